@@ -1,0 +1,42 @@
+# One front door. Every target makes its own virtual environment when there is none.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check bench crds clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+$(STAMP): pyproject.toml constraints.txt
+	@echo "==> preparing $(VENV) (once; about a minute)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar on -c constraints.txt --editable '.[dev]'
+	@touch $@
+
+install: $(STAMP) ## make the virtual environment
+
+demo: $(STAMP) ## watch two jobs deadlock, then the same jobs complete
+	@$(BIN)/quorate demo
+
+check: $(STAMP) ## format, lint, layers, strict types, fast tests (under a minute)
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/lint-imports
+	@$(BIN)/mypy
+	@$(BIN)/pytest -q -m 'not slow'
+
+test: $(STAMP) ## every test, end-to-end ones included
+	@$(BIN)/pytest
+
+bench: $(STAMP) ## measure; limits and their reasons are in bench/
+	@$(BIN)/pytest bench --benchmark-only -o python_files='bench_*.py'
+
+crds: $(STAMP) ## write deploy/crds/ from the field list
+	@$(BIN)/python -m quorate.cli crds --output deploy/crds
+
+clean: ## remove the virtual environment and what tools left behind
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache build src/*.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,59 @@
+"""batch/v1: the fields we read of a Job.
+
+The pod template is kept as the bytes it came in: a Workload must carry it whole, including fields this
+project does not know.  ``template_of`` decodes the part we read.
+"""
+
+from datetime import datetime
+
+import msgspec
+
+from quorate.api.codec import decode
+from quorate.api.core import PodTemplate
+from quorate.api.meta import Condition, ObjectMeta, Struct
+
+EMPTY_OBJECT = msgspec.Raw(b"{}")
+
+
+class JobSpec(Struct):
+    parallelism: int = 1
+    completions: int | None = None
+    completion_mode: str = "NonIndexed"
+    suspend: bool = False
+    backoff_limit: int | None = None
+    managed_by: str = ""
+    template: msgspec.Raw = EMPTY_OBJECT
+
+    def __post_init__(self) -> None:
+        # A Raw is a view: uncopied it would keep the whole response it was decoded from in memory.
+        msgspec.structs.force_setattr(self, "template", self.template.copy())
+
+
+class UncountedTerminatedPods(Struct):
+    succeeded: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+
+
+class JobStatus(Struct):
+    conditions: tuple[Condition, ...] = ()
+    active: int = 0
+    ready: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    terminating: int = 0
+    start_time: datetime | None = None
+    completion_time: datetime | None = None
+    completed_indexes: str = ""
+    failed_indexes: str = ""
+    uncounted_terminated_pods: UncountedTerminatedPods = UncountedTerminatedPods()
+
+
+class Job(Struct):
+    metadata: ObjectMeta
+    spec: JobSpec = JobSpec()
+    status: JobStatus = JobStatus()
+
+
+def template_of(raw: msgspec.Raw) -> PodTemplate:
+    """The fields we read of a pod template kept as bytes."""
+    return decode(PodTemplate, raw)

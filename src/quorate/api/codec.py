@@ -1,0 +1,63 @@
+"""JSON to typed objects and back: the one place that knows how a quantity travels."""
+
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
+
+from quorate.api.quantity import InvalidQuantity, Quantity, parse_quantity
+
+T = TypeVar("T")
+
+
+class _Number(str):
+    """A JSON number with a fraction or exponent, kept as written: a quantity reads its digits exactly."""
+
+    __slots__ = ()
+
+
+def _decode_hook(type_: type[Any], value: Any) -> Any:
+    if type_ is Quantity:
+        if not isinstance(value, str | int):
+            raise InvalidQuantity(value)
+        return parse_quantity(value)
+    raise NotImplementedError(type_)
+
+
+def _encode_hook(value: Any) -> Any:
+    if isinstance(value, Quantity):
+        return str(value)
+    raise NotImplementedError(type(value))
+
+
+@cache
+def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(type_, dec_hook=_decode_hook, float_hook=_Number)
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_encode_hook)
+
+
+def decode(type_: type[T], data: bytes | str | msgspec.Raw) -> T:
+    """JSON as an object of ``type_``; fields the type does not name are skipped.
+
+    Raises ``msgspec.ValidationError`` (a wrong shape, with its path) or ``msgspec.DecodeError`` (no JSON).
+    """
+    hashable: Any = type_
+    decoded: T = _decoder(hashable).decode(data)
+    return decoded
+
+
+def convert(type_: type[T], value: object) -> T:
+    """The same for JSON that was read already, as YAML gives it."""
+    return msgspec.convert(value, type_, dec_hook=_decode_hook)
+
+
+def encode(value: object) -> bytes:
+    """An object as JSON."""
+    return _encoder.encode(value)
+
+
+def to_builtins(value: object) -> Any:
+    """An object as dicts, lists and scalars, as JSON would show it."""
+    return msgspec.to_builtins(value, enc_hook=_encode_hook)

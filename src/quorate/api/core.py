@@ -1,0 +1,167 @@
+"""core/v1, scheduling.k8s.io/v1 and node.k8s.io/v1: the fields we read of pods, nodes and more."""
+
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from quorate.api.meta import Condition, ObjectMeta, Requirement, Struct
+from quorate.api.quantity import Quantity
+
+Resources = dict[str, Quantity]
+
+
+class ResourceRequirements(Struct):
+    requests: Resources = {}
+    limits: Resources = {}
+
+
+class ContainerPort(Struct):
+    container_port: int = 0
+    host_port: int = 0
+    protocol: str = "TCP"
+
+
+class Container(Struct):
+    name: str = ""
+    image: str = ""
+    ports: tuple[ContainerPort, ...] = ()
+    resources: ResourceRequirements = ResourceRequirements()
+    restart_policy: str = ""  # "Always" on an init container makes it a sidecar
+
+
+class Toleration(Struct):
+    key: str = ""
+    operator: str = ""  # "" is Equal
+    value: str = ""
+    effect: str = ""  # "" is every effect
+    toleration_seconds: int | None = None
+
+
+class Taint(Struct):
+    key: str
+    effect: str
+    value: str = ""
+
+
+class NodeSelectorTerm(Struct):
+    match_expressions: tuple[Requirement, ...] = ()
+    match_fields: tuple[Requirement, ...] = ()
+
+
+class NodeSelector(Struct):
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+
+
+class NodeAffinity(Struct):
+    required: NodeSelector | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class Affinity(Struct):
+    node_affinity: NodeAffinity | None = None
+
+
+class SchedulingGate(Struct):
+    name: str
+
+
+class PodSpec(Struct):
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    overhead: Resources = {}
+    resources: ResourceRequirements = ResourceRequirements()
+    runtime_class_name: str = ""
+    node_name: str = ""
+    node_selector: dict[str, str] = {}
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    priority_class_name: str = ""
+    priority: int | None = None
+    restart_policy: str = "Always"
+    scheduler_name: str = "default-scheduler"
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
+
+
+class PodTemplateMeta(Struct):
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+
+
+class PodTemplate(Struct):
+    metadata: PodTemplateMeta = PodTemplateMeta()
+    spec: PodSpec = PodSpec()
+
+
+class PodStatus(Struct):
+    phase: str = "Pending"
+    conditions: tuple[Condition, ...] = ()
+    nominated_node_name: str = ""
+    reason: str = ""
+    start_time: datetime | None = None
+
+
+class Pod(Struct):
+    metadata: ObjectMeta
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+class NodeSpec(Struct):
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+
+
+class NodeStatus(Struct):
+    capacity: Resources = {}
+    allocatable: Resources = {}
+    conditions: tuple[Condition, ...] = ()
+
+
+class Node(Struct):
+    metadata: ObjectMeta
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class NamespaceStatus(Struct):
+    phase: Literal["Active", "Terminating"] = "Active"
+
+
+class Namespace(Struct):
+    metadata: ObjectMeta
+    status: NamespaceStatus = NamespaceStatus()
+
+
+class LimitRangeItem(Struct):
+    type: str
+    default: Resources = {}
+    default_request: Resources = {}
+    min: Resources = {}
+    max: Resources = {}
+    max_limit_request_ratio: Resources = {}
+
+
+class LimitRangeSpec(Struct):
+    limits: tuple[LimitRangeItem, ...] = ()
+
+
+class LimitRange(Struct):
+    metadata: ObjectMeta
+    spec: LimitRangeSpec = LimitRangeSpec()
+
+
+class PriorityClass(Struct):
+    metadata: ObjectMeta
+    value: int = 0
+    global_default: bool = False
+
+
+class RuntimeClassOverhead(Struct):
+    pod_fixed: Resources = {}
+
+
+class RuntimeClass(Struct):
+    metadata: ObjectMeta
+    overhead: RuntimeClassOverhead = RuntimeClassOverhead()

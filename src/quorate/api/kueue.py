@@ -1,0 +1,272 @@
+"""kueue.x-k8s.io/v1beta2, the version used inside: queues, flavors, workloads.
+
+Field meanings and defaults are Kueue's (v0.19).  An absent limit is ``None`` here, at the edge; the quota
+core has its own value for *unlimited*.
+"""
+
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from quorate.api.batch import EMPTY_OBJECT
+from quorate.api.core import Resources, Taint, Toleration
+from quorate.api.meta import Condition, LabelSelector, ObjectMeta, Struct
+from quorate.api.quantity import Quantity
+
+GROUP = "kueue.x-k8s.io"
+VERSION = "v1beta2"
+
+QUEUE_NAME = "kueue.x-k8s.io/queue-name"  # label; also read as an annotation, as older manifests carry it
+PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
+JOB_UID = "kueue.x-k8s.io/job-uid"
+POD_SET = "kueue.x-k8s.io/podset"
+STOPPING = "kueue.x-k8s.io/stopping"
+RESOURCE_IN_USE = "kueue.x-k8s.io/resource-in-use"
+
+StopPolicy = Literal["None", "Hold", "HoldAndDrain"]
+QueueingStrategy = Literal["StrictFIFO", "BestEffortFIFO"]
+
+
+class ResourceFlavorSpec(Struct):
+    node_labels: dict[str, str] = {}
+    node_taints: tuple[Taint, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    topology_name: str = ""
+
+
+class ResourceFlavor(Struct):
+    metadata: ObjectMeta
+    spec: ResourceFlavorSpec = ResourceFlavorSpec()
+
+
+class ResourceQuota(Struct):
+    name: str
+    nominal_quota: Quantity
+    borrowing_limit: Quantity | None = None
+    lending_limit: Quantity | None = None
+
+
+class FlavorQuotas(Struct):
+    name: str
+    resources: tuple[ResourceQuota, ...] = ()
+
+
+class ResourceGroup(Struct):
+    covered_resources: tuple[str, ...] = ()
+    flavors: tuple[FlavorQuotas, ...] = ()
+
+
+class FlavorFungibility(Struct):
+    when_can_borrow: Literal["MayStopSearch", "TryNextFlavor"] = "MayStopSearch"
+    when_can_preempt: Literal["MayStopSearch", "TryNextFlavor"] = "TryNextFlavor"
+    preference: Literal["BorrowingOverPreemption", "PreemptionOverBorrowing"] | None = None
+
+
+class BorrowWithinCohort(Struct):
+    policy: Literal["Never", "LowerPriority"] = "Never"
+    max_priority_threshold: int | None = None
+
+
+class Preemption(Struct):
+    reclaim_within_cohort: Literal["Never", "LowerPriority", "Any"] = "Never"
+    borrow_within_cohort: BorrowWithinCohort = BorrowWithinCohort()
+    within_cluster_queue: Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority"] = "Never"
+
+
+class AdmissionCheckRule(Struct):
+    name: str
+    on_flavors: tuple[str, ...] = ()
+
+
+class AdmissionChecksStrategy(Struct):
+    admission_checks: tuple[AdmissionCheckRule, ...] = ()
+
+
+class FairSharing(Struct):
+    weight: Quantity | None = None
+
+
+class AdmissionScope(Struct):
+    admission_mode: Literal["UsageBasedAdmissionFairSharing", "NoAdmissionFairSharing"]
+
+
+class ClusterQueueSpec(Struct):
+    resource_groups: tuple[ResourceGroup, ...] = ()
+    cohort_name: str = ""
+    queueing_strategy: QueueingStrategy = "BestEffortFIFO"
+    namespace_selector: LabelSelector | None = None
+    flavor_fungibility: FlavorFungibility = FlavorFungibility()
+    preemption: Preemption = Preemption()
+    admission_checks_strategy: AdmissionChecksStrategy = AdmissionChecksStrategy()
+    stop_policy: StopPolicy = "None"
+    fair_sharing: FairSharing | None = None
+    admission_scope: AdmissionScope | None = None
+
+
+class ResourceUsage(Struct, omit_defaults=False):
+    name: str
+    total: Quantity
+    borrowed: Quantity | msgspec.UnsetType = msgspec.UNSET
+
+
+class FlavorUsage(Struct):
+    name: str
+    resources: tuple[ResourceUsage, ...] = ()
+
+
+class ClusterQueueStatus(Struct, omit_defaults=False):
+    conditions: tuple[Condition, ...] = ()
+    flavors_reservation: tuple[FlavorUsage, ...] = ()
+    flavors_usage: tuple[FlavorUsage, ...] = ()
+    pending_workloads: int = 0
+    reserving_workloads: int = 0
+    admitted_workloads: int = 0
+
+
+class ClusterQueue(Struct):
+    metadata: ObjectMeta
+    spec: ClusterQueueSpec = ClusterQueueSpec()
+    status: ClusterQueueStatus = ClusterQueueStatus()
+
+
+class CohortSpec(Struct):
+    parent_name: str = ""
+    resource_groups: tuple[ResourceGroup, ...] = ()
+    fair_sharing: FairSharing | None = None
+
+
+class Cohort(Struct):
+    metadata: ObjectMeta
+    spec: CohortSpec = CohortSpec()
+
+
+class LocalQueueSpec(Struct):
+    cluster_queue: str = ""
+    stop_policy: StopPolicy = "None"
+    fair_sharing: FairSharing | None = None
+
+
+class LocalQueueStatus(Struct, omit_defaults=False):
+    conditions: tuple[Condition, ...] = ()
+    flavors_reservation: tuple[FlavorUsage, ...] = ()
+    flavors_usage: tuple[FlavorUsage, ...] = ()
+    pending_workloads: int = 0
+    reserving_workloads: int = 0
+    admitted_workloads: int = 0
+
+
+class LocalQueue(Struct):
+    metadata: ObjectMeta
+    spec: LocalQueueSpec = LocalQueueSpec()
+    status: LocalQueueStatus = LocalQueueStatus()
+
+
+class PodSet(Struct, omit_defaults=False):
+    """``count`` equal pods; ``template`` is a PodTemplateSpec kept as bytes (see ``batch.template_of``)."""
+
+    name: str = "main"
+    count: int = 1
+    min_count: int | msgspec.UnsetType = msgspec.UNSET
+    template: msgspec.Raw = EMPTY_OBJECT
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "template", self.template.copy())
+
+
+class PriorityClassRef(Struct):
+    group: str
+    kind: str
+    name: str
+
+
+class WorkloadSpec(Struct):
+    pod_sets: tuple[PodSet, ...] = ()
+    queue_name: str = ""
+    priority_class_ref: PriorityClassRef | None = None
+    priority: int | None = None
+    active: bool = True
+    maximum_execution_time_seconds: int | None = None
+
+
+class PodSetAssignment(Struct):
+    name: str = "main"
+    flavors: dict[str, str] = {}
+    resource_usage: Resources = {}  # the total of the pod set, not one pod's
+    count: int | None = None
+
+
+class Admission(Struct):
+    cluster_queue: str
+    pod_set_assignments: tuple[PodSetAssignment, ...] = ()
+
+
+class RequeueState(Struct):
+    count: int | None = None
+    requeue_at: datetime | None = None
+
+
+class ReclaimablePod(Struct):
+    name: str
+    count: int
+
+
+class AdmissionCheckState(Struct):
+    name: str
+    state: Literal["Pending", "Ready", "Retry", "Rejected"]
+    last_transition_time: datetime | None = None
+    message: str = ""
+    requeue_after_seconds: int | None = None
+    retry_count: int | None = None
+
+
+class PodSetRequest(Struct):
+    name: str
+    resources: Resources = {}
+
+
+class EvictionCount(Struct, omit_defaults=False):
+    reason: str
+    underlying_cause: str = ""
+    count: int = 0
+
+
+class SchedulingStats(Struct):
+    evictions: tuple[EvictionCount, ...] = ()
+
+
+class WorkloadStatus(Struct):
+    conditions: tuple[Condition, ...] = ()
+    admission: Admission | None = None
+    requeue_state: RequeueState | None = None
+    reclaimable_pods: tuple[ReclaimablePod, ...] = ()
+    admission_checks: tuple[AdmissionCheckState, ...] = ()
+    resource_requests: tuple[PodSetRequest, ...] = ()
+    accumulated_past_execution_time_seconds: int | None = None
+    scheduling_stats: SchedulingStats | None = None
+
+
+class Workload(Struct):
+    metadata: ObjectMeta
+    spec: WorkloadSpec = WorkloadSpec()
+    status: WorkloadStatus = WorkloadStatus()
+
+
+class WorkloadPriorityClass(Struct):
+    metadata: ObjectMeta
+    value: int
+    description: str = ""
+
+
+class AdmissionCheckStatus(Struct):
+    conditions: tuple[Condition, ...] = ()
+
+
+class AdmissionCheckSpec(Struct):
+    controller_name: str = ""
+
+
+class AdmissionCheck(Struct):
+    metadata: ObjectMeta
+    spec: AdmissionCheckSpec = AdmissionCheckSpec()
+    status: AdmissionCheckStatus = AdmissionCheckStatus()

@@ -1,0 +1,92 @@
+"""Quantities are exact, ordered like the rationals they denote, and print canonically."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.api.quantity import NANOS, InvalidQuantity, parse_quantity
+
+SCALES = {
+    "n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000), "": Fraction(1),
+    "k": Fraction(10**3), "M": Fraction(10**6), "G": Fraction(10**9), "T": Fraction(10**12),
+    "P": Fraction(10**15), "E": Fraction(10**18),
+    "Ki": Fraction(2**10), "Mi": Fraction(2**20), "Gi": Fraction(2**30), "Ti": Fraction(2**40),
+    "Pi": Fraction(2**50), "Ei": Fraction(2**60),
+    "e3": Fraction(1000), "E-2": Fraction(1, 100), "e+6": Fraction(10**6),
+}  # fmt: skip
+
+
+@st.composite
+def written(draw: st.DrawFn) -> tuple[str, Fraction]:
+    """A quantity as text, with the rational it denotes by an independent reading."""
+    digits = draw(st.integers(0, 10**12))
+    decimals = draw(st.integers(0, 6))
+    sign = draw(st.sampled_from(["", "-", "+"]))
+    suffix = draw(st.sampled_from(sorted(SCALES)))
+    padded = str(digits).rjust(decimals + 1, "0")
+    number = f"{padded[:-decimals]}.{padded[-decimals:]}" if decimals else padded
+    value = Fraction(digits, 10**decimals) * SCALES[suffix] * (-1 if sign == "-" else 1)
+    return f"{sign}{number}{suffix}", value
+
+
+def rounded_away_from_zero(value: Fraction) -> int:
+    nanos = abs(value) * NANOS
+    whole = -(-nanos.numerator // nanos.denominator)
+    return whole if value >= 0 else -whole
+
+
+@given(written())
+def test_what_is_written_is_what_is_meant(case: tuple[str, Fraction]) -> None:
+    text, value = case
+    assert parse_quantity(text).nanos == rounded_away_from_zero(value)
+
+
+@given(written())
+def test_printing_loses_nothing_and_is_canonical(case: tuple[str, Fraction]) -> None:
+    quantity = parse_quantity(case[0])
+    again = parse_quantity(str(quantity))
+    assert again == quantity
+    assert str(again) == str(quantity)
+
+
+@given(written(), written())
+def test_order_agrees_with_the_rationals(one: tuple[str, Fraction], two: tuple[str, Fraction]) -> None:
+    a, b = (rounded_away_from_zero(value) for _, value in (one, two))
+    left, right = parse_quantity(one[0]), parse_quantity(two[0])
+    assert (left < right, left == right, left > right) == (a < b, a == b, a > b)
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical", "units", "milli"),
+    [
+        pytest.param("1", "1", 1, 1000, id="a plain number"),
+        pytest.param("0.1", "100m", 1, 100, id="a fraction becomes milli, units round up"),
+        pytest.param("8429Mi", "8429Mi", 8838447104, 8838447104000, id="mebibytes stay"),
+        pytest.param("1024Mi", "1Gi", 2**30, 2**30 * 1000, id="the largest exact suffix wins"),
+        pytest.param("1023Ki", "1023Ki", 1023 * 1024, 1023 * 1024 * 1000, id="never a fraction"),
+        pytest.param("512", "512", 512, 512000, id="below 1024 a binary amount is plain"),
+        pytest.param("0.5Ki", "512", 512, 512000, id="a binary fraction below 1024 is plain"),
+        pytest.param("1e3", "1e3", 1000, 10**6, id="exponents stay exponents"),
+        pytest.param("12E", "12E", 12 * 10**18, 12 * 10**21, id="E alone is exa"),
+        pytest.param("-1Ei", "-1Ei", -(2**60), -(2**60) * 1000, id="negative where legal"),
+        pytest.param("0.0000000001", "1n", 1, 1, id="finer than nano rounds up to nano"),
+        pytest.param("-0.0000000001", "-1n", 0, 0, id="and away from zero below it"),
+        pytest.param("0Gi", "0", 0, 0, id="zero has no suffix"),
+        pytest.param("9223372036854775808", "9223372036854775808", 2**63, 2**63 * 1000, id="past 64 bits"),
+    ],
+)  # fmt: skip
+def test_quantity(text: str, canonical: str, units: int, milli: int) -> None:
+    quantity = parse_quantity(text)
+    assert (str(quantity), quantity.units, quantity.milli) == (canonical, units, milli)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "4 cores", "1.5.2", "--1", "1KI", "e3", ".", "1e", "0x10", "1mi", "1e999", "٣", True, 1.5, None],
+)
+def test_what_is_no_quantity_is_refused_by_name(value: object) -> None:
+    with pytest.raises(InvalidQuantity) as refusal:
+        parse_quantity(value)  # type: ignore[arg-type]
+    assert str(refusal.value) == f"{value!r} is not a quantity (write 4, 500m or 16Gi)"
