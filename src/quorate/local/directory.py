@@ -1,0 +1,244 @@
+"""The data directory of a one-machine cluster: who holds it, what makes the cluster the same after a restart.
+
+    running.json   locked while a cluster runs here; says which process and where it listens
+    cluster.db     the objects
+    ca.crt, ca.key, server.crt, server.key, token
+    kubeconfig     for people and for our own controllers: server, authority, administrator's token
+
+The lock belongs to the open file, so it ends with the process however that ends; a stale record is
+recognised by the missing lock.  Every file is readable by its owner only: whoever reads the token is
+the administrator.
+"""
+
+import base64
+import fcntl
+import os
+import secrets
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+import msgspec
+import yaml
+
+from quorate.api.meta import Struct
+from quorate.local.certificates import KeyPair, expires_soon, new_authority, new_server_certificate
+
+CONTEXT: Final = "quorate-local"
+
+_RUNNING: Final = "running.json"
+_DATABASE: Final = "cluster.db"
+_FILES: Final = (
+    _RUNNING, "kubeconfig", "token", "ca.crt", "ca.key", "server.crt", "server.key",
+    _DATABASE, f"{_DATABASE}-wal", f"{_DATABASE}-shm",
+)  # fmt: skip
+
+
+class Running(Struct):
+    """Who runs the cluster of a directory; ``server`` is empty until it listens."""
+
+    pid: int
+    server: str = ""
+    since: float = 0.0
+
+
+class DirectoryInUse(Exception):
+    """Another process runs a cluster in this directory."""
+
+    def __init__(self, path: Path, running: Running) -> None:
+        super().__init__(path, running)
+        self.path, self.running = path, running
+
+    def __str__(self) -> str:
+        where = f" at {self.running.server}" if self.running.server else ""
+        return f"{self.path}: process {self.running.pid} already runs a cluster here{where}"
+
+
+class DirectoryUnusable(Exception):
+    """The path cannot serve as a data directory."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path, self.reason = path, reason
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What the server proves itself with, and what it expects of its administrator."""
+
+    authority: bytes
+    tls: ssl.SSLContext
+    token: str
+
+
+class ClusterDirectory:
+    """A data directory seen from outside: anybody may ask who runs a cluster in it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.expanduser().absolute()
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.path / "kubeconfig"
+
+    def running(self) -> Running | None:
+        """The process that runs a cluster here now; ``None`` if nobody does."""
+        try:
+            file = (self.path / _RUNNING).open("rb")
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise DirectoryUnusable(self.path, _reason(error)) from error
+        with file:
+            return None if _locked(file, fcntl.LOCK_SH) else _read(file)
+
+    @contextmanager
+    def hold(self, since: float) -> Iterator["HeldDirectory"]:
+        """Make the directory if need be and keep everybody else out of it until the block ends.
+
+        Raises ``DirectoryInUse`` or ``DirectoryUnusable``.
+        """
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            record = os.fdopen(os.open(self.path / _RUNNING, os.O_RDWR | os.O_CREAT, 0o600), "r+b")
+        except OSError as error:
+            raise DirectoryUnusable(self.path, _reason(error)) from error
+        with record:
+            if not _locked(record, fcntl.LOCK_EX):
+                raise DirectoryInUse(self.path, _read(record))
+            held = HeldDirectory(self.path, record, Running(pid=os.getpid(), since=since))
+            try:
+                yield held
+            finally:
+                record.truncate(0)
+
+    def remove(self, since: float) -> tuple[Path, ...]:
+        """Delete the files this module knows, and the directory if that empties it; returns what went.
+
+        Anything else found there is left alone.  Raises ``DirectoryInUse`` while a cluster runs.
+        """
+        if not self.path.is_dir():
+            return ()
+        with self.hold(since):
+            known = tuple(self.path / name for name in _FILES)
+            present = tuple(path for path in known if path.exists())
+            for path in present:
+                path.unlink()
+        if not any(self.path.iterdir()):
+            self.path.rmdir()
+        return present
+
+
+class HeldDirectory:
+    """A data directory while this process holds its lock."""
+
+    def __init__(self, path: Path, record: IO[bytes], running: Running) -> None:
+        self.path = path
+        self._record = record
+        self._running = running
+        self._write_record()
+
+    @property
+    def database(self) -> Path:
+        return self.path / _DATABASE
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.path / "kubeconfig"
+
+    def credentials(self, now: float) -> Credentials:
+        """The directory's certificates and token, made at first use.
+
+        The server certificate is replaced when it ends soon, the authority only when it does too: a
+        kubeconfig handed out stays valid for years.
+        """
+        authority = self._pair("ca")
+        if authority is None or expires_soon(authority.certificate, now):
+            authority = self._keep("ca", new_authority(now))
+            server = None
+        else:
+            server = self._pair("server")
+        if server is None or expires_soon(server.certificate, now):
+            self._keep("server", new_server_certificate(authority, now))
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(self.path / "server.crt", self.path / "server.key")
+        return Credentials(authority.certificate, tls, self._token())
+
+    def announce(self, server: str, credentials: Credentials) -> None:
+        """Say where the cluster listens: in the record, and in a kubeconfig that reaches it."""
+        self._running = msgspec.structs.replace(self._running, server=server)
+        self._write_record()
+        self._write("kubeconfig", _kubeconfig(server, credentials).encode())
+
+    def _token(self) -> str:
+        path = self.path / "token"
+        if not path.exists():
+            self._write("token", secrets.token_urlsafe(32).encode())
+        return path.read_text()
+
+    def _pair(self, name: str) -> KeyPair | None:
+        certificate, key = self.path / f"{name}.crt", self.path / f"{name}.key"
+        if not (certificate.exists() and key.exists()):
+            return None
+        return KeyPair(certificate.read_bytes(), key.read_bytes())
+
+    def _keep(self, name: str, pair: KeyPair) -> KeyPair:
+        self._write(f"{name}.key", pair.key)
+        self._write(f"{name}.crt", pair.certificate)
+        return pair
+
+    def _write(self, name: str, content: bytes) -> None:
+        """Replace a file at once: a reader sees the old content or the new, never a part."""
+        partial = self.path / f".{name}.partial"
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(content)
+        partial.replace(self.path / name)
+
+    def _write_record(self) -> None:
+        # In place, not replaced: the lock is on this very file.
+        self._record.seek(0)
+        self._record.write(msgspec.json.encode(self._running))
+        self._record.truncate()
+        self._record.flush()
+
+
+def _locked(file: IO[bytes], kind: int) -> bool:
+    """Whether the lock could be taken; it is kept until ``file`` is closed."""
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _read(file: IO[bytes]) -> Running:
+    content = file.read()
+    # Between taking the lock and writing the record the file is empty: somebody is just starting.
+    return msgspec.json.decode(content, type=Running) if content else Running(pid=0)
+
+
+def _reason(error: OSError) -> str:
+    return f"{(error.strerror or str(error)).lower()} (choose another with --data-dir)"
+
+
+def _kubeconfig(server: str, credentials: Credentials) -> str:
+    authority = base64.b64encode(credentials.authority).decode()
+    return yaml.safe_dump(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [
+                {"name": CONTEXT, "cluster": {"server": server, "certificate-authority-data": authority}}
+            ],
+            "users": [{"name": CONTEXT, "user": {"token": credentials.token}}],
+            "contexts": [{"name": CONTEXT, "context": {"cluster": CONTEXT, "user": CONTEXT}}],
+            "current-context": CONTEXT,
+        },
+        sort_keys=False,
+    )

@@ -1,0 +1,126 @@
+"""A data directory has one holder, keeps its identity over restarts, and is nobody else's to read."""
+
+import ssl
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from quorate.kube.clock import WallClock
+from quorate.local.directory import ClusterDirectory, DirectoryInUse, DirectoryUnusable
+
+NOW = WallClock().now()  # ssl compares certificates with the machine's clock
+YEAR_S = 365 * 86_400.0
+
+HOLDER = """
+import sys, pathlib
+from quorate.local.directory import ClusterDirectory
+with ClusterDirectory(pathlib.Path(sys.argv[1])).hold(0.0):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> ClusterDirectory:
+    return ClusterDirectory(tmp_path / "data")
+
+
+def test_a_second_holder_is_refused_and_told_who_was_first(directory: ClusterDirectory) -> None:
+    with directory.hold(NOW) as held:
+        held.announce("https://127.0.0.1:6443", held.credentials(NOW))
+        first = r"process \d+ already runs a cluster here at https://127.0.0.1:6443"
+        with pytest.raises(DirectoryInUse, match=first), directory.hold(NOW):
+            pass
+        running = directory.running()
+        assert running is not None
+        assert running.server == "https://127.0.0.1:6443"
+    assert directory.running() is None
+
+
+def test_the_hold_ends_with_the_process_however_it_ends(directory: ClusterDirectory) -> None:
+    command = [sys.executable, "-c", HOLDER, str(directory.path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        running = directory.running()
+        assert running is not None
+        assert running.pid == process.pid
+        process.kill()
+    assert directory.running() is None
+    with directory.hold(NOW):
+        pass
+
+
+def test_identity_survives_a_restart(directory: ClusterDirectory) -> None:
+    with directory.hold(NOW) as held:
+        first = held.credentials(NOW)
+    with directory.hold(NOW) as held:
+        second = held.credentials(NOW + 100 * 86_400)
+    assert (first.token, first.authority) == (second.token, second.authority)
+
+
+def test_only_the_server_certificate_is_renewed_when_it_ends_soon(directory: ClusterDirectory) -> None:
+    with directory.hold(NOW) as held:
+        first = held.credentials(NOW)
+        certificate = (directory.path / "server.crt").read_bytes()
+        second = held.credentials(NOW + YEAR_S)
+        renewed = (directory.path / "server.crt").read_bytes()
+    assert certificate != renewed
+    assert (first.token, first.authority) == (second.token, second.authority)
+
+
+def test_every_file_is_its_owners_only(directory: ClusterDirectory) -> None:
+    with directory.hold(NOW) as held:
+        held.announce("https://127.0.0.1:1", held.credentials(NOW))
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in directory.path.iterdir()}
+    assert set(modes) == {
+        "ca.crt",
+        "ca.key",
+        "kubeconfig",
+        "running.json",
+        "server.crt",
+        "server.key",
+        "token",
+    }
+    assert set(modes.values()) == {0o600}
+    assert stat.S_IMODE(directory.path.stat().st_mode) == 0o700
+
+
+def test_the_kubeconfig_names_server_authority_and_token(directory: ClusterDirectory) -> None:
+    with directory.hold(NOW) as held:
+        credentials = held.credentials(NOW)
+        held.announce("https://127.0.0.1:7443", credentials)
+    config = yaml.safe_load(directory.kubeconfig.read_text())
+    cluster = config["clusters"][0]["cluster"]
+    assert cluster["server"] == "https://127.0.0.1:7443"
+    ssl.create_default_context().load_verify_locations(cadata=credentials.authority.decode())
+    assert config["users"][0]["user"] == {"token": credentials.token}
+    assert config["current-context"] == config["contexts"][0]["name"] == "quorate-local"
+
+
+def test_removing_takes_what_is_ours_and_nothing_else(directory: ClusterDirectory) -> None:
+    with directory.hold(NOW) as held:
+        held.credentials(NOW)
+    (directory.path / "notes.txt").write_text("keep")
+    removed = {path.name for path in directory.remove(NOW)}
+    assert removed == {"running.json", "token", "ca.crt", "ca.key", "server.crt", "server.key"}
+    assert [path.name for path in directory.path.iterdir()] == ["notes.txt"]
+    (directory.path / "notes.txt").unlink()
+    directory.remove(NOW)
+    assert not directory.path.exists()
+
+
+def test_a_held_directory_is_not_removed(directory: ClusterDirectory) -> None:
+    with directory.hold(NOW), pytest.raises(DirectoryInUse):
+        directory.remove(NOW)
+
+
+def test_a_file_is_no_directory(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("")
+    advice = "data: .*choose another with --data-dir"
+    with pytest.raises(DirectoryUnusable, match=advice), ClusterDirectory(tmp_path / "data").hold(NOW):
+        pass
