@@ -1,0 +1,66 @@
+"""A pod asks for the most it needs at any one moment of its life."""
+
+from typing import Any
+
+import pytest
+
+from quorate.api import codec
+from quorate.api.core import PodSpec
+from quorate.api.requests import pod_requests
+
+
+def asks(**requests: str) -> dict[str, Any]:
+    return {"name": "c", "resources": {"requests": requests}}
+
+
+def sidecar(**requests: str) -> dict[str, Any]:
+    return asks(**requests) | {"restartPolicy": "Always"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        pytest.param({"containers": [asks()]}, {}, id="nothing"),
+        pytest.param(
+            {"containers": [asks(cpu="1", memory="1Gi"), asks(cpu="500m")]},
+            {"cpu": "1500m", "memory": "1Gi"},
+            id="containers run together",
+        ),
+        pytest.param(
+            {"initContainers": [asks(cpu="3"), asks(cpu="1")], "containers": [asks(cpu="2")]},
+            {"cpu": "3"},
+            id="init containers run one after the other",
+        ),
+        pytest.param(
+            {
+                "initContainers": [asks(cpu="3"), sidecar(cpu="1"), asks(cpu="4")],
+                "containers": [asks(cpu="2")],
+            },
+            {"cpu": "5"},
+            id="a sidecar runs beside what comes after it",
+        ),
+        pytest.param(
+            {"initContainers": [asks(cpu="1"), sidecar(cpu="2")], "containers": [asks(cpu="2")]},
+            {"cpu": "4"},
+            id="and beside the containers",
+        ),
+        pytest.param(
+            {"containers": [{"resources": {"limits": {"cpu": "2"}, "requests": {"memory": "1"}}}]},
+            {"cpu": "2", "memory": "1"},
+            id="a limit alone is also the request",
+        ),
+        pytest.param(
+            {"resources": {"requests": {"cpu": "1"}}, "containers": [asks(cpu="3", memory="1Mi")]},
+            {"cpu": "1", "memory": "1Mi"},
+            id="the pod level replaces what it names",
+        ),
+        pytest.param(
+            {"overhead": {"cpu": "250m"}, "containers": [asks(cpu="1")]},
+            {"cpu": "1250m"},
+            id="overhead comes on top",
+        ),
+    ],
+)  # fmt: skip
+def test_pod_requests(spec: dict[str, Any], want: dict[str, str]) -> None:
+    got = pod_requests(codec.convert(PodSpec, spec))
+    assert {name: str(amount) for name, amount in got.items()} == want
