@@ -134,6 +134,15 @@ class Namespace(Struct):
     status: NamespaceStatus = NamespaceStatus()
 
 
+class ConfigMap(Struct):
+    metadata: ObjectMeta
+    data: dict[str, str] = {}
+
+
+class ServiceAccount(Struct):
+    metadata: ObjectMeta
+
+
 class LimitRangeItem(Struct):
     type: str
     default: Resources = {}

@@ -12,6 +12,7 @@ import msgspec
 
 Uid = NewType("Uid", str)
 ConditionStatus = Literal["True", "False", "Unknown"]
+MicroTime = NewType("MicroTime", str)  # RFC 3339 with exactly six digits after the point; others are refused
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
@@ -159,3 +160,8 @@ def epoch(moment: datetime) -> float:
 def at_epoch(seconds: float) -> datetime:
     """The moment ``seconds`` after the epoch, cut to whole seconds, the precision the API stores."""
     return datetime.fromtimestamp(int(seconds), UTC)
+
+
+def micro_time(seconds: float) -> MicroTime:
+    """The moment ``seconds`` after the epoch, to the microsecond, as Leases and Events carry it."""
+    return MicroTime(datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"))

@@ -1,0 +1,93 @@
+"""One line per decision: a constant message, and keys for the rest.
+
+    log = logger(__name__)
+    log.info("workload admitted", queue=queue, waited_s=12.5)
+
+``configure`` chooses between lines for people and JSON for machines.  Nothing that authenticates is ever
+given as a key; types that hold a token leave it out of their ``repr``.
+"""
+
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any, Literal, TextIO
+
+import msgspec
+
+Format = Literal["console", "json"]
+_KEYS = "quorate_keys"
+
+
+class Log:
+    """Writes lines under one name; ``bind`` returns another that adds keys to each of its lines."""
+
+    def __init__(self, target: logging.Logger, keys: dict[str, Any]) -> None:
+        self._target = target
+        self._keys = keys
+
+    def bind(self, **keys: Any) -> "Log":
+        return Log(self._target, self._keys | keys)
+
+    def debug(self, message: str, **keys: Any) -> None:
+        self._write(logging.DEBUG, message, keys, None)
+
+    def info(self, message: str, **keys: Any) -> None:
+        self._write(logging.INFO, message, keys, None)
+
+    def warning(self, message: str, **keys: Any) -> None:
+        self._write(logging.WARNING, message, keys, None)
+
+    def error(self, message: str, error: BaseException | None = None, **keys: Any) -> None:
+        """With ``error``, its traceback follows: for faults of ours, not for refusals from outside."""
+        self._write(logging.ERROR, message, keys, error)
+
+    def _write(self, level: int, message: str, keys: dict[str, Any], error: BaseException | None) -> None:
+        if self._target.isEnabledFor(level):
+            self._target.log(level, message, exc_info=error, extra={_KEYS: self._keys | keys})
+
+
+def logger(name: str) -> Log:
+    return Log(logging.getLogger(name), {})
+
+
+class ConsoleFormatter(logging.Formatter):
+    """``12:00:01 INFO  message  key=value other="two words"``"""
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S")
+        pairs = "".join(f" {key}={_shown(value)}" for key, value in _keys_of(record).items())
+        line = f"{moment} {record.levelname:<7} {record.getMessage()}{' ' if pairs else ''}{pairs}"
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: time, level, logger, message, then the keys."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **_keys_of(record),
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(line, enc_hook=str).decode()
+
+
+def configure(format_: Format, level: int = logging.INFO, stream: TextIO = sys.stderr) -> None:
+    """Send every line of this process to ``stream``, replacing what was set up before."""
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonFormatter() if format_ == "json" else ConsoleFormatter())
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+
+
+def _keys_of(record: logging.LogRecord) -> dict[str, Any]:
+    keys: dict[str, Any] = getattr(record, _KEYS, {})
+    return keys
+
+
+def _shown(value: Any) -> str:
+    text = f"{value:.3f}" if isinstance(value, float) else str(value)
+    return msgspec.json.encode(text).decode() if not text or any(c in text for c in ' "=\n') else text

@@ -1,0 +1,99 @@
+"""Which kinds of object there are, where the API keeps them, and how their bodies are read and written."""
+
+import builtins
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar, cast
+from urllib.parse import quote
+
+from quorate.api import batch, codec, core, events, kueue
+from quorate.api.meta import ObjectMeta, Struct
+
+Json = dict[str, Any]
+Body = Struct | Mapping[str, Any]
+
+
+class HasMetadata(Protocol):
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+
+T = TypeVar("T", bound=HasMetadata | Json)
+
+
+@dataclass(frozen=True, slots=True)
+class Resource(Generic[T]):
+    """One kind as the API serves it; ``type`` is what its objects are decoded into."""
+
+    group: str  # "" is the core group
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool
+    type: builtins.type[T]
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """The path of one object, or of the collection when ``name`` is empty.
+
+        With no namespace a namespaced kind is meant in all of them, which only reading allows.
+        """
+        parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
+        if self.namespaced and namespace:
+            parts += ["namespaces", quote(namespace, safe="")]
+        parts.append(self.plural)
+        if name:
+            parts.append(quote(name, safe=""))
+        if subresource:
+            parts.append(subresource)
+        return "/".join(parts)
+
+    def encode(self, body: Body) -> bytes:
+        """``body`` as JSON that says its apiVersion and kind, which typed objects leave to their resource."""
+        if isinstance(body, Struct):
+            fields = codec.encode(body)
+            head = codec.encode({"apiVersion": self.api_version, "kind": self.kind})
+            return head if fields == b"{}" else head[:-1] + b"," + fields[1:]
+        return codec.encode({"apiVersion": self.api_version, "kind": self.kind, **body})
+
+
+def metadata_of(obj: HasMetadata | Json) -> ObjectMeta:
+    if isinstance(obj, dict):
+        return codec.convert(ObjectMeta, obj["metadata"])
+    return obj.metadata
+
+
+def untyped(group: str, version: str, plural: str, kind: str, namespaced: bool) -> Resource[Json]:
+    """A kind whose objects are kept as JSON, as things applied from files are."""
+    return Resource(group, version, plural, kind, namespaced, cast(type[Json], dict[str, Any]))
+
+
+PODS = Resource("", "v1", "pods", "Pod", True, core.Pod)
+NODES = Resource("", "v1", "nodes", "Node", False, core.Node)
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", False, core.Namespace)
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", True, core.ConfigMap)
+SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", True, core.ServiceAccount)
+LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange", True, core.LimitRange)
+JOBS = Resource("batch", "v1", "jobs", "Job", True, batch.Job)
+EVENTS = Resource("events.k8s.io", "v1", "events", "Event", True, events.Event)
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", True, events.Lease)
+PRIORITY_CLASSES = Resource(
+    "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, core.PriorityClass
+)
+RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", False, core.RuntimeClass)
+
+
+def _kueue(plural: str, namespaced: bool, type_: type[T]) -> Resource[T]:
+    return Resource(kueue.GROUP, kueue.VERSION, plural, type_.__name__, namespaced, type_)
+
+
+WORKLOADS = _kueue("workloads", True, kueue.Workload)
+LOCAL_QUEUES = _kueue("localqueues", True, kueue.LocalQueue)
+CLUSTER_QUEUES = _kueue("clusterqueues", False, kueue.ClusterQueue)
+COHORTS = _kueue("cohorts", False, kueue.Cohort)
+RESOURCE_FLAVORS = _kueue("resourceflavors", False, kueue.ResourceFlavor)
+ADMISSION_CHECKS = _kueue("admissionchecks", False, kueue.AdmissionCheck)
+WORKLOAD_PRIORITY_CLASSES = _kueue("workloadpriorityclasses", False, kueue.WorkloadPriorityClass)
