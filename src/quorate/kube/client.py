@@ -1,0 +1,332 @@
+"""Requests to one API server, typed by resource.
+
+One connection pool, at most ``concurrency`` requests under way at once, a deadline on each, and another
+attempt where that is safe (see ``retry``).  What the server refuses is raised (see ``errors``).  A typed
+object holds only the fields we read: patch what exists, and write whole only what was composed whole.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Mapping, Sequence
+from enum import StrEnum
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlencode
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from quorate.api import codec
+from quorate.api.meta import Key
+from quorate.kube.config import Cluster
+from quorate.kube.errors import (
+    ApiError,
+    Gone,
+    Unauthorized,
+    Unreachable,
+    Unreadable,
+    error_from_answer,
+)
+from quorate.kube.frames import Bookmark, Lines, Listing, Misfit, WatchEvent, decode_frame, decode_page
+from quorate.kube.resources import Body, Resource, T, metadata_of
+from quorate.kube.retry import retry_delay_s
+
+PAGE_SIZE = 500
+WATCH_S = 300.0  # the server ends a watch after this; a fresh one starts on another server of several
+WATCH_SLACK_S = 30.0  # a server that is silent for longer than it was to answer in all is gone
+CONNECT_S = 10.0
+
+
+class PatchKind(StrEnum):
+    MERGE = "application/merge-patch+json"
+    JSON = "application/json-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+    APPLY = "application/apply-patch+yaml"  # JSON is YAML
+
+
+class Client:
+    """An async context manager; requests outside it are a mistake.
+
+    ``deadline_s`` bounds each request with all its attempts, not counting the wait for a turn.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        rng: random.Random,
+        *,
+        concurrency: int = 100,
+        deadline_s: float = 30.0,
+        field_manager: str = "quorate",
+    ) -> None:
+        self.cluster = cluster
+        self.rng = rng  # spreads the attempts of many clients that failed together
+        self._turns = asyncio.Semaphore(concurrency)
+        self._deadline_s = deadline_s
+        self._field_manager = field_manager
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        # Turns bound the requests; watches come on top, one connection each, so the pool itself is unbounded.
+        connector = aiohttp.TCPConnector(limit=0, ssl=self.cluster.tls or True, keepalive_timeout=60.0)
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            auto_decompress=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            proxy=self.cluster.proxy or None,
+            # Compressing costs the server more than sending over the networks it is usually asked on.
+            headers={"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "quorate"},
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._session is not None, "left without being entered"
+        await self._session.close()
+        self._session = None
+
+    async def get(self, resource: Resource[T], key: Key) -> T:
+        path = resource.path(key.namespace, key.name)
+        return _decode(resource, f"GET {path}", await self.request("GET", path))
+
+    async def list(
+        self,
+        resource: Resource[T],
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> Listing[T]:
+        """All objects that match, in as many pages as it takes.
+
+        When the first page has grown too old for the server to go on from (410) the list starts over; the
+        third time it asks for everything at once, which cannot grow old.
+        """
+        query = _selectors(label_selector, field_selector)
+        for limit in (PAGE_SIZE, PAGE_SIZE):
+            try:
+                return await self._list_paged(resource, namespace, query | {"limit": str(limit)})
+            except Gone:
+                continue
+        return await self._list_paged(resource, namespace, query)
+
+    async def _list_paged(
+        self, resource: Resource[T], namespace: str, query: Mapping[str, str]
+    ) -> Listing[T]:
+        path = resource.path(namespace)
+        items: list[T] = []
+        misfits: list[Misfit] = []
+        continue_: dict[str, str] = {}
+        while True:
+            body = await self.request("GET", path, query={**query, **continue_})
+            page = decode_page(resource, f"GET {path}", body)
+            items += page.items
+            misfits += page.misfits
+            if not page.continue_:
+                return Listing(tuple(items), page.resource_version, tuple(misfits))
+            continue_ = {"continue": page.continue_}
+
+    async def create(
+        self, resource: Resource[T], body: Body, namespace: str = "", *, dry_run: bool = False
+    ) -> T:
+        """The object as stored.  ``namespace`` is by default the one the body names."""
+        path = resource.path(namespace or _namespace_of(body))
+        answer = await self.request("POST", path, query=self._writing(dry_run), body=resource.encode(body))
+        return _decode(resource, f"POST {path}", answer)
+
+    async def replace(
+        self, resource: Resource[T], key: Key, body: Body, *, subresource: str = "", dry_run: bool = False
+    ) -> T:
+        path = resource.path(key.namespace, key.name, subresource)
+        answer = await self.request("PUT", path, query=self._writing(dry_run), body=resource.encode(body))
+        return _decode(resource, f"PUT {path}", answer)
+
+    async def patch(
+        self,
+        resource: Resource[T],
+        key: Key,
+        patch: Mapping[str, Any] | Sequence[Any],
+        *,
+        subresource: str = "",
+        kind: PatchKind = PatchKind.MERGE,
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> T:
+        """The object after ``patch``; ``force`` takes fields over from other appliers (APPLY only)."""
+        path = resource.path(key.namespace, key.name, subresource)
+        query = self._writing(dry_run) | ({"force": "true"} if force else {})
+        answer = await self.request(
+            "PATCH", path, query=query, body=codec.encode(patch), headers={"Content-Type": kind.value}
+        )
+        return _decode(resource, f"PATCH {path}", answer)
+
+    async def delete(
+        self,
+        resource: Resource[T],
+        key: Key,
+        *,
+        propagation: str | None = None,
+        uid: str = "",
+        resource_version: str = "",
+        grace_period_s: int | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        """Ask for deletion; finalizers may keep the object a while.
+
+        ``uid`` and ``resource_version`` are conditions: ``Conflict`` when the object is another by now.
+        """
+        preconditions = {"uid": uid, "resourceVersion": resource_version}
+        options = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "propagationPolicy": propagation,
+            "gracePeriodSeconds": grace_period_s,
+            "preconditions": {name: value for name, value in preconditions.items() if value} or None,
+            "dryRun": ["All"] if dry_run else None,
+        }
+        present = {name: value for name, value in options.items() if value is not None}
+        await self.request("DELETE", resource.path(key.namespace, key.name), body=codec.encode(present))
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> bytes:
+        """The body of a successful answer; ``path`` is quoted already, ``query`` is not.
+
+        Raises ``ApiError`` or ``Unreachable``.
+        """
+        asked = f"{method} {path}"
+        async with self._turns:
+            deadline = asyncio.get_running_loop().time() + self._deadline_s
+            attempt = 1
+            while True:
+                try:
+                    return await self._attempt(asked, method, self._url(path, query), body, headers, deadline)
+                except (ApiError, Unreachable) as failure:
+                    if attempt == 1 and isinstance(failure, Unauthorized):
+                        delay_s = 0.0 if await self.cluster.credentials.renew() else None
+                    else:
+                        delay_s = retry_delay_s(method, attempt, failure)
+                    if delay_s is None or asyncio.get_running_loop().time() + delay_s >= deadline:
+                        raise
+                await asyncio.sleep(delay_s * (1 + self.rng.random() / 2))
+                attempt += 1
+
+    async def _attempt(
+        self,
+        asked: str,
+        method: str,
+        url: URL,
+        body: bytes | None,
+        headers: Mapping[str, str] | None,
+        deadline: float,
+    ) -> bytes:
+        left_s = max(0.001, deadline - asyncio.get_running_loop().time())
+        timeout = aiohttp.ClientTimeout(total=left_s, sock_connect=CONNECT_S)
+        try:
+            async with self._open(method, url, body, headers, timeout) as response:
+                answer = await response.read()
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise self._unreachable(asked, error) from error
+        if response.status >= 400:
+            raise error_from_answer(asked, response.status, answer, _retry_after_s(response))
+        return answer
+
+    async def watch(
+        self,
+        resource: Resource[T],
+        resource_version: str,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> AsyncIterator[WatchEvent[T] | Bookmark | Misfit]:
+        """What happened after ``resource_version``, until the server ends the watch, as it does in time.
+
+        Raises ``Gone`` when the server no longer knows that far back, ``Unreachable`` when the stream
+        breaks, ``Unreadable`` when a frame is no frame.
+        """
+        path = resource.path(namespace)
+        query = _selectors(label_selector, field_selector) | {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version,
+            "timeoutSeconds": str(int(WATCH_S)),
+        }
+        asked = f"WATCH {path}"
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=WATCH_S + WATCH_SLACK_S)
+        lines = Lines()
+        try:
+            async with self._open("GET", self._url(path, query), None, None, timeout) as response:
+                if response.status >= 400:
+                    answer = await response.read()
+                    raise error_from_answer(asked, response.status, answer, _retry_after_s(response))
+                async for chunk in response.content.iter_any():
+                    for line in lines.feed(chunk):
+                        yield decode_frame(resource, asked, line)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise self._unreachable(asked, error) from error
+
+    def _open(
+        self,
+        method: str,
+        url: URL,
+        body: bytes | None,
+        headers: Mapping[str, str] | None,
+        timeout: aiohttp.ClientTimeout,
+    ) -> aiohttp.client._RequestContextManager:
+        assert self._session is not None, "a Client is used within `async with`"
+        sent = {"Content-Type": "application/json"} if body is not None else {}
+        if authorization := self.cluster.credentials.authorization():
+            sent["Authorization"] = authorization
+        return self._session.request(
+            method,
+            url,
+            data=body,
+            headers=sent | dict(headers or {}),
+            timeout=timeout,
+            allow_redirects=False,
+            server_hostname=self.cluster.tls_server_name or None,
+        )
+
+    def _url(self, path: str, query: Mapping[str, str] | None) -> URL:
+        tail = f"?{urlencode(query)}" if query else ""
+        return URL(f"{self.cluster.server}{path}{tail}", encoded=True)
+
+    def _writing(self, dry_run: bool) -> dict[str, str]:
+        return {"fieldManager": self._field_manager} | ({"dryRun": "All"} if dry_run else {})
+
+    def _unreachable(self, asked: str, error: Exception) -> Unreachable:
+        problem = str(error) or ("the deadline passed" if isinstance(error, TimeoutError) else repr(error))
+        never_connected = isinstance(error, aiohttp.ClientConnectorError)
+        return Unreachable(asked, self.cluster.server, problem, sent=not never_connected)
+
+
+def _decode(resource: Resource[T], asked: str, body: bytes) -> T:
+    try:
+        return codec.decode(resource.type, body)
+    except msgspec.DecodeError as error:
+        raise Unreadable(asked, str(error)) from error
+
+
+def _namespace_of(body: Body) -> str:
+    if isinstance(body, Mapping):
+        namespace: str = body.get("metadata", {}).get("namespace", "")
+        return namespace
+    return metadata_of(body).namespace  # type: ignore[arg-type]
+
+
+def _selectors(label_selector: str, field_selector: str) -> dict[str, str]:
+    both = {"labelSelector": label_selector, "fieldSelector": field_selector}
+    return {name: value for name, value in both.items() if value}
+
+
+def _retry_after_s(response: aiohttp.ClientResponse) -> float | None:
+    """The header in whole seconds, as the API sends it; a date, which proxies may send, says nothing."""
+    value = response.headers.get("Retry-After", "")
+    return float(value) if value.isdecimal() else None

@@ -1,0 +1,52 @@
+"""Users whose credentials come from a program or a provider: kubernetes_asyncio knows how."""
+
+from pathlib import Path
+from typing import Any
+
+from kubernetes_asyncio.client import Configuration
+from kubernetes_asyncio.config import ConfigException, load_kube_config
+
+from quorate.kube.config import Certificate, InvalidKubeconfig
+from quorate.kube.credentials import Credentials
+
+
+class Plugin:
+    """A bearer token that is asked for again when the server no longer takes it."""
+
+    def __init__(self, path: Path, context: str) -> None:
+        self._path, self._context = path, context
+        self._token = ""
+
+    def authorization(self) -> str:
+        return f"Bearer {self._token}" if self._token else ""
+
+    async def renew(self) -> bool:
+        before = self._token
+        await self.ask()
+        return self._token != before
+
+    async def ask(self) -> Any:
+        """Run the plugin; the whole of what kubernetes_asyncio made of its answer."""
+        configuration = Configuration()
+        try:
+            await load_kube_config(str(self._path), self._context, configuration, persist_config=True)
+        except ConfigException as error:
+            raise InvalidKubeconfig(f"{self._path}: context {self._context}", str(error)) from error
+        self._token = configuration.api_key.get("BearerToken", "").removeprefix("Bearer ")
+        return configuration
+
+    def __repr__(self) -> str:
+        return f"Plugin({str(self._path)!r}, {self._context!r})"
+
+
+async def load_plugin(path: Path, context: str) -> tuple[Credentials, Certificate | None]:
+    plugin = Plugin(path, context)
+    configuration = await plugin.ask()
+    certificate = None
+    if configuration.cert_file and configuration.key_file:
+        certificate = Certificate(_read(configuration.cert_file), _read(configuration.key_file))
+    return plugin, certificate
+
+
+def _read(path: str) -> bytes:
+    return Path(path).read_bytes()
