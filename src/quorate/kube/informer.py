@@ -1,0 +1,184 @@
+"""A copy in memory of all objects of one kind, kept true by a watch.
+
+``run`` lists, then watches from the list's version; a broken or ended watch is taken up from the last
+version seen, and when the server no longer knows that far back everything is listed anew and compared, so
+that nothing that happened meanwhile is missed, deletions included (only the steps between are).
+
+Subscribers are called at once, one after the other, with the cache already showing the change.  A
+subscriber that raises ends ``run`` with that exception: whoever keeps a model by these changes is wrong
+from then on, and must be built anew.  An object that does not fit its type is logged and treated as not
+there, as nothing can be decided about it.
+"""
+
+import asyncio
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Generic
+
+import msgspec
+
+from quorate.api.meta import Key
+from quorate.kube.backoff import Backoff
+from quorate.kube.client import Client
+from quorate.kube.errors import ApiError, Gone, Unreachable, Unreadable
+from quorate.kube.frames import Bookmark, Misfit, WatchEvent
+from quorate.kube.log import logger
+from quorate.kube.resources import Resource, T, metadata_of
+
+RECONNECT = Backoff(first_s=0.1, cap_s=10.0)
+STEADY_S = 5.0  # a watch that lasted this long was a good one, even if nothing happened in it
+
+
+class Change(msgspec.Struct, Generic[T], frozen=True):
+    """One object before and after; None is "not there".  Never both None."""
+
+    old: T | None
+    new: T | None
+
+
+class Informer(Generic[T]):
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource[T],
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> None:
+        self.resource = resource
+        self.synced = asyncio.Event()  # set once the first list is in the cache and reported
+        self._client = client
+        self._scope = (namespace, label_selector, field_selector)
+        self._objects: dict[Key, T] = {}
+        self._indexes: dict[str, _Index[T]] = {}
+        self._subscribers: list[Callable[[Change[T]], None]] = []
+        self._version = ""  # everything up to here is in the cache; "" when a list is due
+        self._log = logger(__name__).bind(resource=resource.plural)
+
+    def get(self, key: Key) -> T | None:
+        return self._objects.get(key)
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __iter__(self) -> Iterator[T]:
+        """All objects by key.  It sorts: O(n log n), for loops that end up in decisions."""
+        return iter([self._objects[key] for key in sorted(self._objects)])
+
+    def add_index(self, name: str, values_of: Callable[[T], Iterable[Hashable]]) -> None:
+        """Make ``by_index(name, value)`` answer which objects have ``value`` among ``values_of(object)``."""
+        assert name not in self._indexes, f"index {name} of {self.resource.plural} exists"
+        index = self._indexes[name] = _Index(values_of)
+        for key, obj in self._objects.items():
+            index.update(key, None, obj)
+
+    def by_index(self, name: str, value: Hashable) -> list[T]:
+        """The objects with that value, by key."""
+        return [self._objects[key] for key in sorted(self._indexes[name].keys(value))]
+
+    def subscribe(self, on_change: Callable[[Change[T]], None]) -> None:
+        """Have ``on_change`` called with every change from now on, and first with all that is there."""
+        self._subscribers.append(on_change)
+        for obj in self:
+            on_change(Change(None, obj))
+
+    async def run(self) -> None:
+        """Keep the cache true until cancelled.  Ends by itself only when a subscriber raises."""
+        clock = asyncio.get_running_loop().time
+        failures = 0
+        while True:
+            began = clock()
+            problem = ""
+            try:
+                if not self._version:
+                    await self._relist()
+                await self._watch()
+            except Gone:
+                self._version = ""
+            except Unreadable as error:
+                self._version = ""  # whatever the frame said is missed, so compare with a list
+                problem = str(error)
+            except (ApiError, Unreachable) as error:
+                problem = str(error)
+            if clock() - began >= STEADY_S:
+                failures = 0
+            failures += 1
+            if problem:
+                self._log.warning("watch broke", problem=problem, failures=failures)
+            if problem or failures > 1:
+                await asyncio.sleep(RECONNECT.jittered_s(failures, self._client.rng))
+
+    async def _relist(self) -> None:
+        listing = await self._client.list(self.resource, *self._scope)
+        for misfit in listing.misfits:
+            self._report(misfit)
+        present = {metadata_of(obj).key: obj for obj in listing.items}
+        for key in sorted(self._objects.keys() - present.keys()):
+            self._put(key, None)
+        for key, obj in present.items():
+            self._put(key, obj)
+        self._version = listing.resource_version
+        if not self.synced.is_set():
+            self._log.info("synced", objects=len(self._objects))
+            self.synced.set()
+
+    async def _watch(self) -> None:
+        async for event in self._client.watch(self.resource, self._version, *self._scope):
+            match event:
+                case Bookmark(resource_version):
+                    self._version = resource_version
+                case Misfit(key, resource_version):
+                    self._report(event)
+                    self._put(key, None)
+                    self._version = resource_version
+                case WatchEvent(type_, obj):
+                    metadata = metadata_of(obj)
+                    self._put(metadata.key, None if type_ == "DELETED" else obj)
+                    self._version = metadata.resource_version
+
+    def _put(self, key: Key, new: T | None) -> None:
+        """Make ``new`` the object of ``key``, and say so if that is news."""
+        old = self._objects.get(key)
+        if old is not None and new is not None:
+            before, after = metadata_of(old), metadata_of(new)
+            if before.uid != after.uid:  # one was deleted and another took its name, both unseen
+                self._put(key, None)
+                old = None
+            elif before.resource_version == after.resource_version:
+                return
+        if old is None and new is None:
+            return
+        if new is None:
+            del self._objects[key]
+        else:
+            self._objects[key] = new
+        for index in self._indexes.values():
+            index.update(key, old, new)
+        change = Change(old, new)
+        for on_change in self._subscribers:
+            try:
+                on_change(change)
+            except Exception as error:
+                error.add_note(f"while {on_change} was told of a change of {self.resource.plural} {key}")
+                raise
+
+    def _report(self, misfit: Misfit) -> None:
+        self._log.error("object left out: it does not fit its type", key=misfit.key, problem=misfit.problem)
+
+
+class _Index(Generic[T]):
+    def __init__(self, values_of: Callable[[T], Iterable[Hashable]]) -> None:
+        self._values_of = values_of
+        self._keys: dict[Hashable, set[Key]] = {}  # no set is empty
+
+    def keys(self, value: Hashable) -> Iterable[Key]:
+        return self._keys.get(value, ())
+
+    def update(self, key: Key, old: T | None, new: T | None) -> None:
+        before = set(self._values_of(old)) if old is not None else set()
+        after = set(self._values_of(new)) if new is not None else set()
+        for value in before - after:
+            self._keys[value].discard(key)
+            if not self._keys[value]:
+                del self._keys[value]
+        for value in after - before:
+            self._keys.setdefault(value, set()).add(key)

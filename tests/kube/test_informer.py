@@ -1,0 +1,180 @@
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from quorate.api.core import Pod
+from quorate.api.meta import Key
+from quorate.kube.client import Client
+from quorate.kube.informer import Change, Informer
+from quorate.kube.resources import PODS
+from tests.kube.outside import (
+    Answer,
+    Hangup,
+    Outside,
+    Stream,
+    bookmark,
+    frame,
+    in_turn,
+    listing,
+    pod,
+    refusal,
+)
+
+pytestmark = pytest.mark.slow
+
+
+def shown(change: Change[Pod]) -> str:
+    """``a@3`` appeared, ``a@3>4`` changed, ``a@4>`` went away."""
+    old = change.old.metadata.resource_version if change.old else ""
+    new = change.new.metadata.resource_version if change.new else ""
+    obj = change.new or change.old
+    assert obj is not None
+    return f"{obj.metadata.name}@{old}{'>' if old else ''}{new}"
+
+
+async def wait_for(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110  the deadline is above
+            await asyncio.sleep(0.005)
+
+
+def play(
+    *said: Answer | Stream | Hangup,
+    want: list[str],
+    then: Callable[[Informer[Pod], Outside], None] = lambda informer, outside: None,
+) -> None:
+    """Run an informer against an outside that says this and then keeps a watch open in silence."""
+
+    async def story() -> None:
+        silence = asyncio.Event()
+        script = in_turn(*said, Stream((), hold=silence), Stream((), hold=silence))
+        async with Outside(script) as outside, outside.client() as client:
+            seen: list[str] = []
+            informer = Informer(client, PODS)
+            informer.subscribe(lambda change: seen.append(shown(change)))
+            running = asyncio.create_task(informer.run())
+            await wait_for(lambda: len(outside.asked) > len(said) or running.done())
+            silence.set()
+            running.cancel()
+            await asyncio.wait([running])
+            assert seen == want
+            then(informer, outside)
+
+    asyncio.run(story())
+
+
+def versions_watched(outside: Outside) -> list[str]:
+    return [asked.query["resourceVersion"] for asked in outside.asked if "watch" in asked.query]
+
+
+def test_it_lists_watches_and_goes_on_from_the_last_version_it_saw() -> None:
+    def then(informer: Informer[Pod], outside: Outside) -> None:
+        assert versions_watched(outside) == ["5", "7", "9"]
+        assert [obj.metadata.name for obj in informer] == ["b"]
+
+    play(
+        listing(5, pod("b", 1), pod("a", 2)),
+        Stream((frame("MODIFIED", pod("a", 6)), frame("DELETED", pod("a", 7)))),
+        Stream((bookmark(9),)),
+        want=["b@1", "a@2", "a@2>6", "a@6>"],
+        then=then,
+    )
+
+
+def test_what_happened_while_it_could_not_watch_is_found_by_comparing() -> None:
+    play(
+        listing(5, pod("gone", 1), pod("same", 2), pod("changed", 3), pod("replaced", 4)),
+        Stream((frame("ERROR", refusal(410, "Expired")),)),
+        listing(20, pod("same", 2), pod("changed", 11), pod("replaced", 12, uid="other"), pod("new", 13)),
+        want=[
+            *("gone@1", "same@2", "changed@3", "replaced@4"),
+            *("gone@1>", "changed@3>11", "replaced@4>", "replaced@12", "new@13"),
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(Stream((frame("ADDED", pod("b", 6)), b'{"type":'), torn=True), id="torn in a frame"),
+        pytest.param(Hangup(), id="hung up"),
+        pytest.param(Answer(500, b"oops"), id="an error of the server"),
+        pytest.param(Answer(403, refusal(403, "Forbidden")), id="a refusal"),
+    ],
+)
+def test_a_watch_that_fails_is_taken_up_again(fault: Answer | Stream | Hangup) -> None:
+    play(
+        listing(5, pod("a", 1)),
+        fault,
+        Stream((frame("ADDED", pod("b", 6)), frame("MODIFIED", pod("a", 7)))),
+        want=["a@1", "b@6", "a@1>7"],
+    )
+
+
+def test_a_frame_nobody_can_read_leads_to_a_list() -> None:
+    play(listing(5), Stream((b"oops\n",)), listing(8, pod("a", 7)), want=["a@7"])
+
+
+def test_an_object_that_no_longer_fits_its_type_counts_as_gone() -> None:
+    odd = pod("a", 6) | {"spec": 1}
+    play(listing(5, pod("a", 1)), Stream((frame("MODIFIED", odd),)), want=["a@1", "a@1>"])
+
+
+def test_indexes_follow_the_objects() -> None:
+    async def story() -> None:
+        silence = asyncio.Event()
+        first = listing(5, pod("b", 1, app="x"), pod("a", 2, app="x"), pod("c", 3, app="y"))
+        events = (frame("MODIFIED", pod("b", 6, app="y")), frame("DELETED", pod("a", 7, app="x")))
+        async with (
+            Outside(in_turn(first, Stream(events, hold=silence))) as outside,
+            outside.client() as client,
+        ):
+            informer = Informer(client, PODS)
+            informer.add_index("app", lambda obj: obj.metadata.labels.values())
+            async with running(informer, client):
+                await wait_for(lambda: informer.get(Key("default", "a")) is None and len(informer) == 2)
+                informer.add_index("late", lambda obj: obj.metadata.labels.values())
+                for index in ("app", "late"):
+                    assert informer.by_index(index, "x") == []
+                    assert [obj.metadata.name for obj in informer.by_index(index, "y")] == ["b", "c"]
+                silence.set()
+
+    asyncio.run(story())
+
+
+def test_a_late_subscriber_first_hears_of_all_there_is() -> None:
+    def then(informer: Informer[Pod], outside: Outside) -> None:
+        late: list[str] = []
+        informer.subscribe(lambda change: late.append(shown(change)))
+        assert late == ["a@2", "b@1"]
+
+    play(listing(5, pod("b", 1), pod("a", 2)), want=["b@1", "a@2"], then=then)
+
+
+def test_a_subscriber_that_raises_ends_the_run_loudly() -> None:
+    def refuse(change: Change[Pod]) -> None:
+        raise LookupError("no such queue")
+
+    async def story() -> None:
+        async with Outside(in_turn(listing(5, pod("a", 1)))) as outside, outside.client() as client:
+            informer = Informer(client, PODS)
+            informer.subscribe(refuse)
+            with pytest.raises(LookupError) as caught:
+                await informer.run()
+            assert "pods default/a" in caught.value.__notes__[0]
+            assert informer.get(Key("default", "a")) is not None
+
+    asyncio.run(story())
+
+
+class running:  # noqa: N801  reads as a phrase: async with running(informer, client)
+    def __init__(self, informer: Informer[Pod], client: Client) -> None:
+        self._run: Callable[[], Awaitable[None]] = informer.run
+
+    async def __aenter__(self) -> None:
+        self._task = asyncio.ensure_future(self._run())
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._task.cancel()
+        await asyncio.wait([self._task])
