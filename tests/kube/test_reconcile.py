@@ -1,0 +1,212 @@
+import asyncio
+import heapq
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+
+import pytest
+
+from quorate.api.meta import Key
+from quorate.kube.errors import Conflict
+from quorate.kube.reconcile import Reconciler
+
+A, B = Key("", "a"), Key("", "b")
+
+
+class Virtual:
+    """A clock that moves only when told to."""
+
+    def __init__(self) -> None:
+        self._now = 1000.0
+        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+
+    def now(self) -> float:
+        return self._now
+
+    async def sleep_until(self, moment: float) -> None:
+        if moment > self._now:
+            woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            heapq.heappush(self._sleepers, (moment, len(self._sleepers), woken))
+            await woken
+
+    async def advance_to(self, moment: float) -> None:
+        self._now = moment
+        while self._sleepers and self._sleepers[0][0] <= moment:
+            woken = heapq.heappop(self._sleepers)[2]
+            if not woken.done():
+                woken.set_result(None)
+        await settle()
+
+
+async def settle() -> None:
+    """Let every task go as far as it can without time passing."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def play(
+    story: Callable[[Reconciler, Virtual], Awaitable[None]],
+    reconcile: Callable[[Key], Awaitable[float | None]],
+    workers: int = 4,
+) -> None:
+    async def run() -> None:
+        clock = Virtual()
+        reconciler = Reconciler("under test", reconcile, clock, workers)
+        running = asyncio.create_task(reconciler.run())
+        await story(reconciler, clock)
+        reconciler.stop()
+        await running
+
+    asyncio.run(run())
+
+
+class Recorded:
+    """Notes each run, and answers in turn with moments, None, or exceptions."""
+
+    def __init__(self, answers: Iterable[float | Exception | None] = ()) -> None:
+        self.runs: list[str] = []
+        self._answers = iter(answers)
+
+    async def __call__(self, key: Key) -> float | None:
+        self.runs.append(str(key))
+        answer = next(self._answers, None)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def test_it_looks_again_when_the_last_run_said_so() -> None:
+    async def story(reconciler: Reconciler, clock: Virtual) -> None:
+        reconciler.enqueue(A)
+        await settle()
+        assert recorded.runs == ["a"]
+        await clock.advance_to(1009.9)
+        assert recorded.runs == ["a"]
+        await clock.advance_to(1010.0)
+        assert recorded.runs == ["a", "a"]
+
+    recorded = Recorded([1010.0])
+    play(story, recorded)
+
+
+def test_an_earlier_moment_wakes_it_earlier() -> None:
+    async def story(reconciler: Reconciler, clock: Virtual) -> None:
+        reconciler.enqueue_at(A, 1050.0)
+        await settle()
+        reconciler.enqueue_at(B, 1020.0)
+        await settle()
+        await clock.advance_to(1020.0)
+        assert recorded.runs == ["b"]
+
+    recorded = Recorded()
+    play(story, recorded)
+
+
+def conflict() -> Conflict:
+    return Conflict("PATCH /x", 409, "Conflict", "the object has been modified")
+
+
+def test_failures_are_retried_after_longer_and_longer_until_one_run_succeeds() -> None:
+    async def story(reconciler: Reconciler, clock: Virtual) -> None:
+        reconciler.enqueue(A)
+        await settle()
+        for moment, runs in ((1000.009, 1), (1000.011, 2), (1000.030, 2), (1000.032, 3), (2000.0, 3)):
+            await clock.advance_to(moment)
+            assert len(recorded.runs) == runs
+        reconciler.enqueue(A)  # it fails again: the count began anew
+        await settle()
+        await clock.advance_to(2000.011)
+        assert len(recorded.runs) == 5
+
+    recorded = Recorded([conflict(), conflict(), None, conflict()])
+    play(story, recorded)
+
+
+def test_a_fault_of_ours_is_logged_with_its_key_and_stops_nothing_else(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(reconciler: Reconciler, clock: Virtual) -> None:
+        reconciler.enqueue(A)
+        reconciler.enqueue(B)
+        await settle()
+        await clock.advance_to(1001.0)
+        assert recorded.runs == ["a", "b", "a"]
+
+    recorded = Recorded([ZeroDivisionError("oops"), None])
+    with caplog.at_level(logging.WARNING):
+        play(story, recorded)
+    (record,) = caplog.records
+    assert record.message == "reconcile raised"
+    assert record.__dict__["quorate_keys"]["key"] == A
+    assert record.exc_info is not None
+
+
+def test_a_conflict_is_not_worth_a_line(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(reconciler: Reconciler, clock: Virtual) -> None:
+        reconciler.enqueue(A)
+        await settle()
+
+    with caplog.at_level(logging.WARNING):
+        play(story, Recorded([conflict()]))
+    assert caplog.records == []
+
+
+def test_keys_run_side_by_side_up_to_the_workers_and_one_key_never_twice() -> None:
+    async def story(reconciler: Reconciler, clock: Virtual) -> None:
+        for name in "abcd":
+            reconciler.enqueue(Key("", name))
+        await settle()
+        reconciler.enqueue(A)
+        await settle()
+        assert started == ["a", "b"]
+        gate.set()
+        await reconciler.drained()
+        assert started == ["a", "b", "c", "d", "a"]
+        assert most == 2
+
+    started: list[str] = []
+    under_way, most = 0, 0
+    gate = asyncio.Event()
+
+    async def reconcile(key: Key) -> None:
+        nonlocal under_way, most
+        started.append(key.name)
+        under_way += 1
+        most = max(most, under_way)
+        await gate.wait()
+        under_way -= 1
+
+    play(story, reconcile, workers=2)
+
+
+def test_stopping_lets_what_runs_end_and_starts_nothing() -> None:
+    async def run() -> None:
+        gate = asyncio.Event()
+        ended: list[str] = []
+
+        async def reconcile(key: Key) -> None:
+            await gate.wait()
+            ended.append(key.name)
+
+        reconciler = Reconciler("under test", reconcile, Virtual(), workers=1)
+        running = asyncio.create_task(reconciler.run())
+        reconciler.enqueue(A)
+        reconciler.enqueue(B)
+        await settle()
+        reconciler.stop()
+        await settle()
+        assert not running.done()
+        gate.set()
+        await running
+        assert ended == ["a"]
+
+    asyncio.run(run())
+
+
+def test_it_is_drained_while_only_delayed_keys_wait() -> None:
+    async def story(reconciler: Reconciler, clock: Virtual) -> None:
+        await reconciler.drained()
+        reconciler.enqueue_at(A, 5000.0)
+        await settle()
+        await reconciler.drained()
+
+    play(story, Recorded())
