@@ -1,0 +1,1 @@
+"""A Kubernetes API server for one machine: HTTP in front, SQLite behind."""

@@ -1,0 +1,177 @@
+"""What the server refuses, as the Status object a client reads.
+
+Wording and shape follow kube-apiserver: programs compare ``reason`` and ``details``, people read messages.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+Json = dict[str, Any]
+
+JSON_PARSE_LIMIT = 3 * 1024 * 1024
+"""Bytes of a request body a server reads; more is answered with 413."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One field of one object breaks one rule."""
+
+    field: str
+    reason: str
+    message: str
+
+    def to_json(self) -> Json:
+        return {"reason": self.reason, "message": self.message, "field": self.field}
+
+
+def required(field: str, detail: str = "") -> Cause:
+    return Cause(field, "FieldValueRequired", f"Required value: {detail}" if detail else "Required value")
+
+
+def invalid_value(field: str, value: object, detail: str) -> Cause:
+    return Cause(field, "FieldValueInvalid", f"Invalid value: {show(value)}: {detail}")
+
+
+def type_invalid(field: str, value: object, detail: str) -> Cause:
+    return Cause(field, "FieldValueTypeInvalid", f"Invalid value: {show(value)}: {detail}")
+
+
+def not_supported(field: str, value: object, supported: Iterable[str]) -> Cause:
+    known = ", ".join(f'"{name}"' for name in supported)
+    return Cause(
+        field, "FieldValueNotSupported", f"Unsupported value: {show(value)}: supported values: {known}"
+    )
+
+
+def forbidden_field(field: str, detail: str) -> Cause:
+    return Cause(field, "FieldValueForbidden", f"Forbidden: {detail}")
+
+
+def duplicate(field: str, value: object) -> Cause:
+    return Cause(field, "FieldValueDuplicate", f"Duplicate value: {show(value)}")
+
+
+def missing_reference(field: str, value: object) -> Cause:
+    return Cause(field, "FieldValueNotFound", f"Not found: {show(value)}")
+
+
+def too_long(field: str, value: object, limit: int) -> Cause:
+    return Cause(field, "FieldValueTooLong", f"Too long: may not be more than {limit} bytes")
+
+
+def too_many(field: str, count: int, limit: int) -> Cause:
+    return Cause(field, "FieldValueTooMany", f"Too many: {count}: must have at most {limit} items")
+
+
+def show(value: object) -> str:
+    """A value as messages show it: JSON without spaces."""
+    return msgspec.json.encode(value).decode()
+
+
+class StatusError(Exception):
+    """An answer other than success; the HTTP layer writes it out."""
+
+    def __init__(self, code: int, reason: str, message: str, details: Json | None = None) -> None:
+        super().__init__(code, reason, message, details)
+        self.code, self.reason, self.message, self.details = code, reason, message, details
+
+    def __str__(self) -> str:
+        return f"{self.code} {self.reason}: {self.message}"
+
+    def to_json(self) -> Json:
+        status: Json = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+        }
+        if self.reason:
+            status["reason"] = self.reason
+        if self.details is not None:
+            status["details"] = self.details
+        return status | {"code": self.code}
+
+
+def qualified(group: str, plural: str) -> str:
+    """A resource as messages name it: ``pods``, ``jobs.batch``."""
+    return f"{plural}.{group}" if group else plural
+
+
+def _details(group: str, kind: str, name: str) -> Json:
+    details: Json = {"name": name} if name else {}
+    return details | ({"group": group} if group else {}) | {"kind": kind}
+
+
+def not_found(group: str, plural: str, name: str) -> StatusError:
+    message = f'{qualified(group, plural)} "{name}" not found'
+    return StatusError(404, "NotFound", message, _details(group, plural, name))
+
+
+def already_exists(group: str, plural: str, name: str) -> StatusError:
+    message = f'{qualified(group, plural)} "{name}" already exists'
+    return StatusError(409, "AlreadyExists", message, _details(group, plural, name))
+
+
+STALE = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+def conflict(group: str, plural: str, name: str, why: str = STALE) -> StatusError:
+    message = f'Operation cannot be fulfilled on {qualified(group, plural)} "{name}": {why}'
+    return StatusError(409, "Conflict", message, _details(group, plural, name))
+
+
+def forbidden(group: str, plural: str, name: str, why: str, causes: Sequence[Cause] = ()) -> StatusError:
+    details = _details(group, plural, name)
+    if causes:
+        details["causes"] = [cause.to_json() for cause in causes]
+    message = f'{qualified(group, plural)} "{name}" is forbidden: {why}'
+    return StatusError(403, "Forbidden", message, details)
+
+
+def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> StatusError:
+    """Every finding at once; ``kind`` is the kind, not the resource."""
+    findings = [f"{cause.field}: {cause.message}" for cause in causes]
+    listed = findings[0] if len(findings) == 1 else f"[{', '.join(findings)}]"
+    details = _details(group, kind, name) | {"causes": [cause.to_json() for cause in causes]}
+    return StatusError(422, "Invalid", f'{qualified(group, kind)} "{name}" is invalid: {listed}', details)
+
+
+def bad_request(message: str) -> StatusError:
+    return StatusError(400, "BadRequest", message)
+
+
+def unauthorized() -> StatusError:
+    return StatusError(401, "Unauthorized", "Unauthorized")
+
+
+def no_such_resource() -> StatusError:
+    return StatusError(404, "NotFound", "the server could not find the requested resource", {})
+
+
+def method_not_allowed() -> StatusError:
+    message = "the server does not allow this method on the requested resource"
+    return StatusError(405, "MethodNotAllowed", message, {})
+
+
+def method_not_supported(group: str, plural: str, verb: str) -> StatusError:
+    """The path is served, this kind does not do this."""
+    message = f'{verb} is not supported on resources of kind "{qualified(group, plural)}"'
+    return StatusError(405, "MethodNotAllowed", message, _details(group, plural, ""))
+
+
+def gone(message: str) -> StatusError:
+    return StatusError(410, "Expired", message)
+
+
+def too_large() -> StatusError:
+    message = f"Request entity too large: limit is {JSON_PARSE_LIMIT}"
+    return StatusError(413, "RequestEntityTooLarge", message)
+
+
+def internal(message: str) -> StatusError:
+    """The request could not be carried out and no reason is given to programs."""
+    return StatusError(500, "", message)
