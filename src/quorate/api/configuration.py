@@ -1,0 +1,389 @@
+"""Kueue's Configuration file (``config.kueue.x-k8s.io``, v1beta1 and v1beta2) and what it means here.
+
+The structs are the internal form: the meaning of v1beta2, durations in seconds.  A v1beta1 file gets the
+v1beta1 defaults and is then converted; v1beta2 defaults are not applied on top.  Reading is strict: a file
+with any finding is refused whole, before anything starts.  Fields that are right but not honoured yet
+are checked by ``configuration_unused`` and answered with a warning.
+"""
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Final, Literal, get_args
+
+import msgspec
+
+from quorate.api.configuration_unused import DEVICE_CLASS_MAPPINGS, POD_OPTIONS, UNUSED
+from quorate.api.core import Resources
+from quorate.api.documents import InvalidYaml, read_documents
+from quorate.api.findings import Finding, listed
+from quorate.api.meta import LabelSelector, Requirement, matches_selector
+from quorate.api.names import is_dns_label, is_qualified_name
+from quorate.api.strict import (
+    Place,
+    Reader,
+    Reading,
+    Refused,
+    Section,
+    boolean,
+    choice,
+    duration,
+    integer,
+    label_selector,
+    list_of,
+    map_of,
+    quantity,
+    section,
+    shaped,
+    text,
+)
+
+GROUP: Final = "config.kueue.x-k8s.io"
+DEFAULT_NAMESPACE: Final = "kueue-system"
+NAMESPACE_NAME_LABEL: Final = "kubernetes.io/metadata.name"
+
+Version = Literal["v1beta1", "v1beta2"]
+RequeuingTimestamp = Literal["Eviction", "Creation"]
+TransformationStrategy = Literal["Retain", "Replace"]
+QuotaCheckStrategy = Literal["BlockUndeclared", "IgnoreUndeclared"]
+
+
+class RequeuingStrategy(msgspec.Struct, frozen=True, kw_only=True):
+    """How a workload evicted for unready pods comes back.
+
+    The n-th eviction is followed by ``min(base * factor^(n-1), max)`` seconds of waiting.  The factor is no
+    field of the file.  KEP-1282 first had base 1, factor 1.41284738 and no maximum (``math.inf``).
+    """
+
+    timestamp: RequeuingTimestamp = "Eviction"
+    backoff_limit_count: int | None = None  # None: requeue without end
+    backoff_base_s: float = 60.0
+    backoff_max_s: float = 3600.0
+    backoff_factor: float = 2.0
+
+
+class WaitForPodsReady(msgspec.Struct, frozen=True, kw_only=True):
+    """All or nothing by the clock: an admitted workload whose pods are not all ready in time is evicted."""
+
+    timeout_s: float
+    recovery_timeout_s: float | None  # None: pods that fail after the start are not waited for
+    block_admission: bool
+    requeuing_strategy: RequeuingStrategy = RequeuingStrategy()
+
+
+class Transformation(msgspec.Struct, frozen=True, kw_only=True):
+    """Each unit of ``input`` counts as ``outputs``, times the amount of ``multiply_by`` requested."""
+
+    input: str
+    strategy: TransformationStrategy = "Retain"
+    multiply_by: str = ""
+    outputs: Resources = {}
+
+
+class ResourceRules(msgspec.Struct, frozen=True, kw_only=True):
+    """Which of the requested resources count against quota, and as what."""
+
+    exclude_resource_prefixes: tuple[str, ...] = ()
+    transformations: tuple[Transformation, ...] = ()
+    quota_check_strategy: QuotaCheckStrategy = "BlockUndeclared"
+
+
+class Integrations(msgspec.Struct, frozen=True, kw_only=True):
+    frameworks: tuple[str, ...] = ("batch/job",)
+    label_keys_to_copy: tuple[str, ...] = ()
+
+
+class Configuration(msgspec.Struct, frozen=True, kw_only=True):
+    namespace: str = DEFAULT_NAMESPACE
+    manage_jobs_without_queue_name: bool = False
+    managed_jobs_namespace_selector: LabelSelector = LabelSelector()
+    wait_for_pods_ready: WaitForPodsReady | None = None  # None: off
+    integrations: Integrations = Integrations()
+    resources: ResourceRules = ResourceRules()
+
+
+class LoadedConfiguration(msgspec.Struct, frozen=True):
+    configuration: Configuration
+    warnings: tuple[str, ...]
+
+
+class InvalidConfiguration(ValueError):
+    """A configuration that is refused, with everything that is wrong with it."""
+
+    def __init__(self, findings: Iterable[Finding]) -> None:
+        self.findings = tuple(findings)
+        super().__init__(self.findings)
+
+    def __str__(self) -> str:
+        return listed(self.findings)
+
+
+FRAMEWORKS: Final = (
+    "batch/job", "deployment", "jobset.x-k8s.io/jobset", "kubeflow.org/jaxjob", "kubeflow.org/mpijob",
+    "kubeflow.org/paddlejob", "kubeflow.org/pytorchjob", "kubeflow.org/tfjob", "kubeflow.org/xgboostjob",
+    "leaderworkerset.x-k8s.io/leaderworkerset", "pod", "ray.io/raycluster", "ray.io/rayjob",
+    "ray.io/rayservice", "sparkoperator.k8s.io/sparkapplication", "statefulset",
+    "trainer.kubeflow.org/trainjob", "workload.codeflare.dev/appwrapper",
+)  # fmt: skip
+HONOURED_FRAMEWORKS: Final = ("batch/job",)
+FEATURE_GATES: Final = dict.fromkeys(
+    (
+        "AdmissionFairSharing", "AdmissionGatedBy", "AssignQueueLabelsForPods",
+        "CleanupProvisioningRequestsOnEviction", "ElasticJobsViaWorkloadSlices",
+        "FairSharingPreemptWithinNominal", "FairSharingPrioritizeNonBorrowing", "FinishOrphanedWorkloads",
+        "FlavorFungibility", "FlavorFungibilityPreserveScanProgress", "HierarchicalCohorts",
+        "KueueDRAIntegration", "LocalQueueMetrics", "ManagedJobsNamespaceSelectorAlwaysRespected",
+        "MetricForWorkloadCreationLatency", "MetricsForCohorts", "MultiKueue", "ObjectRetentionPolicies",
+        "PartialAdmission", "PodIntegrationValidateGroupOwner", "PrioritySortingWithinCohort",
+        "QuotaCheckStrategy", "ReclaimablePods", "SchedulingEquivalenceHashing",
+        "SkipReassignmentForPodOwnedWorkloads", "TASFailedNodeReplacement",
+        "TASFailedNodeReplacementFailFast", "TASHandleOverlappingFlavors", "TASMultiLayerTopology",
+        "TASProfileMixed", "TASRecomputeAssignmentWithinSchedulingCycle", "TLSOptions",
+        "TopologyAwareScheduling", "ValidateRayAndSparkJobUpdates", "VisibilityOnDemand",
+        "WorkloadIdentifierAnnotations", "WorkloadValidateResourcesAreNonNegative",
+        "WorkloadValidationForPodSetMetadata",
+    ),
+    True,
+) | dict.fromkeys(
+    (
+        "ConcurrentAdmission", "CustomMetricLabels", "DisableWaitForPodsReady", "FailureRecoveryPolicy",
+        "FastQuotaReleaseInPodIntegration", "MultiKueueOrchestratedPreemption",
+        "PrioritizePreemptorWorkloads", "PriorityBoost", "RecomputeAssignmentUponPreemptionTargetsOverlap",
+        "RejectUpdatesToCQWithInvalidOnFlavors", "SchedulerLongRequeueInterval",
+        "SchedulerTimestampPreemptionBuffer", "ShortWorkloadNames", "SparkApplicationIntegration",
+        "TASBalancedPlacement", "TASRespectNodeAffinityPreferred", "UnadmittedWorkloadsExplicitStatus",
+        "UnadmittedWorkloadsObservability", "WorkloadPriorityClassDefaulting",
+        "WorkloadRequestUseMergePatch",
+    ),
+    False,
+)  # fmt: skip
+"""Kueue's gates and their defaults."""
+HONOURED_GATES: Final = ("DisableWaitForPodsReady",)
+_EXTERNAL_FRAMEWORK: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*\.v[0-9][a-z0-9]*\.[a-z0-9][-a-z0-9.]*")
+
+
+def default_configuration() -> Configuration:
+    """What holds without a file: a v1beta2 file that sets nothing."""
+    return load_configuration(f"{{apiVersion: {GROUP}/v1beta2, kind: Configuration}}").configuration
+
+
+def load_configuration(text: str) -> LoadedConfiguration:
+    """Read a Configuration file.  Raises ``InvalidConfiguration`` with every finding."""
+    try:
+        documents = read_documents(text)
+    except InvalidYaml as invalid:
+        raise InvalidConfiguration([Finding("", text[:40], invalid.problem, invalid.line)]) from invalid
+    if len(documents) != 1:
+        rule = f"holds {len(documents)} documents, must hold one of kind Configuration"
+        raise InvalidConfiguration([Finding("", text[:40], rule)])
+    reading = Reading(documents[0])
+    root = reading.root()
+    version = _version(root)
+    configuration = root.read(section(lambda fields: _configuration(fields, version)), None)
+    if configuration is None or reading.findings:
+        raise InvalidConfiguration(reading.findings)
+    return LoadedConfiguration(configuration, tuple(reading.warnings))
+
+
+def _version(root: Place) -> Version:
+    """The version of a Configuration; anything else is refused at once: its fields would only add noise."""
+    versions: dict[object, Version] = {f"{GROUP}/v1beta1": "v1beta1", f"{GROUP}/v1beta2": "v1beta2"}
+    known = " or ".join(map(str, versions))
+    kind, version = (
+        (root.value.get("kind"), root.value.get("apiVersion"))
+        if isinstance(root.value, dict)
+        else (None, None)
+    )
+    if kind == "Configuration" and isinstance(version, str) and version in versions:
+        return versions[version]
+    if not isinstance(root.value, dict):
+        root.refuse("is no Configuration (write apiVersion, kind and fields)")
+    elif kind == "ConfigMap":
+        root.entry("kind").refuse(
+            "wraps a file (give the text under its data.controller_manager_config.yaml)"
+        )
+    elif kind != "Configuration":
+        root.entry("kind").refuse(f"is not allowed here (write Configuration of {known})")
+    else:
+        root.entry("apiVersion").refuse(f"is not known (write {known})")
+    raise InvalidConfiguration(root.reading.findings)
+
+
+def _configuration(fields: Section, version: Version) -> Configuration:
+    namespace = fields.take("namespace", shaped(is_dns_label, "a namespace's name"), DEFAULT_NAMESPACE)
+    gates = fields.take("featureGates", _gates, {})
+    wait = _wait_for_pods_ready(fields, version)
+    for name, reader in UNUSED[version].items():
+        if name in fields:
+            fields.at(name).warn("is checked but not honoured yet")
+        fields.take(name, reader, None)
+    fields.take("apiVersion", text, "")
+    fields.take("kind", text, "")
+    return Configuration(
+        namespace=namespace,
+        manage_jobs_without_queue_name=fields.take("manageJobsWithoutQueueName", boolean, False),
+        managed_jobs_namespace_selector=_namespace_selector(fields, namespace),
+        wait_for_pods_ready=None if gates.get("DisableWaitForPodsReady") else wait,
+        integrations=fields.take("integrations", _integrations(version), Integrations()),
+        resources=fields.take("resources", section(_resources), ResourceRules()),
+    )
+
+
+def _wait_for_pods_ready(fields: Section, version: Version) -> WaitForPodsReady | None:
+    if version == "v1beta1":
+        return fields.take("waitForPodsReady", section(_wait_v1beta1), None)
+    default = WaitForPodsReady(timeout_s=1800.0, recovery_timeout_s=1800.0, block_admission=False)
+    return fields.take("waitForPodsReady", section(_wait_v1beta2), default)
+
+
+def _wait_v1beta1(fields: Section) -> WaitForPodsReady | None:
+    enable = fields.take("enable", boolean, False)
+    wait = _wait(fields, timeout_s=300.0, block_admission=True, flat=_flat_timestamp(fields))
+    return wait if enable else None
+
+
+def _wait_v1beta2(fields: Section) -> WaitForPodsReady:
+    fields.gone(
+        "enable", "is not in v1beta2, which waits always (or set featureGates.DisableWaitForPodsReady)"
+    )
+    fields.gone("requeuingTimestamp", "is not in v1beta2 (write requeuingStrategy.timestamp)")
+    return _wait(fields, timeout_s=1800.0, block_admission=False, flat=None)
+
+
+def _wait(
+    fields: Section, *, timeout_s: float, block_admission: bool, flat: RequeuingTimestamp | None
+) -> WaitForPodsReady:
+    timeout_s = fields.take("timeout", duration(), timeout_s)
+    recovery_s = fields.take("recoveryTimeout", duration(), timeout_s)
+    strategy = fields.take("requeuingStrategy", section(_requeuing), RequeuingStrategy())
+    if flat is not None:
+        given = fields.place.value.get("requeuingStrategy")
+        if isinstance(given, dict) and given.get("timestamp") not in (None, flat):
+            fields.at("requeuingTimestamp").refuse(
+                f"contradicts requeuingStrategy.timestamp, which is {given['timestamp']} (keep the latter)"
+            )
+        strategy = msgspec.structs.replace(strategy, timestamp=flat)
+    return WaitForPodsReady(
+        timeout_s=timeout_s,
+        recovery_timeout_s=recovery_s or None,
+        block_admission=fields.take("blockAdmission", boolean, block_admission),
+        requeuing_strategy=strategy,
+    )
+
+
+def _flat_timestamp(fields: Section) -> RequeuingTimestamp | None:
+    """The field of the first revision of KEP-1282, before there was a requeuingStrategy."""
+    if "requeuingTimestamp" in fields:
+        fields.at("requeuingTimestamp").warn("is deprecated (write requeuingStrategy.timestamp)")
+    return fields.take("requeuingTimestamp", choice(get_args(RequeuingTimestamp)), None)
+
+
+def _requeuing(fields: Section) -> RequeuingStrategy:
+    seconds = integer(least=0)
+    return RequeuingStrategy(
+        timestamp=fields.take("timestamp", choice(get_args(RequeuingTimestamp)), "Eviction"),
+        backoff_limit_count=fields.take("backoffLimitCount", _limit_count, None),
+        backoff_base_s=float(fields.take("backoffBaseSeconds", seconds, 60)),
+        backoff_max_s=float(fields.take("backoffMaxSeconds", seconds, 3600)),
+    )
+
+
+def _limit_count(place: Place) -> int:
+    if place.value == -1:
+        raise Refused("is no count of retries (leave the field out to retry without end, or write 0 or more)")
+    return integer(least=0)(place)
+
+
+def _namespace_selector(fields: Section, namespace: str) -> LabelSelector:
+    """Which namespaces' jobs are managed: never those of the system and of the controllers themselves."""
+    own = ("kube-system", namespace)
+    default = LabelSelector(
+        match_expressions=(Requirement(key=NAMESPACE_NAME_LABEL, operator="NotIn", values=own),)
+    )
+    selector = fields.take("managedJobsNamespaceSelector", label_selector, default)
+    if hit := [name for name in own if matches_selector(selector, {NAMESPACE_NAME_LABEL: name})]:
+        fields.at("managedJobsNamespaceSelector").refuse(
+            f"should not match namespace {' or '.join(hit)} "
+            f"(add {NAMESPACE_NAME_LABEL} NotIn [{', '.join(own)}])"
+        )
+    return selector
+
+
+def _gates(place: Place) -> dict[str, bool]:
+    gates = map_of(boolean)(place)
+    for name, on in gates.items():
+        if name not in FEATURE_GATES:
+            near = get_close_matches(name, FEATURE_GATES, n=1)
+            place.entry(name).refuse(
+                f"sets an unknown feature gate{f' (did you mean {near[0]}?)' if near else ''}"
+            )
+        elif name not in HONOURED_GATES and on != FEATURE_GATES[name]:
+            place.entry(name).warn("is not honoured yet")
+    return gates
+
+
+def _integrations(version: Version) -> Reader[Integrations]:
+    def read_fields(fields: Section) -> Integrations:
+        if version == "v1beta1" and "podOptions" in fields:
+            fields.at("podOptions").warn("is checked but not honoured (write managedJobsNamespaceSelector)")
+            fields.take("podOptions", POD_OPTIONS, None)
+        if "externalFrameworks" in fields:
+            fields.at("externalFrameworks").warn("is checked but not honoured yet")
+            fields.take("externalFrameworks", list_of(_external_framework), ())
+        return Integrations(
+            frameworks=fields.take("frameworks", _frameworks, Integrations().frameworks),
+            label_keys_to_copy=fields.take(
+                "labelKeysToCopy", list_of(shaped(is_qualified_name, "the key of a label")), ()
+            ),
+        )
+
+    return section(read_fields)
+
+
+def _external_framework(place: Place) -> str:
+    if _EXTERNAL_FRAMEWORK.fullmatch(text(place)) is None:
+        raise Refused("does not name a kind (write Kind.version.group)")
+    return text(place)
+
+
+def _frameworks(place: Place) -> tuple[str, ...]:
+    names = list_of(choice(FRAMEWORKS), least=1)(place)
+    for index, item in enumerate(place.items()):
+        if item.value in place.value[:index]:
+            item.refuse("is listed twice (keep one)")
+    if later := [name for name in names if name not in HONOURED_FRAMEWORKS]:
+        place.warn(f"{', '.join(later)}: jobs of these kinds are not handled yet")
+    return names
+
+
+def _resources(fields: Section) -> ResourceRules:
+    if "deviceClassMappings" in fields:
+        fields.at("deviceClassMappings").warn("is checked but not honoured yet")
+    fields.take("deviceClassMappings", DEVICE_CLASS_MAPPINGS, ())
+    rules = ResourceRules(
+        exclude_resource_prefixes=fields.take("excludeResourcePrefixes", list_of(text), ()),
+        transformations=fields.take("transformations", list_of(section(_transformation)), ()),
+        quota_check_strategy=fields.take(
+            "quotaCheckStrategy", choice(get_args(QuotaCheckStrategy)), "BlockUndeclared"
+        ),
+    )
+    if rules.quota_check_strategy == "IgnoreUndeclared" and rules.exclude_resource_prefixes:
+        fields.at("excludeResourcePrefixes").refuse(
+            "contradicts quotaCheckStrategy IgnoreUndeclared (keep one)"
+        )
+    inputs = [rule.input for rule in rules.transformations]
+    for name in sorted({name for name in inputs if inputs.count(name) > 1}):
+        fields.at("transformations").refuse(f"has two rules for input {name} (merge them)")
+    return rules
+
+
+def _transformation(fields: Section) -> Transformation:
+    if "input" not in fields:
+        fields.at("input").refuse("is missing (write the name of a resource)")
+    name = shaped(is_qualified_name, "the name of a resource")
+    return Transformation(
+        input=fields.take("input", name, ""),
+        strategy=fields.take("strategy", choice(get_args(TransformationStrategy)), "Retain"),
+        multiply_by=fields.take("multiplyBy", name, ""),
+        outputs=fields.take("outputs", map_of(quantity), {}),
+    )

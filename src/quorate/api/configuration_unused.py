@@ -1,0 +1,165 @@
+"""The fields of Configuration that are checked but that nothing here acts on yet, as data.
+
+A field leaves this table on the day something honours it.
+"""
+
+from typing import Any, Final
+
+from quorate.api.names import is_dns_label, is_dns_subdomain, is_qualified_name
+from quorate.api.strict import (
+    Place,
+    Reader,
+    Refused,
+    boolean,
+    checked,
+    choice,
+    duration,
+    integer,
+    label_selector,
+    list_of,
+    map_of,
+    number,
+    shaped,
+    text,
+)
+
+_port: Final = integer(least=1, most=65535)
+
+
+def _preemption_strategies(place: Place) -> tuple[str, ...]:
+    final, initial = "LessThanOrEqualToFinalShare", "LessThanInitialShare"
+    strategies = list_of(text)(place)
+    if strategies not in ((final,), (initial,), (final, initial)):
+        raise Refused(f"is not allowed here (write [{final}], [{initial}] or [{final}, {initial}])")
+    return strategies
+
+
+def _weight(place: Place) -> float:
+    weight = number(place)
+    if weight < 0:
+        raise Refused("is negative, must be at least 0")
+    return weight
+
+
+_custom_label = checked(
+    {
+        "name": shaped(str.isidentifier, "a name of letters, digits and _ that starts with a letter"),
+        "sourceLabelKey": shaped(is_qualified_name, "the key of a label"),
+        "sourceAnnotationKey": shaped(is_qualified_name, "the key of an annotation"),
+        "sourceKind": choice(("ClusterQueue", "LocalQueue", "Cohort", "Workload")),
+        "trackedValues": list_of(text, most=16),
+    }
+)
+
+
+def _custom_labels(place: Place) -> None:
+    list_of(_custom_label, most=20)(place)
+    labels = [item for item in place.items() if isinstance(item.value, dict)]
+    seen: set[Any] = set()
+    for item in labels:
+        label = item.value
+        if label.get("name") in seen:
+            item.entry("name").refuse("names two labels (choose another)")
+        seen.add(label.get("name"))
+        kind, tracked = label.get("sourceKind", "ClusterQueue"), label.get("trackedValues") or []
+        if kind == "Workload" and not 1 <= len(tracked) <= 12:
+            item.entry("trackedValues").refuse("must list 1 to 12 values for sourceKind Workload")
+        if "sourceLabelKey" in label and "sourceAnnotationKey" in label:
+            item.entry("sourceAnnotationKey").refuse("contradicts sourceLabelKey (give one of the two)")
+        same_kind = [other for other in labels if other.value.get("sourceKind", "ClusterQueue") == kind]
+        most = 2 if kind == "Workload" else 6
+        if same_kind.index(item) == most:
+            item.refuse(f"is one label too many for sourceKind {kind}, at most {most}")
+
+
+def _tls(place: Place) -> None:
+    checked({"minVersion": text, "cipherSuites": list_of(text), "curvePreferences": list_of(text)})(place)
+    if place.value.get("minVersion") == "VersionTLS13" and place.value.get("cipherSuites"):
+        place.entry("cipherSuites").refuse("contradicts minVersion VersionTLS13, whose suites are fixed")
+
+
+_every_version: Final[dict[str, Reader[Any]]] = {
+    "internalCertManagement": checked(
+        {
+            "enable": boolean,
+            "webhookServiceName": shaped(is_dns_label, "the name of a Service"),
+            "webhookSecretName": shaped(is_dns_subdomain, "the name of a Secret"),
+        }
+    ),
+    "clientConnection": checked({"qps": number, "burst": integer()}),
+    "webhook": checked({"port": _port, "host": text, "certDir": text}),
+    "metrics": checked(
+        {
+            "bindAddress": text,
+            "enableClusterQueueResources": boolean,
+            "localQueueMetrics": checked({"enable": boolean, "localQueueSelector": label_selector}),
+            "customLabels": _custom_labels,
+        }
+    ),
+    "health": checked(
+        {"healthProbeBindAddress": text, "readinessEndpointName": text, "livenessEndpointName": text}
+    ),
+    "leaderElection": checked(
+        {
+            "leaderElect": boolean,
+            "leaseDuration": duration(),
+            "renewDeadline": duration(),
+            "retryPeriod": duration(),
+            "resourceLock": text,
+            "resourceName": shaped(is_dns_subdomain, "the name of a Lease"),
+            "resourceNamespace": shaped(is_dns_label, "a namespace's name"),
+        }
+    ),
+    "pprofBindAddress": text,
+    "controller": checked({"groupKindConcurrency": map_of(integer(least=1)), "cacheSyncTimeout": duration()}),
+    "tls": _tls,
+    "admissionFairSharing": checked(
+        {
+            "usageHalfLifeTime": duration(),
+            "usageSamplingInterval": duration(above=True),
+            "resourceWeights": map_of(_weight),
+        }
+    ),
+    "objectRetentionPolicies": checked(
+        {"workloads": checked({"afterFinished": duration(), "afterDeactivatedByKueue": duration()})}
+    ),
+    "multiKueue": checked(
+        {
+            "gcInterval": duration(),
+            "origin": text,
+            "workerLostTimeout": duration(),
+            "dispatcherName": text,
+            "externalFrameworks": list_of(checked({"name": text})),
+            "clusterProfile": checked({"credentialsProviders": list_of(map_of(lambda place: place.value))}),
+            "incrementalDispatcherConfig": checked({"stepSize": integer(least=1)}),
+        }
+    ),
+    "visibilityServer": checked({"bindAddress": text, "bindPort": _port}),
+}
+UNUSED: Final[dict[str, dict[str, Reader[Any]]]] = {
+    "v1beta1": _every_version
+    | {
+        "fairSharing": checked({"enable": boolean, "preemptionStrategies": _preemption_strategies}),
+        "queueVisibility": checked(
+            {
+                "clusterQueues": checked({"maxCount": integer(least=0, most=4000)}),
+                "updateIntervalSeconds": integer(least=1),
+            }
+        ),
+    },
+    "v1beta2": _every_version | {"fairSharing": checked({"preemptionStrategies": _preemption_strategies})},
+}
+
+POD_OPTIONS: Final = checked({"namespaceSelector": label_selector, "podSelector": label_selector})
+DEVICE_CLASS_MAPPINGS: Final = list_of(
+    checked(
+        {
+            "name": shaped(is_qualified_name, "the name of a resource"),
+            "deviceClassNames": list_of(
+                shaped(is_dns_subdomain, "the name of a DeviceClass"), least=1, most=8
+            ),
+            "sources": list_of(map_of(lambda place: place.value)),
+        }
+    ),
+    most=16,
+)

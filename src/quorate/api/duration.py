@@ -1,0 +1,45 @@
+"""Durations as Kubernetes writes them: ``10m``, ``1h30m``, ``500ms`` (Go's syntax), read exactly."""
+
+import re
+from typing import Final
+
+_NANOS: Final = {
+    "ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6,
+    "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9,
+}  # fmt: skip
+_PART: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)")
+_LARGEST_NANOS: Final = 2**63 - 1  # some 292 years
+
+
+class InvalidDuration(ValueError):
+    """A value that is no duration; the caller adds the path of the field."""
+
+    def __init__(self, value: object) -> None:
+        super().__init__(value)
+        self.value = value
+
+    def __str__(self) -> str:
+        return f"{self.value!r} is not a duration (write 10m, 1h30m or 500ms)"
+
+
+def parse_duration(text: str) -> float:
+    """Seconds, the closest float to the exact value.  Below a nanosecond is cut off.
+
+    Raises ``InvalidDuration``, also for what exceeds 292 years, which no implementation can hold.
+    """
+    sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
+    if rest == "0":
+        return 0.0
+    nanos, position = 0, 0
+    while position < len(rest):
+        part = _PART.match(rest, position)
+        if part is None or not (part[1] or part[2]):
+            raise InvalidDuration(text)
+        whole, fraction, unit = part[1] or "0", part[2] or "", _NANOS[part[3]]
+        nanos += int(whole) * unit + int(fraction or "0") * unit // 10 ** len(fraction)
+        position = part.end()
+        if nanos > _LARGEST_NANOS:
+            raise InvalidDuration(text)
+    if position == 0:
+        raise InvalidDuration(text)
+    return sign * nanos / 10**9

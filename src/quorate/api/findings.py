@@ -1,0 +1,36 @@
+"""What is wrong with a field, as a value: everything that validates answers with these."""
+
+import json
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+ROOT: Final = "."  # how messages name a document as a whole
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One field breaks one rule, which completes the sentence "path: value ..." and says what would do."""
+
+    path: str
+    value: object
+    rule: str
+    line: int = 0  # in the text it was read from, counted from 1; 0 when it came from elsewhere
+
+    def __str__(self) -> str:
+        where = f"line {self.line}: " if self.line else ""
+        return f"{where}{self.path or ROOT}: {shown(self.value)} {self.rule}"
+
+
+_LONGEST_SHOWN = 80
+
+
+def shown(value: object) -> str:
+    """``value`` as a message quotes it: text in quotes, the rest as JSON, cut when long."""
+    text = repr(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+
+
+def listed(findings: Iterable[Finding]) -> str:
+    """The findings one per line, in the order they were made."""
+    return "\n".join(str(finding) for finding in findings)

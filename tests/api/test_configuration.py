@@ -1,0 +1,338 @@
+"""Configuration files: what each version means, and that nothing wrong gets past."""
+
+import math
+
+import msgspec
+import pytest
+
+from quorate.api.configuration import (
+    Configuration,
+    InvalidConfiguration,
+    RequeuingStrategy,
+    Transformation,
+    WaitForPodsReady,
+    default_configuration,
+    load_configuration,
+)
+from quorate.api.meta import LabelSelector, Requirement
+from quorate.api.quantity import parse_quantity
+
+
+def a_file(body: str = "", version: str = "v1beta2") -> str:
+    return f"apiVersion: config.kueue.x-k8s.io/{version}\nkind: Configuration\n{body}"
+
+
+def waiting(body: str, version: str) -> WaitForPodsReady | None:
+    return load_configuration(a_file(body, version)).configuration.wait_for_pods_ready
+
+
+def refusals(text: str) -> list[str]:
+    with pytest.raises(InvalidConfiguration) as refusal:
+        load_configuration(text)
+    assert str(refusal.value).splitlines() == [str(finding) for finding in refusal.value.findings]
+    return [str(finding) for finding in refusal.value.findings]
+
+
+ON_V1BETA1 = WaitForPodsReady(timeout_s=300.0, recovery_timeout_s=300.0, block_admission=True)
+ON_V1BETA2 = WaitForPodsReady(timeout_s=1800.0, recovery_timeout_s=1800.0, block_admission=False)
+
+
+@pytest.mark.parametrize(
+    ("version", "body", "want"),
+    [
+        pytest.param("v1beta1", "", None, id="v1beta1: off when absent"),
+        pytest.param("v1beta1", "waitForPodsReady: {timeout: 1m}", None, id="v1beta1: off when not enabled"),
+        pytest.param("v1beta1", "waitForPodsReady: {enable: true}", ON_V1BETA1, id="v1beta1: blocks, 5m"),
+        pytest.param("v1beta2", "", ON_V1BETA2, id="v1beta2: on when absent"),
+        pytest.param("v1beta2", "waitForPodsReady: {}", ON_V1BETA2, id="v1beta2: does not block, 30m"),
+        pytest.param(
+            "v1beta2", "featureGates: {DisableWaitForPodsReady: true}", None, id="v1beta2: the gate"
+        ),
+        pytest.param(
+            "v1beta2",
+            "waitForPodsReady: {timeout: 10s, blockAdmission: true}",
+            WaitForPodsReady(timeout_s=10.0, recovery_timeout_s=10.0, block_admission=True),
+            id="recovery takes the timeout",
+        ),
+        pytest.param(
+            "v1beta2",
+            "waitForPodsReady: {timeout: 10s, recoveryTimeout: 0s}",
+            WaitForPodsReady(timeout_s=10.0, recovery_timeout_s=None, block_admission=False),
+            id="a recovery timeout of nothing switches recovery off",
+        ),
+    ],
+)
+def test_wait_for_pods_ready(version: str, body: str, want: WaitForPodsReady | None) -> None:
+    assert waiting(body, version) == want
+
+
+def test_the_block_of_the_documentation_means_what_it_says() -> None:
+    body = """
+waitForPodsReady:
+  enable: true
+  timeout: 10m
+  blockAdmission: true
+  requeuingStrategy:
+    timestamp: Creation
+    backoffLimitCount: 5
+    backoffBaseSeconds: 60
+    backoffMaxSeconds: 3600
+"""
+    assert waiting(body, "v1beta1") == WaitForPodsReady(
+        timeout_s=600.0,
+        recovery_timeout_s=600.0,
+        block_admission=True,
+        requeuing_strategy=RequeuingStrategy(
+            timestamp="Creation", backoff_limit_count=5, backoff_base_s=60.0, backoff_max_s=3600.0
+        ),
+    )
+
+
+def test_a_lone_limit_keeps_the_other_defaults_of_the_strategy() -> None:
+    body = "waitForPodsReady: {enable: true, requeuingStrategy: {backoffLimitCount: 0}}"
+    want = msgspec.structs.replace(ON_V1BETA1, requeuing_strategy=RequeuingStrategy(backoff_limit_count=0))
+    assert waiting(body, "v1beta1") == want
+
+
+def test_the_flat_requeuing_timestamp_is_accepted_with_a_warning() -> None:
+    body = "waitForPodsReady: {enable: true, requeuingTimestamp: Creation}"
+    loaded = load_configuration(a_file(body, "v1beta1"))
+    wait = loaded.configuration.wait_for_pods_ready
+    assert wait is not None
+    assert wait.requeuing_strategy.timestamp == "Creation"
+    assert loaded.warnings == (
+        "waitForPodsReady.requeuingTimestamp: is deprecated (write requeuingStrategy.timestamp)",
+    )
+
+
+def test_the_backoff_of_the_first_release_can_be_expressed() -> None:
+    """KEP-1282 at 0.6: 1.41284738^(n-1) seconds, uncapped; thirty retries at 300 s take about a day."""
+    legacy = RequeuingStrategy(backoff_base_s=1.0, backoff_factor=1.41284738, backoff_max_s=math.inf)
+    waits = [
+        min(legacy.backoff_base_s * legacy.backoff_factor**retry, legacy.backoff_max_s) for retry in range(30)
+    ]
+    assert 300 * 31 + sum(waits) == pytest.approx(24 * 3600, abs=10)
+
+
+def test_without_a_file_the_defaults_of_v1beta2_hold() -> None:
+    assert default_configuration() == Configuration(
+        wait_for_pods_ready=ON_V1BETA2,
+        managed_jobs_namespace_selector=LabelSelector(
+            match_expressions=(
+                Requirement(
+                    key="kubernetes.io/metadata.name",
+                    operator="NotIn",
+                    values=("kube-system", "kueue-system"),
+                ),
+            )
+        ),
+    )
+
+
+def test_what_controllers_read_arrives() -> None:
+    body = """
+namespace: batch
+manageJobsWithoutQueueName: true
+managedJobsNamespaceSelector: {matchLabels: {team: research}}
+integrations: {frameworks: [batch/job], labelKeysToCopy: [team.example.com/name]}
+resources:
+  excludeResourcePrefixes: [example.com/]
+  transformations:
+  - {input: nvidia.com/mig-1g.5gb, strategy: Replace, multiplyBy: gpus, outputs: {gpu-memory: 5Gi}}
+"""
+    loaded = load_configuration(a_file(body))
+    configuration = loaded.configuration
+    assert loaded.warnings == ()
+    assert configuration.namespace == "batch"
+    assert configuration.manage_jobs_without_queue_name
+    assert configuration.managed_jobs_namespace_selector == LabelSelector(match_labels={"team": "research"})
+    assert configuration.integrations.label_keys_to_copy == ("team.example.com/name",)
+    assert configuration.resources.exclude_resource_prefixes == ("example.com/",)
+    assert configuration.resources.transformations == (
+        Transformation(
+            input="nvidia.com/mig-1g.5gb",
+            strategy="Replace",
+            multiply_by="gpus",
+            outputs={"gpu-memory": parse_quantity("5Gi")},
+        ),
+    )
+
+
+def test_a_usual_installation_s_file_is_accepted_and_says_what_it_does_not_do() -> None:
+    body = """
+health: {healthProbeBindAddress: ':8081'}
+metrics: {bindAddress: ':8443', enableClusterQueueResources: true}
+webhook: {port: 9443}
+leaderElection: {leaderElect: true, resourceName: c1f6bfd2.kueue.x-k8s.io, leaseDuration: 15s}
+controller:
+  groupKindConcurrency: {Job.batch: 5, Workload.kueue.x-k8s.io: 10}
+clientConnection: {qps: 50, burst: 100}
+internalCertManagement: {enable: false}
+integrations:
+  frameworks: [batch/job, kubeflow.org/mpijob, pod]
+  externalFrameworks: [Foo.v1.example.com]
+fairSharing: {preemptionStrategies: [LessThanOrEqualToFinalShare, LessThanInitialShare]}
+featureGates: {PartialAdmission: true, ConcurrentAdmission: true}
+"""
+    loaded = load_configuration(a_file(body))
+    assert sorted(loaded.warnings) == [
+        "clientConnection: is checked but not honoured yet",
+        "controller: is checked but not honoured yet",
+        "fairSharing: is checked but not honoured yet",
+        "featureGates.ConcurrentAdmission: is not honoured yet",
+        "health: is checked but not honoured yet",
+        "integrations.externalFrameworks: is checked but not honoured yet",
+        "integrations.frameworks: kubeflow.org/mpijob, pod: jobs of these kinds are not handled yet",
+        "internalCertManagement: is checked but not honoured yet",
+        "leaderElection: is checked but not honoured yet",
+        "metrics: is checked but not honoured yet",
+        "webhook: is checked but not honoured yet",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("version", "body", "want"),
+    [
+        pytest.param(
+            "v1beta1", "waitForPodsReady: {enable: true, requeuingStrategy: {backoffLimitCount: -1}}",
+            "waitForPodsReady.requeuingStrategy.backoffLimitCount: -1 is no count of retries "
+            "(leave the field out to retry without end, or write 0 or more)", id="a limit of -1",
+        ),
+        pytest.param(
+            "v1beta1", "waitForPodsReady: {requeuingStrategy: {timestamp: Eviction | Creation}}",
+            "waitForPodsReady.requeuingStrategy.timestamp: 'Eviction | Creation' is not allowed here "
+            "(write Eviction or Creation)", id="the documentation's alternatives copied as they stand",
+        ),
+        pytest.param(
+            "v1beta1",
+            "waitForPodsReady: {requeuingTimestamp: Creation, requeuingStrategy: {timestamp: Eviction}}",
+            "waitForPodsReady.requeuingTimestamp: 'Creation' contradicts requeuingStrategy.timestamp, "
+            "which is Eviction (keep the latter)", id="two timestamps that contradict",
+        ),
+        pytest.param(
+            "v1beta2", "waitForPodsReady: {enable: true}",
+            "waitForPodsReady.enable: true is not in v1beta2, which waits always "
+            "(or set featureGates.DisableWaitForPodsReady)", id="a field of the other version",
+        ),
+        pytest.param(
+            "v1beta2", "waitForPodsReady: {timout: 10m}",
+            "waitForPodsReady.timout: '10m' stands in an unknown field (did you mean timeout?)", id="a slip",
+        ),
+        pytest.param(
+            "v1beta2", "waitForPodsReady: {timeout: 10}",
+            "waitForPodsReady.timeout: 10 is not text (put it in quotes)", id="a number for a duration",
+        ),
+        pytest.param(
+            "v1beta2", "waitForPodsReady: {timeout: 10 minutes}",
+            "waitForPodsReady.timeout: '10 minutes' is not a duration (write 10m, 1h30m or 500ms)",
+            id="words",
+        ),
+        pytest.param(
+            "v1beta2", "waitForPodsReady: {timeout: -1s}",
+            "waitForPodsReady.timeout: '-1s' is too short, must be at least 0s", id="a negative duration",
+        ),
+        pytest.param(
+            "v1beta2", "waitForPodsReady: true",
+            "waitForPodsReady: true is not a mapping of fields", id="a scalar for a section",
+        ),
+        pytest.param(
+            "v1beta2", "manageJobsWithoutQueueName: 'yes'",
+            "manageJobsWithoutQueueName: 'yes' is not a boolean (write true or false)",
+            id="text for a boolean",
+        ),
+        pytest.param(
+            "v1beta2", "managedJobsNamespaceSelector: {}",
+            "managedJobsNamespaceSelector: {} should not match namespace kube-system or kueue-system "
+            "(add kubernetes.io/metadata.name NotIn [kube-system, kueue-system])",
+            id="the system's namespaces",
+        ),
+        pytest.param(
+            "v1beta2", "integrations: {frameworks: []}",
+            "integrations.frameworks: [] has 0 entries, must have at least 1", id="no framework",
+        ),
+        pytest.param(
+            "v1beta2", "integrations: {frameworks: [pod, pod]}",
+            "integrations.frameworks[1]: 'pod' is listed twice (keep one)", id="a framework twice",
+        ),
+        pytest.param(
+            "v1beta2", "integrations: {podOptions: {}}",
+            "integrations.podOptions: {} stands in an unknown field "
+            "(known here: frameworks, labelKeysToCopy)", id="a section of the other version",
+        ),
+        pytest.param(
+            "v1beta2", "resources: {quotaCheckStrategy: IgnoreUndeclared, excludeResourcePrefixes: [a]}",
+            "resources.excludeResourcePrefixes: [\"a\"] contradicts quotaCheckStrategy "
+            "IgnoreUndeclared (keep one)",
+            id="two ways to leave out resources",
+        ),
+        pytest.param(
+            "v1beta2", "resources: {transformations: [{input: a, outputs: {b: much}}]}",
+            "resources.transformations[0].outputs.b: 'much' is not a quantity (write 4, 500m or 16Gi)",
+            id="an amount that is none",
+        ),
+        pytest.param(
+            "v1beta2", "fairSharing: {enable: true}",
+            "fairSharing.enable: true stands in an unknown field (known here: preemptionStrategies)",
+            id="unknown fields of unused sections count too",
+        ),
+        pytest.param(
+            "v1beta2", "featureGates: {PartialAdmision: true}",
+            "featureGates.PartialAdmision: true sets an unknown feature gate "
+            "(did you mean PartialAdmission?)",
+            id="an unknown gate",
+        ),
+        pytest.param(
+            "v1beta2", "webhook: {port: 70000}",
+            "webhook.port: 70000 is out of range, must be 1 to 65535", id="a port that is none",
+        ),
+    ],
+)  # fmt: skip
+def test_a_wrong_field_is_refused_by_path_value_and_rule(version: str, body: str, want: str) -> None:
+    assert refusals(a_file(body, version)) == [f"line 3: {want}"]
+
+
+def test_every_finding_is_listed_at_once_with_its_line() -> None:
+    body = """
+waitForPodsReady:
+  timeout: soon
+  timeout: 5m
+  blockAdmission: maybe
+namespaces: x
+webhook: {port: 0}
+"""
+    assert sorted(refusals(a_file(body))) == [
+        "line 6: waitForPodsReady: 'timeout' is given twice, first in line 5 (keep one of them)",
+        "line 7: waitForPodsReady.blockAdmission: 'maybe' is not a boolean (write true or false)",
+        "line 8: namespaces: 'x' stands in an unknown field (did you mean namespace?)",
+        "line 9: webhook.port: 0 is out of range, must be 1 to 65535",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("", ".: '' holds 0 documents, must hold one of kind Configuration"),
+        (
+            "a: [",
+            "line 1: .: 'a: [' did not find expected node content",
+        ),
+        ("hello", "line 1: .: 'hello' is no Configuration (write apiVersion, kind and fields)"),
+        (
+            "kind: ConfigMap",
+            "line 1: kind: 'ConfigMap' wraps a file "
+            "(give the text under its data.controller_manager_config.yaml)",
+        ),
+        (
+            "kind: Configuration",
+            "apiVersion: null is not known "
+            "(write config.kueue.x-k8s.io/v1beta1 or config.kueue.x-k8s.io/v1beta2)",
+        ),
+        (
+            "apiVersion: config.kueue.x-k8s.io/v1\nkind: Configuration\nfoo: bar",
+            "line 1: apiVersion: 'config.kueue.x-k8s.io/v1' is not known "
+            "(write config.kueue.x-k8s.io/v1beta1 or config.kueue.x-k8s.io/v1beta2)",
+        ),
+    ],
+)
+def test_what_is_no_configuration_is_refused_once(text: str, want: str) -> None:
+    assert refusals(text) == [want]

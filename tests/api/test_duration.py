@@ -1,0 +1,50 @@
+"""Durations are read exactly, in Go's syntax."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.api.duration import InvalidDuration, parse_duration
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("10m", 600.0),
+        ("1h30m", 5400.0),
+        ("500ms", 0.5),
+        ("0", 0.0),
+        ("-0", 0.0),
+        ("0s", 0.0),
+        ("1.5h", 5400.0),
+        (".5s", 0.5),
+        ("2.s", 2.0),
+        ("-1m", -60.0),
+        ("+1m", 60.0),
+        ("1h0m0.1s", 3600.1),
+        ("7us", 7e-6),
+        ("7µs", 7e-6),
+        ("3ns", 3e-9),
+        ("0.9ns", 0.0),
+        ("9223372036854775807ns", 9223372036.854775807),
+    ],
+)
+def test_what_is_written_is_what_is_meant(text: str, seconds: float) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "10", "m", "-", ".", ".s", "10 m", "1d", "5min", "1m-2s", "٣s", "300000000h", "1h 2m", "1e3s"],
+)
+def test_what_is_no_duration_is_refused_by_name(text: str) -> None:
+    with pytest.raises(InvalidDuration, match="is not a duration") as refusal:
+        parse_duration(text)
+    assert refusal.value.value == text
+
+
+@given(st.integers(0, 10**5), st.integers(0, 59), st.integers(0, 59), st.integers(0, 999))
+def test_parts_add_up(hours: int, minutes: int, seconds: int, millis: int) -> None:
+    whole_ms = ((hours * 60 + minutes) * 60 + seconds) * 1000 + millis
+    assert parse_duration(f"{hours}h{minutes}m{seconds}s{millis}ms") == whole_ms / 1000
+    assert parse_duration(f"{whole_ms}ms") == whole_ms / 1000
