@@ -1,0 +1,223 @@
+"""Server-side apply: merge a configuration into an object, own what it says, drop what its manager no longer
+says.
+
+The steps are those of Kubernetes' structured merge (KEP-555): merge, prune, then take ownership or refuse.
+An applied configuration that leaves out a field which the same manager applied before removes that field,
+unless somebody else owns it too.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from quorate.local.objects.patch import fields, managed_fields
+from quorate.local.objects.patch.fields import FieldSet, Path
+from quorate.local.objects.patch.managed_fields import Manager, Owners, Ownership
+from quorate.local.objects.patch.refusal import Cause, PatchRefused, internal
+from quorate.local.objects.types import Anything, Json, ListOf, MapOf, Scalar, Type
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """One apply request."""
+
+    manager: Manager
+    api_version: str
+    config: Json
+    force: bool = False
+    ignored: tuple[Path, ...] = ()
+    """what this (sub)resource does not write: neither merged nor owned"""
+
+
+def apply(live: Json, application: Application, kind: MapOf, now: str) -> Json:
+    """The object with the configuration applied, its managedFields included.
+
+    `live` is `types.empty(kind)` plus name and kind for an object that does not exist yet.  `now` is RFC
+    3339. Raises PatchRefused: 409 with a cause per field that another manager owns with another value, 500
+    for a configuration that does not fit the type.
+    """
+    check(application.config, kind, application.api_version)
+    owners = managed_fields.read((live.get("metadata") or {}).get("managedFields") or [])
+    bare = managed_fields.bare(live)
+    config = _writable(application.config, kind, application.ignored)
+
+    merged: Json = merge(bare, config, kind)
+    last = owners.get(application.manager)
+    claimed = managed_fields.tracked(fields.owned(config, kind), application.ignored)
+    owners[application.manager] = Ownership(claimed, application.api_version, last.time if last else None)
+    if last and last.fields:
+        merged = _prune(merged, kind, owners, last.fields)
+
+    difference = managed_fields.tracked_difference(fields.compare(bare, merged, kind), application.ignored)
+    if not application.force:
+        _refuse_conflicts(owners, application.manager, difference.changed)
+    owners = managed_fields.take_over(owners, application.manager, difference)
+    if merged != bare:
+        owners[application.manager] = replace(owners[application.manager], time=now)
+    if not claimed:
+        del owners[application.manager]
+    merged["metadata"] = {**merged.get("metadata", {}), "managedFields": managed_fields.write(owners)}
+    return merged
+
+
+def _writable(config: Json, kind: MapOf, ignored: Iterable[Path]) -> Json:
+    left = fields.without(config, kind, frozenset(ignored))
+    return left if isinstance(left, dict) else {}
+
+
+def _refuse_conflicts(owners: Owners, applier: Manager, changed: FieldSet) -> None:
+    conflicts = sorted(
+        (manager, path)
+        for manager, ownership in owners.items()
+        if manager != applier
+        for path in ownership.fields & changed
+    )
+    if not conflicts:
+        return
+    causes = tuple(
+        Cause("FieldManagerConflict", f"conflict with {describe(manager)}", fields.show(path))
+        for manager, path in conflicts
+    )
+    if len(conflicts) == 1:
+        raise PatchRefused(
+            409, "Conflict", f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}", causes
+        )
+    lines: dict[str, list[str]] = {}
+    for manager, path in conflicts:
+        lines.setdefault(f"conflicts with {describe(manager)}:", []).append(f"- {fields.show(path)}")
+    text = "\n".join("\n".join([head, *paths]) for head, paths in lines.items())
+    raise PatchRefused(409, "Conflict", f"Apply failed with {len(conflicts)} conflicts: {text}", causes)
+
+
+def describe(manager: Manager) -> str:
+    """A manager as conflict messages name it."""
+    text = f'"{manager.name}"'
+    if manager.subresource:
+        text += f' with subresource "{manager.subresource}"'
+    return f"{text} using {manager.api_version}" if manager.operation == "Update" else text
+
+
+def merge(live: Any, config: Any, kind: Type) -> Any:
+    """The live value with the configuration laid over it; lists keep the live order, new items come last."""
+    kind = fields.actual(kind, config)
+    theirs, ours = fields.parts(kind, live), fields.parts(kind, config)
+    if ours is None or theirs is None:
+        return config
+    merged = {element: part for element, (_, part) in theirs.items()}
+    if isinstance(kind, ListOf):
+        merged = dict.fromkeys(_interleave(list(theirs), list(ours)))
+    for element, (part_kind, part) in ours.items():
+        merged[element] = merge(theirs[element][1], part, part_kind) if element in theirs else part
+    for element in merged:
+        if element not in ours:
+            merged[element] = theirs[element][1]
+    if isinstance(kind, ListOf):
+        return list(merged.values())
+    return {element[2:]: part for element, part in merged.items()}
+
+
+def _interleave(live: list[str], config: list[str]) -> list[str]:
+    """Both orders in one: items only the object has stay before what followed them."""
+    order: list[str] = []
+    wanted, placed = iter(config), set[str]()
+    in_config = set(config)
+    for element in live:
+        if element not in in_config:
+            order.append(element)
+        while element in in_config and element not in placed:
+            following = next(wanted)
+            placed.add(following)
+            order.append(following)
+    return [*order, *wanted]
+
+
+def _prune(merged: Json, kind: MapOf, owners: Owners, last: FieldSet) -> Json:
+    """Remove what the manager applied last time, except what anybody owns now or nobody ever owned."""
+    everything = fields.with_declared(fields.owned(merged, kind), kind)
+    claimed = fields.with_declared(frozenset[Path]().union(*(o.fields for o in owners.values())), kind)
+    last = fields.with_declared(last, kind)
+
+    stripped = _contents(fields.without(merged, kind, last), kind)
+    stripped = _contents(fields.without(merged, kind, everything - stripped - claimed), kind)
+    pruned = fields.without(merged, kind, (everything - stripped) & last)
+    assert isinstance(pruned, dict), "identity is never owned, so something is left"
+    return pruned
+
+
+def _contents(value: Any, kind: MapOf) -> FieldSet:
+    return fields.with_declared(fields.owned(value, kind), kind)
+
+
+def check(config: Json, kind: MapOf, api_version: str) -> None:
+    """Raise PatchRefused (500, as kube-apiserver) when the configuration does not fit the type."""
+    findings = list(_misfits(config, kind, ""))
+    if findings:
+        metadata = config.get("metadata") or {}
+        version = api_version if "/" in api_version else f"/{api_version}"
+        where = (
+            f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {version}, Kind={config['kind']}"
+        )
+        text = (
+            findings[0] if len(findings) == 1 else "errors:\n" + "\n".join(f"  {found}" for found in findings)
+        )
+        raise internal(f"failed to create typed patch object ({where}): {text}")
+
+
+_SCALAR_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "time": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+}
+
+
+def _misfits(value: Any, kind: Type, path: str) -> Iterable[str]:
+    if value is None or isinstance(kind, Anything):
+        return
+    match kind:
+        case Scalar(name):
+            wanted = _SCALAR_TYPES.get(name, (str, int, float))
+            if not isinstance(value, wanted) or (isinstance(value, bool) and name != "boolean"):
+                shown = "numeric (int or float)" if name in ("integer", "number") else name
+                yield f"{path}: expected {shown}, got {_go(value)}"
+        case ListOf():
+            yield from _list_misfits(value, kind, path)
+        case MapOf():
+            if not isinstance(value, dict):
+                yield f"{path}: expected map, got {_go(value)}"
+                return
+            for name, part in value.items():
+                part_kind = kind.field_type(name)
+                if part_kind is None:
+                    yield f"{path}.{name}: field not declared in schema"
+                else:
+                    yield from _misfits(part, part_kind, f"{path}.{name}")
+
+
+def _list_misfits(value: Any, kind: ListOf, path: str) -> Iterable[str]:
+    if not isinstance(value, list):
+        yield f"{path}: expected list, got {_go(value)}"
+        return
+    seen = set[str]()
+    for index, item in enumerate(value):
+        element = f"i:{index}"
+        if kind.keys or kind.relation.value == "set":
+            try:
+                element = fields.item_element(kind, item)
+            except KeyError as missing:
+                yield f'{path}: element {index}: an item of a keyed list omits "{missing.args[0]}"'
+                continue
+            except TypeError:
+                yield f"{path}: element {index}: expected map, got {_go(item)}"
+                continue
+            if element in seen:
+                yield f"{path}: duplicate entries for key {fields.show((element,))}"
+            seen.add(element)
+        yield from _misfits(item, kind.item, f"{path}{fields.show((element,))}")
+
+
+def _go(value: Any) -> str:
+    """A value as the reference prints it."""
+    text = {True: "true", False: "false"}.get(value) if isinstance(value, bool) else str(value)
+    return f"&value.valueUnstructured{{Value:{text}}}"

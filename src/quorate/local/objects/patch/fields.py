@@ -1,0 +1,212 @@
+"""Sets of field paths: which parts of an object somebody owns, and which parts two objects differ in.
+
+A path is a tuple of elements as `metadata.managedFields[].fieldsV1` spells them: `f:name` for a field,
+`k:{"type":"Ready"}` for an item of a list told apart by keys, `v:"x"` for an item of a set.  A path is in a
+set by itself: owning a list item does not imply owning its fields.  What counts as one value follows
+Kubernetes' structured merge: a field whose type is atomic is one value, an object or list that merges is owned
+part by part.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from quorate.local.objects.types import Anything, Json, ListOf, MapOf, Relation, Scalar, Type
+
+Path: TypeAlias = tuple[str, ...]
+FieldSet: TypeAlias = frozenset[Path]
+
+_UNDECLARED = Anything()
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where two objects differ; a part that appears or goes is listed with all its parts."""
+
+    added: FieldSet
+    modified: FieldSet
+    removed: FieldSet
+
+    @property
+    def changed(self) -> FieldSet:
+        return self.added | self.modified
+
+
+def read(fields_v1: Json) -> FieldSet:
+    """The set that `fieldsV1` spells."""
+    return frozenset(_read(fields_v1, ()))
+
+
+def _read(node: Json, path: Path) -> Iterator[Path]:
+    for element, inner in node.items():
+        if element == ".":
+            yield path
+            continue
+        here = (*path, element)
+        if not inner:
+            yield here
+        yield from _read(inner, here)
+
+
+def write(fields: FieldSet) -> Json:
+    """The set as `fieldsV1`: "." marks a member that also has members below it."""
+    root: Json = {}
+    for path in sorted(fields):  # a path sorts before the paths below it
+        node = root
+        for depth, element in enumerate(path, 1):
+            if element not in node:
+                node[element] = {}
+            elif not node[element] and path[:depth] in fields:
+                node[element]["."] = {}
+            node = node[element]
+    return root
+
+
+def show(path: Path) -> str:
+    """A path as people read it: `.status.conditions[type="Ready"].status`."""
+    text = ""
+    for element in path:
+        sort, _, value = element.partition(":")
+        if sort == "f":
+            text += f".{value}"
+        elif sort == "k":
+            pairs = (f"{key}={_compact(part)}" for key, part in json.loads(value).items())
+            text += f"[{','.join(pairs)}]"
+        else:
+            text += f"[={value}]" if sort == "v" else f"[{value}]"
+    return text
+
+
+def item_element(kind: ListOf, item: Any) -> str:
+    """The path element of one item of a list that merges.
+
+    Raises KeyError with the missing key when an item lacks a key without default.
+    """
+    if kind.relation is Relation.SET:
+        return "v:" + _compact(item)
+    keys = {key: item[key] if key in item else kind.defaults[key] for key in sorted(kind.keys)}
+    return "k:" + _compact(keys)
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def actual(kind: Type, value: Any) -> Type:
+    """What `value` is where `kind` is declared: undeclared values show their own type."""
+    if isinstance(kind, Anything) and not kind.atomic and isinstance(value, dict):
+        return MapOf(rest=kind)
+    return kind
+
+
+def parts(kind: Type, value: Any) -> dict[str, tuple[Type, Any]] | None:
+    """The separately owned parts of a value by path element, None if the value is one whole."""
+    match actual(kind, value):
+        case MapOf(atomic=False) as mapping if isinstance(value, dict):
+            return {
+                f"f:{name}": (mapping.field_type(name) or _UNDECLARED, part) for name, part in value.items()
+            }
+        case ListOf(relation=Relation.SET | Relation.MAP) as listing if isinstance(value, list):
+            return {item_element(listing, item): (listing.item, item) for item in value}
+        case _:
+            return None
+
+
+def owned(value: Any, kind: Type) -> FieldSet:
+    """Everything an applied configuration claims."""
+    return frozenset(_owned(value, kind, ()))
+
+
+def _owned(value: Any, kind: Type, path: Path) -> Iterator[Path]:
+    kind = actual(kind, value)
+    inner = parts(kind, value)
+    if inner is None:
+        # An absent value of a type with parts claims nothing by itself; its parent says that it is there.
+        if value is not None or isinstance(kind, Scalar | Anything):
+            yield path
+        return
+    for element, (part_kind, part) in inner.items():
+        here = (*path, element)
+        yield from _owned(part, part_kind, here)
+        # Items and free keys are owned beside their contents; a declared object only when there is nothing in
+        # it.
+        free = not isinstance(kind, MapOf) or element[2:] not in kind.fields
+        if free or part is None or part == {}:
+            yield here
+
+
+def compare(old: Any, new: Any, kind: Type) -> Difference:
+    """Where `new` differs from `old`."""
+    added: set[Path] = set()
+    modified: set[Path] = set()
+    removed: set[Path] = set()
+
+    def whole(value: Any, kind: Type, path: Path, into: set[Path]) -> None:
+        """All of a part that appeared or went; `path` itself included."""
+        into.add(path)
+        for element, (part_kind, part) in (parts(kind, value) or {}).items():
+            whole(part, part_kind, (*path, element), into)
+
+    def walk(old: Any, new: Any, kind: Type, path: Path) -> None:
+        if old == new and type(old) is type(new):
+            return
+        old_parts, new_parts = parts(kind, old), parts(kind, new)
+        if not old_parts and not new_parts:
+            modified.add(path)
+            return
+        # One side may be null or empty: the part was there, its contents were not.
+        old_parts, new_parts = old_parts or {}, new_parts or {}
+        for element in [*old_parts, *(element for element in new_parts if element not in old_parts)]:
+            here = (*path, element)
+            if element not in new_parts:
+                whole(old_parts[element][1], old_parts[element][0], here, removed)
+            elif element not in old_parts:
+                whole(new_parts[element][1], new_parts[element][0], here, added)
+            else:
+                walk(old_parts[element][1], new_parts[element][1], new_parts[element][0], here)
+
+    walk(old, new, kind, ())
+    return Difference(frozenset(added), frozenset(modified), frozenset(removed))
+
+
+def with_declared(fields: FieldSet, kind: Type) -> FieldSet:
+    """The set with every declared field on the way to a member made a member too."""
+    return fields | frozenset(_declared_prefixes(fields, kind))
+
+
+def _declared_prefixes(fields: Iterable[Path], kind: Type) -> Iterator[Path]:
+    for path in fields:
+        here: Type | None = kind
+        for depth, element in enumerate(path):
+            name = element[2:]
+            if isinstance(here, MapOf) and element.startswith("f:"):
+                if name in here.fields:
+                    yield path[: depth + 1]
+                here = here.field_type(name)
+            else:
+                here = here.item if isinstance(here, ListOf) else None
+
+
+def without(value: Any, kind: Type, fields: FieldSet) -> Any:
+    """The value without the parts in the set; a map or list that loses its last part goes with it."""
+    return _without(value, kind, fields, {path[:depth] for path in fields for depth in range(len(path))}, ())
+
+
+def _without(value: Any, kind: Type, fields: FieldSet, above: set[Path], path: Path) -> Any:
+    inner = parts(kind, value)
+    if path not in above or not inner:
+        return value
+    kept: dict[str, Any] = {}
+    for element, (part_kind, part) in inner.items():
+        here = (*path, element)
+        if here in fields:
+            continue
+        left = _without(part, part_kind, fields, above, here)
+        if left is not None or part is None:
+            kept[element] = left
+    if not kept:
+        return None
+    if isinstance(value, dict):
+        return {element[2:]: part for element, part in kept.items()}
+    return list(kept.values())

@@ -1,0 +1,55 @@
+"""JSON patch (RFC 6902), with the limits and the leniences of kube-apiserver."""
+
+from typing import Any
+
+import jsonpatch
+from jsonpointer import JsonPointer, JsonPointerException
+
+from quorate.local.objects.patch.merge import go_kind
+from quorate.local.objects.patch.refusal import PatchRefused, bad_request, unprocessable
+from quorate.local.objects.types import Json
+
+MAX_OPERATIONS = 10_000
+
+
+def json_patch(target: Json, patch: Any) -> Json:
+    """The object after all operations in order, or none of them.
+
+    Raises PatchRefused: 400 when the patch is not a list of operations, 413 for too many of them, 422 when
+    one of them fails or does not fit the object.
+    """
+    if not isinstance(patch, list):
+        raise bad_request(
+            f"error decoding patch: json: cannot unmarshal {go_kind(patch)} into a list of operations"
+        )
+    if len(patch) > MAX_OPERATIONS:
+        raise PatchRefused(
+            413,
+            "RequestEntityTooLarge",
+            f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(patch)}",
+        )
+    patched: Any = target
+    for operation in patch:
+        patched = _apply(patched, operation)
+    if not isinstance(patched, dict):
+        raise unprocessable()
+    return patched
+
+
+def _apply(target: Any, operation: Any) -> Any:
+    if not isinstance(operation, dict):
+        raise bad_request(
+            f"error decoding patch: json: cannot unmarshal {go_kind(operation)} into an operation"
+        )
+    try:
+        if operation.get("op") == "replace" and _names_absent_field(target, operation["path"]):
+            operation = {**operation, "op": "add"}
+        return jsonpatch.apply_patch(target, [operation])
+    except (jsonpatch.JsonPatchException, JsonPointerException, KeyError, TypeError) as refusal:
+        raise unprocessable() from refusal
+
+
+def _names_absent_field(target: Any, path: str) -> bool:
+    """Whether the last step names a field its object does not have: kube-apiserver then adds it."""
+    holder, last = JsonPointer(path).to_last(target)
+    return isinstance(holder, dict) and last is not None and last not in holder

@@ -1,0 +1,205 @@
+"""Who owns which fields: the entries of `metadata.managedFields`, and how every write moves them.
+
+A manager is a client by its field manager name, together with the operation (Apply or Update), the version it
+wrote for updates, and the subresource it wrote to.  An update takes over the fields it changes; fields that
+go are owned by nobody.  The rules are those of Kubernetes' structured merge.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from quorate.local.objects.patch import fields
+from quorate.local.objects.patch.fields import Difference, FieldSet, Path
+from quorate.local.objects.types import Json, MapOf
+
+MAX_UPDATE_MANAGERS = 10
+"""more updating managers than this are folded into one, as kube-apiserver does"""
+FOLDED_MANAGER = "ancient-changes"
+
+_UNTRACKED = frozenset(
+    [("f:apiVersion",), ("f:kind",), ("f:metadata",)]
+    + [
+        ("f:metadata", f"f:{name}")
+        for name in (
+            "name",
+            "namespace",
+            "creationTimestamp",
+            "selfLink",
+            "uid",
+            "generation",
+            "managedFields",
+            "resourceVersion",
+        )
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Manager:
+    name: str
+    operation: str
+    """Apply or Update"""
+    api_version: str
+    """of updates; an applier is the same manager in every version"""
+    subresource: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    fields: FieldSet
+    api_version: str
+    time: str | None
+    """RFC 3339, when the manager last changed something; None: it never did, it only agrees"""
+
+
+Owners: TypeAlias = Mapping[Manager, Ownership]
+
+
+def updater(name: str, api_version: str, subresource: str = "") -> Manager:
+    return Manager(name, "Update", api_version, subresource)
+
+
+def applier(name: str, subresource: str = "") -> Manager:
+    return Manager(name, "Apply", "", subresource)
+
+
+def read(entries: Iterable[Json]) -> dict[Manager, Ownership]:
+    """The entries of an object's `metadata.managedFields`."""
+    owners: dict[Manager, Ownership] = {}
+    for entry in entries:
+        operation, api_version = entry.get("operation", ""), entry.get("apiVersion", "")
+        manager = Manager(
+            entry.get("manager", ""),
+            operation,
+            "" if operation == "Apply" else api_version,
+            entry.get("subresource", ""),
+        )
+        owners[manager] = Ownership(fields.read(entry.get("fieldsV1") or {}), api_version, entry.get("time"))
+    return owners
+
+
+def write(owners: Owners) -> list[Json]:
+    """The owners as `metadata.managedFields`: appliers first, then by time and name."""
+
+    def order(item: tuple[Manager, Ownership]) -> tuple[Any, ...]:
+        manager, ownership = item
+        return (
+            manager.operation,
+            ownership.time or "",
+            manager.name,
+            ownership.api_version,
+            manager.subresource,
+        )
+
+    return [_entry(manager, ownership) for manager, ownership in sorted(owners.items(), key=order)]
+
+
+def _entry(manager: Manager, ownership: Ownership) -> Json:
+    entry: Json = {
+        "manager": manager.name,
+        "operation": manager.operation,
+        "apiVersion": ownership.api_version,
+        "time": ownership.time,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": fields.write(ownership.fields),
+        "subresource": manager.subresource,
+    }
+    return {key: value for key, value in entry.items() if value not in (None, "")}
+
+
+def tracked(found: FieldSet, ignored: Iterable[Path] = ()) -> FieldSet:
+    """The fields somebody may own: not identity, and not what the written (sub)resource resets."""
+    prefixes = tuple(ignored)
+    return frozenset(
+        path for path in found if path not in _UNTRACKED and not any(path[: len(p)] == p for p in prefixes)
+    )
+
+
+def tracked_difference(difference: Difference, ignored: Iterable[Path] = ()) -> Difference:
+    prefixes = tuple(ignored)
+    return Difference(
+        tracked(difference.added, prefixes),
+        tracked(difference.modified, prefixes),
+        tracked(difference.removed, prefixes),
+    )
+
+
+def take_over(owners: Owners, writer: Manager, difference: Difference) -> dict[Manager, Ownership]:
+    """The owners after `writer` made this difference: others lose what it changed or removed."""
+    left: dict[Manager, Ownership] = {}
+    for manager, ownership in owners.items():
+        remaining = ownership.fields - difference.changed - difference.removed
+        if manager == writer:
+            left[manager] = ownership
+        elif remaining:
+            left[manager] = replace(ownership, fields=remaining)
+    return left
+
+
+def track_update(
+    old: Json, new: Json, kind: MapOf, writer: Manager, now: str, ignored: Iterable[Path] = ()
+) -> list[Json]:
+    """`metadata.managedFields` of `new`, written over `old` by a create, an update or a patch.
+
+    Entries are taken from `new` (a client may edit them); one empty entry or an empty list forgets all
+    owners. For a creation `old` is `types.empty(kind)`.  `now` is RFC 3339.
+    """
+    entries = (new.get("metadata") or {}).get("managedFields")
+    if entries is None:
+        entries = (old.get("metadata") or {}).get("managedFields") or []
+    elif entries == [] or entries == [{}]:
+        return []
+    owners = read(entries)
+    difference = tracked_difference(fields.compare(bare(old), bare(new), kind), ignored)
+    owners = take_over(owners, writer, difference)
+    own = owners.pop(writer, None)
+    kept = own.fields - difference.removed if own else frozenset()
+    if difference.changed:
+        owners[writer] = Ownership(kept | difference.changed, writer.api_version, now)
+    elif own and kept:
+        owners[writer] = replace(own, fields=kept)
+    return write(fold(owners, writer))
+
+
+def fold(owners: Owners, writer: Manager) -> dict[Manager, Ownership]:
+    """Merge the oldest updating managers into one while there are too many."""
+    left = dict(owners)
+    updating = sorted(
+        (manager for manager in left if manager.operation == "Update" and manager != writer),
+        key=lambda manager: (left[manager].time or "", manager),
+    )
+    while len(updating) + (writer in left) > MAX_UPDATE_MANAGERS:
+        first, second = updating[:2]
+        merged = updater(FOLDED_MANAGER, left[first].api_version)
+        union = left.pop(first).fields | left[second].fields
+        time = left.pop(second).time
+        left[merged] = Ownership(union, merged.api_version, time)
+        updating[:2] = [merged]
+    return left
+
+
+def bare(value: Json) -> Json:
+    """The object without the entries themselves, so that they do not count as a difference."""
+    metadata = value.get("metadata")
+    if not metadata or "managedFields" not in metadata:
+        return value
+    return {**value, "metadata": {key: part for key, part in metadata.items() if key != "managedFields"}}
+
+
+def same_but_for_times(old: Json, new: Json) -> bool:
+    """Whether nothing but resource version and times of managers differs: not worth a write."""
+    return _timeless(old) == _timeless(new)
+
+
+def _timeless(value: Json) -> Json:
+    metadata = {
+        key: part
+        for key, part in value["metadata"].items()
+        if key not in ("resourceVersion", "managedFields")
+    }
+    entries = value["metadata"].get("managedFields") or []
+    metadata["managedFields"] = [
+        {key: part for key, part in entry.items() if key != "time"} for entry in entries
+    ]
+    return {**value, "metadata": metadata}

@@ -1,0 +1,168 @@
+"""Strategic merge patch: a merge patch that knows which lists merge, and by which field.
+
+Directives, as `kubectl apply` and `kubectl patch` send them:
+
+    $patch: replace | delete | merge        in an object: the whole object, or one item of a list
+    $retainKeys: [name, ...]                only these fields of the object survive
+    $deleteFromPrimitiveList/FIELD: [...]   remove these values from the list FIELD
+    $setElementOrder/FIELD: [...]           the order of the list FIELD afterwards
+
+Source of the rules: the API conventions on strategic merge patch; which list merges how is part of its type.
+"""
+
+from typing import Any
+
+from quorate.local.objects.patch.merge import go_kind
+from quorate.local.objects.patch.refusal import PatchRefused, bad_request, internal
+from quorate.local.objects.types import Json, ListOf, MapOf, Type
+
+_DELETE_VALUES = "$deleteFromPrimitiveList/"
+_ORDER = "$setElementOrder/"
+
+
+def strategic_merge(target: Json, patch: Any, kind: MapOf) -> Json:
+    """The object with the patch merged in.
+
+    Raises PatchRefused: 400 when the patch is not an object, 500 (as kube-apiserver) for a malformed
+    directive or an item without its merge key.
+    """
+    if not isinstance(patch, dict):
+        raise bad_request(
+            f"error decoding patch: json: cannot unmarshal {go_kind(patch)} into Go value of type map"
+        )
+    return _merge_map(target, patch, kind)
+
+
+def _merge_map(target: Json, patch: Json, kind: MapOf | None) -> Json:
+    directive = patch.get("$patch")
+    if directive == "replace":
+        replacement: Json = _without_directives(patch)
+        return replacement
+    if directive == "delete":
+        return {}
+    if directive not in (None, "merge"):
+        raise _bad_directive(directive, patch)
+
+    merged = dict(target)
+    if "$retainKeys" in patch:
+        merged = _retain(merged, patch)
+    for name, part in patch.items():
+        if name.startswith(_DELETE_VALUES):
+            field = name.removeprefix(_DELETE_VALUES)
+            if isinstance(merged.get(field), list):
+                merged[field] = [value for value in merged[field] if value not in _listed(part, name)]
+        elif name.startswith(_ORDER):
+            field = name.removeprefix(_ORDER)
+            if field not in patch and field in merged:
+                _merge_field(merged, field, [], patch, kind)
+        elif not name.startswith("$"):
+            _merge_field(merged, name, part, patch, kind)
+    return merged
+
+
+def _merge_field(merged: Json, name: str, part: Any, patch: Json, kind: MapOf | None) -> None:
+    declared = kind.field_type(name) if kind else None
+    present = merged.get(name)
+    if part is None:
+        merged.pop(name, None)
+    elif isinstance(part, dict):
+        inner = declared if isinstance(declared, MapOf) else None
+        if part.get("$patch") == "delete":
+            merged.pop(name, None)
+        else:
+            merged[name] = _merge_map(present if isinstance(present, dict) else {}, part, inner)
+    elif isinstance(part, list):
+        order = _listed(patch.get(_ORDER + name, []), _ORDER + name)
+        merged[name] = _merge_list(present if isinstance(present, list) else [], part, order, declared)
+    else:
+        merged[name] = part
+
+
+def _merge_list(target: list[Any], patch: list[Any], order: list[Any], declared: Type | None) -> list[Any]:
+    if not isinstance(declared, ListOf) or not declared.merges:
+        return [_without_directives(item) for item in patch]
+    if declared.merge_key:
+        merged = _merge_items(target, patch, declared)
+    else:
+        merged = [*target, *(value for value in patch if value not in target)]
+    return _arranged(merged, target, [*order, *patch], declared.merge_key)
+
+
+def _merge_items(target: list[Any], patch: list[Any], declared: ListOf) -> list[Any]:
+    key = declared.merge_key
+    merged = list(target)
+    for item in patch:
+        if not isinstance(item, dict):
+            raise internal("cannot merge a list of objects with values which are not objects")
+        if item.get("$patch") == "replace" and key not in item:
+            return [_without_directives(other) for other in patch if other is not item]
+        if key not in item:
+            raise internal(f"map: {_go_map(item)} does not contain declared merge key: {key}")
+        at = next((i for i, present in enumerate(merged) if present.get(key) == item[key]), None)
+        if item.get("$patch") == "delete":
+            merged = [present for present in merged if present.get(key) != item[key]]
+        elif at is not None:
+            merged[at] = _merge_map(
+                merged[at], item, declared.item if isinstance(declared.item, MapOf) else None
+            )
+        else:
+            merged.append(_without_directives(item))
+    return merged
+
+
+def _arranged(merged: list[Any], before: list[Any], order: list[Any], key: str) -> list[Any]:
+    """Items in the patch's order; each other item before the first one that it preceded in the object."""
+
+    def identity(item: Any) -> Any:
+        return item.get(key) if key and isinstance(item, dict) else item
+
+    rank = {name: place for place, name in reversed(list(enumerate(map(identity, order))))}
+    place = {identity(item): index for index, item in enumerate(before)}
+    named = sorted((item for item in merged if identity(item) in rank), key=lambda item: rank[identity(item)])
+    others = [item for item in merged if identity(item) not in rank]
+    arranged: list[Any] = []
+    for item in named:
+        here = place.get(identity(item), -1)
+        while others and place[identity(others[0])] < here:
+            arranged.append(others.pop(0))
+        arranged.append(item)
+    return [*arranged, *others]
+
+
+def _retain(merged: Json, patch: Json) -> Json:
+    retained = _listed(patch["$retainKeys"], "$retainKeys")
+    surplus = [
+        name
+        for name in patch
+        if not name.startswith("$") and name not in retained and patch[name] is not None
+    ]
+    if surplus:
+        raise internal(f"the field {surplus[0]} is in the patch but not in its $retainKeys list")
+    return {name: part for name, part in merged.items() if name in retained}
+
+
+def _listed(part: Any, name: str) -> list[Any]:
+    if not isinstance(part, list):
+        raise internal(f"the value of {name} must be a list")
+    return part
+
+
+def _without_directives(value: Any) -> Any:
+    """What a patch creates where the object has nothing: its content without directives and nulls."""
+    if isinstance(value, list):
+        return [_without_directives(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: _without_directives(part)
+        for name, part in value.items()
+        if not name.startswith("$") and part is not None
+    }
+
+
+def _bad_directive(directive: Any, patch: Json) -> PatchRefused:
+    return internal(f"unknown patch type: {directive} in map: {_go_map(patch)}")
+
+
+def _go_map(value: Json) -> str:
+    return "map[" + " ".join(f"{name}:{value[name]}" for name in sorted(value)) + "]"

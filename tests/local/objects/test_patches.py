@@ -1,0 +1,184 @@
+"""JSON, merge and strategic merge patches: what each does to an object, as a real API server answered."""
+
+from typing import Any
+
+import pytest
+
+from quorate.local.objects import types
+from quorate.local.objects.patch.json_patch import json_patch
+from quorate.local.objects.patch.merge import merge_patch
+from quorate.local.objects.patch.refusal import PatchRefused
+from quorate.local.objects.patch.strategic import strategic_merge
+
+
+def kind_of(api_version: str, name: str) -> types.MapOf:
+    found = types.builtin(api_version, name)
+    assert found is not None
+    return found
+
+
+POD = kind_of("v1", "Pod")
+
+
+@pytest.mark.parametrize(
+    ("patch", "want"),
+    [
+        pytest.param({"k": None, "m": "x"}, {"l": "w", "m": "x"}, id="null removes, the rest merges"),
+        pytest.param(
+            {"l": {"a": None, "b": 1}},
+            {"k": "v", "l": {"b": 1}},
+            id="an object replaces a scalar, without nulls",
+        ),
+        pytest.param({"l": [1, None]}, {"k": "v", "l": [1, None]}, id="a list replaces"),
+        pytest.param({"absent": None}, {"k": "v", "l": "w"}, id="removing what is not there is fine"),
+    ],
+)
+def test_merge_patch(patch: Any, want: Any) -> None:
+    assert merge_patch({"k": "v", "l": "w"}, patch) == want
+
+
+@pytest.mark.parametrize(
+    ("operations", "want"),
+    [
+        pytest.param(
+            [{"op": "add", "path": "/data/m", "value": 1}, {"op": "remove", "path": "/data/k"}],
+            {"data": {"m": 1}},
+            id="operations run in order",
+        ),
+        pytest.param(
+            [
+                {"op": "test", "path": "/data/k", "value": "v"},
+                {"op": "move", "from": "/data/k", "path": "/data/o"},
+            ],
+            {"data": {"o": "v"}},
+            id="a test that holds changes nothing",
+        ),
+        pytest.param(
+            [{"op": "replace", "path": "/data/absent", "value": "x"}],
+            {"data": {"k": "v", "absent": "x"}},
+            id="replace adds a field that is not there",
+        ),
+        pytest.param(
+            [{"op": "add", "path": "/data/example.com~1y", "value": "s"}],
+            {"data": {"k": "v", "example.com/y": "s"}},
+            id="a slash in a key is escaped",
+        ),
+    ],
+)
+def test_json_patch(operations: Any, want: Any) -> None:
+    assert json_patch({"data": {"k": "v"}}, operations) == want
+
+
+@pytest.mark.parametrize(
+    ("patch", "code"),
+    [
+        pytest.param([{"op": "test", "path": "/data/k", "value": "wrong"}], 422, id="a test that fails"),
+        pytest.param([{"op": "remove", "path": "/data/absent"}], 422, id="removing what is not there"),
+        pytest.param(
+            [{"op": "add", "path": "/spec/deep/er", "value": 1}], 422, id="a parent that is not there"
+        ),
+        pytest.param([{"op": "explode", "path": "/data/k"}], 422, id="an unknown operation"),
+        pytest.param([{"op": "replace", "value": 1}], 422, id="an operation without a path"),
+        pytest.param({"op": "add", "path": "/data/k", "value": "x"}, 400, id="not a list"),
+        pytest.param(["add"], 400, id="not an operation"),
+        pytest.param([{"op": "add", "path": "/a", "value": 1}] * 10_001, 413, id="too many operations"),
+    ],
+)
+def test_json_patch_refuses(patch: Any, code: int) -> None:
+    with pytest.raises(PatchRefused) as refusal:
+        json_patch({"data": {"k": "v"}}, patch)
+    assert refusal.value.code == code
+
+
+def names(pod: Any) -> str:
+    """The containers of a pod in order: `x=i:1 y=j:1`."""
+    return " ".join(f"{c['name']}={c.get('image', '')}" for c in pod["spec"].get("containers", []))
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        pytest.param(
+            {"containers": [{"name": "y", "image": "j:2"}]}, "x=i:1 y=j:2", id="items merge by name"
+        ),
+        pytest.param(
+            {"containers": [{"name": "z", "image": "k"}]}, "z=k x=i:1 y=j:1", id="new items come first"
+        ),
+        pytest.param(
+            {"containers": [{"name": "x", "$patch": "delete"}]}, "y=j:1", id="an item can be deleted"
+        ),
+        pytest.param(
+            {"containers": [{"$patch": "replace"}, {"name": "z", "image": "k"}]},
+            "z=k",
+            id="a list can be replaced",
+        ),
+        pytest.param(
+            {"$setElementOrder/containers": [{"name": "y"}, {"name": "x"}]},
+            "y=j:1 x=i:1",
+            id="order can be set alone",
+        ),
+        pytest.param(
+            {
+                "$setElementOrder/containers": [{"name": "x"}, {"name": "z"}, {"name": "y"}],
+                "containers": [{"name": "z", "image": "k"}],
+            },
+            "x=i:1 z=k y=j:1",
+            id="a new item takes its place in the order",
+        ),
+        pytest.param({"containers": None}, "", id="null removes the list"),
+    ],
+)
+def test_strategic_merge_of_containers(spec: Any, want: str) -> None:
+    pod = {"spec": {"containers": [{"name": "x", "image": "i:1"}, {"name": "y", "image": "j:1"}]}}
+    assert names(strategic_merge(pod, {"spec": spec}, POD)) == want
+
+
+@pytest.mark.parametrize(
+    ("patch", "want"),
+    [
+        pytest.param(
+            {"finalizers": ["b"]}, {"labels": {"a": "1"}, "finalizers": ["b", "a"]}, id="values are added"
+        ),
+        pytest.param(
+            {"$deleteFromPrimitiveList/finalizers": ["a"]},
+            {"labels": {"a": "1"}, "finalizers": []},
+            id="values are deleted by directive",
+        ),
+        pytest.param(
+            {"labels": {"$patch": "replace", "c": "d"}},
+            {"labels": {"c": "d"}, "finalizers": ["a"]},
+            id="map replaced",
+        ),
+        pytest.param({"labels": {"$patch": "delete"}}, {"finalizers": ["a"]}, id="map deleted"),
+        pytest.param(
+            {"$retainKeys": ["labels"], "labels": {"b": "2"}}, {"labels": {"a": "1", "b": "2"}}, id="retained"
+        ),
+    ],
+)
+def test_strategic_merge_of_metadata(patch: Any, want: Any) -> None:
+    pod = {"metadata": {"labels": {"a": "1"}, "finalizers": ["a"]}}
+    assert strategic_merge(pod, {"metadata": patch}, POD) == {"metadata": want}
+
+
+@pytest.mark.parametrize(
+    ("patch", "message"),
+    [
+        ({"metadata": {"$patch": "bogus"}}, "unknown patch type: bogus in map: map[$patch:bogus]"),
+        (
+            {"spec": {"containers": [{"image": "noname"}]}},
+            "map: map[image:noname] does not contain declared merge key: name",
+        ),
+    ],
+)
+def test_strategic_merge_refuses_malformed_directives(patch: Any, message: str) -> None:
+    with pytest.raises(PatchRefused, match=r"^") as refusal:
+        strategic_merge({"metadata": {}, "spec": {"containers": [{"name": "x"}]}}, patch, POD)
+    assert (refusal.value.code, refusal.value.message) == (500, message)
+
+
+def test_lists_that_do_not_merge_are_replaced() -> None:
+    kind = kind_of("v1", "LimitRange")
+    old = {"spec": {"limits": [{"type": "Pod"}]}}
+    assert strategic_merge(old, {"spec": {"limits": [{"type": "Container"}]}}, kind) == {
+        "spec": {"limits": [{"type": "Container"}]}
+    }
