@@ -3,8 +3,8 @@
 A path is a tuple of elements as `metadata.managedFields[].fieldsV1` spells them: `f:name` for a field,
 `k:{"type":"Ready"}` for an item of a list told apart by keys, `v:"x"` for an item of a set.  A path is in a
 set by itself: owning a list item does not imply owning its fields.  What counts as one value follows
-Kubernetes' structured merge: a field whose type is atomic is one value, an object or list that merges is owned
-part by part.
+Kubernetes' structured merge: a field whose type is atomic is one value, an object or list that merges is
+owned part by part.
 """
 
 import json
