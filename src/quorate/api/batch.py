@@ -20,6 +20,7 @@ class JobSpec(Struct):
     completions: int | None = None
     completion_mode: str = "NonIndexed"
     suspend: bool = False
+    active_deadline_seconds: int | None = None
     backoff_limit: int | None = None
     managed_by: str = ""
     template: msgspec.Raw = EMPTY_OBJECT

@@ -1,0 +1,166 @@
+"""How far a run has come: one line per job and per cluster queue, in words and numbers."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from quorate.api.kueue import ClusterQueue, FlavorUsage, ResourceQuota
+from quorate.api.meta import Condition, epoch, find_condition
+from quorate.api.quantity import Quantity
+from quorate.cli.run.amounts import in_words, plural
+from quorate.cli.run.standstill import PROGRESSING, shortages
+from quorate.cli.run.world import JobView, PodCount, World
+
+
+@dataclass(frozen=True, slots=True)
+class JobProgress:
+    name: str
+    state: str  # one or two words
+    count: PodCount
+    waits_for: str  # empty when it waits for nothing
+
+
+@dataclass(frozen=True, slots=True)
+class QueueProgress:
+    name: str
+    pending: int
+    admitted: int
+    used: tuple[str, ...]  # "memory 12640Mi of 16858Mi", one per flavor and resource
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """The story of one job in a row: moments, and how it ended."""
+
+    name: str
+    submitted: datetime | None
+    admitted: datetime | None  # the last time, if it was evicted in between
+    started: datetime | None
+    finished: datetime | None
+    evictions: int
+    result: str
+
+    @property
+    def waited_s(self) -> float | None:
+        """From submission to the last admission."""
+        if self.submitted is None or self.admitted is None:
+            return None
+        return epoch(self.admitted) - epoch(self.submitted)
+
+
+def job_progress(view: JobView, world: World, now: float) -> JobProgress:
+    """The state of one job at ``now`` (seconds since the epoch)."""
+    state, waits_for = _state(view, world, now)
+    return JobProgress(view.name, state, view.count, waits_for)
+
+
+def queue_progress(queue: ClusterQueue) -> QueueProgress:
+    active = find_condition(queue.status.conditions, "Active")
+    inactive = (f"inactive: {active.message}",) if active is not None and active.status == "False" else ()
+    return QueueProgress(
+        queue.metadata.name,
+        queue.status.pending_workloads,
+        queue.status.admitted_workloads,
+        inactive + _used(queue),
+    )
+
+
+def job_record(view: JobView) -> JobRecord:
+    """What remains to be told of a job when the run is over."""
+    admitted = view.condition("Admitted")
+    return JobRecord(
+        name=view.name,
+        submitted=view.job.metadata.creation_timestamp,
+        admitted=admitted.last_transition_time
+        if admitted is not None and admitted.status == "True"
+        else None,
+        started=view.job.status.start_time,
+        finished=view.finished_at,
+        evictions=view.evictions,
+        result=_result(view),
+    )
+
+
+def _result(view: JobView) -> str:
+    if view.completed:
+        return "completed"
+    if view.failure is not None:
+        return f"failed: {_reason(view.failure)}"
+    return "unfinished"
+
+
+def _state(view: JobView, world: World, now: float) -> tuple[str, str]:
+    if view.completed:
+        return "completed", ""
+    if view.failure is not None:
+        return "failed", _reason(view.failure)
+    if view.workload is not None:
+        if not view.workload.spec.active:
+            return "deactivated", _message(view.condition("Evicted"))
+        if not view.has("QuotaReserved"):
+            return _waiting(view, now)
+        if view.has("Evicted"):
+            return "evicted", _message(view.condition("Evicted"))
+        if not view.has("Admitted"):
+            return "reserved", "its admission checks"
+    elif view.job.spec.suspend:
+        return "suspended", f"queue {view.queue} to look at it" if view.queue else "someone to resume it"
+    return _started(view, world)
+
+
+def _waiting(view: JobView, now: float) -> tuple[str, str]:
+    assert view.workload is not None, "only a workload waits for quota"
+    evicted = _message(view.condition("Evicted"))
+    requeue = view.workload.status.requeue_state
+    if requeue is not None and requeue.requeue_at is not None:
+        left_s = max(0, round(epoch(requeue.requeue_at) - now))
+        return "backing off", f"{left_s} s more, after {plural(view.evictions, 'eviction')}: {evicted}"
+    reserved = view.condition("QuotaReserved")
+    return "queued", _message(reserved) if reserved is not None else f"queue {view.queue} to look at it"
+
+
+def _started(view: JobView, world: World) -> tuple[str, str]:
+    count = view.count
+    if count.unplaced:
+        unplaced = [pod for pod in view.pods if not pod.spec.node_name]
+        judged = [
+            pod for pod in unplaced if find_condition(pod.status.conditions, "PodScheduled") is not None
+        ]
+        lacks = shortages(judged, [world.free(node) for node in world.nodes])
+        return "starting", "; ".join(map(str, lacks)) or f"nodes for {plural(count.unplaced, 'pod')}"
+    if count.starting:
+        return "starting", f"{plural(count.starting, 'pod')} to become ready"
+    idle = [
+        condition
+        for pod in view.pods
+        if (condition := find_condition(pod.status.conditions, PROGRESSING)) is not None
+        and condition.status == "False"
+        and pod.status.phase == "Running"
+    ]
+    if idle:
+        return "running", idle[0].message
+    return "running" if count.running else "starting", ""
+
+
+def _used(queue: ClusterQueue) -> tuple[str, ...]:
+    reserved = {usage.name: usage for usage in queue.status.flavors_reservation}
+    several = sum(len(group.flavors) for group in queue.spec.resource_groups) > 1
+    return tuple(
+        _use(quota, reserved.get(flavor.name), f"{flavor.name}: " if several else "")
+        for group in queue.spec.resource_groups
+        for flavor in group.flavors
+        for quota in flavor.resources
+    )
+
+
+def _use(quota: ResourceQuota, usage: FlavorUsage | None, prefix: str) -> str:
+    totals = {resource.name: resource.total for resource in usage.resources} if usage is not None else {}
+    used = totals.get(quota.name, Quantity(0))
+    return f"{prefix}{in_words({quota.name: used})} of {quota.nominal_quota}"
+
+
+def _message(condition: Condition | None) -> str:
+    return condition.message if condition is not None else ""
+
+
+def _reason(condition: Condition) -> str:
+    return f"{condition.reason}: {condition.message}" if condition.message else condition.reason

@@ -1,0 +1,172 @@
+"""What a run observes, joined: each job with its workload and its pods, and the nodes they share.
+
+Everything here is a pure function of objects read from the API, so that what is shown and what is concluded
+can be tested with literals.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from quorate.api import kueue
+from quorate.api.batch import Job, JobSpec
+from quorate.api.core import Node, Pod, Resources
+from quorate.api.kueue import ClusterQueue, Workload
+from quorate.api.meta import Condition, Uid, find_condition, is_true
+from quorate.api.quantity import Quantity
+from quorate.api.requests import add_all, pod_requests
+
+TERMINAL = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True)
+class PodCount:
+    """The pods of one job by how far they have come; pods on their way out count nowhere."""
+
+    wanted: int = 0  # to finish the job
+    unplaced: int = 0
+    starting: int = 0  # on a node, not running yet
+    running: int = 0
+    ready: int = 0  # of the running
+    succeeded: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    job: Job
+    workload: Workload | None
+    pods: tuple[Pod, ...]
+
+    @property
+    def name(self) -> str:
+        key = self.job.metadata.key
+        return key.name if key.namespace == "default" else str(key)
+
+    @property
+    def queue(self) -> str:
+        """The local queue the job asks for; empty when it is not to be queued."""
+        metadata = self.job.metadata
+        return metadata.labels.get(kueue.QUEUE_NAME) or metadata.annotations.get(kueue.QUEUE_NAME, "")
+
+    @property
+    def completed(self) -> bool:
+        return is_true(self.job.status.conditions, "Complete")
+
+    @property
+    def failure(self) -> Condition | None:
+        failed = find_condition(self.job.status.conditions, "Failed")
+        return failed if failed is not None and failed.status == "True" else None
+
+    @property
+    def finished(self) -> bool:
+        return self.completed or self.failure is not None
+
+    @property
+    def finished_at(self) -> datetime | None:
+        if self.failure is not None:
+            return self.failure.last_transition_time
+        return self.job.status.completion_time
+
+    @property
+    def evictions(self) -> int:
+        stats = self.workload.status.scheduling_stats if self.workload is not None else None
+        return sum(eviction.count for eviction in stats.evictions) if stats is not None else 0
+
+    @property
+    def count(self) -> PodCount:
+        live = [pod for pod in self.pods if pod.metadata.deletion_timestamp is None]
+        phases = [pod.status.phase for pod in live]
+        running = [pod for pod in live if pod.status.phase == "Running"]
+        pending = [pod for pod in live if pod.status.phase == "Pending"]
+        return PodCount(
+            wanted=wanted_pods(self.job.spec),
+            unplaced=sum(not pod.spec.node_name for pod in pending),
+            starting=sum(bool(pod.spec.node_name) for pod in pending),
+            running=len(running),
+            ready=sum(is_true(pod.status.conditions, "Ready") for pod in running),
+            # Finished pods may be cleaned up, the job keeps the count.
+            succeeded=max(self.job.status.succeeded, phases.count("Succeeded")),
+            failed=max(self.job.status.failed, phases.count("Failed")),
+        )
+
+    def condition(self, type_: str) -> Condition | None:
+        """A condition of the workload."""
+        return find_condition(self.workload.status.conditions, type_) if self.workload is not None else None
+
+    def has(self, type_: str) -> bool:
+        """Whether a condition of the workload is true."""
+        condition = self.condition(type_)
+        return condition is not None and condition.status == "True"
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    jobs: tuple[JobView, ...]  # by creation, then name
+    nodes: tuple[Node, ...]  # by name
+    pods: tuple[Pod, ...]  # all of them, those of no job too
+    cluster_queues: tuple[ClusterQueue, ...]  # by name
+
+    @property
+    def finished(self) -> bool:
+        """Whether there are jobs and none has anything left to do."""
+        return bool(self.jobs) and all(view.finished for view in self.jobs)
+
+    @property
+    def fingerprint(self) -> frozenset[tuple[Uid, str]]:
+        """Equal for two observations exactly when no job, workload or pod was written in between."""
+        seen = [pod.metadata for pod in self.pods]
+        seen += [view.job.metadata for view in self.jobs]
+        seen += [view.workload.metadata for view in self.jobs if view.workload is not None]
+        return frozenset((metadata.uid, metadata.resource_version) for metadata in seen)
+
+    def free(self, node: Node) -> Resources:
+        """What is left of a node's allocatable amounts; the ``pods`` it may still take included."""
+        placed = [
+            pod
+            for pod in self.pods
+            if pod.spec.node_name == node.metadata.name and pod.status.phase not in TERMINAL
+        ]
+        used = add_all(
+            [{"pods": Quantity.of_units(len(placed))}, *(pod_requests(pod.spec) for pod in placed)]
+        )
+        return {
+            name: amount - used[name] if name in used else amount
+            for name, amount in node.status.allocatable.items()
+        }
+
+
+def observe(
+    jobs: Iterable[Job],
+    workloads: Iterable[Workload],
+    pods: Iterable[Pod],
+    nodes: Iterable[Node],
+    cluster_queues: Iterable[ClusterQueue],
+) -> World:
+    """Join what was read: workloads and pods belong to the job that controls them."""
+    workload_of = {owner.uid: each for each in workloads if (owner := each.metadata.controller) is not None}
+    all_pods = tuple(sorted(pods, key=lambda pod: pod.metadata.key))
+    pods_of: defaultdict[Uid, list[Pod]] = defaultdict(list)
+    for pod in all_pods:
+        if (owner := pod.metadata.controller) is not None:
+            pods_of[owner.uid].append(pod)
+    views = [
+        JobView(job, workload_of.get(job.metadata.uid), tuple(pods_of[job.metadata.uid])) for job in jobs
+    ]
+    return World(
+        jobs=tuple(sorted(views, key=_age)),
+        nodes=tuple(sorted(nodes, key=lambda node: node.metadata.name)),
+        pods=all_pods,
+        cluster_queues=tuple(sorted(cluster_queues, key=lambda queue: queue.metadata.name)),
+    )
+
+
+def wanted_pods(spec: JobSpec) -> int:
+    """How many pods must succeed for the job to complete; without ``completions``, those that run at once."""
+    return spec.completions if spec.completions is not None else spec.parallelism
+
+
+def _age(view: JobView) -> tuple[bool, datetime | int, str]:
+    created = view.job.metadata.creation_timestamp
+    return (created is None, created or 0, str(view.job.metadata.key))

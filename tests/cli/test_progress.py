@@ -1,0 +1,145 @@
+"""Each job's line says in words and numbers how far it is and what it waits for."""
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from quorate.api import codec
+from quorate.api.kueue import ClusterQueue
+from quorate.api.meta import epoch
+from quorate.cli.run.progress import JobRecord, QueueProgress, job_progress, job_record, queue_progress
+from quorate.cli.run.world import PodCount
+from tests.cli.worlds import ADMITTED, START, Crowd, a_world, condition
+
+NO_ROOM = condition("QuotaReserved", "False", "Pending", "insufficient unused quota")
+EVICTED = condition("Evicted", "True", "PodsReadyTimeout", "Exceeded the PodsReady timeout default/job-a")
+FAILED = condition("Failed", "True", "BackoffLimitExceeded", "too many")
+BACKOFF = {
+    "requeueState": {"count": 1, "requeueAt": "2030-01-01T00:01:00Z"},
+    "schedulingStats": {"evictions": [{"reason": "PodsReadyTimeout", "count": 1}]},
+}
+
+
+@pytest.mark.parametrize(
+    ("crowd", "state", "waits_for"),
+    [
+        pytest.param(
+            Crowd("a", conditions=None, suspend=True), "suspended", "queue user-queue to look at it"
+        ),
+        pytest.param(
+            Crowd("a", conditions=None, suspend=True, queue=""), "suspended", "someone to resume it"
+        ),
+        pytest.param(Crowd("a", conditions=[NO_ROOM], suspend=True), "queued", "insufficient unused quota"),
+        pytest.param(Crowd("a", conditions=[], suspend=True), "queued", "queue user-queue to look at it"),
+        pytest.param(
+            Crowd("a", conditions=[NO_ROOM, EVICTED], suspend=True, workload_status=BACKOFF),
+            "backing off",
+            "20 s more, after 1 eviction: Exceeded the PodsReady timeout default/job-a",
+        ),
+        pytest.param(
+            Crowd("a", {"working": 3}, conditions=[*ADMITTED, EVICTED]),
+            "evicted",
+            "Exceeded the PodsReady timeout default/job-a",
+        ),
+        pytest.param(
+            Crowd("a", conditions=[condition("QuotaReserved")], suspend=True),
+            "reserved",
+            "its admission checks",
+        ),
+        pytest.param(Crowd("a"), "starting", "", id="admitted, and no pod yet"),
+        pytest.param(Crowd("a", {"unjudged": 3, "starting": 2}), "starting", "nodes for 3 pods"),
+        pytest.param(
+            Crowd("a", {"idle": 25, "unplaced": 6, "unjudged": 1}, wants=32),
+            "starting",
+            "6 more pods have no node: 0/1 nodes are available",
+            id="room for one more is no shortage of memory",
+        ),
+        pytest.param(
+            Crowd("a", {"idle": 26, "unplaced": 6}, wants=32),
+            "starting",
+            "6 more pods need memory 316Mi each",
+        ),
+        pytest.param(Crowd("a", {"working": 3, "starting": 2}), "starting", "2 pods to become ready"),
+        pytest.param(Crowd("a", {"idle": 14}), "running", "14 of 20 pods run"),
+        pytest.param(Crowd("a", {"working": 20}), "running", ""),
+        pytest.param(Crowd("a", job_status={"conditions": [condition("Complete")]}), "completed", ""),
+        pytest.param(
+            Crowd("a", job_status={"conditions": [FAILED]}),
+            "failed",
+            "BackoffLimitExceeded: too many",
+        ),
+        pytest.param(
+            Crowd("a", conditions=[NO_ROOM, EVICTED], workload={"active": False}, suspend=True),
+            "deactivated",
+            "Exceeded the PodsReady timeout default/job-a",
+        ),
+    ],
+)
+def test_state_and_what_it_waits_for(crowd: Crowd, state: str, waits_for: str) -> None:
+    world = a_world(crowd)
+    progress = job_progress(world.jobs[0], world, epoch(datetime.fromisoformat(START)) + 40)
+    assert (progress.state, progress.waits_for) == (state, waits_for)
+
+
+def test_pods_are_counted_by_how_far_they_have_come() -> None:
+    crowd = Crowd(
+        "a", {"unplaced": 1, "unjudged": 2, "starting": 3, "working": 4, "succeeded": 5, "leaving": 6}
+    )
+    assert a_world(crowd).jobs[0].count == PodCount(
+        wanted=20, unplaced=3, starting=3, running=4, ready=0, succeeded=5, failed=0
+    )
+
+
+def test_a_record_tells_the_story_of_a_job() -> None:
+    status = {
+        "startTime": "2030-01-01T00:00:05Z",
+        "completionTime": "2030-01-01T00:00:20Z",
+        "conditions": [condition("Complete")],
+    }
+    admitted = condition("Admitted") | {"lastTransitionTime": "2030-01-01T00:00:04Z"}
+    crowd = Crowd("a", job_status=status, conditions=[admitted], workload_status=BACKOFF)
+    record = job_record(a_world(crowd).jobs[0])
+    assert record == JobRecord(
+        name="a",
+        submitted=crowd.job.metadata.creation_timestamp,
+        admitted=crowd.workload.status.conditions[0].last_transition_time if crowd.workload else None,
+        started=crowd.job.status.start_time,
+        finished=crowd.job.status.completion_time,
+        evictions=1,
+        result="completed",
+    )
+    assert record.waited_s == 4.0
+
+
+def a_queue(status: dict[str, Any]) -> ClusterQueue:
+    flavors = [{"name": "default", "resources": [{"name": "memory", "nominalQuota": "16858Mi"}]}]
+    return codec.convert(ClusterQueue, {
+        "metadata": {"name": "cq"},
+        "spec": {"resourceGroups": [{"coveredResources": ["memory"], "flavors": flavors}]},
+        "status": status,
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("status", "want"),
+    [
+        pytest.param({}, QueueProgress("cq", 0, 0, ("memory 0 of 16858Mi",)), id="nothing reserved yet"),
+        pytest.param(
+            {
+                "pendingWorkloads": 1,
+                "admittedWorkloads": 2,
+                "flavorsReservation": [
+                    {"name": "default", "resources": [{"name": "memory", "total": "6320Mi"}]}
+                ],
+            },
+            QueueProgress("cq", 1, 2, ("memory 6320Mi of 16858Mi",)),
+        ),
+        pytest.param(
+            {"conditions": [condition("Active", "False", "FlavorNotFound", "no flavor default")]},
+            QueueProgress("cq", 0, 0, ("inactive: no flavor default", "memory 0 of 16858Mi")),
+        ),
+    ],
+)
+def test_queue_progress(status: dict[str, Any], want: QueueProgress) -> None:
+    assert queue_progress(a_queue(status)) == want

@@ -1,0 +1,117 @@
+"""Worlds in a few words: a job with pods in given states, the node they share, the queue's verdict."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from quorate.api import codec
+from quorate.api.batch import Job
+from quorate.api.core import Node, Pod
+from quorate.api.kueue import Workload
+from quorate.cli.run.world import World, observe
+
+START = "2030-01-01T00:00:00Z"
+
+
+def condition(type_: str, status: str = "True", reason: str = "", message: str = "") -> dict[str, str]:
+    return {
+        "type": type_,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": START,
+    }
+
+
+UNSCHEDULABLE = condition("PodScheduled", "False", "Unschedulable", "0/1 nodes are available")
+WAITS_FOR_PEERS = condition(
+    "simulate.quorate.dev/Progressing", "False", "WaitingForPeers", "14 of 20 pods run"
+)
+ADMITTED = (condition("QuotaReserved"), condition("Admitted"))
+
+STATES: dict[str, dict[str, Any]] = {
+    "unjudged": {},
+    "unplaced": {"status": {"conditions": [UNSCHEDULABLE]}},
+    "starting": {"spec": {"nodeName": "node-0"}},
+    "elsewhere": {"spec": {"nodeName": "nobody"}},
+    "working": {"spec": {"nodeName": "node-0"}, "status": {"phase": "Running"}},
+    "idle": {"spec": {"nodeName": "node-0"}, "status": {"phase": "Running", "conditions": [WAITS_FOR_PEERS]}},
+    "succeeded": {"spec": {"nodeName": "node-0"}, "status": {"phase": "Succeeded"}},
+    "leaving": {"metadata": {"deletionTimestamp": START}},
+}
+
+
+class Crowd:
+    """One job with its workload and its pods.
+
+    ``pods`` counts them by state: ``{"idle": 14, "unplaced": 6}``.  A job without ``conditions`` has no
+    workload; by default it is admitted.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        pods: dict[str, int] | None = None,
+        *,
+        wants: int = 20,
+        memory: str = "316Mi",
+        conditions: Iterable[dict[str, str]] | None = ADMITTED,
+        suspend: bool = False,
+        queue: str = "user-queue",
+        job_status: dict[str, Any] | None = None,
+        workload: dict[str, Any] | None = None,
+        workload_status: dict[str, Any] | None = None,
+    ) -> None:
+        labels = {"kueue.x-k8s.io/queue-name": queue} if queue else {}
+        self.job = codec.convert(Job, {
+            "metadata": _metadata(name) | {"labels": labels, "creationTimestamp": START},
+            "spec": {"parallelism": wants, "completions": wants, "suspend": suspend},
+            "status": job_status or {},
+        })  # fmt: skip
+        owner = {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "name": name,
+            "uid": f"uid-{name}",
+            "controller": True,
+        }
+        self.workload = None
+        if conditions is not None:
+            self.workload = codec.convert(Workload, {
+                "metadata": _metadata(f"job-{name}") | {"ownerReferences": [owner]},
+                "spec": workload or {},
+                "status": {"conditions": list(conditions)} | (workload_status or {}),
+            })  # fmt: skip
+        self.pods = [
+            a_pod(f"{name}-{state}-{index}", STATES[state], memory, owner)
+            for state, count in (pods or {}).items()
+            for index in range(count)
+        ]
+
+
+def a_pod(name: str, state: dict[str, Any], memory: str, owner: dict[str, Any]) -> Pod:
+    container = {"name": "main", "resources": {"requests": {"memory": memory}}}
+    return codec.convert(Pod, {
+        "metadata": _metadata(name) | {"ownerReferences": [owner]} | state.get("metadata", {}),
+        "spec": {"containers": [container]} | state.get("spec", {}),
+        "status": state.get("status", {}),
+    })  # fmt: skip
+
+
+def a_node(name: str = "node-0", memory: str = "8429Mi") -> Node:
+    return codec.convert(
+        Node, {"metadata": {"name": name}, "status": {"allocatable": {"memory": memory, "pods": "110"}}}
+    )
+
+
+def a_world(*crowds: Crowd, nodes: Iterable[Node] | None = None) -> World:
+    return observe(
+        [crowd.job for crowd in crowds],
+        [crowd.workload for crowd in crowds if crowd.workload is not None],
+        [pod for crowd in crowds for pod in crowd.pods],
+        [a_node()] if nodes is None else nodes,
+        [],
+    )
+
+
+def _metadata(name: str) -> dict[str, Any]:
+    return {"name": name, "namespace": "default", "uid": f"uid-{name}", "resourceVersion": "1"}
