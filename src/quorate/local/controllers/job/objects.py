@@ -1,0 +1,138 @@
+"""What the Job controller reads of jobs and their pods, and the names it writes on them."""
+
+from datetime import datetime
+from typing import Final
+
+from quorate.api import batch, core
+from quorate.api.meta import Condition, ObjectMeta, Struct
+from quorate.kube.resources import Resource
+
+TRACKING_FINALIZER: Final = "batch.kubernetes.io/job-tracking"
+INDEX_ANNOTATION: Final = "batch.kubernetes.io/job-completion-index"
+INDEX_FAILURES_ANNOTATION: Final = "batch.kubernetes.io/job-index-failure-count"
+INDEX_IGNORED_FAILURES_ANNOTATION: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
+OUR_NAME: Final = "kubernetes.io/job-controller"  # the value of spec.managedBy that means this controller
+
+
+class OnExitCodes(Struct):
+    operator: str
+    values: tuple[int, ...]
+    container_name: str = ""
+
+
+class OnPodCondition(Struct):
+    type: str
+    status: str = "True"
+
+
+class FailureRule(Struct):
+    action: str
+    on_exit_codes: OnExitCodes | None = None
+    on_pod_conditions: tuple[OnPodCondition, ...] = ()
+
+
+class PodFailurePolicy(Struct):
+    rules: tuple[FailureRule, ...] = ()
+
+
+class SuccessRule(Struct):
+    succeeded_indexes: str | None = None
+    succeeded_count: int | None = None
+
+
+class SuccessPolicy(Struct):
+    rules: tuple[SuccessRule, ...] = ()
+
+
+class JobSpec(batch.JobSpec):
+    active_deadline_seconds: int | None = None
+    backoff_limit_per_index: int | None = None
+    max_failed_indexes: int | None = None
+    pod_failure_policy: PodFailurePolicy | None = None
+    success_policy: SuccessPolicy | None = None
+    pod_replacement_policy: str = "TerminatingOrFailed"
+    ttl_seconds_after_finished: int | None = None
+
+    @property
+    def indexed(self) -> bool:
+        return self.completion_mode == "Indexed"
+
+    @property
+    def replaces_terminating(self) -> bool:
+        """Whether a pod being deleted counts as failed, and is replaced, before it has ended."""
+        return self.pod_replacement_policy != "Failed"
+
+
+class JobCondition(Condition):
+    last_probe_time: datetime | None = None
+
+
+class JobStatus(Struct):
+    """``None`` is "never written": the API shows a zero here and leaves a zero out there, as recorded."""
+
+    conditions: tuple[JobCondition, ...] = ()
+    start_time: datetime | None = None
+    completion_time: datetime | None = None
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    ready: int | None = None
+    terminating: int | None = None
+    completed_indexes: str = ""
+    failed_indexes: str | None = None
+    uncounted_terminated_pods: batch.UncountedTerminatedPods | None = None
+
+
+class Job(Struct):
+    metadata: ObjectMeta
+    spec: JobSpec = JobSpec()
+    status: JobStatus = JobStatus()
+
+
+class Terminated(Struct):
+    exit_code: int = 0
+    finished_at: datetime | None = None
+
+
+class ContainerState(Struct):
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(Struct):
+    name: str
+    restart_count: int = 0
+    state: ContainerState = ContainerState()
+
+
+class PodMeta(ObjectMeta):
+    deletion_grace_period_seconds: int = 0
+
+
+class PodSpec(Struct):
+    node_name: str = ""
+
+
+class PodStatus(core.PodStatus):
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class Pod(Struct):
+    metadata: PodMeta
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def tracked(self) -> bool:
+        """Whether the job has still to record how this pod ended."""
+        return TRACKING_FINALIZER in self.metadata.finalizers
+
+    @property
+    def index(self) -> int | None:
+        """The completion index, if the pod carries a well-formed one."""
+        text = self.metadata.annotations.get(INDEX_ANNOTATION, "")
+        return int(text) if text.isdecimal() else None
+
+
+JOBS = Resource("batch", "v1", "jobs", "Job", True, Job)
+PODS = Resource("", "v1", "pods", "Pod", True, Pod)

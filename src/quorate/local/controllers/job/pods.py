@@ -1,0 +1,67 @@
+"""The pods a job is made of: its template, named, labelled and owned."""
+
+from typing import Any, Final
+
+import msgspec
+
+from quorate.local.controllers.job.objects import (
+    INDEX_ANNOTATION,
+    INDEX_FAILURES_ANNOTATION,
+    INDEX_IGNORED_FAILURES_ANNOTATION,
+    TRACKING_FINALIZER,
+    Job,
+)
+from quorate.local.controllers.job.staffing import NewPod
+
+Json = dict[str, Any]
+
+INDEX_VARIABLE: Final = "JOB_COMPLETION_INDEX"
+# The server appends five letters to a generated name and allows 63 in all.
+LONGEST_PREFIX: Final = 58
+
+
+def new_pod(job: Job, new: NewPod) -> Json:
+    """The body to create: the job's template, unknown fields included, and what marks it as its own."""
+    template: Json = msgspec.json.decode(job.spec.template)
+    metadata = {
+        "generateName": name_prefix(job.metadata.name, new.index),
+        "namespace": job.metadata.namespace,
+        "labels": dict(template.get("metadata", {}).get("labels", {})),
+        "annotations": dict(template.get("metadata", {}).get("annotations", {})),
+        "finalizers": [TRACKING_FINALIZER],
+        "ownerReferences": [
+            {
+                "apiVersion": "batch/v1",
+                "kind": "Job",
+                "name": job.metadata.name,
+                "uid": job.metadata.uid,
+                "controller": True,
+                "blockOwnerDeletion": True,
+            }
+        ],
+    }
+    if new.index is not None:
+        _give_index(job, new, metadata, template["spec"])
+    return {"metadata": metadata, "spec": template["spec"]}
+
+
+def name_prefix(job_name: str, index: int | None) -> str:
+    if index is None:
+        return f"{job_name}-"[:LONGEST_PREFIX]
+    tail = f"-{index}-"
+    return job_name[: LONGEST_PREFIX - len(tail)] + tail
+
+
+def _give_index(job: Job, new: NewPod, metadata: Json, spec: Json) -> None:
+    metadata["labels"][INDEX_ANNOTATION] = str(new.index)
+    metadata["annotations"][INDEX_ANNOTATION] = str(new.index)
+    if new.failures is not None:
+        metadata["annotations"][INDEX_FAILURES_ANNOTATION] = str(new.failures.counted)
+        if new.failures.ignored:
+            metadata["annotations"][INDEX_IGNORED_FAILURES_ANNOTATION] = str(new.failures.ignored)
+    spec["hostname"] = f"{job.metadata.name}-{new.index}"
+    source = {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX_ANNOTATION}']"}}
+    for container in (*spec.get("initContainers", ()), *spec["containers"]):
+        variables = container.setdefault("env", [])
+        if all(variable["name"] != INDEX_VARIABLE for variable in variables):
+            variables.append({"name": INDEX_VARIABLE, "valueFrom": source})

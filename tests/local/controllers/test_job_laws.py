@@ -1,0 +1,97 @@
+"""What holds for every job, whatever happens to its pods."""
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quorate.local.controllers.job.verdict import is_finished
+from tests.local.controllers.jobworld import JobWorld, a_job
+
+HAPPENINGS = ("run", "succeed", "fail", "delete", "stop", "wait", "suspend", "resume", "more", "fewer")
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> JobWorld:
+    indexed = draw(st.booleans())
+    completions = draw(st.integers(0, 4)) if indexed else draw(st.none() | st.integers(0, 4))
+    per_index = indexed and draw(st.booleans())
+    limits: dict[str, Any] = {"backoffLimitPerIndex": draw(st.integers(0, 1))} if per_index else {}
+    return JobWorld(
+        a_job(
+            completions=completions,
+            parallelism=draw(st.integers(0, 4)),
+            completionMode="Indexed" if indexed else "NonIndexed",
+            backoffLimit=draw(st.integers(0, 3)),
+            podReplacementPolicy=draw(st.sampled_from(["TerminatingOrFailed", "Failed"])),
+            suspend=draw(st.booleans()),
+            **limits,
+        )
+    )
+
+
+def happen(world: JobWorld, what: str, choice: int) -> None:
+    """One thing that befalls the world, if there is anything it can befall."""
+    live = world.live
+    ending = [pod for pod in world.pods.values() if pod.metadata.deletion_timestamp and pod.spec.node_name]
+    match what:
+        case "run" if live:
+            world.run(live[choice % len(live)].metadata.name)
+        case "succeed" | "fail" if live:
+            world.finish(live[choice % len(live)].metadata.name, code=0 if what == "succeed" else 1)
+        case "delete" if live:
+            world.delete(live[choice % len(live)].metadata.name)
+        case "stop" if ending:
+            world.stop(ending[choice % len(ending)].metadata.name)
+        case "wait":
+            world.now += 15
+        case "suspend" | "resume":
+            world.change(suspend=what == "suspend")
+        case "more" | "fewer":
+            world.change(parallelism=max(0, world.job.spec.parallelism + (1 if what == "more" else -1)))
+
+
+def check(world: JobWorld) -> None:
+    live, spec, status = world.live, world.job.spec, world.status
+    assert len(live) <= spec.parallelism, "more pods than the parallelism allows"
+    if spec.indexed:
+        assert len({pod.index for pod in live}) == len(live), "two pods of one index"
+    if spec.suspend:
+        assert not live, "a suspended job has pods"
+    assert status.active == len(live), "the status is wrong about the active pods"
+    if is_finished(status):
+        assert not live, "a finished job has pods"
+        assert not any(pod.tracked for pod in world.pods.values()), "a finished job holds on to a pod"
+
+
+@given(world=worlds(), story=st.lists(st.tuples(st.sampled_from(HAPPENINGS), st.integers(0, 3)), max_size=25))
+@settings(max_examples=300, deadline=None)
+def test_a_settled_job_is_as_its_specification_says(world: JobWorld, story: list[tuple[str, int]]) -> None:
+    world.settle()
+    check(world)
+    for what, choice in story:
+        made, over = world.made, is_finished(world.status)
+        happen(world, what, choice)
+        idle = world.settle()
+        assert (idle.create, idle.discard, idle.delete, idle.release, idle.events) == ((), (), (), (), ())
+        assert not (over and world.made > made), "a finished job created a pod"
+        check(world)
+
+
+@given(world=worlds(), ends=st.lists(st.booleans(), max_size=12))
+@settings(max_examples=200, deadline=None)
+def test_every_pod_that_ends_is_counted_once(world: JobWorld, ends: list[bool]) -> None:
+    world.change(suspend=False)
+    world.settle()
+    succeeded = failed = 0
+    for success in ends:
+        world.now += 1000
+        world.settle()
+        if not world.live or world.true_conditions:
+            break
+        world.finish(world.live[0].metadata.name, code=0 if success else 1)
+        succeeded, failed = succeeded + success, failed + (not success)
+        world.settle()
+        if not world.true_conditions:
+            kept = sum(pod.tracked and pod.status.phase == "Failed" for pod in world.pods.values())
+            assert (world.status.succeeded, world.status.failed + kept) == (succeeded, failed)
