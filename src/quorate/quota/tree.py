@@ -1,0 +1,361 @@
+"""The tree of cohorts and cluster queues, and how much of what each may use.
+
+Every quantity is per flavor and resource (a ``FlavorResource``); with *n* a node and *c* its children:
+
+    subtree(queue)   = nominal
+    subtree(cohort)  = nominal + Σ (subtree(c) − guaranteed(c))
+    guaranteed(n)    = max(0, subtree(n) − lending limit)        never lent to the parent
+    usage(cohort)    = Σ max(0, usage(c) − guaranteed(c))        what the children take beyond their own
+    local(n)         = max(0, guaranteed(n) − usage(n))          free, and only for n and those below
+    available(root)  = subtree − usage
+    available(n)     = local(n) + min(available(parent), what the borrowing limit leaves)
+    potential(root)  = subtree
+    potential(n)     = min(guaranteed(n) + potential(parent), subtree(n) + borrowing limit)
+
+``subtree`` and ``usage`` are stored and kept by differences, so a change costs the path to the root, not
+the tree; the rest is computed when asked for.  ``available`` of a queue may be negative, after an
+administrator took quota away from running work.  ``quota.audit`` computes all of it from scratch instead.
+
+A node whose ancestors form a loop has no root to draw on: loops are refused by ``QuotaTree``.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from quorate.quota.amount import UNLIMITED, Amount, FlavorResource, Unlimited, Usage
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What one node owns of one flavor and resource, and how far it may borrow and must lend."""
+
+    nominal: int
+    borrowing: Amount = UNLIMITED
+    lending: Amount = UNLIMITED
+
+
+_NOTHING: Final = Limits(0)
+
+
+class Node:
+    """A cluster queue (a leaf) or a cohort."""
+
+    __slots__ = ("children", "height", "limits", "name", "parent", "subtree", "usage")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.parent: Node | None = None
+        self.children: dict[Node, None] = {}  # exactly the nodes whose parent this is, in order of arrival
+        self.limits: dict[FlavorResource, Limits] = {}
+        self.subtree: dict[FlavorResource, int] = {}  # as defined above; absent is 0
+        self.usage: dict[FlavorResource, int] = {}  # as defined above; absent is 0
+        self.height = 0  # 0 for a leaf, else one more than that of the highest child
+
+    def __repr__(self) -> str:
+        return f"Node({self.name!r})"
+
+    @property
+    def root(self) -> "Node":
+        node = self
+        while node.parent is not None:
+            node = node.parent
+        return node
+
+    def path(self) -> Iterator["Node"]:
+        """The ancestors, from the parent to the root."""
+        node = self.parent
+        while node is not None:
+            yield node
+            node = node.parent
+
+
+# What a node has and may take.
+
+
+def nominal(node: Node, pair: FlavorResource) -> int:
+    return node.limits.get(pair, _NOTHING).nominal
+
+
+def used(node: Node, pair: FlavorResource) -> int:
+    return node.usage.get(pair, 0)
+
+
+def subtree(node: Node, pair: FlavorResource) -> int:
+    return node.subtree.get(pair, 0)
+
+
+def guaranteed(node: Node, pair: FlavorResource) -> int:
+    """The part of the subtree's quota that is never lent to the parent."""
+    limits = node.limits.get(pair)
+    if limits is None or isinstance(limits.lending, Unlimited):
+        return 0
+    return max(0, subtree(node, pair) - limits.lending)
+
+
+def local(node: Node, pair: FlavorResource) -> int:
+    """What is free for this node and those below it alone."""
+    return max(0, guaranteed(node, pair) - used(node, pair))
+
+
+def available(node: Node, pair: FlavorResource) -> int:
+    """What could be used more at once; negative where more is used than there is."""
+    if node.parent is None:
+        return subtree(node, pair) - used(node, pair)
+    kept, limits = guaranteed(node, pair), node.limits.get(pair)
+    from_parent = available(node.parent, pair)
+    if limits is not None and not isinstance(limits.borrowing, Unlimited):
+        taken = max(0, used(node, pair) - kept)
+        from_parent = min(from_parent, subtree(node, pair) - kept - taken + limits.borrowing)
+    return max(0, kept - used(node, pair)) + from_parent
+
+
+def potential(node: Node, pair: FlavorResource) -> int:
+    """The most the node could ever use, were nothing else running anywhere."""
+    if node.parent is None:
+        return subtree(node, pair)
+    most = guaranteed(node, pair) + potential(node.parent, pair)
+    limits = node.limits.get(pair)
+    if limits is None or isinstance(limits.borrowing, Unlimited):
+        return most
+    return min(most, subtree(node, pair) + limits.borrowing)
+
+
+def borrows_with(node: Node, pair: FlavorResource, amount: int) -> bool:
+    """Whether the node would use more than its subtree owns, with ``amount`` more."""
+    return used(node, pair) + amount > subtree(node, pair)
+
+
+def is_within_quota(node: Node, pairs: Mapping[FlavorResource, object] | frozenset[FlavorResource]) -> bool:
+    return all(used(node, pair) <= subtree(node, pair) for pair in pairs)
+
+
+def fits(node: Node, usage: Usage) -> bool:
+    return all(amount <= max(0, available(node, pair)) for pair, amount in usage.items())
+
+
+class Level(msgspec.Struct, frozen=True):
+    """How far up the tree a request takes quota: 0 is the queue's own, then the height of the cohort."""
+
+    height: int
+    may_reclaim: bool  # there is quota above that could be taken back from others
+
+
+def level(node: Node, pair: FlavorResource, amount: int) -> Level:
+    """The level at which ``amount`` more at ``node`` is covered by quota."""
+    if node.parent is None or not borrows_with(node, pair, amount):
+        return Level(0, node.parent is not None)
+    rest = amount - local(node, pair)
+    top = node
+    for ancestor in node.path():
+        if used(ancestor, pair) + rest <= subtree(ancestor, pair):
+            return Level(ancestor.height, ancestor.parent is not None)
+        rest -= local(ancestor, pair)
+        top = ancestor
+    return Level(top.height, may_reclaim=False)
+
+
+# Usage and limits, kept by differences.
+
+
+def add_usage(node: Node, usage: Usage) -> None:
+    """Count ``usage`` at ``node`` and, beyond what each guarantees, at its ancestors."""
+    for pair, amount in usage.items():
+        _move(node, pair, 0, amount)
+
+
+def remove_usage(node: Node, usage: Usage) -> None:
+    """The exact inverse of ``add_usage``."""
+    for pair, amount in usage.items():
+        _move(node, pair, 0, -amount)
+
+
+def set_limits(node: Node, limits: Mapping[FlavorResource, Limits]) -> None:
+    """Give ``node`` exactly ``limits``; ancestors follow."""
+    for pair in {**node.limits, **limits}:
+        old, new = node.limits.get(pair), limits.get(pair)
+        if old == new:
+            continue
+        before = _contribution(node, pair)
+        if new is None:
+            del node.limits[pair]
+        else:
+            node.limits[pair] = new
+        change = (new or _NOTHING).nominal - (old or _NOTHING).nominal
+        _put(node.subtree, pair, subtree(node, pair) + change)
+        _settle(node, pair, before)
+
+
+def set_parent(node: Node, parent: Node | None) -> None:
+    """Move ``node``, with all below it, under ``parent``; ``parent`` must not be below ``node``."""
+    pairs = {*node.subtree, *node.usage}
+    if node.parent is not None:
+        old = node.parent
+        del old.children[node]
+        for pair in pairs:
+            lent, taken = _contribution(node, pair)
+            _move(old, pair, -lent, -taken)
+        _set_height(old)
+    node.parent = parent
+    if parent is not None:
+        assert node not in (parent, *parent.path()), f"{parent} is below {node}"
+        parent.children[node] = None
+        for pair in pairs:
+            lent, taken = _contribution(node, pair)
+            _move(parent, pair, lent, taken)
+        _set_height(parent)
+
+
+def _contribution(node: Node, pair: FlavorResource) -> tuple[int, int]:
+    """What the node adds to its parent's subtree and usage."""
+    kept = guaranteed(node, pair)
+    return subtree(node, pair) - kept, max(0, used(node, pair) - kept)
+
+
+def _move(node: Node, pair: FlavorResource, more_subtree: int, more_usage: int) -> None:
+    before = _contribution(node, pair) if node.parent is not None else (0, 0)
+    if more_subtree:
+        _put(node.subtree, pair, subtree(node, pair) + more_subtree)
+    if more_usage:
+        _put(node.usage, pair, used(node, pair) + more_usage)
+    _settle(node, pair, before)
+
+
+def _settle(node: Node, pair: FlavorResource, before: tuple[int, int]) -> None:
+    """Pass on to the parent what changed in the node's contribution to it."""
+    if node.parent is None:
+        return
+    lent, taken = _contribution(node, pair)
+    if (lent, taken) != before:
+        _move(node.parent, pair, lent - before[0], taken - before[1])
+
+
+def _put(amounts: dict[FlavorResource, int], pair: FlavorResource, amount: int) -> None:
+    if amount:
+        amounts[pair] = amount
+    else:
+        amounts.pop(pair, None)
+
+
+def _set_height(node: Node) -> None:
+    height = 1 + max(child.height for child in node.children) if node.children else 0
+    if height == node.height:
+        return
+    node.height = height
+    if node.parent is not None:
+        _set_height(node.parent)
+
+
+class QuotaTree:
+    """All cluster queues and cohorts by name, and the edges between them as declared.
+
+    A cohort exists as long as it is declared or somebody names it as parent.  Cohorts whose declared
+    parents form a loop keep their places but lose their parents until the loop is gone: all below them are
+    ``is_looped``, and the arithmetic never runs in circles.
+    """
+
+    def __init__(self) -> None:
+        self.queues: dict[str, Node] = {}
+        self.cohorts: dict[str, Node] = {}
+        # The declared parent of each node that has one, whether or not a loop forbids to follow it.
+        self._parents: dict[Node, str] = {}
+        self._declared: set[str] = set()  # cohorts that exist even while nobody names them
+        self._looped: set[Node] = set()  # exactly the cohorts on a loop of declared parents
+
+    def put_queue(self, name: str, cohort: str, limits: Mapping[FlavorResource, Limits]) -> Node:
+        """Create or change a cluster queue; ``cohort`` is empty for none."""
+        node = self.queues.setdefault(name, Node(name))
+        set_limits(node, limits)
+        self._declare_parent(node, cohort)
+        return node
+
+    def remove_queue(self, name: str) -> None:
+        node = self.queues.pop(name)
+        assert not node.usage, f"cluster queue {name} is removed while {node.usage} is in use"
+        self._declare_parent(node, "")
+
+    def put_cohort(self, name: str, parent: str, limits: Mapping[FlavorResource, Limits]) -> Node:
+        """Create or change a cohort; ``parent`` is empty for a root."""
+        self._declared.add(name)
+        node = self._cohort(name)
+        set_limits(node, limits)
+        self._declare_parent(node, parent)
+        return node
+
+    def remove_cohort(self, name: str) -> None:
+        """Forget the declaration; while somebody names the cohort it stays, without quota or parent."""
+        self._declared.discard(name)
+        node = self.cohorts[name]
+        set_limits(node, {})
+        self._declare_parent(node, "")
+        self._drop_if_unused(name)
+
+    def is_looped(self, node: Node) -> bool:
+        """Whether following the declared parents from ``node`` never ends."""
+        return node.root in self._looped
+
+    def _cohort(self, name: str) -> Node:
+        return self.cohorts.setdefault(name, Node(name))
+
+    def _declare_parent(self, node: Node, parent: str) -> None:
+        before = self._parents.pop(node, "")
+        if parent:
+            self._cohort(parent)
+            self._parents[node] = parent
+        if before == parent:
+            return
+        self._untie(node)
+        self._tie(node)
+        if before:
+            self._drop_if_unused(before)
+
+    def _untie(self, node: Node) -> None:
+        """Take ``node`` from its parent; a loop that went through it ends, and its cohorts are tied again."""
+        set_parent(node, None)
+        if node not in self._looped:
+            return
+        once_looped = [other for other in self._looped if other is not node and self._reaches(other, node)]
+        self._looped.difference_update(once_looped, (node,))
+        for other in once_looped:
+            set_parent(other, self.cohorts[self._parents[other]])
+
+    def _tie(self, node: Node) -> None:
+        """Follow the declared parent of ``node``, unless that closes a loop, which unties all on it."""
+        name = self._parents.get(node)
+        if name is None:
+            return
+        loop = self._loop_through(node)
+        if not loop:
+            set_parent(node, self.cohorts[name])
+            return
+        for member in loop:
+            set_parent(member, None)
+        self._looped.update(loop)
+
+    def _loop_through(self, start: Node) -> list[Node]:
+        """The cohorts on the loop of declared parents that ``start`` is on; empty if it is on none."""
+        chain: dict[Node, None] = {}
+        node: Node | None = start
+        while node is not None and node not in chain:
+            chain[node] = None
+            node = self.cohorts.get(self._parents.get(node, ""))
+        return list(chain) if node is start else []
+
+    def _reaches(self, node: Node, goal: Node) -> bool:
+        """Whether declared parents lead from ``node`` to ``goal``."""
+        seen: set[Node] = set()
+        here: Node | None = node
+        while here is not None and here not in seen:
+            if here is goal:
+                return True
+            seen.add(here)
+            here = self.cohorts.get(self._parents.get(here, ""))
+        return False
+
+    def _drop_if_unused(self, name: str) -> None:
+        node = self.cohorts.get(name)
+        if node is None or name in self._declared or node.children:
+            return
+        if any(self._parents[looped] == name for looped in self._looped):  # it is named, but not tied
+            return
+        del self.cohorts[name]
