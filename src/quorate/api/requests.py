@@ -27,8 +27,14 @@ def pod_requests(spec: PodSpec) -> Resources:
     together = add_all([sidecars, *(requests_of(container) for container in spec.containers)])
     requests = _largest(together, largest)
     # The pod-level amount replaces the sum, also downwards: its containers share it.
-    requests |= with_limits(spec.resources.requests, spec.resources.limits)
+    pod_level = with_limits(spec.resources.requests, spec.resources.limits)
+    requests |= {name: amount for name, amount in pod_level.items() if _is_shared_by_containers(name)}
     return add(requests, spec.overhead)
+
+
+def _is_shared_by_containers(resource: str) -> bool:
+    """Whether a pod-level amount has a meaning; devices, for one, belong to a container."""
+    return resource in ("cpu", "memory") or resource.startswith("hugepages-")
 
 
 def requests_of(container: Container) -> Resources:
