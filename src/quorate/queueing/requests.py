@@ -1,0 +1,100 @@
+"""What the pods of a workload ask for, in base units: from a pod spec to what is charged to quota.
+
+Quantities are added exactly and rounded up once, per single pod, before they are multiplied by the number
+of pods (ten pods of 0.0001 cpu count ten milli-cpus).  What one pod requests is ``api.requests``; what is
+filled in before, left out and transformed after, are Kueue's rules.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from quorate.api.configuration import ResourceRules
+from quorate.api.core import Container, LimitRangeItem, PodSpec, ResourceRequirements, Resources
+from quorate.api.quantity import NANOS, Quantity
+from quorate.quota.amount import base_units
+
+_ZERO: Final = Quantity(0)
+
+
+class Defaults(msgspec.Struct, frozen=True):
+    """What the limit ranges of one namespace fill in: for each container, and for pod-level resources."""
+
+    container_limits: Resources = {}
+    container_requests: Resources = {}
+    pod_limits: Resources = {}
+    pod_requests: Resources = {}
+
+
+def defaults_of(items: Iterable[LimitRangeItem]) -> Defaults:
+    """The defaults of several limit ranges together: the first that names a resource wins."""
+    by_type: dict[str, tuple[Resources, Resources]] = {"Container": ({}, {}), "Pod": ({}, {})}
+    for item in items:
+        if item.type in by_type:
+            limits, requests = by_type[item.type]
+            by_type[item.type] = ({**item.default, **limits}, {**item.default_request, **requests})
+    return Defaults(*by_type["Container"], *by_type["Pod"])
+
+
+def adjusted(spec: PodSpec, overhead: Resources, defaults: Defaults) -> PodSpec:
+    """The pod as admission sees it: overhead of its runtime class, limit range defaults, limits as requests.
+
+    The order matters: a default request beats a container's own limit.
+    """
+
+    def filled(container: Container) -> Container:
+        resources = _filled(container.resources, defaults.container_limits, defaults.container_requests)
+        return msgspec.structs.replace(container, resources=resources)
+
+    return msgspec.structs.replace(
+        spec,
+        overhead=spec.overhead or overhead,
+        containers=tuple(filled(container) for container in spec.containers),
+        init_containers=tuple(filled(container) for container in spec.init_containers),
+        resources=_filled(spec.resources, defaults.pod_limits, defaults.pod_requests),
+    )
+
+
+def _filled(own: ResourceRequirements, limits: Resources, requests: Resources) -> ResourceRequirements:
+    limited = {**limits, **own.limits}
+    return ResourceRequirements(requests={**limited, **requests, **own.requests}, limits=limited)
+
+
+def above_limits(spec: PodSpec) -> tuple[str, ...]:
+    """Each container and resource that asks for more than its own limit."""
+    return tuple(
+        f"container {container.name or '(unnamed)'} requests {requested} of {resource}, more than its limit "
+        f"{container.resources.limits[resource]}"
+        for container in (*spec.init_containers, *spec.containers)
+        for resource, requested in sorted(container.resources.requests.items())
+        if resource in container.resources.limits and requested > container.resources.limits[resource]
+    )
+
+
+def charged(request: Mapping[str, Quantity], rules: ResourceRules) -> dict[str, int]:
+    """What one pod's ``request`` counts against quota: exclusions and transformations applied, rounded up."""
+    kept = {
+        resource: quantity
+        for resource, quantity in request.items()
+        if not resource.startswith(rules.exclude_resource_prefixes)
+    }
+    counted = dict(kept)
+    generated: Resources = {}
+    for rule in rules.transformations:
+        if rule.input not in kept:
+            continue
+        value = kept[rule.input]
+        if rule.multiply_by in kept:
+            value = _times(value, kept[rule.multiply_by])
+        for resource, per_unit in rule.outputs.items():
+            generated[resource] = generated.get(resource, _ZERO) + _times(per_unit, value)
+        if rule.strategy == "Replace":
+            del counted[rule.input]
+    for resource, quantity in generated.items():
+        counted[resource] = counted.get(resource, _ZERO) + max(quantity, _ZERO)
+    return {resource: max(0, base_units(resource, quantity)) for resource, quantity in counted.items()}
+
+
+def _times(one: Quantity, other: Quantity) -> Quantity:
+    return Quantity(-(-one.nanos * other.nanos // NANOS), one.form)

@@ -1,0 +1,134 @@
+"""The shape of a workload: everything about its pods that decides whether, and on what, it can start.
+
+Workloads of one cluster queue with the same shape are interchangeable to every rule but their order, so
+they share one ``Shape`` object and are judged once (see ``queueing.pending``).  Names, labels and the
+namespace are no part of it; effective priority is.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from quorate.api.batch import template_of
+from quorate.api.configuration import ResourceRules
+from quorate.api.core import Container, NodeSelectorTerm, PodSpec, Resources, Toleration
+from quorate.api.kueue import PodSet, PodSetRequest, Workload
+from quorate.api.requests import pod_requests
+from quorate.queueing.requests import Defaults, above_limits, adjusted, charged
+from quorate.quota.amount import as_quantity
+
+
+class PodSetShape(msgspec.Struct, frozen=True):
+    """``count`` equal pods, each charged ``per_pod``, and the nodes they accept."""
+
+    name: str
+    count: int  # without the pods that were reclaimed
+    min_count: int
+    per_pod: dict[str, int]
+    node_selector: dict[str, str]
+    affinity: tuple[NodeSelectorTerm, ...] | None  # required node affinity, terms ORed; None: no rule
+    tolerations: tuple[Toleration, ...]
+
+    def request(self, count: int) -> dict[str, int]:
+        """What ``count`` of the pods are charged."""
+        return {resource: amount * count for resource, amount in self.per_pod.items()}
+
+
+class Shape(msgspec.Struct, frozen=True, weakref=True, eq=False):
+    """Compared by identity: ``Shapes`` makes one object of all equal ones."""
+
+    priority: int
+    pod_sets: tuple[PodSetShape, ...]
+    above_limits: tuple[str, ...]  # what makes it invalid, as text
+
+    @property
+    def requests(self) -> tuple[PodSetRequest, ...]:
+        """The effective requests, in the form of ``status.resourceRequests``."""
+        return tuple(
+            PodSetRequest(
+                name=pod_set.name,
+                resources={
+                    resource: as_quantity(resource, amount)
+                    for resource, amount in sorted(pod_set.request(pod_set.count).items())
+                },
+            )
+            for pod_set in self.pod_sets
+        )
+
+
+class Shapes:
+    """All shapes in use, one object for each."""
+
+    # Many workloads carry byte-equal templates; so many decoded ones are kept.
+    _TEMPLATES: Final = 1024
+
+    def __init__(self, rules: ResourceRules) -> None:
+        self._rules = rules
+        self._shapes: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
+        self._encoder = msgspec.msgpack.Encoder(enc_hook=str, order="deterministic")
+        self._templates: dict[bytes, PodSpec] = {}
+
+    def of(self, workload: Workload, overheads: Mapping[str, Resources], defaults: Defaults) -> Shape:
+        """The shape of ``workload`` with the runtime classes and limit range defaults that apply to it."""
+        specs = [self._relevant(pod_set, overheads, defaults) for pod_set in workload.spec.pod_sets]
+        reclaimed = {pods.name: pods.count for pods in workload.status.reclaimable_pods}
+        pod_sets = [
+            (
+                pod_set.name,
+                pod_set.count - min(pod_set.count, reclaimed.get(pod_set.name, 0)),
+                pod_set.min_count,
+            )
+            for pod_set in workload.spec.pod_sets
+        ]
+        priority = workload.spec.priority or 0
+        key = self._encoder.encode((priority, pod_sets, specs))
+        shape = self._shapes.get(key)
+        if shape is None:
+            shape = Shape(
+                priority,
+                tuple(
+                    self._pod_set(name, count, min_count, spec)
+                    for (name, count, min_count), spec in zip(pod_sets, specs, strict=True)
+                ),
+                tuple(finding for spec in specs for finding in above_limits(spec)),
+            )
+            self._shapes[key] = shape
+        return shape
+
+    def _relevant(self, pod_set: PodSet, overheads: Mapping[str, Resources], defaults: Defaults) -> PodSpec:
+        raw = bytes(pod_set.template)
+        spec = self._templates.get(raw)
+        if spec is None:
+            spec = template_of(pod_set.template).spec
+            spec = msgspec.structs.replace(
+                spec,
+                containers=tuple(_unnamed(container) for container in spec.containers),
+                init_containers=tuple(_unnamed(container) for container in spec.init_containers),
+                node_name="",
+                scheduler_name="",
+            )
+            if len(self._templates) >= self._TEMPLATES:
+                self._templates.clear()
+            self._templates[raw] = spec
+        return adjusted(spec, overheads.get(spec.runtime_class_name, {}), defaults)
+
+    def _pod_set(
+        self, name: str, count: int, min_count: int | msgspec.UnsetType, spec: PodSpec
+    ) -> PodSetShape:
+        affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+        required = affinity.required if affinity is not None else None
+        return PodSetShape(
+            name=name,
+            count=count,
+            min_count=count if min_count is msgspec.UNSET else min(min_count, count),
+            per_pod=charged(pod_requests(spec), self._rules),
+            node_selector=spec.node_selector,
+            affinity=required.node_selector_terms if required is not None else None,
+            tolerations=spec.tolerations,
+        )
+
+
+def _unnamed(container: Container) -> Container:
+    return msgspec.structs.replace(container, name="", image="")

@@ -1,0 +1,183 @@
+"""The status that a decision of the cycle, or the stopping of a job, gives a Workload.
+
+Each function answers with the whole new status, composed in one piece, so that one write carries it out;
+None where nothing would change.
+"""
+
+from typing import Final
+
+from quorate.api.kueue import (
+    AdmissionCheckState,
+    EvictionCount,
+    SchedulingStats,
+    Workload,
+    WorkloadStatus,
+)
+from quorate.api.meta import Condition, at_epoch, find_condition
+from quorate.queueing import conditions as c
+from quorate.queueing.conditions import condition, merged, replace
+from quorate.queueing.decisions import Hold, Preempt, Reserve
+
+_REQUEUED_AT_ONCE: Final = frozenset({"Preempted", c.NODE_FAILURES})
+
+
+def admit_status(workload: Workload, reserve: Reserve, now: float) -> WorkloadStatus:
+    """Quota reserved, and admitted too if no check is outstanding; earlier evictions are over."""
+    generation = workload.metadata.generation
+    reserved = condition(
+        c.QUOTA_RESERVED,
+        "True",
+        "QuotaReserved",
+        f"Quota reserved in ClusterQueue {reserve.cluster_queue}",
+        now,
+        generation,
+    )
+    new = [reserved]
+    if reserve.admitted:
+        new.append(admitted(workload, now))
+    for type_ in (c.EVICTED, c.PREEMPTED):
+        old = find_condition(workload.status.conditions, type_)
+        if old is not None and old.status == "True":
+            over = f"Previously: {old.message}"
+            new.append(condition(type_, "False", "QuotaReserved", over, now, generation))
+    return replace(
+        workload.status,
+        conditions=merged(workload.status.conditions, *new),
+        admission=reserve.admission,
+        resource_requests=(),
+    )
+
+
+def admitted(workload: Workload, now: float) -> Condition:
+    generation = workload.metadata.generation
+    return condition(c.ADMITTED, "True", "Admitted", "The workload is admitted", now, generation)
+
+
+def hold_status(workload: Workload, hold: Hold, now: float) -> WorkloadStatus | None:
+    """Quota not reserved, with the reason; None when the status says so already."""
+    old = find_condition(workload.status.conditions, c.QUOTA_RESERVED)
+    new = condition(c.QUOTA_RESERVED, "False", hold.reason, hold.message, now, workload.metadata.generation)
+    if c.says_the_same(old, new) and workload.status.resource_requests == hold.requests:
+        return None
+    return replace(
+        workload.status,
+        conditions=merged(workload.status.conditions, new),
+        resource_requests=hold.requests,
+    )
+
+
+def preempt_status(workload: Workload, preempt: Preempt, now: float) -> WorkloadStatus | None:
+    """Evicted for another workload; None when it is being evicted already."""
+    if c.is_evicted(workload):
+        return None
+    evicted = evict_status(
+        workload, "Preempted", preempt.message, now, counted_as=("Preempted", preempt.reason)
+    )
+    preempted = condition(c.PREEMPTED, "True", preempt.reason, preempt.message, now)
+    return replace(evicted, conditions=merged(evicted.conditions, preempted))
+
+
+def evict_status(
+    workload: Workload, reason: str, message: str, now: float, *, counted_as: tuple[str, str]
+) -> WorkloadStatus:
+    """Evicted: the job is to stop.  Checks start over; quota stays taken until ``release_status``.
+
+    ``counted_as`` is the reason and underlying cause under which the eviction is counted.
+    """
+    evicted = condition(c.EVICTED, "True", reason, message, now, workload.metadata.generation)
+    return replace(
+        workload.status,
+        conditions=merged(workload.status.conditions, evicted),
+        admission_checks=tuple(_reset_check(check, now) for check in workload.status.admission_checks),
+        scheduling_stats=_counted(workload.status.scheduling_stats, *counted_as),
+    )
+
+
+def _reset_check(check: AdmissionCheckState, now: float) -> AdmissionCheckState:
+    if check.state == "Pending":
+        return check
+    retries = (check.retry_count or 0) + 1 if check.state == "Retry" else None
+    return replace(
+        check,
+        state="Pending",
+        last_transition_time=at_epoch(now),
+        message=f"Reset to Pending after eviction. Previously: {check.state}",
+        retry_count=retries,
+    )
+
+
+def _counted(stats: SchedulingStats | None, reason: str, cause: str) -> SchedulingStats:
+    evictions = list(stats.evictions) if stats is not None else []
+    for index, one in enumerate(evictions):
+        if (one.reason, one.underlying_cause) == (reason, cause):
+            evictions[index] = replace(one, count=one.count + 1)
+            return SchedulingStats(evictions=tuple(evictions))
+    evictions.append(EvictionCount(reason=reason, underlying_cause=cause, count=1))
+    return SchedulingStats(evictions=tuple(evictions))
+
+
+def release_status(workload: Workload, now: float) -> WorkloadStatus | None:
+    """The quota given back, once the job of an evicted workload has stopped.
+
+    None when there is nothing to give back.  Preempted workloads queue again at once; all others wait for
+    the rule that turns Requeued to true.
+    """
+    evicted = find_condition(workload.status.conditions, c.EVICTED)
+    if evicted is None or evicted.status != "True" or not c.is_reserving(workload):
+        return None
+    status = released(workload, "Pending", evicted.message, now)
+    requeued = condition(
+        c.REQUEUED,
+        "True" if evicted.reason in _REQUEUED_AT_ONCE else "False",
+        evicted.reason,
+        evicted.message,
+        now,
+        workload.metadata.generation,
+    )
+    return replace(status, conditions=merged(status.conditions, requeued))
+
+
+def released(workload: Workload, reason: str, message: str, now: float) -> WorkloadStatus:
+    """No reservation any more, hence not admitted and not ready either."""
+    status, generation = workload.status, workload.metadata.generation
+    new = [condition(c.QUOTA_RESERVED, "False", reason, message, now, generation)]
+    admitted = find_condition(status.conditions, c.ADMITTED)
+    past_s = status.accumulated_past_execution_time_seconds
+    if admitted is not None and admitted.status == "True":
+        all_ready = all(check.state == "Ready" for check in status.admission_checks)
+        new.append(_no_reservation(all_ready, now, generation))
+        past_s = (past_s or 0) + int(now - c.since(admitted))
+    ready = find_condition(status.conditions, c.PODS_READY)
+    if ready is not None and ready.reason != "WaitForStart":
+        # Else a next admission within the same second would start out as ready.
+        text = "Not all pods are ready or succeeded"
+        new.append(condition(c.PODS_READY, "False", "WaitForStart", text, now, generation))
+    return replace(
+        status,
+        conditions=merged(status.conditions, *new),
+        admission=None,
+        accumulated_past_execution_time_seconds=past_s,
+    )
+
+
+def _no_reservation(all_ready: bool, now: float, generation: int) -> Condition:
+    if all_ready:
+        return condition(
+            c.ADMITTED, "False", "NoReservation", "The workload has no reservation", now, generation
+        )
+    return condition(
+        c.ADMITTED,
+        "False",
+        "NoReservationUnsatisfiedChecks",
+        "The workload has no reservation and not all checks ready",
+        now,
+        generation,
+    )
+
+
+def finish_status(workload: Workload, reason: str, message: str, now: float) -> WorkloadStatus | None:
+    """Finished, for good; None when it is already."""
+    if c.is_finished(workload):
+        return None
+    finished = condition(c.FINISHED, "True", reason, message, now, workload.metadata.generation)
+    return replace(workload.status, conditions=merged(workload.status.conditions, finished))
