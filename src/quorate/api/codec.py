@@ -10,14 +10,25 @@ from quorate.api.quantity import InvalidQuantity, Quantity, parse_quantity
 T = TypeVar("T")
 
 
-class _Number(str):
-    """A JSON number with a fraction or exponent, kept as written: a quantity reads its digits exactly."""
+class _Number(float):
+    """A JSON number with a fraction or exponent, and how it was written: a quantity reads its digits exactly.
 
-    __slots__ = ()
+    Where no type says what a number is, it is a float to whoever reads it and goes out as it came in.
+    """
+
+    __slots__ = ("text",)
+    text: str
+
+    def __new__(cls, text: str) -> "_Number":
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
 
 
 def _decode_hook(type_: type[Any], value: Any) -> Any:
     if type_ is Quantity:
+        if isinstance(value, _Number):
+            return parse_quantity(value.text)
         if not isinstance(value, str | int):
             raise InvalidQuantity(value)
         return parse_quantity(value)
@@ -27,7 +38,13 @@ def _decode_hook(type_: type[Any], value: Any) -> Any:
 def _encode_hook(value: Any) -> Any:
     if isinstance(value, Quantity):
         return str(value)
+    if isinstance(value, _Number):
+        return msgspec.Raw(value.text.encode())
     raise NotImplementedError(type(value))
+
+
+def _builtins_hook(value: Any) -> Any:
+    return float(value) if isinstance(value, _Number) else _encode_hook(value)
 
 
 @cache
@@ -60,4 +77,4 @@ def encode(value: object) -> bytes:
 
 def to_builtins(value: object) -> Any:
     """An object as dicts, lists and scalars, as JSON would show it."""
-    return msgspec.to_builtins(value, enc_hook=_encode_hook)
+    return msgspec.to_builtins(value, enc_hook=_builtins_hook)
