@@ -1,0 +1,85 @@
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.api import codec
+from quorate.api.kueue import Admission, RequeueState, WorkloadStatus
+from quorate.api.meta import Condition, ObjectMeta
+from quorate.kube.patches import merge_patch, status_patch
+
+Json = dict[str, Any]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "patch"),
+    [
+        pytest.param({"a": 1, "b": {"c": 2}}, {"a": 1, "b": {"c": 2}}, {}, id="nothing changed"),
+        pytest.param({"a": 1, "b": 2}, {"a": 1}, {"b": None}, id="a field removed"),
+        pytest.param(
+            {"a": {"b": 1, "c": 2}}, {"a": {"b": 1, "c": 3}}, {"a": {"c": 3}}, id="only what changed"
+        ),
+        pytest.param({"a": {"b": 1}}, {"a": {}}, {"a": {"b": None}}, id="emptied"),
+        pytest.param({}, {"a": {}}, {"a": {}}, id="an empty object appears"),
+        pytest.param({"a": [1, 2]}, {"a": [1]}, {"a": [1]}, id="lists travel whole"),
+        pytest.param({"a": [1]}, {"a": {"b": 1}}, {"a": {"b": 1}}, id="another kind of value"),
+        pytest.param({"a": 1}, {"a": True}, {"a": True}, id="true is not 1"),
+        pytest.param({"a": [1]}, {"a": [1.0]}, {"a": [1.0]}, id="nor is 1.0, within a list"),
+        pytest.param({"a": None}, {}, {}, id="null is absent already"),
+    ],
+)
+def test_merge_patch(old: Json, new: Json, patch: Json) -> None:
+    got = merge_patch(old, new)
+    assert codec.encode(got) == codec.encode(patch)  # as JSON, because == cannot tell True from 1
+
+
+def apply(target: Any, patch: Any) -> Any:
+    """RFC 7396, section 2, word for word."""
+    if not isinstance(patch, dict):
+        return patch
+    target = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            target.pop(name, None)
+        else:
+            target[name] = apply(target.get(name), value)
+    return target
+
+
+scalars = st.booleans() | st.integers(-2, 2) | st.sampled_from(["", "x", 1.0, 0.5])
+names = st.sampled_from("abc")
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
+    max_leaves=8,
+)
+objects = st.dictionaries(names, values, max_size=3)
+
+
+@given(old=objects, new=objects)
+def test_the_patch_makes_old_into_new(old: Json, new: Json) -> None:
+    made = apply(old, merge_patch(old, new))
+    assert merge_patch(made, new) == {}
+    assert made == new
+
+
+def test_a_status_patch_carries_the_version_it_was_decided_on() -> None:
+    reserved = Condition(
+        type="QuotaReserved", status="True", last_transition_time=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    )
+    old = WorkloadStatus(requeue_state=RequeueState(count=1), admission=None)
+    new = WorkloadStatus(conditions=(reserved,), admission=Admission(cluster_queue="research"))
+    metadata = ObjectMeta(name="a", resource_version="12")
+    assert status_patch(metadata, old, new) == {
+        "metadata": {"resourceVersion": "12"},
+        "status": {
+            "requeueState": None,
+            "admission": {"clusterQueue": "research"},
+            "conditions": [
+                {"type": "QuotaReserved", "status": "True", "lastTransitionTime": "2026-01-02T03:04:05Z"}
+            ],
+        },
+    }
+    assert status_patch(metadata, new, new) == {}
