@@ -28,9 +28,7 @@ def shown(change: Change[Pod]) -> str:
     """``a@3`` appeared, ``a@3>4`` changed, ``a@4>`` went away."""
     old = change.old.metadata.resource_version if change.old else ""
     new = change.new.metadata.resource_version if change.new else ""
-    obj = change.new or change.old
-    assert obj is not None
-    return f"{obj.metadata.name}@{old}{'>' if old else ''}{new}"
+    return f"{change.key.name}@{old}{'>' if old else ''}{new}"
 
 
 async def wait_for(condition: Callable[[], bool]) -> None:

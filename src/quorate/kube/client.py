@@ -7,6 +7,7 @@ object holds only the fields we read: patch what exists, and write whole only wh
 
 import asyncio
 import random
+import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from enum import StrEnum
 from types import TracebackType
@@ -69,7 +70,9 @@ class Client:
 
     async def __aenter__(self) -> Self:
         # Turns bound the requests; watches come on top, one connection each, so the pool itself is unbounded.
-        connector = aiohttp.TCPConnector(limit=0, ssl=self.cluster.tls or True, keepalive_timeout=60.0)
+        connector = aiohttp.TCPConnector(
+            limit=0, ssl=self.cluster.tls or True, keepalive_timeout=60.0, socket_factory=_socket
+        )
         self._session = aiohttp.ClientSession(
             connector=connector,
             auto_decompress=False,
@@ -202,35 +205,36 @@ class Client:
         Raises ``ApiError`` or ``Unreachable``.
         """
         asked = f"{method} {path}"
+        clock = asyncio.get_running_loop().time
         async with self._turns:
-            deadline = asyncio.get_running_loop().time() + self._deadline_s
+            deadline = clock() + self._deadline_s
             attempt = 1
             while True:
+                authorization = self.cluster.credentials.authorization()
                 try:
-                    return await self._attempt(asked, method, self._url(path, query), body, headers, deadline)
-                except (ApiError, Unreachable) as failure:
-                    if attempt == 1 and isinstance(failure, Unauthorized):
-                        delay_s = 0.0 if await self.cluster.credentials.renew() else None
-                    else:
-                        delay_s = retry_delay_s(method, attempt, failure)
-                    if delay_s is None or asyncio.get_running_loop().time() + delay_s >= deadline:
+                    left_s = max(0.001, deadline - clock())  # to aiohttp 0 is for ever
+                    timeout = aiohttp.ClientTimeout(total=left_s, sock_connect=CONNECT_S)
+                    opening = self._open(
+                        method, self._url(path, query), authorization, timeout, body, headers
+                    )
+                    return await self._answer(asked, opening)
+                except Unauthorized:
+                    # Credentials expire; with fresh ones it is another request, and this one did nothing.
+                    if attempt > 1 or not await self.cluster.credentials.renew(authorization):
                         raise
-                await asyncio.sleep(delay_s * (1 + self.rng.random() / 2))
+                except (ApiError, Unreachable) as failure:
+                    delay_s = retry_delay_s(method, attempt, failure)
+                    if delay_s is None:
+                        raise
+                    delay_s *= 1 + self.rng.random() / 2
+                    if clock() + delay_s >= deadline:
+                        raise
+                    await asyncio.sleep(delay_s)
                 attempt += 1
 
-    async def _attempt(
-        self,
-        asked: str,
-        method: str,
-        url: URL,
-        body: bytes | None,
-        headers: Mapping[str, str] | None,
-        deadline: float,
-    ) -> bytes:
-        left_s = max(0.001, deadline - asyncio.get_running_loop().time())
-        timeout = aiohttp.ClientTimeout(total=left_s, sock_connect=CONNECT_S)
+    async def _answer(self, asked: str, opening: aiohttp.client._RequestContextManager) -> bytes:
         try:
-            async with self._open(method, url, body, headers, timeout) as response:
+            async with opening as response:
                 answer = await response.read()
         except (aiohttp.ClientError, TimeoutError) as error:
             raise self._unreachable(asked, error) from error
@@ -260,15 +264,19 @@ class Client:
         }
         asked = f"WATCH {path}"
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=WATCH_S + WATCH_SLACK_S)
+        authorization = self.cluster.credentials.authorization()
         lines = Lines()
         try:
-            async with self._open("GET", self._url(path, query), None, None, timeout) as response:
+            async with self._open("GET", self._url(path, query), authorization, timeout) as response:
                 if response.status >= 400:
                     answer = await response.read()
                     raise error_from_answer(asked, response.status, answer, _retry_after_s(response))
                 async for chunk in response.content.iter_any():
                     for line in lines.feed(chunk):
                         yield decode_frame(resource, asked, line)
+        except Unauthorized:
+            await self.cluster.credentials.renew(authorization)  # for the caller's next attempt
+            raise
         except (aiohttp.ClientError, TimeoutError) as error:
             raise self._unreachable(asked, error) from error
 
@@ -276,13 +284,14 @@ class Client:
         self,
         method: str,
         url: URL,
-        body: bytes | None,
-        headers: Mapping[str, str] | None,
+        authorization: str,
         timeout: aiohttp.ClientTimeout,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> aiohttp.client._RequestContextManager:
         assert self._session is not None, "a Client is used within `async with`"
         sent = {"Content-Type": "application/json"} if body is not None else {}
-        if authorization := self.cluster.credentials.authorization():
+        if authorization:
             sent["Authorization"] = authorization
         return self._session.request(
             method,
@@ -330,3 +339,15 @@ def _retry_after_s(response: aiohttp.ClientResponse) -> float | None:
     """The header in whole seconds, as the API sends it; a date, which proxies may send, says nothing."""
     value = response.headers.get("Retry-After", "")
     return float(value) if value.isdecimal() else None
+
+
+def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    """A socket that notices within about a minute when the other side vanished, even in a silent watch."""
+    family, type_, protocol, _, _ = address
+    made = socket.socket(family, type_, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_KEEPIDLE"):  # not on every system we run on
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+    return made

@@ -4,18 +4,14 @@ Tokens, certificates and passwords are read here.  A user that needs a plugin (`
 is left to kubernetes_asyncio, imported only then: it costs a third of a second and 38 MB.
 """
 
-import base64
-import binascii
 import os
 import ssl
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from quorate.kube.credentials import Anonymous, BasicAuth, Credentials, Token, TokenFile
+from quorate.kube.kubeconfig import Certificate, Entry, InvalidKubeconfig, read_kubeconfig
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -32,17 +28,6 @@ class Cluster:
     namespace: str = "default"
 
 
-class InvalidKubeconfig(Exception):
-    """``place`` is the file and the field in it."""
-
-    def __init__(self, place: str, problem: str) -> None:
-        super().__init__(place, problem)
-        self.place, self.problem = place, problem
-
-    def __str__(self) -> str:
-        return f"{self.place}: {self.problem}"
-
-
 async def load_cluster(kubeconfig: Path | None = None, context: str = "") -> Cluster:
     """The cluster of ``context`` (by default the current one) in ``kubeconfig``.
 
@@ -56,22 +41,27 @@ async def load_cluster(kubeconfig: Path | None = None, context: str = "") -> Clu
         raise InvalidKubeconfig(
             "kubeconfig", "none found in $KUBECONFIG or ~/.kube/config; name one with --kubeconfig"
         )
-    entry = _read_kubeconfig(path, context)
-    credentials, certificate = _credentials(entry)
-    if credentials is None:
+    return await _cluster_of(read_kubeconfig(path, context))
+
+
+async def _cluster_of(entry: Entry) -> Cluster:
+    server = entry.cluster.server.rstrip("/")
+    if not server.startswith(("http://", "https://")):
+        raise InvalidKubeconfig(f"{entry.path}: cluster server", f"{server!r} is no http:// or https:// URL")
+    certificate = entry.certificate()
+    if entry.user.exec is not None or entry.user.auth_provider is not None:
         from quorate.kube.plugins import load_plugin  # imports kubernetes_asyncio
 
-        credentials, certificate = await load_plugin(path, entry.context)
-    cluster = entry.cluster
-    server = str(cluster.get("server", "")).rstrip("/")
-    if not server.startswith(("http://", "https://")):
-        raise InvalidKubeconfig(f"{path}: cluster server", f"{server!r} is no http:// or https:// URL")
+        credentials, issued = await load_plugin(entry)
+        certificate = issued or certificate
+    else:
+        credentials = _credentials(entry)
     return Cluster(
         server=server,
         tls=_tls(entry, certificate) if server.startswith("https://") else None,
         credentials=credentials,
-        tls_server_name=cluster.get("tls-server-name", ""),
-        proxy=cluster.get("proxy-url", ""),
+        tls_server_name=entry.cluster.tls_server_name,
+        proxy=entry.cluster.proxy_url,
         namespace=entry.namespace,
     )
 
@@ -92,102 +82,30 @@ def in_cluster(directory: Path = SERVICE_ACCOUNT) -> Cluster:
         raise InvalidKubeconfig(str(directory), f"{error}; does the pod mount its token?") from error
 
 
-@dataclass(frozen=True, slots=True)
-class Certificate:
-    """PEM texts of a client certificate and its key."""
-
-    certificate: bytes
-    key: bytes = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """The parts of one kubeconfig that one context picks."""
-
-    path: Path
-    context: str
-    namespace: str
-    cluster: dict[str, Any]
-    user: dict[str, Any] = field(repr=False)
-
-
 def _default_kubeconfig() -> Path | None:
     listed = [Path(name) for name in os.environ.get("KUBECONFIG", "").split(os.pathsep) if name]
     return next((path for path in listed or [Path.home() / ".kube" / "config"] if path.exists()), None)
 
 
-def _read_kubeconfig(path: Path, context: str) -> _Entry:
-    try:
-        document = yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except OSError as error:
-        raise InvalidKubeconfig(str(path), error.strerror or str(error)) from error
-    except yaml.YAMLError as error:
-        raise InvalidKubeconfig(str(path), f"is no YAML: {error}") from error
-    if not isinstance(document, dict):
-        raise InvalidKubeconfig(
-            str(path), "is no kubeconfig: expected a mapping with clusters, users, contexts"
-        )
-    name = context or document.get("current-context") or ""
-    chosen = _named(path, document, "contexts", "context", name)
-    return _Entry(
-        path=path,
-        context=name,
-        namespace=chosen.get("namespace") or "default",
-        cluster=_named(path, document, "clusters", "cluster", chosen.get("cluster", "")),
-        user=_named(path, document, "users", "user", chosen["user"]) if chosen.get("user") else {},
-    )
-
-
-def _named(path: Path, document: dict[str, Any], section: str, field_: str, name: str) -> dict[str, Any]:
-    entries = document.get(section) or []
-    for entry in entries:
-        if entry.get("name") == name:
-            return entry.get(field_) or {}
-    names = ", ".join(str(entry.get("name")) for entry in entries) or "none"
-    raise InvalidKubeconfig(f"{path}: {section}", f"there is no {field_} {name!r} (there are: {names})")
-
-
-def _credentials(entry: _Entry) -> tuple[Credentials | None, Certificate | None]:
-    """What the user's fields say; None for credentials when only a plugin can tell."""
+def _credentials(entry: Entry) -> Credentials:
     user = entry.user
-    certificate = None
-    if pem := _pem(entry, user, "client-certificate"):
-        key = _pem(entry, user, "client-key")
-        if key is None:
-            raise InvalidKubeconfig(f"{entry.path}: user", "has client-certificate but no client-key")
-        certificate = Certificate(pem, key)
-    if "exec" in user or "auth-provider" in user:
-        return None, certificate
-    if user.get("tokenFile"):
-        return TokenFile(entry.path.parent / user["tokenFile"]), certificate
-    if user.get("token"):
-        return Token(str(user["token"])), certificate
-    if user.get("username"):
-        return BasicAuth(str(user["username"]), str(user.get("password", ""))), certificate
-    return Anonymous(), certificate
-
-
-def _pem(entry: _Entry, fields: dict[str, Any], name: str) -> bytes | None:
-    """``name-data`` in base64, or the file called ``name``, relative to the kubeconfig."""
-    place = f"{entry.path}: {name}"
-    if data := fields.get(f"{name}-data"):
+    if user.token_file:
         try:
-            return base64.b64decode(data, validate=True)
-        except (binascii.Error, ValueError) as error:
-            raise InvalidKubeconfig(f"{place}-data", f"is no base64: {error}") from error
-    if file := fields.get(name):
-        try:
-            return (entry.path.parent / str(file)).read_bytes()
+            return TokenFile(entry.path.parent / user.token_file)
         except OSError as error:
-            raise InvalidKubeconfig(place, str(error)) from error
-    return None
+            raise InvalidKubeconfig(f"{entry.path}: tokenFile", str(error)) from error
+    if user.token:
+        return Token(user.token)
+    if user.username:
+        return BasicAuth(user.username, user.password)
+    return Anonymous()
 
 
-def _tls(entry: _Entry, certificate: Certificate | None) -> ssl.SSLContext:
+def _tls(entry: Entry, certificate: Certificate | None) -> ssl.SSLContext:
     try:
-        authority = _pem(entry, entry.cluster, "certificate-authority")
+        authority = entry.authority()
         context = ssl.create_default_context(cadata=authority.decode() if authority else None)
-        if entry.cluster.get("insecure-skip-tls-verify"):
+        if entry.cluster.insecure_skip_tls_verify:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         if certificate is not None:

@@ -14,8 +14,8 @@ class Credentials(Protocol):
         """The value of the Authorization header now; empty for none."""
         ...
 
-    async def renew(self) -> bool:
-        """The server refused the last value: get another.  False when there is no way to."""
+    async def renew(self, refused: str) -> bool:
+        """The server refused the value ``refused``: whether there is another one to try."""
         ...
 
 
@@ -25,7 +25,7 @@ class Anonymous:
     def authorization(self) -> str:
         return ""
 
-    async def renew(self) -> bool:
+    async def renew(self, refused: str) -> bool:
         return False
 
 
@@ -38,7 +38,7 @@ class Token:
     def authorization(self) -> str:
         return f"Bearer {self.token}"
 
-    async def renew(self) -> bool:
+    async def renew(self, refused: str) -> bool:
         return False
 
 
@@ -50,7 +50,7 @@ class BasicAuth:
     def authorization(self) -> str:
         return "Basic " + base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
 
-    async def renew(self) -> bool:
+    async def renew(self, refused: str) -> bool:
         return False
 
 
@@ -73,10 +73,8 @@ class TokenFile:
             self._modified_ns = modified_ns
         return self._header
 
-    async def renew(self) -> bool:
-        before = self._header
-        self._modified_ns = -1
-        return self.authorization() != before
+    async def renew(self, refused: str) -> bool:
+        return self.authorization() != refused
 
     def __repr__(self) -> str:
         return f"TokenFile({str(self._path)!r})"

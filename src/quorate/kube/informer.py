@@ -34,6 +34,12 @@ class Change(msgspec.Struct, Generic[T], frozen=True):
     old: T | None
     new: T | None
 
+    @property
+    def key(self) -> Key:
+        known = self.new if self.new is not None else self.old
+        assert known is not None, "a change from nothing to nothing"
+        return metadata_of(known).key
+
 
 class Informer(Generic[T]):
     def __init__(

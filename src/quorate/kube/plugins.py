@@ -1,13 +1,14 @@
 """Users whose credentials come from a program or a provider: kubernetes_asyncio knows how."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 from kubernetes_asyncio.client import Configuration
 from kubernetes_asyncio.config import ConfigException, load_kube_config
 
-from quorate.kube.config import Certificate, InvalidKubeconfig
 from quorate.kube.credentials import Credentials
+from quorate.kube.kubeconfig import Certificate, Entry, InvalidKubeconfig
 
 
 class Plugin:
@@ -16,14 +17,16 @@ class Plugin:
     def __init__(self, path: Path, context: str) -> None:
         self._path, self._context = path, context
         self._token = ""
+        self._asking = asyncio.Lock()
 
     def authorization(self) -> str:
         return f"Bearer {self._token}" if self._token else ""
 
-    async def renew(self) -> bool:
-        before = self._token
-        await self.ask()
-        return self._token != before
+    async def renew(self, refused: str) -> bool:
+        async with self._asking:  # a hundred requests may be refused at once; one asks for all
+            if self.authorization() == refused:
+                await self.ask()
+            return self.authorization() != refused
 
     async def ask(self) -> Any:
         """Run the plugin; the whole of what kubernetes_asyncio made of its answer."""
@@ -39,8 +42,8 @@ class Plugin:
         return f"Plugin({str(self._path)!r}, {self._context!r})"
 
 
-async def load_plugin(path: Path, context: str) -> tuple[Credentials, Certificate | None]:
-    plugin = Plugin(path, context)
+async def load_plugin(entry: Entry) -> tuple[Credentials, Certificate | None]:
+    plugin = Plugin(entry.path, entry.context)
     configuration = await plugin.ask()
     certificate = None
     if configuration.cert_file and configuration.key_file:

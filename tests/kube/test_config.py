@@ -1,0 +1,224 @@
+import asyncio
+import base64
+import datetime
+import ssl
+import textwrap
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from quorate.kube.config import Cluster, in_cluster, load_cluster
+from quorate.kube.credentials import TokenFile
+from quorate.kube.kubeconfig import InvalidKubeconfig
+
+SECRET = "s3cr3t-t0ken"
+
+
+def write(path: Path, user: str, cluster: str = "server: https://127.0.0.1:6443/") -> Path:
+    path.write_text(
+        textwrap.dedent("""\
+        apiVersion: v1
+        kind: Config
+        current-context: main
+        contexts:
+        - name: main
+          context: {{cluster: here, user: me, namespace: research}}
+        - name: stray
+          context: {{cluster: there, user: me}}
+        clusters:
+        - name: here
+          cluster: {{{cluster}}}
+        users:
+        - name: me
+          user: {{{user}}}
+        """).format(cluster=cluster, user=user)
+    )
+    return path
+
+
+def load(path: Path, context: str = "") -> Cluster:
+    return asyncio.run(load_cluster(path, context))
+
+
+@pytest.mark.parametrize(
+    ("user", "header"),
+    [
+        pytest.param(f"token: {SECRET}", f"Bearer {SECRET}", id="a token"),
+        pytest.param("tokenFile: token.txt", f"Bearer {SECRET}", id="a token in a file beside"),
+        pytest.param("username: me, password: pw", "Basic bWU6cHc=", id="a password"),
+        pytest.param("", "", id="nobody"),
+    ],
+)
+def test_who_we_are(tmp_path: Path, user: str, header: str) -> None:
+    (tmp_path / "token.txt").write_text(f"{SECRET}\n")
+    cluster = load(write(tmp_path / "config", user))
+    assert cluster.credentials.authorization() == header
+    assert (cluster.server, cluster.namespace) == ("https://127.0.0.1:6443", "research")
+    assert SECRET not in repr(cluster)
+
+
+def test_plain_http_has_no_tls(tmp_path: Path) -> None:
+    assert load(write(tmp_path / "config", "", "server: 'http://127.0.0.1:8001'")).tls is None
+
+
+def test_certificates_are_taken_from_the_file_or_from_files_beside_it(tmp_path: Path) -> None:
+    certificate, key = a_certificate()
+    (tmp_path / "ca.pem").write_bytes(certificate)
+    (tmp_path / "key.pem").write_bytes(key)
+    data = base64.b64encode(certificate).decode()
+    path = write(
+        tmp_path / "config",
+        f"client-certificate-data: {data}, client-key: key.pem",
+        "server: 'https://127.0.0.1:1', certificate-authority: ca.pem, tls-server-name: api.local",
+    )
+    cluster = load(path)
+    assert cluster.tls is not None
+    assert [authority["subject"] for authority in cluster.tls.get_ca_certs()] == [
+        ((("commonName", "test"),),)
+    ]
+    assert cluster.tls_server_name == "api.local"
+
+
+def test_skipping_verification_is_only_for_who_asks(tmp_path: Path) -> None:
+    careless = load(
+        write(tmp_path / "config", "", "server: 'https://127.0.0.1:1', insecure-skip-tls-verify: true")
+    )
+    careful = load(write(tmp_path / "config", ""))
+    assert careless.tls is not None
+    assert careful.tls is not None
+    assert (careless.tls.verify_mode, careful.tls.verify_mode) == (ssl.CERT_NONE, ssl.CERT_REQUIRED)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("a: [", "is no YAML", id="no yaml"),
+        pytest.param("just text", "expected a mapping with clusters, users and contexts", id="no mapping"),
+        pytest.param(
+            "{current-context: x, contexts: [{name: y, context: {}}]}",
+            r"contexts: there is no context 'x' \(there are: y\)",
+            id="a context that is not there",
+        ),
+        pytest.param(
+            "contexts: 5", r"Expected `array`, got `int` - at `\$.contexts`", id="a section that is no list"
+        ),
+    ],
+)
+def test_a_file_that_is_no_kubeconfig(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "config").write_text(text)
+    with pytest.raises(InvalidKubeconfig, match=message):
+        load(tmp_path / "config")
+
+
+@pytest.mark.parametrize(
+    ("user", "cluster", "message"),
+    [
+        pytest.param("", "server: 127.0.0.1", "is no http:// or https:// URL", id="no URL"),
+        pytest.param(
+            "", "server: 'https://x', certificate-authority-data: '%%'", "is no base64", id="base64"
+        ),
+        pytest.param("", "server: 'https://x', certificate-authority: no.pem", "No such file", id="missing"),
+        pytest.param(
+            "client-certificate-data: QQ==", "server: 'https://x'", "no client-key", id="half a pair"
+        ),
+        pytest.param("tokenFile: no.txt", "server: 'https://x'", "No such file", id="missing token"),
+    ],
+)
+def test_fields_that_cannot_be_used(tmp_path: Path, user: str, cluster: str, message: str) -> None:
+    with pytest.raises(InvalidKubeconfig, match=message):
+        load(write(tmp_path / "config", user, cluster))
+
+
+def test_a_context_whose_cluster_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InvalidKubeconfig, match=r"no cluster 'there' \(there are: here\)"):
+        load(write(tmp_path / "config", ""), context="stray")
+
+
+def test_without_a_file_the_first_of_the_environment_that_exists_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "config", f"token: {SECRET}")
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'none'}:{path}")
+    assert asyncio.run(load_cluster()).credentials.authorization() == f"Bearer {SECRET}"
+
+
+def test_nothing_at_all_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(InvalidKubeconfig, match="name one with --kubeconfig"):
+        asyncio.run(load_cluster())
+
+
+def test_a_pod_uses_its_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    certificate, _ = a_certificate()
+    (tmp_path / "ca.crt").write_bytes(certificate)
+    (tmp_path / "token").write_text(SECRET)
+    (tmp_path / "namespace").write_text("quorate-system")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    cluster = in_cluster(tmp_path)
+    assert (cluster.server, cluster.namespace) == ("https://[fd00::1]:443", "quorate-system")
+    assert cluster.credentials.authorization() == f"Bearer {SECRET}"
+
+
+def test_a_token_file_is_read_again_when_it_changed(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("one")
+    credentials = TokenFile(path)
+    assert not asyncio.run(credentials.renew("Bearer one"))
+    (tmp_path / "next").write_text("two")
+    (tmp_path / "next").rename(path)
+    assert credentials.authorization() == "Bearer two"
+    assert asyncio.run(credentials.renew("Bearer one"))
+
+
+@pytest.mark.slow
+def test_a_program_is_asked_for_a_token_and_asked_again_when_it_is_refused(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text(
+        textwrap.dedent(f"""\
+        #!/bin/sh
+        echo x >> {tmp_path}/asked
+        n=$(wc -l < {tmp_path}/asked)
+        echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
+               "status": {{"token": "token-'$n'"}}}}'
+        """)
+    )
+    program.chmod(0o755)
+    path = write(
+        tmp_path / "config",
+        f"exec: {{apiVersion: client.authentication.k8s.io/v1, command: {program}, interactiveMode: Never}}",
+    )
+
+    async def story() -> None:
+        credentials = (await load_cluster(path)).credentials
+        assert credentials.authorization() == "Bearer token-1"
+        renewed = await asyncio.gather(*(credentials.renew("Bearer token-1") for _ in range(5)))
+        assert renewed == [True] * 5
+        assert credentials.authorization() == "Bearer token-2"
+        assert "token" not in repr(credentials)
+
+    asyncio.run(story())
+
+
+def a_certificate() -> tuple[bytes, bytes]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
+    begins = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(begins)
+        .not_valid_after(begins + datetime.timedelta(days=36500))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return certificate.public_bytes(pem), secret
