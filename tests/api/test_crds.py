@@ -1,0 +1,187 @@
+"""The CRDs: up to date, structural as an API server demands, and saying what the field list says."""
+
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from cel_expr_python import cel
+
+from quorate.api.crds import FIELD_LIST, custom_resource_definitions, to_yaml
+
+SHIPPED = Path(__file__).parents[2] / "deploy" / "crds"
+FIELDS = (files("quorate.api") / FIELD_LIST).read_text(encoding="utf-8")
+DEFINITIONS = {
+    definition["spec"]["names"]["kind"]: definition for definition in custom_resource_definitions(FIELDS)
+}
+Json = dict[str, Any]
+
+
+def schema_of(kind: str, version: str = "v1beta2", path: str = "") -> Json:
+    versions = {each["name"]: each for each in DEFINITIONS[kind]["spec"]["versions"]}
+    schema = versions[version]["schema"]["openAPIV3Schema"]
+    for name in filter(None, path.split(".")):
+        schema = schema["properties"][name.removesuffix("[]")]
+        schema = schema["items"] if name.endswith("[]") else schema
+    assert isinstance(schema, dict)
+    return schema
+
+
+def every_schema() -> Iterator[tuple[str, Json]]:
+    """Each schema of each version of each kind, with its path."""
+
+    def walk(path: str, schema: Json) -> Iterator[tuple[str, Json]]:
+        yield path, schema
+        for name, inner in schema.get("properties", {}).items():
+            yield from walk(f"{path}.{name}", inner)
+        for name, suffix in (("items", "[]"), ("additionalProperties", "{}")):
+            if name in schema:
+                yield from walk(path + suffix, schema[name])
+
+    for kind, definition in DEFINITIONS.items():
+        for version in definition["spec"]["versions"]:
+            yield from walk(f"{kind}/{version['name']}", version["schema"]["openAPIV3Schema"])
+
+
+def test_the_shipped_files_are_what_the_generator_writes() -> None:
+    shipped = {path.name: path.read_text(encoding="utf-8") for path in SHIPPED.iterdir()}
+    generated = {
+        f"{definition['metadata']['name']}.yaml": to_yaml(definition) for definition in DEFINITIONS.values()
+    }
+    assert shipped == generated, "run `make crds`"
+
+
+def test_a_file_reads_back_as_the_definition() -> None:
+    for definition in DEFINITIONS.values():
+        assert yaml.load(to_yaml(definition), Loader=yaml.CSafeLoader) == definition
+
+
+def test_every_kind_is_there_in_both_versions_with_the_newer_one_stored() -> None:
+    assert sorted(DEFINITIONS) == [
+        "AdmissionCheck", "ClusterQueue", "Cohort", "LocalQueue", "MultiKueueCluster", "MultiKueueConfig",
+        "ProvisioningRequestConfig", "ResourceFlavor", "Topology", "Workload", "WorkloadPriorityClass",
+    ]  # fmt: skip
+    for definition in DEFINITIONS.values():
+        versions = [(v["name"], v["served"], v["storage"]) for v in definition["spec"]["versions"]]
+        assert versions == [("v1beta2", True, True), ("v1beta1", True, False)]
+
+
+def test_reading_the_older_version_earns_a_warning() -> None:
+    older = DEFINITIONS["Workload"]["spec"]["versions"][1]
+    assert older["deprecated"] is True
+    assert older["deprecationWarning"] == (
+        "kueue.x-k8s.io/v1beta1 Workload is deprecated; use kueue.x-k8s.io/v1beta2 Workload"
+    )
+
+
+def test_every_schema_is_structural() -> None:
+    for path, schema in every_schema():
+        if schema.get("x-kubernetes-int-or-string"):
+            assert "type" not in schema, path
+            assert schema["anyOf"] == [{"type": "integer"}, {"type": "string"}], path
+        else:
+            assert schema["type"] in {"object", "array", "string", "integer", "boolean"}, path
+            assert "anyOf" not in schema, path
+        assert not {"properties", "additionalProperties"} <= schema.keys(), path
+        assert ("items" in schema) == (schema.get("type") == "array"), path
+        assert set(schema.get("required", ())) <= schema.get("properties", {}).keys(), path
+
+
+def test_the_keys_of_map_lists_are_always_there() -> None:
+    """An API server refuses a list type map whose keys are neither required nor have a default."""
+    for path, schema in every_schema():
+        if schema.get("x-kubernetes-list-type") == "map":
+            items = schema["items"]
+            for key in schema["x-kubernetes-list-map-keys"]:
+                assert key in items.get("required", ()) or "default" in items["properties"][key], path
+                assert items["properties"][key]["type"] == "string", path
+
+
+def test_defaults_obey_their_own_schema() -> None:
+    python = {"string": str, "integer": int, "boolean": bool, "object": dict}
+    for path, schema in every_schema():
+        if "default" in schema:
+            default = schema["default"]
+            kind = (int, str) if schema.get("x-kubernetes-int-or-string") else python[schema["type"]]
+            assert isinstance(default, kind), path
+            assert default in schema.get("enum", [default]), path
+            assert schema.get("minimum", default) == default or default >= schema["minimum"], path
+
+
+def test_every_cel_rule_compiles() -> None:
+    environment = cel.NewEnv(variables={"self": cel.Type.DYN, "oldSelf": cel.Type.DYN})
+    rules = {
+        rule["rule"] for _, schema in every_schema() for rule in schema.get("x-kubernetes-validations", ())
+    }
+    for rule in rules:
+        environment.compile(rule)
+    assert len(rules) == 40
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "path", "want"),
+    [
+        pytest.param(
+            "ClusterQueue", "v1beta2", "spec.queueingStrategy",
+            {"type": "string", "default": "BestEffortFIFO", "enum": ["StrictFIFO", "BestEffortFIFO"]},
+            id="an enumeration with a default",
+        ),
+        pytest.param(
+            "ResourceFlavor", "v1beta2", "spec.nodeLabels",
+            {
+                "type": "object", "additionalProperties": {"type": "string"},
+                "maxProperties": 8, "x-kubernetes-map-type": "atomic",
+            },
+            id="a map",
+        ),
+        pytest.param(
+            "MultiKueueConfig", "v1beta2", "spec.clusters",
+            {
+                "type": "array", "items": {"type": "string", "maxLength": 256}, "minItems": 1, "maxItems": 20,
+                "x-kubernetes-list-type": "atomic",
+                "x-kubernetes-validations": [
+                    {
+                        "rule": "size(self.filter(i, size(self.filter(j, j == i)) > 1)) == 0",
+                        "message": "each entry occurs once",
+                    }
+                ],
+            },
+            id="a list with a rule",
+        ),
+        pytest.param(
+            "Workload", "v1beta1", "status.accumulatedPastExexcutionTimeSeconds",
+            {"type": "integer", "format": "int32"}, id="the older version's misspelt name",
+        ),
+        pytest.param("WorkloadPriorityClass", "v1beta1", "value", {"type": "integer", "format": "int32"},
+                     id="a field at the root"),
+    ],
+)  # fmt: skip
+def test_schema(kind: str, version: str, path: str, want: Json) -> None:
+    assert schema_of(kind, version, path) == want
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [("1", True), ("500m", True), (".5Gi", True), ("+1e-3", True), ("-2Ki", True), ("12E", True),
+     ("", False), ("4 cores", False), ("1Q", False), (".", False), ("e3", False), ("1.5.2", False)],
+)  # fmt: skip
+def test_quantities_are_checked_by_pattern(text: str, right: bool) -> None:
+    quota = schema_of("ClusterQueue", path="spec.resourceGroups[].flavors[].resources[].nominalQuota")
+    assert (re.search(quota["pattern"], text) is not None) is right
+
+
+def test_pod_templates_are_kept_whole() -> None:
+    spec = schema_of("Workload", path="spec.podSets[].template.spec")
+    assert spec["x-kubernetes-preserve-unknown-fields"] is True
+    assert spec["required"] == ["containers"]
+
+
+def test_a_conversion_can_be_given_by_kind() -> None:
+    webhook = {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"]}}
+    definitions = custom_resource_definitions(FIELDS, {"Workload": webhook})
+    conversions = {each["spec"]["names"]["kind"]: each["spec"]["conversion"] for each in definitions}
+    assert conversions.pop("Workload") == webhook
+    assert set(map(str, conversions.values())) == {"{'strategy': 'None'}"}
