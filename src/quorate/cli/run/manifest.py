@@ -1,0 +1,43 @@
+"""One object to apply, as it was written."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from quorate.api.documents import Document
+from quorate.api.findings import Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One object and the file it stands in; of its head, what was checked to be text."""
+
+    file: Path
+    document: Document
+    api_version: str
+    kind: str
+    namespace: str  # as written; empty when not given
+    name: str  # empty when the server is to generate it
+
+    @property
+    def body(self) -> dict[str, Any]:
+        body: dict[str, Any] = self.document.value
+        return body
+
+    @property
+    def home(self) -> str:
+        """The namespace it ends up in, should its kind have namespaces."""
+        return self.namespace or "default"
+
+    def __str__(self) -> str:
+        """``jobs.yaml:12: Job job1``: the place and the object, as messages begin."""
+        name = self.name or self.body["metadata"]["generateName"]
+        return f"{self.file}:{self.document.lines['kind']}: {self.kind} {name}"
+
+
+def document_finding(document: Document, path: str, value: object, rule: str) -> Finding:
+    """A finding with the line of ``path``, or of what is nearest around it when it is not there."""
+    near = path
+    while near and near not in document.lines:
+        near = near[: max(near.rfind("."), near.rfind("["), 0)]
+    return Finding(path, value, rule, document.lines[near])
