@@ -95,7 +95,7 @@ def custom_resource_definitions(
     """The definition of each kind in ``field_list`` (the text of ``crd_fields.yaml``), by kind.
 
     ``conversions`` gives ``spec.conversion`` by kind.  A kind it leaves out gets strategy None, with which
-    an API server loses the fields that differ between the versions (see ``conversion.CONVERTERS``).
+    an API server loses the fields that differ between the versions (those of ``conversion.CONVERTED_KINDS``).
     """
     listed = convert(dict[str, KindVersion], yaml.load(field_list, Loader=yaml.CSafeLoader))
     by_kind: dict[str, dict[str, KindVersion]] = {}

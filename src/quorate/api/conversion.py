@@ -1,0 +1,197 @@
+"""Objects of ``kueue.x-k8s.io`` between v1beta1 and v1beta2, as JSON in and out.
+
+v1beta2 is what is stored and what the rest of Quorate reads.  What only one version knows is dropped on
+the way to the other.  So a round trip that starts with v1beta1 may come back in other words (a list of
+``admissionChecks`` as an ``admissionChecksStrategy``), one that starts with v1beta2 loses its newest fields.
+Kinds that are not among ``CONVERTED_KINDS`` have one shape: only their apiVersion changes.
+"""
+
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from typing import Any, Final
+
+from quorate.api.kueue import GROUP
+
+Json = dict[str, Any]
+OLDER: Final = f"{GROUP}/v1beta1"
+NEWER: Final = f"{GROUP}/v1beta2"
+
+
+class UnknownVersion(ValueError):
+    """An object of, or a wish for, a version that is neither v1beta1 nor v1beta2."""
+
+    def __init__(self, api_version: object) -> None:
+        super().__init__(api_version)
+        self.api_version = api_version
+
+    def __str__(self) -> str:
+        return f"apiVersion: {self.api_version!r} is not a version of {GROUP} (write {OLDER} or {NEWER})"
+
+
+def convert_version(body: Json, api_version: str) -> Json:
+    """``body`` in ``api_version``, a new object; raises ``UnknownVersion``."""
+    for version in (body.get("apiVersion"), api_version):
+        if version not in (OLDER, NEWER):
+            raise UnknownVersion(version)
+    result = deepcopy(body)
+    if body["apiVersion"] != api_version:
+        result["apiVersion"] = api_version
+        if changes := _CHANGES.get(body.get("kind", "")):
+            upgrade, downgrade = changes
+            (upgrade if api_version == NEWER else downgrade)(_part(result, "spec"), _part(result, "status"))
+    return result
+
+
+def _part(holder: Json, name: str) -> Json:
+    """An object inside ``holder``; when there is none, one that nothing keeps."""
+    part = holder.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+def _items(holder: Json, name: str) -> list[Json]:
+    return [item for item in holder.get(name) or () if isinstance(item, dict)]
+
+
+def _rename(holder: Json, old: str, new: str) -> None:
+    if old in holder:
+        holder[new] = holder.pop(old)
+
+
+# Class names say what they refer to by a source in v1beta1, by group and kind in v1beta2.
+_SOURCES: Final = {
+    f"{GROUP}/workloadpriorityclass": (GROUP, "WorkloadPriorityClass"),
+    "scheduling.k8s.io/priorityclass": ("scheduling.k8s.io", "PriorityClass"),
+}
+_SOURCE_OF: Final = {reference: source for source, reference in _SOURCES.items()}
+
+
+def _upgrade_workload(spec: Json, status: Json) -> None:
+    name, source = spec.pop("priorityClassName", ""), spec.pop("priorityClassSource", "")
+    if name and source in _SOURCES:
+        group, kind = _SOURCES[source]
+        spec["priorityClassRef"] = {"group": group, "kind": kind, "name": name}
+    _rename(status, "accumulatedPastExexcutionTimeSeconds", "accumulatedPastExecutionTimeSeconds")
+    for assignment in _items(_part(status, "admission"), "podSetAssignments"):
+        topology = _part(assignment, "topologyAssignment")
+        if "domains" in topology:
+            topology["slices"] = _slices(topology.pop("domains"), len(topology.get("levels", ())))
+
+
+def _downgrade_workload(spec: Json, status: Json) -> None:
+    reference = spec.pop("priorityClassRef", None) or {}
+    source = _SOURCE_OF.get((reference.get("group", ""), reference.get("kind", "")))
+    if source is not None:
+        spec |= {"priorityClassName": reference["name"], "priorityClassSource": source}
+    spec.pop("preemptionGates", None)
+    status.pop("preemptionGates", None)
+    for pod_set in _items(spec, "podSets"):
+        _part(pod_set, "topologyRequest").pop("podsetSliceRequiredTopologyConstraints", None)
+    _rename(status, "accumulatedPastExecutionTimeSeconds", "accumulatedPastExexcutionTimeSeconds")
+    for assignment in _items(_part(status, "admission"), "podSetAssignments"):
+        topology = _part(assignment, "topologyAssignment")
+        if "slices" in topology:
+            topology["domains"] = _domains(topology.pop("slices"))
+
+
+def _slices(domains: list[Json], levels: int) -> list[Json]:
+    """All domains in one slice: what they share is said once, the rest listed in order."""
+    if not domains:
+        return []
+    counts = [domain["count"] for domain in domains]
+    columns = [[domain["values"][level] for domain in domains] for level in range(levels)]
+    return [
+        {
+            "domainCount": len(domains),
+            "podCounts": {"universal": counts[0]} if _all_equal(counts) else {"individual": counts},
+            "valuesPerLevel": [
+                {"universal": values[0]} if _all_equal(values) else {"individual": {"roots": values}}
+                for values in columns
+            ],
+        }
+    ]
+
+
+def _domains(slices: list[Json]) -> list[Json]:
+    return [
+        {"values": [_value(level, at) for level in part["valuesPerLevel"]], "count": _pods(part, at)}
+        for part in slices
+        for at in range(part["domainCount"])
+    ]
+
+
+def _value(level: Json, at: int) -> str:
+    if "universal" in level:
+        return str(level["universal"])
+    own = level["individual"]
+    return f"{own.get('prefix', '')}{own['roots'][at]}{own.get('suffix', '')}"
+
+
+def _pods(part: Json, at: int) -> int:
+    counts = part["podCounts"]
+    return int(counts["universal"] if "universal" in counts else counts["individual"][at])
+
+
+def _all_equal(values: list[Any]) -> bool:
+    return all(value == values[0] for value in values)
+
+
+_FUNGIBILITY: Final = {"whenCanBorrow": "Borrow", "whenCanPreempt": "Preempt"}
+
+
+def _upgrade_cluster_queue(spec: Json, status: Json) -> None:
+    _rename(spec, "cohort", "cohortName")
+    if checks := spec.pop("admissionChecks", None):
+        spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": name} for name in checks]}
+    fungibility = _part(spec, "flavorFungibility")
+    for field, older_word in _FUNGIBILITY.items():
+        if fungibility.get(field) == older_word:
+            fungibility[field] = "MayStopSearch"
+    status.pop("pendingWorkloadsStatus", None)
+    _part(status, "fairSharing").pop("admissionFairSharingStatus", None)
+
+
+def _downgrade_cluster_queue(spec: Json, _: Json) -> None:
+    _rename(spec, "cohortName", "cohort")
+    spec.pop("concurrentAdmissionPolicy", None)
+
+
+def _upgrade_local_queue(_: Json, status: Json) -> None:
+    _rename(status, "flavorUsage", "flavorsUsage")
+    status.pop("flavors", None)
+
+
+def _downgrade_local_queue(_: Json, status: Json) -> None:
+    _rename(status, "flavorsUsage", "flavorUsage")
+
+
+def _upgrade_cohort(_: Json, status: Json) -> None:
+    _part(status, "fairSharing").pop("admissionFairSharingStatus", None)
+
+
+def _upgrade_remote_cluster(spec: Json, _: Json) -> None:
+    source = {name: spec.pop(name) for name in ("kubeConfig", "clusterProfileRef") if name in spec}
+    if source:
+        spec["clusterSource"] = source
+
+
+def _downgrade_remote_cluster(spec: Json, _: Json) -> None:
+    spec |= spec.pop("clusterSource", None) or {}
+
+
+def _nothing_differs(_spec: Json, _status: Json) -> None:
+    pass
+
+
+Change = Callable[[Json, Json], None]
+"""Alters a spec and a status in place."""
+
+_CHANGES: Final[Mapping[str, tuple[Change, Change]]] = {
+    "ClusterQueue": (_upgrade_cluster_queue, _downgrade_cluster_queue),
+    "Cohort": (_upgrade_cohort, _nothing_differs),
+    "LocalQueue": (_upgrade_local_queue, _downgrade_local_queue),
+    "MultiKueueCluster": (_upgrade_remote_cluster, _downgrade_remote_cluster),
+    "Workload": (_upgrade_workload, _downgrade_workload),
+}
+
+CONVERTED_KINDS: Final = tuple(_CHANGES)
+"""The kinds whose versions differ in more than what a schema prunes."""
