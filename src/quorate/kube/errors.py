@@ -61,7 +61,11 @@ class ApiError(Exception):
         self.retry_after_s = retry_after_s
 
     def __str__(self) -> str:
-        text = f"{self.asked}: {self.status_code} {self.reason}: {self.message}"
+        text = f"{self.asked}: {self.status_code}"
+        if self.reason:
+            text += f" {self.reason}"
+        if self.message:
+            text += f": {self.message}"
         return f"{text} ({self.advice})" if self.advice else text
 
 

@@ -16,6 +16,7 @@ import msgspec
 
 Format = Literal["console", "json"]
 _KEYS = "quorate_keys"
+_JSON = (str, int, float, list, tuple, dict, type(None))  # shown as they are; all else by its ``str``
 
 
 class Log:
@@ -37,8 +38,11 @@ class Log:
     def warning(self, message: str, **keys: Any) -> None:
         self._write(logging.WARNING, message, keys, None)
 
-    def error(self, message: str, error: BaseException | None = None, **keys: Any) -> None:
-        """With ``error``, its traceback follows: for faults of ours, not for refusals from outside."""
+    def error(self, message: str, **keys: Any) -> None:
+        self._write(logging.ERROR, message, keys, None)
+
+    def fault(self, message: str, error: BaseException, **keys: Any) -> None:
+        """An error of ours, not of the outside: its traceback follows."""
         self._write(logging.ERROR, message, keys, error)
 
     def _write(self, level: int, message: str, keys: dict[str, Any], error: BaseException | None) -> None:
@@ -69,7 +73,10 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
-            **_keys_of(record),
+            **{
+                key: value if isinstance(value, _JSON) else str(value)
+                for key, value in _keys_of(record).items()
+            },
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)

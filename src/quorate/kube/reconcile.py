@@ -92,7 +92,7 @@ class Reconciler:
                 self._log.warning("retrying", key=key, problem=str(error), again_at=again_at)
         except Exception as error:
             again_at = self._after_failure(key)
-            self._log.error("reconcile raised", error, key=key, again_at=again_at)
+            self._log.fault("reconcile raised", error, key=key, again_at=again_at)
         else:
             self._failures.pop(key, None)
         finally:

@@ -1,0 +1,68 @@
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.api.core import Namespace, Pod
+from quorate.api.events import ObjectReference
+from quorate.api.meta import ObjectMeta, Uid
+from quorate.kube import resources
+from quorate.kube.frames import Lines
+from quorate.kube.resources import CLUSTER_QUEUES, JOBS, NODES, PODS, Resource, untyped
+
+
+@pytest.mark.parametrize(
+    ("resource", "parts", "path"),
+    [
+        pytest.param(PODS, (), "/api/v1/pods", id="everywhere"),
+        pytest.param(PODS, ("ns",), "/api/v1/namespaces/ns/pods", id="in a namespace"),
+        pytest.param(JOBS, ("ns", "a"), "/apis/batch/v1/namespaces/ns/jobs/a", id="of a group"),
+        pytest.param(NODES, ("", "n"), "/api/v1/nodes/n", id="of no namespace"),
+        pytest.param(NODES, ("ns", "n"), "/api/v1/nodes/n", id="a namespace that does not matter"),
+        pytest.param(
+            CLUSTER_QUEUES, ("", "q", "status"),
+            "/apis/kueue.x-k8s.io/v1beta2/clusterqueues/q/status", id="a subresource",
+        ),
+        pytest.param(PODS, ("ns", "a/../b"), "/api/v1/namespaces/ns/pods/a%2F..%2Fb", id="no way out"),
+    ],
+)  # fmt: skip
+def test_path(resource: Resource[Any], parts: tuple[str, ...], path: str) -> None:
+    assert resource.path(*parts) == path
+
+
+def test_every_kind_is_declared_under_its_own_name() -> None:
+    declared = [value for value in vars(resources).values() if isinstance(value, Resource)]
+    assert len(declared) == 18
+    assert [resource.kind for resource in declared] == [resource.type.__name__ for resource in declared]
+    assert len({resource.path() for resource in declared}) == len(declared)
+
+
+def test_a_body_says_what_it_is() -> None:
+    config_map = untyped("", "v1", "configmaps", "ConfigMap", True)
+    namespaces = resources.NAMESPACES
+    typed = Namespace(metadata=ObjectMeta(name="a"))
+    assert msgspec.json.decode(namespaces.encode(typed)) == {
+        "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"},
+    }  # fmt: skip
+    assert msgspec.json.decode(config_map.encode({"data": {"x": "y"}})) == {
+        "apiVersion": "v1", "kind": "ConfigMap", "data": {"x": "y"},
+    }  # fmt: skip
+
+
+def test_a_reference_is_enough_to_find_the_object() -> None:
+    pod = Pod(metadata=ObjectMeta(name="a", namespace="ns", uid=Uid("u1")))
+    assert resources.reference_to(PODS, pod) == ObjectReference(
+        api_version="v1", kind="Pod", namespace="ns", name="a", uid=Uid("u1")
+    )
+
+
+@given(st.lists(st.binary(max_size=6).filter(lambda line: b"\n" not in line)), st.data())
+def test_lines_come_out_however_the_stream_was_cut(lines: list[bytes], data: st.DataObject) -> None:
+    text = b"".join(line + b"\n" for line in lines)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)))))
+    ends = [*cuts, len(text)]
+    stream = Lines()
+    got = [line for start, end in zip([0, *cuts], ends, strict=True) for line in stream.feed(text[start:end])]
+    assert got == [line for line in lines if line]
