@@ -1,5 +1,4 @@
 import asyncio
-import heapq
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 
@@ -8,48 +7,18 @@ import pytest
 from quorate.api.meta import Key
 from quorate.kube.errors import Conflict
 from quorate.kube.reconcile import Reconciler
+from tests.kube.virtual import VirtualClock, settle
 
 A, B = Key("", "a"), Key("", "b")
 
 
-class Virtual:
-    """A clock that moves only when told to."""
-
-    def __init__(self) -> None:
-        self._now = 1000.0
-        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
-
-    def now(self) -> float:
-        return self._now
-
-    async def sleep_until(self, moment: float) -> None:
-        if moment > self._now:
-            woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            heapq.heappush(self._sleepers, (moment, len(self._sleepers), woken))
-            await woken
-
-    async def advance_to(self, moment: float) -> None:
-        self._now = moment
-        while self._sleepers and self._sleepers[0][0] <= moment:
-            woken = heapq.heappop(self._sleepers)[2]
-            if not woken.done():
-                woken.set_result(None)
-        await settle()
-
-
-async def settle() -> None:
-    """Let every task go as far as it can without time passing."""
-    for _ in range(20):
-        await asyncio.sleep(0)
-
-
 def play(
-    story: Callable[[Reconciler, Virtual], Awaitable[None]],
+    story: Callable[[Reconciler, VirtualClock], Awaitable[None]],
     reconcile: Callable[[Key], Awaitable[float | None]],
     workers: int = 4,
 ) -> None:
     async def run() -> None:
-        clock = Virtual()
+        clock = VirtualClock()
         reconciler = Reconciler("under test", reconcile, clock, workers)
         running = asyncio.create_task(reconciler.run())
         await story(reconciler, clock)
@@ -75,7 +44,7 @@ class Recorded:
 
 
 def test_it_looks_again_when_the_last_run_said_so() -> None:
-    async def story(reconciler: Reconciler, clock: Virtual) -> None:
+    async def story(reconciler: Reconciler, clock: VirtualClock) -> None:
         reconciler.enqueue(A)
         await settle()
         assert recorded.runs == ["a"]
@@ -89,7 +58,7 @@ def test_it_looks_again_when_the_last_run_said_so() -> None:
 
 
 def test_an_earlier_moment_wakes_it_earlier() -> None:
-    async def story(reconciler: Reconciler, clock: Virtual) -> None:
+    async def story(reconciler: Reconciler, clock: VirtualClock) -> None:
         reconciler.enqueue_at(A, 1050.0)
         await settle()
         reconciler.enqueue_at(B, 1020.0)
@@ -106,7 +75,7 @@ def conflict() -> Conflict:
 
 
 def test_failures_are_retried_after_longer_and_longer_until_one_run_succeeds() -> None:
-    async def story(reconciler: Reconciler, clock: Virtual) -> None:
+    async def story(reconciler: Reconciler, clock: VirtualClock) -> None:
         reconciler.enqueue(A)
         await settle()
         for moment, runs in ((1000.009, 1), (1000.011, 2), (1000.030, 2), (1000.032, 3), (2000.0, 3)):
@@ -124,7 +93,7 @@ def test_failures_are_retried_after_longer_and_longer_until_one_run_succeeds() -
 def test_a_fault_of_ours_is_logged_with_its_key_and_stops_nothing_else(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def story(reconciler: Reconciler, clock: Virtual) -> None:
+    async def story(reconciler: Reconciler, clock: VirtualClock) -> None:
         reconciler.enqueue(A)
         reconciler.enqueue(B)
         await settle()
@@ -141,7 +110,7 @@ def test_a_fault_of_ours_is_logged_with_its_key_and_stops_nothing_else(
 
 
 def test_a_conflict_is_not_worth_a_line(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(reconciler: Reconciler, clock: Virtual) -> None:
+    async def story(reconciler: Reconciler, clock: VirtualClock) -> None:
         reconciler.enqueue(A)
         await settle()
 
@@ -151,7 +120,7 @@ def test_a_conflict_is_not_worth_a_line(caplog: pytest.LogCaptureFixture) -> Non
 
 
 def test_keys_run_side_by_side_up_to_the_workers_and_one_key_never_twice() -> None:
-    async def story(reconciler: Reconciler, clock: Virtual) -> None:
+    async def story(reconciler: Reconciler, clock: VirtualClock) -> None:
         for name in "abcd":
             reconciler.enqueue(Key("", name))
         await settle()
@@ -187,7 +156,7 @@ def test_stopping_lets_what_runs_end_and_starts_nothing() -> None:
             await gate.wait()
             ended.append(key.name)
 
-        reconciler = Reconciler("under test", reconcile, Virtual(), workers=1)
+        reconciler = Reconciler("under test", reconcile, VirtualClock(), workers=1)
         running = asyncio.create_task(reconciler.run())
         reconciler.enqueue(A)
         reconciler.enqueue(B)
@@ -203,7 +172,7 @@ def test_stopping_lets_what_runs_end_and_starts_nothing() -> None:
 
 
 def test_it_is_drained_while_only_delayed_keys_wait() -> None:
-    async def story(reconciler: Reconciler, clock: Virtual) -> None:
+    async def story(reconciler: Reconciler, clock: VirtualClock) -> None:
         await reconciler.drained()
         reconciler.enqueue_at(A, 5000.0)
         await settle()

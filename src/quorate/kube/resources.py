@@ -7,6 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 from urllib.parse import quote
 
 from quorate.api import batch, codec, core, events, kueue
+from quorate.api.events import ObjectReference
 from quorate.api.meta import ObjectMeta, Struct
 
 Json = dict[str, Any]
@@ -64,6 +65,18 @@ def metadata_of(obj: HasMetadata | Json) -> ObjectMeta:
     if isinstance(obj, dict):
         return codec.convert(ObjectMeta, obj["metadata"])
     return obj.metadata
+
+
+def reference_to(resource: Resource[T], obj: T) -> ObjectReference:
+    """How an event or a status points at ``obj``."""
+    metadata = metadata_of(obj)
+    return ObjectReference(
+        api_version=resource.api_version,
+        kind=resource.kind,
+        name=metadata.name,
+        namespace=metadata.namespace,
+        uid=metadata.uid,
+    )
 
 
 def untyped(group: str, version: str, plural: str, kind: str, namespaced: bool) -> Resource[Json]:

@@ -1,0 +1,182 @@
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.api.events import ObjectReference
+from quorate.api.meta import Uid
+from quorate.kube import events
+from quorate.kube.events import EventRecorder, cut
+from tests.kube.outside import Answer, Asked, Outside, refusal
+from tests.kube.virtual import VirtualClock
+
+WORKLOAD = ObjectReference(
+    api_version="kueue.x-k8s.io/v1beta2", kind="Workload", namespace="research", name="w", uid=Uid("u1")
+)
+
+Story = Callable[[EventRecorder, VirtualClock, Outside], Awaitable[None]]
+
+
+def echo(asked: Asked) -> Answer:
+    return Answer(200, {"metadata": {"name": "e"}} | asked.body)
+
+
+def play(story: Story, script: Callable[[Asked], Answer] = echo) -> None:
+    async def run() -> None:
+        clock = VirtualClock()
+        async with Outside(script) as outside, outside.client() as client:
+            recorder = EventRecorder(client, clock, "quorate")
+            running = asyncio.create_task(recorder.run())
+            await story(recorder, clock, outside)
+            recorder.stop()
+            await running
+
+    asyncio.run(run())
+
+
+def counts(outside: Outside) -> list[tuple[str, int]]:
+    return [(asked.method, asked.body.get("series", {}).get("count", 1)) for asked in outside.asked]
+
+
+@pytest.mark.slow
+def test_an_event_has_every_field_the_api_demands() -> None:
+    async def story(recorder: EventRecorder, clock: VirtualClock, outside: Outside) -> None:
+        recorder.event(WORKLOAD, "Normal", "QuotaReserved", "4 of 4 pods")
+        await recorder.drained()
+        (asked,) = outside.asked
+        assert asked.path == "/apis/events.k8s.io/v1/namespaces/research/events"
+        name = asked.body["metadata"].pop("name")
+        assert name.startswith("w.")
+        assert asked.body == {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"namespace": "research"},
+            "eventTime": "1970-01-01T00:16:40.000000Z",
+            "type": "Normal",
+            "reason": "QuotaReserved",
+            "action": "QuotaReserved",
+            "note": "4 of 4 pods",
+            "regarding": {
+                "apiVersion": "kueue.x-k8s.io/v1beta2",
+                "kind": "Workload",
+                "namespace": "research",
+                "name": "w",
+                "uid": "u1",
+            },
+            "reportingController": "quorate",
+            "reportingInstance": "quorate",
+        }
+
+    play(story)
+
+
+@pytest.mark.slow
+def test_the_same_again_is_counted_and_the_count_written_once_a_minute() -> None:
+    async def story(recorder: EventRecorder, clock: VirtualClock, outside: Outside) -> None:
+        recorder.event(WORKLOAD, "Warning", "Pending", "no room")
+        await recorder.drained()
+        for second in range(1, 31):
+            await clock.advance_to(1000.0 + second)
+            recorder.event(WORKLOAD, "Warning", "Pending", "no room")
+        await recorder.drained()
+        assert counts(outside) == [("POST", 1)]
+        await clock.advance_to(1060.0)
+        await recorder.drained()
+        assert counts(outside) == [("POST", 1), ("PATCH", 31)]
+        assert outside.asked[1].body == {
+            "series": {"count": 31, "lastObservedTime": "1970-01-01T00:17:10.000000Z"}
+        }
+
+    play(story)
+
+
+@pytest.mark.slow
+def test_other_words_are_another_event_and_so_is_the_same_after_a_long_while() -> None:
+    async def story(recorder: EventRecorder, clock: VirtualClock, outside: Outside) -> None:
+        recorder.event(WORKLOAD, "Normal", "Pending", "need 5, free 3")
+        recorder.event(WORKLOAD, "Normal", "Pending", "need 5, free 4")
+        await recorder.drained()
+        await clock.advance_to(1000.0 + events.SERIES_ENDS_S + 1)
+        recorder.event(WORKLOAD, "Normal", "Pending", "need 5, free 3")
+        await recorder.drained()
+        assert counts(outside) == [("POST", 1)] * 3
+        assert len({asked.body["metadata"]["name"] for asked in outside.asked}) == 3
+
+    play(story)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("answers", "methods"),
+    [
+        pytest.param([Answer(409, refusal(409, "AlreadyExists"))], ["POST", "PATCH"], id="it arrived before"),
+        pytest.param(
+            [Answer(404, refusal(404, "NotFound"))], ["POST", "POST"], id="no such namespace: dropped"
+        ),
+        pytest.param([Answer(), Answer(404, {})], ["POST", "PATCH", "POST"], id="the event expired: another"),
+    ],
+)
+def test_what_the_server_refuses(answers: list[Answer], methods: list[str]) -> None:
+    left = iter(answers)
+
+    async def story(recorder: EventRecorder, clock: VirtualClock, outside: Outside) -> None:
+        for moment in range(len(methods)):
+            recorder.event(WORKLOAD, "Normal", "Pending", "no room")
+            await recorder.drained()
+            await clock.advance_to(1000.0 + moment * 61)
+            await recorder.drained()
+        assert [asked.method for asked in outside.asked][: len(methods)] == methods
+
+    def script(asked: Asked) -> Answer:
+        answer = next(left, None)
+        return echo(asked) if answer is None or answer.status == 200 else answer
+
+    play(story, script)
+
+
+@pytest.mark.slow
+def test_a_server_that_fails_is_tried_again_and_gets_the_count() -> None:
+    left = iter([Answer(500, {}), Answer(500, {})])
+
+    async def story(recorder: EventRecorder, clock: VirtualClock, outside: Outside) -> None:
+        recorder.event(WORKLOAD, "Normal", "Pending", "no room")
+        await recorder.drained()
+        recorder.event(WORKLOAD, "Normal", "Pending", "no room")
+        await clock.advance_to(1001.0)
+        await recorder.drained()
+        await clock.advance_to(1002.0)
+        await recorder.drained()
+        assert counts(outside) == [("POST", 1), ("POST", 2), ("POST", 2)]
+
+    play(story, lambda asked: next(left, None) or echo(asked))
+
+
+@pytest.mark.slow
+def test_what_the_server_cannot_take_is_dropped_and_said(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(recorder: EventRecorder, clock: VirtualClock, outside: Outside) -> None:
+        for number in range(events.UNWRITTEN_MAX + 5):
+            recorder.event(WORKLOAD, "Normal", "Pending", f"no room, {number} before")
+        await recorder.drained()
+        assert len(outside.asked) == events.UNWRITTEN_MAX
+        recorder.event(WORKLOAD, "Normal", "Admitted", "at last")
+        await recorder.drained()
+        assert outside.asked[-1].body["reason"] == "Admitted"
+
+    play(story)
+    said: list[Any] = [(record.message, record.__dict__["quorate_keys"]) for record in caplog.records]
+    assert said == [
+        ("events are dropped: the server does not keep up", {"unwritten": 1000}),
+        ("events were dropped", {"dropped": 5}),
+    ]
+
+
+@given(st.text(max_size=60), st.integers(3, 80))
+def test_a_cut_text_fits_and_is_a_beginning(text: str, size_bytes: int) -> None:
+    short = cut(text, size_bytes)
+    assert len(short.encode()) <= size_bytes
+    assert short == text or (short.endswith("…") and text.startswith(short[:-1]))
+    if len(text.encode()) <= size_bytes:
+        assert short == text

@@ -1,0 +1,35 @@
+"""Time that passes only when a test says so."""
+
+import asyncio
+import heapq
+
+
+class VirtualClock:
+    def __init__(self, now: float = 1000.0) -> None:
+        self._now = now
+        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._tickets = 0
+
+    def now(self) -> float:
+        return self._now
+
+    async def sleep_until(self, moment: float) -> None:
+        if moment > self._now:
+            woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._tickets += 1
+            heapq.heappush(self._sleepers, (moment, self._tickets, woken))
+            await woken
+
+    async def advance_to(self, moment: float) -> None:
+        self._now = moment
+        while self._sleepers and self._sleepers[0][0] <= moment:
+            woken = heapq.heappop(self._sleepers)[2]
+            if not woken.done():
+                woken.set_result(None)
+        await settle()
+
+
+async def settle() -> None:
+    """Let every task go as far as it can without time passing or a socket answering."""
+    for _ in range(20):
+        await asyncio.sleep(0)
