@@ -1,0 +1,73 @@
+"""The example's files mean what its README says."""
+
+from pathlib import Path
+from typing import Any
+
+from quorate.api.batch import Job, template_of
+from quorate.api.codec import convert, decode, encode
+from quorate.api.configuration import RequeuingStrategy, WaitForPodsReady, load_configuration
+from quorate.api.conversion import NEWER, convert_version
+from quorate.api.documents import read_documents
+from quorate.api.kueue import QUEUE_NAME, ClusterQueue
+from quorate.api.quantity import parse_quantity
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "all-or-nothing"
+
+
+def text_of(name: str) -> str:
+    return (EXAMPLE / name).read_text(encoding="utf-8")
+
+
+def objects_of(name: str) -> dict[str, Any]:
+    """The objects of a file by kind."""
+    documents = read_documents(text_of(name))
+    assert not any(document.findings for document in documents)
+    return {document.value["kind"]: document.value for document in documents}
+
+
+def a_job(name: str) -> Job:
+    return decode(Job, encode(objects_of(name)["Job"]))
+
+
+def memory_of(job: Job) -> int:
+    (container,) = template_of(job.spec.template).spec.containers
+    return container.resources.requests["memory"].units
+
+
+def test_the_cluster_has_room_for_one_job_and_the_quota_for_two() -> None:
+    job = a_job("job1.yaml")
+    cluster = objects_of("cluster.yaml")["Cluster"]
+    node = parse_quantity(cluster["memory"]).units
+    quick = a_job("quick-job.yaml")
+    left = node - (quick.spec.completions or 0) * memory_of(quick)  # were all quick pods on one node
+    places = cluster["nodes"] * (left // memory_of(job))
+    assert (job.spec.parallelism, places) == (20, 26)
+    queue = convert(ClusterQueue, convert_version(objects_of("cluster-queues.yaml")["ClusterQueue"], NEWER))
+    ((quota,),) = ((flavor.resources for flavor in group.flavors) for group in queue.spec.resource_groups)
+    assert quota[0].nominal_quota.units == 2 * cluster["nodes"] * node
+    assert quota[0].nominal_quota.units >= 2 * 20 * memory_of(job)
+
+
+def test_the_two_jobs_differ_in_nothing_but_their_number() -> None:
+    first = text_of("job1.yaml")
+    for name in ("job", "svc", "script-code"):
+        first = first.replace(f"{name}1", f"{name}2")
+    assert first == text_of("job2.yaml")
+
+
+def test_jobs_name_their_queue_by_label_and_by_annotation() -> None:
+    assert a_job("job1.yaml").metadata.labels == {QUEUE_NAME: "user-queue"}
+    assert a_job("quick-job.yaml").metadata.annotations == {QUEUE_NAME: "user-queue"}
+
+
+def test_the_configurations_differ_in_waiting_for_pods() -> None:
+    without = load_configuration(text_of("without-pods-ready.yaml"))
+    waiting = load_configuration(text_of("with-pods-ready.yaml"))
+    assert without.warnings == waiting.warnings == ()
+    assert without.configuration.wait_for_pods_ready is None
+    assert waiting.configuration.wait_for_pods_ready == WaitForPodsReady(
+        timeout_s=600.0,
+        recovery_timeout_s=600.0,
+        block_admission=True,
+        requeuing_strategy=RequeuingStrategy(backoff_limit_count=5),
+    )
