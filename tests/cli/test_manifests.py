@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from quorate.api.quantity import parse_quantity
+from quorate.cli.files import InvalidFiles
 from quorate.cli.run.description import Description
-from quorate.cli.run.manifests import InvalidManifests, read_directory
+from quorate.cli.run.manifests import read_directory
 
 FLAVOR = "apiVersion: kueue.x-k8s.io/v1beta1\nkind: ResourceFlavor\nmetadata: {name: default-flavor}\n"
 CLUSTER_QUEUE = """\
@@ -62,7 +63,7 @@ def write(directory: Path, files: dict[str, str]) -> None:
 
 
 def findings(directory: Path) -> list[str]:
-    with pytest.raises(InvalidManifests) as caught:
+    with pytest.raises(InvalidFiles) as caught:
         read_directory(directory)
     return list(caught.value.findings)
 

@@ -5,7 +5,7 @@ and the description of the cluster to run on (see ``description``).  What only a
 whether it serves a kind, is left to it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +14,7 @@ from quorate.api import configuration
 from quorate.api.documents import Document, InvalidYaml, child, read_documents
 from quorate.api.findings import Finding
 from quorate.api.quantity import InvalidQuantity, parse_quantity
+from quorate.cli.files import InvalidFiles, located
 from quorate.cli.run import description
 from quorate.cli.run.description import Description, read_description
 from quorate.cli.run.manifest import Manifest, document_finding
@@ -37,27 +38,16 @@ class Manifests:
     description: Description
 
 
-class InvalidManifests(Exception):
-    """Files that cannot be used, with everything that was found wrong in them."""
-
-    def __init__(self, findings: Sequence[str]) -> None:
-        super().__init__(tuple(findings))
-        self.findings = tuple(findings)
-
-    def __str__(self) -> str:
-        return "\n".join(self.findings)
-
-
 def read_directory(directory: Path) -> Manifests:
     """Every ``*.yaml``, ``*.yml`` and ``*.json`` of a directory, not of those below it.
 
-    Raises ``InvalidManifests`` with all findings, each as ``file:line: path: value rule``.
+    Raises ``InvalidFiles`` with all findings, each as ``file:line: path: value rule``.
     """
     try:
         paths = sorted(path for path in directory.iterdir() if path.suffix in _SUFFIXES)
         texts = [(path, path.read_bytes()) for path in paths]
     except OSError as error:
-        raise InvalidManifests([f"{error.filename}: {(error.strerror or '').lower()}"]) from error
+        raise InvalidFiles([f"{error.filename}: {(error.strerror or '').lower()}"]) from error
     findings: list[str] = []
     descriptions: list[Description] = []
     manifests: list[Manifest] = []
@@ -84,14 +74,8 @@ def read_directory(directory: Path) -> Manifests:
     if not manifests and not findings:
         findings.append(f"{directory}: holds no manifest (looked for *{', *'.join(_SUFFIXES)})")
     if findings:
-        raise InvalidManifests(findings)
+        raise InvalidFiles(findings)
     return Manifests(tuple(sorted(manifests, key=_rank)), descriptions[0] if descriptions else Description())
-
-
-def located(path: Path, findings: Iterable[Finding]) -> Iterator[str]:
-    """Findings as compilers print them, so that editors can jump there."""
-    for finding in findings:
-        yield f"{path}:{finding.line}: {Finding(finding.path, finding.value, finding.rule)}"
 
 
 def _read(path: Path, document: Document) -> tuple[Manifest | Description | None, list[Finding]]:

@@ -1,0 +1,45 @@
+"""Files given on the command line, and what is wrong with them."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from quorate.api.configuration import (
+    InvalidConfiguration,
+    LoadedConfiguration,
+    default_configuration,
+    load_configuration,
+)
+from quorate.api.findings import Finding
+
+
+class InvalidFiles(Exception):
+    """Files that cannot be used, with everything that was found wrong in them."""
+
+    def __init__(self, findings: Iterable[str]) -> None:
+        self.findings = tuple(findings)
+        super().__init__(self.findings)
+
+    def __str__(self) -> str:
+        return "\n".join(self.findings)
+
+
+def located(path: Path, findings: Iterable[Finding]) -> Iterator[str]:
+    """Findings as compilers print them, so that editors can jump there."""
+    for finding in findings:
+        yield f"{path}:{finding.line or 1}: {Finding(finding.path, finding.value, finding.rule)}"
+
+
+def read_configuration(path: Path | None) -> LoadedConfiguration:
+    """The controllers' configuration; the defaults without a file.  Raises ``InvalidFiles``."""
+    if path is None:
+        return LoadedConfiguration(default_configuration(), ())
+    try:
+        text = path.read_bytes().decode()
+    except OSError as error:
+        raise InvalidFiles([f"{path}: {(error.strerror or '').lower()}"]) from error
+    except UnicodeDecodeError as error:
+        raise InvalidFiles([f"{path}:1: byte {error.start} is not UTF-8 (save the file as UTF-8)"]) from error
+    try:
+        return load_configuration(text)
+    except InvalidConfiguration as error:
+        raise InvalidFiles(located(path, error.findings)) from error

@@ -1,0 +1,120 @@
+"""Creating objects of kinds known only by name, as ``kubectl create`` does.
+
+The server says which kinds it serves; a definition just created is waited for until it is served.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any, Final
+
+from quorate.api import codec
+from quorate.api.findings import Finding
+from quorate.api.meta import Condition, Key, Struct, is_true
+from quorate.cli.files import InvalidFiles, located
+from quorate.cli.run.manifest import Manifest, document_finding
+from quorate.kube.client import Client, PatchKind
+from quorate.kube.errors import ApiError, NotFound
+from quorate.kube.resources import Resource, untyped
+
+DEFINITION_KIND: Final = "CustomResourceDefinition"
+DEFINITIONS: Final = untyped(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", DEFINITION_KIND, False
+)
+_SERVED_WITHIN_S: Final = 10.0
+
+
+class _Served(Struct):
+    name: str
+    kind: str
+    namespaced: bool
+
+
+class _ServedList(Struct):
+    resources: tuple[_Served, ...] = ()
+
+
+class _Definition(Struct):
+    class Status(Struct):
+        conditions: tuple[Condition, ...] = ()
+
+    status: Status = Status()
+
+
+class DefinitionNotServed(Exception):
+    """The server took a definition but does not serve it."""
+
+    def __init__(self, name: str, within_s: float) -> None:
+        super().__init__(name, within_s)
+        self.name, self.within_s = name, within_s
+
+    def __str__(self) -> str:
+        return f"{DEFINITION_KIND} {self.name}: not served within {self.within_s:g} s"
+
+
+async def install_definitions(client: Client, definitions: Iterable[dict[str, Any]]) -> None:
+    """Make the server serve these kinds; definitions of an earlier version are brought up to date."""
+    named = {Key("", definition["metadata"]["name"]): definition for definition in definitions}
+    for key, definition in named.items():
+        await client.patch(DEFINITIONS, key, definition, kind=PatchKind.APPLY, force=True)
+    for key in named:
+        await _wait_until_served(client, key)
+
+
+async def create_all(client: Client, manifests: Sequence[Manifest]) -> None:
+    """Create the objects in the order given.
+
+    Refusals do not stop what follows; at the end ``InvalidFiles`` is raised with all of them.
+    """
+    served: dict[str, tuple[_Served, ...]] = {}
+    refusals: list[str] = []
+    for manifest in manifests:
+        if manifest.api_version not in served:
+            served[manifest.api_version] = await _served(client, manifest.api_version)
+        match _resource(manifest, served[manifest.api_version]):
+            case Finding() as finding:
+                refusals += located(manifest.file, [finding])
+            case resource:
+                try:
+                    await client.create(resource, manifest.body, manifest.home if resource.namespaced else "")
+                except ApiError as error:
+                    refusals.append(f"{manifest}: {error.message}")
+        if manifest.kind == DEFINITION_KIND and not refusals:
+            await _wait_until_served(client, Key("", manifest.name))
+    if refusals:
+        raise InvalidFiles(refusals)
+
+
+async def _served(client: Client, api_version: str) -> tuple[_Served, ...]:
+    """The kinds of a group version, subresources left out; none when the server does not know it."""
+    root = "/apis" if "/" in api_version else "/api"
+    try:
+        answer = await client.request("GET", f"{root}/{api_version}")
+    except NotFound:
+        return ()
+    return tuple(each for each in codec.decode(_ServedList, answer).resources if "/" not in each.name)
+
+
+def _resource(manifest: Manifest, served: Sequence[_Served]) -> Resource[dict[str, Any]] | Finding:
+    group, _, version = manifest.api_version.rpartition("/")
+    for each in served:
+        if each.kind == manifest.kind:
+            return untyped(group, version, each.name, each.kind, each.namespaced)
+    if not served:
+        rule = "is not served by this cluster (check group and version)"
+        return document_finding(manifest.document, "apiVersion", manifest.api_version, rule)
+    near = get_close_matches(manifest.kind, [each.kind for each in served], n=1)
+    hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(sorted(each.kind for each in served))}"
+    rule = f"is no kind of {manifest.api_version} ({hint})"
+    return document_finding(manifest.document, "kind", manifest.kind, rule)
+
+
+async def _wait_until_served(client: Client, key: Key) -> None:
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + _SERVED_WITHIN_S
+    while clock() < deadline:
+        answer = await client.request("GET", DEFINITIONS.path(name=key.name))
+        if is_true(codec.decode(_Definition, answer).status.conditions, "Established"):
+            return
+        await asyncio.sleep(0.05)
+    raise DefinitionNotServed(key.name, _SERVED_WITHIN_S)

@@ -1,0 +1,57 @@
+"""How a run can end, and what the shell is told by the exit code."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from quorate.cli.run.progress import JobRecord
+from quorate.cli.run.standstill import Standstill
+
+
+class Exit(IntEnum):
+    COMPLETED = 0
+    FAILED = 1
+    BAD_INPUT = 2  # also what the option parser uses
+    STANDSTILL = 3
+    TIMED_OUT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """Every job completed."""
+
+    exit = Exit.COMPLETED
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Every job finished, but these failed."""
+
+    jobs: tuple[JobRecord, ...]
+    exit = Exit.FAILED
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """Jobs are left and nothing can make progress any more."""
+
+    standstill: Standstill
+    exit = Exit.STANDSTILL
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    """Jobs were left when the time was over."""
+
+    timeout_s: float
+    left: tuple[str, ...]
+    exit = Exit.TIMED_OUT
+
+
+Ending = Completed | Failed | Stuck | TimedOut
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    ending: Ending
+    records: tuple[JobRecord, ...]
+    took_s: float

@@ -1,0 +1,162 @@
+"""What one sees while a run goes on: a live picture on a terminal, a line per change elsewhere."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from quorate.cli.run.amounts import plural
+from quorate.cli.run.progress import JobProgress, QueueProgress
+from quorate.cli.run.world import PodCount
+
+_BAR_CELLS: Final = 20
+_COLOURS: Final = {
+    "completed": "green", "running": "cyan", "starting": "yellow", "failed": "red", "deactivated": "red",
+    "evicted": "magenta", "backing off": "magenta",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One moment of a run."""
+
+    elapsed_s: float
+    jobs: tuple[JobProgress, ...]
+    queues: tuple[QueueProgress, ...]
+    note: str = ""
+
+
+class Screen(Protocol):
+    """Where a run is shown; a context manager, as a terminal has to be given back."""
+
+    def say(self, line: str) -> None:
+        """One line that stays."""
+        ...
+
+    def show(self, picture: Picture) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def open_screen(console: Console) -> Screen:
+    return LiveScreen(console) if console.is_terminal else LineScreen(console)
+
+
+class LiveScreen:
+    """A table that is drawn over and over; the last one stays."""
+
+    def __init__(self, console: Console) -> None:
+        self._live = Live(console=console, auto_refresh=False)
+
+    def say(self, line: str) -> None:
+        self._live.console.print(escape(line), highlight=False)
+
+    def show(self, picture: Picture) -> None:
+        parts: list[Table | Text] = [_job_table(picture.jobs)]
+        parts += [Text(_queue_line(queue), "dim") for queue in picture.queues]
+        parts.append(Text(f"{picture.elapsed_s:.0f} s  {picture.note}", "dim"))
+        self._live.update(Group(*parts), refresh=True)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+
+class LineScreen:
+    """A line for each job or queue that changed, so that a log can be read."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._told: set[str] = set()  # the lines of the last picture
+
+    def say(self, line: str) -> None:
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def show(self, picture: Picture) -> None:
+        lines = [job_line(job) for job in picture.jobs] + [_queue_line(queue) for queue in picture.queues]
+        for line in lines:
+            if line not in self._told:
+                self.say(f"{picture.elapsed_s:5.1f} s  {line}")
+        self._told = set(lines)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+
+def job_line(job: JobProgress) -> str:
+    """``job1: starting, 14 of 20 pods run, 6 have no node; waits for ...``"""
+    line = f"{job.name}: {job.state}, {pods_in_words(job.count)}"
+    return f"{line}; waits for {job.waits_for}" if job.waits_for else line
+
+
+def pods_in_words(count: PodCount) -> str:
+    """The pods of a job, those there are none of left out."""
+    parts = [
+        (count.succeeded, "done"),
+        (count.failed, "failed"),
+        (count.ready, "ready"),
+        (count.running - count.ready, "running"),
+        (count.starting, "starting"),
+        (count.unplaced, "without a node"),
+    ]
+    told = ", ".join(f"{number} {what}" for number, what in parts if number)
+    return f"{told} of {plural(count.wanted, 'pod')}" if told else plural(count.wanted, "pod")
+
+
+def _queue_line(queue: QueueProgress) -> str:
+    counts = f"queue {queue.name}: {queue.admitted} admitted, {queue.pending} pending"
+    return "; ".join((counts, *queue.used))
+
+
+def _job_table(jobs: Sequence[JobProgress]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for heading in ("JOB", "STATE", "PODS", "", "WAITS FOR"):
+        table.add_column(heading, overflow="fold")
+    for job in jobs:
+        table.add_row(
+            Text(job.name),
+            Text(job.state, _COLOURS.get(job.state, "")),
+            _bar(job.count),
+            Text(pods_in_words(job.count)),
+            Text(job.waits_for),
+        )
+    return table
+
+
+def _bar(count: PodCount) -> Text:
+    """The pods of a job as cells: done, ready, on their way, without a node."""
+    bar = Text()
+    filled = 0
+    seen = 0
+    for number, cell, colour in (
+        (count.succeeded, "█", "green"),
+        (count.failed, "█", "red"),
+        (count.running, "█", "cyan"),
+        (count.starting, "▒", "cyan"),
+        (count.unplaced, "░", "yellow"),
+    ):
+        seen += number
+        upto = min(_BAR_CELLS, round(_BAR_CELLS * seen / max(count.wanted, 1)))
+        bar.append(cell * (upto - filled), colour)
+        filled = max(filled, upto)
+    return bar.append("·" * (_BAR_CELLS - filled), "dim")
