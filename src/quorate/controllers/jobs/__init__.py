@@ -1,0 +1,80 @@
+"""Job kinds: what the queueing controllers must know of an object that runs pods.
+
+One file per kind implements ``JobKind``; everything else here is written once for all of them.  A kind
+answers questions about one object and composes patches; it reads nothing else and sends nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from quorate.api.kueue import PodSet, ReclaimablePod
+from quorate.api.meta import ObjectMeta
+from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo
+from quorate.controllers.writes import Patch
+from quorate.kube.resources import Resource
+
+
+class JobObject(Protocol):
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+
+J = TypeVar("J", bound=JobObject)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a job ended, in its own words."""
+
+    success: bool
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """What is left to do to stop a job, in order; nothing, when it is stopped."""
+
+    patches: tuple[Patch, ...] = ()
+    begins: bool = False  # False also when an earlier attempt, cut short, is resumed
+
+
+class JobKind(Protocol[J]):
+    """A kind of job: it is held back suspended until its workload is admitted, and suspended to stop it."""
+
+    @property
+    def resource(self) -> Resource[J]: ...
+
+    def is_suspended(self, job: J) -> bool:
+        """Whether nothing of the job will start, and a stop that was begun is complete."""
+        ...
+
+    def is_active(self, job: J) -> bool:
+        """Whether pods of the job still hold capacity."""
+        ...
+
+    def pod_sets(self, job: J) -> tuple[PodSet, ...]:
+        """The groups of equal pods the job now asks for, always in the same order."""
+        ...
+
+    def priority_class(self, job: J) -> str | None:
+        """The PriorityClass the kind itself names; ``None`` when the kind has no such field."""
+        ...
+
+    def finished(self, job: J) -> Outcome | None: ...
+
+    def pods_ready(self, job: J) -> bool:
+        """Whether as many pods as the job asks for are ready or have succeeded."""
+        ...
+
+    def reclaimable(self, job: J) -> tuple[ReclaimablePod, ...]:
+        """Pods, by pod set, whose quota the job will not need again."""
+        ...
+
+    def start(self, job: J, infos: Sequence[PodSetInfo]) -> Patch | InjectionConflict:
+        """Unsuspend with what admission injects, one info per pod set and in their order."""
+        ...
+
+    def stop(self, job: J, originals: Sequence[PodSet] | None) -> Stop:
+        """Suspend, and put back the pod sets as they were before the start; ``None``: that is not known."""
+        ...

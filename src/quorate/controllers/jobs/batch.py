@@ -1,0 +1,158 @@
+"""batch/v1 Job: one pod set, held back with ``spec.suspend``."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from quorate.api.batch import Job
+from quorate.api.kueue import STOPPING, PodSet, ReclaimablePod
+from quorate.controllers.jobs import Outcome, Stop
+from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo, inject, read_template, restore
+from quorate.controllers.writes import Patch
+from quorate.kube.resources import JOBS, Resource
+
+MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
+COMPLETIONS_EQUAL_PARALLELISM = "kueue.x-k8s.io/job-completions-equal-parallelism"
+
+_TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})  # as Go reads a bool
+# The Job controller puts these on the template; the first three name one job and must not travel with it.
+_OWN_LABELS = ("job-name", "controller-uid", "batch.kubernetes.io/controller-uid")
+_MANAGED_LABELS = frozenset({*_OWN_LABELS, "batch.kubernetes.io/job-name"})
+
+
+class BatchJob:
+    @property
+    def resource(self) -> Resource[Job]:
+        return JOBS
+
+    def is_suspended(self, job: Job) -> bool:
+        return job.spec.suspend and job.metadata.annotations.get(STOPPING) != "true"
+
+    def is_active(self, job: Job) -> bool:
+        return job.status.active != 0
+
+    def pod_sets(self, job: Job) -> tuple[PodSet, ...]:
+        minimum = _min_parallelism(job)
+        return (
+            PodSet(
+                count=_count(job),
+                min_count=msgspec.UNSET if minimum is None else minimum,
+                template=_without_own_labels(job.spec.template),
+            ),
+        )
+
+    def priority_class(self, job: Job) -> str | None:
+        return None
+
+    def finished(self, job: Job) -> Outcome | None:
+        for condition in job.status.conditions:
+            if condition.type in ("Complete", "Failed") and condition.status == "True":
+                return Outcome(success=condition.type != "Failed", message=condition.message)
+        return None
+
+    def pods_ready(self, job: Job) -> bool:
+        status = job.status
+        return status.succeeded + status.ready + len(status.uncounted_terminated_pods.succeeded) >= _count(
+            job
+        )
+
+    def reclaimable(self, job: Job) -> tuple[ReclaimablePod, ...]:
+        parallelism = job.spec.parallelism
+        completions = parallelism if job.spec.completions is None else job.spec.completions
+        terminal = _terminal(job, completions)
+        remaining = max(completions - terminal, 0)
+        if parallelism <= 1 or terminal == 0 or remaining >= parallelism:
+            return ()
+        return (ReclaimablePod(name="main", count=parallelism - remaining),)
+
+    def start(self, job: Job, infos: Sequence[PodSetInfo]) -> Patch | InjectionConflict:
+        if len(infos) != 1:
+            return InjectionConflict(f"a Job has one pod set, its workload was admitted with {len(infos)}")
+        injected = inject(job.spec.template, infos[0])
+        if isinstance(injected, InjectionConflict):
+            return injected
+        spec: dict[str, Any] = {"suspend": False, **_counts(job, infos[0].count)}
+        if injected:
+            spec["template"] = injected
+        return Patch(JOBS, job.metadata.key, job.metadata.resource_version, {"spec": spec})
+
+    def stop(self, job: Job, originals: Sequence[PodSet] | None) -> Stop:
+        """Three patches: the API lets the template of a suspended job change only while it has no start time.
+
+        The annotation marks a stop that is under way, so that it is resumed wherever it was cut short.
+        """
+        if self.is_suspended(job):
+            return Stop()
+        key, version = job.metadata.key, job.metadata.resource_version
+        patches: list[Patch] = []
+        if not job.spec.suspend:
+            begin = {"metadata": {"annotations": {STOPPING: "true"}}, "spec": {"suspend": True}}
+            patches.append(Patch(JOBS, key, version, begin))
+        if job.status.start_time is not None:
+            patches.append(Patch(JOBS, key, version, {"status": {"startTime": None}}, "status"))
+        body: dict[str, Any] = {"metadata": {"annotations": {STOPPING: None}}}
+        if spec := _restored(job, originals):
+            body["spec"] = spec
+        patches.append(Patch(JOBS, key, version, body))
+        return Stop(tuple(patches), begins=not job.spec.suspend)
+
+
+def _count(job: Job) -> int:
+    if job.spec.completions is None:
+        return job.spec.parallelism
+    return min(job.spec.parallelism, job.spec.completions)
+
+
+def _min_parallelism(job: Job) -> int | None:
+    try:
+        return int(job.metadata.annotations.get(MIN_PARALLELISM, ""))
+    except ValueError:
+        return None  # absent, or not a number: the job is then admitted whole or not at all
+
+
+def _without_own_labels(template: msgspec.Raw) -> msgspec.Raw:
+    content = read_template(template)
+    metadata = content.get("metadata") or {}
+    labels = {key: value for key, value in (metadata.get("labels") or {}).items() if key not in _OWN_LABELS}
+    kept = {key: value for key, value in metadata.items() if key != "labels" and value is not None}
+    if labels:
+        kept["labels"] = labels
+    return msgspec.Raw(msgspec.json.encode({**content, "metadata": kept}))
+
+
+def _counts(job: Job, count: int) -> dict[str, int]:
+    """The fields that make the job run ``count`` pods at once; none when its size is fixed or right."""
+    if _min_parallelism(job) is None:
+        return {}
+    counts = {"parallelism": count}
+    if job.metadata.annotations.get(COMPLETIONS_EQUAL_PARALLELISM) in _TRUE:
+        counts["completions"] = count
+    present = {"parallelism": job.spec.parallelism, "completions": job.spec.completions}
+    return {name: value for name, value in counts.items() if present[name] != value}
+
+
+def _restored(job: Job, pod_sets: Sequence[PodSet] | None) -> dict[str, Any]:
+    if pod_sets is None or len(pod_sets) != 1:
+        return {}
+    spec: dict[str, Any] = dict(_counts(job, pod_sets[0].count))
+    if template := restore(job.spec.template, pod_sets[0].template, _MANAGED_LABELS):
+        spec["template"] = template
+    return spec
+
+
+def _terminal(job: Job, completions: int) -> int:
+    """Pods that need not run again: of an Indexed job its done indexes, failed ones included."""
+    if job.spec.completion_mode != "Indexed":
+        return job.status.succeeded
+    done = _indexes(job.status.completed_indexes) | _indexes(job.status.failed_indexes)
+    return sum(1 for index in done if index < completions)
+
+
+def _indexes(text: str) -> set[int]:
+    """Indexes written as the Job controller does: ``1,3-5,7``."""
+    indexes: set[int] = set()
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        indexes.update(range(int(first), int(last or first) + 1))
+    return indexes

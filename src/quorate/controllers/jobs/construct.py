@@ -1,0 +1,153 @@
+"""The Workload that stands for a job: its name, its priority, its content."""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from quorate.api.batch import template_of
+from quorate.api.core import PriorityClass
+from quorate.api.kueue import (
+    GROUP,
+    JOB_UID,
+    PRIORITY_CLASS,
+    QUEUE_NAME,
+    RESOURCE_IN_USE,
+    PodSet,
+    PriorityClassRef,
+    Workload,
+    WorkloadPriorityClass,
+    WorkloadSpec,
+)
+from quorate.api.meta import ObjectMeta, OwnerReference, Uid
+from quorate.api.names import is_label_value
+from quorate.kube.resources import Resource
+
+MAXIMUM_EXECUTION_S = "kueue.x-k8s.io/max-exec-time-seconds"
+ADMISSION_GATED_BY = "kueue.x-k8s.io/admission-gated-by"
+PROVISIONING_PREFIX = "provreq.kueue.x-k8s.io/"
+
+_LONGEST_NAME = 253
+_HASH_DIGITS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Priority:
+    value: int
+    source: PriorityClassRef | None
+
+
+@dataclass(frozen=True, slots=True)
+class MissingPriorityClass:
+    """No priority can be given until the class exists, so no workload can be made."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name} doesn't exist: create it, or name another"
+
+
+def queue_name_of(metadata: ObjectMeta) -> str:
+    """The local queue a job asks for; empty when it asks for none.  The annotation is the older form."""
+    return metadata.labels.get(QUEUE_NAME) or metadata.annotations.get(QUEUE_NAME, "")
+
+
+def maximum_execution_s(metadata: ObjectMeta) -> int | None:
+    text = metadata.labels.get(MAXIMUM_EXECUTION_S, "")
+    return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else None
+
+
+def workload_name(kind: str, group: str, job_name: str, job_uid: Uid, extra: str = "") -> str:
+    """The name of the Workload of a job: readable, and different for each life of a job of one name.
+
+    ``<kind>-<job name>``, cut if need be, and five hex digits of a SHA-1 over kind, group, name and uid, so
+    that whoever looks at the same job finds the same name.
+    """
+    parts = [kind, group, job_name, job_uid, *([extra] if extra else [])]
+    digest = hashlib.sha1("\n".join(parts).encode(), usedforsecurity=False).hexdigest()
+    readable = f"{kind.lower()}-{job_name}"[: _LONGEST_NAME - _HASH_DIGITS - 1]
+    return f"{readable}-{digest[:_HASH_DIGITS]}"
+
+
+def resolve_priority(
+    labels: Mapping[str, str],
+    own_class: str | None,
+    pod_sets: Sequence[PodSet],
+    workload_classes: Mapping[str, WorkloadPriorityClass],
+    pod_classes: Mapping[str, PriorityClass],
+) -> Priority | MissingPriorityClass:
+    """The priority of a new workload; the first that says one wins.
+
+    The label for a WorkloadPriorityClass; the job kind's own class if it has one, else the first pod set
+    that names a PriorityClass; the global default class, of several the lowest; zero.
+    """
+    if name := labels.get(PRIORITY_CLASS):
+        workload_class = workload_classes.get(name)
+        if workload_class is None:
+            return MissingPriorityClass("WorkloadPriorityClass", name)
+        return Priority(
+            workload_class.value, PriorityClassRef(group=GROUP, kind="WorkloadPriorityClass", name=name)
+        )
+    if name := _pod_class_name(own_class, pod_sets):
+        pod_class = pod_classes.get(name)
+        return MissingPriorityClass("PriorityClass", name) if pod_class is None else _of(pod_class)
+    defaults = [each for each in pod_classes.values() if each.global_default]
+    if defaults:
+        return _of(min(defaults, key=lambda each: (each.value, each.metadata.name)))
+    return Priority(0, None)
+
+
+def _pod_class_name(own_class: str | None, pod_sets: Iterable[PodSet]) -> str:
+    if own_class is not None:
+        return own_class
+    names = (template_of(pod_set.template).spec.priority_class_name for pod_set in pod_sets)
+    return next(filter(None, names), "")
+
+
+def _of(pod_class: PriorityClass) -> Priority:
+    ref = PriorityClassRef(group="scheduling.k8s.io", kind="PriorityClass", name=pod_class.metadata.name)
+    return Priority(pod_class.value, ref)
+
+
+def construct(
+    resource: Resource[Any],
+    metadata: ObjectMeta,
+    pod_sets: tuple[PodSet, ...],
+    priority: Priority,
+    label_keys_to_copy: Iterable[str],
+) -> Workload:
+    """The Workload of the job with ``metadata``, controlled by it and in its namespace."""
+    labels = {key: metadata.labels[key] for key in label_keys_to_copy if key in metadata.labels}
+    if is_label_value(metadata.uid):
+        labels[JOB_UID] = metadata.uid
+    copied = {
+        key: value
+        for key, value in metadata.annotations.items()
+        if key.startswith(PROVISIONING_PREFIX) or key == ADMISSION_GATED_BY
+    }
+    owner = OwnerReference(
+        api_version=resource.api_version,
+        kind=resource.kind,
+        name=metadata.name,
+        uid=metadata.uid,
+        controller=True,
+        block_owner_deletion=True,
+    )
+    return Workload(
+        metadata=ObjectMeta(
+            name=workload_name(resource.kind, resource.group, metadata.name, metadata.uid),
+            namespace=metadata.namespace,
+            labels=labels,
+            annotations=copied,
+            finalizers=(RESOURCE_IN_USE,),
+            owner_references=(owner,),
+        ),
+        spec=WorkloadSpec(
+            pod_sets=pod_sets,
+            queue_name=queue_name_of(metadata),
+            priority=priority.value,
+            priority_class_ref=priority.source,
+            maximum_execution_time_seconds=maximum_execution_s(metadata),
+        ),
+    )

@@ -1,0 +1,65 @@
+"""What each pod set of an admitted workload starts with."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from quorate.api.core import Toleration
+from quorate.api.kueue import POD_SET, PodSet, PodSetAssignment, ResourceFlavor, Workload
+from quorate.api.names import is_dns_label
+from quorate.controllers.jobs.podsets import PodSetInfo
+
+LOCAL_QUEUE_LABEL = "kueue.x-k8s.io/local-queue-name"
+CLUSTER_QUEUE_LABEL = "kueue.x-k8s.io/cluster-queue-name"
+WORKLOAD_ANNOTATION = "kueue.x-k8s.io/workload"
+
+
+@dataclass(frozen=True, slots=True)
+class FlavorNotSeen:
+    """The workload was admitted to a flavor that is not there, or that we have not heard of yet."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"ResourceFlavor {self.name} doesn't exist"
+
+
+def pod_set_infos(
+    workload: Workload, flavors: Mapping[str, ResourceFlavor]
+) -> tuple[PodSetInfo, ...] | FlavorNotSeen:
+    """One info per assignment; they belong to the workload's pod sets by position."""
+    admission = workload.status.admission
+    assert admission is not None, f"{workload.metadata.key} is admitted without an admission"
+    assignments = admission.pod_set_assignments
+    for assignment in assignments:
+        for name in sorted(assignment.flavors.values()):
+            if name not in flavors:
+                return FlavorNotSeen(name)
+    queues = {LOCAL_QUEUE_LABEL: workload.spec.queue_name, CLUSTER_QUEUE_LABEL: admission.cluster_queue}
+    infos = (
+        _info(pod_set, assignment, flavors)
+        for pod_set, assignment in zip(workload.spec.pod_sets, assignments, strict=True)
+    )
+    return tuple(
+        msgspec.structs.replace(
+            info,
+            # A queue's name may be longer than a label's value may be.
+            labels={POD_SET: info.name, **{key: name for key, name in queues.items() if is_dns_label(name)}},
+            annotations={WORKLOAD_ANNOTATION: workload.metadata.name},
+        )
+        for info in infos
+    )
+
+
+def _info(pod_set: PodSet, assignment: PodSetAssignment, flavors: Mapping[str, ResourceFlavor]) -> PodSetInfo:
+    node_selector: dict[str, str] = {}
+    tolerations: list[Toleration] = []
+    for name in sorted(set(assignment.flavors.values())):
+        spec = flavors[name].spec
+        node_selector |= spec.node_labels
+        tolerations += [each for each in spec.tolerations if each not in tolerations]
+    count = pod_set.count if assignment.count is None else assignment.count
+    return PodSetInfo(
+        name=pod_set.name, count=count, node_selector=node_selector, tolerations=tuple(tolerations)
+    )

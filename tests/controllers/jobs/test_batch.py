@@ -1,0 +1,230 @@
+"""batch/v1 Job: what it asks for, when it is done or ready, how it is started and stopped."""
+
+import json
+from typing import Any
+
+import pytest
+
+from quorate.api.core import Toleration
+from quorate.api.kueue import PodSet, ReclaimablePod
+from quorate.controllers.jobs import Outcome
+from quorate.controllers.jobs.batch import BatchJob
+from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo
+from quorate.controllers.writes import Patch
+from tests.controllers.objects import STORED_LABELS, a_job, template
+
+KIND = BatchJob()
+
+
+@pytest.mark.parametrize(
+    ("suspend", "stopping", "want"),
+    [
+        pytest.param(True, "", True, id="suspended"),
+        pytest.param(False, "", False, id="running"),
+        pytest.param(True, "true", False, id="a stop that is under way is not a stop"),
+    ],
+)
+def test_is_suspended(suspend: bool, stopping: str, want: bool) -> None:
+    annotations = {"kueue.x-k8s.io/stopping": stopping} if stopping else {}
+    assert KIND.is_suspended(a_job(suspend=suspend, annotations=annotations)) is want
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "completions", "want"),
+    [
+        pytest.param(3, None, 3, id="parallelism alone"),
+        pytest.param(3, 10, 3, id="at once, not in all"),
+        pytest.param(3, 2, 2, id="never more than are to complete"),
+    ],
+)
+def test_the_pod_set_counts_the_pods_that_run_at_once(
+    parallelism: int, completions: int | None, want: int
+) -> None:
+    spec: dict[str, Any] = {} if completions is None else {"completions": completions}
+    (pod_set,) = KIND.pod_sets(a_job(parallelism=parallelism, **spec))
+    assert (pod_set.name, pod_set.count) == ("main", want)
+
+
+def test_the_pod_set_does_not_carry_the_labels_that_name_one_job() -> None:
+    (pod_set,) = KIND.pod_sets(a_job(template=template({**STORED_LABELS, "team": "a"}, hostNetwork=True)))
+    assert json.loads(bytes(pod_set.template)) == {
+        "metadata": {"labels": {"batch.kubernetes.io/job-name": "train", "team": "a"}},
+        "spec": {
+            "containers": [{"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}],
+            "hostNetwork": True,
+        },
+    }
+
+
+def test_the_least_parallelism_is_the_least_count() -> None:
+    def minimum(text: str) -> object:
+        (pod_set,) = KIND.pod_sets(a_job(annotations={"kueue.x-k8s.io/job-min-parallelism": text}))
+        return pod_set.min_count if isinstance(pod_set.min_count, int) else None
+
+    assert (minimum("2"), minimum("two")) == (2, None)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "want"),
+    [
+        pytest.param([], None, id="not yet"),
+        pytest.param([("Complete", "True", "Reached")], Outcome(True, "Reached"), id="complete"),
+        pytest.param([("Failed", "True", "Backoff")], Outcome(False, "Backoff"), id="failed"),
+        pytest.param([("FailureTarget", "True", "Backoff")], None, id="about to fail is not failed"),
+        pytest.param([("Complete", "False", "")], None, id="a false condition says nothing"),
+    ],
+)
+def test_finished(conditions: list[tuple[str, str, str]], want: Outcome | None) -> None:
+    stored = [{"type": type_, "status": status, "message": message} for type_, status, message in conditions]
+    assert KIND.finished(a_job(status={"conditions": stored})) == want
+
+
+@pytest.mark.parametrize(
+    ("status", "want"),
+    [
+        pytest.param({"ready": 3}, True, id="all ready"),
+        pytest.param({"ready": 2}, False, id="one short"),
+        pytest.param({"ready": 1, "succeeded": 2}, True, id="who succeeded counts"),
+        pytest.param(
+            {"ready": 2, "uncountedTerminatedPods": {"succeeded": ["p"]}}, True, id="counted or not"
+        ),
+    ],
+)
+def test_pods_ready(status: dict[str, Any], want: bool) -> None:
+    assert KIND.pods_ready(a_job(parallelism=3, status=status)) is want
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "want"),
+    [
+        pytest.param({"completions": 10}, {"succeeded": 6}, 0, id="enough is left to keep all busy"),
+        pytest.param({"completions": 10}, {"succeeded": 8}, 1, id="two left for three places"),
+        pytest.param({}, {"succeeded": 1}, 1, id="completions default to parallelism"),
+        pytest.param({"completions": 3}, {}, 0, id="nothing done, nothing free"),
+        pytest.param(
+            {"completions": 5, "completionMode": "Indexed"},
+            {"completedIndexes": "0,2-3", "failedIndexes": "1,7"},
+            2,
+            id="failed indexes do not run again, indexes beyond the end do not count",
+        ),
+    ],
+)
+def test_reclaimable(spec: dict[str, Any], status: dict[str, Any], want: int) -> None:
+    got = KIND.reclaimable(a_job(parallelism=3, status=status, **spec))
+    assert got == ((ReclaimablePod(name="main", count=want),) if want else ())
+
+
+def info(count: int = 3, **injected: Any) -> PodSetInfo:
+    return PodSetInfo(name="main", count=count, **injected)
+
+
+def body_of(patch: object) -> Any:
+    assert isinstance(patch, Patch), patch
+    assert patch.resource_version == "7"
+    return patch.body
+
+
+def test_start_is_one_patch_that_unsuspends_and_injects() -> None:
+    job = a_job(template=template({"team": "a"}, tolerations=[{"key": "old", "operator": "Exists"}]))
+    spot = Toleration(key="spot", operator="Exists", effect="NoSchedule")
+    patch = KIND.start(job, [info(node_selector={"pool": "spot"}, labels={"x": "y"}, tolerations=(spot,))])
+    assert body_of(patch) == {
+        "spec": {
+            "suspend": False,
+            "template": {
+                "metadata": {"labels": {"x": "y"}},
+                "spec": {
+                    "nodeSelector": {"pool": "spot"},
+                    "tolerations": [
+                        {"key": "old", "operator": "Exists"},
+                        {"key": "spot", "operator": "Exists", "effect": "NoSchedule"},
+                    ],
+                },
+            },
+        }
+    }
+
+
+def test_what_the_template_has_already_is_not_injected_again() -> None:
+    job = a_job(template=template(nodeSelector={"pool": "spot"}))
+    assert body_of(KIND.start(job, [info(node_selector={"pool": "spot"})])) == {"spec": {"suspend": False}}
+
+
+def test_a_node_selector_that_says_otherwise_is_a_conflict() -> None:
+    job = a_job(template=template(nodeSelector={"pool": "spot"}))
+    assert KIND.start(job, [info(node_selector={"pool": "dear"})]) == InjectionConflict(
+        "pod set main: nodeSelector[pool] is 'spot' in the pod template "
+        "but 'dear' is required where it was admitted"
+    )
+
+
+def test_a_wrong_number_of_pod_sets_is_a_conflict() -> None:
+    assert isinstance(KIND.start(a_job(), []), InjectionConflict)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "want"),
+    [
+        pytest.param({}, {}, id="a fixed size stays"),
+        pytest.param({"job-min-parallelism": "1"}, {"parallelism": 2}, id="partial admission"),
+        pytest.param(
+            {"job-min-parallelism": "1", "job-completions-equal-parallelism": "T"},
+            {"parallelism": 2, "completions": 2},
+            id="completions follow when asked to",
+        ),
+    ],
+)
+def test_start_with_fewer_pods(annotations: dict[str, str], want: dict[str, int]) -> None:
+    keyed = {f"kueue.x-k8s.io/{name}": value for name, value in annotations.items()}
+    job = a_job(annotations=keyed, parallelism=3, completions=3)
+    assert body_of(KIND.start(job, [info(count=2)])) == {"spec": {"suspend": False, **want}}
+
+
+STARTED = template({**STORED_LABELS, "x": "y"}, nodeSelector={"pool": "spot"}, tolerations=[{"key": "spot"}])
+ORIGINAL = PodSet(count=3, template=template({"batch.kubernetes.io/job-name": "train"}))
+BEGIN = {"metadata": {"annotations": {"kueue.x-k8s.io/stopping": "true"}}, "spec": {"suspend": True}}
+CLEAR_START_TIME = {"status": {"startTime": None}}
+RESTORE = {
+    "metadata": {"annotations": {"kueue.x-k8s.io/stopping": None}},
+    "spec": {
+        "template": {
+            "metadata": {"labels": {"x": None}},
+            "spec": {"nodeSelector": {"pool": None}, "tolerations": None},
+        }
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("suspend", "stopping", "start_time", "want"),
+    [
+        pytest.param(False, False, True, [BEGIN, CLEAR_START_TIME, RESTORE], id="from the beginning"),
+        pytest.param(True, True, True, [CLEAR_START_TIME, RESTORE], id="resumed after the first patch"),
+        pytest.param(True, True, False, [RESTORE], id="resumed after the second"),
+        pytest.param(True, False, False, [], id="complete"),
+        pytest.param(True, False, True, [], id="suspended by somebody else is stopped too"),
+    ],
+)
+def test_stop_does_what_is_left_to_do(
+    suspend: bool, stopping: bool, start_time: bool, want: list[dict[str, Any]]
+) -> None:
+    job = a_job(
+        suspend=suspend,
+        annotations={"kueue.x-k8s.io/stopping": "true"} if stopping else {},
+        template=STARTED,
+        status={"startTime": "2024-01-01T00:00:00Z"} if start_time else {},
+    )
+    stop = KIND.stop(job, [ORIGINAL])
+    assert [patch.body for patch in stop.patches] == want
+    assert stop.begins is (not suspend)
+    assert [patch.subresource for patch in stop.patches if "status" in patch.body] == ["status"] * (
+        CLEAR_START_TIME in want
+    )
+
+
+def test_stop_without_an_original_leaves_the_template() -> None:
+    stop = KIND.stop(a_job(suspend=False, template=STARTED), None)
+    assert [patch.body for patch in stop.patches] == [
+        BEGIN,
+        {"metadata": {"annotations": {"kueue.x-k8s.io/stopping": None}}},
+    ]
