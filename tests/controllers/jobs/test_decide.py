@@ -1,0 +1,350 @@
+"""What is done about a job and its workload: each rule, and that a world in order is left alone."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from quorate.api.batch import Job
+from quorate.api.core import Toleration
+from quorate.api.kueue import PodSet, ResourceFlavor, Workload, WorkloadPriorityClass
+from quorate.api.meta import Condition, ObjectMeta, find_condition, is_true
+from quorate.controllers.jobs.batch import BatchJob
+from quorate.controllers.jobs.decide import IDLE, JobPlan, JobRules, Surroundings, decide
+from quorate.controllers.writes import Create, Delete, Patch
+from tests.controllers.objects import CONTAINER, a_flavor, a_job, a_workload, template
+
+NOW = 2_000.0
+SPOT = a_flavor("spot", node_labels={"pool": "spot"}, tolerations=(Toleration(key="spot"),))
+RULES = JobRules()
+WAITING = JobRules(wait_for_pods_ready=True)
+
+
+def plan(
+    job: Job | None,
+    *workloads: Workload,
+    rules: JobRules = RULES,
+    managed: bool = True,
+    flavors: Sequence[ResourceFlavor] = (SPOT,),
+    classes: Sequence[WorkloadPriorityClass] = (),
+) -> JobPlan:
+    around = Surroundings(
+        namespace_managed=managed,
+        flavors={flavor.metadata.name: flavor for flavor in flavors},
+        workload_classes={each.metadata.name: each for each in classes},
+        pod_classes={},
+    )
+    return decide(BatchJob(), job, workloads, around, rules, NOW)
+
+
+def show(plan: JobPlan) -> list[str]:
+    """The writes of a plan: verb, kind, and the top of what is said."""
+    return [_show(write) for write in plan.writes]
+
+
+def _show(write: Create | Patch | Delete) -> str:
+    match write:
+        case Create(resource):
+            return f"create {resource.kind}"
+        case Delete(resource):
+            return f"delete {resource.kind}"
+        case Patch(resource, _, _, body, subresource):
+            fields = sorted(f"{top}.{name}" for top, part in body.items() for name in part)
+            return f"patch {resource.kind}{'/status' if subresource else ''} {' '.join(fields)}"
+
+
+def reasons(plan: JobPlan) -> list[str]:
+    return [event.reason for event in plan.events]
+
+
+def written(plan: JobPlan, type_: str) -> tuple[str, str, str]:
+    """The condition of ``type_`` in the one status patch of a plan: status, reason, message."""
+    (body,) = (write.body for write in plan.writes if isinstance(write, Patch) and "status" in write.body)
+    conditions = msgspec.convert(body["status"]["conditions"], tuple[Condition, ...])
+    found = find_condition(conditions, type_)
+    assert found is not None, f"{type_} is not written"
+    return (found.status, found.reason, found.message)
+
+
+RUNNING: dict[str, Any] = {"suspend": False, "status": {"active": 3, "startTime": "2024-01-01T00:00:00Z"}}
+
+
+@pytest.mark.parametrize(
+    "plan_of",
+    [
+        pytest.param(lambda: plan(None), id="a job that is gone, and nothing left of it"),
+        pytest.param(lambda: plan(a_job(queue="", **RUNNING)), id="no queue is named"),
+        pytest.param(lambda: plan(a_job(**RUNNING), managed=False), id="a namespace we do not manage"),
+        pytest.param(lambda: plan(a_job(), a_workload()), id="waiting"),
+        pytest.param(
+            lambda: plan(a_job(), a_workload(), rules=WAITING), id="waiting, and nobody has looked at it yet"
+        ),
+        pytest.param(lambda: plan(a_job(), a_workload("QuotaReserved")), id="reserved, checks outstanding"),
+        pytest.param(lambda: plan(a_job(**RUNNING), a_workload(admitted_to=["spot"])), id="running"),
+        pytest.param(
+            lambda: plan(
+                a_job(**RUNNING), a_workload("!PodsReady=WaitForStart", admitted_to=["spot"]), rules=WAITING
+            ),
+            id="running, on its way to ready",
+        ),
+        pytest.param(
+            lambda: plan(a_job(status={"active": 2}), a_workload("Evicted=Preempted", admitted_to=["spot"])),
+            id="evicted, and its last pods still hold capacity",
+        ),
+        pytest.param(
+            lambda: plan(a_job(), a_workload("Evicted=Preempted", "!QuotaReserved", "!Admitted")),
+            id="evicted, and the quota is given back",
+        ),
+        pytest.param(
+            lambda: plan(a_job(status={"conditions": [{"type": "Complete", "status": "True"}]})),
+            id="finished before it was managed",
+        ),
+        pytest.param(lambda: plan(a_job(), a_workload("Finished", finalizers=())), id="finished and let go"),
+    ],
+)
+def test_a_world_in_order_is_left_alone(plan_of: Any) -> None:
+    assert plan_of() == IDLE
+
+
+def test_a_suspended_job_gets_a_workload() -> None:
+    got = plan(a_job())
+    assert show(got) == ["create Workload"]
+    (create,) = got.writes
+    assert isinstance(create, Create)
+    assert create.body.metadata.name == "job-train-e4af4"
+    assert reasons(got) == ["CreatedWorkload"]
+
+
+def test_the_older_annotation_names_a_queue_too() -> None:
+    job = a_job(queue="", annotations={"kueue.x-k8s.io/queue-name": "old"})
+    (create,) = plan(job).writes
+    assert isinstance(create, Create)
+    assert create.body.spec.queue_name == "old"
+
+
+def test_a_job_without_a_queue_is_managed_when_all_are_to_be() -> None:
+    rules = JobRules(manage_jobs_without_queue_name=True)
+    assert show(plan(a_job(queue="", **RUNNING), rules=rules))[0].startswith("patch Job")
+
+
+def test_a_job_that_was_created_running_is_suspended_at_once() -> None:
+    got = plan(a_job(**RUNNING))
+    assert show(got) == [
+        "patch Job metadata.annotations spec.suspend",
+        "patch Job/status status.startTime",
+        "patch Job metadata.annotations",
+    ]
+    assert reasons(got) == ["Stopped"]
+
+
+def test_it_gets_its_workload_once_its_pods_are_gone() -> None:
+    assert plan(a_job(status={"active": 1})) == IDLE
+    assert show(plan(a_job(status={"active": 0}))) == ["create Workload"]
+
+
+def test_a_missing_priority_class_is_waited_for() -> None:
+    job = a_job(labels={"kueue.x-k8s.io/priority-class": "high"})
+    got = plan(job)
+    assert (got.writes, reasons(got)) == ((), ["ErrWorkloadCompose"])
+    assert got.lacks == "WorkloadPriorityClass high doesn't exist: create it, or name another"
+    high = WorkloadPriorityClass(metadata=ObjectMeta(name="high"), value=5)
+    assert show(plan(job, classes=[high])) == ["create Workload"]
+
+
+def test_an_admitted_job_starts_with_what_its_flavor_needs() -> None:
+    got = plan(a_job(), a_workload(admitted_to=["spot"]))
+    (patch,) = got.writes
+    assert isinstance(patch, Patch)
+    assert patch.body == {
+        "spec": {
+            "suspend": False,
+            "template": {
+                "metadata": {
+                    "labels": {
+                        "kueue.x-k8s.io/podset": "main",
+                        "kueue.x-k8s.io/local-queue-name": "queue",
+                        "kueue.x-k8s.io/cluster-queue-name": "research",
+                    },
+                    "annotations": {"kueue.x-k8s.io/workload": "job-train-e4af4"},
+                },
+                "spec": {"nodeSelector": {"pool": "spot"}, "tolerations": [{"key": "spot"}]},
+            },
+        }
+    }
+    (event,) = got.events
+    assert (event.reason, event.message) == ("Started", "Admitted by clusterQueue research")
+
+
+def test_a_queue_name_that_is_no_label_value_is_not_injected() -> None:
+    workload = a_workload(admitted_to=["spot"], queue="a.dotted.name")
+    job = a_job(queue="a.dotted.name")
+    (patch,) = plan(job, workload).writes
+    assert isinstance(patch, Patch)
+    labels = patch.body["spec"]["template"]["metadata"]["labels"]
+    assert sorted(labels) == ["kueue.x-k8s.io/cluster-queue-name", "kueue.x-k8s.io/podset"]
+
+
+def test_a_job_that_contradicts_its_flavor_has_failed_to_start() -> None:
+    job = a_job(template=template(nodeSelector={"pool": "dear"}))
+    got = plan(job, a_workload(admitted_to=["spot"]))
+    assert show(got) == ["patch Workload/status status.conditions"]
+    assert written(got, "Finished") == (
+        "True",
+        "FailedToStart",
+        "pod set main: nodeSelector[pool] is 'dear' in the pod template "
+        "but 'spot' is required where it was admitted",
+    )
+
+
+def test_a_flavor_we_have_not_seen_is_waited_for() -> None:
+    got = plan(a_job(), a_workload(admitted_to=["spot"]), flavors=[])
+    assert got == JobPlan(lacks="ResourceFlavor spot doesn't exist")
+
+
+@pytest.mark.parametrize(("type_", "reason"), [("Complete", "Succeeded"), ("Failed", "Failed")])
+def test_a_finished_job_finishes_its_workload(type_: str, reason: str) -> None:
+    ended = [{"type": type_, "status": "True", "message": "it is over"}]
+    job = a_job(suspend=False, status={"conditions": ended})
+    got = plan(job, a_workload(admitted_to=["spot"]))
+    assert written(got, "Finished") == ("True", reason, "it is over")
+    assert reasons(got) == ["FinishedWorkload"]
+
+
+def test_a_finished_workload_is_let_go() -> None:
+    got = plan(a_job(suspend=False), a_workload("Finished", admitted_to=["spot"]))
+    (patch,) = got.writes
+    assert isinstance(patch, Patch)
+    assert patch.body == {"metadata": {"finalizers": None}}
+
+
+def test_readiness_is_told_when_it_changes() -> None:
+    admitted = a_workload("!PodsReady=WaitForStart", admitted_to=["spot"])
+    job = a_job(suspend=False, status={"active": 3, "ready": 3})
+    assert written(plan(job, admitted, rules=WAITING), "PodsReady") == (
+        "True",
+        "Started",
+        "All pods reached readiness and the workload is running",
+    )
+    assert plan(job, admitted) == IDLE  # nobody asked
+
+
+def test_pods_that_are_done_for_good_give_their_quota_back() -> None:
+    pod_sets = (PodSet(count=3, template=template()),)
+    job = a_job(suspend=False, completions=3, status={"active": 1, "succeeded": 2})
+    (patch,) = plan(job, a_workload(admitted_to=["spot"], pod_sets=pod_sets)).writes
+    assert isinstance(patch, Patch)
+    assert patch.body == {"status": {"reclaimablePods": [{"name": "main", "count": 2}]}}
+
+
+def test_an_evicted_job_is_stopped_then_its_quota_released() -> None:
+    evicted = a_workload("Evicted=PodsReadyTimeout", admitted_to=["spot"])
+    stop = plan(a_job(**RUNNING), evicted)
+    assert show(stop)[0] == "patch Job metadata.annotations spec.suspend"
+    assert [(event.reason, event.message) for event in stop.events] == [
+        ("Stopped", "PodsReadyTimeout happened")
+    ]
+    release = plan(a_job(), evicted)
+    assert show(release) == [
+        "patch Workload/status status.accumulatedPastExecutionTimeSeconds status.admission status.conditions"
+    ]
+    assert written(release, "QuotaReserved") == ("False", "Pending", "PodsReadyTimeout happened")
+    assert written(release, "Requeued") == ("False", "PodsReadyTimeout", "PodsReadyTimeout happened")
+
+
+def test_a_running_job_that_is_not_admitted_is_stopped() -> None:
+    got = plan(a_job(**RUNNING), a_workload())
+    assert show(got)[0] == "patch Job metadata.annotations spec.suspend"
+    assert [event.message for event in got.events] == ["Not admitted by cluster queue"]
+
+
+def test_the_workload_of_a_deleted_job_is_finished_and_let_go() -> None:
+    for job in (None, a_job(deleted=True)):
+        got = plan(job, a_workload(admitted_to=["spot"]))
+        assert show(got) == [
+            "patch Workload/status status.conditions",
+            "patch Workload metadata.finalizers",
+        ]
+        assert written(got, "Finished")[:2] == ("True", "OwnerNotFound")
+
+
+def test_deleting_the_workload_of_a_running_job_suspends_the_job() -> None:
+    got = plan(a_job(**RUNNING), a_workload(admitted_to=["spot"], deleted=True))
+    assert show(got)[0] == "patch Job metadata.annotations spec.suspend"
+    assert show(got)[-1] == "patch Workload metadata.finalizers"
+
+
+BIGGER = template(containers=[{**CONTAINER, "resources": {"requests": {"cpu": "2"}}}])
+
+
+def test_a_waiting_job_that_was_edited_has_its_workload_updated_in_place() -> None:
+    got = plan(a_job(template=BIGGER, parallelism=5), a_workload())
+    (patch,) = got.writes
+    assert isinstance(patch, Patch)
+    (pod_set,) = patch.body["spec"]["podSets"]
+    assert (pod_set.count, b'"cpu":"2"' in bytes(pod_set.template)) == (5, True)
+    assert "active" not in patch.body["spec"]
+    assert reasons(got) == ["UpdatedWorkload"]
+
+
+def test_a_running_job_that_was_edited_is_stopped_restored_and_starts_over() -> None:
+    got = plan(a_job(template=BIGGER, **RUNNING), a_workload(admitted_to=["spot"]))
+    assert reasons(got) == ["Stopped", "DeletedWorkload"]
+    assert show(got)[-2:] == ["patch Workload metadata.finalizers", "delete Workload"]
+
+
+def test_what_admission_injects_is_not_taken_for_an_edit() -> None:
+    started = template(nodeSelector={"pool": "spot"}, tolerations=[{"key": "spot"}])
+    assert plan(a_job(template=started, **RUNNING), a_workload(admitted_to=["spot"])) == IDLE
+
+
+def test_a_partially_admitted_job_runs_with_fewer_pods() -> None:
+    annotations = {"kueue.x-k8s.io/job-min-parallelism": "1"}
+    whole = PodSet(count=3, min_count=1, template=template())
+    workload = a_workload(admitted_to=["spot"], pod_sets=[whole])
+    assert workload.status.admission is not None
+    (assignment,) = workload.status.admission.pod_set_assignments
+    fewer = msgspec.structs.replace(assignment, count=2)
+    admission = msgspec.structs.replace(workload.status.admission, pod_set_assignments=(fewer,))
+    workload = msgspec.structs.replace(
+        workload, status=msgspec.structs.replace(workload.status, admission=admission)
+    )
+    assert plan(a_job(parallelism=2, annotations=annotations, **RUNNING), workload) == IDLE
+
+
+def test_one_workload_is_kept_and_the_others_are_deleted() -> None:
+    got = plan(a_job(), a_workload(), a_workload(name="other"))
+    assert [write.key.name for write in got.writes if isinstance(write, Delete)] == ["other"]
+    assert reasons(got) == ["DeletedWorkload"]
+
+
+def test_the_workload_of_an_earlier_job_of_the_name_is_not_taken_over() -> None:
+    got = plan(a_job(), a_workload(uid="another life"))
+    assert show(got) == ["patch Workload metadata.finalizers", "delete Workload"]
+
+
+def test_a_waiting_job_may_change_queues() -> None:
+    (patch,) = plan(a_job(queue="faster"), a_workload()).writes
+    assert isinstance(patch, Patch)
+    assert patch.body == {"spec": {"queueName": "faster"}}
+
+
+def test_a_waiting_job_may_change_its_priority_class() -> None:
+    high = WorkloadPriorityClass(metadata=ObjectMeta(name="high"), value=5)
+    job = a_job(labels={"kueue.x-k8s.io/priority-class": "high"})
+    (patch,) = plan(job, a_workload(), classes=[high]).writes
+    assert isinstance(patch, Patch)
+    assert patch.body["spec"]["priority"] == 5
+    assert patch.body["spec"]["priorityClassRef"].name == "high"
+
+
+def test_every_patch_carries_the_version_it_was_decided_on() -> None:
+    evicted = a_workload("Evicted=Preempted", admitted_to=["spot"])
+    versions = {
+        (write.resource.kind, write.resource_version)
+        for job in (a_job(**RUNNING), a_job())
+        for write in plan(job, evicted).writes
+        if isinstance(write, Patch)
+    }
+    assert versions == {("Job", "7"), ("Workload", "9")}
+    assert is_true(evicted.status.conditions, "Evicted")
