@@ -8,8 +8,8 @@ from quorate.local.objects import types
 from quorate.local.objects.patch import fields, managed_fields
 from quorate.local.objects.patch.apply import Application, apply
 from quorate.local.objects.patch.managed_fields import applier, track_update, updater
-from quorate.local.objects.patch.refusal import PatchRefused
 from quorate.local.objects.types import Json, MapOf
+from quorate.local.server.errors import StatusError
 
 
 def kind_of(api_version: str, name: str) -> MapOf:
@@ -83,11 +83,13 @@ def test_a_value_that_two_managers_applied_stays_until_both_let_go() -> None:
 def test_another_managers_value_is_a_conflict_unless_forced() -> None:
     story = Story()
     story.apply("a", {"k": "v"})
-    with pytest.raises(PatchRefused) as refusal:
+    with pytest.raises(StatusError) as refusal:
         story.apply("b", {"k": "theirs"})
     assert refusal.value.code == 409
     assert refusal.value.message == 'Apply failed with 1 conflict: conflict with "a": .data.k'
-    assert [(c.reason, c.field) for c in refusal.value.causes] == [("FieldManagerConflict", ".data.k")]
+    assert refusal.value.details == {
+        "causes": [{"reason": "FieldManagerConflict", "field": ".data.k", "message": 'conflict with "a"'}]
+    }
     story.apply("b", {"k": "theirs"}, force=True)
     assert story.owners() == "b=k@t03"
 
@@ -96,7 +98,7 @@ def test_conflicts_with_several_managers_are_all_named() -> None:
     story = Story()
     story.update("u", {"k": "v"})
     story.apply("a", {"l": "w"})
-    with pytest.raises(PatchRefused) as refusal:
+    with pytest.raises(StatusError) as refusal:
         story.apply("b", {"k": "x", "l": "x"})
     assert refusal.value.message == (
         'Apply failed with 2 conflicts: conflicts with "a":\n- .data.l\n'
@@ -157,7 +159,7 @@ def test_conditions_are_owned_one_by_one() -> None:
     assert live["metadata"]["managedFields"][0]["fieldsV1"] == {
         "f:status": {"f:conditions": {'k:{"type":"A"}': {".": {}, "f:status": {}, "f:type": {}}}}
     }
-    with pytest.raises(PatchRefused) as refusal:
+    with pytest.raises(StatusError) as refusal:
         apply(live, Application(applier("b", "status"), "v1", a_pod({**a, "status": "False"})), POD, "t3")
     assert refusal.value.message.endswith(
         'conflict with "a" with subresource "status": .status.conditions[type="A"].status'
@@ -187,7 +189,7 @@ def test_what_a_subresource_does_not_write_is_neither_merged_nor_owned() -> None
     ],
 )
 def test_a_configuration_must_fit_the_type(config: Json, want: str) -> None:
-    with pytest.raises(PatchRefused) as refusal:
+    with pytest.raises(StatusError) as refusal:
         apply(IDENTITY, Application(applier("a"), "v1", {**IDENTITY, **config}), CONFIG_MAP, "t1")
     prefix = "failed to create typed patch object (/a; /v1, Kind=ConfigMap): "
     assert (refusal.value.code, refusal.value.message) == (500, prefix + want)

@@ -7,8 +7,8 @@ import pytest
 from quorate.local.objects import types
 from quorate.local.objects.patch.json_patch import json_patch
 from quorate.local.objects.patch.merge import merge_patch
-from quorate.local.objects.patch.refusal import PatchRefused
 from quorate.local.objects.patch.strategic import strategic_merge
+from quorate.local.server.errors import StatusError
 
 
 def kind_of(api_version: str, name: str) -> types.MapOf:
@@ -85,7 +85,7 @@ def test_json_patch(operations: Any, want: Any) -> None:
     ],
 )
 def test_json_patch_refuses(patch: Any, code: int) -> None:
-    with pytest.raises(PatchRefused) as refusal:
+    with pytest.raises(StatusError) as refusal:
         json_patch({"data": {"k": "v"}}, patch)
     assert refusal.value.code == code
 
@@ -171,7 +171,7 @@ def test_strategic_merge_of_metadata(patch: Any, want: Any) -> None:
     ],
 )
 def test_strategic_merge_refuses_malformed_directives(patch: Any, message: str) -> None:
-    with pytest.raises(PatchRefused, match=r"^") as refusal:
+    with pytest.raises(StatusError, match=r"^") as refusal:
         strategic_merge({"metadata": {}, "spec": {"containers": [{"name": "x"}]}}, patch, POD)
     assert (refusal.value.code, refusal.value.message) == (500, message)
 

@@ -13,8 +13,8 @@ from typing import Any
 from quorate.local.objects.patch import fields, managed_fields
 from quorate.local.objects.patch.fields import FieldSet, Path
 from quorate.local.objects.patch.managed_fields import Manager, Owners, Ownership
-from quorate.local.objects.patch.refusal import Cause, PatchRefused, internal
 from quorate.local.objects.types import Anything, Json, ListOf, MapOf, Scalar, Type
+from quorate.local.server.errors import Cause, StatusError, internal
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ def apply(live: Json, application: Application, kind: MapOf, now: str) -> Json:
     """The object with the configuration applied, its managedFields included.
 
     `live` is `types.empty(kind)` plus name and kind for an object that does not exist yet.  `now` is RFC
-    3339. Raises PatchRefused: 409 with a cause per field that another manager owns with another value, 500
+    3339. Raises StatusError: 409 with a cause per field that another manager owns with another value, 500
     for a configuration that does not fit the type.
     """
     check(application.config, kind, application.api_version)
@@ -74,19 +74,24 @@ def _refuse_conflicts(owners: Owners, applier: Manager, changed: FieldSet) -> No
     )
     if not conflicts:
         return
-    causes = tuple(
-        Cause("FieldManagerConflict", f"conflict with {describe(manager)}", fields.show(path))
+    causes = [
+        Cause(fields.show(path), "FieldManagerConflict", f"conflict with {describe(manager)}")
         for manager, path in conflicts
+    ]
+    raise StatusError(
+        409, "Conflict", _conflict_message(conflicts), {"causes": [cause.to_json() for cause in causes]}
     )
+
+
+def _conflict_message(conflicts: list[tuple[Manager, Path]]) -> str:
     if len(conflicts) == 1:
-        raise PatchRefused(
-            409, "Conflict", f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}", causes
-        )
+        manager, path = conflicts[0]
+        return f"Apply failed with 1 conflict: conflict with {describe(manager)}: {fields.show(path)}"
     lines: dict[str, list[str]] = {}
     for manager, path in conflicts:
         lines.setdefault(f"conflicts with {describe(manager)}:", []).append(f"- {fields.show(path)}")
     text = "\n".join("\n".join([head, *paths]) for head, paths in lines.items())
-    raise PatchRefused(409, "Conflict", f"Apply failed with {len(conflicts)} conflicts: {text}", causes)
+    return f"Apply failed with {len(conflicts)} conflicts: {text}"
 
 
 def describe(manager: Manager) -> str:
@@ -149,7 +154,7 @@ def _contents(value: Any, kind: MapOf) -> FieldSet:
 
 
 def check(config: Json, kind: MapOf, api_version: str) -> None:
-    """Raise PatchRefused (500, as kube-apiserver) when the configuration does not fit the type."""
+    """Raise StatusError (500, as kube-apiserver) when the configuration does not fit the type."""
     findings = list(_misfits(config, kind, ""))
     if findings:
         metadata = config.get("metadata") or {}

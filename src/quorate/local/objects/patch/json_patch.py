@@ -6,8 +6,8 @@ import jsonpatch
 from jsonpointer import JsonPointer, JsonPointerException
 
 from quorate.local.objects.patch.merge import go_kind
-from quorate.local.objects.patch.refusal import PatchRefused, bad_request, unprocessable
 from quorate.local.objects.types import Json
+from quorate.local.server.errors import StatusError, bad_request
 
 MAX_OPERATIONS = 10_000
 
@@ -15,7 +15,7 @@ MAX_OPERATIONS = 10_000
 def json_patch(target: Json, patch: Any) -> Json:
     """The object after all operations in order, or none of them.
 
-    Raises PatchRefused: 400 when the patch is not a list of operations, 413 for too many of them, 422 when
+    Raises StatusError: 400 when the patch is not a list of operations, 413 for too many of them, 422 when
     one of them fails or does not fit the object.
     """
     if not isinstance(patch, list):
@@ -23,16 +23,13 @@ def json_patch(target: Json, patch: Any) -> Json:
             f"error decoding patch: json: cannot unmarshal {go_kind(patch)} into a list of operations"
         )
     if len(patch) > MAX_OPERATIONS:
-        raise PatchRefused(
-            413,
-            "RequestEntityTooLarge",
-            f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(patch)}",
-        )
+        why = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(patch)}"
+        raise StatusError(413, "RequestEntityTooLarge", why)
     patched: Any = target
     for operation in patch:
         patched = _apply(patched, operation)
     if not isinstance(patched, dict):
-        raise unprocessable()
+        raise _unprocessable()
     return patched
 
 
@@ -46,10 +43,15 @@ def _apply(target: Any, operation: Any) -> Any:
             operation = {**operation, "op": "add"}
         return jsonpatch.apply_patch(target, [operation])
     except (jsonpatch.JsonPatchException, JsonPointerException, KeyError, TypeError) as refusal:
-        raise unprocessable() from refusal
+        raise _unprocessable() from refusal
 
 
 def _names_absent_field(target: Any, path: str) -> bool:
     """Whether the last step names a field its object does not have: kube-apiserver then adds it."""
     holder, last = JsonPointer(path).to_last(target)
     return isinstance(holder, dict) and last is not None and last not in holder
+
+
+def _unprocessable() -> StatusError:
+    """The patch does not fit the object; kube-apiserver does not say where."""
+    return StatusError(422, "Invalid", "the server rejected our request due to an error in our request", {})

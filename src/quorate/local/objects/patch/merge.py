@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from quorate.local.objects.patch.refusal import bad_request
 from quorate.local.objects.types import Json
+from quorate.local.server.errors import bad_request
 
 
 def merge_patch(target: Json, patch: Any) -> Json:
     """The object with the patch merged in: null removes, objects merge, everything else replaces.
 
-    Raises PatchRefused (400) when the patch is not an object.
+    Raises StatusError (400) when the patch is not an object.
     """
     if not isinstance(patch, dict):
         raise bad_request(

@@ -13,8 +13,8 @@ Source of the rules: the API conventions on strategic merge patch; which list me
 from typing import Any
 
 from quorate.local.objects.patch.merge import go_kind
-from quorate.local.objects.patch.refusal import PatchRefused, bad_request, internal
 from quorate.local.objects.types import Json, ListOf, MapOf, Type
+from quorate.local.server.errors import StatusError, bad_request, internal
 
 _DELETE_VALUES = "$deleteFromPrimitiveList/"
 _ORDER = "$setElementOrder/"
@@ -23,7 +23,7 @@ _ORDER = "$setElementOrder/"
 def strategic_merge(target: Json, patch: Any, kind: MapOf) -> Json:
     """The object with the patch merged in.
 
-    Raises PatchRefused: 400 when the patch is not an object, 500 (as kube-apiserver) for a malformed
+    Raises StatusError: 400 when the patch is not an object, 500 (as kube-apiserver) for a malformed
     directive or an item without its merge key.
     """
     if not isinstance(patch, dict):
@@ -160,7 +160,7 @@ def _without_directives(value: Any) -> Any:
     }
 
 
-def _bad_directive(directive: Any, patch: Json) -> PatchRefused:
+def _bad_directive(directive: Any, patch: Json) -> StatusError:
     return internal(f"unknown patch type: {directive} in map: {_go_map(patch)}")
 
 

@@ -1,0 +1,154 @@
+"""Rules in a custom resource's schema (`x-kubernetes-validations`), written in CEL.
+
+A rule is compiled once, with its definition, and evaluated with `self` and, for rules about transitions,
+`oldSelf`. Besides CEL's own functions and its string extensions, rules have the functions on lists and
+regular expressions that Kubernetes adds.  Knowingly missing: Kubernetes' types for URLs, addresses,
+quantities, formats and semantic versions (a rule that uses them is refused with the definition), times as
+anything but strings, and cost limits.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from cel_expr_python import cel
+from cel_expr_python.ext import ext_bindings, ext_optional, ext_strings
+
+from quorate.local.objects.types import Json
+
+_OLD_SELF = re.compile(r"\boldSelf\b")
+
+
+class InvalidRule(Exception):
+    """The text of a rule cannot be compiled; `field` is the member of the rule that is wrong."""
+
+    def __init__(self, index: int, field: str, text: str, why: str) -> None:
+        super().__init__(index, field, text, why)
+        self.index, self.field, self.text, self.why = index, field, text, why
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A rule that does not hold for a value."""
+
+    reason: str
+    """a cause's reason, such as FieldValueInvalid"""
+    message: str
+    field_path: str
+    """where to report it below the value, such as `.min`; empty: at the value itself"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rule:
+    text: str
+    program: cel.Expression
+    about_transition: bool
+    """mentions oldSelf"""
+    optional_old_self: bool
+    """is evaluated without an old value too; oldSelf is then an optional"""
+    message: str
+    message_program: cel.Expression | None
+    reason: str
+    field_path: str
+
+    def violation(self, bindings: Json) -> Violation | None:
+        """What is wrong with `bindings["self"]`; None if the rule holds."""
+        result = self.program.eval(data=bindings)
+        if result.type() == cel.Type.BOOL:
+            return (
+                None if result.value() else Violation(self.reason, self._explain(bindings), self.field_path)
+            )
+        why = str(result.value()).partition(": ")[2]
+        return Violation("FieldValueInvalid", f"rule evaluation error: {self.text}: {why}", self.field_path)
+
+    def _explain(self, bindings: Json) -> str:
+        if self.message_program:
+            result = self.message_program.eval(data=bindings)
+            if result.type() == cel.Type.STRING and result.value().strip() and "\n" not in result.value():
+                return str(result.value())
+        return self.message or f"failed rule: {self.text}"
+
+
+def compile_rules(rules: Iterable[Json]) -> tuple[Rule, ...]:
+    """The rules of one place in a schema.  Raises InvalidRule."""
+    return tuple(_compile(rule, index) for index, rule in enumerate(rules))
+
+
+def _compile(rule: Json, index: int) -> Rule:
+    text, message_expression = rule["rule"], rule.get("messageExpression", "")
+    optional = bool(rule.get("optionalOldSelf"))
+    return Rule(
+        text=text,
+        program=_program(text, index, "rule", optional, cel.Type.BOOL),
+        about_transition=bool(_OLD_SELF.search(text)),
+        optional_old_self=optional,
+        message=rule.get("message", ""),
+        message_program=_program(message_expression, index, "messageExpression", optional, cel.Type.STRING)
+        if message_expression
+        else None,
+        reason=rule.get("reason") or "FieldValueInvalid",
+        field_path=rule.get("fieldPath") or "",
+    )
+
+
+def _program(text: str, index: int, field: str, optional: bool, want: cel.Type) -> cel.Expression:
+    # CEL's runtime takes no optional as a variable, so it is built in the expression from a list of at most
+    # one.
+    whole = f"cel.bind(oldSelf, {_OPTIONAL}, {text})" if optional else text
+    try:
+        program = _ENVIRONMENT.compile(whole)
+    except RuntimeError as refusal:  # all that the runtime raises
+        why = str(refusal).partition("ERROR: ")[2].splitlines()[0]
+        raise InvalidRule(index, field, text, f"compilation failed: {why}") from refusal
+    if program.return_type() not in (want, cel.Type.DYN):
+        raise InvalidRule(index, field, text, f"must evaluate to a {want.name().lower()}")
+    return program
+
+
+_OPTIONAL = "size(oldSelves) == 0 ? optional.none() : optional.of(oldSelves[0])"
+
+
+def bindings(value: Any, old: Iterable[Any]) -> Json:
+    """The variables of a rule; `old` holds the old value if there is one."""
+    olds = list(old)
+    bound: Json = {"self": value, "oldSelves": olds}
+    return bound | ({"oldSelf": olds[0]} if olds else {})
+
+
+_LIST = cel.Type.List(cel.Type.DYN)
+
+
+def _function(
+    name: str, receiver: cel.Type, arguments: list[cel.Type], result: cel.Type, run: Callable[..., Any]
+) -> cel.FunctionDecl:
+    identity = f"{receiver.name().partition('(')[0].lower()}_{name}"
+    return cel.FunctionDecl(name, [cel.Overload(identity, result, [receiver, *arguments], True, run)])
+
+
+def _is_sorted(items: list[Any]) -> bool:
+    return all(first <= second for first, second in pairwise(items))
+
+
+def _find(text: str, pattern: str) -> str:
+    found = re.search(pattern, text)
+    return found.group() if found else ""
+
+
+def _find_all(text: str, pattern: str) -> list[str]:
+    return [found.group() for found in re.finditer(pattern, text)]
+
+
+_ENVIRONMENT = cel.NewEnv(
+    variables={"self": cel.Type.DYN, "oldSelf": cel.Type.DYN, "oldSelves": _LIST},
+    extensions=[ext_optional.ExtOptional(), ext_strings.ExtStrings(), ext_bindings.ExtBindings()],
+    functions=[
+        _function("isSorted", _LIST, [], cel.Type.BOOL, _is_sorted),
+        _function("sum", _LIST, [], cel.Type.DYN, sum),
+        _function("min", _LIST, [], cel.Type.DYN, min),
+        _function("max", _LIST, [], cel.Type.DYN, max),
+        _function("find", cel.Type.STRING, [cel.Type.STRING], cel.Type.STRING, _find),
+        _function("findAll", cel.Type.STRING, [cel.Type.STRING], _LIST, _find_all),
+    ],
+)

@@ -1,0 +1,352 @@
+"""A CustomResourceDefinition: what it must say, what the server adds, and what it means once compiled."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from quorate.local.objects.crd.cel import InvalidRule
+from quorate.local.objects.crd.schema import Schema, compile_schema, object_type
+from quorate.local.objects.types import Json, MapOf
+from quorate.local.server import errors
+from quorate.local.server.errors import Cause
+
+GROUP = "apiextensions.k8s.io"
+NAMES = ("plural", "singular", "shortNames", "kind", "listKind", "categories")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """An additional printer column."""
+
+    name: str
+    type: str
+    json_path: str
+    format: str = ""
+    description: str = ""
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ScalePaths:
+    """Where a custom resource keeps what its scale subresource shows; each like `.spec.replicas`."""
+
+    spec_replicas: str
+    status_replicas: str
+    label_selector: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Version:
+    """One version of a custom resource, ready to serve."""
+
+    name: str
+    served: bool
+    schema: Schema
+    type: MapOf
+    columns: tuple[Column, ...]
+    has_status: bool
+    scale: ScalePaths | None
+    warning: str
+    """sent with each answer; empty unless deprecated"""
+    selectable: tuple[str, ...]
+    """paths that field selectors may name"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Definition:
+    group: str
+    plural: str
+    singular: str
+    kind: str
+    list_kind: str
+    short_names: tuple[str, ...]
+    categories: tuple[str, ...]
+    namespaced: bool
+    versions: Mapping[str, Version]
+    """by name, the preferred one first"""
+    storage_version: str
+    conversion: Json
+    """`spec.conversion`: strategy None changes nothing but apiVersion; Webhook asks a service"""
+
+
+def fill_in(definition: Json) -> None:
+    """Set, in place, what a definition may leave out."""
+    spec = definition["spec"]
+    names = spec.setdefault("names", {})
+    kind = names.get("kind", "")
+    names.setdefault("singular", kind.lower())
+    names.setdefault("listKind", f"{kind}List")
+    spec.setdefault("conversion", {"strategy": "None"})
+    for version in spec.get("versions") or []:
+        if version.get("deprecated") is False:
+            del version["deprecated"]
+
+
+def compile_definition(definition: Json) -> Definition:
+    """The definition ready to serve, each rule and pattern compiled once."""
+    spec = definition["spec"]
+    names = spec["names"]
+    group, kind = spec["group"], names["kind"]
+    return Definition(
+        group=group,
+        plural=names["plural"],
+        singular=names["singular"],
+        kind=kind,
+        list_kind=names["listKind"],
+        short_names=tuple(names.get("shortNames", ())),
+        categories=tuple(names.get("categories", ())),
+        namespaced=spec["scope"] == "Namespaced",
+        versions={
+            version["name"]: _compile_version(version, group, kind)
+            for version in sorted(spec["versions"], key=lambda version: preference(version["name"]))
+        },
+        storage_version=next(version["name"] for version in spec["versions"] if version["storage"]),
+        conversion=spec["conversion"],
+    )
+
+
+def _compile_version(version: Json, group: str, kind: str) -> Version:
+    schema = compile_schema(version["schema"]["openAPIV3Schema"])
+    subresources = version.get("subresources") or {}
+    scale = subresources.get("scale")
+    warning = ""
+    if version.get("deprecated"):
+        default = f"{group}/{version['name']} {kind} is deprecated"
+        warning = version.get("deprecationWarning") or default
+    return Version(
+        name=version["name"],
+        served=version["served"],
+        schema=schema,
+        type=object_type(schema),
+        columns=tuple(_column(column) for column in version.get("additionalPrinterColumns") or []),
+        has_status="status" in subresources,
+        scale=ScalePaths(
+            scale["specReplicasPath"], scale["statusReplicasPath"], scale.get("labelSelectorPath", "")
+        )
+        if scale
+        else None,
+        warning=warning,
+        selectable=tuple(field["jsonPath"] for field in version.get("selectableFields") or []),
+    )
+
+
+def _column(column: Json) -> Column:
+    return Column(
+        column["name"],
+        column["type"],
+        column["jsonPath"],
+        column.get("format", ""),
+        column.get("description", ""),
+        column.get("priority", 0),
+    )
+
+
+_VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
+
+
+def preference(version: str) -> tuple[Any, ...]:
+    """A key that sorts versions as clients prefer them: v2, v1, v1beta1, v1alpha2, then other names."""
+    match = _VERSION.fullmatch(version)
+    if not match:
+        return 1, version
+    major, stage, minor = match.groups()
+    stability = {None: 2, "beta": 1, "alpha": 0}[stage]
+    return 0, -stability, -int(major), -int(minor or 0)
+
+
+def established(definition: Json, taken: Sequence[Definition], now: str) -> Json:
+    """The status of a definition once its names are judged against those already served, RFC 3339 `now`.
+
+    A definition whose names somebody else has is not established; one that was established stays so.
+    """
+    spec, old = definition["spec"], definition.get("status") or {}
+    clash = _clash(spec, taken)
+    if clash:
+        accepted = (False, "NameConflict", clash)
+        ready = (False, "NotAccepted", "not all names are accepted")
+    else:
+        accepted = (True, "NoConflicts", "no conflicts found")
+        ready = (True, "InitialNamesAccepted", "the initial names have been accepted")
+    old_conditions = {condition["type"]: condition for condition in old.get("conditions") or []}
+    if old_conditions.get("Established", {}).get("status") == "True":
+        ready = (True, "InitialNamesAccepted", "the initial names have been accepted")
+    storage = next(version["name"] for version in spec["versions"] if version["storage"])
+    stored = old.get("storedVersions") or []
+    return {
+        "conditions": [
+            _condition("NamesAccepted", accepted, old_conditions, now),
+            _condition("Established", ready, old_conditions, now),
+        ],
+        "acceptedNames": (old.get("acceptedNames") or _no_names()) if clash else dict(spec["names"]),
+        "storedVersions": stored if storage in stored else [*stored, storage],
+    }
+
+
+def _no_names() -> Json:
+    return {"plural": "", "kind": ""}
+
+
+def _condition(kind: str, verdict: tuple[bool, str, str], old: Mapping[str, Json], now: str) -> Json:
+    holds, reason, message = verdict
+    status = "True" if holds else "False"
+    before = old.get(kind, {})
+    return {
+        "type": kind,
+        "status": status,
+        "lastTransitionTime": before["lastTransitionTime"] if before.get("status") == status else now,
+        "reason": reason,
+        "message": message,
+    }
+
+
+def _clash(spec: Json, taken: Sequence[Definition]) -> str:
+    names = spec["names"]
+    words = {names["plural"], names["singular"], *names.get("shortNames", ())}
+    kinds = {names["kind"], names["listKind"]}
+    for other in taken:
+        if other.group != spec["group"] or other.plural == names["plural"]:
+            continue
+        both = words & {other.plural, other.singular, *other.short_names}
+        both |= kinds & {other.kind, other.list_kind}
+        if both:
+            return f'"{min(both)}" is already in use'
+    return ""
+
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_SUBDOMAIN = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LOWERCASE_NAME = "must be a lowercase RFC 1035 label"
+
+
+def findings(definition: Json) -> list[Cause]:
+    """Everything that is wrong with a definition."""
+    spec = definition.get("spec") or {}
+    return [*_name_findings(definition, spec), *_version_findings(spec)]
+
+
+def update_findings(definition: Json, old: Json) -> list[Cause]:
+    """What an update changes that never may change."""
+    spec, before = definition["spec"], old["spec"]
+    names, former_names = spec["names"], before["names"]
+    fixed = (
+        ("spec.group", spec["group"], before["group"]),
+        ("spec.names.plural", names["plural"], former_names["plural"]),
+        ("spec.names.kind", names["kind"], former_names["kind"]),
+        ("spec.scope", spec["scope"], before["scope"]),
+    )
+    changed = [
+        errors.invalid_value(path, new, "field is immutable") for path, new, former in fixed if new != former
+    ]
+    stored = (old.get("status") or {}).get("storedVersions") or []
+    present = {version["name"] for version in spec["versions"]}
+    lost = [
+        errors.invalid_value("status.storedVersions", version, "must appear in spec.versions")
+        for version in stored
+        if version not in present
+    ]
+    return changed or [*findings(definition), *lost]
+
+
+def _name_findings(definition: Json, spec: Json) -> Iterator[Cause]:
+    names, group = spec.get("names") or {}, spec.get("group", "")
+    wanted = f"{names.get('plural', '')}.{group}"
+    if definition["metadata"].get("name") != wanted:
+        yield errors.invalid_value(
+            "metadata.name", definition["metadata"].get("name"), 'must be spec.names.plural+"."+spec.group'
+        )
+    if not group:
+        yield errors.required("spec.group")
+    elif not _SUBDOMAIN.fullmatch(group) or "." not in group:
+        yield errors.invalid_value("spec.group", group, "should be a domain with at least one dot")
+    if not spec.get("scope"):
+        yield errors.required("spec.scope")
+    elif spec["scope"] not in ("Cluster", "Namespaced"):
+        yield errors.not_supported("spec.scope", spec["scope"], ("Cluster", "Namespaced"))
+    for name in ("plural", "singular", "kind", "listKind"):
+        value = names.get(name)
+        if not value:
+            yield errors.required(f"spec.names.{name}")
+        elif not _LABEL.fullmatch(value.lower()) or (
+            name in ("plural", "singular") and value != value.lower()
+        ):
+            yield errors.invalid_value(f"spec.names.{name}", value, _LOWERCASE_NAME)
+    if names.get("kind") and names.get("kind") == names.get("listKind"):
+        why = "kind and listKind may not be the same"
+        yield errors.invalid_value("spec.names.listKind", names["listKind"], why)
+
+
+def _version_findings(spec: Json) -> Iterator[Cause]:
+    versions = spec.get("versions") or []
+    if sum(bool(version.get("storage")) for version in versions) != 1:
+        why = "must have exactly one version marked as storage version"
+        yield errors.invalid_value("spec.versions", [version.get("name") for version in versions], why)
+    seen = set[str]()
+    for index, version in enumerate(versions):
+        path, name = f"spec.versions[{index}]", version.get("name", "")
+        if not _LABEL.fullmatch(name):
+            yield errors.invalid_value(f"{path}.name", name, _LOWERCASE_NAME)
+        if name in seen:
+            yield errors.invalid_value(f"{path}.name", name, "must be unique")
+        seen.add(name)
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        if not schema:
+            yield errors.required(f"{path}.schema.openAPIV3Schema", "schemas are required")
+            continue
+        yield from _schema_findings(schema, f"{path}.schema.openAPIV3Schema", root=True)
+
+
+def _schema_findings(schema: Json, path: str, *, root: bool = False) -> Iterator[Cause]:
+    """What keeps a schema from being structural, and what in it cannot be compiled; `path` leads to it."""
+    kind = schema.get("type")
+    typeless = schema.get("x-kubernetes-int-or-string") or schema.get("x-kubernetes-preserve-unknown-fields")
+    if not kind and not typeless:
+        why = "must not be empty for specified object fields"
+        yield errors.required(f"{path}.type", "must not be empty at the root" if root else why)
+    if root and kind and kind != "object":
+        yield errors.invalid_value(f"{path}.type", kind, "must be object at the root")
+    if kind == "array" and "items" not in schema:
+        yield errors.required(f"{path}.items", "must be specified")
+    if "properties" in schema and schema.get("additionalProperties"):
+        why = "additionalProperties and properties are mutual exclusive"
+        yield errors.forbidden_field(f"{path}.additionalProperties", why)
+    if schema.get("uniqueItems"):
+        yield errors.forbidden_field(f"{path}.uniqueItems", "uniqueItems cannot be set to true")
+    if schema.get("x-kubernetes-list-type") == "map":
+        yield from _key_findings(schema, path)
+    yield from _compilation_findings(schema, path)
+    for name, part in (schema.get("properties") or {}).items():
+        yield from _schema_findings(part, f"{path}.properties[{name}]")
+    for name in ("items", "additionalProperties"):
+        if isinstance(schema.get(name), dict):
+            yield from _schema_findings(schema[name], f"{path}.{name}")
+
+
+def _key_findings(schema: Json, path: str) -> Iterator[Cause]:
+    keys = schema.get("x-kubernetes-list-map-keys") or []
+    if not keys:
+        why = "must not be empty if list-type is map"
+        yield errors.required(f"{path}.x-kubernetes-list-map-keys", why)
+    items = schema.get("items") or {}
+    for index, key in enumerate(keys):
+        part = (items.get("properties") or {}).get(key)
+        at = f"{path}.x-kubernetes-list-map-keys[{index}]"
+        if part is None:
+            yield errors.invalid_value(
+                at, key, f"entries must all be names of item properties ({key} is not)"
+            )
+        elif key not in items.get("required", ()) and "default" not in part:
+            where = f"{path}.items.properties[{key}].default"
+            yield errors.required(where, f"the key {key} must be required or have a default")
+
+
+def _compilation_findings(schema: Json, path: str) -> Iterator[Cause]:
+    alone: Json = {name: schema[name] for name in ("pattern", "x-kubernetes-validations") if name in schema}
+    try:
+        compile_schema(alone)
+    except re.error as refusal:
+        why = f"must be a valid regular expression: {refusal}"
+        yield errors.invalid_value(f"{path}.pattern", schema["pattern"], why)
+    except InvalidRule as refusal:
+        where = f"{path}.x-kubernetes-validations[{refusal.index}].{refusal.field}"
+        yield errors.invalid_value(where, refusal.text, refusal.why)

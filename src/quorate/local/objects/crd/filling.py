@@ -1,0 +1,66 @@
+"""What happens to a custom resource before it is checked: unknown fields go, defaults come."""
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+from quorate.local.objects.crd.schema import IDENTITY, Schema
+from quorate.local.objects.types import Json, MapOf, object_meta
+
+
+def prune(value: Json, schema: Schema) -> list[str]:
+    """Remove, in place, the fields that the schema does not know; return their paths.
+
+    `apiVersion`, `kind` and `metadata` of the object itself and of embedded objects always stay.
+    """
+    return list(_prune_object(value, schema, "", embedded=True))
+
+
+def _prune(value: Any, schema: Schema, path: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from _prune_object(value, schema, path, embedded=schema.embedded)
+    elif isinstance(value, list) and schema.items:
+        for index, item in enumerate(value):
+            yield from _prune(item, schema.items, f"{path}[{index}]")
+
+
+def _prune_object(value: Json, schema: Schema, path: str, *, embedded: bool) -> Iterator[str]:
+    for name in sorted(value):
+        here = f"{path}.{name}" if path else name
+        inner = schema.of_field(name)
+        if embedded and name in IDENTITY:
+            if name == "metadata":
+                yield from _prune_metadata(value[name], object_meta(), here)
+        elif inner:
+            yield from _prune(value[name], inner, here)
+        elif not schema.preserves_unknown:
+            del value[name]
+            yield here
+
+
+def _prune_metadata(value: Any, kind: MapOf, path: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        for name in sorted(set(value) - set(kind.fields)):
+            del value[name]
+            yield f"{path}.{name}"
+
+
+def fill_defaults(value: Any, schema: Schema) -> None:
+    """Set, in place, what was left out and has a default; a null that may not be one counts as left out.
+
+    A default is filled in itself, so it need not repeat the defaults inside it.
+    """
+    if isinstance(value, dict):
+        for name, part in schema.properties.items():
+            left_out = name not in value or (value[name] is None and not part.nullable)
+            if part.has_default and left_out:
+                value[name] = copy.deepcopy(part.default)
+        for name in list(value):
+            inner = schema.of_field(name)
+            if inner and value[name] is None and not inner.nullable:
+                del value[name]
+            elif inner:
+                fill_defaults(value[name], inner)
+    elif isinstance(value, list) and schema.items:
+        for item in value:
+            fill_defaults(item, schema.items)

@@ -1,0 +1,202 @@
+"""A custom resource's structural schema, compiled once per version.
+
+The source is `openAPIV3Schema` with Kubernetes' extensions; see the API documentation on structural schemas.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from quorate.local.objects.crd.cel import Rule, compile_rules
+from quorate.local.objects.types import Anything, Json, ListOf, MapOf, Relation, Scalar, Type, object_meta
+
+IDENTITY = ("apiVersion", "kind", "metadata")
+"""fields of every object, whatever its schema says"""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Value validations as the schema spells them; None: no limit."""
+
+    enum: tuple[Any, ...] | None = None
+    pattern: re.Pattern[str] | None = None
+    format: str = ""
+    minimum: float | None = None
+    maximum: float | None = None
+    exclusive_minimum: bool = False
+    exclusive_maximum: bool = False
+    multiple_of: float | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    min_items: int | None = None
+    max_items: int | None = None
+    min_properties: int | None = None
+    max_properties: int | None = None
+
+
+@dataclass(frozen=True)
+class Schema:
+    type: str = ""
+    """object, array, string, integer, number, boolean; empty where any type will do"""
+    properties: Mapping[str, "Schema"] = field(default_factory=dict)
+    values: "Schema | None" = None
+    """of fields that are not in properties"""
+    items: "Schema | None" = None
+    required: tuple[str, ...] = ()
+    nullable: bool = False
+    has_default: bool = False
+    default: Any = None
+    preserves_unknown: bool = False
+    embedded: bool = False
+    int_or_string: bool = False
+    list_type: str = "atomic"
+    list_keys: tuple[str, ...] = ()
+    map_type: str = "granular"
+    limits: Limits = Limits()
+    all_of: tuple["Schema", ...] = ()
+    any_of: tuple["Schema", ...] = ()
+    one_of: tuple["Schema", ...] = ()
+    none_of: "Schema | None" = None
+    rules: tuple[Rule, ...] = ()
+
+    @cached_property
+    def has_rules(self) -> bool:
+        """Whether a CEL rule stands here or below."""
+        return bool(self.rules) or any(child.has_rules for child in self.children)
+
+    @cached_property
+    def has_escaped_names(self) -> bool:
+        """Whether a field here or below has a name that CEL cannot spell."""
+        return any(escaped(name) != name for name in self.properties) or any(
+            child.has_escaped_names for child in self.children
+        )
+
+    @property
+    def children(self) -> tuple["Schema", ...]:
+        inner = (self.items, self.values)
+        return (*self.properties.values(), *(child for child in inner if child))
+
+    def of_field(self, name: str) -> "Schema | None":
+        return self.properties.get(name, self.values)
+
+
+def compile_schema(source: Json) -> Schema:
+    """The schema ready for use.  Raises re.error and InvalidRule for what can never be evaluated."""
+    free = source.get("additionalProperties")
+    if free is True:
+        free = {"x-kubernetes-preserve-unknown-fields": True}
+    int_or_string = bool(source.get("x-kubernetes-int-or-string"))
+    return Schema(
+        type=source.get("type", ""),
+        properties={name: compile_schema(part) for name, part in source.get("properties", {}).items()},
+        values=compile_schema(free) if isinstance(free, dict) else None,
+        items=compile_schema(source["items"]) if "items" in source else None,
+        required=tuple(source.get("required", ())),
+        nullable=bool(source.get("nullable")),
+        has_default="default" in source,
+        default=source.get("default"),
+        preserves_unknown=bool(source.get("x-kubernetes-preserve-unknown-fields")),
+        embedded=bool(source.get("x-kubernetes-embedded-resource")),
+        int_or_string=int_or_string,
+        list_type=source.get("x-kubernetes-list-type", "atomic"),
+        list_keys=tuple(source.get("x-kubernetes-list-map-keys", ())),
+        map_type=source.get("x-kubernetes-map-type", "granular"),
+        limits=_limits(source),
+        all_of=tuple(map(compile_schema, source.get("allOf", ()))),
+        # The only anyOf a structural schema may have beside int-or-string repeats what that says.
+        any_of=() if int_or_string else tuple(map(compile_schema, source.get("anyOf", ()))),
+        one_of=tuple(map(compile_schema, source.get("oneOf", ()))),
+        none_of=compile_schema(source["not"]) if "not" in source else None,
+        rules=compile_rules(source.get("x-kubernetes-validations", ())),
+    )
+
+
+def _limits(source: Json) -> Limits:
+    pattern = source.get("pattern")
+    return Limits(
+        enum=tuple(source["enum"]) if "enum" in source else None,
+        pattern=re.compile(pattern) if pattern else None,
+        format=source.get("format", ""),
+        minimum=source.get("minimum"),
+        maximum=source.get("maximum"),
+        exclusive_minimum=bool(source.get("exclusiveMinimum")),
+        exclusive_maximum=bool(source.get("exclusiveMaximum")),
+        multiple_of=source.get("multipleOf"),
+        min_length=source.get("minLength"),
+        max_length=source.get("maxLength"),
+        min_items=source.get("minItems"),
+        max_items=source.get("maxItems"),
+        min_properties=source.get("minProperties"),
+        max_properties=source.get("maxProperties"),
+    )
+
+
+def object_type(schema: Schema) -> MapOf:
+    """The type of whole objects, for patches and for who owns which field."""
+    kind = type_of(schema)
+    fields: dict[str, Type] = dict(kind.fields) if isinstance(kind, MapOf) else {}
+    fields |= {"apiVersion": Scalar("string"), "kind": Scalar("string"), "metadata": object_meta()}
+    return MapOf(fields=fields, rest=Anything() if schema.preserves_unknown else None)
+
+
+def type_of(schema: Schema) -> Type:
+    """How a value of this schema merges."""
+    if schema.int_or_string:
+        return Scalar("int-or-string")
+    match schema.type:
+        case "object":
+            return _object_type(schema)
+        case "array" if schema.items:
+            return _list_type(schema, schema.items)
+        case "string" | "integer" | "number" | "boolean":
+            return Scalar(schema.type)
+        case _:
+            return Anything()
+
+
+def _object_type(schema: Schema) -> Type:
+    rest: Type | None = None
+    if schema.values:
+        rest = type_of(schema.values)
+    elif schema.preserves_unknown or schema.embedded:
+        rest = Anything()
+    fields = {name: type_of(part) for name, part in schema.properties.items()}
+    return MapOf(fields=fields, rest=rest, atomic=schema.map_type == "atomic")
+
+
+def _list_type(schema: Schema, items: Schema) -> Type:
+    relations = {"set": Relation.SET, "map": Relation.MAP}
+    defaults = {
+        key: items.properties[key].default
+        for key in schema.list_keys
+        if key in items.properties and items.properties[key].has_default
+    }
+    return ListOf(
+        type_of(items), relations.get(schema.list_type, Relation.ATOMIC), schema.list_keys, defaults=defaults
+    )
+
+
+_RESERVED = frozenset(
+    name
+    for words in (
+        ("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function"),
+        ("if", "import", "let", "loop", "package", "namespace", "return", "var", "void", "while"),
+    )
+    for name in words
+)
+
+
+def escaped(name: str) -> str:
+    """The field's name in CEL: what CEL cannot spell is replaced, reserved words get underscores around."""
+    if name in _RESERVED:
+        return f"__{name}__"
+    for character, spelled in (
+        ("__", "__underscores__"),
+        (".", "__dot__"),
+        ("-", "__dash__"),
+        ("/", "__slash__"),
+    ):
+        name = name.replace(character, spelled)
+    return name

@@ -1,0 +1,290 @@
+"""Check a custom resource against its schema, finding everything that is wrong, as causes of a Status.
+
+On an update a value that was already there, unchanged, is not held against the writer, so that a schema can
+become stricter while objects exist (Kubernetes calls this ratcheting).
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from quorate.local.objects.crd.cel import bindings
+from quorate.local.objects.crd.formats import FORMATS
+from quorate.local.objects.crd.schema import Limits, Schema, escaped
+from quorate.local.objects.types import Json
+from quorate.local.server import errors
+from quorate.local.server.errors import Cause
+
+_BLOCKING = frozenset(
+    f"FieldValue{reason}" for reason in ("NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid")
+)
+"""findings after which rules are not evaluated: they may assume that these hold"""
+
+_NO_PATH = "<nil>"
+"""where kube-apiserver reports a finding that its validator does not place"""
+
+_MISSING = object()
+
+
+def validate(value: Json, schema: Schema, old: Json | None = None) -> list[Cause]:
+    """Everything that is wrong with an object; `old` is what it replaces.
+
+    The object's own `apiVersion`, `kind` and `metadata` are checked elsewhere.
+    """
+    before = _MISSING if old is None else old
+    causes = list(_check(value, schema, "", before))
+    causes += _list_causes(value, schema, "", before)
+    if not schema.has_rules:
+        return causes
+    if any(cause.reason in _BLOCKING for cause in causes):
+        why = (
+            "some validation rules were not checked because the object was invalid; "
+            "correct the existing errors to complete validation"
+        )
+        return [*causes, errors.invalid_value(_NO_PATH, None, why)]
+    return causes + list(_rule_causes(value, schema, "", before))
+
+
+def type_name(value: Any) -> str:
+    """The JSON type of a value, telling integers from other numbers."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "integer" if value.is_integer() else "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case _:
+            return "object"
+
+
+def _check(value: Any, schema: Schema, path: str, old: Any) -> Iterator[Cause]:
+    if value is None and schema.nullable:
+        return
+    if _same(value, old):
+        return
+    found = type_name(value)
+    wanted = ("integer", "string") if schema.int_or_string else (schema.type,) if schema.type else ()
+    if wanted and found not in wanted and not (found == "integer" and schema.type == "number"):
+        yield errors.type_invalid(
+            path, found, f'{path} in body must be of type {",".join(wanted)}: "{found}"'
+        )
+        if found == "number" and schema.type == "integer":
+            yield _unplaced(f"Checked value must be of type integer (default format) in {path}")
+        return
+    yield from _limit_causes(value, schema.limits, path)
+    if isinstance(value, dict):
+        yield from _object_causes(value, schema, path, old)
+    elif isinstance(value, list) and schema.items:
+        for index, (item, before) in enumerate(_paired(value, schema, old)):
+            yield from _check(item, schema.items, f"{path}[{index}]", before)
+    yield from _combination_causes(value, schema, path)
+
+
+def _same(value: Any, old: Any) -> bool:
+    return old is not _MISSING and type(value) is type(old) and bool(value == old)
+
+
+def _object_causes(value: Json, schema: Schema, path: str, old: Any) -> Iterator[Cause]:
+    prefix = f"{path}." if path else ""
+    needed = [*schema.required, *(name for name in ("apiVersion", "kind") if schema.embedded)]
+    yield from (errors.required(f"{prefix}{name}") for name in needed if name not in value)
+    for name, part in value.items():
+        inner = schema.of_field(name)
+        if inner:
+            before = old.get(name, _MISSING) if isinstance(old, dict) else _MISSING
+            yield from _check(part, inner, f"{prefix}{name}", before)
+
+
+def _limit_causes(value: Any, limits: Limits, path: str) -> Iterator[Cause]:
+    if limits.enum is not None and not any(_same(value, allowed) for allowed in limits.enum):
+        yield errors.not_supported(path, value, [str(allowed) for allowed in limits.enum])
+    match value:
+        case bool():
+            return
+        case int() | float():
+            yield from _number_causes(value, limits, path)
+        case str():
+            yield from _string_causes(value, limits, path)
+        case list():
+            if limits.min_items is not None and len(value) < limits.min_items:
+                rule = f"{path} in body should have at least {limits.min_items} items"
+                yield errors.invalid_value(path, len(value), rule)
+            if limits.max_items is not None and len(value) > limits.max_items:
+                yield errors.too_many(path, len(value), limits.max_items)
+        case dict():
+            if limits.min_properties is not None and len(value) < limits.min_properties:
+                rule = f"{path} in body should have at least {limits.min_properties} properties"
+                yield errors.invalid_value(path, len(value), rule)
+            if limits.max_properties is not None and len(value) > limits.max_properties:
+                yield errors.too_many(path, len(value), limits.max_properties)
+
+
+_INTEGER_BITS = {"int32": 32, "int64": 64}
+
+
+def _number_causes(value: float, limits: Limits, path: str) -> Iterator[Cause]:
+    def wrong(rule: str) -> Cause:
+        return errors.invalid_value(path, value, f"{path} in body should be {rule}")
+
+    low, high = limits.minimum, limits.maximum
+    if low is not None and limits.exclusive_minimum and value <= low:
+        yield wrong(f"greater than {low}")
+    elif low is not None and value < low:
+        yield wrong(f"greater than or equal to {low}")
+    if high is not None and limits.exclusive_maximum and value >= high:
+        yield wrong(f"less than {high}")
+    elif high is not None and value > high:
+        yield wrong(f"less than or equal to {high}")
+    if limits.multiple_of and value % limits.multiple_of:
+        yield wrong(f"a multiple of {limits.multiple_of}")
+    bits = _INTEGER_BITS.get(limits.format)
+    if bits and not -(1 << bits - 1) <= value < 1 << bits - 1:
+        yield _unplaced(f"Checked value must be of type integer with format {limits.format} in {path}")
+
+
+def _string_causes(value: str, limits: Limits, path: str) -> Iterator[Cause]:
+    if limits.max_length is not None and len(value) > limits.max_length:
+        yield errors.too_long(path, value, limits.max_length)
+    if limits.min_length is not None and len(value) < limits.min_length:
+        rule = f"{path} in body should be at least {limits.min_length} chars long"
+        yield errors.invalid_value(path, value, rule)
+    if limits.pattern and not limits.pattern.search(value):
+        yield errors.invalid_value(path, value, f"{path} in body should match '{limits.pattern.pattern}'")
+    check = FORMATS.get(limits.format)
+    if check and not check(value):
+        yield errors.type_invalid(path, value, f'{path} in body must be of type {limits.format}: "{value}"')
+
+
+def _unplaced(rule: str) -> Cause:
+    return errors.invalid_value(_NO_PATH, "", rule)
+
+
+def _combination_causes(value: Any, schema: Schema, path: str) -> Iterator[Cause]:
+    def wrong(rule: str) -> Cause:
+        return _unplaced(f'"{path}" must {rule}')
+
+    def judge(alternatives: Sequence[Schema]) -> list[list[Cause]]:
+        return [list(_check(value, part, path, _MISSING)) for part in alternatives]
+
+    if schema.none_of and not judge([schema.none_of])[0]:
+        yield wrong("not validate the schema (not)")
+    if schema.any_of:
+        judged = judge(schema.any_of)
+        if all(judged):
+            yield wrong("validate at least one schema (anyOf)")
+            yield from min(judged, key=len)
+    if schema.one_of:
+        judged = judge(schema.one_of)
+        if all(judged):
+            yield wrong("validate one and only one schema (oneOf). Found none valid")
+            yield from min(judged, key=len)
+        elif judged.count([]) > 1:
+            count = judged.count([])
+            yield wrong(f"validate one and only one schema (oneOf). Found {count} valid alternatives")
+    judged = judge(schema.all_of)
+    if any(judged):
+        yield wrong("validate all the schemas (allOf)")
+        for causes in judged:
+            yield from causes
+
+
+def _paired(value: Sequence[Any], schema: Schema, old: Any) -> Iterable[tuple[Any, Any]]:
+    """Items with what they replace: only lists with keys say which old item that is."""
+    if schema.list_type != "map" or not isinstance(old, list):
+        return ((item, _MISSING) for item in value)
+    before = {_keys(item, schema): item for item in old}
+    return ((item, before.get(_keys(item, schema), _MISSING)) for item in value)
+
+
+def _keys(item: Any, schema: Schema) -> str:
+    keys = {key: item.get(key) for key in schema.list_keys} if isinstance(item, dict) else item
+    return errors.show(keys)
+
+
+def _list_causes(value: Any, schema: Schema, path: str, old: Any) -> Iterator[Cause]:
+    """Duplicates in lists that are sets or have keys."""
+    if isinstance(value, list):
+        if schema.list_type in ("set", "map") and not _same(value, old):
+            yield from _duplicates(value, schema, path)
+        if schema.items:
+            for index, (item, before) in enumerate(_paired(value, schema, old)):
+                yield from _list_causes(item, schema.items, f"{path}[{index}]", before)
+    elif isinstance(value, dict):
+        for name, part in value.items():
+            inner = schema.of_field(name)
+            if inner:
+                before = old.get(name, _MISSING) if isinstance(old, dict) else _MISSING
+                yield from _list_causes(part, inner, f"{path}.{name}" if path else name, before)
+
+
+def _duplicates(items: list[Any], schema: Schema, path: str) -> Iterator[Cause]:
+    seen = set[str]()
+    for index, item in enumerate(items):
+        keys = {key: item[key] for key in schema.list_keys if key in item} if isinstance(item, dict) else item
+        identity = errors.show(item if schema.list_type == "set" else keys)
+        if identity in seen:
+            yield errors.duplicate(f"{path}[{index}]", item if schema.list_type == "set" else keys)
+        seen.add(identity)
+
+
+def _rule_causes(value: Any, schema: Schema, path: str, old: Any) -> Iterator[Cause]:
+    if value is None or not schema.has_rules:
+        return
+    if schema.rules:
+        olds = [] if old is _MISSING else [old]
+        bound = _spelled(bindings(value, olds), schema)
+        for rule in schema.rules:
+            if rule.about_transition and not olds and not rule.optional_old_self:
+                continue
+            if not rule.about_transition and _same(value, old):
+                continue
+            violation = rule.violation(bound)
+            if violation:
+                shown = value if isinstance(value, str | int | float) else None
+                yield _violated(violation.reason, path + violation.field_path, shown, violation.message)
+    if isinstance(value, dict):
+        for name, part in value.items():
+            inner = schema.of_field(name)
+            if inner:
+                before = old.get(name, _MISSING) if isinstance(old, dict) else _MISSING
+                below = f"{path}.{name}" if path else name
+                if name not in schema.properties:
+                    below = f"{path}[{name}]"
+                yield from _rule_causes(part, inner, below, before)
+    elif isinstance(value, list) and schema.items:
+        for index, (item, before) in enumerate(_paired(value, schema, old)):
+            yield from _rule_causes(item, schema.items, f"{path}[{index}]", before)
+
+
+def _violated(reason: str, path: str, value: object, message: str) -> Cause:
+    path = path.removeprefix(".") or _NO_PATH
+    match reason:
+        case "FieldValueForbidden":
+            return errors.forbidden_field(path, message)
+        case "FieldValueRequired":
+            return errors.required(path, message)
+        case "FieldValueDuplicate":
+            return errors.duplicate(path, message)
+        case _ if value is None:
+            return Cause(path, "FieldValueInvalid", f"Invalid value: {message}")
+        case _:
+            return errors.invalid_value(path, value, message)
+
+
+def _spelled(value: Any, schema: Schema) -> Any:
+    """Bindings whose field names CEL can spell."""
+    if not schema.has_escaped_names:
+        return value
+    return {name: _renamed(part) for name, part in value.items()}
+
+
+def _renamed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {escaped(name): _renamed(part) for name, part in value.items()}
+    return [_renamed(part) for part in value] if isinstance(value, list) else value

@@ -1,0 +1,187 @@
+"""What a CustomResourceDefinition must say, and what becomes of it."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from quorate.local.objects.crd import definition as crd
+from quorate.local.objects.types import Json
+
+
+def a_definition(plural: str = "widgets", kind: str = "Widget", **spec: Any) -> Json:
+    schema = {"type": "object", "properties": {"spec": {"type": "object"}}}
+    made: Json = {
+        "metadata": {"name": f"{plural}.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": plural, "kind": kind},
+            "versions": [
+                {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+            ],
+            **spec,
+        },
+    }
+    crd.fill_in(made)
+    return made
+
+
+def a_version(name: str, storage: bool = False, schema: Json | None = None, **more: Any) -> Json:
+    whole = {"openAPIV3Schema": schema or {"type": "object"}}
+    return {"name": name, "served": True, "storage": storage, "schema": whole, **more}
+
+
+def test_names_and_conversion_are_filled_in() -> None:
+    spec = a_definition()["spec"]
+    assert spec["names"] == {
+        "plural": "widgets",
+        "kind": "Widget",
+        "singular": "widget",
+        "listKind": "WidgetList",
+    }
+    assert spec["conversion"] == {"strategy": "None"}
+
+
+@pytest.mark.parametrize(
+    ("change", "want"),
+    [
+        pytest.param({}, "", id="nothing wrong"),
+        pytest.param({"scope": "Everywhere"}, "spec.scope", id="an unknown scope"),
+        pytest.param({"group": "short"}, "metadata.name spec.group", id="a group without a dot"),
+        pytest.param({"versions": []}, "spec.versions", id="no storage version"),
+        pytest.param(
+            {"versions": [a_version("v1", True), a_version("v2", True)]}, "spec.versions", id="two of them"
+        ),
+        pytest.param(
+            {"versions": [a_version("v1", True), a_version("v1")]},
+            "spec.versions[1].name",
+            id="one version twice",
+        ),
+        pytest.param(
+            {"versions": [{"name": "v1", "served": True, "storage": True}]},
+            "spec.versions[0].schema.openAPIV3Schema",
+            id="no schema",
+        ),
+    ],
+)
+def test_findings(change: Json, want: str) -> None:
+    assert " ".join(cause.field for cause in crd.findings(a_definition(**change))) == want
+
+
+@pytest.mark.parametrize(
+    ("schema", "want"),
+    [
+        pytest.param({}, "type", id="no type at the root"),
+        pytest.param({"type": "array"}, "type items", id="not an object at the root"),
+        pytest.param(
+            {"type": "object", "properties": {"x": {}}}, "properties[x].type", id="a field without a type"
+        ),
+        pytest.param(
+            {"type": "object", "properties": {"x": {"x-kubernetes-int-or-string": True}}}, "", id="or either"
+        ),
+        pytest.param(
+            {"type": "object", "properties": {"x": {"type": "string", "pattern": "("}}},
+            "properties[x].pattern",
+            id="not a pattern",
+        ),
+        pytest.param(
+            {"type": "object", "x-kubernetes-validations": [{"rule": "true"}, {"rule": "self +"}]},
+            "x-kubernetes-validations[1].rule",
+            id="not a rule",
+        ),
+        pytest.param(
+            {
+                "type": "object",
+                "properties": {
+                    "l": {
+                        "type": "array",
+                        "items": {"type": "object", "properties": {"k": {"type": "string"}}},
+                        "x-kubernetes-list-type": "map",
+                        "x-kubernetes-list-map-keys": ["k"],
+                    }
+                },
+            },
+            "properties[l].items.properties[k].default",
+            id="a key that may be missing",
+        ),
+    ],
+)
+def test_schema_findings(schema: Json, want: str) -> None:
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    if not schema:
+        version["schema"] = {"openAPIV3Schema": {"description": "nothing"}}
+    found = crd.findings(a_definition(versions=[version]))
+    prefix = "spec.versions[0].schema.openAPIV3Schema."
+    assert " ".join(cause.field.removeprefix(prefix) for cause in found) == want
+
+
+@pytest.mark.parametrize(
+    ("change", "want"),
+    [({"scope": "Cluster"}, ["spec.scope"]), ({"group": "x.example.com"}, ["spec.group"]), ({}, [])],
+)
+def test_identity_cannot_be_updated(change: Json, want: list[str]) -> None:
+    old = a_definition()
+    new = copy.deepcopy(old)
+    new["spec"] |= change
+    assert [cause.field for cause in crd.update_findings(new, old)] == want
+
+
+def test_a_stored_version_cannot_be_dropped() -> None:
+    old = a_definition(versions=[a_version("v1", True), a_version("v2")])
+    old["status"] = {"storedVersions": ["v1"]}
+    new = a_definition(versions=[a_version("v2", True)])
+    assert [cause.field for cause in crd.update_findings(new, old)] == ["status.storedVersions"]
+
+
+def test_versions_sort_as_clients_prefer_them() -> None:
+    names = ["v1alpha1", "v2beta1", "foo", "v1", "v1beta2", "v10", "v2"]
+    assert sorted(names, key=crd.preference) == ["v10", "v2", "v1", "v2beta1", "v1beta2", "v1alpha1", "foo"]
+
+
+def test_free_names_are_accepted_at_once() -> None:
+    status = crd.established(a_definition(), [], "now")
+    assert [(c["type"], c["status"], c["reason"]) for c in status["conditions"]] == [
+        ("NamesAccepted", "True", "NoConflicts"),
+        ("Established", "True", "InitialNamesAccepted"),
+    ]
+    assert status["acceptedNames"]["kind"] == "Widget"
+    assert status["storedVersions"] == ["v1"]
+
+
+def test_names_that_somebody_has_are_not() -> None:
+    taken = crd.compile_definition(a_definition())
+    status = crd.established(a_definition("gadgets", "Widget"), [taken], "now")
+    assert [(c["status"], c["reason"]) for c in status["conditions"]] == [
+        ("False", "NameConflict"),
+        ("False", "NotAccepted"),
+    ]
+
+
+def test_conditions_keep_the_time_of_their_last_change() -> None:
+    definition = a_definition()
+    definition["status"] = crd.established(definition, [], "first")
+    definition["spec"]["versions"] = [a_version("v1"), a_version("v2", True)]
+    status = crd.established(definition, [], "second")
+    assert {c["lastTransitionTime"] for c in status["conditions"]} == {"first"}
+    assert status["storedVersions"] == ["v1", "v2"]
+
+
+def test_a_compiled_definition_knows_what_to_serve() -> None:
+    columns = [{"name": "Size", "type": "integer", "jsonPath": ".spec.size", "priority": 1}]
+    scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+    compiled = crd.compile_definition(
+        a_definition(
+            versions=[
+                a_version("v1beta1", deprecated=True, additionalPrinterColumns=columns),
+                a_version("v1", True, subresources={"status": {}, "scale": scale}),
+            ]
+        )
+    )
+    assert list(compiled.versions) == ["v1", "v1beta1"]
+    assert compiled.storage_version == "v1"
+    beta, stable = compiled.versions["v1beta1"], compiled.versions["v1"]
+    assert beta.columns == (crd.Column("Size", "integer", ".spec.size", priority=1),)
+    assert beta.warning == "example.com/v1beta1 Widget is deprecated"
+    assert (beta.has_status, stable.has_status) == (False, True)
+    assert stable.scale == crd.ScalePaths(".spec.replicas", ".status.replicas")
