@@ -1,16 +1,29 @@
 import asyncio
 import pickle
+import random
+from pathlib import Path
 
 import pytest
 
 from quorate.api.core import Pod
 from quorate.api.meta import Key, ObjectMeta
 from quorate.kube.client import Client, PatchKind
-from quorate.kube.errors import Conflict, Gone, NotFound, TooManyRequests, Unreachable, Unreadable
+from quorate.kube.config import Cluster
+from quorate.kube.credentials import Token, TokenFile
+from quorate.kube.errors import (
+    Conflict,
+    Gone,
+    NotFound,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+    Unreadable,
+)
 from quorate.kube.frames import Bookmark, Misfit, WatchEvent
 from quorate.kube.resources import PODS
 from tests.kube.outside import (
     Answer,
+    Asked,
     Hangup,
     Outside,
     Stream,
@@ -107,6 +120,39 @@ def test_asking_again(
                 with pytest.raises(outcome):
                     await request
             assert len(outside.asked) == asked_times
+
+    asyncio.run(story())
+
+
+def test_a_token_that_is_refused_is_read_anew_and_only_once(tmp_path: Path) -> None:
+    async def story() -> None:
+        (tmp_path / "token").write_text("old")
+        credentials = TokenFile(tmp_path / "token")
+
+        def door(asked: Asked) -> Answer:
+            (tmp_path / "token").write_text("newer")
+            known = asked.headers["Authorization"] == "Bearer newer"
+            return Answer(200, pod("a", 2)) if known else Answer(401, refusal(401, "Unauthorized"))
+
+        async with (
+            Outside(door) as outside,
+            Client(Cluster(outside.server, credentials=credentials), random.Random(7)) as client,
+        ):
+            assert (await client.patch(PODS, A, {})).metadata.resource_version == "2"
+            assert len(outside.asked) == 2
+
+    asyncio.run(story())
+
+
+def test_credentials_that_cannot_be_renewed_are_refused_once() -> None:
+    async def story() -> None:
+        async with (
+            Outside(in_turn(Answer(401, refusal(401, "Unauthorized", "Unauthorized")))) as outside,
+            Client(Cluster(outside.server, credentials=Token("s3cr3t")), random.Random(7)) as client,
+        ):
+            with pytest.raises(Unauthorized, match="kubeconfig's current context") as caught:
+                await client.get(PODS, A)
+            assert "s3cr3t" not in str(caught.value) + repr(client.cluster)
 
     asyncio.run(story())
 

@@ -267,7 +267,9 @@ class Client:
         authorization = self.cluster.credentials.authorization()
         lines = Lines()
         try:
-            async with self._open("GET", self._url(path, query), authorization, timeout) as response:
+            async with asyncio.timeout(self._deadline_s):  # to be let in; silence afterwards is normal
+                opened = await self._open("GET", self._url(path, query), authorization, timeout)
+            async with opened as response:
                 if response.status >= 400:
                     answer = await response.read()
                     raise error_from_answer(asked, response.status, answer, _retry_after_s(response))

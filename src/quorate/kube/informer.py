@@ -49,11 +49,15 @@ class Informer(Generic[T]):
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
+        *,
+        reconnect: Backoff = RECONNECT,
     ) -> None:
         self.resource = resource
         self.synced = asyncio.Event()  # set once the first list is in the cache and reported
         self._client = client
         self._scope = (namespace, label_selector, field_selector)
+        self._reconnect = reconnect
+        self._failures = 0  # lists and watches in a row that brought nothing
         self._objects: dict[Key, T] = {}
         self._indexes: dict[str, _Index[T]] = {}
         self._subscribers: list[Callable[[Change[T]], None]] = []
@@ -90,7 +94,6 @@ class Informer(Generic[T]):
     async def run(self) -> None:
         """Keep the cache true until cancelled.  Ends by itself only when a subscriber raises."""
         clock = asyncio.get_running_loop().time
-        failures = 0
         while True:
             began = clock()
             problem = ""
@@ -106,12 +109,12 @@ class Informer(Generic[T]):
             except (ApiError, Unreachable) as error:
                 problem = str(error)
             if clock() - began >= STEADY_S:
-                failures = 0
-            failures += 1
+                self._failures = 0
+            self._failures += 1
             if problem:
-                self._log.warning("watch broke", problem=problem, failures=failures)
-            if problem or failures > 1:
-                await asyncio.sleep(RECONNECT.jittered_s(failures, self._client.rng))
+                self._log.warning("list or watch broke", problem=problem, failures=self._failures)
+            if problem or self._failures > 1:
+                await asyncio.sleep(self._reconnect.jittered_s(self._failures, self._client.rng))
 
     async def _relist(self) -> None:
         listing = await self._client.list(self.resource, *self._scope)
@@ -129,6 +132,7 @@ class Informer(Generic[T]):
 
     async def _watch(self) -> None:
         async for event in self._client.watch(self.resource, self._version, *self._scope):
+            self._failures = 0
             match event:
                 case Bookmark(resource_version):
                     self._version = resource_version

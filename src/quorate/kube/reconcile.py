@@ -4,8 +4,8 @@ The contract of the ``reconcile`` function: it is given a name, looks at the wor
 once and writes; it returns the moment (epoch seconds) to look again, or None when the next change is soon
 enough.  It is never run twice at once for one key.
 
-``Conflict``, ``ApiError`` and ``Unreachable`` are the outside's doing: the key is tried again after a
-backoff of its own, until a run succeeds.  Any other exception is ours: it is logged with its traceback,
+What ``kube.errors`` names is the outside's doing: the key is tried again after a backoff of its own, until
+a run succeeds.  Any other exception is ours: it is logged with its traceback,
 and tried again in the same way, so that one object cannot stop the work on all the others.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from quorate.api.meta import Key
 from quorate.kube.backoff import Backoff
 from quorate.kube.clock import Clock
-from quorate.kube.errors import ApiError, Conflict, Unreachable
+from quorate.kube.errors import ApiError, Conflict, Unreachable, Unreadable
 from quorate.kube.keyqueue import KeyQueue
 from quorate.kube.log import logger
 
@@ -86,7 +86,7 @@ class Reconciler:
     async def _run_once(self, key: Key) -> None:
         try:
             again_at = await self._reconcile(key)
-        except (ApiError, Unreachable) as error:
+        except (ApiError, Unreachable, Unreadable) as error:
             again_at = self._after_failure(key)
             if not isinstance(error, Conflict):  # a conflict is everyday life: somebody else wrote first
                 self._log.warning("retrying", key=key, problem=str(error), again_at=again_at)
