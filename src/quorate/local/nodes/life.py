@@ -1,0 +1,177 @@
+"""The life of a simulated pod: a state machine from what is known and the time to the next status.
+
+The stage a pod is in is read from its status, so it survives this process.  How far it has come within the
+stage is ``Progress``: exact while this process has watched it, and else taken from the status' timestamps,
+which are in whole seconds; time that a pod had gathered before its company fell apart is then lost.
+
+    bound --> creating --> running --> ended
+                  ^           |
+                  '- crashed <'   (where the restart policy says so)
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum, auto
+from typing import Final
+
+from quorate.api.meta import at_epoch, epoch, find_condition
+from quorate.local.nodes import statuses
+from quorate.local.nodes.objects import Pod, PodStatus
+from quorate.local.nodes.script import InvalidScript, Script, read_script
+
+FIRST_CRASH_DELAY_S: Final = 10.0
+LONGEST_CRASH_DELAY_S: Final = 300.0
+KILLED: Final = 143  # the exit code of a process ended by SIGTERM
+_ROUNDING_S: Final = 1e-6  # today's seconds since the epoch are four times as exact as this
+
+
+class Stage(Enum):
+    BOUND = auto()
+    CREATING = auto()
+    RUNNING = auto()
+    CRASHED = auto()
+    ENDED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Seconds of life gathered in the present stage, and since when more are being gathered, if they are."""
+
+    done_s: float = 0.0
+    since: float | None = None
+
+    def at(self, now: float, speed: float) -> float:
+        return self.done_s + (0.0 if self.since is None else max(0.0, now - self.since) * speed)
+
+    def gathering(self, on: bool, now: float, speed: float) -> "Progress":
+        if on == (self.since is not None):
+            return self
+        return Progress(self.at(now, speed), now if on else None)
+
+    def complete(self, span_s: float, now: float, speed: float) -> bool:
+        end = self.complete_at(span_s, speed)
+        return self.done_s >= span_s if end is None else end <= now + _ROUNDING_S
+
+    def complete_at(self, span_s: float, speed: float) -> float | None:
+        return None if self.since is None else self.since + (span_s - self.done_s) / speed
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the pod lives: addresses of its node and, if it needs one, its own."""
+
+    host_ip: str
+    pod_ip: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    progress: Progress | None  # to be given back with the next question
+    status: PodStatus | None = None  # to be written; None: nothing has changed
+    delete: bool = False  # the pod has stopped, and may go for good
+    wake_at: float | None = None
+
+
+def stage_of(pod: Pod) -> Stage:
+    if pod.status.phase in ("Succeeded", "Failed"):
+        return Stage.ENDED
+    if pod.status.start_time is None:
+        return Stage.BOUND
+    states = [status.state for status in pod.status.container_statuses]
+    if any(state.running for state in states):
+        return Stage.RUNNING
+    if any(state.waiting and state.waiting.reason == statuses.CRASHED for state in states):
+        return Stage.CRASHED
+    return Stage.CREATING
+
+
+def counts_as_running(pod: Pod) -> bool:
+    """Whether a pod is company for its peers; one that has succeeded did its part and holds none back."""
+    if pod.status.phase == "Succeeded":
+        return True
+    return pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None
+
+
+def live(pod: Pod, progress: Progress | None, peers: int, place: Place, now: float, speed: float) -> Step:
+    """The next step of a pod bound to a simulated node.
+
+    ``progress`` is what the previous step answered, None when there was none; ``peers`` is how many *other*
+    pods of its controlling owner count as running; ``speed`` is how many seconds of life pass in one.
+    """
+    stage = stage_of(pod)
+    if pod.metadata.deletion_timestamp is not None:
+        if stage is Stage.ENDED:
+            return Step(None, delete=True)
+        return Step(None, statuses.ended(pod, KILLED, at_epoch(now)))
+    if stage is Stage.ENDED:
+        return Step(None)
+    try:
+        script = read_script(pod.metadata.annotations, pod.spec.restart_policy)
+    except InvalidScript as error:
+        status = statuses.refused(pod, place.host_ip, str(error), at_epoch(now))
+        return Step(None, status if status != pod.status else None)
+    match stage:
+        case Stage.BOUND:
+            begun = Progress(since=now)
+            status = statuses.creating(pod, place.host_ip, at_epoch(now))
+            return Step(begun, status, wake_at=begun.complete_at(script.start_delay_s, speed))
+        case Stage.CREATING | Stage.CRASHED:
+            span_s = script.start_delay_s if stage is Stage.CREATING else _crash_delay_s(pod)
+            progress = progress or Progress(since=_entered(pod, stage))
+            if not progress.complete(span_s, now, speed):
+                return Step(progress, wake_at=progress.complete_at(span_s, speed))
+            return _run(pod, script, peers, place, now, speed)
+        case Stage.RUNNING:
+            progress = progress or Progress(since=_entered(pod, stage))
+            return _gather(pod, progress, script, peers, now, speed)
+
+
+def _run(pod: Pod, script: Script, peers: int, place: Place, now: float, speed: float) -> Step:
+    status = statuses.running(pod, place.pod_ip, at_epoch(now), restarted=stage_of(pod) is Stage.CRASHED)
+    status = statuses.with_company(status, peers + 1, script.together, at_epoch(now))
+    begun = Progress(since=now if peers + 1 >= script.together else None)
+    wake_at = None if script.duration_s is None else begun.complete_at(script.duration_s, speed)
+    return Step(begun, status, wake_at=wake_at)
+
+
+def _gather(pod: Pod, progress: Progress, script: Script, peers: int, now: float, speed: float) -> Step:
+    if script.duration_s is not None and progress.complete(script.duration_s, now, speed):
+        return _end(pod, script, now, speed)
+    together = peers + 1 >= script.together
+    progress = progress.gathering(together, now, speed)
+    wake_at = None if script.duration_s is None else progress.complete_at(script.duration_s, speed)
+    if statuses.has_company(pod.status, script.together) == together:
+        return Step(progress, wake_at=wake_at)
+    status = statuses.with_company(pod.status, peers + 1, script.together, at_epoch(now))
+    return Step(progress, status, wake_at=wake_at)
+
+
+def _end(pod: Pod, script: Script, now: float, speed: float) -> Step:
+    policy = pod.spec.restart_policy
+    if policy == "Always" or (policy == "OnFailure" and script.exit_code):
+        crashed = Progress(since=now)
+        status = statuses.crashed(pod, script.exit_code, at_epoch(now))
+        return Step(crashed, status, wake_at=crashed.complete_at(_crash_delay_s(pod), speed))
+    return Step(None, statuses.ended(pod, script.exit_code, at_epoch(now)))
+
+
+def _crash_delay_s(pod: Pod) -> float:
+    restarts = max((status.restart_count for status in pod.status.container_statuses), default=0)
+    return min(FIRST_CRASH_DELAY_S * 2.0 ** min(restarts, 10), LONGEST_CRASH_DELAY_S)
+
+
+def _entered(pod: Pod, stage: Stage) -> float | None:
+    """Since when the pod gathers life in its stage, as its status tells; None: it waits for company."""
+    moments: list[datetime | None] = [pod.status.start_time]
+    containers = pod.status.container_statuses
+    company = find_condition(pod.status.conditions, statuses.PROGRESSING)
+    if stage is Stage.RUNNING and company is not None:
+        if company.status != "True":
+            return None
+        moments = [company.last_transition_time]
+    elif stage is Stage.RUNNING:
+        moments = [container.state.running.started_at for container in containers if container.state.running]
+    elif stage is Stage.CRASHED:
+        ends = [container.last_state.terminated for container in containers]
+        moments = [end.finished_at for end in ends if end]
+    return max(epoch(moment) for moment in moments if moment is not None)

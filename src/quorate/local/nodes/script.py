@@ -1,0 +1,74 @@
+"""What a pod's annotations say about the life it is to live on a simulated node.
+
+The annotations are described for users in docs/reference/simulated-pods.md.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+PREFIX: Final = "simulate.quorate.dev/"
+START_DELAY: Final = PREFIX + "start-delay"
+DURATION: Final = PREFIX + "duration"
+TOGETHER: Final = PREFIX + "together"
+EXIT_CODE: Final = PREFIX + "exit-code"
+FOREVER: Final = "forever"
+
+_DURATION: Final = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h))+")
+_DURATION_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+_UNIT_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    start_delay_s: float = 1.0
+    duration_s: float | None = 1.0  # None: it never ends by itself
+    together: int = 1  # pods of its owner that must run at once for time to count
+    exit_code: int = 0
+
+
+class InvalidScript(ValueError):
+    """One annotation breaks its rule."""
+
+    def __init__(self, annotation: str, value: str, rule: str) -> None:
+        super().__init__(annotation, value, rule)
+        self.annotation, self.value, self.rule = annotation, value, rule
+
+    def __str__(self) -> str:
+        return f"annotation {self.annotation}: {self.value!r} {self.rule}"
+
+
+def read_script(annotations: Mapping[str, str], restart_policy: str) -> Script:
+    """Raises ``InvalidScript``.
+
+    A pod that is always restarted is a service: unless told otherwise it runs until it is deleted.
+    """
+    default = Script() if restart_policy != "Always" else Script(duration_s=None)
+    start_delay, duration = annotations.get(START_DELAY), annotations.get(DURATION)
+    together = _whole_number(annotations, TOGETHER, default.together, 1, 1_000_000)
+    return Script(
+        start_delay_s=default.start_delay_s if start_delay is None else _seconds(START_DELAY, start_delay),
+        duration_s=default.duration_s if duration is None else _seconds_or_forever(duration),
+        together=together,
+        exit_code=_whole_number(annotations, EXIT_CODE, default.exit_code, 0, 255),
+    )
+
+
+def _seconds(annotation: str, text: str) -> float:
+    if not _DURATION.fullmatch(text):
+        raise InvalidScript(annotation, text, "is not a duration (write 500ms, 2s or 1m30s)")
+    return sum(float(amount) * _UNIT_S[unit] for amount, unit in _DURATION_PART.findall(text))
+
+
+def _seconds_or_forever(text: str) -> float | None:
+    return None if text == FOREVER else _seconds(DURATION, text)
+
+
+def _whole_number(annotations: Mapping[str, str], annotation: str, default: int, low: int, high: int) -> int:
+    text = annotations.get(annotation)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdecimal() and low <= int(text) <= high):
+        raise InvalidScript(annotation, text, f"is not a whole number from {low} to {high}")
+    return int(text)

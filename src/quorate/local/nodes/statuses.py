@@ -1,0 +1,172 @@
+"""The statuses a simulated pod goes through, in the fields and words a kubelet uses."""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
+
+from quorate.api.meta import Condition, ConditionStatus, find_condition, with_condition
+from quorate.local.nodes.objects import (
+    IP,
+    Container,
+    ContainerState,
+    ContainerStatus,
+    Pod,
+    PodStatus,
+    Running,
+    Terminated,
+    Waiting,
+)
+from quorate.local.nodes.script import PREFIX
+
+PROGRESSING: Final = PREFIX + "Progressing"
+CRASHED: Final = "CrashLoopBackOff"
+
+
+class Said(NamedTuple):
+    """What a condition says."""
+
+    status: ConditionStatus
+    reason: str = ""
+    message: str = ""
+
+
+TRUE: Final = Said("True")
+
+
+def creating(pod: Pod, host_ip: str, moment: datetime) -> PodStatus:
+    status = replace(
+        pod.status,
+        phase="Pending",
+        start_time=moment,
+        host_ip=host_ip,
+        host_ips=(IP(ip=host_ip),),
+        container_statuses=_of_each(pod.spec.containers, _waiting("ContainerCreating")),
+        init_container_statuses=_of_each(pod.spec.init_containers, _waiting("PodInitializing")),
+    )
+    ready = _unready(pod)
+    return _conditions(
+        status, moment, PodScheduled=TRUE, Initialized=TRUE, ContainersReady=ready, Ready=ready
+    )
+
+
+def refused(pod: Pod, host_ip: str, message: str, moment: datetime) -> PodStatus:
+    """The pod cannot be started as it is written; says why where kubectl shows it."""
+    started = pod.status if pod.status.start_time else creating(pod, host_ip, moment)
+    waiting = _waiting("CreateContainerConfigError", message)
+    return replace(started, container_statuses=_of_each(pod.spec.containers, waiting))
+
+
+def running(pod: Pod, pod_ip: str, moment: datetime, *, restarted: bool) -> PodStatus:
+    def run(container: Container) -> ContainerStatus:
+        before = _before(pod, container)
+        return ContainerStatus(
+            name=container.name,
+            image=container.image,
+            ready=True,
+            started=True,
+            restart_count=before.restart_count + (1 if restarted else 0),
+            state=ContainerState(running=Running(started_at=moment)),
+            last_state=before.last_state,
+        )
+
+    def initialise(container: Container) -> ContainerStatus:
+        if container.restart_policy == "Always":
+            return run(container)
+        done = Terminated(exit_code=0, reason="Completed", started_at=moment, finished_at=moment)
+        return _status(container, ContainerState(terminated=done), ready=True)
+
+    status = replace(
+        pod.status,
+        phase="Running",
+        pod_ip=pod_ip,
+        pod_ips=(IP(ip=pod_ip),),
+        container_statuses=tuple(map(run, pod.spec.containers)),
+        init_container_statuses=tuple(map(initialise, pod.spec.init_containers)),
+    )
+    return _conditions(status, moment, ContainersReady=TRUE, Ready=TRUE)
+
+
+def ended(pod: Pod, exit_code: int, moment: datetime) -> PodStatus:
+    """The containers have stopped for good; a pod that never started has failed too."""
+    phase = "Failed" if exit_code else "Succeeded"
+    status = replace(pod.status, phase=phase, container_statuses=_stopped(pod, exit_code, moment))
+    over = Said("False", "PodFailed" if exit_code else "PodCompleted")
+    return _conditions(status, moment, ContainersReady=over, Ready=over)
+
+
+def crashed(pod: Pod, exit_code: int, moment: datetime) -> PodStatus:
+    """The containers have stopped and wait to be started again."""
+    waiting = ContainerState(waiting=Waiting(reason=CRASHED, message="back-off restarting container"))
+    again = tuple(
+        replace(stopped, state=waiting, last_state=stopped.state)
+        for stopped in _stopped(pod, exit_code, moment)
+    )
+    ready = _unready(pod)
+    status = replace(pod.status, container_statuses=again)
+    return _conditions(status, moment, ContainersReady=ready, Ready=ready)
+
+
+def has_company(status: PodStatus, together: int) -> bool:
+    """Whether the status says that the pod gathers time."""
+    condition = find_condition(status.conditions, PROGRESSING)
+    return together <= 1 or (condition is not None and condition.status == "True")
+
+
+def with_company(status: PodStatus, running: int, together: int, moment: datetime) -> PodStatus:
+    if together <= 1:
+        return status
+    message = f"{running} of {together} pods run"
+    enough = running >= together
+    said = Said("True", "PeersRun", message) if enough else Said("False", "WaitingForPeers", message)
+    return _conditions(status, moment, **{PROGRESSING: said})
+
+
+def _stopped(pod: Pod, exit_code: int, moment: datetime) -> tuple[ContainerStatus, ...]:
+    def stop(container: Container) -> ContainerStatus:
+        before = _before(pod, container)
+        began = before.state.running.started_at if before.state.running else moment
+        end = Terminated(
+            exit_code=exit_code,
+            reason="Error" if exit_code else "Completed",
+            started_at=began,
+            finished_at=moment,
+        )
+        return replace(before, ready=False, started=False, state=ContainerState(terminated=end))
+
+    return tuple(map(stop, pod.spec.containers))
+
+
+def _before(pod: Pod, container: Container) -> ContainerStatus:
+    statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
+    found = next((status for status in statuses if status.name == container.name), None)
+    return found or _status(container, ContainerState())
+
+
+def _status(container: Container, state: ContainerState, *, ready: bool = False) -> ContainerStatus:
+    return ContainerStatus(name=container.name, image=container.image, ready=ready, state=state)
+
+
+def _waiting(reason: str, message: str = "") -> Callable[[Container], ContainerStatus]:
+    state = ContainerState(waiting=Waiting(reason=reason, message=message))
+    return lambda container: _status(container, state)
+
+
+def _of_each(
+    containers: Iterable[Container], status_of: Callable[[Container], ContainerStatus]
+) -> tuple[ContainerStatus, ...]:
+    return tuple(map(status_of, containers))
+
+
+def _unready(pod: Pod) -> Said:
+    names = " ".join(container.name for container in pod.spec.containers)
+    return Said("False", "ContainersNotReady", f"containers with unready status: [{names}]")
+
+
+def _conditions(status: PodStatus, moment: datetime, **said: Said) -> PodStatus:
+    conditions: Iterable[Condition] = status.conditions
+    for type_, (value, reason, message) in said.items():
+        new = Condition(type=type_, status=value, reason=reason, message=message, last_transition_time=moment)
+        conditions = with_condition(conditions, new)
+    return replace(status, conditions=tuple(conditions))

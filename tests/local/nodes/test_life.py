@@ -1,0 +1,235 @@
+"""The life of a simulated pod, step by step, without a node, a server or a clock."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from quorate.api import codec
+from quorate.api.meta import at_epoch, find_condition
+from quorate.local.nodes.life import Place, Progress, Stage, Step, counts_as_running, live, stage_of
+from quorate.local.nodes.objects import Pod
+from quorate.local.nodes.script import InvalidScript, Script, read_script
+
+START = 1_700_000_000.0
+PLACE = Place(host_ip="10.0.0.1", pod_ip="10.64.0.1")
+
+
+def a_pod(script: Mapping[str, str] | None = None, policy: str = "Never", deleted: bool = False) -> Pod:
+    wire: dict[str, Any] = {
+        "metadata": {
+            "name": "p",
+            "namespace": "ns",
+            "annotations": {f"simulate.quorate.dev/{name}": value for name, value in (script or {}).items()},
+        },
+        "spec": {
+            "nodeName": "node-1",
+            "restartPolicy": policy,
+            "containers": [{"name": "main", "image": "busybox"}],
+        },
+    }
+    if deleted:
+        wire["metadata"]["deletionTimestamp"] = "2024-01-01T00:00:00Z"
+    return codec.decode(Pod, codec.encode(wire))
+
+
+class Life:
+    """A pod whose steps are carried out, by a process that may forget what it has seen."""
+
+    def __init__(self, pod: Pod, speed: float = 1.0) -> None:
+        self.pod, self.speed, self.now, self.peers = pod, speed, START, 0
+        self.progress: Progress | None = None
+        self.writes = 0
+
+    def step(self) -> Step:
+        step = live(self.pod, self.progress, self.peers, PLACE, self.now, self.speed)
+        self.progress = step.progress
+        if step.status is not None:
+            assert step.status != self.pod.status, "a write that changes nothing"
+            self.pod = replace(self.pod, status=step.status)
+            self.writes += 1
+        return step
+
+    def until(self, stage: Stage) -> float:
+        """Wake when told to until the stage is reached; answers the seconds that took."""
+        began = self.now
+        for _ in range(20):
+            wake_at = self.step().wake_at
+            if stage_of(self.pod) is stage:
+                return self.now - began
+            assert wake_at is not None, f"the pod sleeps for ever in {stage_of(self.pod)}"
+            self.now = wake_at
+        raise AssertionError(f"still {stage_of(self.pod)}")
+
+    def reason(self, type_: str) -> tuple[str, str, str]:
+        condition = find_condition(self.pod.status.conditions, type_)
+        assert condition is not None
+        return condition.status, condition.reason, condition.message
+
+
+def test_a_pod_starts_runs_and_succeeds() -> None:
+    life = Life(a_pod({"start-delay": "500ms", "duration": "2s"}))
+    life.step()
+    assert (life.pod.status.phase, stage_of(life.pod)) == ("Pending", Stage.CREATING)
+    (container,) = life.pod.status.container_statuses
+    assert container.state.waiting is not None
+    assert container.state.waiting.reason == "ContainerCreating"
+    assert life.reason("Ready")[:2] == ("False", "ContainersNotReady")
+    assert life.until(Stage.RUNNING) == 0.5
+    assert (life.pod.status.phase, life.pod.status.pod_ip) == ("Running", "10.64.0.1")
+    assert life.reason("Ready")[0] == "True"
+    assert life.until(Stage.ENDED) == 2.0
+    assert life.pod.status.phase == "Succeeded"
+    assert life.reason("Ready")[:2] == ("False", "PodCompleted")
+    assert life.writes == 3, "one write a transition"
+
+
+@pytest.mark.parametrize("speed", [0.5, 1.0, 20.0])
+def test_speed_multiplies_the_rate_of_life(speed: float) -> None:
+    life = Life(a_pod({"duration": "3s"}), speed)
+    life.step()
+    assert life.until(Stage.RUNNING) == pytest.approx(1 / speed)
+    assert life.until(Stage.ENDED) == pytest.approx(3 / speed)
+
+
+def test_a_non_zero_exit_code_fails_the_pod() -> None:
+    life = Life(a_pod({"exit-code": "7"}))
+    life.until(Stage.ENDED)
+    (container,) = life.pod.status.container_statuses
+    assert container.state.terminated is not None
+    assert (life.pod.status.phase, container.state.terminated.exit_code) == ("Failed", 7)
+    assert container.state.terminated.reason == "Error"
+
+
+@pytest.mark.parametrize(("exit_code", "policy"), [("7", "OnFailure"), ("7", "Always"), ("0", "Always")])
+def test_where_the_policy_says_so_the_container_is_restarted_ever_later(exit_code: str, policy: str) -> None:
+    life = Life(a_pod({"duration": "1s", "exit-code": exit_code}, policy))
+    life.until(Stage.CRASHED)
+    assert life.until(Stage.RUNNING) == 10.0
+    assert [status.restart_count for status in life.pod.status.container_statuses] == [1]
+    life.until(Stage.CRASHED)
+    assert life.until(Stage.RUNNING) == 20.0
+    assert life.pod.status.phase == "Running"
+
+
+@pytest.mark.parametrize(
+    ("policy", "script"),
+    [
+        pytest.param("Never", {"duration": "forever"}, id="as told"),
+        pytest.param("Always", {}, id="a service, unless told otherwise"),
+    ],
+)
+def test_a_pod_without_an_end_wakes_nobody(policy: str, script: dict[str, str]) -> None:
+    life = Life(a_pod(script, policy))
+    life.until(Stage.RUNNING)
+    assert life.step() == Step(Progress(since=START + 1.0))
+
+
+def test_time_counts_only_while_enough_pods_run_together() -> None:
+    life = Life(a_pod({"duration": "10s", "together": "3"}))
+    life.until(Stage.RUNNING)
+    waiting = ("False", "WaitingForPeers", "1 of 3 pods run")
+    assert life.reason("simulate.quorate.dev/Progressing") == waiting
+    life.now += 100
+    assert life.step().wake_at is None
+    life.peers = 2
+    assert life.step().wake_at == life.now + 10
+    assert life.reason("simulate.quorate.dev/Progressing") == ("True", "PeersRun", "3 of 3 pods run")
+    life.now += 4
+    life.peers = 1
+    assert life.step().wake_at is None
+    life.now += 100
+    life.peers = 2
+    assert life.step().wake_at == life.now + 6, "the four seconds before are kept"
+
+
+def test_a_change_of_company_that_makes_no_difference_is_not_written() -> None:
+    life = Life(a_pod({"duration": "10s", "together": "4"}))
+    life.until(Stage.RUNNING)
+    writes = life.writes
+    for life.peers in (1, 2, 1):
+        life.step()
+    assert life.writes == writes
+
+
+@pytest.mark.parametrize(
+    ("phase", "deleted", "want"),
+    [
+        pytest.param("Running", False, True, id="running"),
+        pytest.param("Pending", False, False, id="not yet running"),
+        pytest.param("Running", True, False, id="being deleted"),
+        pytest.param("Succeeded", False, True, id="has done its part"),
+        pytest.param("Failed", False, False, id="failed"),
+    ],
+)
+def test_company(phase: str, deleted: bool, want: bool) -> None:
+    pod = a_pod(deleted=deleted)
+    assert counts_as_running(replace(pod, status=replace(pod.status, phase=phase))) is want
+
+
+def test_a_pod_being_deleted_is_stopped_and_then_let_go() -> None:
+    life = Life(a_pod({"duration": "forever"}))
+    life.until(Stage.RUNNING)
+    marked = replace(life.pod.metadata, deletion_timestamp=at_epoch(life.now))
+    life.pod = replace(life.pod, metadata=marked)
+    stopped = life.step()
+    assert stopped.status is not None
+    assert (stopped.delete, stopped.status.phase) == (False, "Failed")
+    assert life.step() == Step(None, delete=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        ("duration", "2", "is not a duration (write 500ms, 2s or 1m30s)"),
+        ("start-delay", "forever", "is not a duration (write 500ms, 2s or 1m30s)"),
+        ("together", "0", "is not a whole number from 1 to 1000000"),
+        ("exit-code", "256", "is not a whole number from 0 to 255"),
+        ("exit-code", "-1", "is not a whole number from 0 to 255"),
+    ],
+)
+def test_an_annotation_that_makes_no_sense_keeps_the_pod_from_starting(
+    name: str, value: str, rule: str
+) -> None:
+    life = Life(a_pod({name: value}))
+    message = f"annotation simulate.quorate.dev/{name}: {value!r} {rule}"
+    with pytest.raises(InvalidScript, match="annotation"):
+        read_script(life.pod.metadata.annotations, "Never")
+    life.step()
+    (container,) = life.pod.status.container_statuses
+    assert container.state.waiting is not None
+    assert (container.state.waiting.reason, container.state.waiting.message) == (
+        "CreateContainerConfigError",
+        message,
+    )
+    assert life.step() == Step(None), "said once"
+
+
+def test_a_script_may_mix_units() -> None:
+    annotations = {"simulate.quorate.dev/duration": "1h1m1.5s250ms"}
+    assert read_script(annotations, "Never") == Script(duration_s=3661.75)
+
+
+@given(
+    forget=st.sets(st.integers(0, 5)),
+    delay_s=st.integers(0, 5),
+    duration_s=st.integers(0, 50),
+    speed=st.sampled_from([1.0, 3.0, 100.0]),
+)
+def test_a_process_that_starts_anew_picks_the_life_up_where_the_status_says(
+    forget: set[int], delay_s: int, duration_s: int, speed: float
+) -> None:
+    """Its timestamps are cut to whole seconds: life in a stage may be up to a second too short."""
+    life = Life(a_pod({"duration": f"{duration_s}s", "start-delay": f"{delay_s}s"}), speed)
+    for turn in range(6):
+        if turn in forget:
+            life.progress = None
+        wake_at = life.step().wake_at
+        if wake_at is not None:
+            life.now = max(life.now, wake_at)
+    assert stage_of(life.pod) is Stage.ENDED
+    whole = (delay_s + duration_s) / speed
+    assert whole - 2.0 <= life.now - START <= whole + 1e-5
