@@ -10,9 +10,10 @@ from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.meta import at_epoch, find_condition
-from quorate.local.nodes.life import Place, Progress, Stage, Step, counts_as_running, live, stage_of
+from quorate.local.nodes.life import Progress, Stage, Step, counts_as_running, live, stage_of
 from quorate.local.nodes.objects import Pod
 from quorate.local.nodes.script import InvalidScript, Script, read_script
+from quorate.local.nodes.statuses import Place
 
 START = 1_700_000_000.0
 PLACE = Place(host_ip="10.0.0.1", pod_ip="10.64.0.1")

@@ -1,1 +1,41 @@
-"""What a kube-controller-manager does for the local cluster, over HTTP like any other client."""
+"""What a kube-controller-manager and a kube-scheduler do for the local cluster, over HTTP like any client."""
+
+import asyncio
+import random
+
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.informer import Informer
+from quorate.kube.resources import SERVICE_ACCOUNTS
+from quorate.local.controllers.garbage import GarbageCollector
+from quorate.local.controllers.inventory import Inventory
+from quorate.local.controllers.job.controller import JobController
+from quorate.local.controllers.job.objects import JOBS, PODS
+from quorate.local.controllers.namespaces import NAMESPACES, NamespaceController, create_defaults
+from quorate.local.controllers.scheduler import Scheduler
+from quorate.local.controllers.service_accounts import ServiceAccountController
+from quorate.local.controllers.ttl import TtlController
+
+__all__ = ["run_controllers"]
+
+
+async def run_controllers(client: Client, clock: Clock, rng: random.Random) -> None:
+    """Run the built-in controllers and the plain scheduler until cancelled.
+
+    ``rng`` names events.
+    """
+    jobs, pods = Informer(client, JOBS), Informer(client, PODS)
+    namespaces, accounts = Informer(client, NAMESPACES), Informer(client, SERVICE_ACCOUNTS)
+    inventory = Inventory(client, clock)
+    controllers = (
+        JobController(client, clock, rng, jobs, pods),
+        TtlController(client, clock, jobs),
+        GarbageCollector(client, clock, inventory),
+        NamespaceController(client, clock, namespaces, inventory),
+        ServiceAccountController(client, clock, namespaces, accounts),
+        Scheduler(client, clock, rng),
+    )
+    await create_defaults(client)
+    async with asyncio.TaskGroup() as tasks:
+        for part in (jobs, pods, namespaces, accounts, inventory, *controllers):
+            tasks.create_task(part.run())

@@ -1,0 +1,17 @@
+"""Simulated nodes: pods bound to them live as their annotations say, and run nothing."""
+
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.local.nodes.fleet import Fleet, register
+from quorate.local.nodes.kubelet import Kubelet
+
+__all__ = ["Fleet", "run_nodes"]
+
+
+async def run_nodes(client: Client, clock: Clock, fleet: Fleet, speed: float) -> None:
+    """Register the nodes and let the pods bound to them live, until cancelled.
+
+    ``speed`` is how many seconds of a pod's life pass in one; every other clock keeps real time.
+    """
+    await register(client, clock, fleet)
+    await Kubelet(client, clock, fleet, speed).run()

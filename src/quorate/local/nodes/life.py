@@ -18,6 +18,7 @@ from quorate.api.meta import at_epoch, epoch, find_condition
 from quorate.local.nodes import statuses
 from quorate.local.nodes.objects import Pod, PodStatus
 from quorate.local.nodes.script import InvalidScript, Script, read_script
+from quorate.local.nodes.statuses import Place
 
 FIRST_CRASH_DELAY_S: Final = 10.0
 LONGEST_CRASH_DELAY_S: Final = 300.0
@@ -54,14 +55,6 @@ class Progress:
 
     def complete_at(self, span_s: float, speed: float) -> float | None:
         return None if self.since is None else self.since + (span_s - self.done_s) / speed
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where the pod lives: addresses of its node and, if it needs one, its own."""
-
-    host_ip: str
-    pod_ip: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,26 +101,26 @@ def live(pod: Pod, progress: Progress | None, peers: int, place: Place, now: flo
     try:
         script = read_script(pod.metadata.annotations, pod.spec.restart_policy)
     except InvalidScript as error:
-        status = statuses.refused(pod, place.host_ip, str(error), at_epoch(now))
+        status = statuses.refused(pod, place, str(error), at_epoch(now))
         return Step(None, status if status != pod.status else None)
     match stage:
         case Stage.BOUND:
             begun = Progress(since=now)
-            status = statuses.creating(pod, place.host_ip, at_epoch(now))
+            status = statuses.creating(pod, place, at_epoch(now))
             return Step(begun, status, wake_at=begun.complete_at(script.start_delay_s, speed))
         case Stage.CREATING | Stage.CRASHED:
             span_s = script.start_delay_s if stage is Stage.CREATING else _crash_delay_s(pod)
             progress = progress or Progress(since=_entered(pod, stage))
             if not progress.complete(span_s, now, speed):
                 return Step(progress, wake_at=progress.complete_at(span_s, speed))
-            return _run(pod, script, peers, place, now, speed)
+            return _run(pod, script, peers, now, speed)
         case Stage.RUNNING:
             progress = progress or Progress(since=_entered(pod, stage))
             return _gather(pod, progress, script, peers, now, speed)
 
 
-def _run(pod: Pod, script: Script, peers: int, place: Place, now: float, speed: float) -> Step:
-    status = statuses.running(pod, place.pod_ip, at_epoch(now), restarted=stage_of(pod) is Stage.CRASHED)
+def _run(pod: Pod, script: Script, peers: int, now: float, speed: float) -> Step:
+    status = statuses.running(pod, at_epoch(now), restarted=stage_of(pod) is Stage.CRASHED)
     status = statuses.with_company(status, peers + 1, script.together, at_epoch(now))
     begun = Progress(since=now if peers + 1 >= script.together else None)
     wake_at = None if script.duration_s is None else begun.complete_at(script.duration_s, speed)

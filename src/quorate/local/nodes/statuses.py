@@ -1,6 +1,7 @@
 """The statuses a simulated pod goes through, in the fields and words a kubelet uses."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -24,6 +25,14 @@ PROGRESSING: Final = PREFIX + "Progressing"
 CRASHED: Final = "CrashLoopBackOff"
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a pod lives: the address of its node and its own."""
+
+    host_ip: str
+    pod_ip: str
+
+
 class Said(NamedTuple):
     """What a condition says."""
 
@@ -35,13 +44,15 @@ class Said(NamedTuple):
 TRUE: Final = Said("True")
 
 
-def creating(pod: Pod, host_ip: str, moment: datetime) -> PodStatus:
+def creating(pod: Pod, place: Place, moment: datetime) -> PodStatus:
     status = replace(
         pod.status,
         phase="Pending",
         start_time=moment,
-        host_ip=host_ip,
-        host_ips=(IP(ip=host_ip),),
+        host_ip=place.host_ip,
+        host_ips=(IP(ip=place.host_ip),),
+        pod_ip=place.pod_ip,
+        pod_ips=(IP(ip=place.pod_ip),),
         container_statuses=_of_each(pod.spec.containers, _waiting("ContainerCreating")),
         init_container_statuses=_of_each(pod.spec.init_containers, _waiting("PodInitializing")),
     )
@@ -51,14 +62,14 @@ def creating(pod: Pod, host_ip: str, moment: datetime) -> PodStatus:
     )
 
 
-def refused(pod: Pod, host_ip: str, message: str, moment: datetime) -> PodStatus:
+def refused(pod: Pod, place: Place, message: str, moment: datetime) -> PodStatus:
     """The pod cannot be started as it is written; says why where kubectl shows it."""
-    started = pod.status if pod.status.start_time else creating(pod, host_ip, moment)
+    started = pod.status if pod.status.start_time else creating(pod, place, moment)
     waiting = _waiting("CreateContainerConfigError", message)
     return replace(started, container_statuses=_of_each(pod.spec.containers, waiting))
 
 
-def running(pod: Pod, pod_ip: str, moment: datetime, *, restarted: bool) -> PodStatus:
+def running(pod: Pod, moment: datetime, *, restarted: bool) -> PodStatus:
     def run(container: Container) -> ContainerStatus:
         before = _before(pod, container)
         return ContainerStatus(
@@ -80,8 +91,6 @@ def running(pod: Pod, pod_ip: str, moment: datetime, *, restarted: bool) -> PodS
     status = replace(
         pod.status,
         phase="Running",
-        pod_ip=pod_ip,
-        pod_ips=(IP(ip=pod_ip),),
         container_statuses=tuple(map(run, pod.spec.containers)),
         init_container_statuses=tuple(map(initialise, pod.spec.init_containers)),
     )

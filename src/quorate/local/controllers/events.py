@@ -1,0 +1,87 @@
+"""Events as kube-controller-manager and kubelets write them: core/v1, repeated ones counted."""
+
+import asyncio
+import random
+from collections import OrderedDict
+from typing import Any, Final, Literal
+
+from quorate.api.events import ObjectReference
+from quorate.api.meta import Key, at_epoch
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.errors import ApiError, NotFound, Unreachable
+from quorate.kube.log import logger
+from quorate.kube.resources import untyped
+
+CORE_EVENTS: Final = untyped("", "v1", "events", "Event", True)
+EventType = Literal["Normal", "Warning"]
+MOST_WAITING: Final = 1000
+MOST_REMEMBERED: Final = 1000
+
+
+class EventWriter:
+    """``tell`` never blocks and never fails: an event that cannot be written is logged and lost."""
+
+    def __init__(self, client: Client, clock: Clock, rng: random.Random, component: str) -> None:
+        self._client = client
+        self._clock = clock
+        self._rng = rng  # names the events
+        self._component = component
+        self._waiting: asyncio.Queue[tuple[ObjectReference, str, str, str]] = asyncio.Queue(MOST_WAITING)
+        # What was told lately, the latest last, and under which name and how often.
+        self._told: OrderedDict[tuple[str, str, str], tuple[Key, int]] = OrderedDict()
+        self._log = logger(__name__).bind(component=component)
+
+    def tell(self, about: ObjectReference, type_: EventType, reason: str, message: str) -> None:
+        try:
+            self._waiting.put_nowait((about, type_, reason, message))
+        except asyncio.QueueFull:
+            self._log.warning("event lost: too many are waiting", reason=reason, about=about.name)
+
+    async def run(self) -> None:
+        while True:
+            about, type_, reason, message = await self._waiting.get()
+            try:
+                await self._write(about, type_, reason, message)
+            except (ApiError, Unreachable) as error:
+                self._log.warning("event lost", reason=reason, about=about.name, problem=str(error))
+
+    async def _write(self, about: ObjectReference, type_: str, reason: str, message: str) -> None:
+        identity = (about.uid, reason, message)
+        if identity in self._told and await self._count_again(*identity):
+            return
+        name = f"{about.name}.{self._rng.getrandbits(64):016x}"
+        moment = at_epoch(self._clock.now())
+        body: dict[str, Any] = {
+            "metadata": {"name": name, "namespace": about.namespace or "default"},
+            "involvedObject": about,
+            "reason": reason,
+            "message": message,
+            "source": {"component": self._component},
+            "firstTimestamp": moment,
+            "lastTimestamp": moment,
+            "count": 1,
+            "type": type_,
+            "eventTime": None,
+            "reportingComponent": self._component,
+            "reportingInstance": "",
+        }
+        await self._client.create(CORE_EVENTS, body)
+        self._remember(identity, Key(about.namespace or "default", name), 1)
+
+    async def _count_again(self, uid: str, reason: str, message: str) -> bool:
+        """Whether the event was still there to be counted once more."""
+        key, count = self._told[uid, reason, message]
+        patch = {"count": count + 1, "lastTimestamp": at_epoch(self._clock.now())}
+        try:
+            await self._client.patch(CORE_EVENTS, key, patch)
+        except NotFound:
+            return False
+        self._remember((uid, reason, message), key, count + 1)
+        return True
+
+    def _remember(self, identity: tuple[str, str, str], key: Key, count: int) -> None:
+        self._told[identity] = (key, count)
+        self._told.move_to_end(identity)
+        if len(self._told) > MOST_REMEMBERED:
+            self._told.popitem(last=False)

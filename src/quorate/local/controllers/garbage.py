@@ -1,0 +1,214 @@
+"""Owner references: what goes when its owners have gone, and in which order.
+
+An object is deleted when none of its owners is left.  Of an owner being deleted "in the foreground" the
+dependents go first; of one that is to leave "orphans" they lose the reference and stay.
+
+Knowingly missing: a dependent created so shortly before its owner's deletion that no watch has shown it yet
+is not orphaned, but deleted with the owner.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final, assert_never
+
+from quorate.api import codec
+from quorate.api.meta import Key, ObjectMeta, OwnerReference, Uid
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.errors import Conflict, NotFound
+from quorate.kube.reconcile import Reconciler
+from quorate.local.controllers.inventory import Entry, Inventory, Thing
+
+ORPHAN: Final = "orphan"
+FOREGROUND: Final = "foregroundDeletion"
+MOST_ABSENT: Final = 10_000
+CATCH_UP_S: Final = 0.1
+UNKNOWN_KIND_S: Final = 30.0  # how long until an owner of a kind nobody knows is looked for again
+
+
+class Owner(Enum):
+    """What has become of one owner."""
+
+    THERE = auto()
+    WAITS = auto()  # is being deleted, once its dependents are
+    ABSENT = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    propagation: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropOwners:
+    """Take these owners out of ``entry``."""
+
+    entry: Entry
+    owners: frozenset[Uid]
+
+
+@dataclass(frozen=True, slots=True)
+class DropFinalizer:
+    finalizer: str
+
+
+Action = Delete | DropOwners | DropFinalizer
+
+
+def judge(entry: Entry, owners: Mapping[Uid, Owner], dependents: Sequence[Entry]) -> tuple[Action, ...]:
+    """What is to be done about one object; ``owners`` says what has become of each that it names."""
+    metadata = entry.metadata
+    if metadata.deletion_timestamp is not None:
+        if ORPHAN in metadata.finalizers:
+            orphans = tuple(DropOwners(dependent, frozenset({metadata.uid})) for dependent in dependents)
+            return orphans or (DropFinalizer(ORPHAN),)
+        blocked = any(_blocks(dependent, metadata.uid) for dependent in dependents)
+        if FOREGROUND in metadata.finalizers and not blocked:
+            return (DropFinalizer(FOREGROUND),)
+        return ()
+    fates = set(owners.values())
+    if Owner.THERE in fates:
+        gone = frozenset(uid for uid, fate in owners.items() if fate is not Owner.THERE)
+        return (DropOwners(entry, gone),) if gone else ()
+    if not fates:
+        return ()
+    if ORPHAN in metadata.finalizers:
+        return (Delete("Orphan"),)
+    if FOREGROUND in metadata.finalizers or (Owner.WAITS in fates and dependents):
+        return (Delete("Foreground"),)
+    return (Delete("Background"),)
+
+
+def _blocks(dependent: Entry, owner: Uid) -> bool:
+    return any(
+        reference.uid == owner and reference.block_owner_deletion
+        for reference in dependent.metadata.owner_references
+    )
+
+
+def fate(metadata: ObjectMeta) -> Owner:
+    waits = metadata.deletion_timestamp is not None and FOREGROUND in metadata.finalizers
+    return Owner.WAITS if waits else Owner.THERE
+
+
+class GarbageCollector:
+    """Objects are known to the reconciler by their uid."""
+
+    def __init__(self, client: Client, clock: Clock, inventory: Inventory) -> None:
+        self._client = client
+        self._clock = clock
+        self._inventory = inventory
+        # Uids that were looked for and are not there, the latest last: none ever comes back.
+        self._absent: OrderedDict[Uid, None] = OrderedDict()
+        self._reconciler = Reconciler("garbage-collector", self.reconcile, clock, workers=8)
+        inventory.subscribe(self._on_change)
+
+    async def run(self) -> None:
+        await self._reconciler.run()
+
+    def _on_change(self, old: Entry | None, new: Entry | None) -> None:
+        if old is not None and new is not None and _same_to_us(old.metadata, new.metadata):
+            return
+        entry = new or old
+        assert entry is not None
+        if new is not None and (new.metadata.owner_references or new.metadata.deletion_timestamp):
+            self._enqueue(new.uid)
+        if new is None or new.metadata.deletion_timestamp:
+            for dependent in self._inventory.dependents(entry.uid):
+                self._enqueue(dependent.uid)
+        for reference in (old or entry).metadata.owner_references:
+            owner = self._inventory.get(reference.uid)
+            if owner is not None and owner.metadata.deletion_timestamp:
+                self._enqueue(owner.uid)
+
+    def _enqueue(self, uid: Uid) -> None:
+        self._reconciler.enqueue(Key("", uid))
+
+    async def reconcile(self, key: Key) -> float | None:
+        entry = self._inventory.get(Uid(key.name))
+        if entry is None:
+            return None
+        owners: dict[Uid, Owner] = {}
+        again_at = None
+        for reference in entry.metadata.owner_references:
+            found = await self._fate_of(reference, entry.metadata.namespace)
+            if found is None:
+                again_at = self._clock.now() + UNKNOWN_KIND_S
+            owners[reference.uid] = found or Owner.THERE  # what nobody knows is not known to be gone
+        for action in judge(entry, owners, self._inventory.dependents(entry.uid)):
+            await self._carry_out(entry, action)
+        return again_at
+
+    async def _fate_of(self, reference: OwnerReference, namespace: str) -> Owner | None:
+        """None when the owner is of a kind the server does not know.
+
+        That no watch has shown it proves nothing, as watches of two kinds are not in step: the server is
+        asked before an owner is taken for gone.
+        """
+        known = self._inventory.get(reference.uid)
+        if known is not None:
+            return fate(known.metadata)
+        if reference.uid in self._absent:
+            return Owner.ABSENT
+        kind = self._inventory.kind_of(reference)
+        if kind is None:
+            return None
+        try:
+            owner: Thing = await self._client.get(
+                kind, Key(namespace if kind.namespaced else "", reference.name)
+            )
+        except NotFound:
+            return self._note_absent(reference.uid)
+        return (
+            fate(owner.metadata) if owner.metadata.uid == reference.uid else self._note_absent(reference.uid)
+        )
+
+    def _note_absent(self, uid: Uid) -> Owner:
+        self._absent[uid] = None
+        if len(self._absent) > MOST_ABSENT:
+            self._absent.popitem(last=False)
+        return Owner.ABSENT
+
+    async def _carry_out(self, entry: Entry, action: Action) -> None:
+        metadata = entry.metadata
+        try:
+            match action:
+                case Delete(propagation):
+                    await self._client.delete(
+                        entry.resource,
+                        metadata.key,
+                        propagation=propagation,
+                        uid=metadata.uid,
+                        resource_version=metadata.resource_version,
+                    )
+                case DropOwners(target, owners):
+                    kept = [
+                        reference
+                        for reference in target.metadata.owner_references
+                        if reference.uid not in owners
+                    ]
+                    await self._patch(target, {"ownerReferences": codec.to_builtins(kept) or None})
+                case DropFinalizer(finalizer):
+                    left = [other for other in metadata.finalizers if other != finalizer]
+                    await self._patch(entry, {"finalizers": left or None})
+                case _:
+                    assert_never(action)
+        except NotFound:
+            return  # gone by itself
+        except Conflict:
+            # Changed since the watch last showed it, perhaps in a way that does not make us look again.
+            self._reconciler.enqueue_at(Key("", metadata.uid), self._clock.now() + CATCH_UP_S)
+
+    async def _patch(self, entry: Entry, fields: Mapping[str, object]) -> None:
+        metadata = {"uid": entry.uid, "resourceVersion": entry.metadata.resource_version, **fields}
+        await self._client.patch(entry.resource, entry.metadata.key, {"metadata": metadata})
+
+
+def _same_to_us(old: ObjectMeta, new: ObjectMeta) -> bool:
+    return (
+        old.owner_references == new.owner_references
+        and old.finalizers == new.finalizers
+        and (old.deletion_timestamp is None) == (new.deletion_timestamp is None)
+    )

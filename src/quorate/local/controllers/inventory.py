@@ -1,0 +1,171 @@
+"""Everything there is, by its metadata: one watch for each kind that discovery names.
+
+Custom resources come and go, so discovery is asked again whenever a definition changes.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from quorate.api import codec
+from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.errors import NotFound
+from quorate.kube.informer import Change, Informer
+from quorate.kube.log import logger
+from quorate.kube.reconcile import Reconciler
+from quorate.kube.resources import Resource
+
+NEEDED_VERBS: Final = {"list", "watch", "delete"}
+# Events own nothing, nobody owns them, and there are more of them than of all else.
+UNWATCHED: Final = {("", "events"), ("events.k8s.io", "events")}
+DEFINITIONS: Final = ("apiextensions.k8s.io", "customresourcedefinitions")
+DISCOVER: Final = Key("", "discovery")
+
+
+class Thing(Struct):
+    """Any object."""
+
+    metadata: ObjectMeta
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    resource: Resource[Thing]
+    metadata: ObjectMeta
+
+    @property
+    def uid(self) -> Uid:
+        return self.metadata.uid
+
+
+class ApiResource(Struct):
+    name: str
+    kind: str
+    namespaced: bool
+    verbs: tuple[str, ...] = ()
+
+
+class ApiResourceList(Struct):
+    resources: tuple[ApiResource, ...] = ()
+
+
+class GroupVersion(Struct):
+    version: str
+
+
+class ApiGroup(Struct):
+    name: str
+    preferred_version: GroupVersion
+
+
+class ApiGroupList(Struct):
+    groups: tuple[ApiGroup, ...] = ()
+
+
+async def discover(client: Client) -> tuple[Resource[Thing], ...]:
+    """The kinds whose objects can be listed, watched and deleted, each in its group's preferred version."""
+    answer = codec.decode(ApiGroupList, await client.request("GET", "/apis"))
+    versions = [("", "v1"), *((group.name, group.preferred_version.version) for group in answer.groups)]
+    found: list[Resource[Thing]] = []
+    for group, version in versions:
+        path = f"/apis/{group}/{version}" if group else f"/api/{version}"
+        try:
+            listed = codec.decode(ApiResourceList, await client.request("GET", path))
+        except NotFound:
+            continue  # the last definition of this group has just gone
+        found += [
+            Resource(group, version, kind.name, kind.kind, kind.namespaced, Thing)
+            for kind in listed.resources
+            if NEEDED_VERBS.issubset(kind.verbs) and "/" not in kind.name
+        ]
+    return tuple(found)
+
+
+class Inventory:
+    def __init__(self, client: Client, clock: Clock) -> None:
+        self._client = client
+        self.kinds: tuple[Resource[Thing], ...] = ()  # those the server had when last asked
+        self._entries: dict[Uid, Entry] = {}
+        self._dependents: dict[Uid, set[Uid]] = {}  # by owner; owners need not exist; no set is empty
+        self._by_namespace: dict[str, set[Uid]] = {}  # no set is empty
+        self._watches: dict[Resource[Thing], asyncio.Task[None]] = {}
+        self._subscribers: list[Callable[[Entry | None, Entry | None], None]] = []
+        self._reconciler = Reconciler("discovery", self._rediscover, clock, workers=1)
+        self._tasks: asyncio.TaskGroup | None = None
+        self._log = logger(__name__)
+
+    def get(self, uid: Uid) -> Entry | None:
+        return self._entries.get(uid)
+
+    def dependents(self, owner: Uid) -> list[Entry]:
+        """Who names ``owner`` as one of its owners, by uid."""
+        return [self._entries[uid] for uid in sorted(self._dependents.get(owner, ()))]
+
+    def in_namespace(self, namespace: str) -> list[Entry]:
+        return [self._entries[uid] for uid in sorted(self._by_namespace.get(namespace, ()))]
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(list(self._entries.values()))
+
+    def kind_of(self, owner: OwnerReference) -> Resource[Thing] | None:
+        """The kind of an owner, whichever of its versions the reference names."""
+        group = owner.api_version.rpartition("/")[0]
+        return next((kind for kind in self.kinds if (kind.group, kind.kind) == (group, owner.kind)), None)
+
+    def subscribe(self, on_change: Callable[[Entry | None, Entry | None], None]) -> None:
+        """Have ``on_change(old, new)`` called with every change; None is "not there"."""
+        self._subscribers.append(on_change)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            self._reconciler.enqueue(DISCOVER)
+            tasks.create_task(self._reconciler.run())
+
+    async def _rediscover(self, _: Key) -> None:
+        self.kinds = await discover(self._client)
+        watched = {kind for kind in self.kinds if (kind.group, kind.plural) not in UNWATCHED}
+        for kind in [kind for kind in self._watches if kind not in watched]:
+            self._watches.pop(kind).cancel()
+            for entry in self:
+                if entry.resource == kind:
+                    self._put(entry, None)
+        assert self._tasks is not None, "discovery runs within run()"
+        for kind in watched - self._watches.keys():
+            informer = Informer(self._client, kind)
+            informer.subscribe(self._on_change_of(kind))
+            self._watches[kind] = self._tasks.create_task(informer.run())
+
+    def _on_change_of(self, kind: Resource[Thing]) -> Callable[[Change[Thing]], None]:
+        def on_change(change: Change[Thing]) -> None:
+            old = Entry(kind, change.old.metadata) if change.old else None
+            new = Entry(kind, change.new.metadata) if change.new else None
+            self._put(old, new)
+            if (kind.group, kind.plural) == DEFINITIONS:
+                self._reconciler.enqueue(DISCOVER)
+
+        return on_change
+
+    def _put(self, old: Entry | None, new: Entry | None) -> None:
+        if old is not None:
+            self._entries.pop(old.uid, None)
+            _unlink(self._by_namespace, old.metadata.namespace, old.uid)
+            for owner in old.metadata.owner_references:
+                _unlink(self._dependents, owner.uid, old.uid)
+        if new is not None:
+            self._entries[new.uid] = new
+            self._by_namespace.setdefault(new.metadata.namespace, set()).add(new.uid)
+            for owner in new.metadata.owner_references:
+                self._dependents.setdefault(owner.uid, set()).add(new.uid)
+        for on_change in self._subscribers:
+            on_change(old, new)
+
+
+def _unlink(index: dict[str, set[Uid]] | dict[Uid, set[Uid]], key: str, uid: Uid) -> None:
+    members = index.get(Uid(key), set())
+    members.discard(uid)
+    if not members:
+        index.pop(Uid(key), None)

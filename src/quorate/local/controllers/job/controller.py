@@ -1,0 +1,189 @@
+"""The shell of the Job controller: reads caches, asks ``plan``, writes."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from quorate.api.events import ObjectReference
+from quorate.api.meta import Key, Uid
+from quorate.kube.client import Client, PatchKind
+from quorate.kube.clock import Clock
+from quorate.kube.errors import ApiError, NotFound, Unreachable
+from quorate.kube.informer import Change, Informer
+from quorate.kube.patches import status_patch
+from quorate.kube.reconcile import Reconciler
+from quorate.local.ahead import Ahead
+from quorate.local.controllers.events import EventType, EventWriter
+from quorate.local.controllers.job.failures import Backoff
+from quorate.local.controllers.job.objects import (
+    JOBS,
+    OUR_NAME,
+    PODS,
+    TRACKING_FINALIZER,
+    Job,
+    JobStatus,
+    Pod,
+)
+from quorate.local.controllers.job.plan import JobPlan, plan
+from quorate.local.controllers.job.pods import new_pod
+from quorate.local.controllers.job.staffing import NewPod
+
+JOB_NAME_LABEL: Final = "batch.kubernetes.io/job-name"
+WORKERS: Final = 8
+
+Refusal = ApiError | Unreachable
+
+
+class JobController:
+    """Works once its informers, which it does not run itself, have synced."""
+
+    def __init__(
+        self, client: Client, clock: Clock, rng: random.Random, jobs: Informer[Job], pods: Informer[Pod]
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._synced = (jobs.synced, pods.synced)
+        self._jobs = Ahead(jobs, lambda job: job.metadata.key)
+        self._pods = Ahead(pods, job_key)
+        self._backoffs: dict[Uid, Backoff] = {}  # of jobs that have lost pods since their last success
+        self._events = EventWriter(client, clock, rng, "job-controller")
+        self._reconciler = Reconciler("job", self.reconcile, clock, WORKERS)
+        jobs.subscribe(self._on_job)
+        pods.subscribe(self._on_pod)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._events.run())
+            for synced in self._synced:
+                await synced.wait()
+            tasks.create_task(self._reconciler.run())
+
+    def _on_job(self, change: Change[Job]) -> None:
+        job = change.new or change.old
+        assert job is not None
+        if change.new is None:
+            self._backoffs.pop(job.metadata.uid, None)
+        self._reconciler.enqueue(job.metadata.key)
+
+    def _on_pod(self, change: Change[Pod]) -> None:
+        for pod in (change.old, change.new):
+            if pod is not None and (key := job_key(pod)) is not None:
+                self._reconciler.enqueue(key)
+
+    async def reconcile(self, key: Key) -> float | None:
+        job = self._jobs.get(key)
+        named = self._pods.group(key)
+        owner = job.metadata.uid if job else None
+        pods = [pod for pod in named if pod.metadata.controller and pod.metadata.controller.uid == owner]
+        mine = {pod.metadata.uid for pod in pods}
+        await self._release([pod for pod in named if pod.tracked and pod.metadata.uid not in mine])
+        if job is None or job.spec.managed_by not in ("", OUR_NAME):
+            return None
+        backoff = self._backoffs.get(job.metadata.uid, Backoff())
+        decided = plan(job, pods, self._clock.now(), backoff)
+        await self._carry_out(job, decided)
+        return decided.wake_at
+
+    async def _carry_out(self, job: Job, decided: JobPlan) -> None:
+        await self._release(decided.discard)
+        await self._delete(job, (*decided.discard, *decided.delete))
+        created, refusal = await self._create(job, decided.create)
+        missing = len(decided.create) - created
+        await self._write(job, replace(decided.status, active=decided.status.active - missing))
+        if decided.backoff == Backoff():
+            self._backoffs.pop(job.metadata.uid, None)
+        else:
+            self._backoffs[job.metadata.uid] = decided.backoff
+        await self._release(decided.release)
+        for event in decided.events:
+            type_: EventType = "Warning" if event.warning else "Normal"
+            self._events.tell(_about(job), type_, event.reason, event.message)
+        if refusal is not None:
+            raise refusal  # the status is true; the reconciler tries again, ever later
+
+    async def _create(self, job: Job, wanted: Sequence[NewPod]) -> tuple[int, Refusal | None]:
+        """Create pods in batches of 1, 2, 4, 8, ...; answers how many there are, and what stopped it.
+
+        The slow start keeps a job whose pods are all refused from asking hundreds of times.
+        """
+        created, size = 0, 1
+        while created < len(wanted):
+            batch = wanted[created : created + size]
+            results = await asyncio.gather(*(self._create_one(job, new) for new in batch))
+            refusals = [result for result in results if result is not None]
+            created += len(batch) - len(refusals)
+            if refusals:
+                return created, refusals[0]
+            size *= 2
+        return created, None
+
+    async def _create_one(self, job: Job, new: NewPod) -> Refusal | None:
+        try:
+            pod = await self._client.create(PODS, new_pod(job, new))
+        except (ApiError, Unreachable) as error:
+            self._events.tell(_about(job), "Warning", "FailedCreate", f"Error creating: {error}")
+            return error
+        self._pods.put(pod)
+        self._events.tell(_about(job), "Normal", "SuccessfulCreate", f"Created pod: {pod.metadata.name}")
+        return None
+
+    async def _delete(self, job: Job, pods: Sequence[Pod]) -> None:
+        async def delete(pod: Pod) -> None:
+            try:
+                await self._client.delete(PODS, pod.metadata.key, uid=pod.metadata.uid)
+            except NotFound:
+                return
+            self._events.tell(_about(job), "Normal", "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}")
+
+        await asyncio.gather(*(delete(pod) for pod in pods))
+
+    async def _release(self, pods: Sequence[Pod]) -> None:
+        async def release(pod: Pod) -> None:
+            try:
+                released = await self._client.patch(
+                    PODS, pod.metadata.key, _release_patch(pod), kind=PatchKind.STRATEGIC
+                )
+            except NotFound:
+                return
+            self._pods.put(released)
+
+        await asyncio.gather(*(release(pod) for pod in pods))
+
+    async def _write(self, job: Job, status: JobStatus) -> None:
+        patch = status_patch(job.metadata, job.status, status)
+        if patch:
+            self._jobs.put(await self._client.patch(JOBS, job.metadata.key, patch, subresource="status"))
+
+
+def job_key(pod: Pod) -> Key | None:
+    """The job a pod belongs to: by its owner, or by its label when the owner was taken from it."""
+    owner = pod.metadata.controller
+    if owner is not None:
+        return Key(pod.metadata.namespace, owner.name) if owner.kind == "Job" else None
+    name = pod.metadata.labels.get(JOB_NAME_LABEL)
+    return Key(pod.metadata.namespace, name) if name and pod.tracked else None
+
+
+def _release_patch(pod: Pod) -> dict[str, Any]:
+    """Names the one finalizer, so that a concurrent change of the others is not undone; and the uid."""
+    return {
+        "metadata": {
+            "uid": pod.metadata.uid,
+            "$deleteFromPrimitiveList/finalizers": [TRACKING_FINALIZER],
+        }
+    }
+
+
+def _about(job: Job) -> ObjectReference:
+    metadata = job.metadata
+    return ObjectReference(
+        api_version="batch/v1",
+        kind="Job",
+        name=metadata.name,
+        namespace=metadata.namespace,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+    )

@@ -1,0 +1,110 @@
+"""Namespaces: those every cluster has, and the end of those that are deleted."""
+
+import asyncio
+from typing import Final
+
+from quorate.api.meta import Key, ObjectMeta, Struct
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.errors import AlreadyExists, Conflict, NotFound
+from quorate.kube.informer import Change, Informer
+from quorate.kube.reconcile import Reconciler
+from quorate.kube.resources import Resource
+from quorate.local.controllers.inventory import Entry, Inventory, Thing
+
+EVERY_CLUSTER_HAS: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
+OUR_FINALIZER: Final = "kubernetes"
+LOOK_AGAIN_S: Final = 1.0  # while contents take their time; a change of them wakes us earlier
+
+
+class NamespaceSpec(Struct):
+    finalizers: tuple[str, ...] = ()
+
+
+class Namespace(Struct):
+    metadata: ObjectMeta
+    spec: NamespaceSpec = NamespaceSpec()
+
+
+NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", False, Namespace)
+
+
+async def create_defaults(client: Client) -> None:
+    for name in EVERY_CLUSTER_HAS:
+        try:
+            await client.create(NAMESPACES, {"metadata": {"name": name}})
+        except AlreadyExists:
+            continue
+
+
+class NamespaceController:
+    """Empties a namespace that is being deleted, and lets it go when nothing is left."""
+
+    def __init__(
+        self, client: Client, clock: Clock, namespaces: Informer[Namespace], inventory: Inventory
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._namespaces = namespaces
+        self._inventory = inventory
+        self._reconciler = Reconciler("namespace", self.reconcile, clock)
+        namespaces.subscribe(self._on_namespace)
+        inventory.subscribe(self._on_content)
+
+    async def run(self) -> None:
+        await self._namespaces.synced.wait()
+        await self._reconciler.run()
+
+    def _on_namespace(self, change: Change[Namespace]) -> None:
+        if change.new is not None and change.new.metadata.deletion_timestamp is not None:
+            self._reconciler.enqueue(change.new.metadata.key)
+
+    def _on_content(self, old: Entry | None, new: Entry | None) -> None:
+        entry = old or new
+        assert entry is not None
+        namespace = self._namespaces.get(Key("", entry.metadata.namespace))
+        if namespace is not None and namespace.metadata.deletion_timestamp is not None:
+            self._reconciler.enqueue(namespace.metadata.key)
+
+    async def reconcile(self, key: Key) -> float | None:
+        namespace = self._namespaces.get(key)
+        if namespace is None or namespace.metadata.deletion_timestamp is None:
+            return None
+        if OUR_FINALIZER not in namespace.spec.finalizers:
+            return None
+        left = self._inventory.in_namespace(key.name)
+        await asyncio.gather(*(self._delete(entry) for entry in left))
+        # The watches may be behind: only a list shows that nothing is left.
+        if left or await self._empty(key.name):
+            return self._clock.now() + LOOK_AGAIN_S
+        kept = [finalizer for finalizer in namespace.spec.finalizers if finalizer != OUR_FINALIZER]
+        body = {"metadata": {"name": key.name}, "spec": {"finalizers": kept}}
+        try:
+            await self._client.replace(NAMESPACES, key, body, subresource="finalize")
+        except NotFound:
+            return None
+        return None
+
+    async def _delete(self, entry: Entry) -> None:
+        if entry.metadata.deletion_timestamp is not None:
+            return
+        try:
+            await self._client.delete(
+                entry.resource, entry.metadata.key, uid=entry.uid, propagation="Background"
+            )
+        except (NotFound, Conflict):
+            return  # gone, or replaced by another that the watch will show
+
+    async def _empty(self, namespace: str) -> int:
+        """Delete whatever a list of each kind shows; answers how many objects that were."""
+        kinds = [kind for kind in self._inventory.kinds if kind.namespaced]
+        return sum(await asyncio.gather(*(self._empty_kind(kind, namespace) for kind in kinds)))
+
+    async def _empty_kind(self, kind: Resource[Thing], namespace: str) -> int:
+        try:
+            listing = await self._client.list(kind, namespace)
+        except NotFound:
+            return 0  # the definition of a custom resource has just gone, and its objects with it
+        if listing.items:
+            await self._client.request("DELETE", kind.path(namespace))
+        return len(listing.items)

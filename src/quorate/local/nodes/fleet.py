@@ -1,0 +1,114 @@
+"""The simulated nodes as objects, and the addresses on them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address
+from typing import Any, Final
+
+from quorate.api.meta import Key, at_epoch
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.errors import AlreadyExists
+from quorate.kube.resources import NODES
+
+Json = dict[str, Any]
+
+FIRST_NODE_ADDRESS: Final = IPv4Address("10.0.0.1")
+FIRST_POD_ADDRESS: Final = IPv4Address("10.64.0.1")
+HEALTHY: Final = (
+    ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    ("Ready", "True", "KubeletReady", "simulated node is posting ready status"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """``count`` equal nodes, called node-1, node-2, ...; amounts are quantities as the API writes them."""
+
+    count: int
+    cpu: str = "8"
+    memory: str = "32Gi"
+    pods: int = 110
+    labels: Mapping[str, str] = field(default_factory=dict)
+    extended: Mapping[str, str] = field(default_factory=dict)  # such as nvidia.com/gpu: "8"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(f"node-{number}" for number in range(1, self.count + 1))
+
+    def address(self, name: str) -> str:
+        return str(FIRST_NODE_ADDRESS + int(name.removeprefix("node-")) - 1)
+
+    def resources(self) -> dict[str, str]:
+        return {"cpu": self.cpu, "memory": self.memory, "pods": str(self.pods), **self.extended}
+
+
+def node_labels(fleet: Fleet, name: str) -> dict[str, str]:
+    return {
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        **fleet.labels,
+    }
+
+
+def node_status(fleet: Fleet, name: str, now: float) -> Json:
+    moment = at_epoch(now)
+    return {
+        "capacity": fleet.resources(),
+        "allocatable": fleet.resources(),
+        "addresses": [
+            {"type": "InternalIP", "address": fleet.address(name)},
+            {"type": "Hostname", "address": name},
+        ],
+        "conditions": [
+            {
+                "type": type_,
+                "status": status,
+                "reason": reason,
+                "message": message,
+                "lastHeartbeatTime": moment,
+                "lastTransitionTime": moment,
+            }
+            for type_, status, reason, message in HEALTHY
+        ],
+        "nodeInfo": {
+            "kubeletVersion": "simulated",
+            "kubeProxyVersion": "",
+            "containerRuntimeVersion": "simulated://0",
+            "kernelVersion": "",
+            "osImage": "simulated",
+            "operatingSystem": "linux",
+            "architecture": "amd64",
+            "machineID": "",
+            "systemUUID": "",
+            "bootID": "",
+        },
+    }
+
+
+async def register(client: Client, clock: Clock, fleet: Fleet) -> None:
+    """Make the nodes exist with this capacity and report them ready, as kubelets do when they start."""
+    for name in fleet.names:
+        labels = node_labels(fleet, name)
+        try:
+            await client.create(NODES, {"metadata": {"name": name, "labels": labels}})
+        except AlreadyExists:
+            await client.patch(NODES, Key("", name), {"metadata": {"labels": labels}})
+        status = node_status(fleet, name, clock.now())
+        await client.patch(NODES, Key("", name), {"status": status}, subresource="status")
+
+
+class Addresses:
+    """Gives each pod an address nobody has."""
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        # The next address is above all that were ever given, so none is given twice while its pod lives.
+        self._next = max((IPv4Address(address) + 1 for address in taken), default=FIRST_POD_ADDRESS)
+
+    def give(self) -> str:
+        given = self._next
+        self._next += 1
+        return str(given)

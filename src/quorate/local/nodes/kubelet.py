@@ -1,0 +1,111 @@
+"""The shell of the simulated nodes: watches the pods bound to them and carries out ``live``."""
+
+import asyncio
+from collections import Counter
+
+from quorate.api.meta import Key, Uid
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.errors import Conflict, NotFound
+from quorate.kube.informer import Change, Informer
+from quorate.kube.patches import status_patch
+from quorate.kube.reconcile import Reconciler
+from quorate.local.ahead import Ahead
+from quorate.local.nodes.fleet import Addresses, Fleet
+from quorate.local.nodes.life import Progress, Step, counts_as_running, live
+from quorate.local.nodes.objects import PODS, Pod
+from quorate.local.nodes.script import TOGETHER
+from quorate.local.nodes.statuses import Place
+
+WORKERS = 16
+
+
+class Kubelet:
+    """One for all nodes of a fleet; pods bound to other nodes are only looked at as peers."""
+
+    def __init__(self, client: Client, clock: Clock, fleet: Fleet, speed: float) -> None:
+        self._client = client
+        self._clock = clock
+        self._fleet = fleet
+        self._speed = speed
+        self._names = frozenset(fleet.names)
+        self._cache = Informer(client, PODS)
+        self._pods = Ahead(self._cache, owner_of)
+        self._progress: dict[Uid, Progress] = {}  # of live pods whose present stage began or was read here
+        self._running: Counter[Uid] = Counter()  # by owner, its pods that count as running
+        self._addresses = Addresses(())
+        self._reconciler = Reconciler("kubelet", self.reconcile, clock, WORKERS)
+
+    async def run(self) -> None:
+        self._cache.subscribe(self._on_pod)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._cache.run())
+            await self._cache.synced.wait()
+            self._addresses = Addresses(pod.status.pod_ip for pod in self._cache if pod.status.pod_ip)
+            tasks.create_task(self._reconciler.run())
+
+    def _on_pod(self, change: Change[Pod]) -> None:
+        if change.new is None:
+            assert change.old is not None
+            self._progress.pop(change.old.metadata.uid, None)
+        else:
+            self._reconciler.enqueue(change.new.metadata.key)
+        before = change.old is not None and counts_as_running(change.old)
+        after = change.new is not None and counts_as_running(change.new)
+        if before != after:
+            self._count(change.new or change.old, 1 if after else -1)
+
+    def _count(self, pod: Pod | None, by: int) -> None:
+        """Keep count of running pods, and wake those for whom the change makes them enough or too few."""
+        owner = owner_of(pod) if pod else None
+        if owner is None:
+            return
+        before = self._running[owner]
+        after = self._running[owner] = before + by
+        if not after:
+            del self._running[owner]
+        for peer in self._pods.group(owner):
+            wanted = peer.metadata.annotations.get(TOGETHER, "")
+            if wanted.isdecimal() and (before >= int(wanted)) != (after >= int(wanted)):
+                self._reconciler.enqueue(peer.metadata.key)
+
+    async def reconcile(self, key: Key) -> float | None:
+        pod = self._pods.get(key)
+        if pod is None or pod.spec.node_name not in self._names:
+            return None
+        uid = pod.metadata.uid
+        place = Place(self._fleet.address(pod.spec.node_name), pod.status.pod_ip or self._addresses.give())
+        step = live(pod, self._progress.get(uid), self._peers(pod), place, self._clock.now(), self._speed)
+        await self._carry_out(pod, step)
+        if step.progress is None:
+            self._progress.pop(uid, None)
+        else:
+            self._progress[uid] = step.progress
+        return step.wake_at
+
+    def _peers(self, pod: Pod) -> int:
+        """How many other pods of its owner count as running."""
+        owner = owner_of(pod)
+        if owner is None:
+            return 0
+        cached = self._cache.get(pod.metadata.key)  # what the count was made from
+        return self._running[owner] - (cached is not None and counts_as_running(cached))
+
+    async def _carry_out(self, pod: Pod, step: Step) -> None:
+        key = pod.metadata.key
+        if step.delete:
+            try:
+                await self._client.delete(PODS, key, uid=pod.metadata.uid, grace_period_s=0)
+            except (NotFound, Conflict):
+                return  # gone, or another pod by that name
+        if step.status is not None:
+            patch = status_patch(pod.metadata, pod.status, step.status)
+            try:
+                self._pods.put(await self._client.patch(PODS, key, patch, subresource="status"))
+            except NotFound:
+                return
+
+
+def owner_of(pod: Pod) -> Uid | None:
+    """The controlling owner, by which pods are peers."""
+    return pod.metadata.controller.uid if pod.metadata.controller else None
