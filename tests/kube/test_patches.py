@@ -66,9 +66,8 @@ def test_the_patch_makes_old_into_new(old: Json, new: Json) -> None:
 
 
 def test_a_status_patch_carries_the_version_it_was_decided_on() -> None:
-    reserved = Condition(
-        type="QuotaReserved", status="True", last_transition_time=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-    )
+    since = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    reserved = Condition(type="QuotaReserved", status="True", message="yes", last_transition_time=since)
     old = WorkloadStatus(requeue_state=RequeueState(count=1), admission=None)
     new = WorkloadStatus(conditions=(reserved,), admission=Admission(cluster_queue="research"))
     metadata = ObjectMeta(name="a", resource_version="12")
@@ -78,7 +77,12 @@ def test_a_status_patch_carries_the_version_it_was_decided_on() -> None:
             "requeueState": None,
             "admission": {"clusterQueue": "research"},
             "conditions": [
-                {"type": "QuotaReserved", "status": "True", "lastTransitionTime": "2026-01-02T03:04:05Z"}
+                {
+                    "type": "QuotaReserved",
+                    "status": "True",
+                    "message": "yes",
+                    "lastTransitionTime": "2026-01-02T03:04:05Z",
+                }
             ],
         },
     }

@@ -43,10 +43,6 @@ def _encode_hook(value: Any) -> Any:
     raise NotImplementedError(type(value))
 
 
-def _builtins_hook(value: Any) -> Any:
-    return float(value) if isinstance(value, _Number) else _encode_hook(value)
-
-
 @cache
 def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(type_, dec_hook=_decode_hook, float_hook=_Number)
@@ -61,13 +57,30 @@ def decode(type_: type[T], data: bytes | str | msgspec.Raw) -> T:
     Raises ``msgspec.ValidationError`` (a wrong shape, with its path) or ``msgspec.DecodeError`` (no JSON).
     """
     hashable: Any = type_
-    decoded: T = _decoder(hashable).decode(data)
-    return decoded
+    decoder: msgspec.json.Decoder[T] = _decoder(hashable)
+    try:
+        return decoder.decode(data)
+    except msgspec.ValidationError:
+        present = _without_nulls(_decoder(Any).decode(data))
+    return decoder.decode(encode(present))
+
+
+def _without_nulls(value: Any) -> Any:
+    """``value`` without the fields that are null.
+
+    To the API null and absent are one; some servers and clients write null for an empty map or list.  Types
+    that allowed for it everywhere would burden every reader for the sake of a few objects.
+    """
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
 
 
 def convert(type_: type[T], value: object) -> T:
     """The same for JSON that was read already, as YAML gives it."""
-    return msgspec.convert(value, type_, dec_hook=_decode_hook)
+    return decode(type_, encode(value))
 
 
 def encode(value: object) -> bytes:
@@ -77,4 +90,4 @@ def encode(value: object) -> bytes:
 
 def to_builtins(value: object) -> Any:
     """An object as dicts, lists and scalars, as JSON would show it."""
-    return msgspec.to_builtins(value, enc_hook=_builtins_hook)
+    return msgspec.json.decode(encode(value))

@@ -16,7 +16,7 @@ import yaml
 from quorate.api.findings import Finding
 
 _LARGEST_DEPTH: Final = 100
-_MOST_VALUES: Final = 1_000_000
+_MOST_VALUES: Final = 200_000
 _STANDARD: Final = "tag:yaml.org,2002:"
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from quorate.api.batch import EMPTY_OBJECT
 from quorate.api.core import Resources, Taint, Toleration
-from quorate.api.meta import Condition, LabelSelector, ObjectMeta, Struct
+from quorate.api.meta import Condition, LabelSelector, ObjectMeta, Struct, always_written
 from quorate.api.quantity import Quantity
 
 GROUP = "kueue.x-k8s.io"
@@ -84,7 +84,7 @@ class AdmissionChecksStrategy(Struct):
 
 
 class FairSharing(Struct):
-    weight: Quantity | None = None
+    weight: Quantity = Quantity.of_units(1)
 
 
 class AdmissionScope(Struct):
@@ -110,7 +110,7 @@ class ResourceUsage(Struct, omit_defaults=False):
     borrowed: Quantity | msgspec.UnsetType = msgspec.UNSET
 
 
-class FlavorUsage(Struct):
+class FlavorUsage(Struct, omit_defaults=False):
     name: str
     resources: tuple[ResourceUsage, ...] = ()
 
@@ -211,13 +211,26 @@ class ReclaimablePod(Struct):
     count: int
 
 
+class PodSetUpdate(Struct):
+    """What an admission check adds to the pods of one pod set."""
+
+    name: str
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    node_selector: dict[str, str] = {}
+    tolerations: tuple[Toleration, ...] = ()
+
+
 class AdmissionCheckState(Struct):
+    """One check's verdict.  Complete, since the list that holds it is written as a whole."""
+
     name: str
     state: Literal["Pending", "Ready", "Retry", "Rejected"]
     last_transition_time: datetime | None = None
-    message: str = ""
+    message: str = always_written()
     requeue_after_seconds: int | None = None
     retry_count: int | None = None
+    pod_set_updates: tuple[PodSetUpdate, ...] = ()
 
 
 class PodSetRequest(Struct):

@@ -6,7 +6,7 @@ whole: a write is either a new object composed in full or a patch of the fields 
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Literal, NewType, dataclass_transform
+from typing import Any, Literal, NewType, dataclass_transform
 
 import msgspec
 
@@ -18,6 +18,11 @@ MicroTime = NewType("MicroTime", str)  # RFC 3339 with exactly six digits after 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Struct(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """A typed JSON object: camelCase on the wire, absent fields take the default, defaults are left out."""
+
+
+def always_written() -> Any:
+    """A text that is empty by default but, unlike other defaults, written out: schemas require the field."""
+    return msgspec.field(default_factory=str)
 
 
 class Key(msgspec.Struct, frozen=True, order=True):
@@ -69,7 +74,7 @@ class Condition(Struct):
     type: str
     status: ConditionStatus
     reason: str = ""
-    message: str = ""
+    message: str = always_written()
     last_transition_time: datetime | None = None
     observed_generation: int = 0
 

@@ -1,0 +1,151 @@
+"""The typed objects: nothing they hold is lost on the way out and in, and they agree with the CRDs."""
+
+from importlib.resources import files
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quorate.api import batch, codec, core, kueue
+from quorate.api.batch import Job, template_of
+from quorate.api.crds import FIELD_LIST, custom_resource_definitions
+from quorate.api.kueue import Workload
+from quorate.api.meta import ObjectMeta
+from tests.api.objects import instances
+
+KINDS = [
+    batch.Job, core.Pod, core.Node, core.Namespace, core.LimitRange, core.RuntimeClass,
+    kueue.AdmissionCheck, kueue.ClusterQueue, kueue.Cohort, kueue.LocalQueue, kueue.ResourceFlavor,
+    kueue.Workload, kueue.WorkloadPriorityClass,
+]  # fmt: skip
+QUEUEING_KINDS = [kind for kind in KINDS if kind.__module__ == kueue.__name__]
+SCHEMAS = {
+    definition["spec"]["names"]["kind"]: definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    for definition in custom_resource_definitions(
+        (files("quorate.api") / FIELD_LIST).read_text(encoding="utf-8")
+    )
+}
+
+
+@settings(max_examples=30)
+@given(st.data())
+@pytest.mark.parametrize("kind", KINDS)
+def test_encoding_then_decoding_is_the_identity(kind: Any, data: st.DataObject) -> None:
+    thing = data.draw(instances(kind))
+    assert codec.decode(kind, codec.encode(thing)) == thing
+    assert codec.convert(kind, codec.to_builtins(thing)) == thing
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_null_is_as_good_as_absent(kind: Any) -> None:
+    """Servers written in other languages send null for what is empty."""
+    nulls = dict.fromkeys(("labels", "annotations", "finalizers", "ownerReferences", "creationTimestamp"))
+    body: dict[str, Any] = {"metadata": {"name": "x", **nulls}, "spec": None, "status": None}
+    if kind is kueue.WorkloadPriorityClass:
+        body["value"] = 1
+        body["description"] = None
+    bare = {name: value for name, value in body.items() if name in ("metadata", "value")}
+    assert codec.convert(kind, body) == codec.convert(kind, bare | {"metadata": {"name": "x"}})
+
+
+def test_nulls_are_ignored_at_every_depth_and_the_rest_is_kept() -> None:
+    text = """{"metadata": {"name": "x"}, "status": {"conditions": null, "active": 3},
+               "spec": {"template": {"spec": {"containers": [{"name": "a", "resources": {"requests": null},
+               "ratio": 1.50}], "nodeSelector": null, "volumes": null}}}}"""
+    job = codec.decode(Job, text)
+    assert (job.status.active, job.status.conditions) == (3, ())
+    assert bytes(job.spec.template) == (b'{"spec":{"containers":[{"name":"a","resources":{},"ratio":1.50}]}}')
+    assert template_of(job.spec.template).spec.node_selector == {}
+
+
+def test_a_wrong_shape_is_still_refused_by_path() -> None:
+    with pytest.raises(msgspec.ValidationError, match=r"Expected `int`, got `str` - at `\$\.status\.active`"):
+        codec.decode(Job, b'{"metadata": {"labels": null}, "status": {"active": "many"}}')
+
+
+def test_a_pod_template_is_kept_whole_and_on_its_own() -> None:
+    page = b'{"metadata": {"name": "x"}, "spec": {"template": {"spec": {"hostUsers": false}}}}'
+    job = codec.decode(Job, page)
+    assert bytes(job.spec.template) == b'{"spec": {"hostUsers": false}}'
+    assert codec.to_builtins(job)["spec"]["template"] == {"spec": {"hostUsers": False}}
+
+
+def test_the_controller_is_the_one_owner_that_says_so() -> None:
+    owners = [
+        {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": name, "controller": name == "b"}
+        for name in "abc"
+    ]
+    metadata = codec.convert(ObjectMeta, {"ownerReferences": owners})
+    assert metadata.controller is not None
+    assert metadata.controller.name == "b"
+    assert ObjectMeta().controller is None
+
+
+def disagreements(type_: Any, schema: dict[str, Any], path: str) -> list[str]:
+    """Where a struct says something else than the CRD it is written to."""
+    arguments = get_args(type_)
+    match get_origin(type_):
+        case origin if origin is Literal:
+            return [] if set(arguments) == set(schema["enum"]) else [f"{path}: other words"]
+        case origin if origin in (Union, UnionType):
+            return [line for each in arguments for line in disagreements(each, schema, path)]
+        case origin if origin is tuple:
+            return disagreements(arguments[0], schema["items"], f"{path}[]")
+    if not (isinstance(type_, type) and issubclass(type_, msgspec.Struct)) or type_ is ObjectMeta:
+        return []
+    found = []
+    for field in msgspec.structs.fields(type_):
+        name, below = field.encode_name, f"{path}.{field.encode_name}"
+        if name not in schema["properties"]:
+            found.append(f"{below}: unknown to the CRD")
+            continue
+        inner = schema["properties"][name]
+        # A quantity may be a number in the schema; an empty object takes the defaults of its fields.
+        if inner.get("default") not in (None, {}) and str(field.default) != str(inner["default"]):
+            found.append(f"{below}: other default")
+        found += disagreements(field.type, inner, below)
+    return found
+
+
+@pytest.mark.parametrize("kind", QUEUEING_KINDS)
+def test_structs_agree_with_the_crds(kind: Any) -> None:
+    found = disagreements(kind, SCHEMAS[kind.__name__], kind.__name__)
+    # One type serves both queues; only cluster queues borrow.
+    assert [line for line in found if not line.endswith(".borrowed: unknown to the CRD")] == []
+
+
+def missing(value: Any, schema: dict[str, Any], path: str) -> list[str]:
+    """The required fields that ``value`` leaves out."""
+    if isinstance(value, list):
+        return [line for item in value for line in missing(item, schema["items"], f"{path}[]")]
+    if not isinstance(value, dict):
+        return []
+    absent = [f"{path}.{name}" for name in schema.get("required", ()) if name not in value]
+    inner = schema.get("properties", {})
+    return absent + [
+        line
+        for name, item in value.items()
+        if name in inner and name != "metadata"
+        for line in missing(item, inner[name], f"{path}.{name}")
+    ]
+
+
+@settings(max_examples=30)
+@given(st.data())
+@pytest.mark.parametrize("kind", [kueue.Workload, kueue.LocalQueue, kueue.ClusterQueue])
+def test_what_the_crds_require_of_a_status_is_written(kind: Any, data: st.DataObject) -> None:
+    status = next(field for field in msgspec.structs.fields(kind) if field.name == "status")
+    written = codec.to_builtins(data.draw(instances(status.type)))
+    found = missing(written, SCHEMAS[kind.__name__]["properties"]["status"], "status")
+    # A moment and a reason are for the writer to give: no default would be true.
+    assert [line for line in found if not line.endswith((".lastTransitionTime", ".reason"))] == []
+
+
+def test_a_new_workload_is_written_as_short_as_can_be() -> None:
+    workload = Workload(metadata=ObjectMeta(name="x"), spec=kueue.WorkloadSpec(pod_sets=(kueue.PodSet(),)))
+    assert codec.encode(workload) == (
+        b'{"metadata":{"name":"x"},"spec":{"podSets":[{"name":"main","count":1,"template":{}}]}}'
+    )
