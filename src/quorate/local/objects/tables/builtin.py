@@ -1,0 +1,308 @@
+"""The tables of the built-in kinds: which columns they have and what stands in them."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from quorate.local.objects.crd.definition import Column
+from quorate.local.objects.tables.durations import age, epoch, human
+from quorate.local.objects.tables.layout import NAME, Layout, plain_cells
+from quorate.local.objects.tables.pods import POD
+from quorate.local.objects.types import Json
+
+NONE, UNKNOWN = "<none>", "<unknown>"
+
+
+def columns(names: str, wide: str = "") -> tuple[Column, ...]:
+    """Columns by their names, separated by commas; the wide ones are shown on request only."""
+    narrow = [Column(name, "string", "") for name in names.split(",") if name]
+    return (*narrow, *(Column(name, "string", "", priority=1) for name in wide.split(",") if name))
+
+
+def created(obj: Json, now: float) -> str:
+    return age(obj["metadata"].get("creationTimestamp"), now)
+
+
+AGE_ONLY = Layout((NAME, *columns("Age")), plain_cells)
+CREATED_AT = Layout(
+    (NAME, Column("Created At", "date", "")),
+    lambda obj, now: [obj["metadata"]["name"], obj["metadata"].get("creationTimestamp")],
+)
+
+
+def _data_count(obj: Json) -> int:
+    return len(obj.get("data") or {}) + len(obj.get("binaryData") or {})
+
+
+CONFIG_MAP = Layout(
+    (NAME, Column("Data", "string", ""), *columns("Age")),
+    lambda obj, now: [obj["metadata"]["name"], _data_count(obj), created(obj, now)],
+)
+SECRET = Layout(
+    (NAME, *columns("Type,Data,Age")),
+    lambda obj, now: [obj["metadata"]["name"], obj.get("type", ""), _data_count(obj), created(obj, now)],
+)
+NAMESPACE = Layout(
+    (NAME, *columns("Status,Age")),
+    lambda obj, now: [obj["metadata"]["name"], (obj.get("status") or {}).get("phase", ""), created(obj, now)],
+)
+LEASE = Layout(
+    (NAME, *columns("Holder,Age")),
+    lambda obj, now: [
+        obj["metadata"]["name"],
+        (obj.get("spec") or {}).get("holderIdentity") or "",
+        created(obj, now),
+    ],
+)
+PRIORITY_CLASS = Layout(
+    (NAME, *columns("Value,Global-Default,Age,PreemptionPolicy")),
+    lambda obj, now: [
+        obj["metadata"]["name"],
+        obj.get("value", 0),
+        obj.get("globalDefault", False),
+        created(obj, now),
+        obj.get("preemptionPolicy", ""),
+    ],
+)
+RUNTIME_CLASS = Layout(
+    (NAME, *columns("Handler,Age")),
+    lambda obj, now: [obj["metadata"]["name"], obj.get("handler", ""), created(obj, now)],
+)
+
+
+def selector_text(selector: Json | None) -> str:
+    """`a=b,c in (d,e)`; `<none>` for a selector that requires nothing."""
+    selector = selector or {}
+    parts = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
+    for requirement in selector.get("matchExpressions") or []:
+        key, values = requirement["key"], ",".join(sorted(requirement.get("values") or []))
+        parts.append(
+            {
+                "In": f"{key} in ({values})",
+                "NotIn": f"{key} notin ({values})",
+                "Exists": key,
+                "DoesNotExist": f"!{key}",
+            }[requirement["operator"]]
+        )
+    return ",".join(parts) or NONE
+
+
+def _containers(template: Json) -> tuple[str, str]:
+    containers = template["spec"]["containers"]
+    return ",".join(c["name"] for c in containers), ",".join(c.get("image", "") for c in containers)
+
+
+_JOB_STATES = ("Complete", "Failed", "Terminating", "Suspended", "FailureTarget", "SuccessCriteriaMet")
+
+
+def _job(obj: Json, now: float) -> list[Any]:
+    spec, status = obj["spec"], obj.get("status") or {}
+    holding = {c["type"] for c in status.get("conditions") or [] if c["status"] == "True"}
+    if "deletionTimestamp" in obj["metadata"]:
+        holding.add("Terminating")
+    parallelism, completions = spec.get("parallelism", 0), spec.get("completions")
+    wanted = completions if completions is not None else f"1 of {parallelism}" if parallelism > 1 else 1
+    duration = ""
+    if status.get("startTime"):
+        end = epoch(status["completionTime"]) if status.get("completionTime") else now
+        duration = human(end - epoch(status["startTime"]))
+    return [
+        obj["metadata"]["name"],
+        next((state for state in _JOB_STATES if state in holding), "Running"),
+        f"{status.get('succeeded', 0)}/{wanted}",
+        duration,
+        created(obj, now),
+        *_containers(spec["template"]),
+        selector_text(spec.get("selector")),
+    ]
+
+
+JOB = Layout((NAME, *columns("Status,Completions,Duration,Age", "Containers,Images,Selector")), _job)
+
+
+def _deployment(obj: Json, now: float) -> list[Any]:
+    spec, status = obj["spec"], obj.get("status") or {}
+    return [
+        obj["metadata"]["name"],
+        f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 1)}",
+        status.get("updatedReplicas", 0),
+        status.get("availableReplicas", 0),
+        created(obj, now),
+        *_containers(spec["template"]),
+        selector_text(spec.get("selector")),
+    ]
+
+
+DEPLOYMENT = Layout(
+    (NAME, *columns("Ready,Up-to-date,Available,Age", "Containers,Images,Selector")), _deployment
+)
+
+
+def _node(obj: Json, now: float) -> list[Any]:
+    status, labels = obj.get("status") or {}, obj["metadata"].get("labels") or {}
+    ready = [c for c in status.get("conditions") or [] if c["type"] == "Ready"]
+    states = ["Ready" if ready[0]["status"] == "True" else "NotReady"] if ready else ["Unknown"]
+    if (obj.get("spec") or {}).get("unschedulable"):
+        states.append("SchedulingDisabled")
+    addresses = {address["type"]: address["address"] for address in status.get("addresses") or []}
+    info = status.get("nodeInfo") or {}
+    kernel = info.get("kernelVersion") or UNKNOWN
+    return [
+        obj["metadata"]["name"],
+        ",".join(states),
+        ",".join(sorted(set(_roles(labels)))) or NONE,
+        created(obj, now),
+        info.get("kubeletVersion", ""),
+        addresses.get("InternalIP", NONE),
+        addresses.get("ExternalIP", NONE),
+        info.get("osImage") or UNKNOWN,
+        f"{kernel} ({info['architecture']})" if info.get("architecture") else kernel,
+        info.get("containerRuntimeVersion") or UNKNOWN,
+    ]
+
+
+def _roles(labels: Json) -> Iterable[str]:
+    prefix = "node-role.kubernetes.io/"
+    for key, value in labels.items():
+        if key.startswith(prefix) and key != prefix:
+            yield key.removeprefix(prefix)
+        elif key == "kubernetes.io/role" and value:
+            yield value
+
+
+NODE = Layout(
+    (
+        NAME,
+        *columns(
+            "Status,Roles,Age,Version", "Internal-IP,External-IP,OS-Image,Kernel-Version,Container-Runtime"
+        ),
+    ),
+    _node,
+)
+
+
+def _event(obj: Json, now: float) -> list[Any]:
+    """Both kinds of events: those of events.k8s.io spell the old fields with `deprecated` in front."""
+    regarding = obj.get("involvedObject") or obj.get("regarding") or {}
+    source = obj.get("source") or obj.get("deprecatedSource") or {}
+    series = obj.get("series")
+    first = obj.get("firstTimestamp") or obj.get("deprecatedFirstTimestamp") or obj.get("eventTime")
+    last = obj.get("lastTimestamp") or obj.get("deprecatedLastTimestamp") or first
+    count = obj.get("count") or obj.get("deprecatedCount") or 1
+    if series:
+        last, count = series["lastObservedTime"], series["count"]
+    reporter = obj.get("reportingComponent") or obj.get("reportingController") or ""
+    names = [source.get("component") or reporter, source.get("host") or ""]
+    return [
+        age(last, now),
+        obj.get("type", ""),
+        obj.get("reason", ""),
+        "/".join(part for part in (regarding.get("kind", "").lower(), regarding.get("name")) if part),
+        regarding.get("fieldPath", ""),
+        ", ".join(name for name in names if name),
+        (obj.get("message") or obj.get("note") or "").strip(),
+        age(first, now),
+        count,
+        obj["metadata"]["name"],
+    ]
+
+
+EVENT = Layout(
+    (
+        *columns("Last Seen,Type,Reason,Object"),
+        *columns("", "Subobject,Source"),
+        *columns("Message"),
+        *columns("", "First Seen,Count"),
+        Column("Name", "string", "", "name", priority=1),
+    ),
+    _event,
+)
+
+
+def _service(obj: Json, now: float) -> list[Any]:
+    spec = obj.get("spec") or {}
+    kind, external = spec.get("type", "ClusterIP"), list(spec.get("externalIPs") or [])
+    if kind == "ExternalName":
+        external = [spec.get("externalName", "")]
+    elif kind == "LoadBalancer":
+        ingress = ((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
+        external = [entry.get("ip") or entry.get("hostname") or "" for entry in ingress] + external
+    addresses = spec.get("clusterIPs") or [spec.get("clusterIP") or NONE]
+    return [
+        obj["metadata"]["name"],
+        kind,
+        addresses[0],
+        ",".join(external) or ("<pending>" if kind == "LoadBalancer" else NONE),
+        ",".join(_port(port) for port in spec.get("ports") or []) or NONE,
+        created(obj, now),
+        selector_text({"matchLabels": spec.get("selector") or {}}),
+    ]
+
+
+def _port(port: Json) -> str:
+    node_port = f":{port['nodePort']}" if port.get("nodePort") else ""
+    return f"{port['port']}{node_port}/{port.get('protocol', 'TCP')}"
+
+
+SERVICE = Layout((NAME, *columns("Type,Cluster-IP,External-IP,Port(s),Age", "Selector")), _service)
+
+
+def _quota(obj: Json, now: float) -> list[Any]:
+    status = obj.get("status") or {}
+    hard, used = status.get("hard") or {}, status.get("used") or {}
+    shown = {name: f"{name}: {used.get(name, '0')}/{hard[name]}" for name in sorted(hard)}
+    limits = [text for name, text in shown.items() if name.startswith("limits.")]
+    requests = [text for name, text in shown.items() if not name.startswith("limits.")]
+    return [obj["metadata"]["name"], ", ".join(requests), ", ".join(limits), created(obj, now)]
+
+
+QUOTA = Layout((NAME, *columns("Request,Limit,Age")), _quota)
+
+
+def _binding(obj: Json, now: float) -> list[Any]:
+    role, subjects = obj["roleRef"], obj.get("subjects") or []
+
+    def named(kind: str) -> str:
+        found = (subject for subject in subjects if subject["kind"] == kind)
+        return ", ".join(
+            f"{s['namespace']}/{s['name']}" if kind == "ServiceAccount" else s["name"] for s in found
+        )
+
+    people = (named("User"), named("Group"), named("ServiceAccount"))
+    return [obj["metadata"]["name"], f"{role['kind']}/{role['name']}", created(obj, now), *people]
+
+
+BINDING = Layout((NAME, *columns("Role,Age", "Users,Groups,ServiceAccounts")), _binding)
+WEBHOOKS = Layout(
+    (NAME, *columns("Webhooks,Age")),
+    lambda obj, now: [obj["metadata"]["name"], len(obj.get("webhooks") or []), created(obj, now)],
+)
+
+_LAYOUTS: dict[tuple[str, str], Layout] = {
+    ("", "ConfigMap"): CONFIG_MAP,
+    ("", "Event"): EVENT,
+    ("", "LimitRange"): CREATED_AT,
+    ("", "Namespace"): NAMESPACE,
+    ("", "Node"): NODE,
+    ("", "Pod"): POD,
+    ("", "ResourceQuota"): QUOTA,
+    ("", "Secret"): SECRET,
+    ("", "Service"): SERVICE,
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): WEBHOOKS,
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): WEBHOOKS,
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): CREATED_AT,
+    ("apps", "Deployment"): DEPLOYMENT,
+    ("batch", "Job"): JOB,
+    ("coordination.k8s.io", "Lease"): LEASE,
+    ("events.k8s.io", "Event"): EVENT,
+    ("node.k8s.io", "RuntimeClass"): RUNTIME_CLASS,
+    ("rbac.authorization.k8s.io", "ClusterRole"): CREATED_AT,
+    ("rbac.authorization.k8s.io", "ClusterRoleBinding"): BINDING,
+    ("rbac.authorization.k8s.io", "Role"): CREATED_AT,
+    ("rbac.authorization.k8s.io", "RoleBinding"): BINDING,
+    ("scheduling.k8s.io", "PriorityClass"): PRIORITY_CLASS,
+}
+
+
+def builtin_layout(group: str, kind: str) -> Layout:
+    """The layout of a built-in kind; name and age for those without one of their own."""
+    return _LAYOUTS.get((group, kind), AGE_ONLY)

@@ -1,0 +1,41 @@
+"""Durations and ages as people read them in tables: two units at most, fewer as they grow."""
+
+from datetime import UTC, datetime
+
+MINUTE, HOUR, DAY, YEAR = 60, 3600, 86_400, 365 * 86_400
+
+_STEPS = (
+    # (below this many seconds, unit, its letter, second unit or 0, its letter)
+    (2 * MINUTE, 1, "s", 0, ""),
+    (10 * MINUTE, MINUTE, "m", 1, "s"),
+    (3 * HOUR, MINUTE, "m", 0, ""),
+    (8 * HOUR, HOUR, "h", MINUTE, "m"),
+    (2 * DAY, HOUR, "h", 0, ""),
+    (8 * DAY, DAY, "d", HOUR, "h"),
+    (2 * YEAR, DAY, "d", 0, ""),
+    (8 * YEAR, YEAR, "y", DAY, "d"),
+)
+
+
+def human(duration_s: float) -> str:
+    """`45s`, `4m12s`, `2d5h`, `3y40d`; a clock may be a second off, more is `<invalid>`."""
+    seconds = int(duration_s)
+    if seconds < -1:
+        return "<invalid>"
+    seconds = max(seconds, 0)
+    for below, unit, letter, second, second_letter in _STEPS:
+        if seconds < below:
+            rest = seconds % unit // second if second else 0
+            return f"{seconds // unit}{letter}" + (f"{rest}{second_letter}" if rest else "")
+    return f"{seconds // YEAR}y"
+
+
+def epoch(time: str) -> float:
+    """Seconds since the epoch of an RFC 3339 time; raises ValueError for anything else."""
+    moment = datetime.fromisoformat(time)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def age(time: str | None, now: float) -> str:
+    """How long ago an RFC 3339 time was; `<unknown>` if there is none."""
+    return human(now - epoch(time)) if time else "<unknown>"

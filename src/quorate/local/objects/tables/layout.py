@@ -1,0 +1,143 @@
+"""The columns of a kind's table, and the table itself."""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from quorate.local.objects.crd.definition import Column
+from quorate.local.objects.tables.durations import age, epoch, human
+from quorate.local.objects.tables.json_path import compile_path
+from quorate.local.objects.types import Json
+
+Cells = Callable[[Json, float], list[Any]]
+"""an object's cells, in the order of the columns, seen at a moment (epoch seconds)"""
+
+NAME = Column("Name", "string", "", "name", "unique name within a namespace")
+
+
+def no_conditions(_: Json) -> list[Json]:
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    columns: tuple[Column, ...]
+    cells: Cells
+    conditions: Callable[[Json], list[Json]] = no_conditions
+    """what a table says about a row besides its cells"""
+
+
+def table(
+    layout: Layout,
+    objects: Iterable[Json],
+    now: float,
+    *,
+    metadata: Json,
+    include: str = "Metadata",
+    version: str = "v1",
+    with_columns: bool = True,
+) -> Json:
+    """A Table of these objects.
+
+    `metadata` is that of the list; `include` is what each row carries along: Metadata, Object or None;
+    `version` that of meta.k8s.io.  In a watch only the first table names the columns.
+    """
+    rows = [_row(layout, obj, now, include, version) for obj in objects]
+    columns = [
+        {
+            "name": column.name,
+            "type": column.type,
+            "format": column.format,
+            "description": column.description,
+            "priority": column.priority,
+        }
+        for column in layout.columns
+    ]
+    return {
+        "kind": "Table",
+        "apiVersion": f"meta.k8s.io/{version}",
+        "metadata": metadata,
+        "columnDefinitions": columns if with_columns else None,
+        "rows": rows or None,
+    }
+
+
+def _row(layout: Layout, obj: Json, now: float, include: str, version: str) -> Json:
+    conditions = layout.conditions(obj)
+    row: Json = {"cells": layout.cells(obj, now)}
+    if conditions:
+        row["conditions"] = conditions
+    match include:
+        case "None":
+            row["object"] = None
+        case "Object":
+            row["object"] = obj
+        case _:
+            row["object"] = partial(obj, version)
+    return row
+
+
+def partial(obj: Json, version: str = "v1") -> Json:
+    """An object of which only the metadata is shown."""
+    return {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": f"meta.k8s.io/{version}",
+        "metadata": obj["metadata"],
+    }
+
+
+def partial_list(objects: Iterable[Json], *, metadata: Json, version: str = "v1") -> Json:
+    return {
+        "kind": "PartialObjectMetadataList",
+        "apiVersion": f"meta.k8s.io/{version}",
+        "metadata": metadata,
+        "items": [partial(obj, version) for obj in objects],
+    }
+
+
+def custom_layout(columns: Sequence[Column]) -> Layout:
+    """The layout of a custom resource: its name and the columns its definition has, its age if none."""
+    wanted = columns or (Column("Age", "date", ".metadata.creationTimestamp"),)
+    finders = [(column.type, compile_path(column.json_path)) for column in wanted]
+
+    def cells(obj: Json, now: float) -> list[Any]:
+        found = [(kind, find(obj)) for kind, find in finders]
+        return [obj["metadata"]["name"], *(_cell(kind, values, now) for kind, values in found)]
+
+    return Layout((NAME, *wanted), cells)
+
+
+def _cell(kind: str, values: Sequence[Any], now: float) -> Any:
+    """The first value as its column's type; None if there is none or it is of another type."""
+    value = values[0] if values else None
+    match kind, value:
+        case "integer", bool():
+            return None
+        case "integer", int() | float():
+            return int(value)
+        case "number", int() | float():
+            return value
+        case "boolean", bool():
+            return value
+        case "date", str():
+            return _date(value, now)
+        case "string", None:
+            return None
+        case "string", str():
+            return value
+        case "string", _:
+            return json.dumps(value, separators=(",", ":"))
+    return None
+
+
+def _date(text: str, now: float) -> str:
+    try:
+        return human(now - epoch(text))
+    except ValueError:
+        return "<invalid>"
+
+
+def plain_cells(obj: Json, now: float) -> list[Any]:
+    """Name and age: all that can be said of any object."""
+    return [obj["metadata"]["name"], age(obj["metadata"].get("creationTimestamp"), now)]

@@ -1,0 +1,139 @@
+"""A pod's row: what one word says about its state, and how much of it is ready."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from quorate.local.objects.crd.definition import Column
+from quorate.local.objects.tables.durations import age
+from quorate.local.objects.tables.layout import NAME, Layout
+from quorate.local.objects.types import Json
+
+NONE = "<none>"
+
+
+def _cells(pod: Json, now: float) -> list[Any]:
+    spec, status, metadata = pod["spec"], pod.get("status") or {}, pod["metadata"]
+    sidecars = {c["name"] for c in spec.get("initContainers") or [] if c.get("restartPolicy") == "Always"}
+    main = status.get("containerStatuses") or []
+    initial = status.get("initContainerStatuses") or []
+    initializing = _initializing(initial, sidecars, len(spec.get("initContainers") or []))
+
+    word = _pod_word(status)
+    counted = [c for c in initial if c["name"] in sidecars]
+    ready = sum(bool(c.get("ready")) for c in counted)
+    if initializing and not _holds(status, "Initialized"):
+        word, counted = initializing, initial
+    else:
+        word = _container_word(main, word, _holds(status, "Ready"))
+        ready += sum(_runs(c) for c in main)
+        counted = [*counted, *main]
+    if metadata.get("deletionTimestamp"):
+        lost = status.get("reason") == "NodeLost"
+        ended = status.get("phase") in ("Succeeded", "Failed")
+        word = "Unknown" if lost else word if ended else "Terminating"
+    return [
+        metadata["name"],
+        f"{ready}/{len(spec['containers']) + len(sidecars)}",
+        word,
+        _restarts(counted, now),
+        age(metadata.get("creationTimestamp"), now),
+        status.get("podIP") or NONE,
+        spec.get("nodeName") or NONE,
+        status.get("nominatedNodeName") or NONE,
+        _gates(spec.get("readinessGates") or [], status),
+    ]
+
+
+def _pod_word(status: Json) -> str:
+    for condition in status.get("conditions") or []:
+        if condition["type"] == "PodScheduled" and condition.get("reason") == "SchedulingGated":
+            return "SchedulingGated"
+    return str(status.get("reason") or status.get("phase") or "")
+
+
+def _initializing(initial: list[Json], sidecars: set[str], total: int) -> str:
+    """What the first init container that is not done is doing; empty when all are."""
+    for index, container in enumerate(initial):
+        state = container.get("state") or {}
+        ended, waiting = state.get("terminated"), state.get("waiting") or {}
+        if ended and ended["exitCode"] == 0:
+            continue
+        if container["name"] in sidecars and container.get("started"):
+            continue
+        if ended:
+            return f"Init:{_end(ended)}"
+        if waiting.get("reason") not in (None, "", "PodInitializing"):
+            return f"Init:{waiting['reason']}"
+        return f"Init:{index}/{total}"
+    return ""
+
+
+def _container_word(containers: list[Json], word: str, is_ready: bool) -> str:
+    """What the first container with something to say says; the pod's own word if none has."""
+    for container in reversed(containers):
+        state = container.get("state") or {}
+        if (state.get("waiting") or {}).get("reason"):
+            word = state["waiting"]["reason"]
+        elif state.get("terminated"):
+            word = _end(state["terminated"])
+    if word == "Completed" and any(map(_runs, containers)):
+        return "Running" if is_ready else "NotReady"
+    return word
+
+
+def _end(terminated: Json) -> str:
+    if terminated.get("reason"):
+        return str(terminated["reason"])
+    signal = terminated.get("signal")
+    return f"Signal:{signal}" if signal else f"ExitCode:{terminated['exitCode']}"
+
+
+def _runs(container: Json) -> bool:
+    return bool(container.get("ready")) and (container.get("state") or {}).get("running") is not None
+
+
+def _holds(status: Json, kind: str) -> bool:
+    conditions = status.get("conditions") or []
+    return any(c["type"] == kind and c["status"] == "True" for c in conditions)
+
+
+def _restarts(containers: Iterable[Json], now: float) -> str:
+    count, last = 0, ""
+    for container in containers:
+        count += container.get("restartCount", 0)
+        ended = (container.get("lastState") or {}).get("terminated") or {}
+        last = max(last, ended.get("finishedAt") or "")
+    return f"{count} ({age(last, now)} ago)" if count and last else str(count)
+
+
+def _gates(gates: list[Json], status: Json) -> str:
+    if not gates:
+        return NONE
+    return f"{sum(_holds(status, gate['conditionType']) for gate in gates)}/{len(gates)}"
+
+
+_ENDS = {
+    "Succeeded": "The pod has completed successfully.",
+    "Failed": "The pod failed.",
+}
+
+
+def _conditions(pod: Json) -> list[Json]:
+    phase = (pod.get("status") or {}).get("phase", "")
+    if phase not in _ENDS:
+        return []
+    return [{"type": "Completed", "status": "True", "reason": phase, "message": _ENDS[phase]}]
+
+
+POD = Layout(
+    (
+        NAME,
+        *(Column(name, "string", "") for name in ("Ready", "Status", "Restarts", "Age")),
+        *(
+            Column(name, "string", "", priority=1)
+            for name in ("IP", "Node", "Nominated Node", "Readiness Gates")
+        ),
+    ),
+    _cells,
+    _conditions,
+)
