@@ -42,20 +42,7 @@ class Shape(msgspec.Struct, frozen=True, weakref=True, eq=False):
     priority: int
     pod_sets: tuple[PodSetShape, ...]
     above_limits: tuple[str, ...]  # what makes it invalid, as text
-
-    @property
-    def requests(self) -> tuple[PodSetRequest, ...]:
-        """The effective requests, in the form of ``status.resourceRequests``."""
-        return tuple(
-            PodSetRequest(
-                name=pod_set.name,
-                resources={
-                    resource: as_quantity(resource, amount)
-                    for resource, amount in sorted(pod_set.request(pod_set.count).items())
-                },
-            )
-            for pod_set in self.pod_sets
-        )
+    requests: tuple[PodSetRequest, ...]  # the effective requests, in the form of status.resourceRequests
 
 
 class Shapes:
@@ -86,14 +73,12 @@ class Shapes:
         key = self._encoder.encode((priority, pod_sets, specs))
         shape = self._shapes.get(key)
         if shape is None:
-            shape = Shape(
-                priority,
-                tuple(
-                    self._pod_set(name, count, min_count, spec)
-                    for (name, count, min_count), spec in zip(pod_sets, specs, strict=True)
-                ),
-                tuple(finding for spec in specs for finding in above_limits(spec)),
+            shapes = tuple(
+                self._pod_set(name, count, min_count, spec)
+                for (name, count, min_count), spec in zip(pod_sets, specs, strict=True)
             )
+            findings = tuple(finding for spec in specs for finding in above_limits(spec))
+            shape = Shape(priority, shapes, findings, tuple(_requested(pod_set) for pod_set in shapes))
             self._shapes[key] = shape
         return shape
 
@@ -132,3 +117,9 @@ class Shapes:
 
 def _unnamed(container: Container) -> Container:
     return msgspec.structs.replace(container, name="", image="")
+
+
+def _requested(pod_set: PodSetShape) -> PodSetRequest:
+    amounts = sorted(pod_set.request(pod_set.count).items())
+    resources = {resource: as_quantity(resource, amount) for resource, amount in amounts}
+    return PodSetRequest(name=pod_set.name, resources=resources)

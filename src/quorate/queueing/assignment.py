@@ -1,0 +1,258 @@
+"""Which flavors a workload would get in its cluster queue, as things are: the flavor assignment.
+
+Each pod set gets one flavor per resource group.  Flavors are tried in the order of the queue, from where
+the last search left off; which one is taken when the first does not simply fit is the queue's
+``flavorFungibility``.  The quota that earlier pod sets of the workload take counts against later ones.
+
+The answer holds every refusal, so that whoever asks for a reason reads the same value.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import IntEnum
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+
+from quorate.api.kueue import FlavorFungibility, ResourceFlavor
+from quorate.queueing.acceptance import refusal
+from quorate.queueing.causes import PodSetCause, QuotaExceeded, QuotaShort, ResourceUncovered
+from quorate.queueing.shape import PodSetShape
+from quorate.quota import tree
+from quorate.quota.amount import PODS, FlavorResource
+from quorate.quota.tree import Node
+
+
+class Mode(IntEnum):
+    """How a request could be met, worst first."""
+
+    NO_FIT = 0
+    NO_CANDIDATES = 1  # by preemption, if there were somebody to preempt
+    PREEMPT = 2  # by preempting in the own cluster queue
+    RECLAIM = 3  # by preempting in other cluster queues only
+    FIT = 4
+
+    @property
+    def needs_preemption(self) -> bool:
+        return Mode.NO_FIT < self < Mode.FIT
+
+
+class Offer(NamedTuple):
+    """How one flavor, or one resource of it, could serve a request."""
+
+    mode: Mode
+    level: int  # how far up the cohort tree quota is borrowed; 0 within nominal
+
+
+_IMPOSSIBLE: Final = Offer(Mode.NO_FIT, 0)
+
+
+class Oracle(Protocol):
+    """Simulates preemption for a request that exceeds what is free."""
+
+    def __call__(self, pair: FlavorResource, amount: int) -> Offer:
+        """Whom preemption would hit; never FIT.  The level is that after the victims are gone."""
+        ...
+
+
+class Group(msgspec.Struct, frozen=True):
+    """A resource group: resources that always come from one flavor together."""
+
+    covered: frozenset[str]
+    flavors: tuple[str, ...]
+
+
+class Market(msgspec.Struct, frozen=True):
+    """What a cluster queue offers: its groups, its place in the quota tree, its rules of choice."""
+
+    node: Node
+    groups: Mapping[str, Group]  # by each resource covered
+    flavors: Mapping[str, ResourceFlavor]  # all there are; a name may be missing
+    fungibility: FlavorFungibility
+    preempts_while_borrowing: bool
+    ignores_uncovered: bool
+    oracle: Oracle
+
+
+class PodSetFlavors(msgspec.Struct, frozen=True):
+    name: str
+    count: int
+    flavors: dict[str, str]  # by resource
+    requests: dict[str, int]  # totals, exactly of the resources that have a flavor
+
+
+class Assignment(msgspec.Struct, frozen=True):
+    pod_sets: tuple[PodSetFlavors, ...]  # up to the first that got no flavor
+    mode: Mode
+    level: int
+    usage: dict[FlavorResource, int]
+    short: frozenset[FlavorResource]  # what would have to be freed by preemption
+    causes: tuple[PodSetCause, ...]  # every refusal, unless the group found a fit in the end
+    positions: tuple[dict[str, int], ...]  # per pod set and resource: see pending.Resume
+
+
+def assign(
+    market: Market, pod_sets: Sequence[PodSetShape], counts: Sequence[int], start: Sequence[Mapping[str, int]]
+) -> Assignment:
+    """Choose flavors for ``counts`` pods of each of ``pod_sets``.
+
+    ``start`` holds the remembered positions; it is empty, or as long as ``pod_sets``.
+    """
+    usage: dict[FlavorResource, int] = {}
+    modes: dict[FlavorResource, Mode] = {}
+    chosen: list[PodSetFlavors] = []
+    positions: list[dict[str, int]] = []
+    causes: list[PodSetCause] = []
+    mode, level = Mode.FIT, 0
+    for index, (pod_set, count) in enumerate(zip(pod_sets, counts, strict=True)):
+        requests = pod_set.request(count)
+        if PODS in market.groups:
+            requests[PODS] = count
+        search = _Search(market, pod_set, requests, usage, start[index] if start else {})
+        search.run()
+        causes.extend(search.causes)
+        if search.failed:
+            mode = Mode.NO_FIT
+            break
+        for resource, flavor in search.flavors.items():
+            pair = FlavorResource(flavor, resource)
+            usage[pair] = usage.get(pair, 0) + requests[resource]
+            modes[pair] = min(modes.get(pair, Mode.FIT), search.offers[resource].mode)
+        for offer in search.offers.values():
+            mode, level = min(mode, offer.mode), max(level, offer.level)
+        charged = {resource: requests[resource] for resource in search.flavors}
+        chosen.append(PodSetFlavors(pod_set.name, count, search.flavors, charged))
+        positions.append(search.positions)
+    return Assignment(
+        tuple(chosen),
+        mode,
+        level,
+        usage,
+        frozenset(pair for pair, worst in modes.items() if worst.needs_preemption),
+        tuple(causes),
+        tuple(positions),
+    )
+
+
+class _Search:
+    """The flavors of one pod set."""
+
+    def __init__(
+        self,
+        market: Market,
+        pod_set: PodSetShape,
+        requests: Mapping[str, int],
+        earlier: Mapping[FlavorResource, int],
+        start: Mapping[str, int],
+    ) -> None:
+        self._market = market
+        self._pod_set = pod_set
+        self._requests = requests
+        self._earlier = earlier  # usage of the pod sets before this one
+        self._start = start
+        self.flavors: dict[str, str] = {}  # by resource, of the groups settled so far
+        self.offers: dict[str, Offer] = {}  # likewise: how the flavor of the group would serve the resource
+        self.positions: dict[str, int] = {}  # likewise
+        self.causes: list[PodSetCause] = []
+        self.failed = False
+
+    def run(self) -> None:
+        for resource in sorted(self._requests):
+            if resource in self.flavors:
+                continue
+            group = self._market.groups.get(resource)
+            if group is not None:
+                self._settle(resource, group)
+            elif self._requests[resource] > 0 and not self._market.ignores_uncovered:
+                self.causes.append(ResourceUncovered(self._pod_set.name, resource))
+                self.failed = True
+            if self.failed:
+                return
+
+    def _settle(self, resource: str, group: Group) -> None:
+        """Choose one flavor for all requested resources of ``group``; ``resource`` is one of them."""
+        wanted = [name for name in sorted(self._requests) if name in group.covered]
+        best, best_flavor, best_offers = _IMPOSSIBLE, "", {}
+        causes: list[PodSetCause] = []
+        tried = -1
+        for tried in range(self._start.get(resource, -1) + 1, len(group.flavors)):
+            flavor = group.flavors[tried]
+            refused = refusal(self._pod_set, flavor, self._market.flavors.get(flavor))
+            if refused is not None:
+                causes.append(refused)
+                continue
+            offers = self._offers(flavor, wanted, causes)
+            offer = self._worst(offers.values())
+            if self._is_better(offer, best):
+                best, best_flavor, best_offers = offer, flavor, offers
+            if not _tries_next(offer, self._market.fungibility):
+                break
+        if best.mode is not Mode.FIT:
+            self.causes.extend(causes)
+        if best.mode is Mode.NO_FIT:
+            self.failed = True
+            return
+        last = -1 if tried == len(group.flavors) - 1 else tried
+        for name in wanted:
+            self.flavors[name], self.positions[name] = best_flavor, last
+            self.offers[name] = best_offers[name]
+
+    def _offers(self, flavor: str, wanted: Sequence[str], causes: list[PodSetCause]) -> dict[str, Offer]:
+        """How ``flavor`` could serve each of ``wanted``; ends at the first that it never can."""
+        offers: dict[str, Offer] = {}
+        for resource in wanted:
+            offers[resource] = offer = self._offer(FlavorResource(flavor, resource), causes)
+            if offer.mode is Mode.NO_FIT:
+                break
+        return offers
+
+    def _offer(self, pair: FlavorResource, causes: list[PodSetCause]) -> Offer:
+        market, node = self._market, self._market.node
+        earlier = self._earlier.get(pair, 0)
+        requested = self._requests[pair.resource]
+        needed = earlier + requested
+        free = max(0, tree.available(node, pair))
+        if needed <= free:
+            return Offer(Mode.FIT, tree.level(node, pair, needed).height)
+        at_most = tree.potential(node, pair)
+        if needed > at_most:
+            causes.append(
+                QuotaExceeded(self._pod_set.name, pair.flavor, pair.resource, earlier, requested, at_most)
+            )
+            return _IMPOSSIBLE
+        causes.append(QuotaShort(self._pod_set.name, pair.flavor, pair.resource, needed, free, at_most))
+        level = tree.level(node, pair, needed)
+        if needed <= tree.nominal(node, pair) or level.may_reclaim or market.preempts_while_borrowing:
+            offer = market.oracle(pair, needed)
+            return Offer(offer.mode, level.height) if offer.mode is Mode.NO_CANDIDATES else offer
+        return _IMPOSSIBLE
+
+    def _worst(self, offers: Iterable[Offer]) -> Offer:
+        worst = Offer(Mode.FIT, 0)
+        for offer in offers:
+            if self._is_better(worst, offer):
+                worst = offer
+        return worst
+
+    def _is_better(self, one: Offer, other: Offer) -> bool:
+        return is_preferred(one, other, self._market.fungibility)
+
+
+def is_preferred(one: Offer, other: Offer, fungibility: FlavorFungibility) -> bool:
+    """Whether ``one`` is strictly the better choice."""
+    for hopeless in (Mode.NO_FIT, Mode.NO_CANDIDATES):
+        if one.mode is hopeless:
+            return other.mode < hopeless
+        if other.mode is hopeless:
+            return True
+    if fungibility.preference == "PreemptionOverBorrowing":
+        return (-one.level, one.mode) > (-other.level, other.mode)
+    return (one.mode, -one.level) > (other.mode, -other.level)
+
+
+def _tries_next(offer: Offer, fungibility: FlavorFungibility) -> bool:
+    """Whether the search goes on after a flavor that could serve like ``offer``."""
+    if offer.mode in (Mode.NO_FIT, Mode.NO_CANDIDATES):
+        return True
+    if offer.mode is not Mode.FIT and fungibility.when_can_preempt == "TryNextFlavor":
+        return True
+    return offer.level > 0 and fungibility.when_can_borrow == "TryNextFlavor"

@@ -1,0 +1,70 @@
+"""The order of pending workloads: priority first, then the queue-order timestamp, then uid."""
+
+from typing import Final
+
+from quorate.api.configuration import Configuration
+from quorate.api.kueue import Workload
+from quorate.api.meta import Condition, find_condition
+from quorate.queueing import conditions as c
+from quorate.queueing.conditions import created_at, since
+from quorate.queueing.pending import Order
+
+ADMISSION_GATES: Final = "kueue.x-k8s.io/admission-gated-by"
+_WAITING_FOR_REPLACEMENT: Final = "WaitingForReplacementPods"
+
+
+def order_of(workload: Workload, configuration: Configuration) -> Order:
+    return (
+        -(workload.spec.priority or 0),
+        queued_at(workload, configuration),
+        workload.metadata.uid or str(workload.metadata.key),
+    )
+
+
+def queued_at(workload: Workload, configuration: Configuration) -> float:
+    """The queue-order timestamp.
+
+    Who lost its place through a fault of its own queues anew from the eviction; everybody else, a
+    preempted workload above all, keeps the place its creation gave it.
+    """
+    evicted = find_condition(workload.status.conditions, c.EVICTED)
+    if evicted is not None and evicted.status == "True" and _loses_its_place(evicted, configuration):
+        return since(evicted)
+    return created_at(workload)
+
+
+def _loses_its_place(evicted: Condition, configuration: Configuration) -> bool:
+    if evicted.reason == c.ADMISSION_CHECK:
+        return True
+    rules = configuration.wait_for_pods_ready
+    by_eviction = rules is None or rules.requeuing_strategy.timestamp == "Eviction"
+    return evicted.reason == c.PODS_READY_TIMEOUT and by_eviction
+
+
+def may_queue(workload: Workload) -> bool:
+    """Whether a workload that holds no quota may wait for some, queues aside."""
+    conditions = workload.status.conditions
+    if not workload.spec.active or workload.metadata.deletion_timestamp is not None:
+        return False
+    if c.is_finished(workload) or c.is_reserving(workload):
+        return False
+    reserved = find_condition(conditions, c.QUOTA_RESERVED)
+    if reserved is not None and reserved.reason == c.ON_HOLD:
+        return False
+    replacement = find_condition(conditions, _WAITING_FOR_REPLACEMENT)
+    if replacement is not None and replacement.status == "True":
+        return False
+    return not workload.metadata.annotations.get(ADMISSION_GATES)
+
+
+def changed_what_counts(old: Workload, new: Workload) -> bool:
+    """Whether a workload found inadmissible deserves another look, its queue unchanged."""
+    return (
+        old.metadata.generation != new.metadata.generation
+        or old.spec != new.spec
+        or old.status.reclaimable_pods != new.status.reclaimable_pods
+        or any(
+            find_condition(old.status.conditions, type_) != find_condition(new.status.conditions, type_)
+            for type_ in (c.EVICTED, c.REQUEUED)
+        )
+    )

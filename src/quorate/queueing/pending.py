@@ -1,0 +1,324 @@
+"""The pending workloads of one cluster queue: which one is next, and which ones need not be tried.
+
+Workloads of one shape (see ``queueing.shape``) form a *lane*, in queue order.  What holds for the first of
+a lane holds for all of it: when it cannot be admitted for lack of quota the whole lane is parked, and a
+wake-up brings the whole lane back, both without touching its workloads.  So after a wake-up a queue of a
+hundred thousand workloads costs as many evaluations as it has shapes.
+
+A pending workload is in exactly one place: active (in the ready bucket of its lane), inadmissible (in the
+parked bucket of its lane, backing off, or a stranger), or in flight (it is the head being decided on).
+
+Removal from a heap is lazy: an item counts only while the workload still carries its bucket and ticket.
+Stale items are dropped when they surface, or when they outnumber the live ones; amortised O(log n).
+"""
+
+from collections.abc import Container, Iterator
+from enum import Enum
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+import msgspec
+
+from quorate.api.kueue import Workload
+from quorate.api.meta import Key
+from quorate.queueing.decisions import Hold
+from quorate.queueing.shape import Shape
+
+Order = tuple[int, float, str]  # negated priority, queue-order timestamp, uid: smaller goes first
+
+
+class Requeue(Enum):
+    """Why a head was not admitted, as far as it decides when to try it again."""
+
+    FAILED_AFTER_NOMINATION = "it could start, but somebody before it in the round took the room"
+    PENDING_PREEMPTION = "its victims are being evicted"
+    NO_FIT = "no flavor can serve it"
+    NO_CANDIDATES = "only preemption could help, and there is nobody to preempt"
+    NAMESPACE_MISMATCH = "the cluster queue does not serve its namespace"
+    GENERIC = "anything else"
+
+    def is_immediate(self, *, strict: bool) -> bool:
+        """Whether it is tried again at once: always where a head blocks those behind it (StrictFIFO)."""
+        if strict:
+            return self is not Requeue.NAMESPACE_MISMATCH
+        return self in (Requeue.FAILED_AFTER_NOMINATION, Requeue.PENDING_PREEMPTION)
+
+    @property
+    def holds_for_shape(self) -> bool:
+        """Whether all workloads of the same shape would meet the same verdict."""
+        return self in (Requeue.NO_FIT, Requeue.NO_CANDIDATES)
+
+
+class Resume(msgspec.Struct, frozen=True):
+    """Where the next search for flavors goes on: per pod set and resource the last flavor tried.
+
+    An index of -1 means that all were tried, and the next search starts at the first again.
+    """
+
+    positions: tuple[dict[str, int], ...]
+    shape: Shape
+    cycle: int  # in which it was recorded
+    generation: int  # of the cluster queue's quota, then
+
+    @property
+    def has_untried(self) -> bool:
+        return any(index != -1 for pod_set in self.positions for index in pod_set.values())
+
+
+class Entry:
+    """One pending workload."""
+
+    __slots__ = ("bucket", "cluster_queue", "hold", "order", "resume", "shape", "ticket", "workload")
+
+    def __init__(self, workload: Workload, shape: Shape, order: Order) -> None:
+        self.workload = workload
+        self.shape = shape
+        self.order = order
+        self.bucket: Bucket | None = None  # the one it is in; None unless in a lane
+        self.ticket = 0  # counts the buckets it was put in
+        self.cluster_queue = ""  # the one it is queued in; empty while its queues are missing or stopped
+        self.resume: Resume | None = None
+        self.hold: Hold | None = None  # why it waits, as last judged itself
+
+    @property
+    def key(self) -> Key:
+        return self.workload.metadata.key
+
+    @property
+    def local_queue(self) -> Key:
+        return Key(self.workload.metadata.namespace, self.workload.spec.queue_name)
+
+
+class Bucket:
+    """Workloads of one shape, first one first."""
+
+    __slots__ = ("_heap", "size")
+    _SLACK: Final = 32
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[Order, int, Entry]] = []
+        self.size = 0  # of live items
+
+    def add(self, entry: Entry) -> None:
+        assert entry.bucket is None, f"{entry.key} is queued twice"
+        entry.ticket += 1
+        entry.bucket = self
+        self.size += 1
+        heappush(self._heap, (entry.order, entry.ticket, entry))
+
+    def discard(self, entry: Entry) -> None:
+        assert entry.bucket is self, f"{entry.key} is not here"
+        entry.bucket = None
+        self.size -= 1
+        if len(self._heap) > 2 * self.size + self._SLACK:
+            self._heap = sorted(item for item in self._heap if self._is_live(item))
+
+    def first(self) -> Entry | None:
+        while self._heap:
+            if self._is_live(self._heap[0]):
+                return self._heap[0][2]
+            heappop(self._heap)
+        return None
+
+    def take(self, other: "Bucket") -> None:
+        """Move all of ``other`` here."""
+        for item in other._heap:
+            if other._is_live(item):
+                item[2].bucket = self
+                heappush(self._heap, item)
+        self.size += other.size
+        other._heap, other.size = [], 0
+
+    def __iter__(self) -> Iterator[Entry]:
+        return (item[2] for item in self._heap if self._is_live(item))
+
+    def _is_live(self, item: tuple[Order, int, Entry]) -> bool:
+        return item[2].bucket is self and item[2].ticket == item[1]
+
+
+class Lane:
+    """All workloads of one shape in one cluster queue."""
+
+    __slots__ = ("blocked", "hold", "offered", "parked", "ready")
+
+    def __init__(self) -> None:
+        self.ready = Bucket()
+        self.parked = Bucket()
+        self.blocked = False  # the first of the shape was parked, so newcomers are parked unseen
+        self.hold: Hold | None = None  # why, as judged of the one that was parked
+        self.offered: Order | None = None  # of the newest item for this lane among the heads, if it is there
+
+    def park(self) -> None:
+        if self.parked.size < self.ready.size:
+            self.ready, self.parked = self.parked, self.ready
+        self.parked.take(self.ready)
+
+    def wake(self) -> None:
+        if self.ready.size < self.parked.size:
+            self.ready, self.parked = self.parked, self.ready
+        self.ready.take(self.parked)
+        self.blocked, self.hold = False, None
+
+
+class PendingQueue:
+    """See the module.  Who may enter, and when to wake, is decided outside."""
+
+    _SLACK: Final = 32
+
+    def __init__(self) -> None:
+        self._lanes: dict[Shape, Lane] = {}
+        # Holds an item with the order of the first of each lane that has something ready.  Others are stale.
+        self._heads: list[tuple[Order, int, Lane]] = []
+        self._offers = 0  # ever made: a tie-break that keeps lanes from being compared
+        self._parked: dict[Shape, Lane] = {}  # exactly the lanes with something parked, or blocked
+        self.backing_off: dict[Key, Entry] = {}  # not woken by events: only its own update can help
+        self.strangers: dict[Key, Entry] = {}  # their namespace does not match the cluster queue's selector
+        self.in_flight: Entry | None = None
+        self.sticky: Entry | None = None  # goes first whatever arrives: its victims are being evicted
+        self.wakes = 0  # ever: tells whether something happened while a head was in flight
+
+    def __len__(self) -> int:
+        return self.active_count + self.inadmissible_count
+
+    @property
+    def active_count(self) -> int:
+        """Workloads ready or in flight."""
+        return sum(lane.ready.size for lane in self._lanes.values()) + (self.in_flight is not None)
+
+    @property
+    def inadmissible_count(self) -> int:
+        parked = sum(lane.parked.size for lane in self._parked.values())
+        return parked + len(self.backing_off) + len(self.strangers)
+
+    def active(self) -> list[Entry]:
+        """In queue order, the one in flight included."""
+        entries = [entry for lane in self._lanes.values() for entry in lane.ready]
+        if self.in_flight is not None:
+            entries.append(self.in_flight)
+        return sorted(entries, key=lambda entry: (entry is not self.sticky, entry.order))
+
+    def inadmissible(self) -> list[Entry]:
+        entries = [entry for lane in self._parked.values() for entry in lane.parked]
+        entries += [*self.backing_off.values(), *self.strangers.values()]
+        return sorted(entries, key=lambda entry: entry.order)
+
+    def is_active(self, entry: Entry) -> bool:
+        lane = self._lanes.get(entry.shape)
+        return entry is self.in_flight or (lane is not None and entry.bucket is lane.ready)
+
+    def hold_of(self, entry: Entry) -> Hold | None:
+        """Why ``entry`` waits: its own verdict, or that of the one its lane was judged by."""
+        lane = self._lanes.get(entry.shape)
+        if entry.hold is None and lane is not None and entry.bucket is lane.parked:
+            return lane.hold
+        return entry.hold
+
+    def push(self, entry: Entry) -> bool:
+        """Make ``entry`` active, unless its shape is known not to fit; whether it is active now."""
+        lane = self._lane(entry.shape)
+        if lane.blocked:
+            self._park_one(entry, lane)
+            return False
+        lane.ready.add(entry)
+        self._offer(lane)
+        return True
+
+    def park(self, entry: Entry) -> None:
+        """Make ``entry`` inadmissible until the next wake-up."""
+        self._park_one(entry, self._lane(entry.shape))
+
+    def block(self, entry: Entry) -> None:
+        """Park ``entry`` and with it, now and until the next wake-up, all of its shape."""
+        lane = self._lane(entry.shape)
+        lane.park()
+        lane.blocked, lane.hold = True, entry.hold
+        self._park_one(entry, lane)
+
+    def remove(self, entry: Entry) -> None:
+        """Forget ``entry``, wherever it is."""
+        if self.sticky is entry:
+            self.sticky = None
+        if self.in_flight is entry:
+            self.in_flight = None
+        elif entry.bucket is not None:
+            lane = self._lanes[entry.shape]
+            entry.bucket.discard(entry)
+            self._offer(lane)
+            self._drop_if_empty(entry.shape, lane)
+        elif self.backing_off.pop(entry.key, None) is None:
+            del self.strangers[entry.key]
+
+    def pop(self) -> Entry | None:
+        """Take the first active workload in flight."""
+        assert self.in_flight is None, "a head is popped while another is in flight"
+        entry = self._first()
+        if entry is None:
+            return None
+        lane = self._lanes[entry.shape]
+        assert entry.bucket is not None
+        entry.bucket.discard(entry)
+        self._offer(lane)
+        self._drop_if_empty(entry.shape, lane)
+        self.in_flight = entry
+        return entry
+
+    def wake(self, welcome: Container[str]) -> None:
+        """Make active all that is parked; strangers only if their namespace is ``welcome`` now."""
+        self.wakes += 1
+        for shape, lane in self._parked.items():
+            lane.wake()
+            self._offer(lane)
+            self._drop_if_empty(shape, lane, parked=False)
+        self._parked.clear()
+        for entry in [entry for entry in self.strangers.values() if entry.key.namespace in welcome]:
+            del self.strangers[entry.key]
+            self.push(entry)
+
+    def _first(self) -> Entry | None:
+        if self.sticky is not None and self.sticky.bucket is not None and self.is_active(self.sticky):
+            return self.sticky
+        while self._heads:
+            order, _, lane = self._heads[0]
+            first = lane.ready.first()
+            if first is not None and first.order == order:
+                return first
+            heappop(self._heads)
+            if lane.offered == order:
+                lane.offered = None
+        return None
+
+    def _lane(self, shape: Shape) -> Lane:
+        return self._lanes.setdefault(shape, Lane())
+
+    def _park_one(self, entry: Entry, lane: Lane) -> None:
+        lane.parked.add(entry)
+        self._parked[entry.shape] = lane
+
+    def _offer(self, lane: Lane) -> None:
+        """Keep an item for the first of ``lane`` among the heads."""
+        first = lane.ready.first()
+        if first is None or first.order == lane.offered:
+            return
+        lane.offered = first.order
+        self._offers += 1
+        heappush(self._heads, (first.order, self._offers, lane))
+        if len(self._heads) > 2 * len(self._lanes) + self._SLACK:
+            self._offer_anew()
+
+    def _offer_anew(self) -> None:
+        """Drop the stale items, which outnumber the live ones."""
+        self._heads = []
+        for lane in self._lanes.values():
+            first = lane.ready.first()
+            lane.offered = first.order if first is not None else None
+            if first is not None:
+                self._offers += 1
+                self._heads.append((first.order, self._offers, lane))
+        heapify(self._heads)
+
+    def _drop_if_empty(self, shape: Shape, lane: Lane, *, parked: bool = True) -> None:
+        if lane.ready.size or lane.parked.size or lane.blocked:
+            return
+        del self._lanes[shape]
+        if parked:
+            self._parked.pop(shape, None)
