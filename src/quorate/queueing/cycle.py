@@ -1,0 +1,217 @@
+"""The scheduling cycle: who is admitted now, who is preempted for whom, and why the others wait.
+
+A *round* is the cycle of Kueue: it takes the head of every active cluster queue, judges each against the
+state as it is (``nominate``), orders them, and carries them out one after the other, each seeing what those
+before it took.  Heads that were not admitted go back, to be tried again at once or when something changes.
+``run_cycle`` repeats rounds until one changes nothing, so a cycle admits exactly the workloads that as many
+single rounds would.
+
+With ``blockAdmission`` a round stops before it admits a workload while another is not ready.  The state
+keeps it as it is; it goes on, with the assignments made before, as soon as all are ready, and no other round
+runs meanwhile.
+"""
+
+from collections.abc import Iterable
+from typing import Final, Literal
+
+from quorate.api.kueue import Admission, PodSetAssignment
+from quorate.api.meta import Key
+from quorate.queueing.assignment import Assignment, Mode
+from quorate.queueing.causes import AwaitingPodsReady, Cause, NamespaceMismatched, RoomTaken
+from quorate.queueing.conditions import queued_since
+from quorate.queueing.decisions import Cycle, Decision, Hold, Reserve
+from quorate.queueing.nomination import Nomination, nominate
+from quorate.queueing.order import changed_what_counts
+from quorate.queueing.pending import Order, Requeue
+from quorate.queueing.queues import ClusterQueueState
+from quorate.queueing.state import State
+from quorate.quota import tree
+from quorate.quota.amount import Usage, as_quantity
+from quorate.quota.tree import Node
+
+# Decisions of one run: enough to keep many writes in flight, few enough to keep the shell responsive.
+ENOUGH: Final = 500
+
+
+def run_cycle(state: State, now: float) -> Cycle:
+    """Decide all that can be decided now, or a good batch of it; then ``wake_at`` asks to go on at once."""
+    decisions: dict[Key, Decision] = {}
+    while (round_ := next_round(state)) is not None:
+        for decision in round_.run(now):
+            decisions.pop(decision.key, None)  # only the last word about a workload is worth writing
+            decisions[decision.key] = decision
+        if len(decisions) >= ENOUGH:
+            return Cycle(tuple(decisions.values()), wake_at=now)
+    return Cycle(tuple(decisions.values()), wake_at=None)
+
+
+def next_round(state: State) -> "Round | None":
+    """The round that may change something; None when everything has been judged as things are."""
+    if state.suspended is not None:
+        return None if state.unready else state.suspended
+    state.settle_wakes()
+    queues = [queue for root in state.restless for queue in state.queues_below(root)]
+    return Round(state, queues) if queues else None
+
+
+class Round:
+    """One head of each of ``queues``, popped and judged; ``run`` carries them out."""
+
+    def __init__(self, state: State, queues: Iterable[ClusterQueueState]) -> None:
+        self._state = state
+        self._roots: dict[Node, None] = {}  # of the trees that take part
+        self._busy: set[Node] = set()  # of those in which the round changed something
+        self._todo: list[Nomination] = []  # not carried out yet, the next one last
+        self._back: list[tuple[Nomination, Requeue]] = []  # carried out and not admitted
+        self._held: list[tuple[Node, Usage]] = []  # counted for the rest of the round only
+        state.cycles += 1
+        for queue in queues:
+            self._roots[queue.node.root] = None
+            entry = queue.pending.pop() if state.is_active(queue) else None
+            if entry is not None:
+                self._todo.append(nominate(state, queue, entry))
+        self._todo.sort(key=_turn, reverse=True)
+
+    def run(self, now: float) -> list[Decision]:
+        """Carry out what was nominated.  A round that is suspended is to be run again."""
+        decisions = self.process(now)
+        if self._state.suspended is not self:
+            self.requeue()
+        return decisions
+
+    def process(self, now: float) -> list[Decision]:
+        """Decide on each head in its turn; ``requeue`` must follow unless the round got suspended."""
+        decisions: list[Decision] = []
+        self._state.suspended = None
+        for node, usage in self._held:
+            tree.add_usage(node, usage)
+        while self._todo:
+            nomination = self._todo[-1]
+            blocking = self._blocking()
+            if blocking is not None and self._would_admit(nomination):
+                decisions.append(_hold(nomination, "Waiting", (AwaitingPodsReady(blocking),)))
+                self._state.suspended = self
+                break
+            self._todo.pop()
+            decisions.append(self._decide(nomination, now))
+        for node, usage in self._held:
+            tree.remove_usage(node, usage)
+        return decisions
+
+    def requeue(self) -> None:
+        """Put the heads that were not admitted back, and note which trees are at rest now."""
+        state = self._state
+        state.settle_wakes()
+        searching: dict[Node, int] = {}  # trees with flavors left to try, and how many that could be
+        for nomination, reason in self._back:
+            entry, root = nomination.entry, nomination.queue.node.root
+            if not state.requeue(entry, reason, nomination.wakes_before):
+                self._busy.add(root)
+            elif entry.resume is not None and entry.resume.has_untried:
+                most = sum(len(group.flavors) for group in nomination.queue.groups.values())
+                searching[root] = max(searching.get(root, 0), most)
+        for root in self._roots:
+            rounds = 0 if root in self._busy else state.restless.get(root, 0) + 1
+            if rounds <= searching.get(root, 0):
+                state.restless[root] = rounds
+            else:
+                state.restless.pop(root, None)
+
+    def _blocking(self) -> Key | None:
+        """A workload that holds quota and is not ready, if that blocks admission."""
+        rules = self._state.configuration.wait_for_pods_ready
+        if rules is None or not rules.block_admission:
+            return None
+        return next(iter(self._state.unready), None)
+
+    def _would_admit(self, nomination: Nomination) -> bool:
+        assignment = nomination.assignment
+        return (
+            assignment is not None
+            and assignment.mode is Mode.FIT
+            and not _is_outdated(nomination)
+            and tree.fits(nomination.queue.node, assignment.usage)
+        )
+
+    def _decide(self, nomination: Nomination, now: float) -> Decision:
+        assignment = nomination.assignment
+        if assignment is None:
+            strange = any(isinstance(cause, NamespaceMismatched) for cause in nomination.causes)
+            reason = Requeue.NAMESPACE_MISMATCH if strange else Requeue.GENERIC
+            return self._refuse(nomination, reason, nomination.causes)
+        if assignment.mode is Mode.NO_FIT:
+            return self._refuse(nomination, Requeue.NO_FIT, nomination.causes)
+        if assignment.mode.needs_preemption:
+            return self._refuse(nomination, Requeue.NO_CANDIDATES, nomination.causes)
+        if not self._would_admit(nomination):
+            return self._refuse(nomination, Requeue.FAILED_AFTER_NOMINATION, (RoomTaken(),))
+        self._busy.add(nomination.queue.node.root)
+        return self._reserve(nomination, assignment, now)
+
+    def _refuse(self, nomination: Nomination, reason: Requeue, causes: tuple[Cause, ...]) -> Hold:
+        self._back.append((nomination, reason))
+        return _hold(nomination, "Pending", causes)
+
+    def _reserve(self, nomination: Nomination, assignment: Assignment, now: float) -> Reserve:
+        entry, queue = nomination.entry, nomination.queue
+        metadata = entry.workload.metadata
+        admission = _admission(queue.name, assignment)
+        ready = {check.name for check in entry.workload.status.admission_checks if check.state == "Ready"}
+        admitted = ready.issuperset(queue.checks_for(admission))
+        self._state.assume(entry, admission, assignment.usage, admitted=admitted)
+        return Reserve(
+            key=metadata.key,
+            uid=metadata.uid,
+            resource_version=metadata.resource_version,
+            cluster_queue=queue.name,
+            admission=admission,
+            admitted=admitted,
+            waited_s=max(0.0, now - queued_since(entry.workload)),
+        )
+
+
+def _turn(nomination: Nomination) -> tuple[int, Order]:
+    """Who borrows least far up the tree goes first, then in queue order, whatever the cluster queue."""
+    level = nomination.assignment.level if nomination.assignment is not None else 0
+    return level, nomination.entry.order
+
+
+def _is_outdated(nomination: Nomination) -> bool:
+    """Whether the workload left its queue, or changed, since it was judged (in a suspended round)."""
+    entry = nomination.entry
+    if nomination.queue.pending.in_flight is not entry:
+        return True
+    return entry.workload is not nomination.workload and changed_what_counts(
+        nomination.workload, entry.workload
+    )
+
+
+def _hold(nomination: Nomination, reason: Literal["Pending", "Waiting"], causes: tuple[Cause, ...]) -> Hold:
+    entry = nomination.entry
+    metadata = entry.workload.metadata
+    entry.hold = Hold(
+        key=metadata.key,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        reason=reason,
+        causes=causes,
+        requests=entry.shape.requests,
+    )
+    return entry.hold
+
+
+def _admission(cluster_queue: str, assignment: Assignment) -> Admission:
+    return Admission(
+        cluster_queue=cluster_queue,
+        pod_set_assignments=tuple(
+            PodSetAssignment(
+                name=pods.name,
+                flavors=pods.flavors,
+                resource_usage={
+                    resource: as_quantity(resource, amount) for resource, amount in pods.requests.items()
+                },
+                count=pods.count,
+            )
+            for pods in assignment.pod_sets
+        ),
+    )

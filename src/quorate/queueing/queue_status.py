@@ -1,0 +1,107 @@
+"""The status of cluster queues and local queues: counts, usage, and the Active condition."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from quorate.api.kueue import (
+    ClusterQueueStatus,
+    FlavorUsage,
+    LocalQueueStatus,
+    ResourceGroup,
+    ResourceUsage,
+)
+from quorate.api.meta import Condition, ConditionStatus
+from quorate.queueing.conditions import condition, merged
+from quorate.queueing.queues import (
+    ClusterQueueState,
+    LocalQueueState,
+    Terminating,
+    active_reason,
+    inactivity_text,
+)
+from quorate.quota.amount import FlavorResource, Usage, as_quantity
+
+ACTIVE = "Active"
+
+
+def cluster_queue_status(queue: ClusterQueueState, now: float) -> ClusterQueueStatus:
+    def borrowed(pair: FlavorResource, used: int) -> int:
+        limits = queue.node.limits.get(pair)
+        return max(0, used - (limits.nominal if limits is not None else 0))
+
+    tally, groups = queue.tally, queue.spec.resource_groups
+    return ClusterQueueStatus(
+        conditions=_with(queue.object.status.conditions, _cluster_queue_active(queue), now),
+        flavors_reservation=_usage(groups, tally.reserved_usage, borrowed),
+        flavors_usage=_usage(groups, tally.admitted_usage, borrowed),
+        pending_workloads=len(queue.pending),
+        reserving_workloads=tally.reserving,
+        admitted_workloads=tally.admitted,
+    )
+
+
+def local_queue_status(
+    queue: LocalQueueState, cluster_queue: ClusterQueueState | None, now: float
+) -> LocalQueueStatus:
+    assert queue.object is not None, "a local queue without object has no status"
+    active = _local_queue_active(queue, cluster_queue)
+    conditions = _with(queue.object.status.conditions, active, now)
+    if cluster_queue is None:
+        return LocalQueueStatus(conditions=conditions)
+    groups = cluster_queue.spec.resource_groups
+    return LocalQueueStatus(
+        conditions=conditions,
+        flavors_reservation=_usage(groups, queue.tally.reserved_usage, None),
+        flavors_usage=_usage(groups, queue.tally.admitted_usage, None),
+        pending_workloads=len(queue.entries) if queue.is_running else 0,
+        reserving_workloads=queue.tally.reserving,
+        admitted_workloads=queue.tally.admitted,
+    )
+
+
+def _cluster_queue_active(queue: ClusterQueueState) -> tuple[ConditionStatus, str, str]:
+    if not queue.inactive:
+        return "True", "Ready", "Can admit new workloads"
+    first = queue.inactive[0]
+    if isinstance(first, Terminating):
+        return "False", active_reason(first), f"Can't admit new workloads; {inactivity_text(first)}"
+    parts = ", ".join(inactivity_text(why) for why in queue.inactive)
+    return "False", active_reason(first), f"Can't admit new workloads: {parts}."
+
+
+def _local_queue_active(
+    queue: LocalQueueState, cluster_queue: ClusterQueueState | None
+) -> tuple[ConditionStatus, str, str]:
+    if not queue.is_running:
+        return "False", "Stopped", "LocalQueue is stopped"
+    if cluster_queue is None:
+        return "False", "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue"
+    if cluster_queue.inactive:
+        return "False", "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue"
+    return "True", "Ready", "Can submit new workloads to localQueue"
+
+
+def _with(
+    conditions: tuple[Condition, ...], active: tuple[ConditionStatus, str, str], now: float
+) -> tuple[Condition, ...]:
+    return merged(conditions, condition(ACTIVE, *active, now))
+
+
+def _usage(
+    groups: tuple[ResourceGroup, ...], usage: Usage, borrowed: Callable[[FlavorResource, int], int] | None
+) -> tuple[FlavorUsage, ...]:
+    """The usage of every flavor and resource the queue offers, in its order; unused ones are zero."""
+    result: list[FlavorUsage] = []
+    for group in groups:
+        for flavor in group.flavors:
+            resources: list[ResourceUsage] = []
+            for quota in flavor.resources:
+                pair = FlavorResource(flavor.name, quota.name)
+                used = usage.get(pair, 0)
+                over = msgspec.UNSET if borrowed is None else as_quantity(quota.name, borrowed(pair, used))
+                resources.append(
+                    ResourceUsage(name=quota.name, total=as_quantity(quota.name, used), borrowed=over)
+                )
+            result.append(FlavorUsage(name=flavor.name, resources=tuple(resources)))
+    return tuple(result)

@@ -1,0 +1,253 @@
+"""What the core keeps of a cluster queue and of a local queue, and why a queue takes no new work."""
+
+from collections.abc import Mapping
+from typing import assert_never
+
+import msgspec
+
+from quorate.api.kueue import (
+    Admission,
+    ClusterQueue,
+    ClusterQueueSpec,
+    LocalQueue,
+    ResourceGroup,
+    Workload,
+)
+from quorate.api.meta import Key, matches_selector
+from quorate.api.quantity import Quantity
+from quorate.queueing.assignment import Group
+from quorate.queueing.pending import Entry, PendingQueue
+from quorate.quota.amount import UNLIMITED, Amount, FlavorResource, Usage, base_units
+from quorate.quota.tree import Limits, Node
+
+
+class Stopped(msgspec.Struct, frozen=True):
+    """The administrator stopped the queue."""
+
+
+class Terminating(msgspec.Struct, frozen=True):
+    """The queue is being deleted."""
+
+
+class FlavorsMissing(msgspec.Struct, frozen=True):
+    names: tuple[str, ...]
+
+
+class ChecksMissing(msgspec.Struct, frozen=True):
+    names: tuple[str, ...]
+
+
+class ChecksInactive(msgspec.Struct, frozen=True):
+    names: tuple[str, ...]
+
+
+Inactivity = Terminating | Stopped | FlavorsMissing | ChecksMissing | ChecksInactive
+
+
+def active_reason(why: Inactivity) -> str:
+    """The reason of Active=False that names the cause."""
+    match why:
+        case Terminating():
+            return "Terminating"
+        case Stopped():
+            return "Stopped"
+        case FlavorsMissing():
+            return "FlavorNotFound"
+        case ChecksMissing():
+            return "AdmissionCheckNotFound"
+        case ChecksInactive():
+            return "AdmissionCheckInactive"
+    assert_never(why)
+
+
+def inactivity_text(why: Inactivity) -> str:
+    match why:
+        case Terminating():
+            return "clusterQueue is terminating"
+        case Stopped():
+            return "is stopped"
+        case FlavorsMissing(names):
+            return f"references missing ResourceFlavor(s): {','.join(names)}"
+        case ChecksMissing(names):
+            return f"references missing AdmissionCheck(s): {','.join(names)}"
+        case ChecksInactive(names):
+            return f"references inactive AdmissionCheck(s): {','.join(names)}"
+    assert_never(why)
+
+
+class Reservation:
+    """A workload that holds quota: one that has it written down, or one a cycle just decided on."""
+
+    __slots__ = ("admission", "admitted", "assumed", "ready", "usage", "workload")
+
+    def __init__(
+        self, workload: Workload, admission: Admission, usage: Usage, *, admitted: bool, ready: bool
+    ) -> None:
+        self.workload = workload
+        self.admission = admission
+        self.usage = usage
+        self.admitted = admitted
+        self.ready = ready  # PodsReady is true
+        self.assumed: Entry | None = None  # what it was while pending, until its reservation is seen written
+
+    @property
+    def key(self) -> Key:
+        return self.workload.metadata.key
+
+    @property
+    def priority(self) -> int:
+        return self.workload.spec.priority or 0
+
+
+class Tally:
+    """Counts and sums over the reservations of one queue, kept as they come and go."""
+
+    __slots__ = ("admitted", "admitted_usage", "reserved_usage", "reserving")
+
+    def __init__(self) -> None:
+        self.reserving = 0
+        self.admitted = 0
+        self.reserved_usage: dict[FlavorResource, int] = {}
+        self.admitted_usage: dict[FlavorResource, int] = {}
+
+    def count(self, reservation: Reservation, sign: int) -> None:
+        """``sign`` is 1 when the reservation comes and -1 when it goes."""
+        self.reserving += sign
+        _accumulate(self.reserved_usage, reservation.usage, sign)
+        if reservation.admitted:
+            self.admitted += sign
+            _accumulate(self.admitted_usage, reservation.usage, sign)
+
+
+def _accumulate(total: dict[FlavorResource, int], usage: Usage, sign: int) -> None:
+    for pair, amount in usage.items():
+        total[pair] = total.get(pair, 0) + sign * amount
+
+
+class ClusterQueueState:
+    """One cluster queue."""
+
+    __slots__ = (
+        "generation",
+        "groups",
+        "inactive",
+        "node",
+        "object",
+        "pending",
+        "reservations",
+        "tally",
+    )
+
+    def __init__(self, object_: ClusterQueue, node: Node) -> None:
+        self.object = object_
+        self.node = node
+        self.groups = groups_of(object_.spec)
+        self.inactive: tuple[Inactivity, ...] = ()  # all that keeps it from taking new work, by precedence
+        self.pending = PendingQueue()
+        self.reservations: dict[Key, Reservation] = {}  # exactly those counted in the usage of ``node``
+        self.tally = Tally()  # of ``reservations``
+        # Grows when a workload leaves or quota changes: then flavors passed over may be worth another try.
+        self.generation = 0
+
+    @property
+    def name(self) -> str:
+        return self.object.metadata.name
+
+    @property
+    def spec(self) -> ClusterQueueSpec:
+        return self.object.spec
+
+    @property
+    def is_strict(self) -> bool:
+        return self.spec.queueing_strategy == "StrictFIFO"
+
+    def welcomes(self, labels: Mapping[str, str]) -> bool:
+        """Whether workloads of a namespace with ``labels`` may use the queue."""
+        return matches_selector(self.spec.namespace_selector, labels)
+
+    def welcomed(self, namespaces: Mapping[str, Mapping[str, str]]) -> frozenset[str]:
+        """Of the namespaces of the strangers those that may use the queue, with the labels they have now."""
+        strange = {key.namespace for key in self.pending.strangers}
+        return frozenset(name for name in strange if self.welcomes(namespaces.get(name, {})))
+
+    def checks_for(self, admission: Admission | None) -> tuple[str, ...]:
+        """The admission checks that apply: without an admission only those that hold for every flavor."""
+        rules = self.spec.admission_checks_strategy.admission_checks
+        if admission is None:
+            everything = {flavor for group in self.groups.values() for flavor in group.flavors}
+            return tuple(
+                sorted(
+                    rule.name for rule in rules if not rule.on_flavors or everything <= set(rule.on_flavors)
+                )
+            )
+        taken = {flavor for pods in admission.pod_set_assignments for flavor in pods.flavors.values()}
+        return tuple(
+            sorted(rule.name for rule in rules if not rule.on_flavors or taken & set(rule.on_flavors))
+        )
+
+
+class LocalQueueState:
+    """One local queue.  It exists here, without object, while workloads name a queue that does not."""
+
+    __slots__ = ("entries", "object", "tally")
+
+    def __init__(self) -> None:
+        self.object: LocalQueue | None = None
+        self.entries: dict[Key, Entry] = {}  # exactly the pending workloads that name it
+        self.tally = Tally()
+
+    @property
+    def is_running(self) -> bool:
+        return self.object is not None and self.object.spec.stop_policy == "None"
+
+    @property
+    def cluster_queue(self) -> str:
+        return self.object.spec.cluster_queue if self.object is not None else ""
+
+
+def groups_of(spec: ClusterQueueSpec) -> dict[str, Group]:
+    """The resource groups, by each resource they cover."""
+    groups: dict[str, Group] = {}
+    for group in spec.resource_groups:
+        entry = Group(frozenset(group.covered_resources), tuple(flavor.name for flavor in group.flavors))
+        groups.update(dict.fromkeys(group.covered_resources, entry))
+    return groups
+
+
+def limits_of(resource_groups: tuple[ResourceGroup, ...]) -> dict[FlavorResource, Limits]:
+    """The quota an object declares, in base units."""
+    return {
+        FlavorResource(flavor.name, quota.name): Limits(
+            base_units(quota.name, quota.nominal_quota),
+            _limit(quota.name, quota.borrowing_limit),
+            _limit(quota.name, quota.lending_limit),
+        )
+        for group in resource_groups
+        for flavor in group.flavors
+        for quota in flavor.resources
+    }
+
+
+def _limit(resource: str, quantity: Quantity | None) -> Amount:
+    return UNLIMITED if quantity is None else base_units(resource, quantity)
+
+
+def usage_of(workload: Workload, admission: Admission) -> dict[FlavorResource, int]:
+    """What the reservation of ``workload`` counts: what was recorded, less the pods reclaimed since."""
+    reclaimed = {pods.name: pods.count for pods in workload.status.reclaimable_pods}
+    counts = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
+    usage: dict[FlavorResource, int] = {}
+    for assigned in admission.pod_set_assignments:
+        total = counts.get(assigned.name, 0)
+        recorded = assigned.count if assigned.count is not None else total
+        left = min(recorded, max(0, total - reclaimed.get(assigned.name, 0)))
+        for resource, flavor in assigned.flavors.items():
+            quantity = assigned.resource_usage.get(resource)
+            if quantity is None:
+                continue
+            amount = base_units(resource, quantity)
+            if left < recorded:
+                amount = amount // recorded * left
+            pair = FlavorResource(flavor, resource)
+            usage[pair] = usage.get(pair, 0) + amount
+    return usage
