@@ -1,0 +1,206 @@
+"""Running one vector of ``admission-cases.yaml``: its world, its steps, and what is compared.
+
+The schema is the comment on top of that file.
+"""
+
+import copy
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from quorate.api.configuration import RequeuingStrategy
+from quorate.api.kueue import Admission
+from quorate.api.meta import epoch
+from quorate.api.quantity import parse_quantity
+from quorate.queueing.readiness import backoff_s
+from quorate.quota import tree
+from quorate.quota.amount import FlavorResource, base_units
+from quorate.quota.tree import Node
+from tests.queueing.world import Json, World, given_pod_sets
+
+NODE_AMOUNTS: dict[str, Callable[[Node, FlavorResource], int]] = {
+    "usage": tree.used,
+    "subtreeQuota": tree.subtree,
+    "guaranteed": tree.guaranteed,
+    "available": lambda node, pair: max(0, tree.available(node, pair)),
+    "potentialAvailable": tree.potential,
+}
+
+
+def run_vector(vector: Json) -> list[str]:
+    """Every difference between what ``vector`` expects and what happened; empty when it passes."""
+    vector = copy.deepcopy(vector)
+    given, expected = vector["given"], vector["expected"]
+    if "probe" in given:
+        return probe(given["probe"], expected)
+    world = World(given)
+    differences: list[str] = []
+    for index, step in enumerate(given.get("steps", ["cycle"])):
+        if isinstance(step, dict) and "expect" in step:
+            found = compare(world, step["expect"])
+            differences.extend(f"after step {index}: {difference}" for difference in found)
+        else:
+            world.run(step)
+    return differences + compare(world, expected)
+
+
+def compare(world: World, expected: Json) -> list[str]:
+    differences: list[str] = []
+    for aspect, want in expected.items():
+        got = ASPECTS[aspect](world, want)
+        if got != want:
+            differences.append(f"{aspect}: want {want}, got {got}")
+    return differences
+
+
+def _admitted(world: World, want: Json) -> Json:
+    return {
+        name: _as_written(world, name, admission, want.get(name))
+        for name, admission in world.admitted().items()
+    }
+
+
+def _as_written(world: World, name: str, admission: Admission, want: Any) -> Any:
+    """An admission in the notation of ``want``: a flavor name stands for full counts all on that flavor."""
+    pod_sets = {
+        pods.name: {"count": pods.count, "flavors": pods.flavors} for pods in admission.pod_set_assignments
+    }
+    flavors = {flavor for pods in admission.pod_set_assignments for flavor in pods.flavors.values()}
+    full = {
+        pod_set["name"]: pod_set.get("count", 1) for pod_set in given_pod_sets(world.given_workload(name))
+    }
+    whole = {pods.name: pods.count for pods in admission.pod_set_assignments} == full
+    if isinstance(want, str) and whole and len(flavors) == 1:
+        return flavors.pop()
+    return pod_sets
+
+
+def _pending(world: World, want: Json) -> Json:
+    result: Json = {}
+    for queue, lists in want.items():
+        waiting = world.state.pending(queue)
+        active = [key.name for key in waiting.active]
+        inadmissible = [key.name for key in waiting.inadmissible]
+        got: Json = {}
+        if "active" in lists or active:
+            got["active"] = active
+        if "inadmissible" in lists or inadmissible:
+            wanted = lists.get("inadmissible", [])
+            same = sorted(inadmissible) == sorted(wanted)
+            got["inadmissible"] = wanted if same else inadmissible
+        result[queue] = got
+    return result
+
+
+def _conditions(world: World, want: Json) -> Json:
+    return {
+        name: {type_: _condition(world, name, type_, fields) for type_, fields in types.items()}
+        for name, types in want.items()
+    }
+
+
+def _condition(world: World, name: str, type_: str, fields: Json | None) -> Json | None:
+    condition = world.condition(name, type_)
+    if condition is None:
+        return None
+    since = condition.last_transition_time
+    everything: Json = {
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "at": epoch(since) if since is not None else None,
+    }
+    got = {field: everything[field] for field in fields or everything}
+    wanted = (fields or {}).get("message")
+    if wanted is not None and wanted in condition.message:
+        got["message"] = wanted
+    return got
+
+
+def _requeue_state(world: World, want: Json) -> Json:
+    result: Json = {}
+    for name, fields in want.items():
+        state = world.workloads[name].status.requeue_state
+        if state is None or (state.count is None and state.requeue_at is None):
+            result[name] = None
+            continue
+        everything = {
+            "count": state.count,
+            "requeueAt": None if state.requeue_at is None else epoch(state.requeue_at),
+        }
+        result[name] = {field: everything[field] for field in fields or everything}
+    return result
+
+
+def _requests(world: World, want: Json) -> Json:
+    result: Json = {}
+    for name, pod_sets in want.items():
+        shape = world.read_shape(world.given_workload(name))
+        got = {pod_set.name: pod_set.request(pod_set.count) for pod_set in shape.pod_sets}
+        same = {
+            pod_set: {resource: _base(resource, value) for resource, value in resources.items()}
+            for pod_set, resources in pod_sets.items()
+        }
+        result[name] = pod_sets if got == same else got
+    return result
+
+
+def _amounts(aspect: str) -> Callable[[World, Json], Json]:
+    def read(world: World, want: Json) -> Json:
+        return {
+            name: {
+                flavor: {
+                    resource: _or_wanted(
+                        NODE_AMOUNTS[aspect](world.node(name), FlavorResource(flavor, resource)),
+                        resource,
+                        value,
+                    )
+                    for resource, value in resources.items()
+                }
+                for flavor, resources in flavors.items()
+            }
+            for name, flavors in want.items()
+        }
+
+    return read
+
+
+def _or_wanted(amount: int, resource: str, value: Any) -> Any:
+    return value if amount == _base(resource, value) else amount
+
+
+def _base(resource: str, value: Any) -> int:
+    return base_units(resource, parse_quantity(str(value)))
+
+
+ASPECTS: Mapping[str, Callable[[World, Json], Any]] = {
+    "admitted": _admitted,
+    "preempted": lambda world, want: world.preempted(),
+    "pending": _pending,
+    "conditions": _conditions,
+    "requeueState": _requeue_state,
+    "requests": _requests,
+    **{aspect: _amounts(aspect) for aspect in NODE_AMOUNTS},
+    "priority": lambda world, want: {name: world.workloads[name].spec.priority for name in want},
+    "active": lambda world, want: {name: world.workloads[name].spec.active for name in want},
+}
+
+
+def probe(given: Json, expected: Json) -> list[str]:
+    """A direct call of a pure function."""
+    (kind, argument), differences = next(iter(given.items())), []
+    assert kind == "backoff", f"unknown probe {kind}"
+    strategy = RequeuingStrategy(
+        backoff_base_s=argument["base"],
+        backoff_max_s=argument["max"] if argument["max"] is not None else math.inf,
+        backoff_factor=argument["factor"],
+    )
+    delays = [backoff_s(retry, strategy) for retry in argument["counts"]]
+    totals = [
+        round(argument["timeout"] * (n + 1) + sum(backoff_s(k, strategy) for k in range(1, n + 1)))
+        for n in argument["counts"]
+    ]
+    for aspect, got in (("delays", delays), ("total", totals)):
+        if aspect in expected and got != expected[aspect]:
+            differences.append(f"{aspect}: want {expected[aspect]}, got {got}")
+    return differences

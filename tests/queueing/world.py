@@ -1,0 +1,610 @@
+"""A small world around the core, built from the notation of ``admission-cases.yaml``.
+
+It does what the controllers do, without a cluster: it stores the objects, feeds the newest form of each to
+the core, and writes back what the core decides.  Nothing here knows a rule of admission.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+import yaml
+
+from quorate.api import codec
+from quorate.api.configuration import (
+    Configuration,
+    RequeuingStrategy,
+    ResourceRules,
+    Transformation,
+    WaitForPodsReady,
+)
+from quorate.api.core import LimitRange, PriorityClass, RuntimeClass
+from quorate.api.kueue import (
+    Admission,
+    AdmissionCheckState,
+    ClusterQueue,
+    Cohort,
+    LocalQueue,
+    PodSetAssignment,
+    ReclaimablePod,
+    RequeueState,
+    ResourceFlavor,
+    Workload,
+    WorkloadPriorityClass,
+    WorkloadStatus,
+)
+from quorate.api.meta import Condition, at_epoch, find_condition, is_true
+from quorate.api.quantity import Quantity, parse_quantity
+from quorate.queueing import conditions as c
+from quorate.queueing.cycle import Round
+from quorate.queueing.decisions import Decision, Hold, Preempt, Reserve
+from quorate.queueing.lifecycle import admit_status as admit
+from quorate.queueing.lifecycle import (
+    decide_workload,
+    finish_status,
+    hold_status,
+    preempt_status,
+    release_status,
+)
+from quorate.queueing.priority import resolve_priority
+from quorate.queueing.readiness import pods_ready
+from quorate.queueing.state import State
+from quorate.quota.amount import as_quantity
+from quorate.quota.tree import Node
+
+Json = dict[str, Any]
+
+# The check of a workload that reserves and waits for ever ("state: QuotaReserved").
+PENDING_CHECK = "never-ready"
+replace = msgspec.structs.replace
+
+
+class World:
+    def __init__(self, given: Json) -> None:
+        self.given = given
+        self.now = float(given.get("now", 1000))
+        self.configuration = read_configuration(given.get("config", {}))
+        self.state = State(self.configuration)
+        self.workloads: dict[str, Workload] = {}
+        self.ready: set[str] = set()  # workloads whose pods are all ready
+        self.checked: set[str] = set()  # workloads with a check that is never ready
+        self.given_admitted: set[str] = set()
+        self._versions = 0
+        self._create_surroundings()
+        for name in given.get("clusterQueues", {}):
+            self.put_cluster_queue(name)
+        for workload in given.get("workloads", []):
+            if workload.get("create") != "later":
+                self.create(workload["name"])
+        self.settle()
+
+    # Objects.
+
+    def _create_surroundings(self) -> None:
+        given = self.given
+        namespaces = {workload.get("namespace", "default") for workload in given.get("workloads", [])}
+        for name in sorted({"default", *namespaces, *given.get("namespaces", {})}):
+            self.state.put_namespace(name, given.get("namespaces", {}).get(name, {}))
+            for index, item in enumerate(given.get("limitRanges", [])):
+                limit_range = {
+                    "metadata": {"name": f"l{index}", "namespace": name},
+                    "spec": {"limits": [item]},
+                }
+                self.state.put_limit_range(codec.convert(LimitRange, limit_range))
+        for name, overhead in given.get("runtimeClasses", {}).items():
+            runtime_class = {
+                "metadata": {"name": name},
+                "overhead": {"podFixed": _texts(overhead, "overhead")},
+            }
+            self.state.put_runtime_class(codec.convert(RuntimeClass, runtime_class))
+        flavors = given.get("flavors", [])
+        for name in flavors:
+            self.put_flavor(name, flavors[name] if isinstance(flavors, dict) else {})
+        for name in given.get("cohorts", {}):
+            self.put_cohort(name)
+        for name in given.get("localQueues", {}):
+            for namespace in sorted({"default", *namespaces}):
+                self.put_local_queue(namespace, name)
+
+    def put_flavor(self, name: str, spec: Json) -> None:
+        self.state.put_flavor(codec.convert(ResourceFlavor, {"metadata": {"name": name}, "spec": spec}))
+
+    def put_cohort(self, name: str) -> None:
+        cohort = self.given["cohorts"][name] or {}
+        spec = {"parentName": cohort.get("parent", ""), "resourceGroups": resource_groups(cohort)}
+        if "weight" in cohort:
+            spec["fairSharing"] = {"weight": str(cohort["weight"])}
+        self.state.put_cohort(codec.convert(Cohort, {"metadata": {"name": name}, "spec": spec}))
+
+    def put_cluster_queue(self, name: str) -> None:
+        queue = self.given["clusterQueues"][name] or {}
+        selector = queue.get("namespaceSelector", {})
+        spec: Json = {
+            "cohortName": queue.get("cohort", ""),
+            "queueingStrategy": queue.get("strategy", "BestEffortFIFO"),
+            "namespaceSelector": {"matchLabels": selector} if selector is not None else None,
+            "stopPolicy": str(queue.get("stopPolicy", "None")),
+            "resourceGroups": resource_groups(queue),
+        }
+        for field in ("preemption", "flavorFungibility"):
+            if field in queue:
+                spec[field] = queue[field]
+        if "weight" in queue:
+            spec["fairSharing"] = {"weight": str(queue["weight"])}
+        if "admissionMode" in queue:
+            spec["admissionScope"] = {"admissionMode": queue["admissionMode"]}
+        self.state.put_cluster_queue(codec.convert(ClusterQueue, {"metadata": {"name": name}, "spec": spec}))
+
+    def put_local_queue(self, namespace: str, name: str) -> None:
+        queue = self.given.get("localQueues", {}).get(name, {"clusterQueue": name})
+        spec = {"clusterQueue": queue["clusterQueue"], "stopPolicy": str(queue.get("stopPolicy", "None"))}
+        if "weight" in queue:
+            spec["fairSharing"] = {"weight": str(queue["weight"])}
+        metadata = {"namespace": namespace, "name": name}
+        self.state.put_local_queue(codec.convert(LocalQueue, {"metadata": metadata, "spec": spec}))
+
+    def create(self, name: str) -> None:
+        given = self.given_workload(name)
+        namespace, queue = given.get("namespace", "default"), given.get("queue", "")
+        if queue not in self.given.get("localQueues", {}):
+            self.put_local_queue(namespace, queue)
+        workload = replace(self.read_workload(given), status=self.given_status(given))
+        if given.get("admitted"):
+            self.given_admitted.add(name)
+            if given.get("podsReady", True):
+                self.ready.add(name)
+        self.put(name, workload)
+
+    def given_workload(self, name: str) -> Json:
+        found: Json = next(one for one in self.given["workloads"] if one["name"] == name)
+        return found
+
+    def read_workload(self, given: Json) -> Workload:
+        name = given["name"]
+        pod_sets = [_pod_set(pod_set) for pod_set in given_pod_sets(given)]
+        classes = self.given.get("priorityClasses", {})
+        priority = given.get("priority")
+        if priority is None:
+            resolved = resolve_priority(
+                given.get("workloadPriorityClass", ""),
+                [pod_set.get("priorityClassName", "") for pod_set in given_pod_sets(given)],
+                {
+                    name: codec.convert(WorkloadPriorityClass, {"metadata": {"name": name}, "value": value})
+                    for name, value in classes.get("workload", {}).items()
+                },
+                {
+                    name: codec.convert(PriorityClass, {"metadata": {"name": name}, **value})
+                    for name, value in classes.get("pod", {}).items()
+                },
+            )
+            priority = resolved.value
+        body = {
+            "metadata": {
+                "name": name,
+                "namespace": given.get("namespace", "default"),
+                "uid": given.get("uid", name),
+                "generation": 1,
+                "creationTimestamp": _moment(given.get("created", 0)),
+            },
+            "spec": {
+                "queueName": given.get("queue", ""),
+                "priority": priority,
+                "active": given.get("active", True),
+                "podSets": pod_sets,
+            },
+        }
+        return codec.decode(Workload, codec.encode(_texts(body)))
+
+    def given_status(self, given: Json) -> WorkloadStatus:
+        status = WorkloadStatus(
+            reclaimable_pods=tuple(
+                ReclaimablePod(name=name, count=count)
+                for name, count in given.get("reclaimablePods", {}).items()
+            )
+        )
+        if given.get("requeueState"):
+            status = replace(status, requeue_state=_requeue_state(given["requeueState"]))
+        if given.get("admitted"):
+            status = self._given_admission(given, status)
+        for type_, fields in given.get("conditions", {}).items():
+            condition = Condition(
+                type=type_,
+                status=fields.get("status", "True"),
+                reason=fields.get("reason", ""),
+                message=fields.get("message", ""),
+                last_transition_time=at_epoch(fields.get("at", 0)),
+            )
+            status = replace(status, conditions=c.merged(status.conditions, condition))
+        return status
+
+    def _given_admission(self, given: Json, status: WorkloadStatus) -> WorkloadStatus:
+        admitted = given["admitted"]
+        if isinstance(admitted, str):
+            admitted = {"flavor": admitted}
+        at = float(admitted.get("at", 0))
+        requests = {pod_set.name: pod_set for pod_set in self.read_shape(given).pod_sets}
+        assignments = []
+        for pod_set in given_pod_sets(given):
+            shape = requests[pod_set["name"]]
+            own = admitted.get("podSets", {}).get(shape.name, {})
+            count = own.get("count", pod_set.get("count", 1))
+            flavors = own.get("flavors") or dict.fromkeys(shape.per_pod, admitted.get("flavor"))
+            usage = {
+                resource: as_quantity(resource, amount) for resource, amount in shape.request(count).items()
+            }
+            assignments.append(
+                PodSetAssignment(name=shape.name, flavors=flavors, resource_usage=usage, count=count)
+            )
+        queue = admitted.get("clusterQueue") or self.cluster_queue_of(given)
+        conditions = [c.condition(c.QUOTA_RESERVED, "True", "QuotaReserved", "", at)]
+        checks: tuple[AdmissionCheckState, ...] = ()
+        if admitted.get("state") == "QuotaReserved":
+            self.checked.add(given["name"])
+            checks = (AdmissionCheckState(name=PENDING_CHECK, state="Pending"),)
+        else:
+            conditions.append(c.condition(c.ADMITTED, "True", "Admitted", "", at))
+        ready = bool(given.get("podsReady", True))
+        if self.configuration.wait_for_pods_ready is not None:
+            reason = "Started" if ready else "WaitForStart"
+            conditions.append(c.condition(c.PODS_READY, "True" if ready else "False", reason, "", at))
+        return replace(
+            status,
+            conditions=c.merged(status.conditions, *conditions),
+            admission=Admission(cluster_queue=queue, pod_set_assignments=tuple(assignments)),
+            admission_checks=checks,
+        )
+
+    def read_shape(self, given: Json) -> Any:
+        return self.state._shape(self.read_workload(given))
+
+    def cluster_queue_of(self, given: Json) -> str:
+        queue = given.get("queue", "")
+        local_queue = self.given.get("localQueues", {}).get(queue, {"clusterQueue": queue})
+        name: str = local_queue["clusterQueue"]
+        return name
+
+    def node(self, name: str) -> Node:
+        return self.state.quota.queues.get(name) or self.state.quota.cohorts[name]
+
+    # Writing, as the API server and the controllers would.
+
+    def put(self, name: str, workload: Workload) -> None:
+        self._versions += 1
+        metadata = replace(workload.metadata, resource_version=str(self._versions))
+        self.workloads[name] = replace(workload, metadata=metadata)
+        self.state.put_workload(self.workloads[name], self.now)
+
+    def put_status(self, name: str, status: WorkloadStatus | None) -> bool:
+        if status is None or status == self.workloads[name].status:
+            return False
+        self.put(name, replace(self.workloads[name], status=status))
+        return True
+
+    def respecify(self, name: str, **changes: Any) -> None:
+        workload = self.workloads[name]
+        metadata = replace(workload.metadata, generation=workload.metadata.generation + 1)
+        self.put(name, replace(workload, metadata=metadata, spec=replace(workload.spec, **changes)))
+
+    def settle(self) -> None:
+        """Let the controllers do what is to be done at this moment."""
+        for _ in range(100):
+            changed = [name for name in list(self.workloads) if self._step(name)]
+            if not changed and not self._resume():
+                return
+        raise AssertionError("the controllers do not come to rest")
+
+    def _step(self, name: str) -> bool:
+        workload = self.workloads[name]
+        if self.configuration.wait_for_pods_ready is not None and c.is_reserving(workload):
+            condition = pods_ready(workload, name in self.ready, self.now)
+            if condition is not None:
+                conditions = c.merged(workload.status.conditions, condition)
+                return self.put_status(name, replace(workload.status, conditions=conditions))
+        transition = self.decide(name)
+        if transition.deactivate:
+            self.respecify(name, active=False)
+            return True
+        return self.put_status(name, transition.status)
+
+    def decide(self, name: str) -> Any:
+        workload = self.workloads[name]
+        view = self.state.queue_view(workload)
+        if name in self.checked and view.cluster_queue is not None:
+            checks = (*view.cluster_queue.checks, PENDING_CHECK)
+            view = replace(view, cluster_queue=replace(view.cluster_queue, checks=checks))
+        return decide_workload(workload, view, self.configuration, self.now, 0.0)
+
+    def _resume(self) -> bool:
+        suspended = self.state.suspended
+        if suspended is None or self.state.unready:
+            return False
+        self.carry_out(suspended.run(self.now))
+        return True
+
+    def carry_out(self, decisions: Iterable[Decision]) -> None:
+        for decision in decisions:
+            name = decision.key.name
+            match decision:
+                case Reserve():
+                    admitted = decision.admitted and name not in self.checked
+                    reserve = replace(decision, admitted=admitted)
+                    self.put_status(name, admit(self.workloads[name], reserve, self.now))
+                case Hold():
+                    self.put_status(name, hold_status(self.workloads[name], decision, self.now))
+                case Preempt():
+                    self.put_status(name, preempt_status(self.workloads[name], decision, self.now))
+
+    # Steps.
+
+    def run(self, step: Any) -> None:
+        kind: str
+        argument: Any
+        kind, argument = (step, None) if isinstance(step, str) else next(iter(step.items()))
+        match kind:
+            case "cycle":
+                self.cycle(argument)
+            case "create":
+                for name in argument:
+                    self.create(name)
+            case "finish":
+                for name in argument:
+                    self.put_status(name, finish_status(self.workloads[name], "Succeeded", "", self.now))
+            case "delete":
+                for name in argument:
+                    self.state.remove_workload(self.workloads.pop(name).metadata.key)
+            case "evictionDone":
+                for name in argument:
+                    self.ready.discard(name)
+                    self.put_status(name, release_status(self.workloads[name], self.now))
+            case "advance":
+                self.advance(self.now + seconds(argument))
+            case "podsReady":
+                for name, ready in argument.items():
+                    (self.ready.add if ready else self.ready.discard)(name)
+            case "active":
+                for name, active in argument.items():
+                    self.respecify(name, active=active)
+            case "reclaim":
+                for name, counts in argument.items():
+                    pods = tuple(ReclaimablePod(name=pod_set, count=n) for pod_set, n in counts.items())
+                    self.put_status(name, replace(self.workloads[name].status, reclaimable_pods=pods))
+            case "flush":
+                self.state.wake(self.state.cluster_queues[argument])
+            case "update":
+                self.update(argument)
+            case _:
+                raise AssertionError(f"unknown step {kind}")
+        self.settle()
+
+    def cycle(self, argument: Any) -> None:
+        times = argument if isinstance(argument, int) else 1
+        steps = argument.get("mid", []) if isinstance(argument, dict) else []
+        for _ in range(times):
+            if self.state.suspended is not None:
+                return
+            self.state.settle_wakes()
+            round_ = Round(self.state, self.state.cluster_queues.values())
+            self.carry_out(round_.process(self.now))
+            for step in steps:
+                self.run(step)
+            if self.state.suspended is not round_:
+                round_.requeue()
+            self.settle()
+
+    def advance(self, until: float) -> None:
+        """Move the clock, stopping at each moment some controller asked to be woken."""
+        while True:
+            alarms = [self.decide(name).wake_at for name in self.workloads]
+            due = [alarm for alarm in alarms if alarm is not None and alarm <= until]
+            self.now = max(self.now, min(due)) if due else until
+            self.settle()
+            if self.now >= until:
+                return
+
+    def update(self, changes: Json) -> None:
+        for kind, objects in changes.items():
+            for name, fields in objects.items():
+                match kind:
+                    case "clusterQueues":
+                        self.given["clusterQueues"][name] = {**self.given["clusterQueues"][name], **fields}
+                        self.put_cluster_queue(name)
+                    case "cohorts":
+                        cohorts = self.given.setdefault("cohorts", {})
+                        cohorts[name] = {**(cohorts.get(name) or {}), **fields}
+                        self.put_cohort(name)
+                    case "localQueues":
+                        queues = self.given.setdefault("localQueues", {})
+                        queues[name] = {**queues.get(name, {"clusterQueue": name}), **fields}
+                        for key in list(self.state.local_queues):
+                            if key.name == name:
+                                self.put_local_queue(key.namespace, name)
+                    case "workloads":
+                        given = self.given_workload(name)
+                        given.update(fields)
+                        new = self.read_workload(given)
+                        self.respecify(
+                            name,
+                            **{field: getattr(new.spec, field) for field in new.spec.__struct_fields__},
+                        )
+                    case "flavors":
+                        self.put_flavor(name, fields)
+                    case "namespaces":
+                        self.state.put_namespace(name, fields)
+                    case _:
+                        raise AssertionError(f"unknown kind {kind}")
+
+    # What became of it.
+
+    def condition(self, name: str, type_: str) -> Condition | None:
+        return find_condition(self.workloads[name].status.conditions, type_)
+
+    def admitted(self) -> dict[str, Admission]:
+        """Who holds quota that did not at the beginning."""
+        return {
+            name: workload.status.admission
+            for name, workload in self.workloads.items()
+            if name not in self.given_admitted
+            and workload.status.admission is not None
+            and is_true(workload.status.conditions, c.QUOTA_RESERVED)
+            and not c.is_finished(workload)
+        }
+
+    def preempted(self) -> dict[str, str]:
+        result = {}
+        for name in self.workloads:
+            evicted, preempted = self.condition(name, c.EVICTED), self.condition(name, c.PREEMPTED)
+            if evicted is not None and (evicted.status, evicted.reason) == ("True", "Preempted"):
+                result[name] = preempted.reason if preempted is not None else ""
+        return result
+
+
+def read_configuration(config: Json) -> Configuration:
+    resources = config.get("resources", {})
+    wait = config.get("waitForPodsReady")
+    return Configuration(
+        wait_for_pods_ready=None if wait is None else read_wait_for_pods_ready(wait),
+        resources=ResourceRules(
+            exclude_resource_prefixes=tuple(resources.get("excludeResourcePrefixes", ())),
+            transformations=tuple(
+                Transformation(
+                    input=rule["input"],
+                    strategy=rule.get("strategy", "Retain"),
+                    multiply_by=rule.get("multiplyBy", ""),
+                    outputs=quantities(rule.get("outputs", {})),
+                )
+                for rule in resources.get("transformations", ())
+            ),
+            quota_check_strategy=resources.get("quotaCheckStrategy", "BlockUndeclared"),
+        ),
+    )
+
+
+def read_wait_for_pods_ready(wait: Json) -> WaitForPodsReady:
+    timeout_s = seconds(wait["timeout"])
+    recovery_s = seconds(wait.get("recoveryTimeout", wait["timeout"]))
+    strategy = wait.get("requeuingStrategy", {})
+    return WaitForPodsReady(
+        timeout_s=timeout_s,
+        recovery_timeout_s=recovery_s or None,
+        block_admission=wait.get("blockAdmission", False),
+        requeuing_strategy=RequeuingStrategy(
+            timestamp=strategy.get("timestamp", "Eviction"),
+            backoff_limit_count=strategy.get("backoffLimitCount"),
+            backoff_base_s=strategy.get("backoffBaseSeconds", 60),
+            backoff_max_s=strategy.get("backoffMaxSeconds", 3600),
+        ),
+    )
+
+
+def resource_groups(given: Json) -> list[Json]:
+    groups = given.get("resourceGroups")
+    if groups is None and "quota" in given:
+        flavors = [
+            {"name": name, "quotas": quotas} for entry in given["quota"] for name, quotas in entry.items()
+        ]
+        covered = list(dict.fromkeys(resource for flavor in flavors for resource in flavor["quotas"]))
+        groups = [{"covered": covered, "flavors": flavors}]
+    return [
+        {
+            "coveredResources": group["covered"],
+            "flavors": [
+                {
+                    "name": flavor["name"],
+                    "resources": [_quota(resource, quota) for resource, quota in flavor["quotas"].items()],
+                }
+                for flavor in group["flavors"]
+            ],
+        }
+        for group in groups or []
+    ]
+
+
+def _quota(resource: str, quota: Any) -> Json:
+    if not isinstance(quota, dict):
+        quota = {"nominal": quota}
+    result = {"name": resource, "nominalQuota": str(quota.get("nominal", 0))}
+    for field in ("borrowingLimit", "lendingLimit"):
+        if quota.get(field) is not None:
+            result[field] = str(quota[field])
+    return result
+
+
+def given_pod_sets(given: Json) -> list[Json]:
+    pod_sets = given.get("podSets") or [
+        {"requests": given.get("requests", {}), "count": given.get("count", 1)}
+    ]
+    return [{"name": "main", **pod_set} for pod_set in pod_sets]
+
+
+def _pod_set(given: Json) -> Json:
+    pod = given.get("pod") or {"containers": [{"requests": given.get("requests", {})}]}
+    spec: Json = {
+        "containers": [_container(container) for container in pod.get("containers", [])],
+        "initContainers": [_container(container) for container in pod.get("initContainers", [])],
+        "nodeSelector": given.get("nodeSelector", {}),
+        "tolerations": given.get("tolerations", []),
+        "priorityClassName": given.get("priorityClassName", ""),
+    }
+    for field in ("overhead", "runtimeClassName"):
+        if field in pod:
+            spec[field] = pod[field]
+    if "resources" in pod:
+        resources = pod["resources"]
+        keyed = "requests" in resources or "limits" in resources
+        spec["resources"] = resources if keyed else {"requests": resources}
+    if "nodeAffinityRequired" in given:
+        terms = [{"matchExpressions": term} for term in given["nodeAffinityRequired"]]
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+        spec["affinity"] = {"nodeAffinity": required}
+    pod_set = {"name": given["name"], "count": given.get("count", 1), "template": {"spec": spec}}
+    if given.get("minCount") is not None:
+        pod_set["minCount"] = given["minCount"]
+    return pod_set
+
+
+def _container(given: Json) -> Json:
+    resources = {field: given[field] for field in ("requests", "limits") if field in given}
+    container: Json = {"resources": resources}
+    if "restartPolicy" in given:
+        container["restartPolicy"] = given["restartPolicy"]
+    return container
+
+
+def _texts(value: Any, inside: str = "") -> Any:
+    """Quantities as text, as the API would have them; YAML reads a bare 2 as a number."""
+    if isinstance(value, Mapping):
+        return {
+            key: str(entry) if inside in _QUANTITIES else _texts(entry, key) for key, entry in value.items()
+        }
+    if isinstance(value, list):
+        return [_texts(entry) for entry in value]
+    return value
+
+
+_QUANTITIES = frozenset({"requests", "limits", "overhead"})
+
+
+def _requeue_state(given: Json) -> RequeueState:
+    at = given.get("requeueAt")
+    return RequeueState(count=given.get("count"), requeue_at=None if at is None else at_epoch(at))
+
+
+def _moment(seconds_: float) -> str:
+    return at_epoch(seconds_).isoformat().replace("+00:00", "Z")
+
+
+def quantities(given: Json) -> dict[str, Quantity]:
+    return {name: parse_quantity(str(value)) for name, value in given.items()}
+
+
+def seconds(text: Any) -> float:
+    """A duration such as 60s, 5m or 168h."""
+    if isinstance(text, int | float):
+        return float(text)
+    units = {"s": 1, "m": 60, "h": 3600}
+    return float(text[:-1]) * units[text[-1]]
+
+
+def read_vectors(text: str) -> list[Json]:
+    vectors: list[Json] = yaml.load(text, Loader=yaml.CSafeLoader)["vectors"]
+    return vectors
