@@ -30,7 +30,7 @@ class Relation(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A value without parts: string, integer, number, boolean, time, quantity or int-or-string."""
+    """A value without parts; `SCALARS` are their names."""
 
     name: str
 
@@ -79,7 +79,17 @@ class MapOf:
 
 Type: TypeAlias = Scalar | Anything | ListOf | MapOf
 
-SCALARS = ("string", "integer", "number", "boolean", "time", "quantity", "int-or-string")
+SCALARS = (
+    "string",
+    "integer",
+    "number",
+    "boolean",
+    "time",
+    "micro-time",
+    "quantity",
+    "bytes",
+    "int-or-string",
+)
 
 
 def builtin(api_version: str, kind: str) -> MapOf | None:

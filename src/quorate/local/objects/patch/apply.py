@@ -171,6 +171,8 @@ def check(config: Json, kind: MapOf, api_version: str) -> None:
 _SCALAR_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "time": (str,),
+    "micro-time": (str,),
+    "bytes": (str,),
     "integer": (int,),
     "number": (int, float),
     "boolean": (bool,),

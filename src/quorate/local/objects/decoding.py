@@ -1,0 +1,107 @@
+"""A JSON object read as a kind that the server knows: fields of the right type, and no others.
+
+What is refused, and how values are written back, follows kube-apiserver, which reads into Go structs:
+quantities in their canonical form, times in UTC and whole seconds.
+"""
+
+import base64
+import binascii
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from quorate.api.quantity import InvalidQuantity, parse_quantity
+from quorate.local.objects.patch.merge import go_kind
+from quorate.local.objects.types import Anything, Json, ListOf, MapOf, Scalar, Type
+
+
+class Misfit(Exception):
+    """A value that its field cannot hold; the text says which, in kube-apiserver's words."""
+
+
+def read(obj: Json, kind: MapOf) -> tuple[Json, list[str]]:
+    """The object without the fields that its kind does not have and without nulls; the paths of those fields.
+
+    Raises Misfit.
+    """
+    unknown: list[str] = []
+    return dict(_fields(obj, kind, kind.name, "", unknown)), unknown
+
+
+def _fields(obj: Json, kind: MapOf, owner: str, path: str, unknown: list[str]) -> Iterator[tuple[str, Any]]:
+    """`owner` is the Go type that messages name, with the path from there."""
+    for name, part in obj.items():
+        here = f"{path}.{name}" if path else name
+        declared = kind.field_type(name)
+        if declared is None:
+            unknown.append(here)
+        elif part is not None:
+            below = f"{owner}.{name}" if name in kind.fields else owner
+            yield name, _value(part, declared, below, here, unknown)
+
+
+def _value(value: Any, kind: Type, owner: str, path: str, unknown: list[str]) -> Any:
+    match kind:
+        case Anything():
+            return value
+        case Scalar(name):
+            return _scalar(value, name, owner)
+        case ListOf(item):
+            if not isinstance(value, list):
+                raise _unreadable(value, owner, "a list")
+            return [_value(part, item, owner, f"{path}[{n}]", unknown) for n, part in enumerate(value)]
+        case MapOf():
+            if not isinstance(value, dict):
+                raise _unreadable(value, owner, kind.name or "a map")
+            return dict(_fields(value, kind, kind.name or owner, path, unknown))
+
+
+def _scalar(value: Any, name: str, owner: str) -> Any:
+    match name, value:
+        case "quantity", str() | int() | float() if not isinstance(value, bool):
+            return _quantity(value)
+        case "string", str():
+            return value
+        case "time" | "micro-time", str():
+            return _time(value, name == "micro-time")
+        case "bytes", str():
+            return _bytes(value)
+        case "boolean", bool():
+            return value
+        case "integer" | "number" | "int-or-string", int() if not isinstance(value, bool):
+            return value
+        case "number", float():
+            return value
+        case "int-or-string", str():
+            return value
+    raise _unreadable(value, owner, name)
+
+
+def _quantity(value: str | float) -> str:
+    try:
+        return str(parse_quantity(value if isinstance(value, str | int) else repr(value)))
+    except InvalidQuantity as refusal:
+        pattern = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
+        raise Misfit(f"quantities must match the regular expression '{pattern}'") from refusal
+
+
+def _time(value: str, micro: bool) -> str:
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError as refusal:
+        raise Misfit(f'parsing time "{value}": cannot parse "{value}" as RFC 3339') from refusal
+    if moment.tzinfo is None:
+        raise Misfit(f'parsing time "{value}": cannot parse "" as "Z07:00"')
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ" if micro else "%Y-%m-%dT%H:%M:%SZ")
+
+
+def _bytes(value: str) -> str:
+    try:
+        base64.b64decode(value, validate=True)
+    except binascii.Error as refusal:
+        raise Misfit("illegal base64 data") from refusal
+    return value
+
+
+def _unreadable(value: Any, owner: str, wanted: str) -> Misfit:
+    return Misfit(f"json: cannot unmarshal {go_kind(value)} into Go struct field {owner} of type {wanted}")

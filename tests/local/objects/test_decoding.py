@@ -1,0 +1,80 @@
+"""Bodies of built-in kinds: what is dropped, what is written back differently, what is refused."""
+
+from typing import Any
+
+import pytest
+
+from quorate.local.objects import types
+from quorate.local.objects.decoding import Misfit, read
+from quorate.local.objects.types import Json
+
+
+def as_kind(name: str, obj: Json) -> tuple[Json, list[str]]:
+    kind = types.builtin("v1", name)
+    assert kind is not None
+    return read(obj, kind)
+
+
+def test_unknown_fields_are_dropped_and_named() -> None:
+    container = {"name": "c", "imge": "i", "resources": {"limts": {"cpu": "1"}}}
+    pod = {"metadata": {"name": "a", "x": 1}, "spec": {"containers": [container]}, "bogus": None}
+    assert as_kind("Pod", pod) == (
+        {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "resources": {}}]}},
+        ["metadata.x", "spec.containers[0].imge", "spec.containers[0].resources.limts", "bogus"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "obj", "want"),
+    [
+        ("ConfigMap", {"data": None, "metadata": {"labels": None}}, {"metadata": {}}),
+        (
+            "LimitRange",
+            {"spec": {"limits": [{"max": {"memory": "1024Mi", "cpu": 2}}]}},
+            {"memory": "1Gi", "cpu": "2"},
+        ),
+        (
+            "Event",
+            {"lastTimestamp": "2024-01-01T02:00:00.5+02:00"},
+            {"lastTimestamp": "2024-01-01T00:00:00Z"},
+        ),
+        ("Event", {"eventTime": "2024-01-01T00:00:00Z"}, {"eventTime": "2024-01-01T00:00:00.000000Z"}),
+        ("Service", {"spec": {"ports": [{"targetPort": "http"}, {"targetPort": 80}]}}, None),
+    ],
+)
+def test_values_are_written_back_in_one_form(kind: str, obj: Json, want: Any) -> None:
+    got, unknown = as_kind(kind, obj)
+    if kind == "LimitRange":
+        got = got["spec"]["limits"][0]["max"]
+    assert (got, unknown) == (want or obj, [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "obj", "want"),
+    [
+        (
+            "ConfigMap",
+            {"data": {"k": 5}},
+            "cannot unmarshal number into Go struct field ConfigMap.data of type string",
+        ),
+        (
+            "ConfigMap",
+            {"data": 7},
+            "cannot unmarshal number into Go struct field ConfigMap.data of type a map",
+        ),
+        (
+            "Pod",
+            {"spec": {"containers": "x"}},
+            "cannot unmarshal string into Go struct field PodSpec.containers",
+        ),
+        ("Pod", {"spec": {"priority": "high"}}, "PodSpec.priority of type integer"),
+        ("Pod", {"spec": {"hostNetwork": 1}}, "PodSpec.hostNetwork of type boolean"),
+        ("Pod", {"spec": {"priority": True}}, "cannot unmarshal bool"),
+        ("LimitRange", {"spec": {"limits": [{"max": {"cpu": "one"}}]}}, "quantities must match"),
+        ("Secret", {"data": {"p": "%%%"}}, "illegal base64 data"),
+        ("Event", {"lastTimestamp": "yesterday"}, "cannot parse"),
+    ],
+)
+def test_values_of_the_wrong_type_are_refused(kind: str, obj: Json, want: str) -> None:
+    with pytest.raises(Misfit, match=want):
+        as_kind(kind, obj)
