@@ -35,7 +35,7 @@ bench: $(STAMP) ## measure; limits and their reasons are in bench/
 	@$(BIN)/pytest bench --benchmark-only -o python_files='bench_*.py'
 
 crds: $(STAMP) ## write deploy/crds/ from the field list
-	@$(BIN)/python -m quorate.cli crds --output deploy/crds
+	@$(BIN)/quorate crds --output deploy/crds
 
 clean: ## remove the virtual environment and what tools left behind
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache build src/*.egg-info

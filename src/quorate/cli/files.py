@@ -2,6 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from quorate.api.configuration import (
     InvalidConfiguration,
@@ -10,6 +13,10 @@ from quorate.api.configuration import (
     load_configuration,
 )
 from quorate.api.findings import Finding
+
+Config = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="The Configuration of the queueing controllers.")
+]
 
 
 class InvalidFiles(Exception):
