@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from copy import deepcopy
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import yaml
 from cel_expr_python import cel
 
 from quorate.api.crds import FIELD_LIST, custom_resource_definitions, to_yaml
+from quorate.local.objects.crd import definition as local
 
 SHIPPED = Path(__file__).parents[2] / "deploy" / "crds"
 FIELDS = (files("quorate.api") / FIELD_LIST).read_text(encoding="utf-8")
@@ -119,6 +121,13 @@ def test_every_cel_rule_compiles() -> None:
     for rule in rules:
         environment.compile(rule)
     assert len(rules) == 40
+
+
+@pytest.mark.parametrize("kind", sorted(DEFINITIONS))
+def test_the_local_api_server_accepts_every_definition(kind: str) -> None:
+    definition = deepcopy(DEFINITIONS[kind])
+    local.fill_in(definition)
+    assert local.findings(definition) == []
 
 
 @pytest.mark.parametrize(

@@ -149,6 +149,14 @@ def test_what_is_for_others_is_not_applied(directory: Path) -> None:
             ],
         ),
         pytest.param(
+            {"a.yaml": f"{FLAVOR}---\n{CLUSTER_QUEUE}".replace("16858Mi", "-1")},
+            [
+                "d/a.yaml:16: spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: '-1' is negative, "
+                "must be at least 0"
+            ],
+            id="a rule no schema states",
+        ),
+        pytest.param(
             {"a.yaml": CLUSTER_QUEUE},
             [
                 "d/a.yaml:9: spec.resourceGroups[0].flavors[0].name: 'default-flavor' "

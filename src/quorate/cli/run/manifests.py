@@ -14,6 +14,7 @@ from quorate.api import configuration
 from quorate.api.documents import Document, InvalidYaml, child, read_documents
 from quorate.api.findings import Finding
 from quorate.api.quantity import InvalidQuantity, parse_quantity
+from quorate.api.validation import manifest_findings
 from quorate.cli.files import InvalidFiles, located
 from quorate.cli.run import description
 from quorate.cli.run.description import Description, read_description
@@ -91,6 +92,11 @@ def _read(path: Path, document: Document) -> tuple[Manifest | Description | None
     if isinstance(api_version, str) and api_version.startswith(f"{configuration.GROUP}/"):
         return None, []
     findings = [*document.findings, *_head_findings(document), *_quantity_findings(document, value, "")]
+    if not findings:
+        findings = [
+            document_finding(document, finding.path, finding.value, finding.rule)
+            for finding in manifest_findings(value)
+        ]
     if findings:
         return None, findings
     metadata: dict[str, Any] = value["metadata"]
