@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -52,8 +53,9 @@ class Asked:
 class Outside:
     """Answers each request with what ``script`` returns for it, and remembers what was asked."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, tls: ssl.SSLContext | None = None) -> None:
         self._script = script
+        self._tls = tls
         self.asked: list[Asked] = []
         self.server = ""
 
@@ -63,19 +65,15 @@ class Outside:
     async def __aenter__(self) -> Self:
         self._runner = web.ServerRunner(web.Server(self._handle), shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        await site.start()
-        self.server = site.name if not site.name.endswith(":0") else self._address()
+        await web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=self._tls).start()
+        host, port = self._runner.addresses[0][:2]
+        self.server = f"{'https' if self._tls else 'http'}://{host}:{port}"
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._runner.cleanup()
-
-    def _address(self) -> str:
-        host, port = self._runner.addresses[0][:2]
-        return f"http://{host}:{port}"
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         body = await request.read()

@@ -1,18 +1,22 @@
 import asyncio
 import base64
-import datetime
+import random
 import ssl
 import textwrap
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
+from quorate.api.meta import Key
+from quorate.kube.client import Client
+from quorate.kube.clock import WallClock
 from quorate.kube.config import Cluster, in_cluster, load_cluster
 from quorate.kube.credentials import TokenFile
+from quorate.kube.errors import Unreachable
 from quorate.kube.kubeconfig import InvalidKubeconfig
+from quorate.kube.resources import PODS
+from quorate.local.certificates import new_authority, new_server_certificate
+from tests.kube.outside import Answer, Outside, pod
 
 SECRET = "s3cr3t-t0ken"
 
@@ -65,10 +69,10 @@ def test_plain_http_has_no_tls(tmp_path: Path) -> None:
 
 
 def test_certificates_are_taken_from_the_file_or_from_files_beside_it(tmp_path: Path) -> None:
-    certificate, key = a_certificate()
-    (tmp_path / "ca.pem").write_bytes(certificate)
-    (tmp_path / "key.pem").write_bytes(key)
-    data = base64.b64encode(certificate).decode()
+    pair = new_authority(WallClock().now())
+    (tmp_path / "ca.pem").write_bytes(pair.certificate)
+    (tmp_path / "key.pem").write_bytes(pair.key)
+    data = base64.b64encode(pair.certificate).decode()
     path = write(
         tmp_path / "config",
         f"client-certificate-data: {data}, client-key: key.pem",
@@ -77,7 +81,7 @@ def test_certificates_are_taken_from_the_file_or_from_files_beside_it(tmp_path: 
     cluster = load(path)
     assert cluster.tls is not None
     assert [authority["subject"] for authority in cluster.tls.get_ca_certs()] == [
-        ((("commonName", "test"),),)
+        ((("commonName", "quorate-local-ca"),),)
     ]
     assert cluster.tls_server_name == "api.local"
 
@@ -153,8 +157,7 @@ def test_nothing_at_all_says_what_to_do(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_pod_uses_its_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    certificate, _ = a_certificate()
-    (tmp_path / "ca.crt").write_bytes(certificate)
+    (tmp_path / "ca.crt").write_bytes(new_authority(WallClock().now()).certificate)
     (tmp_path / "token").write_text(SECRET)
     (tmp_path / "namespace").write_text("quorate-system")
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
@@ -199,26 +202,34 @@ def test_a_program_is_asked_for_a_token_and_asked_again_when_it_is_refused(tmp_p
         renewed = await asyncio.gather(*(credentials.renew("Bearer token-1") for _ in range(5)))
         assert renewed == [True] * 5
         assert credentials.authorization() == "Bearer token-2"
+        program.write_text("#!/bin/sh\nexit 1\n")
+        assert not await credentials.renew("Bearer token-2")
         assert "token" not in repr(credentials)
 
     asyncio.run(story())
 
 
-def a_certificate() -> tuple[bytes, bytes]:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
-    begins = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(begins)
-        .not_valid_after(begins + datetime.timedelta(days=36500))
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    return certificate.public_bytes(pem), secret
+@pytest.mark.slow
+def test_a_server_is_trusted_when_the_kubeconfigs_authority_vouches_for_it(tmp_path: Path) -> None:
+    authority, stranger = (new_authority(WallClock().now()) for _ in range(2))
+    pair = new_server_certificate(authority, WallClock().now())
+    (tmp_path / "pair.pem").write_bytes(pair.certificate + pair.key)
+    serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    serving.load_cert_chain(tmp_path / "pair.pem")
+
+    async def story() -> None:
+        async with Outside(lambda asked: Answer(200, pod("a", 1)), serving) as outside:
+            for vouching in (authority, stranger):
+                data = base64.b64encode(vouching.certificate).decode()
+                fields = f"server: '{outside.server}', certificate-authority-data: {data}"
+                cluster = await load_cluster(write(tmp_path / "config", f"token: {SECRET}", fields))
+                async with Client(cluster, random.Random(7)) as client:
+                    if vouching is authority:
+                        assert (await client.get(PODS, Key("default", "a"))).metadata.name == "a"
+                    else:
+                        with pytest.raises(Unreachable, match="certificate-authority belong to this server"):
+                            await client.get(PODS, Key("default", "a"))
+            (asked,) = outside.asked
+            assert asked.headers["Authorization"] == f"Bearer {SECRET}"
+
+    asyncio.run(story())

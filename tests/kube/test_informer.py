@@ -1,11 +1,11 @@
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import pytest
 
 from quorate.api.core import Pod
 from quorate.api.meta import Key
-from quorate.kube.client import Client
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import PODS
 from tests.kube.outside import (
@@ -130,13 +130,32 @@ def test_indexes_follow_the_objects() -> None:
         ):
             informer = Informer(client, PODS)
             informer.add_index("app", lambda obj: obj.metadata.labels.values())
-            async with running(informer, client):
+            async with running(informer):
                 await wait_for(lambda: informer.get(Key("default", "a")) is None and len(informer) == 2)
                 informer.add_index("late", lambda obj: obj.metadata.labels.values())
                 for index in ("app", "late"):
                     assert informer.by_index(index, "x") == []
                     assert [obj.metadata.name for obj in informer.by_index(index, "y")] == ["b", "c"]
                 silence.set()
+
+    asyncio.run(story())
+
+
+def test_it_looks_only_where_it_was_told_to() -> None:
+    async def story() -> None:
+        silence = asyncio.Event()
+        async with (
+            Outside(in_turn(listing(5), Stream((), hold=silence))) as outside,
+            outside.client() as client,
+        ):
+            informer = Informer(client, PODS, "research", "app=x", "spec.nodeName=n")
+            async with running(informer):
+                await wait_for(lambda: len(outside.asked) == 2)
+                silence.set()
+            for asked in outside.asked:
+                assert asked.path == "/api/v1/namespaces/research/pods"
+                assert asked.query["labelSelector"] == "app=x"
+                assert asked.query["fieldSelector"] == "spec.nodeName=n"
 
     asyncio.run(story())
 
@@ -166,13 +185,9 @@ def test_a_subscriber_that_raises_ends_the_run_loudly() -> None:
     asyncio.run(story())
 
 
-class running:  # noqa: N801  reads as a phrase: async with running(informer, client)
-    def __init__(self, informer: Informer[Pod], client: Client) -> None:
-        self._run: Callable[[], Awaitable[None]] = informer.run
-
-    async def __aenter__(self) -> None:
-        self._task = asyncio.ensure_future(self._run())
-
-    async def __aexit__(self, *exc: object) -> None:
-        self._task.cancel()
-        await asyncio.wait([self._task])
+@asynccontextmanager
+async def running(informer: Informer[Pod]) -> AsyncIterator[None]:
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(informer.run())
+        yield
+        task.cancel()

@@ -99,7 +99,7 @@ def test_the_copy_ends_up_equal_to_the_world(seed: int) -> None:
         async with Outside(world.answer) as outside, outside.client() as client:
             informer = Informer(client, PODS, reconnect=Backoff(first_s=0.001, cap_s=0.01))
             informer.subscribe(retell)
-            async with running(informer, client):
+            async with running(informer):
                 await wait_for(lambda: len(outside.asked) > 40 and equal())
             assert {key.name for key in told} == set(world.pods)
 

@@ -313,9 +313,17 @@ class Client:
         return {"fieldManager": self._field_manager} | ({"dryRun": "All"} if dry_run else {})
 
     def _unreachable(self, asked: str, error: Exception) -> Unreachable:
-        problem = str(error) or ("the deadline passed" if isinstance(error, TimeoutError) else repr(error))
-        never_connected = isinstance(error, aiohttp.ClientConnectorError)
-        return Unreachable(asked, self.cluster.server, problem, sent=not never_connected)
+        sent = not isinstance(error, aiohttp.ClientConnectorError)
+        match error:
+            case aiohttp.ClientSSLError():
+                problem = f"{error}: does the kubeconfig's certificate-authority belong to this server?"
+            case aiohttp.ClientConnectorError():
+                problem = f"{error}: is the API server running?"
+            case TimeoutError():
+                problem = str(error) or "the deadline passed"
+            case _:
+                problem = str(error) or repr(error)
+        return Unreachable(asked, self.cluster.server, problem, sent)
 
 
 def _decode(resource: Resource[T], asked: str, body: bytes) -> T:

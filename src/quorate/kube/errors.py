@@ -116,7 +116,7 @@ class Unreachable(Exception):
         self.asked, self.server, self.problem, self.sent = asked, server, problem, sent
 
     def __str__(self) -> str:
-        return f"{self.asked}: no answer from {self.server}: {self.problem} (is the API server running?)"
+        return f"{self.asked}: no answer from {self.server}: {self.problem}"
 
 
 class Unreadable(Exception):

@@ -9,6 +9,7 @@ from kubernetes_asyncio.config import ConfigException, load_kube_config
 
 from quorate.kube.credentials import Credentials
 from quorate.kube.kubeconfig import Certificate, Entry, InvalidKubeconfig
+from quorate.kube.log import logger
 
 
 class Plugin:
@@ -25,7 +26,13 @@ class Plugin:
     async def renew(self, refused: str) -> bool:
         async with self._asking:  # a hundred requests may be refused at once; one asks for all
             if self.authorization() == refused:
-                await self.ask()
+                try:
+                    await self.ask()
+                except InvalidKubeconfig as error:
+                    # It worked at the start, so this is a bad moment rather than a bad file: the request
+                    # is refused, and whoever made it tries again.
+                    logger(__name__).warning("credentials not renewed", problem=str(error))
+                    return False
             return self.authorization() != refused
 
     async def ask(self) -> Any:
