@@ -90,3 +90,33 @@ def test_what_is_no_quantity_is_refused_by_name(value: object) -> None:
     with pytest.raises(InvalidQuantity) as refusal:
         parse_quantity(value)  # type: ignore[arg-type]
     assert str(refusal.value) == f"{value!r} is not a quantity (write 4, 500m or 16Gi)"
+
+
+def test_a_text_of_endless_digits_is_refused_and_not_repeated_in_full() -> None:
+    with pytest.raises(InvalidQuantity) as refusal:
+        parse_quantity("9" * 5000)
+    assert len(str(refusal.value)) < 120
+
+
+def test_the_largest_text_and_exponent_still_print() -> None:
+    largest = parse_quantity("9" * 395 + "e100")
+    assert parse_quantity(str(largest)) == largest
+
+
+@given(written(), written())
+def test_equal_amounts_hash_alike_and_sums_are_exact(
+    one: tuple[str, Fraction], two: tuple[str, Fraction]
+) -> None:
+    left, right = parse_quantity(one[0]), parse_quantity(two[0])
+    assert (left + right - right) == left
+    assert hash(left + right) == hash(right + left)
+    assert (left * 3).nanos == left.nanos * 3
+    assert bool(left) is (left.nanos != 0)
+
+
+@given(written())
+def test_base_units_round_up(case: tuple[str, Fraction]) -> None:
+    """A pod that asks for a part of a unit is counted with the whole of it."""
+    quantity = parse_quantity(case[0])
+    for amount, per_unit in ((quantity.units, NANOS), (quantity.milli, NANOS // 1000)):
+        assert (amount - 1) * per_unit < quantity.nanos <= amount * per_unit

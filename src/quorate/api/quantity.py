@@ -32,7 +32,7 @@ class InvalidQuantity(ValueError):
         self.value = value
 
     def __str__(self) -> str:
-        return f"{self.value!r} is not a quantity (write 4, 500m or 16Gi)"
+        return f"{self.value!r:.60} is not a quantity (write 4, 500m or 16Gi)"
 
 
 _GRAMMAR: Final = re.compile(
@@ -45,6 +45,7 @@ _BINARY_SUFFIX: Final = {power: suffix for suffix, power in _BINARY.items()} | {
 _DECIMAL_SUFFIX: Final = {power: suffix for suffix, power in _DECIMAL.items()}
 # A hostile exponent such as 1e999999999 must not become a gigabyte of digits.
 _LARGEST_EXPONENT: Final = 100
+_LONGEST_TEXT: Final = 400  # nor may digits beyond counting; Python itself stops at 4300
 
 
 @total_ordering
@@ -143,7 +144,7 @@ def parse_quantity(value: str | int) -> Quantity:
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> Quantity:
-    match = _GRAMMAR.fullmatch(text)
+    match = _GRAMMAR.fullmatch(text) if len(text) <= _LONGEST_TEXT else None
     if match is None or not (match["whole"] or match["fraction"]):
         raise InvalidQuantity(text)
     fraction, suffix = match["fraction"] or "", match["suffix"] or ""
