@@ -11,7 +11,7 @@ from quorate.local.controllers.garbage import GarbageCollector
 from quorate.local.controllers.inventory import Inventory
 from quorate.local.controllers.job.controller import JobController
 from quorate.local.controllers.job.objects import JOBS, PODS
-from quorate.local.controllers.namespaces import NAMESPACES, NamespaceController, create_defaults
+from quorate.local.controllers.namespaces import NAMESPACES, NamespaceController
 from quorate.local.controllers.scheduler import Scheduler
 from quorate.local.controllers.service_accounts import ServiceAccountController
 from quorate.local.controllers.ttl import TtlController
@@ -35,7 +35,6 @@ async def run_controllers(client: Client, clock: Clock, rng: random.Random) -> N
         ServiceAccountController(client, clock, namespaces, accounts),
         Scheduler(client, clock, rng),
     )
-    await create_defaults(client)
     async with asyncio.TaskGroup() as tasks:
         for part in (jobs, pods, namespaces, accounts, inventory, *controllers):
             tasks.create_task(part.run())

@@ -29,16 +29,11 @@ class Namespace(Struct):
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", False, Namespace)
 
 
-async def create_defaults(client: Client) -> None:
-    for name in EVERY_CLUSTER_HAS:
-        try:
-            await client.create(NAMESPACES, {"metadata": {"name": name}})
-        except AlreadyExists:
-            continue
-
-
 class NamespaceController:
-    """Empties a namespace that is being deleted, and lets it go when nothing is left."""
+    """Empties a namespace that is being deleted, and lets it go when nothing is left.
+
+    Works once its informer, which it does not run itself, has synced.
+    """
 
     def __init__(
         self, client: Client, clock: Clock, namespaces: Informer[Namespace], inventory: Inventory
@@ -50,14 +45,18 @@ class NamespaceController:
         self._reconciler = Reconciler("namespace", self.reconcile, clock)
         namespaces.subscribe(self._on_namespace)
         inventory.subscribe(self._on_content)
+        for name in EVERY_CLUSTER_HAS:
+            self._reconciler.enqueue(Key("", name))
 
     async def run(self) -> None:
         await self._namespaces.synced.wait()
         await self._reconciler.run()
 
     def _on_namespace(self, change: Change[Namespace]) -> None:
-        if change.new is not None and change.new.metadata.deletion_timestamp is not None:
-            self._reconciler.enqueue(change.new.metadata.key)
+        namespace = change.new or change.old
+        assert namespace is not None
+        if change.new is None or namespace.metadata.deletion_timestamp is not None:
+            self._reconciler.enqueue(namespace.metadata.key)
 
     def _on_content(self, old: Entry | None, new: Entry | None) -> None:
         entry = old or new
@@ -68,6 +67,8 @@ class NamespaceController:
 
     async def reconcile(self, key: Key) -> float | None:
         namespace = self._namespaces.get(key)
+        if namespace is None and key.name in EVERY_CLUSTER_HAS:
+            await self._create(key.name)
         if namespace is None or namespace.metadata.deletion_timestamp is None:
             return None
         if OUR_FINALIZER not in namespace.spec.finalizers:
@@ -84,6 +85,12 @@ class NamespaceController:
         except NotFound:
             return None
         return None
+
+    async def _create(self, name: str) -> None:
+        try:
+            await self._client.create(NAMESPACES, {"metadata": {"name": name}})
+        except AlreadyExists:
+            return  # the server made it itself
 
     async def _delete(self, entry: Entry) -> None:
         if entry.metadata.deletion_timestamp is not None:

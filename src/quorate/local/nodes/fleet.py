@@ -89,16 +89,16 @@ def node_status(fleet: Fleet, name: str, now: float) -> Json:
     }
 
 
-async def register(client: Client, clock: Clock, fleet: Fleet) -> None:
-    """Make the nodes exist with this capacity and report them ready, as kubelets do when they start."""
-    for name in fleet.names:
-        labels = node_labels(fleet, name)
-        try:
-            await client.create(NODES, {"metadata": {"name": name, "labels": labels}})
-        except AlreadyExists:
-            await client.patch(NODES, Key("", name), {"metadata": {"labels": labels}})
-        status = node_status(fleet, name, clock.now())
-        await client.patch(NODES, Key("", name), {"status": status}, subresource="status")
+async def register(client: Client, clock: Clock, fleet: Fleet, name: str) -> None:
+    """Make one node exist with this capacity and report it ready, as a kubelet does when it starts."""
+    key = Key("", name)
+    labels = node_labels(fleet, name)
+    try:
+        await client.create(NODES, {"metadata": {"name": name, "labels": labels}})
+    except AlreadyExists:
+        await client.patch(NODES, key, {"metadata": {"labels": labels}})
+    status = node_status(fleet, name, clock.now())
+    await client.patch(NODES, key, {"status": status}, subresource="status")
 
 
 class Addresses:

@@ -1,0 +1,182 @@
+"""Which node takes a pod, in a notation of one line."""
+
+from typing import Any
+
+import pytest
+
+from quorate.api import codec
+from quorate.api.core import Node, Pod, Taint, Toleration
+from quorate.local.controllers.placement import (
+    NodeRoom,
+    Placement,
+    Refusal,
+    amounts_of,
+    choose_node,
+    tolerates,
+)
+
+
+def a_node(name: str, cpu: str = "4", memory: str = "8Gi", **more: Any) -> NodeRoom:
+    """``more``: labels, taints, unschedulable, ready, and resources by name."""
+    allocatable = {"cpu": cpu, "memory": memory, "pods": "3", **more.get("resources", {})}
+    wire = {
+        "metadata": {"name": name, "labels": more.get("labels", {})},
+        "spec": {"taints": more.get("taints", []), "unschedulable": more.get("unschedulable", False)},
+        "status": {
+            "allocatable": allocatable,
+            "conditions": [{"type": "Ready", "status": more.get("ready", "True")}],
+        },
+    }
+    return NodeRoom(codec.decode(Node, codec.encode(wire)))
+
+
+def a_pod(cpu: str = "1", memory: str = "1Gi", **spec: Any) -> Pod:
+    requests = {"cpu": cpu, "memory": memory, **spec.pop("requests", {})}
+    wire = {
+        "metadata": {"name": "p", "namespace": "ns"},
+        "spec": {"containers": [{"name": "main", "resources": {"requests": requests}}], **spec},
+    }
+    return codec.decode(Pod, codec.encode(wire))
+
+
+def affinity(*terms: dict[str, Any]) -> dict[str, Any]:
+    required = {"nodeSelectorTerms": list(terms)}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+
+
+def expression(key: str, operator: str, *values: str) -> dict[str, Any]:
+    return {"key": key, "operator": operator, "values": list(values)}
+
+
+GPU_TAINT = {"key": "gpu", "value": "t4", "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    ("pod", "nodes", "want"),
+    [
+        pytest.param(a_pod(), [], "no nodes available to schedule pods", id="there is none"),
+        pytest.param(a_pod("4", "8Gi"), [a_node("a")], "a", id="an exact fit is a fit"),
+        pytest.param(
+            a_pod(memory="9Gi"),
+            [a_node("a"), a_node("b")],
+            "0/2 nodes are available: 2 Insufficient memory",
+            id="too little memory",
+        ),
+        pytest.param(
+            a_pod("5", "9Gi"),
+            [a_node("a"), a_node("b", cpu="8")],
+            "0/2 nodes are available: 1 Insufficient cpu, 2 Insufficient memory",
+            id="every lack is named",
+        ),
+        pytest.param(
+            a_pod(requests={"nvidia.com/gpu": "2"}),
+            [a_node("a", resources={"nvidia.com/gpu": "1"}), a_node("b", resources={"nvidia.com/gpu": "2"})],
+            "b",
+            id="extended resources",
+        ),
+        pytest.param(
+            a_pod(requests={"nvidia.com/gpu": "0"}), [a_node("a")], "a", id="none of what is not there"
+        ),
+        pytest.param(a_pod(), [a_node("a"), a_node("b", cpu="8")], "b", id="where most is left free"),
+        pytest.param(a_pod(), [a_node("b"), a_node("a")], "a", id="equal nodes: by name"),
+        pytest.param(
+            a_pod(nodeSelector={"zone": "x"}),
+            [a_node("a"), a_node("b", labels={"zone": "x"})],
+            "b",
+            id="node selector",
+        ),
+        pytest.param(
+            a_pod(affinity=affinity({"matchExpressions": [expression("zone", "In", "x")]})),
+            [a_node("a", labels={"zone": "y"})],
+            "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector",
+            id="required affinity",
+        ),
+        pytest.param(
+            a_pod(
+                affinity=affinity(
+                    {"matchExpressions": [expression("zone", "In", "x")]},
+                    {"matchFields": [expression("metadata.name", "In", "b")]},
+                )
+            ),
+            [a_node("a"), a_node("b")],
+            "b",
+            id="one term is enough",
+        ),
+        pytest.param(
+            a_pod(affinity=affinity({})),
+            [a_node("a")],
+            "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector",
+            id="an empty term matches nothing",
+        ),
+        pytest.param(
+            a_pod(),
+            [a_node("a", taints=[GPU_TAINT])],
+            "0/1 nodes are available: 1 node(s) had untolerated taint {gpu: t4}",
+            id="a taint",
+        ),
+        pytest.param(
+            a_pod(tolerations=[{"key": "gpu", "operator": "Exists"}]),
+            [a_node("a", taints=[GPU_TAINT])],
+            "a",
+            id="a taint that is tolerated",
+        ),
+        pytest.param(
+            a_pod(), [a_node("a", taints=[GPU_TAINT | {"effect": "PreferNoSchedule"}])], "a", id="a wish"
+        ),
+        pytest.param(
+            a_pod(),
+            [a_node("a", unschedulable=True), a_node("b", ready="False")],
+            "0/2 nodes are available: 1 node(s) were not ready, 1 node(s) were unschedulable",
+            id="nodes that take nobody",
+        ),
+    ],
+)
+def test_choose_node(pod: Pod, nodes: list[NodeRoom], want: str) -> None:
+    choice = choose_node(pod, nodes)
+    match choice:
+        case Placement(node):
+            assert node == want
+        case Refusal():
+            assert str(choice) == want
+
+
+def test_what_is_taken_is_not_free_and_comes_back() -> None:
+    room, pod = a_node("a"), a_pod("3")
+    room.take(amounts_of(pod.spec))
+    assert str(choose_node(pod, [room])) == "0/1 nodes are available: 1 Insufficient cpu"
+    room.give_back(amounts_of(pod.spec))
+    assert choose_node(pod, [room]) == Placement("a")
+
+
+def test_a_node_holds_so_many_pods_and_no_more() -> None:
+    room, pod = a_node("a"), a_pod("0", "0")
+    for _ in range(3):
+        assert choose_node(pod, [room]) == Placement("a")
+        room.take(amounts_of(pod.spec))
+    assert str(choose_node(pod, [room])) == "0/1 nodes are available: 1 Too many pods"
+
+
+def test_equal_pods_spread_over_equal_nodes() -> None:
+    rooms = {name: a_node(name) for name in ("a", "b")}
+    chosen = []
+    for _ in range(4):
+        choice = choose_node(a_pod(), rooms.values())
+        assert isinstance(choice, Placement)
+        rooms[choice.node].take(amounts_of(a_pod().spec))
+        chosen.append(choice.node)
+    assert chosen == ["a", "b", "a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("toleration", "want"),
+    [
+        pytest.param(Toleration(key="gpu", value="t4"), True, id="Equal is the default"),
+        pytest.param(Toleration(key="gpu", value="a100"), False, id="another value"),
+        pytest.param(Toleration(operator="Exists"), True, id="no key: every taint"),
+        pytest.param(
+            Toleration(key="gpu", operator="Exists", effect="NoExecute"), False, id="another effect"
+        ),
+    ],
+)
+def test_tolerates(toleration: Toleration, want: bool) -> None:
+    assert tolerates([toleration], Taint(key="gpu", value="t4", effect="NoSchedule")) is want
