@@ -6,12 +6,13 @@ import random
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.informer import Informer
-from quorate.kube.resources import SERVICE_ACCOUNTS
+from quorate.kube.resources import PODS, SERVICE_ACCOUNTS
 from quorate.local.controllers.garbage import GarbageCollector
 from quorate.local.controllers.inventory import Inventory
+from quorate.local.controllers.job import objects as job
 from quorate.local.controllers.job.controller import JobController
-from quorate.local.controllers.job.objects import JOBS, PODS
 from quorate.local.controllers.namespaces import NAMESPACES, NamespaceController
+from quorate.local.controllers.quotas import QuotaController
 from quorate.local.controllers.scheduler import Scheduler
 from quorate.local.controllers.service_accounts import ServiceAccountController
 from quorate.local.controllers.ttl import TtlController
@@ -24,17 +25,18 @@ async def run_controllers(client: Client, clock: Clock, rng: random.Random) -> N
 
     ``rng`` names events.
     """
-    jobs, pods = Informer(client, JOBS), Informer(client, PODS)
+    jobs, job_pods, pods = Informer(client, job.JOBS), Informer(client, job.PODS), Informer(client, PODS)
     namespaces, accounts = Informer(client, NAMESPACES), Informer(client, SERVICE_ACCOUNTS)
     inventory = Inventory(client, clock)
     controllers = (
-        JobController(client, clock, rng, jobs, pods),
+        JobController(client, clock, rng, jobs, job_pods),
         TtlController(client, clock, jobs),
         GarbageCollector(client, clock, inventory),
         NamespaceController(client, clock, namespaces, inventory),
         ServiceAccountController(client, clock, namespaces, accounts),
-        Scheduler(client, clock, rng),
+        QuotaController(client, clock, pods, inventory),
+        Scheduler(client, clock, rng, pods),
     )
     async with asyncio.TaskGroup() as tasks:
-        for part in (jobs, pods, namespaces, accounts, inventory, *controllers):
+        for part in (jobs, job_pods, pods, namespaces, accounts, inventory, *controllers):
             tasks.create_task(part.run())

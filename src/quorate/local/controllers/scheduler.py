@@ -39,11 +39,13 @@ Rank = tuple[int, float, Key]
 
 
 class Scheduler:
-    def __init__(self, client: Client, clock: Clock, rng: random.Random) -> None:
+    """Works once its informer of pods, which it does not run itself, has synced."""
+
+    def __init__(self, client: Client, clock: Clock, rng: random.Random, pods: Informer[Pod]) -> None:
         self._client = client
         self._clock = clock
         self._node_cache = Informer(client, NODES)
-        self._pod_cache = Informer(client, PODS)
+        self._pods_synced = pods.synced
         self._events = EventWriter(client, clock, rng, OUR_NAME)
         self._rooms: dict[str, NodeRoom] = {}
         # What bound pods hold, also of those we bound and the watch has not shown bound yet, and of those
@@ -55,16 +57,15 @@ class Scheduler:
         self._refusals: dict[bytes, Refusal] = {}  # by encoded spec: equal pods need not be judged again
         self._news = asyncio.Event()
         self._log = logger(__name__)
+        self._node_cache.subscribe(self._on_node)
+        pods.subscribe(self._on_pod)
 
     async def run(self) -> None:
-        self._node_cache.subscribe(self._on_node)
-        self._pod_cache.subscribe(self._on_pod)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._node_cache.run())
-            tasks.create_task(self._pod_cache.run())
             tasks.create_task(self._events.run())
             await self._node_cache.synced.wait()
-            await self._pod_cache.synced.wait()
+            await self._pods_synced.wait()
             while True:
                 await self._news.wait()
                 self._news.clear()

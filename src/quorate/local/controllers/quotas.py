@@ -1,0 +1,147 @@
+"""ResourceQuota status: what is limited, and how much of it a namespace uses.
+
+The server refuses what would exceed a quota; this controller recounts, so that what goes is given back.
+Scopes are knowingly missing: a quota counts every pod of its namespace.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from quorate.api.core import Container, Pod, PodSpec, ResourceRequirements, Resources
+from quorate.api.meta import Key, ObjectMeta, Struct
+from quorate.api.quantity import Quantity
+from quorate.api.requests import add_all, pod_requests
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.informer import Change, Informer
+from quorate.kube.patches import status_patch
+from quorate.kube.reconcile import Reconciler
+from quorate.kube.resources import Resource
+from quorate.local.controllers.inventory import Entry, Inventory
+
+# Names from before count/<resource>.<group> that count objects of one kind.
+PLAIN_COUNTS: Final = (
+    "configmaps",
+    "persistentvolumeclaims",
+    "replicationcontrollers",
+    "resourcequotas",
+    "secrets",
+    "services",
+)
+
+
+class QuotaSpec(Struct):
+    hard: Resources = msgspec.field(default_factory=dict)
+
+
+class QuotaStatus(Struct):
+    hard: Resources = msgspec.field(default_factory=dict)
+    used: Resources = msgspec.field(default_factory=dict)
+
+
+class ResourceQuota(Struct):
+    metadata: ObjectMeta
+    spec: QuotaSpec = QuotaSpec()
+    status: QuotaStatus = QuotaStatus()
+
+
+RESOURCE_QUOTAS: Final = Resource("", "v1", "resourcequotas", "ResourceQuota", True, ResourceQuota)
+
+
+def usage(limited: Iterable[str], pods: Iterable[Pod], counts: Mapping[str, int]) -> Resources:
+    """How much is used of each limited name; pods that have ended use nothing but their place in a count.
+
+    ``counts`` is by plural and group: ``pods``, ``jobs.batch``.  Names of things nobody counts are left out.
+    """
+    living = [pod.spec for pod in pods if pod.status.phase not in ("Succeeded", "Failed")]
+    requests = add_all(pod_requests(spec) for spec in living)
+    limits = add_all(pod_requests(_limits_as_requests(spec)) for spec in living)
+    used: Resources = {}
+    for name in limited:
+        kind, _, resource = name.partition(".")
+        if name == "pods":
+            used[name] = Quantity.of_units(len(living))
+        elif name.startswith("count/"):
+            used[name] = Quantity.of_units(counts.get(name.removeprefix("count/"), 0))
+        elif name in PLAIN_COUNTS:
+            used[name] = Quantity.of_units(counts.get(name, 0))
+        elif kind == "limits":
+            used[name] = limits.get(resource, Quantity(0))
+        elif kind == "requests":
+            used[name] = requests.get(resource, Quantity(0))
+        elif name in ("cpu", "memory", "ephemeral-storage"):
+            used[name] = requests.get(name, Quantity(0))
+    return used
+
+
+def _limits_as_requests(spec: PodSpec) -> PodSpec:
+    def of(container: Container) -> Container:
+        return replace(container, resources=ResourceRequirements(requests=container.resources.limits))
+
+    return replace(
+        spec,
+        containers=tuple(map(of, spec.containers)),
+        init_containers=tuple(map(of, spec.init_containers)),
+        resources=ResourceRequirements(requests=spec.resources.limits),
+    )
+
+
+class QuotaController:
+    """Works once its informer, which it does not run itself, has synced."""
+
+    def __init__(self, client: Client, clock: Clock, pods: Informer[Pod], inventory: Inventory) -> None:
+        self._client = client
+        self._pods = pods
+        self._inventory = inventory
+        self._quotas = Informer(client, RESOURCE_QUOTAS)
+        self._reconciler = Reconciler("resource-quota", self.reconcile, clock)
+        pods.add_index("namespace", lambda pod: (pod.metadata.namespace,))
+        self._quotas.add_index("namespace", lambda quota: (quota.metadata.namespace,))
+        self._quotas.subscribe(self._on_quota)
+        pods.subscribe(self._on_pod)
+        inventory.subscribe(self._on_object)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._quotas.run())
+            await self._pods.synced.wait()
+            tasks.create_task(self._reconciler.run())
+
+    def _on_quota(self, change: Change[ResourceQuota]) -> None:
+        if change.new is not None:
+            self._reconciler.enqueue(change.new.metadata.key)
+
+    def _on_pod(self, change: Change[Pod]) -> None:
+        pod = change.new or change.old
+        assert pod is not None
+        phases = [state.status.phase if state else None for state in (change.old, change.new)]
+        if phases[0] != phases[1]:
+            self._enqueue_all(pod.metadata.namespace)
+
+    def _on_object(self, old: Entry | None, new: Entry | None) -> None:
+        entry = old or new
+        if entry is not None and (old is None or new is None):
+            self._enqueue_all(entry.metadata.namespace)
+
+    def _enqueue_all(self, namespace: str) -> None:
+        for quota in self._quotas.by_index("namespace", namespace):
+            self._reconciler.enqueue(quota.metadata.key)
+
+    async def reconcile(self, key: Key) -> None:
+        quota = self._quotas.get(key)
+        if quota is None or quota.metadata.deletion_timestamp is not None:
+            return
+        counts: Counter[str] = Counter()
+        for entry in self._inventory.in_namespace(key.namespace):
+            kind = entry.resource
+            counts[f"{kind.plural}.{kind.group}" if kind.group else kind.plural] += 1
+        pods = self._pods.by_index("namespace", key.namespace)
+        status = QuotaStatus(hard=quota.spec.hard, used=usage(quota.spec.hard, pods, counts))
+        patch = status_patch(quota.metadata, quota.status, status)
+        if patch:
+            await self._client.patch(RESOURCE_QUOTAS, key, patch, subresource="status")
