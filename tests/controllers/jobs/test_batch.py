@@ -118,8 +118,9 @@ def info(count: int = 3, **injected: Any) -> PodSetInfo:
     return PodSetInfo(name="main", count=count, **injected)
 
 
-def body_of(patch: object) -> Any:
-    assert isinstance(patch, Patch), patch
+def body_of(start: tuple[Patch, ...] | InjectionConflict) -> Any:
+    assert not isinstance(start, InjectionConflict)
+    (patch,) = start
     assert patch.resource_version == "7"
     return patch.body
 
@@ -222,9 +223,27 @@ def test_stop_does_what_is_left_to_do(
     )
 
 
-def test_stop_without_an_original_leaves_the_template() -> None:
-    stop = KIND.stop(a_job(suspend=False, template=STARTED), None)
+def test_a_stop_with_nothing_to_restore_is_one_patch() -> None:
+    stop = KIND.stop(
+        a_job(suspend=False, template=STARTED, status={"startTime": "2024-01-01T00:00:00Z"}), None
+    )
+    assert [patch.body for patch in stop.patches] == [{"spec": {"suspend": True}}]
+    assert stop.begins
+
+
+def test_a_stop_is_completed_also_when_its_original_is_lost() -> None:
+    stopping = {"kueue.x-k8s.io/stopping": "true"}
+    stop = KIND.stop(a_job(annotations=stopping, template=STARTED), None)
     assert [patch.body for patch in stop.patches] == [
-        BEGIN,
-        {"metadata": {"annotations": {"kueue.x-k8s.io/stopping": None}}},
+        {"metadata": {"annotations": {"kueue.x-k8s.io/stopping": None}}}
+    ]
+
+
+def test_a_job_that_ran_before_loses_its_start_time_before_its_template_changes() -> None:
+    job = a_job(status={"startTime": "2024-01-01T00:00:00Z"})
+    start = KIND.start(job, [info(node_selector={"pool": "spot"})])
+    assert not isinstance(start, InjectionConflict)
+    assert [(patch.subresource, patch.body) for patch in start] == [
+        ("status", CLEAR_START_TIME),
+        ("", {"spec": {"suspend": False, "template": {"spec": {"nodeSelector": {"pool": "spot"}}}}}),
     ]

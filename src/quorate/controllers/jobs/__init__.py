@@ -71,7 +71,7 @@ class JobKind(Protocol[J]):
         """Pods, by pod set, whose quota the job will not need again."""
         ...
 
-    def start(self, job: J, infos: Sequence[PodSetInfo]) -> Patch | InjectionConflict:
+    def start(self, job: J, infos: Sequence[PodSetInfo]) -> tuple[Patch, ...] | InjectionConflict:
         """Unsuspend with what admission injects, one info per pod set and in their order."""
         ...
 

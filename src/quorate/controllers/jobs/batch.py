@@ -66,36 +66,48 @@ class BatchJob:
             return ()
         return (ReclaimablePod(name="main", count=parallelism - remaining),)
 
-    def start(self, job: Job, infos: Sequence[PodSetInfo]) -> Patch | InjectionConflict:
+    def start(self, job: Job, infos: Sequence[PodSetInfo]) -> tuple[Patch, ...] | InjectionConflict:
+        """One patch; one more before it for a job that ran before, as ``_clear_start_time`` explains."""
         if len(infos) != 1:
             return InjectionConflict(f"a Job has one pod set, its workload was admitted with {len(infos)}")
         injected = inject(job.spec.template, infos[0])
         if isinstance(injected, InjectionConflict):
             return injected
         spec: dict[str, Any] = {"suspend": False, **_counts(job, infos[0].count)}
-        if injected:
-            spec["template"] = injected
-        return Patch(JOBS, job.metadata.key, job.metadata.resource_version, {"spec": spec})
+        if not injected:
+            return (_patch(job, {"spec": spec}),)
+        return (*_clear_start_time(job), _patch(job, {"spec": {**spec, "template": injected}}))
 
     def stop(self, job: Job, originals: Sequence[PodSet] | None) -> Stop:
-        """Three patches: the API lets the template of a suspended job change only while it has no start time.
+        """One patch when there is nothing to restore, else three.
 
         The annotation marks a stop that is under way, so that it is resumed wherever it was cut short.
         """
         if self.is_suspended(job):
             return Stop()
-        key, version = job.metadata.key, job.metadata.resource_version
+        if not job.spec.suspend and originals is None:
+            return Stop((_patch(job, {"spec": {"suspend": True}}),), begins=True)
         patches: list[Patch] = []
         if not job.spec.suspend:
             begin = {"metadata": {"annotations": {STOPPING: "true"}}, "spec": {"suspend": True}}
-            patches.append(Patch(JOBS, key, version, begin))
-        if job.status.start_time is not None:
-            patches.append(Patch(JOBS, key, version, {"status": {"startTime": None}}, "status"))
+            patches.append(_patch(job, begin))
+        patches += _clear_start_time(job)
         body: dict[str, Any] = {"metadata": {"annotations": {STOPPING: None}}}
         if spec := _restored(job, originals):
             body["spec"] = spec
-        patches.append(Patch(JOBS, key, version, body))
+        patches.append(_patch(job, body))
         return Stop(tuple(patches), begins=not job.spec.suspend)
+
+
+def _patch(job: Job, body: dict[str, Any], subresource: str = "") -> Patch:
+    return Patch(JOBS, job.metadata.key, job.metadata.resource_version, body, subresource)
+
+
+def _clear_start_time(job: Job) -> tuple[Patch, ...]:
+    """The API lets the pod template of a suspended job change only while the job has no start time."""
+    if job.status.start_time is None:
+        return ()
+    return (_patch(job, {"status": {"startTime": None}}, "status"),)
 
 
 def _count(job: Job) -> int:

@@ -323,7 +323,7 @@ def _started(case: _Case[J], workload: Workload) -> JobPlan:
             "FinishedWorkload", f"Workload {workload.metadata.key} is declared finished: {start.message}"
         )
         return JobPlan(status_patch(workload, status), (event,))
-    return JobPlan((start,), (_told("Started", f"Admitted by clusterQueue {admission.cluster_queue}"),))
+    return JobPlan(start, (_told("Started", f"Admitted by clusterQueue {admission.cluster_queue}"),))
 
 
 def _stopped(case: _Case[J], workload: Workload | None, why: str) -> JobPlan:
