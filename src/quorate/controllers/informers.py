@@ -1,0 +1,82 @@
+"""One copy in memory of every kind the queueing controllers look at; job kinds bring their own."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from quorate.api.meta import Key
+from quorate.kube.client import Client
+from quorate.kube.informer import Informer
+from quorate.kube.resources import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    COHORTS,
+    LIMIT_RANGES,
+    LOCAL_QUEUES,
+    NAMESPACES,
+    PRIORITY_CLASSES,
+    RESOURCE_FLAVORS,
+    RUNTIME_CLASSES,
+    WORKLOAD_PRIORITY_CLASSES,
+    WORKLOADS,
+    T,
+    metadata_of,
+)
+
+POINTS_TO = "points to cluster queue"  # index of local queues by the name of their cluster queue
+
+
+class Informers:
+    def __init__(self, client: Client) -> None:
+        self.namespaces = Informer(client, NAMESPACES)
+        self.limit_ranges = Informer(client, LIMIT_RANGES)
+        self.runtime_classes = Informer(client, RUNTIME_CLASSES)
+        self.flavors = Informer(client, RESOURCE_FLAVORS)
+        self.cohorts = Informer(client, COHORTS)
+        self.checks = Informer(client, ADMISSION_CHECKS)
+        self.cluster_queues = Informer(client, CLUSTER_QUEUES)
+        self.local_queues = Informer(client, LOCAL_QUEUES)
+        self.local_queues.add_index(POINTS_TO, lambda queue: (queue.spec.cluster_queue,))
+        self.workload_classes = Informer(client, WORKLOAD_PRIORITY_CLASSES)
+        self.pod_classes = Informer(client, PRIORITY_CLASSES)
+        self.workloads = Informer(client, WORKLOADS)
+
+    @property
+    def all(self) -> tuple[Informer[Any], ...]:
+        return (
+            self.namespaces,
+            self.limit_ranges,
+            self.runtime_classes,
+            self.flavors,
+            self.cohorts,
+            self.checks,
+            self.cluster_queues,
+            self.local_queues,
+            self.workload_classes,
+            self.pod_classes,
+            self.workloads,
+        )
+
+
+async def synced(*informers: Informer[Any]) -> None:
+    """Return once each holds all that was there: what is missing from a half-filled copy is not gone."""
+    await asyncio.gather(*(informer.synced.wait() for informer in informers))
+
+
+class ByName(Mapping[str, T]):
+    """The objects of a cluster-scoped kind, by name, as they are at the moment of asking."""
+
+    def __init__(self, informer: Informer[T]) -> None:
+        self._informer = informer
+
+    def __getitem__(self, name: str) -> T:
+        found = self._informer.get(Key("", name))
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return (metadata_of(each).name for each in self._informer)
+
+    def __len__(self) -> int:
+        return len(self._informer)

@@ -1,0 +1,162 @@
+"""Carrying out the plans for the jobs of one kind."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Generic, assert_never
+
+from quorate.api.configuration import Configuration
+from quorate.api.core import Namespace
+from quorate.api.kueue import Workload
+from quorate.api.meta import Key, matches_selector
+from quorate.controllers.informers import ByName, Informers
+from quorate.controllers.jobs import J, JobKind
+from quorate.controllers.jobs.decide import JobRules, Surroundings, decide
+from quorate.controllers.writes import Create, Delete, Patch, Write, reference_to, send
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.errors import NotFound
+from quorate.kube.events import EventRecorder
+from quorate.kube.informer import Change, Informer
+from quorate.kube.log import logger
+from quorate.kube.reconcile import Reconciler
+from quorate.kube.resources import WORKLOADS
+
+JOB_WORKERS = 16  # a run mostly waits for the answers to its two or three writes
+ECHO_S = 5.0  # how late the watch may deliver our own writes before they are doubted
+
+
+_Version = tuple[str, str]  # a kind, and the resource version of one object of it; "" where there was none
+
+
+class JobController(Generic[J]):
+    """Keeps each job of one kind in step with its workload."""
+
+    def __init__(
+        self,
+        kind: JobKind[J],
+        jobs: Informer[J],
+        informers: Informers,
+        client: Client,
+        clock: Clock,
+        events: EventRecorder,
+        configuration: Configuration,
+    ) -> None:
+        self._kind = kind
+        self._jobs = jobs
+        self._informers = informers
+        self._client = client
+        self._clock = clock
+        self._events = events
+        self._selector = configuration.managed_jobs_namespace_selector
+        self._rules = JobRules(
+            manage_jobs_without_queue_name=configuration.manage_jobs_without_queue_name,
+            wait_for_pods_ready=configuration.wait_for_pods_ready is not None,
+            label_keys_to_copy=configuration.integrations.label_keys_to_copy,
+        )
+        self._lacking: set[Key] = set()  # jobs for which something must come to be first
+        # What our last writes for each job have replaced, and how long that is remembered.
+        self._outdated: dict[Key, tuple[frozenset[_Version], float]] = {}
+        self._log = logger(__name__).bind(kind=kind.resource.kind)
+        name = f"jobs.{kind.resource.plural}"
+        self.reconciler = Reconciler(name, self.reconcile, clock, workers=JOB_WORKERS)
+        self._owner_index = f"controlled by {kind.resource.api_version} {kind.resource.kind}"
+        informers.workloads.add_index(self._owner_index, self._owners)
+        self._follow()
+
+    def _owners(self, workload: Workload) -> tuple[Key, ...]:
+        owner = workload.metadata.controller
+        ours = (self._kind.resource.api_version, self._kind.resource.kind)
+        if owner is None or (owner.api_version, owner.kind) != ours:
+            return ()
+        return (Key(workload.metadata.namespace, owner.name),)
+
+    def _follow(self) -> None:
+        self._jobs.add_index("namespace", lambda job: (job.metadata.namespace,))
+        self._jobs.subscribe(self._job_changed)
+        self._informers.workloads.subscribe(self._workload_changed)
+        self._informers.namespaces.subscribe(self._namespace_changed)
+        self._informers.flavors.subscribe(self._something_came)
+        self._informers.workload_classes.subscribe(self._something_came)
+        self._informers.pod_classes.subscribe(self._something_came)
+
+    def _job_changed(self, change: Change[J]) -> None:
+        for job in (change.old, change.new):
+            if job is not None:
+                self.reconciler.enqueue(job.metadata.key)
+
+    def _workload_changed(self, change: Change[Workload]) -> None:
+        for workload in (change.old, change.new):
+            if workload is not None:
+                for key in self._owners(workload):
+                    self.reconciler.enqueue(key)
+
+    def _namespace_changed(self, change: Change[Namespace]) -> None:
+        old, new = change.old, change.new
+        if new is not None and (old is None or old.metadata.labels != new.metadata.labels):
+            for job in self._jobs.by_index("namespace", new.metadata.name):
+                self.reconciler.enqueue(job.metadata.key)
+
+    def _something_came(self, change: Change[Any]) -> None:
+        for key in sorted(self._lacking):
+            self.reconciler.enqueue(key)
+
+    async def reconcile(self, key: Key) -> float | None:
+        job = self._jobs.get(key)
+        workloads = self._informers.workloads.by_index(self._owner_index, key)
+        now = self._clock.now()
+        outdated, until = self._outdated.get(key, (frozenset(), 0.0))
+        if now < until and not outdated.isdisjoint(self._versions(job, workloads)):
+            return until  # what we wrote is on its way back to us: there is no deciding on the past
+        if job is None and workloads:
+            job = await self._if_it_lives(key)
+        plan = decide(self._kind, job, workloads, self._surroundings(key), self._rules, now)
+        if plan.lacks:
+            self._lacking.add(key)
+        else:
+            self._lacking.discard(key)
+        if plan.writes:
+            await send(self._client, plan.writes)
+            self._outdated[key] = (frozenset(map(_replaced, plan.writes)), now + ECHO_S)
+        if job is None:
+            self._outdated.pop(key, None)
+            return None
+        regarding = reference_to(self._kind.resource, job.metadata)
+        for event in plan.events:
+            self._events.event(regarding, event.type, event.reason, event.message)
+            self._log.info("job", key=key, did=event.reason, note=event.message)
+        return None
+
+    def _versions(self, job: J | None, workloads: Sequence[Workload]) -> Iterator[_Version]:
+        if job is not None:
+            yield (self._kind.resource.plural, job.metadata.resource_version)
+        if not workloads:
+            yield (WORKLOADS.plural, "")
+        for workload in workloads:
+            yield (WORKLOADS.plural, workload.metadata.resource_version)
+
+    async def _if_it_lives(self, key: Key) -> J | None:
+        """The job, should only our copy lack it: the workload of a living job must never be finished."""
+        try:
+            return await self._client.get(self._kind.resource, key)
+        except NotFound:
+            return None
+
+    def _surroundings(self, key: Key) -> Surroundings:
+        namespace = self._informers.namespaces.get(Key("", key.namespace))
+        return Surroundings(
+            namespace_managed=namespace is not None
+            and matches_selector(self._selector, namespace.metadata.labels),
+            flavors=ByName(self._informers.flavors),
+            workload_classes=ByName(self._informers.workload_classes),
+            pod_classes=ByName(self._informers.pod_classes),
+        )
+
+
+def _replaced(write: Write) -> _Version:
+    match write:
+        case Create(resource):
+            return (resource.plural, "")
+        case Patch(resource, _, version):
+            return (resource.plural, version)
+        case Delete(resource, _, uid):
+            return (resource.plural, uid)
+    assert_never(write)
