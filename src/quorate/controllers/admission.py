@@ -1,0 +1,141 @@
+"""The cycle driver: tells the queueing core what happened and hands on what it decides.
+
+The core's ``State`` is told of every change, in order, as the informers see it, so between two changes the
+object we know is exactly the one a decision was made on.  A cycle runs when something has changed since the
+last one, or at the moment the core asked for; never for any other reason.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from quorate.api.configuration import Configuration
+from quorate.api.core import LimitRange, Namespace
+from quorate.api.kueue import LocalQueue, Workload
+from quorate.api.meta import Key
+from quorate.controllers.carrying import Carrier
+from quorate.controllers.informers import Informers
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.events import EventRecorder
+from quorate.kube.informer import Change, Informer
+from quorate.kube.resources import T, metadata_of
+from quorate.queueing.cycle import run_cycle
+from quorate.queueing.decisions import Decision, Hold
+from quorate.queueing.state import State
+
+
+class Admission:
+    """Runs the cycles over ``state``, which it alone changes."""
+
+    def __init__(
+        self,
+        informers: Informers,
+        client: Client,
+        clock: Clock,
+        events: EventRecorder,
+        configuration: Configuration,
+    ) -> None:
+        self.state = State(configuration)
+        self._workloads = informers.workloads
+        self._clock = clock
+        self._changed = asyncio.Event()  # set when the state has changed since the last cycle began
+        self._unsaid: dict[Key, Hold] = {}  # holds that were refused, and not decided anew since
+        self._carrier = Carrier(
+            informers.workloads,
+            client,
+            clock,
+            events,
+            waits_for_pods=configuration.wait_for_pods_ready is not None,
+            on_refusal=self._undo,
+        )
+        self._feed_state(informers)
+
+    def _feed_state(self, informers: Informers) -> None:
+        state = self.state
+        self._mirror(informers.namespaces, self._put_namespace, state.remove_namespace)
+        self._mirror(informers.runtime_classes, state.put_runtime_class, state.remove_runtime_class)
+        self._mirror(informers.flavors, state.put_flavor, state.remove_flavor)
+        self._mirror(informers.cohorts, state.put_cohort, state.remove_cohort)
+        self._mirror(informers.checks, state.put_admission_check, state.remove_admission_check)
+        self._mirror(informers.cluster_queues, state.put_cluster_queue, state.remove_cluster_queue)
+        informers.limit_ranges.subscribe(self._limit_range_changed)
+        informers.local_queues.subscribe(self._local_queue_changed)
+        informers.workloads.subscribe(self._workload_changed)
+
+    def _mirror(self, informer: Informer[T], put: Callable[[T], None], remove: Callable[[str], None]) -> None:
+        def on_change(change: Change[T]) -> None:
+            if change.new is not None:
+                put(change.new)
+            elif change.old is not None:
+                remove(metadata_of(change.old).name)
+            self._changed.set()
+
+        informer.subscribe(on_change)
+
+    def _put_namespace(self, namespace: Namespace) -> None:
+        self.state.put_namespace(namespace.metadata.name, namespace.metadata.labels)
+
+    def _limit_range_changed(self, change: Change[LimitRange]) -> None:
+        if change.new is not None:
+            self.state.put_limit_range(change.new)
+        else:
+            self.state.remove_limit_range(change.key)
+        self._changed.set()
+
+    def _local_queue_changed(self, change: Change[LocalQueue]) -> None:
+        if change.new is not None:
+            self.state.put_local_queue(change.new)
+        else:
+            self.state.remove_local_queue(change.key)
+        self._changed.set()
+
+    def _workload_changed(self, change: Change[Workload]) -> None:
+        refused = self._carrier.delivered(change.key)
+        if change.new is not None:
+            if refused is not None:
+                self._undo(refused)
+            self.state.put_workload(change.new, self._clock.now())
+        else:
+            self._unsaid.pop(change.key, None)
+            self.state.remove_workload(change.key)
+        self._changed.set()
+
+    def _undo(self, decision: Decision) -> None:
+        """A decision that was not written: give its quota back and decide again on the newest object."""
+        self.state.forget(decision.key)
+        newest = self._workloads.get(decision.key)
+        if newest is None:
+            return
+        self.state.put_workload(newest, self._clock.now())
+        if isinstance(decision, Hold):
+            self._unsaid[decision.key] = decision
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Decide until cancelled; the informers must have synced."""
+        async with asyncio.TaskGroup() as writes:
+            while True:
+                self._changed.clear()
+                cycle = run_cycle(self.state, self._clock.now())
+                for decision in (*cycle.decisions, *self._said_again(cycle.decisions)):
+                    self._carrier.carry_out(writes, decision)
+                await self._news(cycle.wake_at)
+
+    def _said_again(self, decisions: Iterable[Decision]) -> list[Hold]:
+        """Refused holds that are as true of the newer object: the core has said them and will not again."""
+        decided = {decision.key for decision in decisions}
+        unsaid, self._unsaid = self._unsaid, {}
+        holds = (self.state.waiting(key) for key in sorted(unsaid.keys() - decided))
+        return [hold for hold in holds if hold is not None and hold.causes == unsaid[hold.key].causes]
+
+    async def _news(self, wake_at: float | None) -> None:
+        await asyncio.sleep(0)  # whatever else is ready to run may bring more to decide at once
+        if wake_at is None:
+            await self._changed.wait()
+            return
+        alarm = asyncio.ensure_future(self._clock.sleep_until(wake_at))
+        alarm.add_done_callback(lambda _: self._changed.set())
+        try:
+            await self._changed.wait()
+        finally:
+            alarm.cancel()

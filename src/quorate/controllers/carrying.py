@@ -1,0 +1,164 @@
+"""Carrying out what a cycle decided: one status patch each, for the version it was decided on.
+
+Many patches are in flight at once; those for one workload go in order, each based on the answer to the one
+before it.  A refused decision is handed back to be undone: one refused for its version when the newer
+version has come, as every such refusal means that one is on its way, and any other after a pause.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import assert_never
+
+from quorate.api.kueue import Workload, WorkloadStatus
+from quorate.api.meta import Key, ObjectMeta
+from quorate.controllers.writes import reference_to, send, status_patch
+from quorate.kube.backoff import Backoff
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.errors import ApiError, Conflict, NotFound, Unreachable
+from quorate.kube.events import EventRecorder
+from quorate.kube.informer import Informer
+from quorate.kube.log import logger
+from quorate.kube.resources import WORKLOADS
+from quorate.queueing.conditions import merged, replace
+from quorate.queueing.decisions import Decision, Hold, Preempt, Reserve
+from quorate.queueing.lifecycle import Event
+from quorate.queueing.readiness import pods_ready
+from quorate.queueing.statuses import admit_status, hold_status, preempt_status
+
+PAUSE = Backoff(first_s=0.1, cap_s=30.0)  # between tries for one workload, when not refused for its version
+
+
+class Carrier:
+    def __init__(
+        self,
+        workloads: Informer[Workload],
+        client: Client,
+        clock: Clock,
+        events: EventRecorder,
+        *,
+        waits_for_pods: bool,
+        on_refusal: Callable[[Decision], None],
+    ) -> None:
+        self._workloads = workloads
+        self._client = client
+        self._clock = clock
+        self._events = events
+        self._waits_for_pods = waits_for_pods
+        self._on_refusal = on_refusal
+        # The last write of each workload, until the watch has delivered what came of it.
+        self._last: dict[Key, asyncio.Task[Workload | None]] = {}
+        self._stale: dict[Key, Decision] = {}  # refused for a version whose successor has yet to come
+        self._failures: dict[Key, int] = {}  # refusals in a row for another reason than the version
+        self._log = logger(__name__)
+
+    def carry_out(self, writes: asyncio.TaskGroup, decision: Decision) -> None:
+        """Begin to write ``decision``, made on the object as the informer has it now."""
+        key = decision.key
+        workload = self._workloads.get(key)
+        assert workload is not None, f"decided about {key}, which is not there"
+        write = writes.create_task(self._write(decision, workload, self._last.get(key)))
+        self._last[key] = write
+        write.add_done_callback(partial(self._landed, workload.metadata))
+
+    def delivered(self, key: Key) -> Decision | None:
+        """Take note that the watch has brought a change; the decision it makes it time to undo, if any."""
+        last = self._last.get(key)
+        if last is not None and last.done():
+            del self._last[key]
+        if self._workloads.get(key) is None:
+            self._failures.pop(key, None)
+        return self._stale.pop(key, None)
+
+    def _landed(self, decided_on: ObjectMeta, write: asyncio.Task[Workload | None]) -> None:
+        known = self._workloads.get(decided_on.key)
+        delivered = known is None or known.metadata.resource_version != decided_on.resource_version
+        if delivered and self._last.get(decided_on.key) is write:
+            del self._last[decided_on.key]
+
+    async def _write(
+        self, decision: Decision, workload: Workload, before: asyncio.Task[Workload | None] | None
+    ) -> Workload | None:
+        """The workload as written; None when the write was refused."""
+        versions = {workload.metadata.resource_version}
+        if before is not None:
+            workload = await before or workload
+            versions.add(workload.metadata.resource_version)
+        patches = status_patch(workload, self._status(decision, workload))
+        if not patches:
+            return workload
+        try:
+            answers = await send(self._client, patches)
+        except (Conflict, NotFound):
+            self._refused_for_version(decision, versions)
+            return None
+        except (ApiError, Unreachable) as error:
+            await self._refused(decision, error)
+            return None
+        self._failures.pop(decision.key, None)
+        self._tell(decision, workload)
+        written: Workload = answers[0]
+        return written
+
+    def _status(self, decision: Decision, workload: Workload) -> WorkloadStatus | None:
+        now = self._clock.now()
+        match decision:
+            case Reserve():
+                return self._with_readiness(workload, admit_status(workload, decision, now), now)
+            case Hold():
+                return self._with_readiness(workload, hold_status(workload, decision, now), now)
+            case Preempt():
+                return preempt_status(workload, decision, now)
+        assert_never(decision)
+
+    def _with_readiness(
+        self, workload: Workload, status: WorkloadStatus | None, now: float
+    ) -> WorkloadStatus | None:
+        """A first status also says that no pod is ready, which saves a write of its own."""
+        if status is None or not self._waits_for_pods or workload.status.conditions:
+            return status
+        waiting = pods_ready(workload, False, now)
+        assert waiting is not None, f"{workload.metadata.key} has no conditions, so none of PodsReady"
+        return replace(status, conditions=merged(status.conditions, waiting))
+
+    def _refused_for_version(self, decision: Decision, outdated: Collection[str]) -> None:
+        known = self._workloads.get(decision.key)
+        if known is not None and known.metadata.resource_version in outdated:
+            self._stale[decision.key] = decision
+        else:
+            self._on_refusal(decision)
+
+    async def _refused(self, decision: Decision, error: Exception) -> None:
+        """Keep the quota for the while it takes to learn what came of the write, then decide again."""
+        key = decision.key
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        again_at = self._clock.now() + PAUSE.delay_s(failures)
+        self._log.warning("decision not written", key=key, problem=str(error), again_at=again_at)
+        await self._clock.sleep_until(again_at)
+        self._on_refusal(decision)
+
+    def _tell(self, decision: Decision, workload: Workload) -> None:
+        match decision:
+            case Reserve(cluster_queue=queue, waited_s=waited_s, admitted=admitted):
+                self._log.info("quota reserved", key=decision.key, queue=queue, waited_s=waited_s)
+                reserved = (
+                    f"Quota reserved in ClusterQueue {queue}, wait time since queued was {waited_s:.0f}s"
+                )
+                self._event(workload, Event("Normal", "QuotaReserved", reserved))
+                if admitted:
+                    text = f"Admitted by ClusterQueue {queue}, wait time since reservation was 0s"
+                    self._event(workload, Event("Normal", "Admitted", text))
+            case Hold(reason=reason, message=message):
+                self._log.info("held", key=decision.key, reason=reason, note=message)
+                self._event(workload, Event("Warning", reason, message))
+            case Preempt(preemptor=preemptor, message=message):
+                self._log.info("preempted", key=decision.key, preemptor=preemptor)
+                self._event(workload, Event("Normal", "EvictedDueToPreempted", message))
+                self._event(workload, Event("Normal", "Preempted", message))
+            case _:
+                assert_never(decision)
+
+    def _event(self, workload: Workload, event: Event) -> None:
+        regarding = reference_to(WORKLOADS, workload.metadata)
+        self._events.event(regarding, event.type, event.reason, event.message)
