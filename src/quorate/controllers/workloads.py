@@ -1,0 +1,131 @@
+"""The life of workloads: conditions, evictions by the clock, backoffs that end, deactivation, orphans.
+
+What must happen is decided by ``queueing.lifecycle``; this writes it.
+"""
+
+import random
+from typing import Any
+
+from quorate.api.configuration import Configuration
+from quorate.api.kueue import JOB_UID, ClusterQueue, LocalQueue, Workload
+from quorate.api.meta import Key
+from quorate.controllers.finalizers import released
+from quorate.controllers.informers import POINTS_TO, Informers
+from quorate.controllers.writes import Patch, Write, reference_to, send, status_patch
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.events import EventRecorder
+from quorate.kube.informer import Change
+from quorate.kube.log import logger
+from quorate.kube.reconcile import Reconciler
+from quorate.kube.resources import WORKLOADS
+from quorate.queueing.lifecycle import decide_workload
+from quorate.queueing.state import State
+from quorate.queueing.statuses import finish_status
+
+WORKERS = 16  # a run mostly waits for the answer to its one write
+_LOCAL_QUEUE = "submitted to"
+_CLUSTER_QUEUE = "holds quota of"
+
+
+class WorkloadController:
+    def __init__(
+        self,
+        informers: Informers,
+        state: State,
+        client: Client,
+        clock: Clock,
+        events: EventRecorder,
+        configuration: Configuration,
+        rng: random.Random,
+    ) -> None:
+        self._informers = informers
+        self._state = state
+        self._client = client
+        self._clock = clock
+        self._events = events
+        self._configuration = configuration
+        self._rng = rng
+        self._log = logger(__name__)
+        self.reconciler = Reconciler("workloads", self.reconcile, clock, workers=WORKERS)
+        informers.workloads.add_index(_LOCAL_QUEUE, _local_queue_of)
+        informers.workloads.add_index(_CLUSTER_QUEUE, _cluster_queue_of)
+        informers.workloads.subscribe(self._workload_changed)
+        informers.local_queues.subscribe(self._local_queue_changed)
+        informers.cluster_queues.subscribe(self._cluster_queue_changed)
+
+    def _workload_changed(self, change: Change[Workload]) -> None:
+        if change.new is not None:
+            self.reconciler.enqueue(change.new.metadata.key)
+
+    def _local_queue_changed(self, change: Change[LocalQueue]) -> None:
+        old, new = change.old, change.new
+        if old is not None and new is not None and _says_the_same(old, new):
+            return
+        for queue in (old, new):
+            if queue is not None:
+                self._enqueue_all(_LOCAL_QUEUE, queue.metadata.key)
+
+    def _cluster_queue_changed(self, change: Change[ClusterQueue]) -> None:
+        old, new = change.old, change.new
+        if old is not None and new is not None and _says_the_same(old, new):
+            return
+        name = next(queue.metadata.name for queue in (old, new) if queue is not None)
+        self._enqueue_all(_CLUSTER_QUEUE, name)
+        for queue in self._informers.local_queues.by_index(POINTS_TO, name):
+            self._enqueue_all(_LOCAL_QUEUE, queue.metadata.key)
+
+    def _enqueue_all(self, index: str, value: Key | str) -> None:
+        for workload in self._informers.workloads.by_index(index, value):
+            self.reconciler.enqueue(workload.metadata.key)
+
+    async def reconcile(self, key: Key) -> float | None:
+        workload = self._informers.workloads.get(key)
+        if workload is None:
+            return None
+        now = self._clock.now()
+        if _is_orphan(workload):
+            gone = finish_status(workload, "OwnerNotFound", "The workload has no owner", now)
+            writes: list[Write] = [*status_patch(workload, gone)]
+            await send(self._client, [*writes, *released(WORKLOADS, workload.metadata)])
+            return None
+        transition = decide_workload(
+            workload, self._state.queue_view(workload), self._configuration, now, self._rng.random()
+        )
+        writes = [*status_patch(workload, transition.status)]
+        if transition.deactivate:
+            metadata = workload.metadata
+            body = {"spec": {"active": False}}
+            writes.append(Patch(WORKLOADS, metadata.key, metadata.resource_version, body))
+        await send(self._client, writes)
+        regarding = reference_to(WORKLOADS, workload.metadata)
+        for event in transition.events:
+            self._events.event(regarding, event.type, event.reason, event.message)
+            self._log.info("workload", key=key, became=event.reason, note=event.message)
+        return transition.wake_at
+
+
+def _local_queue_of(workload: Workload) -> tuple[Key, ...]:
+    return (Key(workload.metadata.namespace, workload.spec.queue_name),)
+
+
+def _cluster_queue_of(workload: Workload) -> tuple[str, ...]:
+    admission = workload.status.admission
+    return (admission.cluster_queue,) if admission is not None else ()
+
+
+def _is_orphan(workload: Workload) -> bool:
+    """Whether no job owns it although one did, or it is on its way out on its own."""
+    metadata = workload.metadata
+    if metadata.owner_references:
+        return False
+    return metadata.deletion_timestamp is not None or JOB_UID in metadata.labels
+
+
+def _says_the_same(old: Any, new: Any) -> bool:
+    """Whether two versions of a queue mean the same for its workloads, to whom its numbers do not matter."""
+    return (old.spec, old.status.conditions, old.metadata.deletion_timestamp) == (
+        new.spec,
+        new.status.conditions,
+        new.metadata.deletion_timestamp,
+    )
