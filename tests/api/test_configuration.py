@@ -1,9 +1,14 @@
 """Configuration files: what each version means, and that nothing wrong gets past."""
 
 import math
+from json import dumps
+from typing import Any
 
 import msgspec
 import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from quorate.api.configuration import (
     Configuration,
@@ -282,6 +287,47 @@ featureGates: {PartialAdmission: true, ConcurrentAdmission: true}
             id="an unknown gate",
         ),
         pytest.param(
+            "v1beta2", "fairSharing: {preemptionStrategies: [LessThanInitialShare, LessThanInitialShare]}",
+            'fairSharing.preemptionStrategies: ["LessThanInitialShare", "LessThanInitialShare"] is not '
+            "allowed here (write [LessThanOrEqualToFinalShare], [LessThanInitialShare] or "
+            "[LessThanOrEqualToFinalShare, LessThanInitialShare])", id="strategies in no known order",
+        ),
+        pytest.param(
+            "v1beta2", "tls: {minVersion: VersionTLS13, cipherSuites: [a]}",
+            'tls.cipherSuites: ["a"] contradicts minVersion VersionTLS13, whose suites are fixed',
+            id="suites",
+        ),
+        pytest.param(
+            "v1beta2", "metrics: {customLabels: [{name: a}, {name: a}]}",
+            "metrics.customLabels[1].name: 'a' names two labels (choose another)", id="a label twice",
+        ),
+        pytest.param(
+            "v1beta2", "metrics: {customLabels: [{name: a, sourceLabelKey: b, sourceAnnotationKey: c}]}",
+            "metrics.customLabels[0].sourceAnnotationKey: 'c' contradicts sourceLabelKey "
+            "(give one of the two)",
+            id="two sources",
+        ),
+        pytest.param(
+            "v1beta2", "admissionFairSharing: {usageSamplingInterval: 0s}",
+            "admissionFairSharing.usageSamplingInterval: '0s' is too short, must be more than 0s",
+            id="an interval of nothing",
+        ),
+        pytest.param(
+            "v1beta1", "queueVisibility: {clusterQueues: {maxCount: 4001}}",
+            "queueVisibility.clusterQueues.maxCount: 4001 is out of range, must be 0 to 4000", id="a count",
+        ),
+        pytest.param(
+            "v1beta2", "resources: {transformations: [{input: a}, {input: a}]}",
+            'resources.transformations: [{"input": "a"}, {"input": "a"}] has two rules for input a '
+            "(merge them)",
+            id="two rules for one resource",
+        ),
+        pytest.param(
+            "v1beta2", "integrations: {externalFrameworks: [Foo]}",
+            "integrations.externalFrameworks[0]: 'Foo' does not name a kind (write Kind.version.group)",
+            id="no kind",
+        ),
+        pytest.param(
             "v1beta2", "webhook: {port: 70000}",
             "webhook.port: 70000 is out of range, must be 1 to 65535", id="a port that is none",
         ),
@@ -336,3 +382,61 @@ webhook: {port: 0}
 )
 def test_what_is_no_configuration_is_refused_once(text: str, want: str) -> None:
     assert refusals(text) == [want]
+
+
+EVERYTHING = """
+namespace: batch
+manageJobsWithoutQueueName: true
+managedJobsNamespaceSelector: {matchExpressions: [{key: a, operator: In, values: [b]}]}
+waitForPodsReady: {timeout: 1m, requeuingStrategy: {timestamp: Creation, backoffLimitCount: 1}}
+integrations: {frameworks: [batch/job, pod], externalFrameworks: [A.v1.b], labelKeysToCopy: [a]}
+resources:
+  transformations: [{input: a, outputs: {b: 1}}]
+  deviceClassMappings: [{name: a, deviceClassNames: [b]}]
+metrics: {customLabels: [{name: a, sourceLabelKey: b}, {name: c, sourceKind: Workload, trackedValues: [d]}]}
+tls: {minVersion: VersionTLS12, cipherSuites: [a]}
+fairSharing: {preemptionStrategies: [LessThanInitialShare]}
+admissionFairSharing: {usageSamplingInterval: 1m, resourceWeights: {cpu: 2}}
+controller: {groupKindConcurrency: {Job.batch: 5}}
+multiKueue: {clusterProfile: {credentialsProviders: [{name: a}]}}
+featureGates: {PartialAdmission: true}
+"""
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 2**65)
+    | st.floats(allow_nan=False)
+    | st.sampled_from(["", "a", "1m"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["name", "a", "key"]), inner),
+    max_leaves=4,
+)
+
+
+@st.composite
+def spoiled(draw: st.DrawFn) -> tuple[str, Any]:
+    """A right configuration in which one value, anywhere, is replaced by any other, and its first field."""
+    body = yaml.safe_load(a_file(EVERYTHING))
+    field = draw(st.sampled_from(sorted(body.keys() - {"apiVersion", "kind"})))
+    holder: Any = body
+    key: Any = field
+    while isinstance(holder[key], dict | list) and holder[key] and draw(st.booleans()):
+        holder = holder[key]
+        key = draw(st.sampled_from(sorted(holder) if isinstance(holder, dict) else range(len(holder))))
+    holder[key] = draw(values)
+    return field, body
+
+
+@given(spoiled())
+def test_whatever_a_field_holds_it_is_read_or_reported_and_no_other(case: tuple[str, Any]) -> None:
+    field, body = case
+    try:
+        load_configuration(dumps(body))
+    except InvalidConfiguration as refusal:
+        reported = {finding.path.partition(".")[0].partition("[")[0] for finding in refusal.findings}
+    else:
+        reported = set()
+    assert reported <= {field}
+
+
+def test_the_configuration_that_is_spoiled_is_right() -> None:
+    assert load_configuration(a_file(EVERYTHING)).configuration.namespace == "batch"

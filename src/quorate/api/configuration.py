@@ -16,6 +16,7 @@ import msgspec
 from quorate.api.configuration_unused import DEVICE_CLASS_MAPPINGS, POD_OPTIONS, UNUSED
 from quorate.api.core import Resources
 from quorate.api.documents import InvalidYaml, read_documents
+from quorate.api.feature_gates import FEATURE_GATES
 from quorate.api.findings import Finding, listed
 from quorate.api.meta import LabelSelector, Requirement, matches_selector
 from quorate.api.names import is_dns_label, is_qualified_name
@@ -126,38 +127,6 @@ FRAMEWORKS: Final = (
     "trainer.kubeflow.org/trainjob", "workload.codeflare.dev/appwrapper",
 )  # fmt: skip
 HONOURED_FRAMEWORKS: Final = ("batch/job",)
-FEATURE_GATES: Final = dict.fromkeys(
-    (
-        "AdmissionFairSharing", "AdmissionGatedBy", "AssignQueueLabelsForPods",
-        "CleanupProvisioningRequestsOnEviction", "ElasticJobsViaWorkloadSlices",
-        "FairSharingPreemptWithinNominal", "FairSharingPrioritizeNonBorrowing", "FinishOrphanedWorkloads",
-        "FlavorFungibility", "FlavorFungibilityPreserveScanProgress", "HierarchicalCohorts",
-        "KueueDRAIntegration", "LocalQueueMetrics", "ManagedJobsNamespaceSelectorAlwaysRespected",
-        "MetricForWorkloadCreationLatency", "MetricsForCohorts", "MultiKueue", "ObjectRetentionPolicies",
-        "PartialAdmission", "PodIntegrationValidateGroupOwner", "PrioritySortingWithinCohort",
-        "QuotaCheckStrategy", "ReclaimablePods", "SchedulingEquivalenceHashing",
-        "SkipReassignmentForPodOwnedWorkloads", "TASFailedNodeReplacement",
-        "TASFailedNodeReplacementFailFast", "TASHandleOverlappingFlavors", "TASMultiLayerTopology",
-        "TASProfileMixed", "TASRecomputeAssignmentWithinSchedulingCycle", "TLSOptions",
-        "TopologyAwareScheduling", "ValidateRayAndSparkJobUpdates", "VisibilityOnDemand",
-        "WorkloadIdentifierAnnotations", "WorkloadValidateResourcesAreNonNegative",
-        "WorkloadValidationForPodSetMetadata",
-    ),
-    True,
-) | dict.fromkeys(
-    (
-        "ConcurrentAdmission", "CustomMetricLabels", "DisableWaitForPodsReady", "FailureRecoveryPolicy",
-        "FastQuotaReleaseInPodIntegration", "MultiKueueOrchestratedPreemption",
-        "PrioritizePreemptorWorkloads", "PriorityBoost", "RecomputeAssignmentUponPreemptionTargetsOverlap",
-        "RejectUpdatesToCQWithInvalidOnFlavors", "SchedulerLongRequeueInterval",
-        "SchedulerTimestampPreemptionBuffer", "ShortWorkloadNames", "SparkApplicationIntegration",
-        "TASBalancedPlacement", "TASRespectNodeAffinityPreferred", "UnadmittedWorkloadsExplicitStatus",
-        "UnadmittedWorkloadsObservability", "WorkloadPriorityClassDefaulting",
-        "WorkloadRequestUseMergePatch",
-    ),
-    False,
-)  # fmt: skip
-"""Kueue's gates and their defaults."""
 HONOURED_GATES: Final = ("DisableWaitForPodsReady",)
 _EXTERNAL_FRAMEWORK: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*\.v[0-9][a-z0-9]*\.[a-z0-9][-a-z0-9.]*")
 
@@ -189,23 +158,18 @@ def _version(root: Place) -> Version:
     """The version of a Configuration; anything else is refused at once: its fields would only add noise."""
     versions: dict[object, Version] = {f"{GROUP}/v1beta1": "v1beta1", f"{GROUP}/v1beta2": "v1beta2"}
     known = " or ".join(map(str, versions))
-    kind, version = (
-        (root.value.get("kind"), root.value.get("apiVersion"))
-        if isinstance(root.value, dict)
-        else (None, None)
-    )
-    if kind == "Configuration" and isinstance(version, str) and version in versions:
-        return versions[version]
-    if not isinstance(root.value, dict):
-        root.refuse("is no Configuration (write apiVersion, kind and fields)")
-    elif kind == "ConfigMap":
-        root.entry("kind").refuse(
-            "wraps a file (give the text under its data.controller_manager_config.yaml)"
-        )
-    elif kind != "Configuration":
-        root.entry("kind").refuse(f"is not allowed here (write Configuration of {known})")
-    else:
-        root.entry("apiVersion").refuse(f"is not known (write {known})")
+    match root.value:
+        case {"kind": "Configuration", "apiVersion": str(version)} if version in versions:
+            return versions[version]
+        case {"kind": "Configuration"}:
+            root.entry("apiVersion").refuse(f"is not known (write {known})")
+        case {"kind": "ConfigMap"}:
+            rule = "wraps a file (give the text under its data.controller_manager_config.yaml)"
+            root.entry("kind").refuse(rule)
+        case {}:
+            root.entry("kind").refuse(f"is not allowed here (write Configuration of {known})")
+        case _:
+            root.refuse("is no Configuration (write apiVersion, kind and fields)")
     raise InvalidConfiguration(root.reading.findings)
 
 

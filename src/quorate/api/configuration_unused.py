@@ -55,20 +55,20 @@ _custom_label = checked(
 def _custom_labels(place: Place) -> None:
     list_of(_custom_label, most=20)(place)
     labels = [item for item in place.items() if isinstance(item.value, dict)]
-    seen: set[Any] = set()
+    names: list[object] = []
+    of_kind: dict[str, int] = {}
     for item in labels:
         label = item.value
-        if label.get("name") in seen:
+        if label.get("name") in names:
             item.entry("name").refuse("names two labels (choose another)")
-        seen.add(label.get("name"))
-        kind, tracked = label.get("sourceKind", "ClusterQueue"), label.get("trackedValues") or []
-        if kind == "Workload" and not 1 <= len(tracked) <= 12:
-            item.entry("trackedValues").refuse("must list 1 to 12 values for sourceKind Workload")
-        if "sourceLabelKey" in label and "sourceAnnotationKey" in label:
+        names.append(label.get("name"))
+        if label.get("sourceLabelKey") and label.get("sourceAnnotationKey"):
             item.entry("sourceAnnotationKey").refuse("contradicts sourceLabelKey (give one of the two)")
-        same_kind = [other for other in labels if other.value.get("sourceKind", "ClusterQueue") == kind]
-        most = 2 if kind == "Workload" else 6
-        if same_kind.index(item) == most:
+        kind, tracked = str(label.get("sourceKind") or "ClusterQueue"), label.get("trackedValues")
+        if kind == "Workload" and not (isinstance(tracked, list) and 1 <= len(tracked) <= 12):
+            item.entry("trackedValues").refuse("must list 1 to 12 values for sourceKind Workload")
+        of_kind[kind] = of_kind.get(kind, 0) + 1
+        if of_kind[kind] > (most := 2 if kind == "Workload" else 6):
             item.refuse(f"is one label too many for sourceKind {kind}, at most {most}")
 
 

@@ -1,0 +1,34 @@
+"""The feature gates a configuration file may set: Kueue's (v0.19), with their defaults.
+
+A gate that is not listed is unknown to that release, which then refuses to start; so do we.
+"""
+
+from typing import Final
+
+_ON: Final = (
+    "AdmissionFairSharing", "AdmissionGatedBy", "AssignQueueLabelsForPods",
+    "CleanupProvisioningRequestsOnEviction", "ElasticJobsViaWorkloadSlices",
+    "FairSharingPreemptWithinNominal", "FairSharingPrioritizeNonBorrowing", "FinishOrphanedWorkloads",
+    "FlavorFungibility", "FlavorFungibilityPreserveScanProgress", "HierarchicalCohorts",
+    "KueueDRAIntegration", "LocalQueueMetrics", "ManagedJobsNamespaceSelectorAlwaysRespected",
+    "MetricForWorkloadCreationLatency", "MetricsForCohorts", "MultiKueue", "ObjectRetentionPolicies",
+    "PartialAdmission", "PodIntegrationValidateGroupOwner", "PrioritySortingWithinCohort",
+    "QuotaCheckStrategy", "ReclaimablePods", "SchedulingEquivalenceHashing",
+    "SkipReassignmentForPodOwnedWorkloads", "TASFailedNodeReplacement",
+    "TASFailedNodeReplacementFailFast", "TASHandleOverlappingFlavors", "TASMultiLayerTopology",
+    "TASProfileMixed", "TASRecomputeAssignmentWithinSchedulingCycle", "TLSOptions",
+    "TopologyAwareScheduling", "ValidateRayAndSparkJobUpdates", "VisibilityOnDemand",
+    "WorkloadIdentifierAnnotations", "WorkloadValidateResourcesAreNonNegative",
+    "WorkloadValidationForPodSetMetadata",
+)  # fmt: skip
+_OFF: Final = (
+    "ConcurrentAdmission", "CustomMetricLabels", "DisableWaitForPodsReady", "FailureRecoveryPolicy",
+    "FastQuotaReleaseInPodIntegration", "MultiKueueOrchestratedPreemption",
+    "PrioritizePreemptorWorkloads", "PriorityBoost", "RecomputeAssignmentUponPreemptionTargetsOverlap",
+    "RejectUpdatesToCQWithInvalidOnFlavors", "SchedulerLongRequeueInterval",
+    "SchedulerTimestampPreemptionBuffer", "ShortWorkloadNames", "SparkApplicationIntegration",
+    "TASBalancedPlacement", "TASRespectNodeAffinityPreferred", "UnadmittedWorkloadsExplicitStatus",
+    "UnadmittedWorkloadsObservability", "WorkloadPriorityClassDefaulting",
+    "WorkloadRequestUseMergePatch",
+)  # fmt: skip
+FEATURE_GATES: Final = dict.fromkeys(_ON, True) | dict.fromkeys(_OFF, False)
