@@ -1,0 +1,342 @@
+"""Where the objects are: a log of revisions in SQLite, and the newest state of every object in memory.
+
+Every accepted write gets the next revision, which is also the resourceVersion of the object it made.  The log
+is the truth: it keeps, for each object, the newest revision and what happened since the last compaction, so
+that a watch or a list can look back, also over a restart.
+
+Writes are decided one after the other against the newest state (compare-and-swap on the revision), committed
+in groups by one thread, and become visible to readers and watches only once SQLite has them.  With
+``synchronous=NORMAL`` a crash of the process loses nothing, and a power failure may lose the last moments but
+never the order: the log ends earlier, it has no holes.
+"""
+
+import asyncio
+import sqlite3
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+Json = dict[str, Any]
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS revisions (
+    revision   INTEGER PRIMARY KEY,
+    resource   TEXT NOT NULL,        -- pods, jobs.batch
+    namespace  TEXT NOT NULL,        -- empty: cluster-scoped
+    name       TEXT NOT NULL,
+    object     BLOB                  -- JSON without apiVersion and kind; NULL: deleted
+);
+CREATE TABLE IF NOT EXISTS compaction (
+    revision   INTEGER NOT NULL      -- what happened up to here can no longer be asked for
+);
+"""
+
+
+class Key(NamedTuple):
+    """Which object: its resource (``jobs.batch``), namespace (empty for cluster-scoped ones) and name."""
+
+    resource: str
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One object in one revision, encoded once for every reader."""
+
+    key: Key
+    revision: int
+    data: bytes
+    """JSON of the object without apiVersion and kind, which depend on how it is asked for."""
+    labels: dict[str, str]
+
+    def decode(self) -> Json:
+        """A fresh copy of the object, for the caller to change."""
+        decoded: Json = msgspec.json.decode(self.data)
+        return decoded
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one revision did to one object: made it (no old), changed it, or deleted it (no new)."""
+
+    revision: int
+    key: Key
+    old: Entry | None
+    new: Entry | None
+
+
+class Stale(Exception):
+    """The object is not in the revision the write was decided on."""
+
+    def __init__(self, key: Key, current: Entry | None) -> None:
+        super().__init__(key, current)
+        self.key, self.current = key, current
+
+
+class Compacted(Exception):
+    """What is asked for happened before the log begins."""
+
+    def __init__(self, revision: int, oldest: int) -> None:
+        super().__init__(revision, oldest)
+        self.revision, self.oldest = revision, oldest
+
+
+@dataclass(slots=True)
+class _Write:
+    key: Key
+    object: Json | None  # None: delete
+    expected: int | None  # the revision it must be in; None: it must not exist
+    done: "asyncio.Future[Change]"
+
+
+@dataclass(slots=True)
+class _Resource:
+    """One resource: its newest objects, and its part of the log."""
+
+    namespaces: dict[str, dict[str, Entry]] = field(default_factory=lambda: defaultdict(dict))
+    changes: list[Change] = field(default_factory=list)  # by revision, none at or before the compaction
+    moved: asyncio.Event = field(default_factory=asyncio.Event)  # set, and replaced, by each commit
+
+    def get(self, key: Key) -> Entry | None:
+        return self.namespaces[key.namespace].get(key.name) if key.namespace in self.namespaces else None
+
+    def apply(self, change: Change) -> None:
+        names = self.namespaces[change.key.namespace]
+        if change.new is None:
+            del names[change.key.name]
+            if not names:
+                del self.namespaces[change.key.namespace]
+        else:
+            names[change.key.name] = change.new
+        self.changes.append(change)
+
+    def after(self, revision: int) -> list[Change]:
+        return self.changes[bisect_right(self.changes, revision, key=lambda change: change.revision) :]
+
+
+class Store:
+    """Objects by key, with revisions, for one event loop; ``start`` before writing, ``stop`` at the end."""
+
+    def __init__(self, path: Path | str, keep: int = 10_000) -> None:
+        """``path``: the database file, or ":memory:".  ``keep``: how many changes the log keeps at least."""
+        self._keep = keep
+        self._resources: dict[str, _Resource] = defaultdict(_Resource)
+        self._kept: list[Change] = []  # every change in memory, by revision
+        self._compacted = 0  # the newest revision whose change is no longer kept
+        self.revision = 0  # the newest revision that readers see
+        self._waiting: asyncio.Queue[_Write] = asyncio.Queue()
+        self._committing: asyncio.Task[None] | None = None
+        self._thread = ThreadPoolExecutor(1, "store")
+        self._database = self._thread.submit(_open, path).result()
+        self._load()
+
+    async def start(self) -> None:
+        self._committing = asyncio.create_task(self._commit_forever())
+
+    async def stop(self) -> None:
+        """Finish what was asked for, then close the database."""
+        if self._committing is not None:
+            await self._waiting.join()
+            self._committing.cancel()
+            await asyncio.gather(self._committing, return_exceptions=True)
+        self._thread.submit(self._database.close).result()
+        self._thread.shutdown()
+
+    # Reading: always the newest committed state, without waiting.
+
+    @property
+    def oldest(self) -> int:
+        """The earliest revision one can look back to."""
+        return self._compacted
+
+    def get(self, key: Key) -> Entry | None:
+        return self._resources[key.resource].get(key)
+
+    def entries(self, resource: str, namespace: str = "") -> list[Entry]:
+        """The objects of a resource, of one namespace or all, by namespace and name."""
+        spaces = self._resources[resource].namespaces
+        if namespace:
+            return [entry for _, entry in sorted(spaces[namespace].items())] if namespace in spaces else []
+        return [entry for _, names in sorted(spaces.items()) for _, entry in sorted(names.items())]
+
+    def entries_at(self, revision: int, resource: str, namespace: str = "") -> list[Entry]:
+        """The same as it was at a revision.  Raises Compacted if that is too long ago."""
+        then = {entry.key: entry for entry in self.entries(resource, namespace)}
+        for change in reversed(self.changes(resource, revision)):
+            if namespace and change.key.namespace != namespace:
+                continue
+            if change.old is None:
+                del then[change.key]
+            else:
+                then[change.key] = change.old
+        return [entry for _, entry in sorted(then.items())]
+
+    def changes(self, resource: str, after: int) -> Sequence[Change]:
+        """What happened to a resource after a revision, in order.  Raises Compacted if that is too old."""
+        if after < self._compacted:
+            raise Compacted(after, self._compacted)
+        return self._resources[resource].after(after)
+
+    async def moved(self, resource: str) -> None:
+        """Return once the next change to the resource is visible."""
+        await self._resources[resource].moved.wait()
+
+    # Writing: each call returns once the change is durable and visible.
+
+    async def create(self, key: Key, obj: Json) -> Entry:
+        """Raises Stale if there is one already."""
+        entry = (await self._write(key, obj, None)).new
+        assert entry is not None
+        return entry
+
+    async def update(self, key: Key, obj: Json, expected: int) -> Entry:
+        """Raises Stale if it is not in revision ``expected``."""
+        entry = (await self._write(key, obj, expected)).new
+        assert entry is not None
+        return entry
+
+    async def delete(self, key: Key, expected: int) -> int:
+        """The revision of the deletion.  Raises Stale if it is not in revision ``expected``."""
+        return (await self._write(key, None, expected)).revision
+
+    async def _write(self, key: Key, obj: Json | None, expected: int | None) -> Change:
+        write = _Write(key, obj, expected, asyncio.get_running_loop().create_future())
+        self._waiting.put_nowait(write)
+        return await write.done
+
+    async def _commit_forever(self) -> None:
+        """Commit what is waiting, all of it at once; what arrives meanwhile is the next group."""
+        while True:
+            group = [await self._waiting.get()]
+            while not self._waiting.empty():
+                group.append(self._waiting.get_nowait())
+            await self._commit(group)
+            for _ in group:
+                self._waiting.task_done()
+
+    async def _commit(self, group: Sequence[_Write]) -> None:
+        decided = self._decide(group)
+        rows = [(c.revision, *c.key, c.new.data if c.new else None) for c, _ in decided]
+        try:
+            await self._run(lambda: _insert(self._database, rows))
+        except sqlite3.Error as error:  # the disk is full, say: nothing of the group happened
+            for _, write in decided:
+                _fail(write, error)
+            return
+        for change, write in decided:
+            self._show(change)
+            if not write.done.done():
+                write.done.set_result(change)
+        for resource in {change.key.resource for change, _ in decided}:
+            moved, self._resources[resource].moved = self._resources[resource].moved, asyncio.Event()
+            moved.set()
+        if len(self._kept) > 2 * self._keep:
+            await self._compact()
+
+    def _decide(self, group: Sequence[_Write]) -> list[tuple[Change, _Write]]:
+        """Give the writes of a group their revisions, refusing those that come too late."""
+        decided: list[tuple[Change, _Write]] = []
+        newest: dict[Key, Entry | None] = {}  # by this group, not visible yet
+        revision = self.revision
+        for write in group:
+            old = newest.get(write.key) if write.key in newest else self.get(write.key)
+            if (old.revision if old else None) != write.expected:
+                _fail(write, Stale(write.key, old))
+                continue
+            revision += 1
+            new = _entry(write.key, revision, write.object) if write.object is not None else None
+            newest[write.key] = new
+            decided.append((Change(revision, write.key, old, new), write))
+        return decided
+
+    def _show(self, change: Change) -> None:
+        self._resources[change.key.resource].apply(change)
+        self._kept.append(change)
+        self.revision = change.revision
+
+    async def _compact(self) -> None:
+        """Forget all but the newest changes; the newest revision of every object stays."""
+        forgotten, self._kept = self._kept[: -self._keep], self._kept[-self._keep :]
+        self._compacted = forgotten[-1].revision
+        for resource in {change.key.resource for change in forgotten}:
+            self._resources[resource].changes = self._resources[resource].after(self._compacted)
+        # What a forgotten change replaced is no longer needed, nor is the mark of a deletion.
+        useless = [(c.old.revision,) for c in forgotten if c.old] + [
+            (c.revision,) for c in forgotten if not c.new
+        ]
+        await self._run(lambda: _forget(self._database, self._compacted, useless))
+
+    async def _run(self, work: Callable[[], None]) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def _load(self) -> None:
+        rows = self._thread.submit(_read, self._database).result()
+        self._compacted = rows.compacted
+        for revision, resource, namespace, name, data in rows.revisions:
+            key = Key(resource, namespace, name)
+            old = self.get(key)
+            new = None if data is None else Entry(key, revision, data, _labels(msgspec.json.decode(data)))
+            self._show(Change(revision, key, old, new))
+        self.revision = max(self.revision, self._compacted)
+        self._kept = [change for change in self._kept if change.revision > self._compacted]
+        for part in self._resources.values():
+            part.changes = part.after(self._compacted)
+
+
+def _entry(key: Key, revision: int, obj: Json) -> Entry:
+    obj["metadata"]["resourceVersion"] = str(revision)
+    body = {name: value for name, value in obj.items() if name not in ("apiVersion", "kind")}
+    return Entry(key, revision, msgspec.json.encode(body), _labels(obj))
+
+
+def _labels(obj: Json) -> dict[str, str]:
+    labels: dict[str, str] = obj["metadata"].get("labels") or {}
+    return labels
+
+
+def _fail(write: _Write, error: Exception) -> None:
+    if not write.done.done():  # its client may have gone away
+        write.done.set_exception(error)
+
+
+# The functions below run in the store's thread, which alone touches the database.
+
+
+class _Rows(NamedTuple):
+    compacted: int
+    revisions: Iterable[tuple[int, str, str, str, bytes | None]]
+
+
+def _open(path: Path | str) -> sqlite3.Connection:
+    database = sqlite3.connect(path, isolation_level=None)
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("PRAGMA synchronous = NORMAL")
+    database.executescript(SCHEMA)
+    return database
+
+
+def _read(database: sqlite3.Connection) -> _Rows:
+    (compacted,) = database.execute("SELECT coalesce(max(revision), 0) FROM compaction").fetchone()
+    query = "SELECT revision, resource, namespace, name, object FROM revisions ORDER BY revision"
+    return _Rows(compacted, database.execute(query).fetchall())
+
+
+def _insert(database: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+    with database:
+        database.execute("BEGIN")
+        database.executemany("INSERT INTO revisions VALUES (?, ?, ?, ?, ?)", rows)
+
+
+def _forget(database: sqlite3.Connection, compacted: int, useless: Sequence[tuple[int]]) -> None:
+    with database:
+        database.execute("BEGIN")
+        database.execute("DELETE FROM compaction")
+        database.execute("INSERT INTO compaction VALUES (?)", (compacted,))
+        database.executemany("DELETE FROM revisions WHERE revision = ?", useless)

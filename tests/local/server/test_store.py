@@ -1,0 +1,140 @@
+"""The laws of the store: revisions only grow, a stale write changes nothing, the log tells what happened."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quorate.local.server.store import Change, Compacted, Key, Stale, Store
+
+
+def run(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    @wraps(test)
+    def synchronous(*args: Any, **kwargs: Any) -> None:
+        asyncio.run(test(*args, **kwargs))
+
+    return synchronous
+
+
+def key(name: str, namespace: str = "default") -> Key:
+    return Key("pods", namespace, name)
+
+
+def an_object(name: str, **labels: str) -> dict[str, Any]:
+    return {"kind": "Pod", "metadata": {"name": name, "labels": labels}}
+
+
+@asynccontextmanager
+async def opened(path: Path | str = ":memory:", keep: int = 100) -> AsyncIterator[Store]:
+    store = Store(path, keep)
+    await store.start()
+    try:
+        yield store
+    finally:
+        await store.stop()
+
+
+def told(changes: list[Change]) -> list[str]:
+    verbs = {(False, True): "made", (True, True): "changed", (True, False): "deleted"}
+    return [f"{verbs[c.old is not None, c.new is not None]} {c.key.name}" for c in changes]
+
+
+@run
+async def test_a_write_is_given_the_next_revision_which_the_object_carries() -> None:
+    async with opened() as store:
+        first = await store.create(key("a"), an_object("a"))
+        second = await store.update(key("a"), an_object("a", x="1"), first.revision)
+        assert second.revision == first.revision + 1 == store.revision
+        assert second.decode() == {"metadata": {"name": "a", "labels": {"x": "1"}, "resourceVersion": "2"}}
+
+
+@run
+async def test_of_two_writes_decided_on_one_revision_the_second_is_refused() -> None:
+    async with opened() as store:
+        made = await store.create(key("a"), an_object("a"))
+        results = await asyncio.gather(
+            store.update(key("a"), an_object("a", by="one"), made.revision),
+            store.update(key("a"), an_object("a", by="two"), made.revision),
+            store.create(key("a"), an_object("a", by="three")),
+            return_exceptions=True,
+        )
+        assert [type(result) for result in results[1:]] == [Stale, Stale]
+        current = store.get(key("a"))
+        assert current is not None
+        assert current.labels == {"by": "one"}
+        assert store.revision == current.revision
+
+
+@run
+async def test_objects_are_listed_by_namespace_and_name() -> None:
+    async with opened() as store:
+        for name, namespace in (("b", "y"), ("c", "x"), ("a", "y")):
+            await store.create(key(name, namespace), an_object(name))
+        assert [entry.key[1:] for entry in store.entries("pods")] == [("x", "c"), ("y", "a"), ("y", "b")]
+        assert [entry.key.name for entry in store.entries("pods", "y")] == ["a", "b"]
+        assert store.entries("pods", "z") == []
+
+
+@run
+async def test_a_list_can_look_back() -> None:
+    async with opened() as store:
+        kept = await store.create(key("kept"), an_object("kept", version="old"))
+        gone = await store.create(key("gone"), an_object("gone"))
+        await store.update(key("kept"), an_object("kept", version="new"), kept.revision)
+        await store.delete(key("gone"), gone.revision)
+        await store.create(key("late"), an_object("late"))
+        then = store.entries_at(gone.revision, "pods")
+        assert [(entry.key.name, entry.labels) for entry in then] == [
+            ("gone", {}),
+            ("kept", {"version": "old"}),
+        ]
+
+
+@run
+async def test_the_log_of_a_resource_tells_its_changes_in_order_and_wakes_those_who_wait() -> None:
+    async with opened() as store:
+        made = await store.create(key("a"), an_object("a"))
+        waiting = asyncio.create_task(store.moved("pods"))
+        await store.create(Key("nodes", "", "n"), an_object("n"))
+        changed = await store.update(key("a"), an_object("a", x="1"), made.revision)
+        await store.delete(key("a"), changed.revision)
+        await asyncio.wait_for(waiting, 5)
+        assert told(list(store.changes("pods", 0))) == ["made a", "changed a", "deleted a"]
+        assert told(list(store.changes("pods", made.revision))) == ["changed a", "deleted a"]
+
+
+@run
+async def test_compaction_forgets_old_changes_but_no_object() -> None:
+    async with opened(keep=5) as store:
+        await store.create(key("still"), an_object("still"))
+        entry = await store.create(key("a"), an_object("a"))
+        for turn in range(20):
+            entry = await store.update(key("a"), an_object("a", turn=str(turn)), entry.revision)
+        assert [entry.key.name for entry in store.entries("pods")] == ["a", "still"]
+        with pytest.raises(Compacted):
+            store.changes("pods", 1)
+        with pytest.raises(Compacted):
+            store.entries_at(1, "pods")
+        assert len(store.changes("pods", store.oldest)) >= 5
+
+
+@run
+async def test_objects_revisions_and_the_log_survive_a_restart(tmp_path: Path) -> None:
+    file = tmp_path / "state.db"
+    async with opened(file, keep=5) as store:
+        entry = await store.create(key("a"), an_object("a"))
+        doomed = await store.create(key("b"), an_object("b"))
+        for turn in range(12):
+            entry = await store.update(key("a"), an_object("a", turn=str(turn)), entry.revision)
+        await store.delete(key("b"), doomed.revision)
+        before = (store.revision, store.oldest, store.entries("pods"))
+        log = list(store.changes("pods", store.oldest))
+    async with opened(file, keep=5) as store:
+        assert (store.revision, store.oldest, store.entries("pods")) == before
+        assert list(store.changes("pods", store.oldest)) == log
+        again = await store.create(key("b"), an_object("b"))
+        assert again.revision == before[0] + 1
