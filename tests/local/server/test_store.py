@@ -98,11 +98,12 @@ async def test_a_list_can_look_back() -> None:
 async def test_the_log_of_a_resource_tells_its_changes_in_order_and_wakes_those_who_wait() -> None:
     async with opened() as store:
         made = await store.create(key("a"), an_object("a"))
-        waiting = asyncio.create_task(store.moved("pods"))
+        moved = store.moved("pods")
         await store.create(Key("nodes", "", "n"), an_object("n"))
         changed = await store.update(key("a"), an_object("a", x="1"), made.revision)
         await store.delete(key("a"), changed.revision)
-        await asyncio.wait_for(waiting, 5)
+        assert moved.is_set()
+        assert not store.moved("pods").is_set()
         assert told(list(store.changes("pods", 0))) == ["made a", "changed a", "deleted a"]
         assert told(list(store.changes("pods", made.revision))) == ["changed a", "deleted a"]
 

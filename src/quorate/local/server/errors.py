@@ -101,19 +101,20 @@ def qualified(group: str, plural: str) -> str:
     return f"{plural}.{group}" if group else plural
 
 
-def _details(group: str, kind: str, name: str) -> Json:
+def details_of(group: str, kind: str, name: str) -> Json:
+    """Which object a Status is about; parts that are empty are left out."""
     details: Json = {"name": name} if name else {}
     return details | ({"group": group} if group else {}) | {"kind": kind}
 
 
 def not_found(group: str, plural: str, name: str) -> StatusError:
     message = f'{qualified(group, plural)} "{name}" not found'
-    return StatusError(404, "NotFound", message, _details(group, plural, name))
+    return StatusError(404, "NotFound", message, details_of(group, plural, name))
 
 
 def already_exists(group: str, plural: str, name: str) -> StatusError:
     message = f'{qualified(group, plural)} "{name}" already exists'
-    return StatusError(409, "AlreadyExists", message, _details(group, plural, name))
+    return StatusError(409, "AlreadyExists", message, details_of(group, plural, name))
 
 
 STALE = "the object has been modified; please apply your changes to the latest version and try again"
@@ -121,11 +122,11 @@ STALE = "the object has been modified; please apply your changes to the latest v
 
 def conflict(group: str, plural: str, name: str, why: str = STALE) -> StatusError:
     message = f'Operation cannot be fulfilled on {qualified(group, plural)} "{name}": {why}'
-    return StatusError(409, "Conflict", message, _details(group, plural, name))
+    return StatusError(409, "Conflict", message, details_of(group, plural, name))
 
 
 def forbidden(group: str, plural: str, name: str, why: str, causes: Sequence[Cause] = ()) -> StatusError:
-    details = _details(group, plural, name)
+    details = details_of(group, plural, name)
     if causes:
         details["causes"] = [cause.to_json() for cause in causes]
     message = f'{qualified(group, plural)} "{name}" is forbidden: {why}'
@@ -136,7 +137,7 @@ def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> Status
     """Every finding at once; ``kind`` is the kind, not the resource."""
     findings = [f"{cause.field}: {cause.message}" for cause in causes]
     listed = findings[0] if len(findings) == 1 else f"[{', '.join(findings)}]"
-    details = _details(group, kind, name) | {"causes": [cause.to_json() for cause in causes]}
+    details = details_of(group, kind, name) | {"causes": [cause.to_json() for cause in causes]}
     return StatusError(422, "Invalid", f'{qualified(group, kind)} "{name}" is invalid: {listed}', details)
 
 
@@ -160,7 +161,7 @@ def method_not_allowed() -> StatusError:
 def method_not_supported(group: str, plural: str, verb: str) -> StatusError:
     """The path is served, this kind does not do this."""
     message = f'{verb} is not supported on resources of kind "{qualified(group, plural)}"'
-    return StatusError(405, "MethodNotAllowed", message, _details(group, plural, ""))
+    return StatusError(405, "MethodNotAllowed", message, details_of(group, plural, ""))
 
 
 def gone(message: str) -> StatusError:

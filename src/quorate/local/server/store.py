@@ -184,9 +184,9 @@ class Store:
             raise Compacted(after, self._compacted)
         return self._resources[resource].after(after)
 
-    async def moved(self, resource: str) -> None:
-        """Return once the next change to the resource is visible."""
-        await self._resources[resource].moved.wait()
+    def moved(self, resource: str) -> asyncio.Event:
+        """An event that is set once the resource changes after this call."""
+        return self._resources[resource].moved
 
     # Writing: each call returns once the change is durable and visible.
 

@@ -1,0 +1,162 @@
+"""The server itself: requests dispatched to what answers them, a Status object where nothing can."""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from aiohttp import web
+
+from quorate.kube.clock import Clock
+from quorate.local.server import (
+    bootstrap,
+    create,
+    delete,
+    listing,
+    media,
+    plain,
+    routes,
+    subresources,
+    update,
+    watch,
+)
+from quorate.local.server.answers import Answer
+from quorate.local.server.authentication import ANONYMOUS, PUBLIC_PATHS, User, authenticate, refuse
+from quorate.local.server.builtin import KINDS
+from quorate.local.server.call import Call, Context
+from quorate.local.server.errors import JSON_PARSE_LIMIT, StatusError, too_large
+from quorate.local.server.kinds import Registry
+from quorate.local.server.routes import Asked
+from quorate.local.server.store import Store
+
+log = logging.getLogger(__name__)
+
+HANDLERS: Mapping[str, Callable[[Call], Awaitable[Answer]]] = {
+    "get": listing.get,
+    "list": listing.list_objects,
+    "create": create.create,
+    "update": update.replace,
+    "patch": update.patch,
+    "delete": delete.delete,
+    "deletecollection": delete.delete_collection,
+}
+SHUTDOWN_GRACE_S = 2.0
+
+
+class ApiServer:
+    """A Kubernetes API on one port, over one store.  It allows everything to every known user."""
+
+    def __init__(
+        self, store: Store, tokens: Mapping[str, User], clock: Clock, new_uid: Callable[[], str]
+    ) -> None:
+        self._context = Context(store, Registry(), clock, new_uid)
+        self._context.registry.put(*KINDS)
+        self._tokens = tokens
+        self._runner: web.ServerRunner | None = None
+        self._watches: set[asyncio.Task[Any]] = set()
+        self.port = 0
+
+    async def start(self, host: str, port: int, tls: ssl.SSLContext | None) -> None:
+        """Listen; port 0 takes a free one, which ``port`` then tells.  Raises OSError if it is taken."""
+        await self._context.store.start()
+        await bootstrap.prepare(self._context)
+        server = web.Server(self._handle, request_factory=_request, access_log=None)
+        self._runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_GRACE_S)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, host, port, ssl_context=tls)
+        await site.start()
+        self.port = self._runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        """End the watches, finish the other requests, close the store."""
+        for task in self._watches:
+            task.cancel()
+        if self._runner is not None:
+            await self._runner.cleanup()
+        await self._context.store.stop()
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            return await self._answer(request)
+        except StatusError as error:
+            return _refusal(error)
+        except web.HTTPRequestEntityTooLarge:
+            return _refusal(too_large())
+        except Exception:
+            # A bug here must not take the connection down, nor hide: the client is told, the log tells where.
+            log.exception("request failed", extra={"method": request.method, "path": request.path})
+            return _refusal(
+                StatusError(500, "InternalError", "Internal error occurred: see the server's log")
+            )
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        user = authenticate(self._tokens, request.headers.get("Authorization", ""))
+        asked = routes.read(request.method, request.path, request.query)
+        if user is ANONYMOUS and not asked.path.startswith(PUBLIC_PATHS):
+            raise refuse(user, asked)
+        if not asked.resource or not self._known(asked):
+            return _response(plain.answer(self._context.registry, request))
+        kind = routes.resolve(self._context.registry, asked, request.method)
+        call = Call(
+            self._context,
+            user,
+            asked,
+            kind,
+            media.accepted(request.headers.get("Accept", "")),
+            request.query,
+            request.headers.get("Content-Type", ""),
+            request.headers.get("User-Agent", ""),
+            await request.read(),
+        )
+        if asked.verb == "watch":
+            return await self._watch(request, call)
+        handler = subresources.HANDLERS.get((kind.resource, asked.subresource, asked.verb))
+        if handler is None and asked.subresource not in ("", "status"):
+            handler = subresources.unreachable
+        return _response(await (handler or HANDLERS[asked.verb])(call))
+
+    def _known(self, asked: Asked) -> bool:
+        return self._context.registry.serves_group(asked.group)
+
+    async def _watch(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
+        frames = watch.frames(call)
+        response = web.StreamResponse(
+            headers={"Content-Type": media.JSON, "Cache-Control": "no-cache, private"}
+        )
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        task = asyncio.current_task()
+        assert task is not None
+        self._watches.add(task)
+        try:
+            async for data in frames:
+                await response.write(data)
+        except ConnectionResetError:
+            pass  # the client has seen enough
+        finally:
+            self._watches.discard(task)
+        return response
+
+
+def _request(*parts: Any) -> web.BaseRequest:
+    message, payload, protocol, writer, task = parts
+    loop = asyncio.get_running_loop()
+    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=JSON_PARSE_LIMIT)
+
+
+def _response(answer: Answer) -> web.Response:
+    response = web.Response(
+        status=answer.code, body=answer.body, headers={"Content-Type": answer.content_type}
+    )
+    for warning in dict.fromkeys(answer.warnings):
+        escaped = warning.replace("\\", "\\\\").replace('"', '\\"')
+        response.headers.add("Warning", f'299 - "{escaped}"')
+    return response
+
+
+def _refusal(error: StatusError) -> web.Response:
+    headers = {"Content-Type": media.JSON}
+    if error.details and "retryAfterSeconds" in error.details:
+        headers["Retry-After"] = str(error.details["retryAfterSeconds"])
+    return web.Response(status=error.code, body=media.Accepted().encode(error.to_json()), headers=headers)

@@ -1,0 +1,142 @@
+"""The built-in kinds: everything this server knows without a CustomResourceDefinition.
+
+The subset of Kubernetes that batch work needs.  Endpoints that would reach into a container (exec, log, ...)
+are listed as a real server lists them, since clients look them up before they ask.
+"""
+
+from quorate.local.server.kinds import EVERY_VERB, STATUS, Kind, Subresource
+
+CREATE_ONLY = ("create",)
+NO_COLLECTION_DELETE = tuple(verb for verb in EVERY_VERB if verb != "deletecollection")
+PROXY_VERBS = ("create", "delete", "get", "patch", "update")
+IN_PLACE = ("get", "patch", "update")
+
+POD_SUBRESOURCES = (
+    Subresource("attach", ("create", "get"), kind="PodAttachOptions"),
+    Subresource("binding", CREATE_ONLY, kind="Binding"),
+    Subresource("ephemeralcontainers", IN_PLACE),
+    Subresource("eviction", CREATE_ONLY, "policy", "v1", "Eviction"),
+    Subresource("exec", ("create", "get"), kind="PodExecOptions"),
+    Subresource("log", ("get",)),
+    Subresource("portforward", ("create", "get"), kind="PodPortForwardOptions"),
+    Subresource("proxy", PROXY_VERBS, kind="PodProxyOptions"),
+    Subresource("resize", IN_PLACE),
+    STATUS,
+)
+POD_FIELDS = {
+    "spec.nodeName": "",
+    "spec.restartPolicy": "",
+    "spec.schedulerName": "",
+    "spec.serviceAccountName": "",
+    "spec.hostNetwork": "false",
+    "status.phase": "",
+    "status.podIP": "",
+    "status.nominatedNodeName": "",
+}
+CORE_EVENT_FIELDS = {
+    f"involvedObject.{name}": ""
+    for name in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+} | {"reason": "", "reportingComponent": "", "source": "", "type": ""}
+EVENT_FIELDS = {
+    label.replace("involvedObject", "regarding"): value for label, value in CORE_EVENT_FIELDS.items()
+}
+
+SCALE = Subresource("scale", IN_PLACE, "autoscaling", "v1", "Scale")
+
+
+def core(kind: str, plural: str, *short_names: str, namespaced: bool = True, **more: object) -> Kind:
+    return Kind("", "v1", kind, plural, namespaced, short_names=short_names, **more)  # type: ignore[arg-type]
+
+
+CORE = (
+    core("Binding", "bindings", verbs=CREATE_ONLY),
+    core("ConfigMap", "configmaps", "cm"),
+    core("Event", "events", "ev", selectable=CORE_EVENT_FIELDS),
+    core("LimitRange", "limitranges", "limits"),
+    core(
+        "Namespace",
+        "namespaces",
+        "ns",
+        namespaced=False,
+        verbs=NO_COLLECTION_DELETE,
+        subresources=(Subresource("finalize", ("update",)), STATUS),
+        selectable={"status.phase": ""},
+    ),
+    core(
+        "Node",
+        "nodes",
+        "no",
+        namespaced=False,
+        subresources=(Subresource("proxy", PROXY_VERBS, kind="NodeProxyOptions"), STATUS),
+        selectable={"spec.unschedulable": "false"},
+    ),
+    core(
+        "Pod",
+        "pods",
+        "po",
+        categories=("all",),
+        subresources=POD_SUBRESOURCES,
+        selectable=POD_FIELDS,
+        counts_generations=True,
+    ),
+    core("PodTemplate", "podtemplates", counts_generations=True),
+    core("ResourceQuota", "resourcequotas", "quota", subresources=(STATUS,)),
+    core("Secret", "secrets", selectable={"type": ""}),
+    core(
+        "ServiceAccount",
+        "serviceaccounts",
+        "sa",
+        subresources=(Subresource("token", CREATE_ONLY, "authentication.k8s.io", "v1", "TokenRequest"),),
+    ),
+    core(
+        "Service",
+        "services",
+        "svc",
+        categories=("all",),
+        subresources=(Subresource("proxy", PROXY_VERBS, kind="ServiceProxyOptions"), STATUS),
+        selectable={"spec.clusterIP": "", "spec.type": ""},
+    ),
+)
+
+GROUPED = (
+    Kind(
+        "batch",
+        "v1",
+        "Job",
+        "jobs",
+        True,
+        categories=("all",),
+        subresources=(STATUS,),
+        selectable={"status.successful": "0"},
+        counts_generations=True,
+    ),
+    Kind("coordination.k8s.io", "v1", "Lease", "leases", True),
+    Kind("events.k8s.io", "v1", "Event", "events", True, short_names=("ev",), selectable=EVENT_FIELDS),
+    Kind(
+        "scheduling.k8s.io",
+        "v1",
+        "PriorityClass",
+        "priorityclasses",
+        False,
+        short_names=("pc",),
+        counts_generations=True,
+    ),
+    Kind("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", False),
+    Kind("rbac.authorization.k8s.io", "v1", "Role", "roles", True),
+    Kind("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings", True),
+    Kind("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", False),
+    Kind("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", False),
+    Kind(
+        "apiextensions.k8s.io",
+        "v1",
+        "CustomResourceDefinition",
+        "customresourcedefinitions",
+        False,
+        short_names=("crd", "crds"),
+        categories=("api-extensions",),
+        subresources=(STATUS,),
+        counts_generations=True,
+    ),
+)
+
+KINDS = CORE + GROUPED

@@ -1,0 +1,104 @@
+"""One request for a resource, with all that is needed to answer it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from quorate.kube.clock import Clock
+from quorate.local.server.authentication import User
+from quorate.local.server.errors import StatusError, invalid, not_found, not_supported
+from quorate.local.server.kinds import Kind, Registry
+from quorate.local.server.media import Accepted
+from quorate.local.server.routes import Asked
+from quorate.local.server.store import Entry, Key, Store
+
+Json = dict[str, Any]
+
+NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+"""Of generated names: without vowels and look-alikes, as Kubernetes does it."""
+GENERATED_LENGTH = 5
+LONGEST_BASE = 63 - GENERATED_LENGTH
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What all requests share."""
+
+    store: Store
+    registry: Registry
+    clock: Clock
+    new_uid: Callable[[], str]
+
+    def timestamp(self) -> str:
+        """Now, as objects carry it: RFC 3339 in UTC, whole seconds."""
+        return timestamp(self.clock.now())
+
+    def generate_name(self, base: str) -> str:
+        number = int(self.new_uid().replace("-", ""), 16)
+        suffix = ""
+        for _ in range(GENERATED_LENGTH):
+            number, digit = divmod(number, len(NAME_ALPHABET))
+            suffix += NAME_ALPHABET[digit]
+        return base[:LONGEST_BASE] + suffix
+
+
+def timestamp(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    context: Context
+    user: User
+    asked: Asked
+    kind: Kind
+    accepted: Accepted
+    query: Mapping[str, str]
+    content_type: str
+    user_agent: str
+    body: bytes
+    warnings: list[str] = field(default_factory=list)
+    """Gathered on the way; become Warning headers of the answer."""
+
+    @property
+    def namespace(self) -> str:
+        return self.asked.namespace
+
+    @property
+    def name(self) -> str:
+        return self.asked.name
+
+    @property
+    def key(self) -> Key:
+        return Key(self.kind.resource, self.asked.namespace, self.asked.name)
+
+    @property
+    def field_manager(self) -> str:
+        return self.query.get("fieldManager") or self.user_agent.partition("/")[0] or "unknown"
+
+    def dry_run(self, options: str) -> bool:
+        """Whether to answer without doing.  Raises StatusError(422) for a value that is not All."""
+        value = self.query.get("dryRun")
+        if value and value != "All":
+            raise invalid_options(options, [not_supported("dryRun", [value], ["All"])])
+        return value == "All"
+
+    def current(self) -> Entry:
+        """The object asked about.  Raises StatusError(404)."""
+        entry = self.context.store.get(self.key)
+        if entry is None:
+            raise self.not_found()
+        return entry
+
+    def not_found(self) -> StatusError:
+        return not_found(self.kind.group, self.kind.plural, self.name)
+
+    def decode(self, entry: Entry) -> Json:
+        """A fresh copy of an object, complete with the version it was asked for in."""
+        return {"kind": self.kind.kind, "apiVersion": self.kind.api_version} | entry.decode()
+
+
+def invalid_options(kind: str, causes: list[Any]) -> StatusError:
+    """A query parameter or a DeleteOptions that breaks a rule."""
+    return invalid("meta.k8s.io", kind, "", causes)

@@ -1,0 +1,149 @@
+"""GET: one object, or a list with selectors, paging and a version to look at."""
+
+import base64
+import binascii
+from typing import Any
+
+import msgspec
+
+from quorate.local.server import answers, selectors
+from quorate.local.server.answers import Answer, Page
+from quorate.local.server.call import Call, invalid_options
+from quorate.local.server.errors import (
+    Cause,
+    StatusError,
+    bad_request,
+    forbidden_field,
+    gone,
+    internal,
+    not_supported,
+)
+from quorate.local.server.store import Compacted, Entry, Key
+
+Json = dict[str, Any]
+
+OPTIONS = "ListOptions"
+EXPIRED = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new"
+    " list without the continue parameter, or use the continue token in this response to retrieve the"
+    " remainder of the results. Continuing with the provided token results in an inconsistent list - objects"
+    " that were created, modified, or deleted between the time the first chunk was returned and now may"
+    " show up in the list."
+)
+
+
+async def get(call: Call) -> Answer:
+    return answers.stored(call, call.current())
+
+
+async def list_objects(call: Call) -> Answer:
+    check_options(call)
+    return answers.listed(call, page(call))
+
+
+def check_options(call: Call) -> None:
+    """Raises StatusError(422) for combinations that mean nothing."""
+    match, version = call.query.get("resourceVersionMatch", ""), call.query.get("resourceVersion", "")
+    findings: list[Cause] = []
+    if match and not version:
+        findings.append(
+            forbidden_field(
+                "resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided"
+            )
+        )
+    if match and call.query.get("continue"):
+        findings.append(
+            forbidden_field(
+                "resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided"
+            )
+        )
+    if match not in ("", "Exact", "NotOlderThan"):
+        findings.append(not_supported("resourceVersionMatch", match, ["Exact", "NotOlderThan", ""]))
+    if match == "Exact" and version == "0":
+        findings.append(
+            forbidden_field(
+                "resourceVersionMatch", 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+            )
+        )
+    if "sendInitialEvents" in call.query:
+        findings.append(forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    if findings:
+        raise invalid_options(OPTIONS, findings)
+
+
+def revision_of(text: str) -> int:
+    """A resourceVersion as a revision; 0 for none.  Raises StatusError(400)."""
+    if not text:
+        return 0
+    if not text.isdecimal():
+        raise bad_request(
+            f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+        )
+    return int(text)
+
+
+def page(call: Call) -> Page:
+    """The objects a list or a collection's deletion is about, as many as asked for."""
+    store, kind = call.context.store, call.kind
+    selector = selectors.parse(kind, call.query.get("labelSelector", ""), call.query.get("fieldSelector", ""))
+    limit = _limit(call)
+    token = call.query.get("continue", "")
+    revision, start = _decode_token(token) if token else (_revision_to_list_at(call), None)
+    try:
+        entries = (
+            store.entries_at(revision, kind.resource, call.namespace)
+            if revision
+            else store.entries(kind.resource, call.namespace)
+        )
+    except Compacted as error:
+        if not token:
+            raise gone("The resourceVersion for the provided list is too old.") from error
+        raise _expired(call, start) from error
+    revision = revision or store.revision
+    if start is not None:
+        entries = [entry for entry in entries if entry.key >= start]
+    chosen = [entry for entry in entries if selector.matches(entry)]
+    if not limit or len(chosen) <= limit:
+        return Page(chosen, revision)
+    rest = len(chosen) - limit
+    selective = call.query.get("labelSelector") or call.query.get("fieldSelector")
+    return Page(chosen[:limit], revision, _encode_token(revision, chosen[limit]), None if selective else rest)
+
+
+def _limit(call: Call) -> int:
+    text = call.query.get("limit") or "0"
+    if not text.removeprefix("-").isdecimal():
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    return max(int(text), 0)
+
+
+def _revision_to_list_at(call: Call) -> int:
+    """The one revision asked for; 0 when the newest will do.  Raises StatusError(504) for the future."""
+    revision = revision_of(call.query.get("resourceVersion", ""))
+    current = call.context.store.revision
+    if revision > current:
+        message = f"Too large resource version: {revision}, current: {current}"
+        cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+        raise StatusError(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})
+    return revision if call.query.get("resourceVersionMatch") == "Exact" else 0
+
+
+def _encode_token(revision: int, following: Entry) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode([revision, *following.key])).decode().rstrip("=")
+
+
+def _decode_token(token: str) -> tuple[int, Key]:
+    try:
+        content = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        revision, resource, namespace, name = msgspec.json.decode(content, type=tuple[int, str, str, str])
+    except (binascii.Error, ValueError, msgspec.DecodeError) as error:
+        raise bad_request("continue key is not valid: " + str(error)) from error
+    return revision, Key(resource, namespace, name)
+
+
+def _expired(call: Call, start: Key | None) -> StatusError:
+    """The refusal of an old continue token, with one that goes on in the present."""
+    error = gone(EXPIRED)
+    if start is None:
+        return internal("a list without a token looked back")
+    return error

@@ -1,0 +1,150 @@
+"""Content negotiation: the form and format an answer is wanted in, and bodies read into JSON objects."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import msgspec
+import yaml
+
+from quorate.local.server.errors import StatusError, bad_request
+
+Json = dict[str, Any]
+
+JSON = "application/json"
+YAML = "application/yaml"
+KNOWN = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+
+
+class Form(Enum):
+    """In which shape objects are answered."""
+
+    OBJECT = ""
+    TABLE = "Table"
+    METADATA = "PartialObjectMetadata"
+    METADATA_LIST = "PartialObjectMetadataList"
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What the client takes: a form, its API version (v1 or v1beta1), and a format."""
+
+    form: Form = Form.OBJECT
+    version: str = "v1"
+    media_type: str = JSON
+
+    def encode(self, document: Json) -> bytes:
+        if self.media_type == YAML:
+            text: bytes = yaml.dump(document, Dumper=yaml.CSafeDumper, encoding="utf-8", sort_keys=True)
+            return text
+        return msgspec.json.encode(document)
+
+
+def accepted(header: str) -> Accepted:
+    """The first choice of an Accept header that this server can serve.  Raises StatusError(406)."""
+    for media_type, parameters in choices(header):
+        plain = {"*/*": JSON, "application/*": JSON, "text/yaml": YAML}.get(media_type, media_type)
+        form = Form.__members__.get(_FORM_NAMES.get(parameters.get("as", ""), ""))
+        if plain not in (JSON, YAML) or form is None or parameters.get("g", "meta.k8s.io") != "meta.k8s.io":
+            continue
+        version = parameters.get("v", "v1")
+        if version in ("v1", "v1beta1"):
+            return Accepted(form, version, plain)
+    raise not_acceptable()
+
+
+_FORM_NAMES = {form.value: form.name for form in Form}
+
+
+def not_acceptable() -> StatusError:
+    message = f"only the following media types are accepted: {KNOWN}"
+    return StatusError(406, "NotAcceptable", message)
+
+
+def choices(header: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """The media types of an Accept header with their parameters, the best liked first."""
+    read = [_choice(part) for part in (header or "*/*").split(",")]
+    yield from sorted(read, key=lambda choice: -_quality(choice[1].get("q", "1")))
+
+
+def _choice(part: str) -> tuple[str, dict[str, str]]:
+    media_type, *parameters = (piece.strip() for piece in part.split(";"))
+    pairs = (parameter.partition("=") for parameter in parameters)
+    return media_type.lower(), {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _quality(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+def body_format(content_type: str) -> str:
+    """JSON or YAML.  Raises StatusError(415) for anything else."""
+    media_type = content_type.partition(";")[0].strip().lower()
+    if media_type in ("", JSON, "*/*"):
+        return JSON
+    if media_type in (YAML, "application/x-yaml", "text/yaml"):
+        return YAML
+    message = f"the body of the request was in an unknown format - accepted media types include: {KNOWN}"
+    raise StatusError(415, "UnsupportedMediaType", message)
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A body as it was written: the document, and the fields it names twice (the last one counts)."""
+
+    document: Any
+    duplicates: tuple[str, ...] = ()
+
+
+def read_json(data: bytes) -> Body:
+    """Raises StatusError(400) for what is no JSON, or nested deeper than anyone writes by hand."""
+    try:
+        document = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise bad_request(f"json parse error: {error}") from error
+    except RecursionError as error:
+        raise bad_request("json parse error: exceeded max depth") from error
+    return Body(document, tuple(_duplicates(data)))
+
+
+def read_yaml(data: bytes) -> Body:
+    try:
+        document = yaml.load(data, Loader=yaml.CSafeLoader)
+        # Dates and the like become the JSON that was meant.
+        return Body(msgspec.json.decode(msgspec.json.encode(document)))
+    except (yaml.YAMLError, UnicodeDecodeError, TypeError, RecursionError) as error:
+        raise bad_request(f"yaml parse error: {' '.join(str(error).split())}") from error
+
+
+def _duplicates(data: bytes) -> Iterable[str]:
+    """Paths of the object members that are named more than once: ``data.a``, ``spec.containers[0].image``."""
+    # The standard library's reader alone shows an object's members before they are one; it reads a second
+    # time, so only where a quick look cannot tell that all names differ.
+    import json
+
+    doubled: dict[int, list[str]] = {}
+
+    def members(pairs: list[tuple[str, Any]]) -> Json:
+        built = dict(pairs)
+        if len(built) != len(pairs):
+            names = [name for name, _ in pairs]
+            doubled[id(built)] = [name for index, name in enumerate(names) if name in names[:index]]
+        return built
+
+    document = json.loads(data, object_pairs_hook=members)
+    return _paths(document, doubled, "") if doubled else ()
+
+
+def _paths(value: Any, doubled: dict[int, list[str]], path: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        for name in doubled.get(id(value), ()):
+            yield f"{path}.{name}".lstrip(".")
+        for name, inner in value.items():
+            yield from _paths(inner, doubled, f"{path}.{name}".lstrip("."))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _paths(inner, doubled, f"{path}[{index}]")

@@ -1,0 +1,100 @@
+"""The endpoints below an object that do more than show or change its status."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from quorate.local.server import answers, delete, update
+from quorate.local.server.answers import Answer
+from quorate.local.server.bodies import read_object
+from quorate.local.server.call import Call
+from quorate.local.server.errors import StatusError, bad_request, conflict, invalid, required
+from quorate.local.server.kinds import Kind
+
+Json = dict[str, Any]
+
+BINDING = Kind("", "v1", "Binding", "bindings", True)
+EVICTION = Kind("policy", "v1", "Eviction", "evictions", True)
+
+
+async def bind(call: Call) -> Answer:
+    """POST pods/x/binding: put the pod on a node.  Raises StatusError(409) if it is on one."""
+    dry_run = call.dry_run("CreateOptions")
+    binding = read_object(call, BINDING, "CreateOptions")
+    target = binding.get("target") or {}
+    if not target.get("name"):
+        raise invalid("", "Binding", binding.get("metadata", {}).get("name", ""), [required("target.name")])
+    uid = binding.get("metadata", {}).get("uid")
+
+    def bound(pod: Json) -> Json:
+        if uid and uid != pod["metadata"]["uid"]:
+            known = pod["metadata"]["uid"]
+            why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {known}"
+            raise conflict("", "pods/binding", call.name, why)
+        if pod["metadata"].get("deletionTimestamp"):
+            why = f"pod {call.name} is being deleted, cannot be assigned to a host"
+            raise conflict("", "pods/binding", call.name, why)
+        if pod["spec"].get("nodeName"):
+            why = f'pod {call.name} is already assigned to node "{pod["spec"]["nodeName"]}"'
+            raise conflict("", "pods/binding", call.name, why)
+        pod["spec"]["nodeName"] = target["name"]
+        for name, value in (binding["metadata"].get("annotations") or {}).items():
+            pod["metadata"].setdefault("annotations", {})[name] = value
+        status = pod.setdefault("status", {})
+        conditions = [c for c in status.get("conditions", []) if c.get("type") != "PodScheduled"]
+        now = call.context.timestamp()
+        conditions.append(
+            {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
+        )
+        status["conditions"] = conditions
+        return pod
+
+    await update.rewrite(call, bound, dry_run)
+    return answers.document(call, success(201), 201)
+
+
+def success(code: int) -> Json:
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": code}
+
+
+async def evict(call: Call) -> Answer:
+    """POST pods/x/eviction: delete the pod as its owner would want it; no disruption budgets here."""
+    eviction = read_object(call, EVICTION, "CreateOptions")
+    given = eviction.get("deleteOptions") or {}
+    options = delete.Options(given.get("gracePeriodSeconds"), given.get("propagationPolicy") or "")
+    await delete.delete_current(call, options)
+    return answers.document(call, success(201), 201)
+
+
+async def finalize(call: Call) -> Answer:
+    """PUT namespaces/x/finalize: set spec.finalizers, which no other path can change."""
+    wanted = read_object(call, call.kind, "UpdateOptions")
+
+    def finalized(namespace: Json) -> Json:
+        finalizers = (wanted.get("spec") or {}).get("finalizers") or []
+        namespace["spec"] = {"finalizers": finalizers} if finalizers else {}
+        return namespace
+
+    return await update.rewrite(call, finalized, call.dry_run("UpdateOptions"))
+
+
+async def unreachable(call: Call) -> Answer:
+    """Endpoints that need a real container or node behind the object."""
+    call.current()
+    raise StatusError(
+        501, "NotImplemented", f"{call.asked.subresource}: no container runs behind this object"
+    )
+
+
+Handler = Callable[[Call], Awaitable[Answer]]
+
+HANDLERS: dict[tuple[str, str, str], Handler] = {
+    ("pods", "binding", "create"): bind,
+    ("pods", "eviction", "create"): evict,
+    ("namespaces", "finalize", "update"): finalize,
+}
+"""By resource, subresource and verb."""
+
+
+async def bind_by_name(call: Call) -> Answer:
+    """POST bindings: the old way to bind, naming the pod in the body."""
+    raise bad_request("bindings are created under the pod they are for: pods/NAME/binding")

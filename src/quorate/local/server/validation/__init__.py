@@ -1,0 +1,1 @@
+"""What the built-in kinds refuse: one module per family of rules."""

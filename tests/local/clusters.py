@@ -1,0 +1,49 @@
+"""An API server of our own for tests that need one: over HTTP, its store in memory."""
+
+import random
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from ssl import SSLContext
+
+from quorate.kube.clock import Clock, WallClock
+from quorate.local.server.app import ApiServer
+from quorate.local.server.authentication import User
+from quorate.local.server.store import Store
+
+TOKEN = "let-me-in"
+ADMIN = User("admin", ("system:masters", "system:authenticated"))
+
+
+@dataclass(frozen=True)
+class RunningServer:
+    url: str
+    token: str
+    port: int
+
+
+@asynccontextmanager
+async def api_server(
+    path: Path | str = ":memory:",
+    *,
+    clock: Clock | None = None,
+    tls: SSLContext | None = None,
+    port: int = 0,
+    keep: int = 10_000,
+) -> AsyncIterator[RunningServer]:
+    """A server on a free port of this machine, stopped at the end; the same path twice is a restart."""
+    ids = random.Random()
+    server = ApiServer(
+        Store(path, keep),
+        {TOKEN: ADMIN},
+        clock or WallClock(),
+        lambda: str(uuid.UUID(int=ids.getrandbits(128))),
+    )
+    await server.start("127.0.0.1", port, tls)
+    try:
+        scheme = "https" if tls else "http"
+        yield RunningServer(f"{scheme}://127.0.0.1:{server.port}", TOKEN, server.port)
+    finally:
+        await server.stop()
