@@ -15,6 +15,7 @@ from quorate.local.server import (
     delete,
     listing,
     media,
+    patches,
     plain,
     routes,
     subresources,
@@ -37,7 +38,7 @@ HANDLERS: Mapping[str, Callable[[Call], Awaitable[Answer]]] = {
     "list": listing.list_objects,
     "create": create.create,
     "update": update.replace,
-    "patch": update.patch,
+    "patch": patches.patch,
     "delete": delete.delete,
     "deletecollection": delete.delete_collection,
 }

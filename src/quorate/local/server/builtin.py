@@ -4,7 +4,12 @@ The subset of Kubernetes that batch work needs.  Endpoints that would reach into
 are listed as a real server lists them, since clients look them up before they ask.
 """
 
-from quorate.local.server.kinds import EVERY_VERB, STATUS, Kind, Subresource
+from dataclasses import replace
+from functools import partial
+
+from quorate.local.server import forms
+from quorate.local.server.kinds import EVERY_VERB, STATUS, Kind, Rules, Subresource
+from quorate.local.server.rules import RULES
 
 CREATE_ONLY = ("create",)
 NO_COLLECTION_DELETE = tuple(verb for verb in EVERY_VERB if verb != "deletecollection")
@@ -40,8 +45,6 @@ CORE_EVENT_FIELDS = {
 EVENT_FIELDS = {
     label.replace("involvedObject", "regarding"): value for label, value in CORE_EVENT_FIELDS.items()
 }
-
-SCALE = Subresource("scale", IN_PLACE, "autoscaling", "v1", "Scale")
 
 
 def core(kind: str, plural: str, *short_names: str, namespaced: bool = True, **more: object) -> Kind:
@@ -139,4 +142,11 @@ GROUPED = (
     ),
 )
 
-KINDS = CORE + GROUPED
+
+def _complete(kind: Kind) -> Kind:
+    """The kind with its type and rules."""
+    rules = replace(RULES.get(kind.resource, Rules()), decode=partial(forms.decode, kind))
+    return replace(kind, type=forms.type_of(kind), rules=rules)
+
+
+KINDS = tuple(_complete(kind) for kind in CORE + GROUPED)

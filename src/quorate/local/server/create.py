@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from quorate.local.server import admission, answers
+from quorate.local.objects import types
+from quorate.local.server import admission, answers, update
 from quorate.local.server.answers import Answer
 from quorate.local.server.bodies import read_object
 from quorate.local.server.call import Call
@@ -57,8 +58,11 @@ def address(call: Call, obj: Json) -> bool:
     return bool(meta.get("generateName")) and not meta.get("name")
 
 
-async def create_object(call: Call, obj: Json, dry_run: bool) -> Answer:
-    """Complete, check and store an object whose name and namespace are known."""
+async def create_object(call: Call, obj: Json, dry_run: bool, tracked: bool = False) -> Answer:
+    """Complete, check and store an object whose name and namespace are known.
+
+    ``tracked``: it is said already who owns which field.
+    """
     kind, meta = call.kind, obj["metadata"]
     for name in ONLY_THE_SERVER_SAYS:
         meta.pop(name, None)
@@ -67,6 +71,8 @@ async def create_object(call: Call, obj: Json, dry_run: bool) -> Answer:
         meta["generation"] = 1
     admission.require_namespace(call, obj)
     kind.rules.default(obj)
+    if not tracked:
+        update.track(call, obj, types.empty(kind.type))
     kind.rules.begin(obj)
     admission.complete(call, obj)
     findings = metadata.validate(kind, obj) + kind.rules.validate(obj)

@@ -1,7 +1,9 @@
 """DELETE: one object or a collection, at once or after grace periods and finalizers."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
+
+import msgspec
 
 from quorate.local.server import answers, listing, media, update
 from quorate.local.server.answers import Answer, Page
@@ -21,62 +23,64 @@ JOB_WARNING = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    grace_period_s: int | None = None
-    policy: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    dry_run: bool = False
+class Preconditions(msgspec.Struct, frozen=True, rename="camel"):
+    uid: str | None = None
+    resource_version: str | None = None
+
+
+class Options(msgspec.Struct, frozen=True, rename="camel"):
+    """DeleteOptions, the body a deletion may have; the query may say most of it too."""
+
+    grace_period_seconds: int | None = None
+    propagation_policy: str | None = None
+    orphan_dependents: bool | None = None
+    preconditions: Preconditions | None = None
+    dry_run: tuple[str, ...] | None = None
 
 
 def read_options(call: Call) -> Options:
     """From the body if there is one, else from the query.  Raises StatusError: 400, 422."""
-    body = _read_body(call) if call.body.strip() else {}
-    dry_run = call.dry_run(OPTIONS)
-    if body.get("dryRun") not in (None, [], ["All"]):
-        raise invalid_options(OPTIONS, [not_supported("dryRun", body["dryRun"], ["All"])])
-    grace = body.get("gracePeriodSeconds", _integer(call.query.get("gracePeriodSeconds")))
-    policy = body.get("propagationPolicy", call.query.get("propagationPolicy")) or ""
-    orphan = body.get("orphanDependents", _boolean(call.query.get("orphanDependents")))
+    return _consistent(_from_body(call.body) if call.body.strip() else _from_query(call.query))
+
+
+def _from_query(query: Mapping[str, str]) -> Options:
+    grace, orphan, dry_run = (
+        query.get(name) for name in ("gracePeriodSeconds", "orphanDependents", "dryRun")
+    )
+    if grace and not grace.removeprefix("-").isdecimal():
+        raise bad_request(f'strconv.ParseInt: parsing "{grace}": invalid syntax')
+    return Options(
+        int(grace) if grace else None,
+        query.get("propagationPolicy") or None,
+        orphan in ("true", "1") if orphan else None,
+        dry_run=(dry_run,) if dry_run else None,
+    )
+
+
+def _from_body(body: bytes) -> Options:
+    try:
+        document = media.read_json(body).document
+    except StatusError as error:
+        raise bad_request(f"couldn't get version/kind; {error.message}") from error
+    try:
+        return msgspec.convert(document, Options)
+    except msgspec.ValidationError as error:
+        raise bad_request(f"DeleteOptions: {error}") from error
+
+
+def _consistent(options: Options) -> Options:
+    """The options with one way to say what becomes of dependents.  Raises StatusError(422)."""
+    policy, orphan = options.propagation_policy, options.orphan_dependents
+    if options.dry_run not in (None, (), ("All",)):
+        raise invalid_options(OPTIONS, [not_supported("dryRun", list(options.dry_run or ()), ["All"])])
     if orphan is not None and policy:
         why = "orphanDependents and deletionPropagation cannot be both set"
         raise invalid_options(OPTIONS, [invalid_value("propagationPolicy", policy, why)])
     if policy and policy not in POLICIES:
         raise invalid_options(OPTIONS, [not_supported("propagationPolicy", policy, (*POLICIES, "nil"))])
     if orphan is not None:
-        policy = "Orphan" if orphan else "Background"
-    preconditions = body.get("preconditions") or {}
-    return Options(
-        grace,
-        policy,
-        preconditions.get("uid") or "",
-        preconditions.get("resourceVersion") or "",
-        dry_run or body.get("dryRun") == ["All"],
-    )
-
-
-def _read_body(call: Call) -> Json:
-    try:
-        document = media.read_json(call.body).document
-    except StatusError as error:
-        raise bad_request(f"couldn't get version/kind; {error.message}") from error
-    if not isinstance(document, dict):
-        raise bad_request("couldn't get version/kind; json parse error: not an object")
-    return document
-
-
-def _integer(text: str | None) -> int | None:
-    if not text:
-        return None
-    try:
-        return int(text)
-    except ValueError as error:
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from error
-
-
-def _boolean(text: str | None) -> bool | None:
-    return None if text is None else text in ("true", "1")
+        return msgspec.structs.replace(options, propagation_policy="Orphan" if orphan else "Background")
+    return options
 
 
 async def delete(call: Call) -> Answer:
@@ -111,15 +115,16 @@ async def delete_collection(call: Call) -> Answer:
 def _require(call: Call, options: Options, entry: Entry) -> None:
     """Raises StatusError(409) if the object is not the one the client means."""
     uid = entry.decode()["metadata"]["uid"]
-    if options.uid and options.uid != uid:
+    wanted = options.preconditions or Preconditions()
+    if wanted.uid and wanted.uid != uid:
         why = (
-            f"the UID in the precondition ({options.uid}) does not match the UID in record ({uid})."
+            f"the UID in the precondition ({wanted.uid}) does not match the UID in record ({uid})."
             " The object might have been deleted and then recreated"
         )
         raise conflict(call.kind.group, call.kind.kind, call.name, why)
-    if options.resource_version and options.resource_version != str(entry.revision):
+    if wanted.resource_version and wanted.resource_version != str(entry.revision):
         why = (
-            f"the ResourceVersion in the precondition ({options.resource_version}) does not match the"
+            f"the ResourceVersion in the precondition ({wanted.resource_version}) does not match the"
             f" ResourceVersion in record ({entry.revision}). The object might have been modified"
         )
         raise conflict(call.kind.group, call.kind.kind, call.name, why)
@@ -144,7 +149,7 @@ async def _delete_entry(call: Call, options: Options, entry: Entry) -> Answer:
 def mark(call: Call, options: Options, obj: Json) -> Json:
     """The object as its deletion leaves it while something waits: times, finalizers, phase."""
     meta = obj["metadata"]
-    policy = options.policy
+    policy = options.propagation_policy
     if call.kind.resource == "jobs.batch" and not policy:
         policy = "Orphan"  # what clients older than the garbage collector expect
         call.warnings.append(JOB_WARNING)
@@ -177,7 +182,7 @@ def grace_period(call: Call, options: Options, obj: Json) -> int:
     if call.kind.resource != "pods":
         return 0
     spec, phase = obj["spec"], obj.get("status", {}).get("phase")
-    asked = options.grace_period_s
+    asked = options.grace_period_seconds
     grace = asked if asked is not None else spec.get("terminationGracePeriodSeconds", 30)
     if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
         return 0

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from quorate.local.objects.types import MapOf
 from quorate.local.server.errors import Cause
 
 Json = dict[str, Any]
@@ -83,6 +84,8 @@ class Kind:
     verbs: tuple[str, ...] = EVERY_VERB
     subresources: tuple[Subresource, ...] = ()
     rules: Rules = field(default_factory=Rules)
+    type: MapOf = field(default_factory=MapOf)
+    """Its fields, and how their lists and maps merge."""
     selectable: Mapping[str, str] = field(default_factory=dict)
     """Field selectors besides metadata.name and metadata.namespace: label -> value when the field is absent.
 

@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
+
 from quorate.local.server import answers, delete, update
 from quorate.local.server.answers import Answer
 from quorate.local.server.bodies import read_object
@@ -59,8 +61,7 @@ def success(code: int) -> Json:
 async def evict(call: Call) -> Answer:
     """POST pods/x/eviction: delete the pod as its owner would want it; no disruption budgets here."""
     eviction = read_object(call, EVICTION, "CreateOptions")
-    given = eviction.get("deleteOptions") or {}
-    options = delete.Options(given.get("gracePeriodSeconds"), given.get("propagationPolicy") or "")
+    options = msgspec.convert(eviction.get("deleteOptions") or {}, delete.Options)
     await delete.delete_current(call, options)
     return answers.document(call, success(201), 201)
 

@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
+from quorate.local.objects.patch import managed_fields
 from quorate.local.server import answers
 from quorate.local.server.answers import Answer
 from quorate.local.server.bodies import read_object
 from quorate.local.server.call import Call
-from quorate.local.server.errors import StatusError, bad_request, conflict, internal, invalid
+from quorate.local.server.errors import bad_request, conflict, internal, invalid
 from quorate.local.server.store import Entry, Stale
 from quorate.local.server.validation import metadata
 
@@ -46,10 +47,11 @@ def _check_address(call: Call, wanted: Json) -> None:
         raise bad_request(why)
 
 
-async def change(call: Call, wanted: Change, dry_run: bool) -> Answer:
+async def change(call: Call, wanted: Change, dry_run: bool, tracked: bool = False) -> Answer:
     """Carry out a change on the newest state, again if somebody else was faster.
 
     A change that names a resourceVersion is for that version only.  One that changes nothing writes nothing.
+    ``tracked``: the change has said itself who owns which field.
     """
     while True:
         entry = call.current()
@@ -57,7 +59,9 @@ async def change(call: Call, wanted: Change, dry_run: bool) -> Answer:
         new = wanted(call.decode(entry))
         _require_version(call, new, entry)
         merged = settle(call, new, old)
-        if merged == old:
+        if not tracked:
+            track(call, merged, old)
+        if managed_fields.same_but_for_times(old, merged):
             return answers.stored(call, entry)
         if dry_run:
             return answers.single(call, merged)
@@ -87,6 +91,26 @@ async def _write(call: Call, obj: Json, entry: Entry) -> Answer:
         await store.delete(entry.key, entry.revision)
         return answers.single(call, obj)
     return answers.stored(call, await store.update(entry.key, obj, entry.revision))
+
+
+def track(call: Call, new: Json, old: Json) -> None:
+    """Write down who owns which field after this write; ``old`` is the type's empty form for a creation."""
+    now, kind = call.context.timestamp(), call.kind
+    writer = managed_fields.updater(call.field_manager, kind.api_version, call.asked.subresource)
+    try:
+        entries = managed_fields.track_update(old, new, kind.type, writer, now, tracking(call))
+    except KeyError:
+        return  # an item of a list lacks what tells it apart: validation is yet to refuse it
+    new["metadata"].pop("managedFields", None)
+    if entries:
+        new["metadata"]["managedFields"] = entries
+
+
+def tracking(call: Call) -> tuple[tuple[str, ...], ...]:
+    """The fields this path does not write, which nobody comes to own through it."""
+    if call.asked.subresource == "status":
+        return tuple((f"f:{name}",) for name in call.kind.type.fields if name not in ("metadata", "status"))
+    return (("f:status",),) if call.kind.has_status else ()
 
 
 def is_gone(obj: Json) -> bool:
@@ -150,7 +174,3 @@ def _keep_metadata(new: Json, old: Json) -> None:
 
 def _contents(obj: Json) -> Json:
     return {name: value for name, value in obj.items() if name not in ("metadata", "status")}
-
-
-async def patch(call: Call) -> Answer:
-    raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})

@@ -10,7 +10,7 @@ import msgspec
 from quorate.local.server import selectors
 from quorate.local.server.answers import whole
 from quorate.local.server.call import Call, invalid_options
-from quorate.local.server.errors import Cause, forbidden_field, gone, internal, not_supported
+from quorate.local.server.errors import Cause, bad_request, forbidden_field, gone, internal, not_supported
 from quorate.local.server.selectors import Selector
 from quorate.local.server.store import Change, Compacted, Entry
 
@@ -30,6 +30,9 @@ def frames(call: Call) -> AsyncIterator[bytes]:
         raise internal(
             f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
         )
+    timeout = call.query.get("timeoutSeconds") or "0"
+    if not timeout.isdecimal():
+        raise bad_request(f'strconv.ParseInt: parsing "{timeout}": invalid syntax')
     labels, fields = call.query.get("labelSelector", ""), call.query.get("fieldSelector", "")
     if call.name:
         fields = f"metadata.name={call.name}"
@@ -63,7 +66,7 @@ def _check_options(call: Call) -> None:
 async def _stream(call: Call, since: int, selector: Selector) -> AsyncIterator[bytes]:
     """Everything new at each look at the log; what is there already first, unless it is to start later."""
     store, resource, clock = call.context.store, call.kind.resource, asyncio.get_running_loop().time
-    end = clock() + min(float(call.query.get("timeoutSeconds") or LONGEST_S), LONGEST_S)
+    end = clock() + min(float(call.query.get("timeoutSeconds") or 0) or LONGEST_S, LONGEST_S)
     seen = since or store.revision
     yield b"".join(_initial(call, since, selector))
     bookmark_at = clock() + BOOKMARK_INTERVAL_S

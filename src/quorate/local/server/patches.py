@@ -1,0 +1,131 @@
+"""PATCH: the four kinds of patch, each a change of the newest state."""
+
+from typing import Any
+
+from quorate.local.objects import types
+from quorate.local.objects.patch import managed_fields
+from quorate.local.objects.patch.apply import Application, apply
+from quorate.local.objects.patch.json_patch import json_patch
+from quorate.local.objects.patch.merge import merge_patch
+from quorate.local.objects.patch.strategic import strategic_merge
+from quorate.local.server import create, media, update
+from quorate.local.server.answers import Answer
+from quorate.local.server.bodies import field_validation
+from quorate.local.server.call import Call, invalid_options
+from quorate.local.server.errors import (
+    Cause,
+    StatusError,
+    bad_request,
+    invalid,
+    invalid_value,
+    required,
+    show,
+)
+from quorate.local.server.update import tracking
+
+Json = dict[str, Any]
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+OPTIONS = "PatchOptions"
+
+
+async def patch(call: Call) -> Answer:
+    """Raises StatusError: 415 for a body that is no patch this kind takes."""
+    dry_run = call.dry_run(OPTIONS)
+    media_type = call.content_type.partition(";")[0].strip().lower()
+    if media_type == APPLY_PATCH:
+        return await _apply(call, dry_run)
+    if media_type not in (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH):
+        raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+    if media_type == STRATEGIC_PATCH and call.kind.custom:
+        known = f"{JSON_PATCH}, {MERGE_PATCH}, {APPLY_PATCH}"
+        message = f"the body of the request was in an unknown format - accepted media types include: {known}"
+        raise StatusError(415, "UnsupportedMediaType", message)
+    if call.query.get("force"):
+        raise invalid_options(OPTIONS, [_force_forbidden()])
+    strictness = field_validation(call, OPTIONS)
+    content = media.read_json(call.body).document
+
+    def patched(old: Json) -> Json:
+        return _checked(call, _merged(media_type, old, content, call), old, strictness)
+
+    return await update.change(call, patched, dry_run)
+
+
+def _force_forbidden() -> Cause:
+    return Cause("force", "FieldValueForbidden", "Forbidden: may not be specified for non-apply patch")
+
+
+def _merged(media_type: str, old: Json, content: Any, call: Call) -> Json:
+    match media_type:
+        case "application/json-patch+json":
+            return json_patch(old, content)
+        case "application/merge-patch+json":
+            return merge_patch(old, content)
+        case _:
+            return strategic_merge(old, content, call.kind.type)
+
+
+def _checked(call: Call, new: Json, old: Json, strictness: str) -> Json:
+    """What a patch made, read as an object of the kind, still the same one.  Raises StatusError: 400, 422."""
+    kind = call.kind
+    if not isinstance(new.get("metadata"), dict):
+        new["metadata"] = {}
+    name = new["metadata"].get("name")
+    if name != call.name:
+        raise bad_request(
+            f"the name of the object ({name or ''}) does not match the name on the URL ({call.name})"
+        )
+    if (new.get("kind"), new.get("apiVersion")) != (kind.kind, kind.api_version):
+        raise bad_request("apiVersion and kind of an object cannot be patched")
+    try:
+        decoded = kind.rules.decode(new)
+    except StatusError as error:
+        raise invalid(
+            kind.group, kind.kind, call.name, [invalid_value("patch", show(new), error.message)]
+        ) from error
+    if strictness == "Strict" and decoded.warnings:
+        why = f"strict decoding error: {', '.join(decoded.warnings)}"
+        raise invalid("", "", "", [invalid_value("patch", show(new), why)])
+    if strictness == "Warn":
+        call.warnings[:] = decoded.warnings
+    uid = decoded.object["metadata"].get("uid")
+    if uid and uid != old["metadata"]["uid"]:
+        raise invalid(
+            kind.group, kind.kind, call.name, [invalid_value("metadata.uid", uid, "field is immutable")] * 2
+        )
+    return decoded.object
+
+
+async def _apply(call: Call, dry_run: bool) -> Answer:
+    """Server-side apply, which also creates."""
+    config = media.read_yaml(call.body).document
+    if not isinstance(config, dict):
+        raise bad_request("error decoding YAML: not an object")
+    manager = call.query.get("fieldManager", "")
+    if not manager:
+        raise invalid_options(OPTIONS, [required("fieldManager", "is required for apply patch")])
+    application = Application(
+        managed_fields.applier(manager, call.asked.subresource),
+        call.kind.api_version,
+        config,
+        call.query.get("force") in ("true", "1"),
+        tracking(call),
+    )
+
+    def applied(old: Json) -> Json:
+        return apply(old, application, call.kind.type, call.context.timestamp())
+
+    if call.context.store.get(call.key) is None:
+        if call.asked.subresource:
+            raise call.not_found()
+        place = {"name": call.name} | ({"namespace": call.namespace} if call.namespace else {})
+        bare = types.empty(call.kind.type) | {"apiVersion": call.kind.api_version, "kind": call.kind.kind}
+        bare["metadata"] = place
+        decoded = call.kind.rules.decode(applied(bare))
+        create.address(call, decoded.object)
+        return await create.create_object(call, decoded.object, dry_run, tracked=True)
+    return await update.change(call, applied, dry_run, tracked=True)

@@ -1,0 +1,175 @@
+"""The API server over HTTP: one story a test, from an empty cluster."""
+
+import asyncio
+import io
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+
+from tests.local.clusters import RunningServer, api_server
+
+pytestmark = pytest.mark.slow
+
+Json = dict[str, Any]
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+PODS = "/api/v1/namespaces/default/pods"
+MERGE = "application/merge-patch+json"
+
+
+class Api:
+    """What a client says and hears: method, path, body; status and JSON."""
+
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self._session = session
+
+    async def __call__(self, method: str, path: str, body: object = None, **headers: str) -> tuple[int, Json]:
+        written = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        data = None if body is None else io.BytesIO(written)
+        named = {"Content-Type": "application/json"} | {
+            name.replace("_", "-"): value for name, value in headers.items()
+        }
+        async with self._session.request(method, path, data=data, headers=named) as response:
+            return response.status, msgspec.json.decode(await response.read())
+
+    @asynccontextmanager
+    async def watch(self, path: str) -> AsyncIterator[Callable[[], Coroutine[Any, Any, Json]]]:
+        async with self._session.get(path) as response:
+            assert response.status == 200
+
+            async def next_frame() -> Json:
+                async with asyncio.timeout(10):
+                    frame: Json = msgspec.json.decode(await response.content.readline())
+                return frame
+
+            yield next_frame
+
+
+@asynccontextmanager
+async def client_of(server: RunningServer, token: str | None = None) -> AsyncIterator[Api]:
+    headers = {"Authorization": f"Bearer {server.token if token is None else token}"}
+    async with aiohttp.ClientSession(server.url, headers=headers if token != "" else None) as session:
+        yield Api(session)
+
+
+def with_api(test: Callable[[Api], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    async def story() -> None:
+        async with api_server() as server, client_of(server) as api:
+            await test(api)
+
+    def synchronous() -> None:
+        asyncio.run(story())
+
+    synchronous.__name__, synchronous.__doc__ = test.__name__, test.__doc__
+    return synchronous
+
+
+def a_config_map(name: str, **data: str) -> Json:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+
+
+def a_pod(name: str, **spec: Any) -> Json:
+    containers = [{"name": "main", "image": "busybox"}]
+    return {"kind": "Pod", "metadata": {"name": name}, "spec": {"containers": containers, **spec}}
+
+
+@with_api
+async def test_a_pod_is_bound_and_runs(api: Api) -> None:
+    status, pod = await api("POST", PODS, a_pod("p"))
+    assert status == 201
+    target = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n1"}}
+    assert (await api("POST", f"{PODS}/p/binding", target))[0] == 201
+    status, refusal = await api("POST", f"{PODS}/p/binding", target)
+    assert (status, refusal["reason"]) == (409, "Conflict")
+    status, _ = await api("PATCH", f"{PODS}/p/status", {"status": {"phase": "Running"}}, Content_Type=MERGE)
+    assert status == 200
+    _, running = await api("GET", f"{PODS}/p")
+    assert (running["spec"]["nodeName"], running["status"]["phase"]) == ("n1", "Running")
+    assert running["metadata"]["uid"] == pod["metadata"]["uid"]
+
+
+@with_api
+async def test_a_watch_from_a_list_misses_nothing_and_repeats_nothing(api: Api) -> None:
+    await api("POST", CONFIG_MAPS, a_config_map("before"))
+    _, listed = await api("GET", CONFIG_MAPS)
+    version = listed["metadata"]["resourceVersion"]
+    await api("POST", CONFIG_MAPS, a_config_map("meanwhile"))
+    async with api.watch(f"{CONFIG_MAPS}?watch=true&resourceVersion={version}") as next_frame:
+        frame = await next_frame()
+        assert (frame["type"], frame["object"]["metadata"]["name"]) == ("ADDED", "meanwhile")
+        await api("PATCH", f"{CONFIG_MAPS}/before", {"data": {"k": "v"}}, Content_Type=MERGE)
+        await api("DELETE", f"{CONFIG_MAPS}/before")
+        told = [await next_frame(), await next_frame()]
+        assert [frame["type"] for frame in told] == ["MODIFIED", "DELETED"]
+        assert [frame["object"].get("data") for frame in told] == [{"k": "v"}, {"k": "v"}]
+
+
+@with_api
+async def test_an_update_of_an_old_version_is_refused_and_changes_nothing(api: Api) -> None:
+    _, made = await api("POST", CONFIG_MAPS, a_config_map("a", k="1"))
+    await api("PUT", f"{CONFIG_MAPS}/a", made | {"data": {"k": "2"}})
+    status, refusal = await api("PUT", f"{CONFIG_MAPS}/a", made | {"data": {"k": "3"}})
+    assert (status, refusal["reason"]) == (409, "Conflict")
+    assert (await api("GET", f"{CONFIG_MAPS}/a"))[1]["data"] == {"k": "2"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "want"),
+    [
+        pytest.param("POST", CONFIG_MAPS, b"{not json", 400, id="malformed JSON"),
+        pytest.param("POST", CONFIG_MAPS, b"[" * 100_000, 400, id="nested beyond reason"),
+        pytest.param("POST", CONFIG_MAPS, b'{"data":{"a":"\\ud800"}}', 400, id="half a surrogate pair"),
+        pytest.param("POST", CONFIG_MAPS, b'{"data":"' + b"x" * 4_000_000 + b'"}', 413, id="a huge body"),
+        pytest.param("POST", CONFIG_MAPS, b'{"metadata":[]}', 400, id="metadata of the wrong type"),
+        pytest.param("POST", CONFIG_MAPS, b"\xff\xfe", 400, id="no UTF-8"),
+        pytest.param("POST", "/api/v1/namespaces/default/nothings", b"{}", 404, id="an unknown kind"),
+        pytest.param("PATCH", f"{CONFIG_MAPS}/absent", b"{}", 415, id="a patch of no kind"),
+        pytest.param("GET", f"{CONFIG_MAPS}?limit=many", None, 400, id="a limit that is no number"),
+        pytest.param("GET", f"{CONFIG_MAPS}?continue=zzz", None, 400, id="a made-up continue token"),
+        pytest.param(
+            "GET", f"{CONFIG_MAPS}?watch=true&timeoutSeconds=x", None, 400, id="a timeout of no time"
+        ),
+        pytest.param("DELETE", f"{CONFIG_MAPS}/absent", b'{"gracePeriodSeconds":"x"}', 400, id="no grace"),
+    ],
+)
+def test_hostile_input_gets_a_status_and_the_server_keeps_serving(
+    method: str, path: str, body: bytes | None, want: int
+) -> None:
+    async def story() -> None:
+        async with api_server() as server, client_of(server) as api:
+            status, answer = await api(method, path, body)
+            assert (status, answer["kind"], answer["code"]) == (want, "Status", want)
+            assert (await api("POST", CONFIG_MAPS, a_config_map("fine")))[0] == 201
+
+    asyncio.run(story())
+
+
+def test_a_wrong_token_is_unauthorized_and_none_is_forbidden() -> None:
+    async def story() -> None:
+        async with api_server() as server:
+            async with client_of(server, token="wrong") as api:
+                assert (await api("GET", CONFIG_MAPS))[1]["reason"] == "Unauthorized"
+            async with client_of(server, token="") as api:
+                status, refusal = await api("GET", CONFIG_MAPS)
+                assert (status, refusal["reason"]) == (403, "Forbidden")
+                assert 'User "system:anonymous" cannot list resource "configmaps"' in refusal["message"]
+
+    asyncio.run(story())
+
+
+def test_a_restarted_server_goes_on_where_it_was(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api_server(tmp_path / "state.db") as server, client_of(server) as api:
+            _, made = await api("POST", CONFIG_MAPS, a_config_map("a"))
+            await api("POST", CONFIG_MAPS, a_config_map("b"))
+        async with api_server(tmp_path / "state.db") as server, client_of(server) as api:
+            assert (await api("GET", f"{CONFIG_MAPS}/a"))[1] == made
+            version = made["metadata"]["resourceVersion"]
+            async with api.watch(f"{CONFIG_MAPS}?watch=true&resourceVersion={version}") as next_frame:
+                assert (await next_frame())["object"]["metadata"]["name"] == "b"
+
+    asyncio.run(story())
