@@ -255,7 +255,7 @@ class World:
         )
 
     def read_shape(self, given: Json) -> Any:
-        return self.state._shape(self.read_workload(given))
+        return self.state.shapes.of(self.read_workload(given))
 
     def cluster_queue_of(self, given: Json) -> str:
         queue = given.get("queue", "")

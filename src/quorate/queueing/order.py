@@ -61,7 +61,6 @@ def changed_what_counts(old: Workload, new: Workload) -> bool:
     """Whether a workload found inadmissible deserves another look, its queue unchanged."""
     return (
         old.metadata.generation != new.metadata.generation
-        or old.spec != new.spec
         or old.status.reclaimable_pods != new.status.reclaimable_pods
         or any(
             find_condition(old.status.conditions, type_) != find_condition(new.status.conditions, type_)

@@ -14,6 +14,7 @@ from quorate.api.kueue import (
 from quorate.api.meta import Condition, ConditionStatus
 from quorate.queueing.conditions import condition, merged
 from quorate.queueing.queues import (
+    ACTIVE,
     ClusterQueueState,
     LocalQueueState,
     Terminating,
@@ -21,8 +22,6 @@ from quorate.queueing.queues import (
     inactivity_text,
 )
 from quorate.quota.amount import FlavorResource, Usage, as_quantity
-
-ACTIVE = "Active"
 
 
 def cluster_queue_status(queue: ClusterQueueState, now: float) -> ClusterQueueStatus:

@@ -1,24 +1,28 @@
 """What the core keeps of a cluster queue and of a local queue, and why a queue takes no new work."""
 
-from collections.abc import Mapping
-from typing import assert_never
+from collections.abc import Iterator, Mapping
+from typing import Final, assert_never
 
 import msgspec
 
 from quorate.api.kueue import (
     Admission,
+    AdmissionCheck,
     ClusterQueue,
     ClusterQueueSpec,
     LocalQueue,
+    ResourceFlavor,
     ResourceGroup,
     Workload,
 )
-from quorate.api.meta import Key, matches_selector
+from quorate.api.meta import Key, is_true, matches_selector
 from quorate.api.quantity import Quantity
 from quorate.queueing.assignment import Group
 from quorate.queueing.pending import Entry, PendingQueue
 from quorate.quota.amount import UNLIMITED, Amount, FlavorResource, Usage, base_units
 from quorate.quota.tree import Limits, Node
+
+ACTIVE: Final = "Active"  # the condition of queues and admission checks
 
 
 class Stopped(msgspec.Struct, frozen=True):
@@ -93,6 +97,10 @@ class Reservation:
     @property
     def key(self) -> Key:
         return self.workload.metadata.key
+
+    @property
+    def local_queue(self) -> Key:
+        return Key(self.workload.metadata.namespace, self.workload.spec.queue_name)
 
     @property
     def priority(self) -> int:
@@ -251,3 +259,33 @@ def usage_of(workload: Workload, admission: Admission) -> dict[FlavorResource, i
             pair = FlavorResource(flavor, resource)
             usage[pair] = usage.get(pair, 0) + amount
     return usage
+
+
+def inactivity(
+    cluster_queue: ClusterQueue,
+    flavors: Mapping[str, ResourceFlavor],
+    checks: Mapping[str, AdmissionCheck],
+) -> Iterator[Inactivity]:
+    """All that keeps the queue from taking new work, by precedence."""
+    spec = cluster_queue.spec
+    if is_leaving(cluster_queue):
+        yield Terminating()
+    if spec.stop_policy != "None":
+        yield Stopped()
+    named = sorted({flavor.name for group in spec.resource_groups for flavor in group.flavors})
+    missing = tuple(name for name in named if name not in flavors)
+    if missing:
+        yield FlavorsMissing(missing)
+    named = sorted(rule.name for rule in spec.admission_checks_strategy.admission_checks)
+    missing = tuple(name for name in named if name not in checks)
+    if missing:
+        yield ChecksMissing(missing)
+    inactive = tuple(
+        name for name in named if name in checks and not is_true(checks[name].status.conditions, ACTIVE)
+    )
+    if inactive:
+        yield ChecksInactive(inactive)
+
+
+def is_leaving(cluster_queue: ClusterQueue) -> bool:
+    return cluster_queue.metadata.deletion_timestamp is not None

@@ -5,7 +5,6 @@ they share one ``Shape`` object and are judged once (see ``queueing.pending``). 
 namespace are no part of it; effective priority is.
 """
 
-from collections.abc import Mapping
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -13,11 +12,22 @@ import msgspec
 
 from quorate.api.batch import template_of
 from quorate.api.configuration import ResourceRules
-from quorate.api.core import Container, NodeSelectorTerm, PodSpec, Resources, Toleration
+from quorate.api.core import (
+    Container,
+    LimitRange,
+    NodeSelectorTerm,
+    PodSpec,
+    Resources,
+    RuntimeClass,
+    Toleration,
+)
 from quorate.api.kueue import PodSet, PodSetRequest, Workload
+from quorate.api.meta import Key
 from quorate.api.requests import pod_requests
-from quorate.queueing.requests import Defaults, above_limits, adjusted, charged
+from quorate.queueing.requests import Defaults, above_limits, adjusted, charged, defaults_of
 from quorate.quota.amount import as_quantity
+
+_NO_DEFAULTS: Final = Defaults()
 
 
 class PodSetShape(msgspec.Struct, frozen=True):
@@ -46,27 +56,58 @@ class Shape(msgspec.Struct, frozen=True, weakref=True, eq=False):
 
 
 class Shapes:
-    """All shapes in use, one object for each."""
+    """All shapes in use, one object for each, and the rules outside of a workload that enter into them."""
 
     # Many workloads carry byte-equal templates; so many decoded ones are kept.
     _TEMPLATES: Final = 1024
 
     def __init__(self, rules: ResourceRules) -> None:
         self._rules = rules
+        self._overheads: dict[str, Resources] = {}  # of each runtime class
+        self._limit_ranges: dict[Key, LimitRange] = {}
+        self._defaults: dict[str, Defaults] = {}  # of each namespace that has limit ranges
         self._shapes: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
-        self._encoder = msgspec.msgpack.Encoder(enc_hook=str, order="deterministic")
         self._templates: dict[bytes, PodSpec] = {}
+        self._encoder = msgspec.msgpack.Encoder(enc_hook=str, order="deterministic")
 
-    def of(self, workload: Workload, overheads: Mapping[str, Resources], defaults: Defaults) -> Shape:
-        """The shape of ``workload`` with the runtime classes and limit range defaults that apply to it."""
-        specs = [self._relevant(pod_set, overheads, defaults) for pod_set in workload.spec.pod_sets]
+    def put_runtime_class(self, runtime_class: RuntimeClass) -> bool:
+        """Whether that changes what pods ask for."""
+        name, overhead = runtime_class.metadata.name, runtime_class.overhead.pod_fixed
+        changed = self._overheads.get(name, {}) != overhead
+        self._overheads[name] = overhead
+        return changed
+
+    def remove_runtime_class(self, name: str) -> bool:
+        return bool(self._overheads.pop(name, {}))
+
+    def put_limit_range(self, limit_range: LimitRange) -> bool:
+        """Whether that changes what pods of the namespace ask for."""
+        self._limit_ranges[limit_range.metadata.key] = limit_range
+        return self._set_defaults(limit_range.metadata.namespace)
+
+    def remove_limit_range(self, key: Key) -> bool:
+        self._limit_ranges.pop(key, None)
+        return self._set_defaults(key.namespace)
+
+    def _set_defaults(self, namespace: str) -> bool:
+        items = [
+            item
+            for key, limit_range in sorted(self._limit_ranges.items())
+            if key.namespace == namespace
+            for item in limit_range.spec.limits
+        ]
+        old = self._defaults.pop(namespace, _NO_DEFAULTS)
+        new = defaults_of(items)
+        if new != _NO_DEFAULTS:
+            self._defaults[namespace] = new
+        return new != old
+
+    def of(self, workload: Workload) -> Shape:
+        defaults = self._defaults.get(workload.metadata.namespace, _NO_DEFAULTS)
+        specs = [self._relevant(pod_set, defaults) for pod_set in workload.spec.pod_sets]
         reclaimed = {pods.name: pods.count for pods in workload.status.reclaimable_pods}
         pod_sets = [
-            (
-                pod_set.name,
-                pod_set.count - min(pod_set.count, reclaimed.get(pod_set.name, 0)),
-                pod_set.min_count,
-            )
+            (pod_set.name, max(0, pod_set.count - reclaimed.get(pod_set.name, 0)), pod_set.min_count)
             for pod_set in workload.spec.pod_sets
         ]
         priority = workload.spec.priority or 0
@@ -82,7 +123,8 @@ class Shapes:
             self._shapes[key] = shape
         return shape
 
-    def _relevant(self, pod_set: PodSet, overheads: Mapping[str, Resources], defaults: Defaults) -> PodSpec:
+    def _relevant(self, pod_set: PodSet, defaults: Defaults) -> PodSpec:
+        """What counts of the pod template, adjusted."""
         raw = bytes(pod_set.template)
         spec = self._templates.get(raw)
         if spec is None:
@@ -97,7 +139,7 @@ class Shapes:
             if len(self._templates) >= self._TEMPLATES:
                 self._templates.clear()
             self._templates[raw] = spec
-        return adjusted(spec, overheads.get(spec.runtime_class_name, {}), defaults)
+        return adjusted(spec, self._overheads.get(spec.runtime_class_name, {}), defaults)
 
     def _pod_set(
         self, name: str, count: int, min_count: int | msgspec.UnsetType, spec: PodSpec

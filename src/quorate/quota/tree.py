@@ -290,6 +290,11 @@ class QuotaTree:
         self._declare_parent(node, "")
         self._drop_if_unused(name)
 
+    @property
+    def looped(self) -> frozenset[Node]:
+        """The cohorts whose declared parents lead back to themselves."""
+        return frozenset(self._looped)
+
     def is_looped(self, node: Node) -> bool:
         """Whether following the declared parents from ``node`` never ends."""
         return node.root in self._looped

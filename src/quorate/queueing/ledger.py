@@ -1,0 +1,242 @@
+"""Who waits where, and who holds quota: the mechanics under ``queueing.state``.
+
+Entries and reservations come, move and go here, and every sum over them follows.  What an object means is
+decided in ``queueing.state``, what is to be done about it in ``queueing.cycle``.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from quorate.api.configuration import Configuration
+from quorate.api.kueue import Admission, Workload
+from quorate.api.meta import Key
+from quorate.queueing import conditions as c
+from quorate.queueing.order import changed_what_counts, order_of
+from quorate.queueing.pending import Entry, Requeue
+from quorate.queueing.queues import ClusterQueueState, LocalQueueState, Reservation
+from quorate.queueing.shape import Shapes
+from quorate.quota import tree
+from quorate.quota.amount import Usage
+from quorate.quota.tree import Node, QuotaTree
+
+if TYPE_CHECKING:
+    from quorate.queueing.cycle import Round
+
+
+class Ledger:
+    """See the module."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.configuration = configuration
+        self.quota = QuotaTree()
+        self.shapes = Shapes(configuration.resources)
+        self.namespaces: dict[str, Mapping[str, str]] = {}  # the labels of each
+        self.cluster_queues: dict[str, ClusterQueueState] = {}
+        # Every local queue that exists or that a workload known here names.
+        self.local_queues: dict[Key, LocalQueueState] = {}
+        self.entries: dict[Key, Entry] = {}  # exactly the workloads that may queue and hold no quota
+        self.reservations: dict[Key, Reservation] = {}  # exactly those that hold quota; disjoint from entries
+        self.unready: dict[Key, None] = {}  # exactly the reservations whose pods are not all ready
+        # Roots of the trees in which a round may decide something new.  The value counts the rounds in a
+        # row that changed nothing there but which flavors were tried.
+        self.restless: dict[Node, int] = {}
+        self.suspended: Round | None = None  # the round that waits for all workloads to be ready
+        self.cycles = 0  # rounds run so far
+        self._woken: dict[Node, None] = {}  # roots of the trees whose parked workloads are to be tried again
+        self._quota_changes: dict[Node, int] = {}  # per root: how often limits below it changed
+        self._now = 0.0  # the latest moment anybody told
+
+    # Trees.
+
+    def is_active(self, queue: ClusterQueueState) -> bool:
+        """Whether the queue may admit: nothing keeps it, and its cohorts do not form a loop."""
+        return not queue.inactive and not self.quota.is_looped(queue.node)
+
+    def queues_below(self, node: Node) -> Iterator[ClusterQueueState]:
+        if self.quota.queues.get(node.name) is node:
+            yield self.cluster_queues[node.name]
+        for child in node.children:
+            yield from self.queues_below(child)
+
+    def generation(self, queue: ClusterQueueState) -> int:
+        """Grows when a workload leaves the queue and when quota in its tree changes."""
+        return queue.generation + self._quota_changes.get(queue.node.root, 0)
+
+    def note_quota_change(self, node: Node) -> None:
+        """Limits or edges at ``node`` changed: whoever waits in its tree may have a chance now."""
+        root = node.root
+        self._quota_changes[root] = self._quota_changes.get(root, 0) + 1
+        self.wake_tree(node)
+
+    def wake(self, queue: ClusterQueueState) -> None:
+        """Something happened that may help workloads of ``queue``, or of any queue of its tree."""
+        self.wake_tree(queue.node)
+
+    def wake_tree(self, node: Node) -> None:
+        self._woken[node.root] = None
+        self.stir(node)
+
+    def stir(self, node: Node) -> None:
+        """Something happened that a round must look at, though it helps nobody who is parked."""
+        self.restless[node.root] = 0
+
+    def settle_wakes(self) -> None:
+        """Carry out the wake-ups noted since the last time: many events cost one pass over a tree."""
+        for root in self._woken:
+            for queue in self.queues_below(root):
+                queue.pending.wake(queue.welcomed(self.namespaces))
+        self._woken.clear()
+
+    # Entries.
+
+    def add_entry(self, workload: Workload) -> None:
+        entry = Entry(workload, self.shapes.of(workload), order_of(workload, self.configuration))
+        self.entries[entry.key] = entry
+        self.local_queue(entry.local_queue).entries[entry.key] = entry
+        self._enqueue(entry)
+
+    def drop_entry(self, entry: Entry) -> None:
+        self._dequeue(entry)
+        del self.entries[entry.key]
+        del self.local_queues[entry.local_queue].entries[entry.key]
+        self.forget_if_unused(entry.local_queue)
+
+    def replace_entry(self, entry: Entry, workload: Workload) -> None:
+        """Take in a newer form of a pending workload; it keeps its place unless what counts changed."""
+        old = entry.workload
+        if workload.spec.queue_name != old.spec.queue_name:
+            self.drop_entry(entry)
+            self.add_entry(workload)
+            return
+        entry.workload = workload
+        if changed_what_counts(old, workload):
+            self.judge_anew(entry)
+            return
+        queue = self.cluster_queues.get(entry.cluster_queue)
+        if queue is None:
+            return
+        pending = queue.pending
+        if entry.key in pending.backing_off and not c.is_parked(workload, self._now):
+            # The backoff ended, but nothing says that it is worth a try: it waits for the next event.
+            del pending.backing_off[entry.key]
+            pending.park(entry)
+
+    def judge_anew(self, entry: Entry) -> None:
+        """Queue ``entry`` as if it came only now, by what it asks for now; one in flight stays there."""
+        queue = self.cluster_queues.get(entry.cluster_queue)
+        is_in_flight = queue is not None and queue.pending.in_flight is entry
+        is_sticky = queue is not None and queue.pending.sticky is entry
+        if not is_in_flight:
+            self._dequeue(entry)
+        entry.shape = self.shapes.of(entry.workload)
+        entry.order = order_of(entry.workload, self.configuration)
+        if not is_in_flight:
+            self._enqueue(entry)
+        if is_sticky and queue is not None:
+            queue.pending.sticky = entry
+
+    def _enqueue(self, entry: Entry) -> None:
+        """Put ``entry`` where it belongs in the cluster queue of its local queue, if both take it."""
+        local_queue = self.local_queues[entry.local_queue]
+        queue = self.cluster_queues.get(local_queue.cluster_queue)
+        if queue is None or not local_queue.is_running:
+            return
+        entry.cluster_queue = queue.name
+        if c.is_parked(entry.workload, self._now):
+            queue.pending.backing_off[entry.key] = entry
+        elif queue.pending.push(entry):
+            self.stir(queue.node)
+
+    def _dequeue(self, entry: Entry) -> None:
+        if entry.cluster_queue:
+            self.cluster_queues[entry.cluster_queue].pending.remove(entry)
+            entry.cluster_queue = ""
+
+    def enqueue_all(self, local_queue: LocalQueueState) -> None:
+        for entry in local_queue.entries.values():
+            if not entry.cluster_queue:
+                self._enqueue(entry)
+
+    def dequeue_all(self, local_queue: LocalQueueState) -> None:
+        for entry in local_queue.entries.values():
+            self._dequeue(entry)
+
+    def requeue(self, entry: Entry, reason: Requeue, wakes_before: int) -> bool:
+        """Put back a head that was not admitted; whether it is active again.
+
+        ``wakes_before`` is the queue's count of wake-ups when the head was popped: if something happened
+        since, the verdict may be out of date, and it is tried again.
+        """
+        queue = self.cluster_queues.get(entry.cluster_queue)
+        if queue is None or queue.pending.in_flight is not entry:
+            return False  # it left while in flight
+        pending = queue.pending
+        pending.in_flight = None
+        if c.is_parked(entry.workload, self._now):
+            pending.backing_off[entry.key] = entry
+            return False
+        has_untried = entry.resume is not None and entry.resume.has_untried
+        if reason.is_immediate(strict=queue.is_strict) or has_untried or pending.wakes > wakes_before:
+            return pending.push(entry)
+        if reason is Requeue.NAMESPACE_MISMATCH:
+            pending.strangers[entry.key] = entry
+        elif reason.holds_for_shape and not queue.is_strict:
+            pending.block(entry)
+        else:
+            pending.park(entry)
+        return False
+
+    def local_queue(self, key: Key) -> LocalQueueState:
+        return self.local_queues.setdefault(key, LocalQueueState())
+
+    def forget_if_unused(self, key: Key) -> None:
+        queue = self.local_queues[key]
+        if queue.object is None and not queue.entries and not queue.tally.reserving:
+            del self.local_queues[key]
+
+    # Reservations.
+
+    def assume(self, entry: Entry, admission: Admission, usage: Usage, *, admitted: bool) -> None:
+        """Count a reservation that is decided but not written."""
+        self.drop_entry(entry)
+        reservation = Reservation(entry.workload, admission, usage, admitted=admitted, ready=False)
+        reservation.assumed = entry
+        self.add_reservation(reservation)
+
+    def add_reservation(self, reservation: Reservation) -> None:
+        key = reservation.key
+        self.reservations[key] = reservation
+        if not reservation.ready:
+            self.unready[key] = None
+        self.local_queue(reservation.local_queue).tally.count(reservation, 1)
+        queue = self.cluster_queues.get(reservation.admission.cluster_queue)
+        if queue is not None:
+            self.count_in(queue, reservation)
+
+    def drop_reservation(self, reservation: Reservation) -> None:
+        key = reservation.key
+        del self.reservations[key]
+        self.unready.pop(key, None)
+        self.local_queues[reservation.local_queue].tally.count(reservation, -1)
+        self.forget_if_unused(reservation.local_queue)
+        queue = self.cluster_queues.get(reservation.admission.cluster_queue)
+        if queue is not None:
+            self.count_out(queue, reservation)
+
+    def release(self, reservation: Reservation) -> None:
+        """The workload holds quota no longer: others may have it."""
+        self.drop_reservation(reservation)
+        queue = self.cluster_queues.get(reservation.admission.cluster_queue)
+        if queue is not None:
+            queue.generation += 1
+            self.wake(queue)
+
+    def count_in(self, queue: ClusterQueueState, reservation: Reservation) -> None:
+        queue.reservations[reservation.key] = reservation
+        queue.tally.count(reservation, 1)
+        tree.add_usage(queue.node, reservation.usage)
+
+    def count_out(self, queue: ClusterQueueState, reservation: Reservation) -> None:
+        del queue.reservations[reservation.key]
+        queue.tally.count(reservation, -1)
+        tree.remove_usage(queue.node, reservation.usage)
