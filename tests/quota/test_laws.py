@@ -1,0 +1,143 @@
+"""Laws of the quota tree, over generated trees and histories."""
+
+from collections.abc import Mapping
+
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from quorate.quota import tree
+from quorate.quota.amount import UNLIMITED, FlavorResource, Usage, total
+from quorate.quota.audit import audit
+from quorate.quota.tree import Limits, Node, QuotaTree
+
+PAIRS = (FlavorResource("spot", "cpu"), FlavorResource("dear", "cpu"))
+QUEUES = ("a", "b", "c", "d")
+COHORTS = ("R", "S", "T", "U")
+
+amounts = st.integers(0, 20)
+limits = st.builds(
+    Limits,
+    amounts,
+    st.one_of(st.just(UNLIMITED), amounts),
+    st.one_of(st.just(UNLIMITED), amounts),
+)
+limit_maps = st.dictionaries(st.sampled_from(PAIRS), limits)
+usages = st.dictionaries(st.sampled_from(PAIRS), st.integers(1, 15), min_size=1)
+
+
+class AnyHistory(RuleBasedStateMachine):
+    """Declarations, moves, loops and workloads in any order: what is kept equals what is computed anew."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.quota = QuotaTree()
+        self.running: dict[str, list[Usage]] = {}
+        self.cohorts: dict[str, str] = {}
+
+    @rule(name=st.sampled_from(QUEUES), cohort=st.sampled_from(("", *COHORTS)), limits=limit_maps)
+    def put_queue(self, name: str, cohort: str, limits: Mapping[FlavorResource, Limits]) -> None:
+        self.quota.put_queue(name, cohort, limits)
+        self.running.setdefault(name, [])
+
+    @rule(name=st.sampled_from(COHORTS), parent=st.sampled_from(("", *COHORTS)), limits=limit_maps)
+    def put_cohort(self, name: str, parent: str, limits: Mapping[FlavorResource, Limits]) -> None:
+        self.quota.put_cohort(name, parent, limits)
+        self.cohorts[name] = parent
+
+    @rule(name=st.sampled_from(COHORTS))
+    def remove_cohort(self, name: str) -> None:
+        if self.cohorts.pop(name, None) is not None:
+            self.quota.remove_cohort(name)
+
+    @rule(name=st.sampled_from(QUEUES), usage=usages)
+    def start(self, name: str, usage: Usage) -> None:
+        if name in self.running:
+            self.running[name].append(usage)
+            tree.add_usage(self.quota.queues[name], usage)
+
+    @rule(name=st.sampled_from(QUEUES), index=st.integers(0, 5))
+    def stop(self, name: str, index: int) -> None:
+        running = self.running.get(name, [])
+        if index < len(running):
+            tree.remove_usage(self.quota.queues[name], running.pop(index))
+
+    @invariant()
+    def kept_is_what_is_computed(self) -> None:
+        assert audit({self.quota.queues[name]: total(usages) for name, usages in self.running.items()}) == ()
+
+    @invariant()
+    def exactly_who_follows_a_loop_is_looped(self) -> None:
+        for name, node in self.quota.cohorts.items():
+            assert self.quota.is_looped(node) == self.never_ends(name), name
+
+    @invariant()
+    def heights_are_those_of_the_tree(self) -> None:
+        for node in (*self.quota.queues.values(), *self.quota.cohorts.values()):
+            assert node.height == 1 + max((child.height for child in node.children), default=-1)
+
+    def never_ends(self, cohort: str) -> bool:
+        seen = set()
+        while cohort and cohort not in seen:
+            seen.add(cohort)
+            cohort = self.cohorts.get(cohort, "")
+        return bool(cohort)
+
+
+TestAnyHistory = AnyHistory.TestCase
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> QuotaTree:
+    """Up to four levels: each cohort lies in one declared before it, or is a root."""
+    quota = QuotaTree()
+    for index, name in enumerate(COHORTS):
+        parent = draw(st.sampled_from(("", *COHORTS[:index])))
+        quota.put_cohort(name, parent, draw(limit_maps))
+    for name in QUEUES:
+        quota.put_queue(name, draw(st.sampled_from(("", *COHORTS))), draw(limit_maps))
+    for node in quota.queues.values():
+        tree.add_usage(node, draw(st.dictionaries(st.sampled_from(PAIRS), amounts)))
+    return quota
+
+
+def snapshot(quota: QuotaTree) -> list[tuple[str, dict[FlavorResource, int]]]:
+    nodes: list[Node] = [*quota.queues.values(), *quota.cohorts.values()]
+    return [(node.name, dict(node.usage)) for node in nodes]
+
+
+@given(trees(), st.sampled_from(QUEUES), usages)
+def test_removing_what_was_added_leaves_no_trace(quota: QuotaTree, name: str, usage: Usage) -> None:
+    before = snapshot(quota)
+    tree.add_usage(quota.queues[name], usage)
+    tree.remove_usage(quota.queues[name], usage)
+    assert snapshot(quota) == before
+
+
+@given(trees(), st.sampled_from(QUEUES), st.sampled_from(PAIRS), st.integers(0, 60))
+def test_what_fits_makes_nothing_negative(
+    quota: QuotaTree, name: str, pair: FlavorResource, amount: int
+) -> None:
+    node = quota.queues[name]
+    if not tree.fits(node, {pair: amount}):
+        return
+    before = {other: tree.available(other, pair) for other in quota.queues.values()}
+    tree.add_usage(node, {pair: amount})
+    for other, free in before.items():
+        assert tree.available(other, pair) >= min(0, free)
+
+
+@given(trees(), st.sampled_from(QUEUES), st.sampled_from(PAIRS))
+def test_what_is_available_is_never_more_than_there_can_be(
+    quota: QuotaTree, name: str, pair: FlavorResource
+) -> None:
+    node = quota.queues[name]
+    assert tree.available(node, pair) <= tree.potential(node, pair)
+
+
+@given(trees(), st.sampled_from(QUEUES), st.sampled_from(PAIRS), st.integers(0, 60), st.integers(0, 60))
+def test_a_larger_request_never_borrows_less_far_up(
+    quota: QuotaTree, name: str, pair: FlavorResource, one: int, other: int
+) -> None:
+    node, (less, more) = quota.queues[name], sorted((one, other))
+    assert tree.level(node, pair, less).height <= tree.level(node, pair, more).height
