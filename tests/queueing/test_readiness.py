@@ -1,14 +1,114 @@
-"""The clocks of waitForPodsReady: backoff, remaining time, and that nothing goes backwards."""
+"""The clocks of waitForPodsReady: a story, the backoffs, and laws about what never goes backwards."""
 
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from quorate.api.configuration import RequeuingStrategy
-from quorate.queueing.readiness import backoff_s
+from quorate.api.configuration import RequeuingStrategy, WaitForPodsReady
+from quorate.api.kueue import RequeueState, Workload, WorkloadStatus
+from quorate.api.meta import Condition, ObjectMeta, Uid, at_epoch, epoch
+from quorate.queueing import conditions as c
+from quorate.queueing.readiness import GiveUp, Retry, backoff_s, on_expiry, pods_ready, remaining_s
+from tests.queueing.world import World
 
 DOUBLING = RequeuingStrategy(backoff_base_s=60, backoff_max_s=3600)
 LEGACY = RequeuingStrategy(backoff_base_s=1, backoff_max_s=math.inf, backoff_factor=1.41284738)
+
+
+def a_workload(*conditions: Condition, requeue_state: RequeueState | None = None) -> Workload:
+    return Workload(
+        metadata=ObjectMeta(name="w", namespace="default", uid=Uid("w"), creation_timestamp=at_epoch(0)),
+        status=WorkloadStatus(conditions=conditions, requeue_state=requeue_state),
+    )
+
+
+def rules(
+    timeout_s: float = 300,
+    recovery_timeout_s: float | None = 120,
+    strategy: RequeuingStrategy = DOUBLING,
+) -> WaitForPodsReady:
+    return WaitForPodsReady(
+        timeout_s=timeout_s,
+        recovery_timeout_s=recovery_timeout_s,
+        block_admission=False,
+        requeuing_strategy=strategy,
+    )
+
+
+def true(type_: str, at: float, reason: str = "") -> Condition:
+    return c.condition(type_, "True", reason, "", at)
+
+
+def false(type_: str, at: float, reason: str) -> Condition:
+    return c.condition(type_, "False", reason, "", at)
+
+
+def test_a_workload_that_never_becomes_ready_is_retried_and_in_the_end_deactivated() -> None:
+    """The walk-through of the specification; its job stops at once."""
+    world = World(
+        {
+            "now": 0,
+            "config": {
+                "waitForPodsReady": {
+                    "timeout": "60s",
+                    "requeuingStrategy": {
+                        "backoffLimitCount": 2,
+                        "backoffBaseSeconds": 10,
+                        "backoffMaxSeconds": 100,
+                    },
+                }
+            },
+            "flavors": ["default"],
+            "clusterQueues": {"cq": {"quota": [{"default": {"cpu": 1}}]}},
+            "workloads": [{"name": "w", "queue": "cq", "requests": {"cpu": 1}}],
+        }
+    )
+
+    def retries() -> tuple[int | None, float | None]:
+        state = world.workloads["w"].status.requeue_state or RequeueState()
+        return state.count, epoch(state.requeue_at) if state.requeue_at is not None else None
+
+    def is_running() -> bool:
+        return c.is_admitted(world.workloads["w"])
+
+    def fails_at(moment: float) -> None:
+        assert is_running()
+        world.run({"advance": moment - 1 - world.now})
+        assert not c.is_evicted(world.workloads["w"])
+        world.run({"advance": 1})
+        assert c.is_evicted(world.workloads["w"])
+        world.run({"evictionDone": ["w"]})
+        assert not is_running()
+
+    def is_back_at(moment: float) -> None:
+        world.run({"advance": moment - 1 - world.now})
+        world.run("cycle")
+        assert not is_running()
+        world.run({"advance": 1})
+        world.run("cycle")
+        assert is_running()
+
+    world.run("cycle")
+    fails_at(60)
+    assert retries() == (1, 70)
+    is_back_at(70)
+    fails_at(130)
+    assert retries() == (2, 150)
+    is_back_at(150)
+    fails_at(210)
+    assert not world.workloads["w"].spec.active
+    assert retries() == (None, None)
+    evicted = world.condition("w", c.EVICTED)
+    assert evicted is not None
+    assert evicted.reason == "DeactivatedDueToRequeuingLimitExceeded"
+
+    world.run({"advance": 90})
+    world.run({"active": {"w": True}})
+    world.run("cycle")
+    fails_at(360)
+    assert retries() == (1, 370)
 
 
 def test_backoff_doubles_up_to_the_maximum() -> None:
@@ -32,3 +132,120 @@ def test_the_legacy_backoff_adds_up_as_documented(retries: int, seconds: int) ->
 
 def test_a_thousand_retries_do_not_overflow() -> None:
     assert backoff_s(5000, DOUBLING) == 3600
+
+
+@pytest.mark.parametrize(
+    ("conditions", "remaining"),
+    [
+        pytest.param([], None, id="not admitted: no clock runs"),
+        pytest.param([true(c.QUOTA_RESERVED, 100)], None, id="a mere reservation has all the time"),
+        pytest.param([true(c.ADMITTED, 900)], 200, id="from admission, with no readiness known"),
+        pytest.param(
+            [true(c.ADMITTED, 900), false(c.PODS_READY, 10, "WaitForStart")], 200, id="from admission"
+        ),
+        pytest.param([true(c.ADMITTED, 900), true(c.PODS_READY, 950)], None, id="ready: none"),
+        pytest.param(
+            [true(c.ADMITTED, 100), false(c.PODS_READY, 950, "WaitForRecovery")],
+            70,
+            id="from the moment readiness was lost",
+        ),
+        pytest.param([true(c.ADMITTED, 900), true(c.EVICTED, 950)], None, id="evicted: none"),
+        pytest.param([true(c.ADMITTED, 900), true(c.FINISHED, 950)], None, id="finished: none"),
+        pytest.param([true(c.ADMITTED, 600)], -100, id="expired long ago, say while nobody looked"),
+    ],
+)
+def test_the_clock(conditions: list[Condition], remaining: float | None) -> None:
+    assert remaining_s(a_workload(*conditions), rules(), now=1000) == remaining
+
+
+def test_without_recovery_timeout_lost_readiness_runs_no_clock() -> None:
+    lost = a_workload(true(c.ADMITTED, 100), false(c.PODS_READY, 950, "WaitForRecovery"))
+    assert remaining_s(lost, rules(recovery_timeout_s=None), now=5000) is None
+
+
+@pytest.mark.parametrize(
+    ("stored", "all_ready", "want"),
+    [
+        pytest.param([], False, ("False", "WaitForStart"), id="not admitted"),
+        pytest.param([], True, ("False", "WaitForStart"), id="not admitted, whatever its pods"),
+        pytest.param([true(c.ADMITTED, 1)], True, ("True", "Started"), id="ready for the first time"),
+        pytest.param(
+            [true(c.ADMITTED, 1), true(c.PODS_READY, 2, "Started")],
+            False,
+            ("False", "WaitForRecovery"),
+            id="readiness lost",
+        ),
+        pytest.param(
+            [true(c.ADMITTED, 1), false(c.PODS_READY, 2, "WaitForRecovery")],
+            True,
+            ("True", "Recovered"),
+            id="readiness regained",
+        ),
+        pytest.param(
+            [true(c.ADMITTED, 1), false(c.PODS_READY, 2, "PodsReady")],
+            True,
+            ("True", "Started"),
+            id="a condition of an older version counts as never ready",
+        ),
+    ],
+)
+def test_the_condition(stored: list[Condition], all_ready: bool, want: tuple[str, str]) -> None:
+    condition = pods_ready(a_workload(*stored), all_ready, now=1000)
+    assert condition is not None
+    assert (condition.status, condition.reason) == want
+    again = a_workload(*c.merged(stored, condition))
+    assert pods_ready(again, all_ready, now=2000) is None
+
+
+moments = st.integers(0, 10**6)
+strategies = st.builds(
+    RequeuingStrategy,
+    backoff_limit_count=st.one_of(st.none(), st.integers(0, 5)),
+    backoff_base_s=st.integers(1, 1000).map(float),
+    backoff_max_s=st.integers(1, 5000).map(float),
+    backoff_factor=st.sampled_from((2.0, 1.41284738)),
+)
+
+
+@given(
+    strategy=strategies,
+    count=st.one_of(st.none(), st.integers(0, 40)),
+    requeue_at=st.one_of(st.none(), moments),
+    now=moments,
+    jitter=st.floats(0, 1, exclude_max=True),
+)
+def test_expiry_counts_up_and_never_moves_the_end_of_a_backoff_back(
+    strategy: RequeuingStrategy, count: int | None, requeue_at: int | None, now: int, jitter: float
+) -> None:
+    state = RequeueState(count=count, requeue_at=None if requeue_at is None else at_epoch(requeue_at))
+    workload = a_workload(true(c.ADMITTED, 0), requeue_state=state)
+    limit = strategy.backoff_limit_count
+    match on_expiry(workload, rules(strategy=strategy), now, jitter):
+        case GiveUp(retries):
+            assert limit is not None
+            assert retries == (count or 0) >= limit
+        case Retry(phase, new):
+            assert limit is None or (count or 0) < limit
+            assert phase == "WaitForStart"
+            assert new.count == (count or 0) + 1
+            assert new.requeue_at is not None
+            assert epoch(new.requeue_at) >= max(requeue_at or 0, now)
+
+
+@given(admitted=moments, elapsed=moments, timeout=st.integers(1, 10**5))
+def test_what_remains_and_what_has_passed_make_up_the_limit(
+    admitted: int, elapsed: int, timeout: int
+) -> None:
+    """It holds at any moment with nothing remembered: a restart computes the same remaining time."""
+    workload = a_workload(true(c.ADMITTED, admitted))
+    remaining = remaining_s(workload, rules(timeout_s=timeout), now=admitted + elapsed)
+    assert remaining == timeout - elapsed
+
+
+@given(strategies, st.integers(1, 60))
+def test_later_retries_wait_no_less_than_earlier_ones_after_the_first(
+    strategy: RequeuingStrategy, retry: int
+) -> None:
+    if retry > 1:
+        assert backoff_s(retry, strategy) <= backoff_s(retry + 1, strategy)
+    assert backoff_s(retry + 1, strategy) <= strategy.backoff_max_s
