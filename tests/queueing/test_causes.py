@@ -1,0 +1,94 @@
+"""Causes are shown with exactly the texts that tools written for Kueue match on."""
+
+import pytest
+
+from quorate.api.meta import Key
+from quorate.queueing.causes import (
+    AffinityMismatched,
+    AwaitingPodsReady,
+    AwaitingPreemption,
+    BackingOff,
+    Cause,
+    ChecksFailed,
+    FlavorMissing,
+    LimitRangeViolated,
+    NamespaceMismatched,
+    QueueInactive,
+    QueueMissing,
+    QuotaExceeded,
+    QuotaShort,
+    RequestsAboveLimits,
+    ResourceUncovered,
+    RoomTaken,
+    TaintUntolerated,
+    TargetsOverlap,
+    can_never_fit,
+    message,
+)
+
+SHORT = QuotaShort("main", "spot", "cpu", needed=12_000, free=9_500, at_most=20_000)
+NEVER = QuotaExceeded("main", "dear", "memory", earlier=2**30, requested=2**31, at_most=2**30)
+PREFIX = "couldn't assign flavors to pod set main: "
+
+
+@pytest.mark.parametrize(
+    ("causes", "text"),
+    [
+        ([SHORT], f"{PREFIX}insufficient unused quota for cpu in flavor spot, 2500m more needed"),
+        (
+            [NEVER],
+            f"{PREFIX}insufficient quota for memory in flavor dear, previously considered podsets requests "
+            "(1Gi) + current podset request (2Gi) > maximum capacity (1Gi)",
+        ),
+        ([ResourceUncovered("main", "gpu")], f"{PREFIX}resource gpu unavailable in ClusterQueue"),
+        ([FlavorMissing("main", "spot")], f"{PREFIX}flavor spot not found"),
+        (
+            [TaintUntolerated("main", "spot", "k", "", "NoSchedule")],
+            f"{PREFIX}untolerated taint {{k  NoSchedule}} in flavor spot",
+        ),
+        ([AffinityMismatched("main", "spot")], f"{PREFIX}flavor spot doesn't match node affinity"),
+        (
+            [SHORT, AffinityMismatched("main", "dear"), FlavorMissing("driver", "spot")],
+            f"{PREFIX}flavor dear doesn't match node affinity, "
+            "insufficient unused quota for cpu in flavor spot, 2500m more needed; "
+            "couldn't assign flavors to pod set driver: flavor spot not found",
+        ),
+        (
+            [FlavorMissing("main", "spot"), AwaitingPreemption(2)],
+            f"{PREFIX}flavor spot not found. Pending the preemption of 2 workload(s)",
+        ),
+        ([QueueMissing("LocalQueue", "q")], "LocalQueue q doesn't exist"),
+        ([QueueInactive("ClusterQueue", "q")], "ClusterQueue q is inactive"),
+        ([NamespaceMismatched("ns", "q")], "workload namespace doesn't match ClusterQueue selector"),
+        ([RequestsAboveLimits(("a", "b"))], "resources validation failed: a, b"),
+        ([LimitRangeViolated(("a",))], "resources didn't satisfy LimitRange constraints: a"),
+        ([ChecksFailed()], "The workload has failed admission checks"),
+        ([RoomTaken()], "Workload no longer fits after processing another workload"),
+        ([TargetsOverlap()], "Workload has overlapping preemption targets with another workload"),
+        (
+            [AwaitingPodsReady(Key("ns", "w"))],
+            "waiting for all admitted workloads to be in PodsReady condition",
+        ),
+        ([BackingOff(1.0, "PodsReadyTimeout")], "backing off after an eviction for PodsReadyTimeout"),
+    ],
+    ids=lambda value: type(value[0]).__name__ if isinstance(value, list) else "",
+)
+def test_message(causes: list[Cause], text: str) -> None:
+    assert message(causes) == text
+
+
+@pytest.mark.parametrize(
+    ("causes", "never"),
+    [
+        pytest.param([NEVER], True, id="more than there will ever be"),
+        pytest.param([NEVER, SHORT], False, id="one flavor may still serve"),
+        pytest.param([NEVER, FlavorMissing("driver", "spot")], True, id="no pod set has a flavor left"),
+        pytest.param(
+            [SHORT, FlavorMissing("driver", "spot")], True, id="one pod set that never fits is enough"
+        ),
+        pytest.param([RoomTaken()], False, id="it did fit"),
+        pytest.param([], False, id="nothing against it"),
+    ],
+)
+def test_can_never_fit(causes: list[Cause], never: bool) -> None:
+    assert can_never_fit(causes) is never
