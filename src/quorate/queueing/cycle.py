@@ -87,6 +87,9 @@ class Round:
             tree.add_usage(node, usage)
         while self._todo:
             nomination = self._todo[-1]
+            if _is_outdated(nomination):
+                self._back.append((self._todo.pop(), Requeue.FAILED_AFTER_NOMINATION))
+                continue
             blocking = self._blocking()
             if blocking is not None and self._would_admit(nomination):
                 decisions.append(_hold(nomination, "Waiting", (AwaitingPodsReady(blocking),)))
@@ -129,7 +132,6 @@ class Round:
         return (
             assignment is not None
             and assignment.mode is Mode.FIT
-            and not _is_outdated(nomination)
             and tree.fits(nomination.queue.node, assignment.usage)
         )
 

@@ -1,0 +1,224 @@
+"""The cycle as a whole: many admissions at once, reservations that fail, and workloads that must wait."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.api.meta import Key
+from quorate.queueing.cycle import Round, run_cycle
+from quorate.queueing.decisions import Decision, Hold, Reserve
+from quorate.queueing.state import State
+from quorate.quota import tree
+from quorate.quota.amount import FlavorResource, total
+from quorate.quota.audit import audit
+from tests.queueing.world import Json, World
+
+CPU = FlavorResource("default", "cpu")
+
+
+def one_queue(*workloads: Json, cpu: Any = 4, strategy: str = "BestEffortFIFO", **config: Any) -> World:
+    return World(
+        {
+            "config": config,
+            "flavors": ["default"],
+            "clusterQueues": {"cq": {"strategy": strategy, "quota": [{"default": {"cpu": cpu}}]}},
+            "workloads": list(workloads),
+        }
+    )
+
+
+def w(name: str, cpu: Any = 1, **fields: Any) -> Json:
+    return {"name": name, "queue": "cq", "requests": {"cpu": cpu}, **fields}
+
+
+def names(decisions: Iterable[Decision], kind: type[Decision]) -> list[str]:
+    return [decision.key.name for decision in decisions if isinstance(decision, kind)]
+
+
+def test_one_cycle_admits_all_that_fit_and_says_why_the_others_wait() -> None:
+    world = one_queue(
+        w("a", created=1), w("b", cpu=5, created=2), w("c", cpu=3, created=3), w("d", created=4)
+    )
+    cycle = run_cycle(world.state, world.now)
+    assert names(cycle.decisions, Reserve) == ["a", "c"]
+    assert names(cycle.decisions, Hold) == ["b", "d"]
+    assert cycle.wake_at is None
+    hold = world.state.waiting(Key("default", "d"))
+    assert hold is not None
+    assert hold.message.endswith("insufficient unused quota for cpu in flavor default, 1 more needed")
+
+
+def test_a_second_cycle_on_the_same_world_decides_nothing() -> None:
+    for strategy in ("BestEffortFIFO", "StrictFIFO"):
+        world = one_queue(w("a"), w("b", cpu=9), strategy=strategy)
+        assert run_cycle(world.state, world.now).decisions
+        assert run_cycle(world.state, world.now).decisions == ()
+
+
+def test_a_reservation_that_could_not_be_written_is_tried_again() -> None:
+    world = one_queue(w("a", cpu=4), w("b", cpu=4, created=1))
+    assert names(run_cycle(world.state, world.now).decisions, Reserve) == ["a"]
+    world.state.forget(Key("default", "a"))
+    assert tree.used(world.node("cq"), CPU) == 0
+    assert names(run_cycle(world.state, world.now).decisions, Reserve) == ["a"]
+
+
+def test_a_reservation_stays_assumed_while_older_news_arrive() -> None:
+    world = one_queue(w("a"))
+    stale = world.workloads["a"]
+    (reserve,) = run_cycle(world.state, world.now).decisions
+    world.state.put_workload(stale, world.now)
+    assert Key("default", "a") in world.state.reservations
+    world.carry_out([reserve])
+    world.state.put_workload(stale, world.now)
+    assert Key("default", "a") in world.state.reservations
+
+
+def test_a_deleted_workload_gives_back_what_was_only_assumed() -> None:
+    world = one_queue(w("a"))
+    run_cycle(world.state, world.now)
+    world.state.remove_workload(Key("default", "a"))
+    world.state.forget(Key("default", "a"))
+    assert tree.used(world.node("cq"), CPU) == 0
+    assert not world.state.unready
+
+
+def test_a_blocked_cycle_goes_on_only_when_everybody_is_ready() -> None:
+    wait = {"timeout": "60s", "blockAdmission": True}
+    world = one_queue(w("a"), w("b", created=1), w("c", created=2), waitForPodsReady=wait)
+    cycle = run_cycle(world.state, world.now)
+    assert names(cycle.decisions, Reserve) == ["a"]
+    assert names(cycle.decisions, Hold) == ["b"]
+    world.carry_out(cycle.decisions)
+    assert run_cycle(world.state, world.now).decisions == ()
+    world.ready.add("a")
+    world.settle()
+    assert list(world.admitted()) == ["a", "b"]
+
+
+def test_what_a_blocked_cycle_waits_for_may_leave() -> None:
+    wait = {"timeout": "60s", "blockAdmission": True}
+    world = one_queue(w("a"), w("b", created=1), w("c", created=2), waitForPodsReady=wait)
+    world.run("cycle")
+    world.run("cycle")
+    assert world.state.suspended is not None
+    world.run({"delete": ["b"]})
+    world.run({"podsReady": {"a": True}})
+    world.run("cycle")
+    assert list(world.admitted()) == ["a", "c"]
+
+
+def test_a_workload_that_changes_while_blocked_is_judged_anew() -> None:
+    wait = {"timeout": "60s", "blockAdmission": True}
+    world = one_queue(w("a"), w("b", created=1), waitForPodsReady=wait)
+    world.run({"cycle": 2})
+    world.run({"update": {"workloads": {"b": {"requests": {"cpu": 9}}}}})
+    world.run({"podsReady": {"a": True}})
+    world.run("cycle")
+    assert list(world.admitted()) == ["a"]
+
+
+@pytest.mark.parametrize("seen_first", ["workload", "queues"])
+def test_objects_may_come_in_any_order(seen_first: str) -> None:
+    world = one_queue(w("a"))
+    state = State(world.configuration)
+    queue, local = (
+        world.state.cluster_queues["cq"].object,
+        world.state.local_queues[Key("default", "cq")].object,
+    )
+    assert local is not None
+    puts: list[Callable[[], None]] = [
+        lambda: state.put_workload(world.workloads["a"], 0.0),
+        lambda: state.put_local_queue(local),
+        lambda: state.put_cluster_queue(queue),
+        lambda: state.put_flavor(world.state.flavors["default"]),
+        lambda: state.put_namespace("default", {}),
+    ]
+    for put in puts if seen_first == "workload" else reversed(puts):
+        put()
+    assert names(run_cycle(state, 0.0).decisions, Reserve) == ["a"]
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> Json:
+    """A few queues, alone or in cohorts two levels deep, with flavors in order and much to do."""
+    small = st.integers(0, 6)
+    flavors = ["one", "two"]
+
+    def quota(in_cohort: bool) -> list[Json]:
+        def limits() -> Any:
+            if not in_cohort or draw(st.booleans()):
+                return draw(small)
+            return {"nominal": draw(small), "borrowingLimit": draw(small)}
+
+        return [{flavor: {"cpu": limits()}} for flavor in flavors[: draw(st.integers(1, 2))]]
+
+    queues = {}
+    for name in ("a", "b", "c"):
+        cohort = draw(st.sampled_from(("", "left", "right")))
+        queues[name] = {
+            "cohort": cohort,
+            "strategy": draw(st.sampled_from(("BestEffortFIFO", "StrictFIFO"))),
+            "flavorFungibility": {"whenCanBorrow": draw(st.sampled_from(("MayStopSearch", "TryNextFlavor")))},
+            "quota": quota(bool(cohort)),
+        }
+    workloads = [
+        {
+            "name": f"w{index}",
+            "queue": draw(st.sampled_from(sorted(queues))),
+            "created": draw(st.integers(0, 3)),
+            "priority": draw(st.integers(0, 2)),
+            "requests": {"cpu": draw(st.integers(1, 4))},
+        }
+        for index in range(draw(st.integers(1, 8)))
+    ]
+    return {
+        "flavors": flavors,
+        "cohorts": {"left": {"parent": "top"}, "right": {"parent": "top"}},
+        "clusterQueues": queues,
+        "workloads": workloads,
+    }
+
+
+def reserved(decisions: Iterable[Any]) -> set[tuple[str, str]]:
+    return {
+        (decision.key.name, str(decision.admission))
+        for decision in decisions
+        if isinstance(decision, Reserve)
+    }
+
+
+@given(worlds())
+def test_a_cycle_admits_what_as_many_single_rounds_would(given_: Json) -> None:
+    together = reserved(run_cycle(World(given_).state, 1000).decisions)
+    state = World(given_).state
+    one_by_one: set[tuple[str, str]] = set()
+    for _ in range(60):  # far more rounds than there are workloads times flavors
+        one_by_one |= reserved(Round(state, state.cluster_queues.values()).run(1000))
+    assert together == one_by_one
+
+
+@given(worlds())
+def test_usage_is_the_sum_of_what_was_admitted_and_fits_every_limit(given_: Json) -> None:
+    world = World(given_)
+    state = world.state
+    run_cycle(state, 1000)
+    usage = {
+        queue.node: total(reservation.usage for reservation in queue.reservations.values())
+        for queue in state.cluster_queues.values()
+    }
+    assert audit(usage) == ()
+    for queue in state.cluster_queues.values():
+        assert all(tree.available(queue.node, pair) >= 0 for pair in queue.node.usage)
+
+
+@given(worlds(), st.randoms(use_true_random=False))
+def test_the_order_in_which_objects_arrive_does_not_matter(given_: Json, random: Any) -> None:
+    shuffled = {**given_, "workloads": random.sample(given_["workloads"], len(given_["workloads"]))}
+    queues = list(given_["clusterQueues"].items())
+    shuffled["clusterQueues"] = dict(random.sample(queues, len(queues)))
+    decisions = [run_cycle(World(world).state, 1000).decisions for world in (given_, shuffled)]
+    assert reserved(decisions[0]) == reserved(decisions[1])
