@@ -1,0 +1,20 @@
+"""``quorate crds`` writes what ships in ``deploy/crds``."""
+
+from pathlib import Path
+
+import pytest
+
+from quorate.cli.crds import crds
+
+SHIPPED = Path(__file__).parents[2] / "deploy" / "crds"
+
+
+def test_the_command_writes_and_names_the_shipped_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crds(tmp_path / "new")
+    written = sorted((tmp_path / "new").iterdir())
+    assert sorted(capsys.readouterr().out.splitlines()) == [str(path) for path in written]
+    assert [(path.name, path.read_bytes()) for path in written] == [
+        (path.name, path.read_bytes()) for path in sorted(SHIPPED.iterdir())
+    ]
