@@ -181,6 +181,7 @@ class Scheduler:
         except (ApiError, Unreachable):
             self._release(pod.metadata.uid)
             raise
+        self._log.debug("pod bound", pod=key, node=node)
         self._events.tell(_about(pod), "Normal", "Scheduled", f"Successfully assigned {key} to {node}")
 
     async def _explain(self, pod: Pod, message: str) -> None:

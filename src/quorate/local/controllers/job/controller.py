@@ -13,6 +13,7 @@ from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, NotFound, Unreachable
 from quorate.kube.informer import Change, Informer
+from quorate.kube.log import logger
 from quorate.kube.patches import status_patch
 from quorate.kube.reconcile import Reconciler
 from quorate.local.ahead import Ahead
@@ -50,6 +51,7 @@ class JobController:
         self._pods = Ahead(pods, job_key)
         self._backoffs: dict[Uid, Backoff] = {}  # of jobs that have lost pods since their last success
         self._events = EventWriter(client, clock, rng, "job-controller")
+        self._log = logger(__name__)
         self._reconciler = Reconciler("job", self.reconcile, clock, WORKERS)
         jobs.subscribe(self._on_job)
         pods.subscribe(self._on_pod)
@@ -101,6 +103,14 @@ class JobController:
         for event in decided.events:
             type_: EventType = "Warning" if event.warning else "Normal"
             self._events.tell(_about(job), type_, event.reason, event.message)
+        self._log.debug(
+            "job reconciled",
+            job=job.metadata.key,
+            created=created,
+            discarded=len(decided.discard),
+            deleted=len(decided.delete),
+            released=len(decided.release),
+        )
         if refusal is not None:
             raise refusal  # the status is true; the reconciler tries again, ever later
 
@@ -124,7 +134,8 @@ class JobController:
         try:
             pod = await self._client.create(PODS, new_pod(job, new))
         except (ApiError, Unreachable) as error:
-            self._events.tell(_about(job), "Warning", "FailedCreate", f"Error creating: {error}")
+            problem = error.message if isinstance(error, ApiError) else str(error)
+            self._events.tell(_about(job), "Warning", "FailedCreate", f"Error creating: {problem}")
             return error
         self._pods.put(pod)
         self._events.tell(_about(job), "Normal", "SuccessfulCreate", f"Created pod: {pod.metadata.name}")
