@@ -1,12 +1,20 @@
-"""What depends on other objects when one is created: its namespace, priority, limits and quota."""
+"""What depends on other objects when one is created: its namespace, account, priority and addresses."""
 
+import ipaddress
 from typing import Any
 
 from quorate.local.server.call import Call
-from quorate.local.server.errors import Cause, forbidden, not_found
+from quorate.local.server.errors import Cause, StatusError, forbidden, not_found
 from quorate.local.server.store import Key
 
 Json = dict[str, Any]
+
+PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
+SERVICE_NETWORK = ipaddress.IPv4Network("10.96.0.0/16")
+NODE_PORTS = range(30_000, 32_768)
+
+UNREACHABLE_NODE_S = 300
+"""How long a pod stays on a node that nobody hears from, unless it says otherwise."""
 
 
 def require_namespace(call: Call, obj: Json) -> None:
@@ -19,14 +27,105 @@ def require_namespace(call: Call, obj: Json) -> None:
     if entry.decode().get("status", {}).get("phase") == "Terminating":
         name = obj["metadata"].get("name", "")
         why = f"unable to create new content in namespace {call.namespace} because it is being terminated"
-        cause = Cause(
-            "metadata.namespace", "NamespaceTerminating", f"namespace {call.namespace} is being terminated"
-        )
+        message = f"namespace {call.namespace} is being terminated"
+        cause = Cause("metadata.namespace", "NamespaceTerminating", message)
         raise forbidden(call.kind.group, call.kind.plural, name, why, [cause])
 
 
 def complete(call: Call, obj: Json) -> None:
-    """Fill in what other objects say."""
+    """Fill in what other objects say.  Raises StatusError(403) when they do not allow it."""
+    match call.kind.resource:
+        case "pods":
+            _service_account(call, obj)
+            _priority(call, obj)
+            _tolerations(obj["spec"])
+        case "services":
+            _addresses(call, obj["spec"], obj["metadata"]["uid"])
+
+
+def _refuse(call: Call, obj: Json, why: str) -> StatusError:
+    return forbidden(call.kind.group, call.kind.plural, obj["metadata"].get("name", ""), why)
+
+
+def _service_account(call: Call, pod: Json) -> None:
+    """Every pod runs as an account of its namespace.
+
+    The account named default may still be on its way, its controller being a client like any other.
+    """
+    name = pod["spec"].setdefault("serviceAccountName", "default")
+    pod["spec"]["serviceAccount"] = name
+    if name != "default" and call.context.store.get(Key("serviceaccounts", call.namespace, name)) is None:
+        where = f"{call.namespace}/{name}"
+        why = f'error looking up service account {where}: serviceaccount "{name}" not found'
+        raise _refuse(call, pod, why)
+
+
+def _priority(call: Call, pod: Json) -> None:
+    """The number and the preemption policy of the pod's priority class, or of the cluster's default one."""
+    spec = pod["spec"]
+    name = spec.get("priorityClassName", "")
+    if name:
+        entry = call.context.store.get(Key(PRIORITY_CLASSES, "", name))
+        if entry is None:
+            raise _refuse(call, pod, f"no PriorityClass with name {name} was found")
+        chosen = entry.decode()
+    else:
+        chosen = _default_class(call)
+        if chosen:
+            spec["priorityClassName"] = chosen["metadata"]["name"]
+    value = chosen.get("value", 0)
+    if spec.get("priority", value) != value:
+        why = (
+            f"the integer value of priority ({spec['priority']}) must not be provided in pod spec;"
+            f" priority admission controller computed {value} from the given PriorityClass name"
+        )
+        raise _refuse(call, pod, why)
+    spec["priority"] = value
+    spec.setdefault("preemptionPolicy", chosen.get("preemptionPolicy", "PreemptLowerPriority"))
+
+
+def _default_class(call: Call) -> Json:
+    """The class that is marked as the default, the lowest if several are; empty if none is."""
+    classes = (entry.decode() for entry in call.context.store.entries(PRIORITY_CLASSES))
+    marked = [found for found in classes if found.get("globalDefault")]
+    return min(marked, key=lambda found: (found["value"], found["metadata"]["name"]), default={})
+
+
+def _tolerations(spec: Json) -> None:
+    tolerations = spec.setdefault("tolerations", [])
+    for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
+        if not any(_tolerates(toleration, key) for toleration in tolerations):
+            tolerations.append(
+                {
+                    "key": key,
+                    "operator": "Exists",
+                    "effect": "NoExecute",
+                    "tolerationSeconds": UNREACHABLE_NODE_S,
+                }
+            )
+
+
+def _tolerates(toleration: Json, key: str) -> bool:
+    return toleration.get("key") in (None, key) and toleration.get("effect") in (None, "NoExecute")
+
+
+def _addresses(call: Call, spec: Json, uid: str) -> None:
+    """An address and ports that no other service has, from a place in the range that the uid chooses."""
+    others = [entry.decode()["spec"] for entry in call.context.store.entries("services")]
+    start = int(uid.replace("-", ""), 16)
+    if spec["type"] != "ExternalName" and "clusterIP" not in spec:
+        taken = {other.get("clusterIP") for other in others}
+        size = SERVICE_NETWORK.num_addresses - 2
+        candidates = (str(SERVICE_NETWORK[1 + (start + step) % size]) for step in range(size))
+        spec["clusterIP"] = next(address for address in candidates if address not in taken)
+        spec["clusterIPs"] = [spec["clusterIP"]]
+    if spec["type"] in ("NodePort", "LoadBalancer"):
+        used = {port.get("nodePort") for other in (*others, spec) for port in other.get("ports", ())}
+        for port in spec.get("ports", ()):
+            if "nodePort" not in port:
+                ports = (NODE_PORTS[(start + step) % len(NODE_PORTS)] for step in range(len(NODE_PORTS)))
+                port["nodePort"] = next(number for number in ports if number not in used)
+                used.add(port["nodePort"])
 
 
 def permit(call: Call, obj: Json) -> None:

@@ -73,8 +73,8 @@ async def create_object(call: Call, obj: Json, dry_run: bool, tracked: bool = Fa
     kind.rules.default(obj)
     if not tracked:
         update.track(call, obj, types.empty(kind.type))
-    kind.rules.begin(obj)
     admission.complete(call, obj)
+    kind.rules.begin(obj)
     findings = metadata.validate(kind, obj) + kind.rules.validate(obj)
     if findings:
         raise invalid(kind.group, kind.kind, meta.get("name", ""), findings)

@@ -42,6 +42,28 @@ EMPTY_IS_PRESENT: dict[str, frozenset[str]] = {
 """Strings that are written even when they are empty."""
 
 
+ALWAYS_ZERO: dict[str, Json] = {
+    "CoreEvent": {"reportingComponent": "", "reportingInstance": ""},
+    "DaemonEndpoint": {"Port": 0},
+    "NodeSystemInfo": dict.fromkeys(
+        (
+            "machineID",
+            "systemUUID",
+            "bootID",
+            "kernelVersion",
+            "osImage",
+            "containerRuntimeVersion",
+            "kubeletVersion",
+            "kubeProxyVersion",
+            "operatingSystem",
+            "architecture",
+        ),
+        "",
+    ),
+}
+"""Scalars that are written even when nobody set them."""
+
+
 def type_of(kind: Kind) -> MapOf:
     """Raises KeyError for a built-in kind that the table of types does not have."""
     found = types.builtin(kind.api_version, kind.kind)
@@ -84,7 +106,7 @@ def _tidy_struct(value: Json, shape: MapOf) -> Json:
     for name in shape.always - tidied.keys():
         if isinstance(shape.fields[name], MapOf):
             tidied[name] = tidy({}, shape.fields[name])
-    return tidied
+    return ALWAYS_ZERO.get(shape.name, {}) | tidied
 
 
 def _is_absent(value: Any, name: str, declared: Type, owner: MapOf) -> bool:

@@ -1,0 +1,95 @@
+"""The smaller kinds."""
+
+import base64
+from typing import Any
+
+from quorate.local.server.defaults.pods import fill
+
+Json = dict[str, Any]
+
+NAME_LABEL = "kubernetes.io/metadata.name"
+
+
+def namespace(obj: Json) -> None:
+    obj["metadata"].setdefault("labels", {})[NAME_LABEL] = obj["metadata"].get("name", "")
+    obj.setdefault("spec", {})
+
+
+def begin_namespace(obj: Json) -> None:
+    finalizers = obj["spec"].setdefault("finalizers", [])
+    if "kubernetes" not in finalizers:
+        finalizers.append("kubernetes")
+    obj["status"] = {"phase": "Active"}
+
+
+def carry_namespace(new: Json, old: Json) -> None:
+    """Only /finalize changes the finalizers in spec."""
+    new["spec"] = old.get("spec", {})
+
+
+def node(obj: Json) -> None:
+    obj.setdefault("spec", {})
+    status = obj.setdefault("status", {})
+    if "capacity" in status:
+        status.setdefault("allocatable", status["capacity"])
+
+
+def secret(obj: Json) -> None:
+    """Plain strings become data, and never come back."""
+    obj.setdefault("type", "Opaque")
+    plain = obj.pop("stringData", {})
+    if plain:
+        encoded = {name: base64.b64encode(text.encode()).decode() for name, text in plain.items()}
+        obj["data"] = obj.get("data", {}) | encoded
+
+
+def limit_range(obj: Json) -> None:
+    """A container's limit is its maximum if no other is given, its request the limit, else the minimum."""
+    for item in obj.get("spec", {}).get("limits", ()):
+        if item.get("type") != "Container":
+            continue
+        limits = item.get("max", {}) | item.get("default", {})
+        requests = item.get("min", {}) | limits | item.get("defaultRequest", {})
+        if limits:
+            item["default"] = limits
+        if requests:
+            item["defaultRequest"] = requests
+
+
+def priority_class(obj: Json) -> None:
+    obj.setdefault("value", 0)
+    obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
+
+
+def begin_without_status(obj: Json) -> None:
+    obj["status"] = {}
+
+
+def service(obj: Json) -> None:
+    spec = obj.setdefault("spec", {})
+    fill(spec, {"type": "ClusterIP", "sessionAffinity": "None"})
+    for port in spec.get("ports", ()):
+        fill(port, {"protocol": "TCP", "targetPort": port.get("port")})
+    kind = spec["type"]
+    if kind in ("NodePort", "LoadBalancer"):
+        spec.setdefault("externalTrafficPolicy", "Cluster")
+    if kind == "LoadBalancer":
+        spec.setdefault("allocateLoadBalancerNodePorts", True)
+    if kind != "ExternalName":
+        fill(
+            spec,
+            {"internalTrafficPolicy": "Cluster", "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"},
+        )
+        if "clusterIP" in spec:
+            spec.setdefault("clusterIPs", [spec["clusterIP"]])
+
+
+def begin_service(obj: Json) -> None:
+    obj["status"] = {"loadBalancer": {}}
+
+
+def carry_service(new: Json, old: Json) -> None:
+    """Addresses and node ports, once given, stay when an update leaves them out."""
+    for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+        if name in old["spec"] and new.get("spec", {}).get("type", "ClusterIP") != "ExternalName":
+            new.setdefault("spec", {}).setdefault(name, old["spec"][name])

@@ -1,0 +1,115 @@
+"""What the server fills in, kind by kind."""
+
+from typing import Any
+
+import pytest
+
+from quorate.local.server.defaults import jobs, others, pods
+
+Json = dict[str, Any]
+
+
+def a_job(**spec: Any) -> Json:
+    return {"metadata": {"name": "j", "uid": "u"}, "spec": {"template": {"spec": {}}} | spec}
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        pytest.param({}, {"parallelism": 1, "completions": 1}, id="one pod"),
+        pytest.param({"completions": 4}, {"parallelism": 1, "completions": 4}, id="one after the other"),
+        pytest.param({"parallelism": 4}, {"parallelism": 4}, id="a work queue has no completions"),
+        pytest.param({"backoffLimitPerIndex": 1}, {"backoffLimit": 2**31 - 1}, id="indexes count retries"),
+        pytest.param(
+            {"podFailurePolicy": {"rules": []}}, {"podReplacementPolicy": "Failed"}, id="failures decide"
+        ),
+    ],
+)
+def test_a_jobs_defaults(spec: Json, want: Json) -> None:
+    job = a_job(**spec)
+    jobs.default(job)
+    assert want.items() <= job["spec"].items()
+    assert ("completions" in job["spec"]) == (spec != {"parallelism": 4})
+    again = a_job(**spec)
+    jobs.default(again)
+    jobs.default(again)
+    assert again == job
+
+
+def test_a_new_jobs_pods_are_told_apart_by_its_uid() -> None:
+    job = a_job()
+    jobs.default(job)
+    jobs.begin(job)
+    assert job["spec"]["selector"] == {"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}
+    labels = job["spec"]["template"]["metadata"]["labels"]
+    assert labels == job["metadata"]["labels"]
+    assert labels == {
+        "batch.kubernetes.io/controller-uid": "u",
+        "batch.kubernetes.io/job-name": "j",
+        "controller-uid": "u",
+        "job-name": "j",
+    }
+
+
+@pytest.mark.parametrize(
+    ("image", "want"),
+    [
+        ("busybox", "Always"),
+        ("busybox:latest", "Always"),
+        ("busybox:1.36", "IfNotPresent"),
+        ("host:5000/busybox", "Always"),
+        ("busybox@sha256:0", "IfNotPresent"),
+    ],
+)
+def test_an_image_whose_tag_may_move_is_pulled_each_time(image: str, want: str) -> None:
+    assert pods.pull_policy(image) == want
+
+
+@pytest.mark.parametrize(
+    ("resources", "want"),
+    [
+        pytest.param([{}], "BestEffort", id="nothing asked for"),
+        pytest.param([{"requests": {"cpu": "1"}}], "Burstable", id="asked for without limit"),
+        pytest.param(
+            [{"requests": {"cpu": "1", "memory": "1"}, "limits": {"cpu": "1", "memory": "1"}}],
+            "Guaranteed",
+            id="all",
+        ),
+        pytest.param(
+            [{"requests": {"cpu": "1", "memory": "1"}, "limits": {"cpu": "1", "memory": "1"}}, {}],
+            "Burstable",
+            id="all but one container",
+        ),
+        pytest.param([{"limits": {"example.com/gpu": "1"}}], "BestEffort", id="devices do not count"),
+    ],
+)
+def test_qos_class(resources: list[Json], want: str) -> None:
+    containers = [{"name": str(n), "resources": asked} for n, asked in enumerate(resources)]
+    assert pods.qos_class({"containers": containers}) == want
+
+
+def test_a_limit_without_a_request_is_asked_for() -> None:
+    limits = {"cpu": "2", "memory": "1Gi"}
+    container = {"name": "c", "resources": {"limits": limits, "requests": {"cpu": "1"}}}
+    pod: Json = {"metadata": {}, "spec": {"containers": [container]}}
+    pods.default(pod)
+    asked = pod["spec"]["containers"][0]["resources"]
+    assert asked == {"limits": limits, "requests": {"cpu": "1", "memory": "1Gi"}}
+
+
+def test_plain_strings_of_a_secret_become_data() -> None:
+    secret: Json = {"metadata": {}, "data": {"a": "eA=="}, "stringData": {"b": "y"}}
+    others.secret(secret)
+    assert secret == {"metadata": {}, "type": "Opaque", "data": {"a": "eA==", "b": "eQ=="}}
+
+
+def test_a_containers_limits_follow_from_a_limit_range() -> None:
+    item = {"type": "Container", "max": {"cpu": "2"}, "min": {"memory": "1Mi"}}
+    limits: Json = {"spec": {"limits": [item, {"type": "Pod", "max": {"cpu": "4"}}]}}
+    others.limit_range(limits)
+    container, pod = limits["spec"]["limits"]
+    assert (container["default"], container["defaultRequest"]) == (
+        {"cpu": "2"},
+        {"cpu": "2", "memory": "1Mi"},
+    )
+    assert pod == {"type": "Pod", "max": {"cpu": "4"}}
