@@ -1,4 +1,4 @@
-"""The plain scheduler: binds one pod at a time, in the order of priority, then creation.
+"""The plain scheduler: binds one pod at a time, in the order of priority, then arrival.
 
 Each pod is judged alone, against what is free at that moment.  Pods that must run together may therefore
 end up half placed and wait for each other for ever: preventing that is what gang admission is for.
@@ -7,6 +7,7 @@ end up half placed and wait for each other for ever: preventing that is what gan
 import asyncio
 import random
 from heapq import heappop, heappush
+from itertools import count
 from typing import Final, assert_never
 
 from msgspec.structs import replace
@@ -35,7 +36,7 @@ from quorate.local.controllers.placement import (
 OUR_NAME: Final = "default-scheduler"
 RETRY_S: Final = 1.0  # after the API refused or could not be reached
 
-Rank = tuple[int, float, Key]
+Rank = tuple[int, float, int, Key]
 
 
 class Scheduler:
@@ -52,6 +53,8 @@ class Scheduler:
         # on nodes that are not there (yet).
         self._held: dict[Uid, tuple[str, Amounts]] = {}
         self._pending: dict[Key, Pod] = {}  # ours to bind: each in the queue or refused
+        self._arrivals: dict[Key, int] = {}  # of every pending pod, its place in the order they came
+        self._arrival = count()
         self._queue: list[Rank] = []  # a heap; entries of pods that are no longer pending are skipped
         self._refused: set[Key] = set()  # pending, and refused since anything last became free
         self._refusals: dict[bytes, Refusal] = {}  # by encoded spec: equal pods need not be judged again
@@ -122,11 +125,13 @@ class Scheduler:
 
     def _enqueue(self, pod: Pod) -> None:
         self._refused.discard(pod.metadata.key)
-        heappush(self._queue, _rank(pod))
+        arrival = self._arrivals.setdefault(pod.metadata.key, next(self._arrival))
+        heappush(self._queue, _rank(pod, arrival))
         self._news.set()
 
     def _forget(self, key: Key) -> None:
         self._pending.pop(key, None)
+        self._arrivals.pop(key, None)
         self._refused.discard(key)
 
     def _reconsider(self) -> None:
@@ -137,7 +142,7 @@ class Scheduler:
 
     async def _drain(self) -> None:
         while self._queue:
-            _, _, key = heappop(self._queue)
+            *_, key = heappop(self._queue)
             pod = self._pending.get(key)
             if pod is None or key in self._refused:
                 continue
@@ -209,10 +214,14 @@ def _is_ours(pod: Pod) -> bool:
     )
 
 
-def _rank(pod: Pod) -> Rank:
-    """The order of the queue: higher priority, then older, then by key."""
+def _rank(pod: Pod, arrival: int) -> Rank:
+    """The order of the queue: higher priority, then older, then as they came.
+
+    Creation is known to the second only.  Within it the order of the watch is the order in which pods were
+    made; by name instead, all pods of one job would go before those of another that were made in between.
+    """
     assert pod.metadata.creation_timestamp is not None, f"pod {pod.metadata.key} was never created"
-    return (-(pod.spec.priority or 0), epoch(pod.metadata.creation_timestamp), pod.metadata.key)
+    return (-(pod.spec.priority or 0), epoch(pod.metadata.creation_timestamp), arrival, pod.metadata.key)
 
 
 def _about(pod: Pod) -> ObjectReference:

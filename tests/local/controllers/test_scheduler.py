@@ -1,0 +1,70 @@
+"""The plain scheduler over HTTP, on one node."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from quorate.api.core import Pod
+from quorate.api.meta import Key
+from quorate.kube.client import Client
+from quorate.kube.clock import WallClock
+from quorate.kube.config import Cluster
+from quorate.kube.credentials import Token
+from quorate.kube.informer import Informer
+from quorate.kube.resources import NODES, PODS
+from quorate.local.controllers.scheduler import Scheduler
+from tests.local.clusters import api_server
+
+pytestmark = pytest.mark.slow
+
+
+def a_pod(name: str) -> dict[str, Any]:
+    requests = {"memory": "1Gi"}
+    containers = [{"name": "main", "image": "main", "resources": {"requests": requests}}]
+    return {"metadata": {"name": name, "namespace": "default"}, "spec": {"containers": containers}}
+
+
+async def placed(made: list[dict[str, Any]], room: int) -> set[str]:
+    """The pods that get a place on a node with room for ``room`` of them, made one after the other."""
+    async with (
+        api_server() as server,
+        Client(Cluster(server.url, credentials=Token(server.token)), random.Random(1)) as client,
+    ):
+        await client.create(NODES, {"metadata": {"name": "node"}})
+        amounts = {"cpu": "8", "memory": f"{room}Gi", "pods": "110"}
+        conditions = [{"type": "Ready", "status": "True"}]
+        status = {"capacity": amounts, "allocatable": amounts, "conditions": conditions}
+        await client.patch(NODES, Key("", "node"), {"status": status}, subresource="status")
+        pods = Informer(client, PODS)
+        scheduler = Scheduler(client, WallClock(), random.Random(1), pods)
+        async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(pods.run())]
+            await pods.synced.wait()
+            for pod in made:
+                await client.create(PODS, pod)
+            await _until(pods, lambda: len(pods) == len(made))
+            running.append(tasks.create_task(scheduler.run()))  # finds all of them waiting
+            await _until(pods, lambda: all(map(_judged, pods)))
+            for task in running:
+                task.cancel()
+        return {pod.metadata.name for pod in pods if pod.spec.node_name}
+
+
+async def _until(pods: Informer[Pod], condition: Callable[[], bool]) -> None:
+    changed = asyncio.Event()
+    pods.subscribe(lambda _: changed.set())
+    while not condition():
+        changed.clear()
+        await changed.wait()
+
+
+def _judged(pod: Pod) -> bool:
+    return any(condition.type == "PodScheduled" for condition in pod.status.conditions)
+
+
+def test_pods_get_their_places_in_the_order_they_were_made() -> None:
+    made = [a_pod("late-name"), a_pod("early-name"), a_pod("another")]
+    assert asyncio.run(placed(made, room=2)) == {"late-name", "early-name"}
