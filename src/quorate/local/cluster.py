@@ -1,0 +1,85 @@
+"""A Kubernetes on one machine: API server, built-in controllers and simulated nodes in one event loop.
+
+The parts reach the server over HTTP with the administrator's kubeconfig, as anybody would.
+"""
+
+import asyncio
+import errno
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.config import load_cluster
+from quorate.local.controllers import run_controllers
+from quorate.local.directory import HeldDirectory
+from quorate.local.nodes import Fleet, run_nodes
+from quorate.local.server.app import ApiServer
+from quorate.local.server.authentication import User
+from quorate.local.server.store import Store
+
+HOST: Final = "127.0.0.1"
+ADMINISTRATOR: Final = User("quorate-local-admin", ("system:masters",))
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    fleet: Fleet
+    port: int = 0  # any that is free
+    speed: float = 1.0  # how much faster than real time simulated pods live
+
+
+class AddressUnusable(Exception):
+    """The server cannot listen where it was told to."""
+
+    def __init__(self, port: int, reason: str) -> None:
+        super().__init__(port, reason)
+        self.port, self.reason = port, reason
+
+    def __str__(self) -> str:
+        return f"port {self.port}: {self.reason} (choose another with --port; 0 takes any that is free)"
+
+
+@asynccontextmanager
+async def run_cluster(
+    directory: HeldDirectory,
+    settings: Settings,
+    clock: Clock,
+    rng: random.Random,
+    new_uid: Callable[[], str],
+) -> AsyncIterator[str]:
+    """A cluster for as long as the block lasts; yields its URL.  Its state stays in ``directory``.
+
+    A part that fails ends the block with an ``ExceptionGroup``.  Raises ``AddressUnusable``.
+    """
+    credentials = directory.credentials(clock.now())
+    server = ApiServer(Store(directory.database), {credentials.token: ADMINISTRATOR}, clock, new_uid)
+    try:
+        try:
+            await server.start(HOST, settings.port, credentials.tls)
+        except OSError as error:
+            raise AddressUnusable(settings.port, _reason(error)) from error
+        url = f"https://{HOST}:{server.port}"
+        directory.announce(url, credentials)
+        async with (
+            Client(await load_cluster(directory.kubeconfig), rng) as client,
+            asyncio.TaskGroup() as parts,
+        ):
+            tasks = (
+                parts.create_task(run_controllers(client, clock, rng)),
+                parts.create_task(run_nodes(client, clock, settings.fleet, settings.speed)),
+            )
+            yield url
+            for task in tasks:
+                task.cancel()
+    finally:
+        await server.stop()
+
+
+def _reason(error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return "another process listens there"
+    return (error.strerror or str(error)).lower()
