@@ -1,10 +1,28 @@
-"""The ``quorate`` command."""
+"""The ``quorate`` command: one module per command group, none of which decides anything."""
+
+import sys
 
 import typer
 
 from quorate import __version__
+from quorate.cli.crds import crds
+from quorate.cli.demo import demo
+from quorate.cli.failures import message_of
+from quorate.cli.local import local
+from quorate.cli.run.command import run
+from quorate.cli.run.outcome import Exit
 
-app = typer.Typer(name="quorate", no_args_is_help=True, add_completion=False, rich_markup_mode="rich")
+app = typer.Typer(
+    name="quorate",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,  # a fault of ours is shown as Python shows it
+)
+local.command()(run)
+app.add_typer(local, name="local")
+app.command()(demo)
+app.command()(crds)
 
 
 def _print_version(wanted: bool) -> None:
@@ -19,8 +37,20 @@ def quorate(
         False, "--version", callback=_print_version, is_eager=True, help="Print the version."
     ),
 ) -> None:
-    """Decide which batch jobs may start, when, and where."""
+    """Decide which batch jobs may start, when, and where.
+
+    [b]Start here:[/b] quorate demo
+    """
 
 
 def main() -> None:
-    app()
+    """Run the command line; what the outside world does wrong is one message and a non-zero exit code."""
+    try:
+        app()
+    except Exception as error:
+        message = message_of(error)
+        if message is None:
+            raise
+        for line in message.splitlines():
+            typer.echo(f"error: {line}", err=True)
+        sys.exit(Exit.BAD_INPUT)

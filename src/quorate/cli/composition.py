@@ -1,9 +1,54 @@
-"""What the processes we compose share: where identity comes from, and when to stop."""
+"""A local cluster that knows the queueing kinds, with the queueing controllers in the same process or not.
+
+The cluster itself knows nothing of Quorate: what makes it a queueing cluster is put together here.
+"""
 
 import asyncio
+import random
 import signal
 import uuid
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from quorate.api.configuration import Configuration
+from quorate.api.crds import custom_resource_definitions
+from quorate.cli.crds import field_list
+from quorate.cli.run.apply import install_definitions
+from quorate.controllers.process import run_queueing
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.config import load_cluster
+from quorate.local.cluster import Settings, run_cluster
+from quorate.local.directory import HeldDirectory
+
+
+@asynccontextmanager
+async def run_queueing_cluster(
+    directory: HeldDirectory,
+    settings: Settings,
+    configuration: Configuration | None,
+    clock: Clock,
+    rng: random.Random,
+) -> AsyncIterator[Client]:
+    """A cluster with the queueing kinds installed, for as long as the block lasts.
+
+    With a ``configuration`` the queueing controllers run beside it and are at work when the block begins;
+    with none they are somebody else's to start.
+    """
+    async with (
+        run_cluster(directory, settings, clock, rng, new_uid),
+        Client(await load_cluster(directory.kubeconfig), rng) as client,
+    ):
+        await install_definitions(client, custom_resource_definitions(field_list()))
+        if configuration is None:
+            yield client
+            return
+        async with asyncio.TaskGroup() as tasks:
+            ready = asyncio.Event()
+            controllers = tasks.create_task(run_queueing(client, clock, configuration, rng, ready))
+            await ready.wait()
+            yield client
+            controllers.cancel()
 
 
 def new_uid() -> str:

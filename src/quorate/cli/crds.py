@@ -17,7 +17,10 @@ def field_list() -> str:
 def crds(
     output: Annotated[Path, typer.Option(help="The directory to write into, one file for each kind.")],
 ) -> None:
-    """Write the CustomResourceDefinitions of the queueing kinds."""
+    """Write the CustomResourceDefinitions of the queueing kinds, to install them in a cluster.
+
+    [b]Example:[/b] quorate crds --output crds && kubectl apply --server-side -f crds
+    """
     output.mkdir(parents=True, exist_ok=True)
     for definition in custom_resource_definitions(field_list()):
         target = output / f"{definition['metadata']['name']}.yaml"

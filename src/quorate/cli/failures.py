@@ -4,6 +4,7 @@ from quorate.cli.files import InvalidFiles
 from quorate.cli.run.apply import DefinitionNotServed
 from quorate.kube.errors import ApiError, Unreachable, Unreadable
 from quorate.kube.kubeconfig import InvalidKubeconfig
+from quorate.local.cluster import AddressUnusable
 from quorate.local.directory import DirectoryInUse, DirectoryUnusable
 
 
@@ -13,6 +14,7 @@ class Refusal(Exception):
 
 _KNOWN = (
     Refusal,
+    AddressUnusable,
     ApiError,
     DefinitionNotServed,
     DirectoryUnusable,

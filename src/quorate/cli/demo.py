@@ -1,0 +1,109 @@
+"""``quorate demo``: the all-or-nothing example without and with ready pods, side by side."""
+
+import time
+from importlib.resources import as_file, files
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from quorate.cli.run.command import run_directory
+from quorate.cli.run.description import Description
+from quorate.cli.run.outcome import Completed, Outcome, Stuck
+from quorate.cli.run.report import ending_in_words, records_table
+
+EXAMPLE: Final = "examples/all-or-nothing"
+# Which job gets how many places is left to the timing of the Job controller.  Should one of them ever get all
+# it needs before the other starts, that is said and the example is run again, as it is, this often at most.
+ATTEMPTS: Final = 3
+_TIMEOUT_S: Final = 120.0
+
+
+def demo(
+    speed: Annotated[
+        float, typer.Option(min=0.001, help="How many times faster than real time simulated pods live.")
+    ] = 1.0,
+) -> None:
+    """Watch two jobs block each other for good, then the same jobs complete with waitForPodsReady.
+
+    Two jobs need 20 pods each, all at once; the nodes have room for 26. Nothing is staged: the Job controller
+    creates the pods of both jobs in growing batches, and each job gets a part of the room.
+
+    [b]Example:[/b] quorate demo
+    """
+    console = Console()
+    began = time.monotonic()
+    _heading(console, "1. Quota alone: both jobs are admitted at once")
+    without = _until_deadlock(console, speed)
+    _heading(console, "2. waitForPodsReady: a job is admitted when the pods of the one before are ready")
+    ready = _run(console, "with-pods-ready.yaml", speed)
+    _heading(console, "What happened")
+    console.print(comparison(without, ready))
+    for line in lesson(without, ready):
+        console.print(line, markup=False, highlight=False)
+    console.print(f"{time.monotonic() - began:.0f} s in all", style="dim", highlight=False)
+    if not as_documented(without, ready):
+        raise typer.Exit(1)
+
+
+def as_documented(without: Outcome, ready: Outcome) -> bool:
+    """Whether the two runs end as the example says: a deadlock, and every job complete."""
+    return is_deadlock(without) and isinstance(ready.ending, Completed)
+
+
+def is_deadlock(outcome: Outcome) -> bool:
+    return isinstance(outcome.ending, Stuck) and outcome.ending.standstill.is_deadlock
+
+
+def comparison(without: Outcome, ready: Outcome) -> Table:
+    """Each job's waiting time and result in the two runs."""
+    table = Table(box=None, padding=(0, 3, 0, 0), header_style="bold")
+    for heading in ("JOB", "QUOTA ALONE", "", "WAIT FOR PODS READY", ""):
+        table.add_column(heading)
+    after = {record.name: record for record in ready.records}
+    for before in without.records:
+        cells = [Text(before.name)]
+        for record in (before, after[before.name]):
+            colour = "green" if record.result == "completed" else "red"
+            waited = "not admitted" if record.waited_s is None else f"admitted after {record.waited_s:.0f} s"
+            cells += [Text(record.result, colour), Text(waited, "dim")]
+        table.add_row(*cells)
+    return table
+
+
+def lesson(without: Outcome, ready: Outcome) -> tuple[str, ...]:
+    """What to learn from the two runs, or what was different from what the example says."""
+    if not is_deadlock(without):
+        return (f"this time quota alone did not end in a deadlock, in {ATTEMPTS} runs; run the demo again",)
+    if not isinstance(ready.ending, Completed):
+        return ("with waitForPodsReady the jobs were to complete, but:", *ending_in_words(ready.ending))
+    return (
+        "Quota counts what a queue may use, not whether the pods find room: with quota alone each job holds",
+        "room that the other needs. With waitForPodsReady and blockAdmission a job is admitted only when",
+        "those before it are up, so one of them always has everything it needs.",
+    )
+
+
+def _until_deadlock(console: Console, speed: float) -> Outcome:
+    for attempt in range(1, ATTEMPTS + 1):
+        outcome = _run(console, "without-pods-ready.yaml", speed)
+        if is_deadlock(outcome):
+            break
+        console.print(f"no deadlock this time (run {attempt} of at most {ATTEMPTS})", highlight=False)
+    return outcome
+
+
+def _run(console: Console, config: str, speed: float) -> Outcome:
+    with as_file(files("quorate") / EXAMPLE) as directory:
+        outcome = run_directory(directory, directory / config, Description(), speed, _TIMEOUT_S, console)
+    console.print(records_table(outcome.records))
+    for line in ending_in_words(outcome.ending):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    return outcome
+
+
+def _heading(console: Console, text: str) -> None:
+    console.print()
+    console.print(text, style="bold", highlight=False)

@@ -1,0 +1,180 @@
+"""``quorate local``: a cluster on this machine."""
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+import uvloop
+from rich.console import Console
+from rich.table import Table
+
+from quorate.api.configuration import Configuration
+from quorate.cli.composition import run_queueing_cluster, until_stopped
+from quorate.cli.failures import Refusal
+from quorate.cli.files import Config, read_configuration
+from quorate.cli.nodes import NodeCpu, NodeMemory, NodePods, Nodes, Speed, fleet
+from quorate.cli.run.amounts import plural
+from quorate.cli.run.description import Description
+from quorate.kube.client import Client
+from quorate.kube.clock import WallClock
+from quorate.kube.config import load_cluster
+from quorate.kube.log import configure
+from quorate.kube.resources import JOBS, NODES, PODS
+from quorate.local.cluster import Settings
+from quorate.local.directory import ClusterDirectory, DirectoryInUse
+
+DEFAULT_PORT: Final = 7443
+_STOPS_WITHIN_S: Final = 15.0
+
+local = typer.Typer(
+    no_args_is_help=True,
+    help="A Kubernetes cluster on this machine: real API server and controllers, simulated nodes.",
+    rich_markup_mode="rich",
+)
+
+DataDir = Annotated[
+    Path, typer.Option(metavar="DIR", help="Where the cluster keeps its state, certificates and kubeconfig.")
+]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0 takes any that is free.")]
+DEFAULT_DIRECTORY: Final = Path("~/.quorate/local")
+
+
+@local.command()
+def up(
+    nodes: Nodes = None,
+    node_cpu: NodeCpu = None,
+    node_memory: NodeMemory = None,
+    node_pods: NodePods = None,
+    speed: Speed = 1.0,
+    data_dir: DataDir = DEFAULT_DIRECTORY,
+    port: Port = DEFAULT_PORT,
+    config: Config = None,
+    controllers: Annotated[
+        bool,
+        typer.Option(
+            "--controllers/--without-controllers",
+            help="Run the queueing controllers too, or leave that to [b]quorate controllers[/b].",
+        ),
+    ] = True,
+) -> None:
+    """Start the cluster and keep it running until Ctrl-C.
+
+    What is in it survives: the next [b]up[/b] on the same directory goes on where this one stopped.
+
+    [b]Example:[/b] quorate local up --nodes 2 --node-memory 8429Mi
+    """
+    described = Description(nodes=nodes, cpu=node_cpu, memory=node_memory, pods=node_pods)
+    settings = Settings(fleet(described), port, speed)
+    configuration = _configuration(config) if controllers else None
+    configure("console")
+    clock = WallClock()
+    with ClusterDirectory(data_dir).hold(clock.now()) as directory:
+        kubeconfig = directory.kubeconfig
+
+        def announce() -> None:
+            typer.echo(f"export KUBECONFIG={kubeconfig}")
+            typer.echo(_next_steps(configuration is not None, kubeconfig))
+
+        async def serve() -> None:
+            async with run_queueing_cluster(
+                directory, settings, configuration, clock, random.Random()
+            ) as client:
+                typer.echo(f"the cluster listens at {client.cluster.server}", err=True)
+                await until_stopped(announce)
+                typer.echo("stopping", err=True)
+
+        uvloop.run(serve())
+
+
+@local.command()
+def down(data_dir: DataDir = DEFAULT_DIRECTORY) -> None:
+    """Stop the cluster of a data directory, wherever it was started.
+
+    [b]Example:[/b] quorate local down
+    """
+    directory = ClusterDirectory(data_dir)
+    running = directory.running()
+    if running is None:
+        raise Refusal(f"{directory.path}: no cluster runs here (quorate local up starts one)")
+    os.kill(running.pid, signal.SIGTERM)
+    deadline = time.monotonic() + _STOPS_WITHIN_S
+    while directory.running() is not None:
+        if time.monotonic() >= deadline:
+            raise Refusal(
+                f"process {running.pid} has not stopped within {_STOPS_WITHIN_S:g} s (kill -9 {running.pid})"
+            )
+        time.sleep(0.05)
+    typer.echo(f"stopped process {running.pid}; the state stays in {directory.path}")
+
+
+@local.command()
+def status(data_dir: DataDir = DEFAULT_DIRECTORY) -> None:
+    """Say whether a cluster runs, where, and what is in it. Exits with 1 when none does.
+
+    [b]Example:[/b] quorate local status
+    """
+    directory = ClusterDirectory(data_dir)
+    running = directory.running()
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_row("directory", str(directory.path))
+    if running is None:
+        table.add_row("cluster", "stopped")
+        Console().print(table)
+        raise typer.Exit(1)
+    table.add_row("cluster", "running" if running.server else "starting")
+    table.add_row("server", running.server)
+    table.add_row("process", str(running.pid))
+    table.add_row("up for", f"{WallClock().now() - running.since:.0f} s")
+    table.add_row("kubeconfig", str(directory.kubeconfig))
+    if running.server:
+        for what, count in uvloop.run(_contents(directory.kubeconfig)):
+            table.add_row(what, count)
+    Console().print(table)
+
+
+@local.command()
+def reset(
+    data_dir: DataDir = DEFAULT_DIRECTORY,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Delete everything a stopped cluster has kept: objects, certificates, token, kubeconfig.
+
+    [b]Example:[/b] quorate local reset --yes
+    """
+    directory = ClusterDirectory(data_dir)
+    if (running := directory.running()) is not None:
+        raise DirectoryInUse(directory.path, running)
+    if not yes:
+        typer.confirm(f"delete the cluster in {directory.path}?", abort=True)
+    removed = directory.remove(WallClock().now())
+    typer.echo(f"{directory.path}: {plural(len(removed), 'file')} deleted")
+
+
+def _configuration(path: Path | None) -> Configuration:
+    loaded = read_configuration(path)
+    for warning in loaded.warnings:
+        typer.echo(f"warning: {path}: {warning}", err=True)
+    return loaded.configuration
+
+
+async def _contents(kubeconfig: Path) -> list[tuple[str, str]]:
+    async with Client(await load_cluster(kubeconfig), random.Random()) as client:
+        nodes, jobs, pods = [await client.list(resource) for resource in (NODES, JOBS, PODS)]
+        phases = [pod.status.phase for pod in pods.items]
+        told = ", ".join(f"{phases.count(phase)} {phase.lower()}" for phase in sorted(set(phases)))
+        return [
+            ("nodes", str(len(nodes.items))),
+            ("jobs", str(len(jobs.items))),
+            ("pods", f"{len(phases)} ({told})" if told else "0"),
+        ]
+
+
+def _next_steps(controllers: bool, kubeconfig: Path) -> str:
+    lines = ["# in another terminal, after that line: kubectl get nodes"]
+    if not controllers:
+        lines.append(f"# start the queueing controllers: quorate controllers --kubeconfig {kubeconfig}")
+    return "\n".join([*lines, "# Ctrl-C stops the cluster; its state is kept"])

@@ -1,0 +1,83 @@
+"""``quorate local run``: run a directory of manifests to the end, on a cluster of its own."""
+
+import logging
+import random
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import uvloop
+from rich.console import Console
+
+from quorate.cli.files import Config, InvalidFiles, read_configuration
+from quorate.cli.nodes import NodeCpu, NodeMemory, NodePods, Nodes, Speed, fleet
+from quorate.cli.run.amounts import plural
+from quorate.cli.run.description import Description
+from quorate.cli.run.manifests import read_directory
+from quorate.cli.run.outcome import Outcome
+from quorate.cli.run.report import print_outcome
+from quorate.cli.run.screen import open_screen
+from quorate.cli.run.session import Plan
+from quorate.cli.run.session import run as run_plan
+from quorate.kube.clock import WallClock
+from quorate.kube.log import configure
+from quorate.local.cluster import Settings
+from quorate.local.nodes import Fleet
+
+Timeout = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Give up after this long.")]
+
+
+def run(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Its *.yaml files are applied.")],
+    config: Config = None,
+    timeout: Timeout = 900.0,
+    nodes: Nodes = None,
+    node_cpu: NodeCpu = None,
+    node_memory: NodeMemory = None,
+    node_pods: NodePods = None,
+    speed: Speed = 1.0,
+) -> None:
+    """Run the manifests of a directory on a fresh cluster until every job has ended, and say how.
+
+    The nodes are those of the directory's cluster.yaml, if it has one, unless options say otherwise.
+
+    [b]Exit code:[/b] 0 every job completed; 1 a job failed; 2 something given is wrong; 3 nothing can make
+    progress any more, such as a deadlock; 4 the time was over.
+
+    [b]Example:[/b] quorate local run examples/all-or-nothing --config examples/all-or-nothing/with-pods-ready.yaml
+    """  # noqa: E501  the example is one line, to be copied
+    options = Description(nodes=nodes, cpu=node_cpu, memory=node_memory, pods=node_pods)
+    console = Console()
+    outcome = run_directory(directory, config, options, speed, timeout, console)
+    print_outcome(console, outcome)
+    raise typer.Exit(outcome.ending.exit)
+
+
+def run_directory(
+    directory: Path,
+    config: Path | None,
+    options: Description,
+    speed: float,
+    timeout_s: float,
+    console: Console,
+) -> Outcome:
+    """Read everything, then run it and show it on ``console``.  Raises ``InvalidFiles``."""
+    loaded = read_configuration(config)
+    manifests = read_directory(directory)
+    settings = Settings(fleet(options, manifests.description), speed=speed)
+    plan = Plan(manifests.objects, loaded.configuration, settings, timeout_s)
+    if plan.jobs == 0:
+        raise InvalidFiles([f"{directory}: holds no Job, so there is nothing to wait for"])
+    configure("console", logging.ERROR)  # what goes wrong and is put right would only break the picture
+    with open_screen(console) as screen:
+        for warning in loaded.warnings:
+            screen.say(f"warning: {config}: {warning}")
+        screen.say(f"{plural(plan.jobs, 'job')} on {_in_words(settings.fleet)}")
+        return uvloop.run(run_plan(plan, screen, WallClock(), random.Random()))
+
+
+def _in_words(fleet: Fleet) -> str:
+    each = "with" if fleet.count == 1 else "each with"
+    return (
+        f"{plural(fleet.count, 'node')} {each} cpu {fleet.cpu}, memory {fleet.memory} and {fleet.pods} pods"
+    )

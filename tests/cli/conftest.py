@@ -1,0 +1,33 @@
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from quorate.cli import main
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    code: int
+    out: str
+    err: str
+
+
+Quorate = Callable[..., Done]
+
+
+@pytest.fixture
+def quorate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Quorate:
+    """The command, run in this process: ``quorate("local", "down")``."""
+
+    def run(*arguments: str) -> Done:
+        monkeypatch.setattr(sys, "argv", ["quorate", *arguments])
+        monkeypatch.setenv("COLUMNS", "200")  # so that no message is broken into lines
+        with pytest.raises(SystemExit) as exit_:
+            main()
+        code = exit_.value.code
+        printed = capsys.readouterr()
+        return Done(code if isinstance(code, int) else 0, printed.out, printed.err)
+
+    return run
