@@ -1,15 +1,17 @@
 """Objects and lists as bytes, in the form and format a client takes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from quorate.local.objects.tables.builtin import builtin_layout
+from quorate.local.objects.tables.layout import partial, partial_list, table
 from quorate.local.server.call import Call
-from quorate.local.server.errors import details_of
+from quorate.local.server.errors import bad_request, details_of
 from quorate.local.server.kinds import Kind
-from quorate.local.server.media import JSON, Form
+from quorate.local.server.media import JSON, Form, not_acceptable
 from quorate.local.server.store import Entry
 
 Json = dict[str, Any]
@@ -36,8 +38,56 @@ def stored(call: Call, entry: Entry, code: int = 200) -> Answer:
 
 
 def single(call: Call, obj: Json, code: int = 200) -> Answer:
-    """The answer that is one object."""
+    """The answer that is one object, in the form wanted.  Raises StatusError: 400, 406."""
+    version = call.accepted.version
+    match call.accepted.form:
+        case Form.TABLE:
+            metadata = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
+            return document(call, tabulated(call, [obj], metadata), code)
+        case Form.METADATA:
+            return document(call, partial(obj, version), code)
+        case Form.METADATA_LIST:
+            raise not_acceptable()
     return document(call, obj, code)
+
+
+def tabulated(call: Call, objects: Iterable[Json], metadata: Json, *, with_columns: bool = True) -> Json:
+    """A Table of objects.  Raises StatusError(400) for an includeObject that is none."""
+    include = call.query.get("includeObject") or "Metadata"
+    if include not in ("Metadata", "Object", "None"):
+        why = f"includeObject: Invalid value: \"{include}\": must be 'Metadata', 'Object', 'None', or empty"
+        raise bad_request(f"Unable to convert to Table as requested: {why}")
+    return table(
+        call.kind.layout or builtin_layout(call.kind.group, call.kind.kind),
+        objects,
+        call.context.clock.now(),
+        metadata=metadata,
+        include=include,
+        version=call.accepted.version,
+        with_columns=with_columns,
+    )
+
+
+class Lens:
+    """How one watch shows objects: in the form wanted; of its tables only the first names the columns."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._named_columns = False
+
+    def show(self, data: bytes) -> bytes:
+        """An object's bytes in the store as a frame carries them.  Raises StatusError: 400, 406."""
+        call = self._call
+        complete = whole(call.kind, data)
+        if call.accepted.form is Form.OBJECT:
+            return complete
+        obj: Json = msgspec.json.decode(complete)
+        if call.accepted.form is not Form.TABLE:
+            return single(call, obj).body
+        metadata = {"resourceVersion": obj["metadata"]["resourceVersion"]}
+        shown = tabulated(call, [obj], metadata, with_columns=not self._named_columns)
+        self._named_columns = True
+        return msgspec.json.encode(shown)
 
 
 def document(call: Call, content: Json, code: int = 200) -> Answer:
@@ -78,11 +128,19 @@ def listed(call: Call, page: Page) -> Answer:
         items = b",".join(whole(kind, entry.data) if kind.custom else entry.data for entry in page.entries)
         body = b'%s,"items":[%s]}' % (msgspec.json.encode(head)[:-1], items)
         return Answer(200, body, warnings=call.warnings)
-    items_decoded = [call.decode(entry) if kind.custom else entry.decode() for entry in page.entries]
+    match call.accepted.form:
+        case Form.TABLE:
+            return document(call, tabulated(call, map(call.decode, page.entries), page.metadata()))
+        case Form.METADATA_LIST:
+            objects = (entry.decode() for entry in page.entries)
+            version = call.accepted.version
+            return document(call, partial_list(objects, metadata=page.metadata(), version=version))
+        case Form.METADATA:
+            raise not_acceptable()
     content = {
         "kind": kind.list_kind,
         "apiVersion": kind.api_version,
         "metadata": page.metadata(),
-        "items": items_decoded,
+        "items": [call.decode(entry) if kind.custom else entry.decode() for entry in page.entries],
     }
     return document(call, content)

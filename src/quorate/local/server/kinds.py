@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from quorate.local.objects.tables.layout import Layout
 from quorate.local.objects.types import MapOf
 from quorate.local.server.errors import Cause
 
@@ -95,6 +96,8 @@ class Kind:
     custom: bool = False
     """Defined by a CustomResourceDefinition: list items carry apiVersion and kind."""
     list_kind: str = ""
+    layout: Layout | None = None
+    """Its table; None: the built-in one for its name."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "singular", self.singular or self.kind.lower())

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from quorate.local.server import selectors
-from quorate.local.server.answers import whole
+from quorate.local.server.answers import Lens, whole
 from quorate.local.server.call import Call, invalid_options
 from quorate.local.server.errors import Cause, bad_request, forbidden_field, gone, internal, not_supported
 from quorate.local.server.selectors import Selector
@@ -68,7 +68,8 @@ async def _stream(call: Call, since: int, selector: Selector) -> AsyncIterator[b
     store, resource, clock = call.context.store, call.kind.resource, asyncio.get_running_loop().time
     end = clock() + min(float(call.query.get("timeoutSeconds") or 0) or LONGEST_S, LONGEST_S)
     seen = since or store.revision
-    yield b"".join(_initial(call, since, selector))
+    lens = Lens(call)
+    yield b"".join(_initial(call, since, selector, lens))
     bookmark_at = clock() + BOOKMARK_INTERVAL_S
     while clock() < end:
         # Taken before looking: what happens while frames are on their way sets it, so nothing is missed.
@@ -80,7 +81,7 @@ async def _stream(call: Call, since: int, selector: Selector) -> AsyncIterator[b
             yield frame("ERROR", msgspec.json.encode(gone(message).to_json()))
             return
         if changes:
-            yield b"".join(data for change in changes for data in _told(call, change, selector))
+            yield b"".join(data for change in changes for data in _told(call, change, selector, lens))
             seen = changes[-1].revision
         if clock() >= bookmark_at:
             bookmark_at = clock() + BOOKMARK_INTERVAL_S
@@ -92,13 +93,13 @@ async def _stream(call: Call, since: int, selector: Selector) -> AsyncIterator[b
                 await moved.wait()
 
 
-def _initial(call: Call, since: int, selector: Selector) -> Iterator[bytes]:
+def _initial(call: Call, since: int, selector: Selector, lens: Lens) -> Iterator[bytes]:
     """The objects that are there, as if they had just been added, and the mark of their end."""
     wanted = call.query.get("sendInitialEvents")
     if wanted == "true" or (wanted is None and since == 0):
         for entry in call.context.store.entries(call.kind.resource, call.namespace):
             if selector.matches(entry):
-                yield frame("ADDED", whole(call.kind, entry.data))
+                yield frame("ADDED", lens.show(entry.data))
     if wanted == "true" and _bookmarks(call):
         yield _bookmark(call, call.context.store.revision, {INITIAL_EVENTS_END: "true"})
 
@@ -119,7 +120,7 @@ def _bookmark(call: Call, revision: int, annotations: dict[str, str]) -> bytes:
     return frame("BOOKMARK", whole(call.kind, data))
 
 
-def _told(call: Call, change: Change, selector: Selector) -> Iterator[bytes]:
+def _told(call: Call, change: Change, selector: Selector, lens: Lens) -> Iterator[bytes]:
     """What a change looks like to somebody who sees only one namespace and what the selector matches."""
     if call.namespace and change.key.namespace != call.namespace:
         return
@@ -127,10 +128,10 @@ def _told(call: Call, change: Change, selector: Selector) -> Iterator[bytes]:
     after = change.new is not None and selector.matches(change.new)
     if after:
         assert change.new is not None
-        yield frame("MODIFIED" if before else "ADDED", whole(call.kind, change.new.data))
+        yield frame("MODIFIED" if before else "ADDED", lens.show(change.new.data))
     elif before:
         assert change.old is not None
-        yield frame("DELETED", whole(call.kind, at_revision(change.old, change.revision)))
+        yield frame("DELETED", lens.show(at_revision(change.old, change.revision)))
 
 
 def at_revision(entry: Entry, revision: int) -> bytes:

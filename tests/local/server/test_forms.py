@@ -1,0 +1,100 @@
+"""The forms objects are answered in: tables and metadata alone, in lists and watches."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.local.clusters import RunningServer, api_server
+
+pytestmark = pytest.mark.slow
+
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+PATH = "/api/v1/namespaces/default/configmaps"
+
+
+class Talk:
+    """One client of one server."""
+
+    def __init__(self, server: RunningServer, session: aiohttp.ClientSession) -> None:
+        self._url, self._session = server.url, session
+        session.headers["Authorization"] = f"Bearer {server.token}"
+
+    async def create(self, name: str) -> None:
+        async with self._session.post(self._url + PATH, json={"metadata": {"name": name}}) as response:
+            assert response.status == 201, await response.text()
+
+    async def get(self, path: str, accept: str) -> tuple[int, Any]:
+        async with self._session.get(self._url + path, headers={"Accept": accept}) as response:
+            return response.status, await response.json()
+
+    async def watch(self, frames: int, accept: str) -> list[Any]:
+        """The first frames of a watch from the beginning."""
+        url = f"{self._url}{PATH}?watch=true&labelSelector=!none"
+        async with self._session.get(url, headers={"Accept": accept}) as response:
+            return [json.loads(await response.content.readline()) for _ in range(frames)]
+
+
+def names(table: Any) -> list[str]:
+    return [row["cells"][0] for row in table["rows"]]
+
+
+def told(story: Callable[[Talk], Awaitable[None]]) -> None:
+    """Run a story with a client of a server of its own."""
+
+    async def run() -> None:
+        async with api_server() as server, aiohttp.ClientSession() as session:
+            await story(Talk(server, session))
+
+    asyncio.run(run())
+
+
+def test_lists_objects_and_watches_can_be_tables() -> None:
+    async def story(talk: Talk) -> None:
+        await talk.create("a")
+        await talk.create("b")
+        _, listed = await talk.get(PATH, TABLE)
+        assert [column["name"] for column in listed["columnDefinitions"]] == ["Name", "Data", "Age"]
+        assert {"a", "b"} <= set(names(listed))
+        _, single = await talk.get(f"{PATH}/a", TABLE)
+        assert names(single) == ["a"]
+        first, second = await talk.watch(2, TABLE)
+        assert first["object"]["columnDefinitions"] is not None
+        assert second["object"]["columnDefinitions"] is None
+        assert len(names(first["object"])) == len(names(second["object"])) == 1
+
+    told(story)
+
+
+def test_metadata_alone_can_be_asked_for() -> None:
+    async def story(talk: Talk) -> None:
+        await talk.create("a")
+        _, single = await talk.get(f"{PATH}/a", METADATA)
+        assert (single["kind"], single["metadata"]["name"]) == ("PartialObjectMetadata", "a")
+        assert "data" not in single
+        _, listed = await talk.get(PATH, METADATA.replace("Metadata;", "MetadataList;"))
+        assert {item["kind"] for item in listed["items"]} == {"PartialObjectMetadata"}
+        (frame,) = await talk.watch(1, METADATA)
+        assert frame["object"]["kind"] == "PartialObjectMetadata"
+
+    told(story)
+
+
+@pytest.mark.parametrize(
+    ("path", "accept", "code"),
+    [
+        pytest.param(f"{PATH}?includeObject=Sofa", TABLE, 400, id="rows carry nothing of this name"),
+        pytest.param(PATH, METADATA, 406, id="a list is not one object"),
+        pytest.param(f"{PATH}/missing", TABLE, 404, id="a refusal is never a table"),
+    ],
+)
+def test_what_cannot_be_shown_so_is_refused(path: str, accept: str, code: int) -> None:
+    async def story(talk: Talk) -> None:
+        status, body = await talk.get(path, accept)
+        assert (status, body["kind"]) == (code, "Status")
+
+    told(story)
