@@ -139,7 +139,9 @@ def _interleave(live: list[str], config: list[str]) -> list[str]:
 def _prune(merged: Json, kind: MapOf, owners: Owners, last: FieldSet) -> Json:
     """Remove what the manager applied last time, except what anybody owns now or nobody ever owned."""
     everything = fields.with_declared(fields.owned(merged, kind), kind)
-    claimed = fields.with_declared(frozenset[Path]().union(*(o.fields for o in owners.values())), kind)
+    # Nobody owns an object's identity, yet it stays.
+    claimed = managed_fields.UNTRACKED.union(*(ownership.fields for ownership in owners.values()))
+    claimed = fields.with_declared(claimed, kind)
     last = fields.with_declared(last, kind)
 
     stripped = _contents(fields.without(merged, kind, last), kind)

@@ -17,9 +17,9 @@ MAX_UPDATE_MANAGERS = 10
 """more updating managers than this are folded into one, as kube-apiserver does"""
 FOLDED_MANAGER = "ancient-changes"
 
-_UNTRACKED = frozenset(
-    [("f:apiVersion",), ("f:kind",), ("f:metadata",)]
-    + [
+UNTRACKED: FieldSet = frozenset(
+    {("f:apiVersion",), ("f:kind",), ("f:metadata",)}
+    | {
         ("f:metadata", f"f:{name}")
         for name in (
             "name",
@@ -31,8 +31,9 @@ _UNTRACKED = frozenset(
             "managedFields",
             "resourceVersion",
         )
-    ]
+    }
 )
+"""what says which object it is, or what only the server writes: never anybody's"""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -112,7 +113,7 @@ def tracked(found: FieldSet, ignored: Iterable[Path] = ()) -> FieldSet:
     """The fields somebody may own: not identity, and not what the written (sub)resource resets."""
     prefixes = tuple(ignored)
     return frozenset(
-        path for path in found if path not in _UNTRACKED and not any(path[: len(p)] == p for p in prefixes)
+        path for path in found if path not in UNTRACKED and not any(path[: len(p)] == p for p in prefixes)
     )
 
 
