@@ -48,7 +48,7 @@ def test_names_and_conversion_are_filled_in() -> None:
     [
         pytest.param({}, "", id="nothing wrong"),
         pytest.param({"scope": "Everywhere"}, "spec.scope", id="an unknown scope"),
-        pytest.param({"group": "short"}, "metadata.name spec.group", id="a group without a dot"),
+        pytest.param({"group": "short"}, "spec.group", id="a group without a dot"),
         pytest.param({"versions": []}, "spec.versions", id="no storage version"),
         pytest.param(
             {"versions": [a_version("v1", True), a_version("v2", True)]}, "spec.versions", id="two of them"
@@ -125,6 +125,13 @@ def test_identity_cannot_be_updated(change: Json, want: list[str]) -> None:
     new = copy.deepcopy(old)
     new["spec"] |= change
     assert [cause.field for cause in crd.update_findings(new, old)] == want
+
+
+def test_a_new_definition_is_named_for_what_it_defines() -> None:
+    definition = a_definition()
+    assert crd.name_findings(definition) == []
+    definition["metadata"]["name"] = "gadgets.example.com"
+    assert [cause.field for cause in crd.name_findings(definition)] == ["metadata.name"]
 
 
 def test_a_stored_version_cannot_be_dropped() -> None:

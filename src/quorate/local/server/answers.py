@@ -27,6 +27,8 @@ class Answer:
 
 def whole(kind: Kind, data: bytes) -> bytes:
     """An object's bytes as the store keeps them, completed with the version they are asked for in."""
+    if kind.convert:
+        data = msgspec.json.encode(kind.convert(msgspec.json.decode(data), False))
     return b'{"kind":"%s","apiVersion":"%s",%s' % (kind.kind.encode(), kind.api_version.encode(), data[1:])
 
 
@@ -121,26 +123,28 @@ class Page:
 
 def listed(call: Call, page: Page) -> Answer:
     """The answer that is a list; its objects are passed on as they are stored."""
-    kind = call.kind
+    kind, metadata = call.kind, page.metadata()
+    if kind.custom and call.accepted.form is Form.OBJECT:
+        metadata.setdefault("continue", "")  # kube-apiserver leaves it out of other lists
     if call.accepted.form is Form.OBJECT and call.accepted.media_type == JSON:
-        head = {"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": page.metadata()}
+        head = {"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": metadata}
         # Items of built-in kinds carry no version of their own; custom ones do.
         items = b",".join(whole(kind, entry.data) if kind.custom else entry.data for entry in page.entries)
         body = b'%s,"items":[%s]}' % (msgspec.json.encode(head)[:-1], items)
         return Answer(200, body, warnings=call.warnings)
     match call.accepted.form:
         case Form.TABLE:
-            return document(call, tabulated(call, map(call.decode, page.entries), page.metadata()))
+            return document(call, tabulated(call, map(call.decode, page.entries), metadata))
         case Form.METADATA_LIST:
             objects = (entry.decode() for entry in page.entries)
             version = call.accepted.version
-            return document(call, partial_list(objects, metadata=page.metadata(), version=version))
+            return document(call, partial_list(objects, metadata=metadata, version=version))
         case Form.METADATA:
             raise not_acceptable()
     content = {
         "kind": kind.list_kind,
         "apiVersion": kind.api_version,
-        "metadata": page.metadata(),
+        "metadata": metadata,
         "items": [call.decode(entry) if kind.custom else entry.decode() for entry in page.entries],
     }
     return document(call, content)

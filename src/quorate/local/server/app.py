@@ -18,6 +18,7 @@ from quorate.local.server import (
     patches,
     plain,
     routes,
+    scale,
     subresources,
     update,
     watch,
@@ -26,6 +27,7 @@ from quorate.local.server.answers import Answer
 from quorate.local.server.authentication import ANONYMOUS, PUBLIC_PATHS, User, authenticate, refuse
 from quorate.local.server.builtin import KINDS
 from quorate.local.server.call import Call, Context
+from quorate.local.server.custom import Definitions
 from quorate.local.server.errors import JSON_PARSE_LIMIT, StatusError, too_large
 from quorate.local.server.kinds import Registry
 from quorate.local.server.routes import Asked
@@ -53,6 +55,8 @@ class ApiServer:
     ) -> None:
         self._context = Context(store, Registry(), clock, new_uid)
         self._context.registry.put(*KINDS)
+        self._definitions = Definitions(store, self._context.registry, self._context.timestamp)
+        self._following: asyncio.Task[None] | None = None
         self._tokens = tokens
         self._runner: web.ServerRunner | None = None
         self._watches: set[asyncio.Task[Any]] = set()
@@ -62,6 +66,8 @@ class ApiServer:
         """Listen; port 0 takes a free one, which ``port`` then tells.  Raises OSError if it is taken."""
         await self._context.store.start()
         await bootstrap.prepare(self._context)
+        await self._definitions.catch_up()
+        self._following = asyncio.create_task(self._definitions.follow())
         server = web.Server(self._handle, request_factory=_request, access_log=None)
         self._runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_GRACE_S)
         await self._runner.setup()
@@ -75,6 +81,9 @@ class ApiServer:
             task.cancel()
         if self._runner is not None:
             await self._runner.cleanup()
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
         await self._context.store.stop()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -112,13 +121,15 @@ class ApiServer:
         )
         if asked.verb == "watch":
             return await self._watch(request, call)
-        handler = subresources.HANDLERS.get((kind.resource, asked.subresource, asked.verb))
-        if handler is None and asked.subresource not in ("", "status"):
-            handler = subresources.unreachable
-        return _response(await (handler or HANDLERS[asked.verb])(call))
+        answer = await _handler(call)(call)
+        return _response(answer, kind.warning)
 
     def _known(self, asked: Asked) -> bool:
-        return self._context.registry.serves_group(asked.group)
+        registry = self._context.registry
+        kind = registry.find(asked.group, asked.version, asked.resource)
+        if registry.is_custom(asked.group):
+            return kind is not None and (kind.namespaced or not asked.namespace)
+        return registry.serves_group(asked.group)
 
     async def _watch(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
         frames = watch.frames(call)
@@ -146,12 +157,22 @@ def _request(*parts: Any) -> web.BaseRequest:
     return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=JSON_PARSE_LIMIT)
 
 
-def _response(answer: Answer) -> web.Response:
+def _handler(call: Call) -> Callable[[Call], Awaitable[Answer]]:
+    kind, asked = call.kind, call.asked
+    if asked.subresource == "scale":
+        return scale.HANDLERS[asked.verb]
+    handler = subresources.HANDLERS.get((kind.resource, asked.subresource, asked.verb))
+    if handler is None and asked.subresource not in ("", "status"):
+        handler = subresources.unreachable
+    return handler or HANDLERS[asked.verb]
+
+
+def _response(answer: Answer, warning: str = "") -> web.Response:
     response = web.Response(
         status=answer.code, body=answer.body, headers={"Content-Type": answer.content_type}
     )
-    for warning in dict.fromkeys(answer.warnings):
-        escaped = warning.replace("\\", "\\\\").replace('"', '\\"')
+    for text in dict.fromkeys([*answer.warnings, *([warning] if warning else [])]):
+        escaped = text.replace("\\", "\\\\").replace('"', '\\"')
         response.headers.add("Warning", f'299 - "{escaped}"')
     return response
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from quorate.local.server import media
 from quorate.local.server.call import Call, invalid_options
-from quorate.local.server.errors import StatusError, bad_request, not_supported
+from quorate.local.server.errors import StatusError, bad_request, invalid, invalid_value, not_supported
 from quorate.local.server.kinds import Kind
 
 Json = dict[str, Any]
@@ -21,7 +21,10 @@ def read_object(call: Call, kind: Kind, options: str) -> Json:
     strictness = field_validation(call, options)
     body = _parse(call, kind)
     obj = body.document
-    _check_version(obj, kind)
+    if kind.custom:
+        _check_custom_version(obj, kind)
+    else:
+        _check_version(obj, kind)
     obj["apiVersion"], obj["kind"] = kind.api_version, kind.kind
     decoded = kind.rules.decode(obj)
     findings = [*decoded.warnings, *(f'duplicate field "{path}"' for path in body.duplicates)]
@@ -88,6 +91,16 @@ def _check_version(obj: Json, kind: Kind) -> None:
     raise bad_request(
         f'{refusal}: no kind "{name}" is registered for version "{api_version}" in scheme "{SCHEME}'
     )
+
+
+def _check_custom_version(obj: Json, kind: Kind) -> None:
+    api_version, name = obj.get("apiVersion") or kind.api_version, obj.get("kind") or kind.kind
+    if api_version != kind.api_version:
+        data = f"the API version in the data ({api_version})"
+        raise bad_request(f"{data} does not match the expected API version ({kind.api_version})")
+    if name != kind.kind:
+        cause = invalid_value("kind", name, f"must be {kind.kind}")
+        raise invalid(kind.group, name, (obj.get("metadata") or {}).get("name", ""), [cause])
 
 
 _KNOWN = frozenset(

@@ -96,7 +96,10 @@ class Call:
 
     def decode(self, entry: Entry) -> Json:
         """A fresh copy of an object, complete with the version it was asked for in."""
-        return {"kind": self.kind.kind, "apiVersion": self.kind.api_version} | entry.decode()
+        obj = entry.decode()
+        if self.kind.convert:
+            obj = self.kind.convert(obj, False)
+        return {"kind": self.kind.kind, "apiVersion": self.kind.api_version} | obj
 
 
 def invalid_options(kind: str, causes: list[Any]) -> StatusError:

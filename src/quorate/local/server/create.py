@@ -75,7 +75,7 @@ async def create_object(call: Call, obj: Json, dry_run: bool, tracked: bool = Fa
         update.track(call, obj, types.empty(kind.type))
     admission.complete(call, obj)
     kind.rules.begin(obj)
-    findings = metadata.validate(kind, obj) + kind.rules.validate(obj)
+    findings = metadata.validate(kind, obj) + kind.rules.validate(obj) + kind.rules.validate_new(obj)
     if findings:
         raise invalid(kind.group, kind.kind, meta.get("name", ""), findings)
     call.warnings.extend(kind.rules.warn(obj))
@@ -85,7 +85,7 @@ async def create_object(call: Call, obj: Json, dry_run: bool, tracked: bool = Fa
     if dry_run:
         return answers.single(call, obj, 201)
     try:
-        return answers.stored(call, await call.context.store.create(key, obj), 201)
+        return answers.stored(call, await call.context.store.create(key, kind.stored(obj)), 201)
     except Stale:
         refuse_existing(call, key)
         raise

@@ -143,7 +143,7 @@ async def _delete_entry(call: Call, options: Options, entry: Entry) -> Answer:
         return answers.deleted(call, entry.key.name, old["metadata"]["uid"])
     if marked == old or options.dry_run:
         return answers.single(call, marked)
-    return answers.stored(call, await store.update(entry.key, marked, entry.revision))
+    return answers.stored(call, await store.update(entry.key, call.kind.stored(marked), entry.revision))
 
 
 def mark(call: Call, options: Options, obj: Json) -> Json:

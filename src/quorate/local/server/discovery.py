@@ -141,7 +141,7 @@ def _resource_entries(kind: Kind) -> Iterator[Json]:
         "singularName": kind.singular,
         "namespaced": kind.namespaced,
         "kind": kind.kind,
-        "verbs": sorted(kind.verbs),
+        "verbs": list(kind.verbs) if kind.custom else sorted(kind.verbs),
     }
     if kind.short_names:
         entry["shortNames"] = list(kind.short_names)
@@ -167,7 +167,7 @@ def _aggregated_resource(kind: Kind) -> Json:
         "responseKind": {"group": "", "version": "", "kind": kind.kind},
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": kind.singular,
-        "verbs": sorted(kind.verbs),
+        "verbs": list(kind.verbs) if kind.custom else sorted(kind.verbs),
     }
     if kind.short_names:
         entry["shortNames"] = list(kind.short_names)

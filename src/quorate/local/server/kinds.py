@@ -3,10 +3,12 @@
 The built-in kinds are in ``builtin``; a CustomResourceDefinition puts its own in while the server runs.
 """
 
+import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from quorate.local.objects.crd.definition import ScalePaths
 from quorate.local.objects.tables.layout import Layout
 from quorate.local.objects.types import MapOf
 from quorate.local.server.errors import Cause
@@ -50,6 +52,8 @@ class Rules:
     carry_status: Callable[[Json, Json], None] = unchanged
     """An update (new, old) through /status: put back what else it may not change."""
     validate: Callable[[Json], list[Cause]] = no_findings
+    validate_new: Callable[[Json], list[Cause]] = no_findings
+    """What only a new object is checked for, besides ``validate``."""
     validate_update: Callable[[Json, Json], list[Cause]] = no_findings
     validate_status: Callable[[Json, Json], list[Cause]] = no_findings
     warn: Callable[[Json], list[str]] = lambda _: []
@@ -98,6 +102,12 @@ class Kind:
     list_kind: str = ""
     layout: Layout | None = None
     """Its table; None: the built-in one for its name."""
+    warning: str = ""
+    """Sent with every answer, such as that the version is deprecated."""
+    scale: ScalePaths | None = None
+    """Where the scale subresource finds its numbers; None: there is none."""
+    convert: Callable[[Json, bool], Json] | None = None
+    """Turns an object of this version into the stored one (True) or back (False); None: it is that one."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "singular", self.singular or self.kind.lower())
@@ -115,6 +125,10 @@ class Kind:
     @property
     def has_status(self) -> bool:
         return any(sub.name == "status" for sub in self.subresources)
+
+    def stored(self, obj: Json) -> Json:
+        """An object of this version in the version that is stored."""
+        return self.convert(copy.deepcopy(obj), True) if self.convert else obj
 
     def subresource(self, name: str) -> Subresource | None:
         return next((sub for sub in self.subresources if sub.name == name), None)
@@ -141,6 +155,10 @@ class Registry:
 
     def find(self, group: str, version: str, plural: str) -> Kind | None:
         return self._kinds.get((group, version, plural))
+
+    def is_custom(self, group: str) -> bool:
+        """Whether everything in a group is defined by CustomResourceDefinitions."""
+        return all(kind.custom for kind in self._kinds.values() if kind.group == group)
 
     def serves_group(self, group: str) -> bool:
         return any(kind.group == group for kind in self._kinds.values())

@@ -21,7 +21,8 @@ from quorate.local.server.errors import (
     required,
     show,
 )
-from quorate.local.server.update import tracking
+from quorate.local.server.kinds import Kind
+from quorate.local.server.update import Change, tracking
 
 Json = dict[str, Any]
 
@@ -50,23 +51,32 @@ async def patch(call: Call) -> Answer:
     content = media.read_json(call.body).document
 
     def patched(old: Json) -> Json:
-        return _checked(call, _merged(media_type, old, content, call), old, strictness)
+        return _checked(call, _merged(media_type, old, content, call.kind), old, strictness)
 
     return await update.change(call, patched, dry_run)
+
+
+def change_of(call: Call, kind: Kind) -> Change:
+    """A patch that is not an apply as a change of objects of a kind.  Raises StatusError: 400, 415."""
+    media_type = call.content_type.partition(";")[0].strip().lower()
+    if media_type not in (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH):
+        raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+    content = media.read_json(call.body).document
+    return lambda old: _merged(media_type, old, content, kind)
 
 
 def _force_forbidden() -> Cause:
     return Cause("force", "FieldValueForbidden", "Forbidden: may not be specified for non-apply patch")
 
 
-def _merged(media_type: str, old: Json, content: Any, call: Call) -> Json:
+def _merged(media_type: str, old: Json, content: Any, kind: Kind) -> Json:
     match media_type:
         case "application/json-patch+json":
             return json_patch(old, content)
         case "application/merge-patch+json":
             return merge_patch(old, content)
         case _:
-            return strategic_merge(old, content, call.kind.type)
+            return strategic_merge(old, content, kind.type)
 
 
 def _checked(call: Call, new: Json, old: Json, strictness: str) -> Json:

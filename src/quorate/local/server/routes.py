@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from quorate.local.server.errors import method_not_allowed, no_such_resource
+from quorate.local.server.errors import method_not_allowed, no_such_resource, not_found
 from quorate.local.server.kinds import Kind, Registry
 
 READS = {"GET", "HEAD"}
@@ -72,7 +72,7 @@ def resolve(registry: Registry, asked: Asked, method: str) -> Kind:
     if asked.subresource:
         subresource = kind.subresource(asked.subresource)
         if subresource is None:
-            raise no_such_resource()
+            raise not_found(kind.group, kind.plural, asked.name) if kind.custom else no_such_resource()
         verbs = subresource.verbs
     everywhere = kind.namespaced and not asked.namespace
     if asked.verb not in verbs or method == "HEAD" or (everywhere and asked.verb not in ("list", "watch")):

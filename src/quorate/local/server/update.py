@@ -8,7 +8,8 @@ from quorate.local.server import answers
 from quorate.local.server.answers import Answer
 from quorate.local.server.bodies import read_object
 from quorate.local.server.call import Call
-from quorate.local.server.errors import bad_request, conflict, internal, invalid
+from quorate.local.server.errors import bad_request, conflict, internal, invalid, invalid_value
+from quorate.local.server.kinds import Kind
 from quorate.local.server.store import Entry, Stale
 from quorate.local.server.validation import metadata
 
@@ -31,6 +32,9 @@ async def replace(call: Call) -> Answer:
     dry_run = call.dry_run("UpdateOptions")
     wanted = read_object(call, call.kind, "UpdateOptions")
     _check_address(call, wanted)
+    if call.kind.custom and not wanted["metadata"].get("resourceVersion"):
+        cause = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
+        raise invalid(call.kind.group, call.kind.plural, call.name, [cause])
     return await change(call, lambda _: wanted, dry_run)
 
 
@@ -90,7 +94,7 @@ async def _write(call: Call, obj: Json, entry: Entry) -> Answer:
     if is_gone(obj):
         await store.delete(entry.key, entry.revision)
         return answers.single(call, obj)
-    return answers.stored(call, await store.update(entry.key, obj, entry.revision))
+    return answers.stored(call, await store.update(entry.key, call.kind.stored(obj), entry.revision))
 
 
 def track(call: Call, new: Json, old: Json) -> None:
@@ -152,7 +156,7 @@ def settle(call: Call, new: Json, old: Json) -> Json:
     else:
         kind.rules.carry(new, old)
     kind.rules.default(new)
-    if kind.counts_generations and _contents(new) != _contents(old):
+    if kind.counts_generations and _contents(kind, new) != _contents(kind, old):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
     findings = metadata.validate(kind, new) + metadata.validate_update(kind, new, old)
     if call.asked.subresource == "status":
@@ -172,5 +176,7 @@ def _keep_metadata(new: Json, old: Json) -> None:
             new[name] = old[name]
 
 
-def _contents(obj: Json) -> Json:
-    return {name: value for name, value in obj.items() if name not in ("metadata", "status")}
+def _contents(kind: Kind, obj: Json) -> Json:
+    """What generations count: all but metadata, and the status where it has a path of its own."""
+    apart = ("metadata", "status") if kind.has_status else ("metadata",)
+    return {name: value for name, value in obj.items() if name not in apart}

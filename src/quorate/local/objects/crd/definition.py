@@ -220,9 +220,17 @@ _LOWERCASE_NAME = "must be a lowercase RFC 1035 label"
 
 
 def findings(definition: Json) -> list[Cause]:
-    """Everything that is wrong with a definition."""
+    """Everything that is wrong with a definition, new or not."""
     spec = definition.get("spec") or {}
-    return [*_name_findings(definition, spec), *_version_findings(spec)]
+    return [*_name_findings(spec), *_version_findings(spec)]
+
+
+def name_findings(definition: Json) -> list[Cause]:
+    """What is wrong with a new definition's own name."""
+    spec, name = definition["spec"], definition["metadata"].get("name")
+    if name == f"{spec['names'].get('plural', '')}.{spec.get('group', '')}":
+        return []
+    return [errors.invalid_value("metadata.name", name, 'must be spec.names.plural+"."+spec.group')]
 
 
 def update_findings(definition: Json, old: Json) -> list[Cause]:
@@ -245,16 +253,11 @@ def update_findings(definition: Json, old: Json) -> list[Cause]:
         for version in stored
         if version not in present
     ]
-    return changed or [*findings(definition), *lost]
+    return [*changed, *lost]
 
 
-def _name_findings(definition: Json, spec: Json) -> Iterator[Cause]:
+def _name_findings(spec: Json) -> Iterator[Cause]:
     names, group = spec.get("names") or {}, spec.get("group", "")
-    wanted = f"{names.get('plural', '')}.{group}"
-    if definition["metadata"].get("name") != wanted:
-        yield errors.invalid_value(
-            "metadata.name", definition["metadata"].get("name"), 'must be spec.names.plural+"."+spec.group'
-        )
     if not group:
         yield errors.required("spec.group")
     elif not _SUBDOMAIN.fullmatch(group) or "." not in group:

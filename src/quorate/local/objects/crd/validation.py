@@ -149,12 +149,13 @@ def _number_causes(value: float, limits: Limits, path: str) -> Iterator[Cause]:
 
 
 def _string_causes(value: str, limits: Limits, path: str) -> Iterator[Cause]:
+    """Of length and pattern only the first finding is told, as kube-apiserver does."""
     if limits.max_length is not None and len(value) > limits.max_length:
         yield errors.too_long(path, value, limits.max_length)
-    if limits.min_length is not None and len(value) < limits.min_length:
+    elif limits.min_length is not None and len(value) < limits.min_length:
         rule = f"{path} in body should be at least {limits.min_length} chars long"
         yield errors.invalid_value(path, value, rule)
-    if limits.pattern and not limits.pattern.search(value):
+    elif limits.pattern and not limits.pattern.search(value):
         yield errors.invalid_value(path, value, f"{path} in body should match '{limits.pattern.pattern}'")
     check = FORMATS.get(limits.format)
     if check and not check(value):

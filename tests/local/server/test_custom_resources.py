@@ -1,0 +1,125 @@
+"""CustomResourceDefinitions over HTTP: served once established, until they go, across restarts."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.local.clusters import api_server
+
+pytestmark = pytest.mark.slow
+
+Json = dict[str, Any]
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
+DEADLINE_S = 10.0
+
+
+def a_version(name: str, storage: bool, **properties: Json) -> Json:
+    spec = {"type": "object", "properties": {"size": {"type": "integer", "maximum": 9}, **properties}}
+    schema = {"type": "object", "properties": {"spec": spec}}
+    return {"name": name, "served": True, "storage": storage, "schema": {"openAPIV3Schema": schema}}
+
+
+DEFINITION = {
+    "metadata": {"name": "widgets.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "widgets", "kind": "Widget"},
+        "versions": [
+            a_version("v1", True, color={"type": "string", "default": "red"}),
+            a_version("v1beta1", False),
+        ],
+    },
+}
+
+
+class Talk:
+    def __init__(self, url: str, session: aiohttp.ClientSession) -> None:
+        self._url, self._session = url, session
+
+    async def send(self, method: str, path: str, body: Json | None = None) -> tuple[int, Any]:
+        async with self._session.request(method, self._url + path, json=body) as response:
+            return response.status, await response.json(content_type=None) if response.status != 404 else None
+
+    async def until(self, path: str, holds: Callable[[int, Any], bool]) -> Any:
+        """What a path answers once it is as expected; fails at the deadline."""
+        async with asyncio.timeout(DEADLINE_S):
+            while True:
+                code, body = await self.send("GET", path)
+                if holds(code, body):
+                    return body
+                await asyncio.sleep(0.01)
+
+    async def define(self) -> None:
+        code, body = await self.send("POST", DEFINITIONS, DEFINITION)
+        assert code == 201, body
+        await self.until(f"{DEFINITIONS}/widgets.example.com", lambda _, body: is_established(body))
+
+
+def is_established(definition: Json) -> bool:
+    conditions = definition.get("status", {}).get("conditions", [])
+    return any((c["type"], c["status"]) == ("Established", "True") for c in conditions)
+
+
+def told(story: Callable[[Talk], Awaitable[None]], path: Path | str = ":memory:") -> None:
+    async def run() -> None:
+        async with api_server(path) as server:
+            headers = {"Authorization": f"Bearer {server.token}"}
+            async with aiohttp.ClientSession(headers=headers) as session:
+                await story(Talk(server.url, session))
+
+    asyncio.run(run())
+
+
+def test_an_established_definition_is_served() -> None:
+    async def story(talk: Talk) -> None:
+        await talk.define()
+        code, made = await talk.send("POST", WIDGETS, {"metadata": {"name": "a"}, "spec": {"size": 1}})
+        assert (code, made["spec"]) == (201, {"size": 1, "color": "red"})
+        code, refusal = await talk.send("POST", WIDGETS, {"metadata": {"name": "b"}, "spec": {"size": 10}})
+        assert (code, refusal["details"]["causes"][0]["field"]) == (422, "spec.size")
+
+    told(story)
+
+
+def test_an_object_is_read_in_every_version() -> None:
+    async def story(talk: Talk) -> None:
+        await talk.define()
+        beta = WIDGETS.replace("v1", "v1beta1")
+        await talk.send("POST", beta, {"metadata": {"name": "a"}, "spec": {"size": 1, "color": "blue"}})
+        _, old = await talk.send("GET", f"{beta}/a")
+        assert (old["apiVersion"], old["spec"]) == ("example.com/v1beta1", {"size": 1})
+        _, new = await talk.send("GET", f"{WIDGETS}/a")
+        assert (new["apiVersion"], new["spec"]) == ("example.com/v1", {"size": 1, "color": "red"})
+
+    told(story)
+
+
+def test_a_restarted_server_serves_what_was_defined_before(tmp_path: Path) -> None:
+    async def before(talk: Talk) -> None:
+        await talk.define()
+        await talk.send("POST", WIDGETS, {"metadata": {"name": "a"}, "spec": {"size": 1}})
+
+    async def after(talk: Talk) -> None:
+        code, found = await talk.send("GET", f"{WIDGETS}/a")
+        assert (code, found["spec"]["size"]) == (200, 1)
+
+    told(before, tmp_path / "store")
+    told(after, tmp_path / "store")
+
+
+def test_with_a_definition_go_all_objects_of_its_kind() -> None:
+    async def story(talk: Talk) -> None:
+        await talk.define()
+        await talk.send("POST", WIDGETS, {"metadata": {"name": "a"}, "spec": {}})
+        await talk.send("DELETE", f"{DEFINITIONS}/widgets.example.com")
+        await talk.until(WIDGETS, lambda code, _: code == 404)
+        await talk.define()
+        assert (await talk.until(WIDGETS, lambda code, _: code == 200))["items"] == []
+
+    told(story)
