@@ -2,15 +2,16 @@
 
 import random
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from ssl import SSLContext
 
 from quorate.kube.clock import Clock, WallClock
-from quorate.local.server.app import ApiServer
+from quorate.local.server.app import NO_CONVERTERS, ApiServer
 from quorate.local.server.authentication import User
+from quorate.local.server.custom import Converter
 from quorate.local.server.store import Store
 
 TOKEN = "let-me-in"
@@ -32,6 +33,7 @@ async def api_server(
     tls: SSLContext | None = None,
     port: int = 0,
     keep: int = 10_000,
+    converters: Mapping[str, Converter] = NO_CONVERTERS,
 ) -> AsyncIterator[RunningServer]:
     """A server on a free port of this machine, stopped at the end; the same path twice is a restart."""
     ids = random.Random()
@@ -40,6 +42,7 @@ async def api_server(
         {TOKEN: ADMIN},
         clock or WallClock(),
         lambda: str(uuid.UUID(int=ids.getrandbits(128))),
+        converters,
     )
     await server.start("127.0.0.1", port, tls)
     try:

@@ -1,10 +1,12 @@
 """What a CustomResourceDefinition must say, and what becomes of it."""
 
 import copy
+from importlib.resources import files
 from typing import Any
 
 import pytest
 
+from quorate.api.crds import custom_resource_definitions
 from quorate.local.objects.crd import definition as crd
 from quorate.local.objects.types import Json
 
@@ -192,3 +194,13 @@ def test_a_compiled_definition_knows_what_to_serve() -> None:
     assert beta.warning == "example.com/v1beta1 Widget is deprecated"
     assert (beta.has_status, stable.has_status) == (False, True)
     assert stable.scale == crd.ScalePaths(".spec.replicas", ".status.replicas")
+
+
+def test_the_queueing_definitions_are_accepted_and_compile() -> None:
+    field_list = files("quorate.api").joinpath("crd_fields.yaml").read_text("utf-8")
+    for definition in custom_resource_definitions(field_list):
+        crd.fill_in(definition)
+        assert crd.findings(definition) == []
+        assert crd.name_findings(definition) == []
+        compiled = crd.compile_definition(definition)
+        assert compiled.versions[compiled.storage_version].served

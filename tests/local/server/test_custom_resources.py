@@ -1,13 +1,15 @@
 """CustomResourceDefinitions over HTTP: served once established, until they go, across restarts."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 
+from quorate.local.server.app import NO_CONVERTERS
+from quorate.local.server.custom import Converter
 from tests.local.clusters import api_server
 
 pytestmark = pytest.mark.slow
@@ -24,18 +26,20 @@ def a_version(name: str, storage: bool, **properties: Json) -> Json:
     return {"name": name, "served": True, "storage": storage, "schema": {"openAPIV3Schema": schema}}
 
 
-DEFINITION = {
-    "metadata": {"name": "widgets.example.com"},
-    "spec": {
-        "group": "example.com",
-        "scope": "Namespaced",
-        "names": {"plural": "widgets", "kind": "Widget"},
-        "versions": [
-            a_version("v1", True, color={"type": "string", "default": "red"}),
-            a_version("v1beta1", False),
-        ],
-    },
-}
+def a_definition(**older: Json) -> Json:
+    """Widgets in two versions; `older` are further fields of v1beta1."""
+    return {
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [
+                a_version("v1", True, color={"type": "string", "default": "red"}),
+                a_version("v1beta1", False, **older),
+            ],
+        },
+    }
 
 
 class Talk:
@@ -55,8 +59,8 @@ class Talk:
                     return body
                 await asyncio.sleep(0.01)
 
-    async def define(self) -> None:
-        code, body = await self.send("POST", DEFINITIONS, DEFINITION)
+    async def define(self, definition: Json | None = None) -> None:
+        code, body = await self.send("POST", DEFINITIONS, definition or a_definition())
         assert code == 201, body
         await self.until(f"{DEFINITIONS}/widgets.example.com", lambda _, body: is_established(body))
 
@@ -66,9 +70,13 @@ def is_established(definition: Json) -> bool:
     return any((c["type"], c["status"]) == ("Established", "True") for c in conditions)
 
 
-def told(story: Callable[[Talk], Awaitable[None]], path: Path | str = ":memory:") -> None:
+def told(
+    story: Callable[[Talk], Awaitable[None]],
+    path: Path | str = ":memory:",
+    converters: Mapping[str, Converter] = NO_CONVERTERS,
+) -> None:
     async def run() -> None:
-        async with api_server(path) as server:
+        async with api_server(path, converters=converters) as server:
             headers = {"Authorization": f"Bearer {server.token}"}
             async with aiohttp.ClientSession(headers=headers) as session:
                 await story(Talk(server.url, session))
@@ -98,6 +106,27 @@ def test_an_object_is_read_in_every_version() -> None:
         assert (new["apiVersion"], new["spec"]) == ("example.com/v1", {"size": 1, "color": "red"})
 
     told(story)
+
+
+def test_a_group_may_bring_its_own_conversion() -> None:
+    def renamed(obj: Json, api_version: str) -> Json:
+        """In v1beta1 the color is called paint."""
+        names = ("paint", "color") if api_version.endswith("v1") else ("color", "paint")
+        spec = {names[1] if name == names[0] else name: part for name, part in obj["spec"].items()}
+        return {**obj, "apiVersion": api_version, "spec": spec}
+
+    async def story(talk: Talk) -> None:
+        await talk.define(a_definition(paint={"type": "string"}))
+        beta = WIDGETS.replace("v1", "v1beta1")
+        await talk.send("POST", beta, {"metadata": {"name": "a"}, "spec": {"paint": "blue"}})
+        _, new = await talk.send("GET", f"{WIDGETS}/a")
+        assert new["spec"] == {"color": "blue"}
+        _, old = await talk.send("GET", f"{beta}/a")
+        assert old["spec"] == {"paint": "blue"}
+        _, listed = await talk.send("GET", beta)
+        assert [item["spec"] for item in listed["items"]] == [{"paint": "blue"}]
+
+    told(story, converters={"example.com": renamed})
 
 
 def test_a_restarted_server_serves_what_was_defined_before(tmp_path: Path) -> None:

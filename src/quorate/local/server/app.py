@@ -4,6 +4,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from aiohttp import web
@@ -27,7 +28,7 @@ from quorate.local.server.answers import Answer
 from quorate.local.server.authentication import ANONYMOUS, PUBLIC_PATHS, User, authenticate, refuse
 from quorate.local.server.builtin import KINDS
 from quorate.local.server.call import Call, Context
-from quorate.local.server.custom import Definitions
+from quorate.local.server.custom import Converter, Definitions
 from quorate.local.server.errors import JSON_PARSE_LIMIT, StatusError, too_large
 from quorate.local.server.kinds import Registry
 from quorate.local.server.routes import Asked
@@ -45,17 +46,24 @@ HANDLERS: Mapping[str, Callable[[Call], Awaitable[Answer]]] = {
     "deletecollection": delete.delete_collection,
 }
 SHUTDOWN_GRACE_S = 2.0
+NO_CONVERTERS: Mapping[str, Converter] = MappingProxyType({})
 
 
 class ApiServer:
     """A Kubernetes API on one port, over one store.  It allows everything to every known user."""
 
     def __init__(
-        self, store: Store, tokens: Mapping[str, User], clock: Clock, new_uid: Callable[[], str]
+        self,
+        store: Store,
+        tokens: Mapping[str, User],
+        clock: Clock,
+        new_uid: Callable[[], str],
+        converters: Mapping[str, Converter] = NO_CONVERTERS,
     ) -> None:
+        """``converters``: by API group, how its custom resources change from one version to another."""
         self._context = Context(store, Registry(), clock, new_uid)
         self._context.registry.put(*KINDS)
-        self._definitions = Definitions(store, self._context.registry, self._context.timestamp)
+        self._definitions = Definitions(store, self._context.registry, self._context.timestamp, converters)
         self._following: asyncio.Task[None] | None = None
         self._tokens = tokens
         self._runner: web.ServerRunner | None = None

@@ -4,7 +4,7 @@ The registry follows the definitions in the store, so a restart serves what was 
 is served before its Established condition says so; once it is gone, its kinds and all objects of them go too.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -21,6 +21,8 @@ from quorate.local.server.kinds import STATUS, Decoded, Kind, Registry, Rules, S
 from quorate.local.server.store import Entry, Stale, Store
 
 Json = dict[str, Any]
+Converter = Callable[[Json, str], Json]
+"""From an object and a wanted apiVersion to the object in that version."""
 
 RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
 SCALE = Subresource("scale", ("get", "patch", "update"), "autoscaling", "v1", "Scale")
@@ -35,8 +37,15 @@ _ENVELOPE = MapOf("", {"metadata": object_meta()}, Anything())
 class Definitions:
     """Serves the stored definitions, one store and one registry at a time."""
 
-    def __init__(self, store: Store, registry: Registry, timestamp: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        timestamp: Callable[[], str],
+        converters: Mapping[str, Converter],
+    ) -> None:
         self._store, self._registry, self._timestamp = store, registry, timestamp
+        self._converters = converters
         # By name of the definition; the generation says whether it has to be compiled again.
         self._served: dict[str, tuple[int, Definition]] = {}
 
@@ -64,7 +73,7 @@ class Definitions:
     def _serve(self, name: str, generation: int, compiled: Definition) -> None:
         self._served[name] = (generation, compiled)
         self._registry.remove(compiled.group, compiled.plural)
-        self._registry.put(*kinds_of(compiled))
+        self._registry.put(*kinds_of(compiled, self._converters.get(compiled.group, only_version)))
 
     async def _establish(self, entry: Entry, obj: Json) -> None:
         taken = [compiled for _, compiled in self._served.values()]
@@ -85,13 +94,22 @@ class Definitions:
                 continue  # deleted by a request that was under way
 
 
-def kinds_of(definition: Definition) -> Iterator[Kind]:
+def only_version(obj: Json, api_version: str) -> Json:
+    """The strategy None: an object means the same in every version."""
+    return obj | {"apiVersion": api_version}
+
+
+def kinds_of(definition: Definition, converter: Converter) -> Iterator[Kind]:
     """A kind for each served version."""
     storage = definition.versions[definition.storage_version]
     for version in definition.versions.values():
         if version.served:
             kind = _kind(definition, version)
-            yield kind if version is storage else replace(kind, convert=_conversion(version, storage))
+            yield (
+                kind
+                if version is storage
+                else replace(kind, convert=_conversion(kind, version, storage, converter))
+            )
 
 
 def _kind(definition: Definition, version: Version) -> Kind:
@@ -160,16 +178,18 @@ def _keep_metadata(new: Json, old: Json) -> None:
     new["metadata"] = kept
 
 
-def _conversion(version: Version, storage: Version) -> Callable[[Json, bool], Json]:
-    """Between a version and the stored one by the strategy None: only what both know survives.
-
-    A definition that names a webhook is served the same way; the place to ask it is here.
-    """
+def _conversion(
+    kind: Kind, version: Version, storage: Version, converter: Converter
+) -> Callable[[Json, bool], Json]:
+    """Between a version and the stored one; what the other version does not know is lost."""
+    names = {True: f"{kind.group}/{storage.name}", False: kind.api_version}
 
     def convert(obj: Json, to_storage: bool) -> Json:
+        was = {"apiVersion": names[not to_storage], "kind": kind.kind}
+        converted = converter(obj | was, names[to_storage])
         schema = (storage if to_storage else version).schema
-        prune(obj, schema)
-        fill_defaults(obj, schema)
-        return obj
+        prune(converted, schema)
+        fill_defaults(converted, schema)
+        return {name: part for name, part in converted.items() if name not in ("apiVersion", "kind")}
 
     return convert

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from quorate.local.objects.crd.cel import Rule, compile_rules
+from quorate.local.objects.crd.patterns import compile_pattern
 from quorate.local.objects.types import Anything, Json, ListOf, MapOf, Relation, Scalar, Type, object_meta
 
 IDENTITY = ("apiVersion", "kind", "metadata")
@@ -22,6 +23,7 @@ class Limits:
 
     enum: tuple[Any, ...] | None = None
     pattern: re.Pattern[str] | None = None
+    pattern_text: str = ""
     format: str = ""
     minimum: float | None = None
     maximum: float | None = None
@@ -114,10 +116,10 @@ def compile_schema(source: Json) -> Schema:
 
 
 def _limits(source: Json) -> Limits:
-    pattern = source.get("pattern")
     return Limits(
         enum=tuple(source["enum"]) if "enum" in source else None,
-        pattern=re.compile(pattern) if pattern else None,
+        pattern=compile_pattern(source["pattern"]) if source.get("pattern") else None,
+        pattern_text=source.get("pattern", ""),
         format=source.get("format", ""),
         minimum=source.get("minimum"),
         maximum=source.get("maximum"),

@@ -156,7 +156,7 @@ def _string_causes(value: str, limits: Limits, path: str) -> Iterator[Cause]:
         rule = f"{path} in body should be at least {limits.min_length} chars long"
         yield errors.invalid_value(path, value, rule)
     elif limits.pattern and not limits.pattern.search(value):
-        yield errors.invalid_value(path, value, f"{path} in body should match '{limits.pattern.pattern}'")
+        yield errors.invalid_value(path, value, f"{path} in body should match '{limits.pattern_text}'")
     check = FORMATS.get(limits.format)
     if check and not check(value):
         yield errors.type_invalid(path, value, f'{path} in body must be of type {limits.format}: "{value}"')
