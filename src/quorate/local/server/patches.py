@@ -82,60 +82,93 @@ def _merged(media_type: str, old: Json, content: Any, kind: Kind) -> Json:
 def _checked(call: Call, new: Json, old: Json, strictness: str) -> Json:
     """What a patch made, read as an object of the kind, still the same one.  Raises StatusError: 400, 422."""
     kind = call.kind
-    if not isinstance(new.get("metadata"), dict):
-        new["metadata"] = {}
-    name = new["metadata"].get("name")
+    meta = new.get("metadata")
+    name = meta.get("name") if isinstance(meta, dict) else None
+    if not name:
+        why = f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
+        raise bad_request(why)
     if name != call.name:
-        raise bad_request(
-            f"the name of the object ({name or ''}) does not match the name on the URL ({call.name})"
-        )
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
     if (new.get("kind"), new.get("apiVersion")) != (kind.kind, kind.api_version):
-        raise bad_request("apiVersion and kind of an object cannot be patched")
+        raise _unreadable(new, "apiVersion and kind of an object cannot be patched")
     try:
         decoded = kind.rules.decode(new)
     except StatusError as error:
-        raise invalid(
-            kind.group, kind.kind, call.name, [invalid_value("patch", show(new), error.message)]
-        ) from error
+        raise _unreadable(new, error.message) from error
     if strictness == "Strict" and decoded.warnings:
-        why = f"strict decoding error: {', '.join(decoded.warnings)}"
-        raise invalid("", "", "", [invalid_value("patch", show(new), why)])
+        raise _unreadable(new, f"strict decoding error: {', '.join(decoded.warnings)}")
     if strictness == "Warn":
         call.warnings[:] = decoded.warnings
-    uid = decoded.object["metadata"].get("uid")
-    if uid and uid != old["metadata"]["uid"]:
-        raise invalid(
-            kind.group, kind.kind, call.name, [invalid_value("metadata.uid", uid, "field is immutable")] * 2
-        )
+    _require_identity(call, decoded.object, old)
     return decoded.object
+
+
+def _unreadable(patched: Json, why: str) -> StatusError:
+    """The patch makes something that is no object of the kind; not even its name is told."""
+    cause = invalid_value("patch", show(patched), why)
+    message = f' "" is invalid: {cause.field}: {cause.message}'
+    return StatusError(422, "Invalid", message, {"causes": [cause.to_json()]})
+
+
+def _require_identity(call: Call, new: Json, old: Json) -> None:
+    """Raises StatusError(422), with the finding twice as kube-apiserver has it, if the uid is another's."""
+    uid = new["metadata"].get("uid")
+    if uid and uid != old["metadata"]["uid"]:
+        cause = invalid_value("metadata.uid", uid, "field is immutable")
+        raise invalid(call.kind.group, call.kind.kind, call.name, [cause, cause])
 
 
 async def _apply(call: Call, dry_run: bool) -> Answer:
     """Server-side apply, which also creates."""
-    config = media.read_yaml(call.body).document
-    if not isinstance(config, dict):
-        raise bad_request("error decoding YAML: not an object")
     manager = call.query.get("fieldManager", "")
     if not manager:
         raise invalid_options(OPTIONS, [required("fieldManager", "is required for apply patch")])
     application = Application(
         managed_fields.applier(manager, call.asked.subresource),
         call.kind.api_version,
-        config,
+        _configuration(call),
         call.query.get("force") in ("true", "1"),
         tracking(call),
     )
 
     def applied(old: Json) -> Json:
-        return apply(old, application, call.kind.type, call.context.timestamp())
+        new = apply(old, application, call.kind.type, call.context.timestamp())
+        return call.kind.rules.decode(new).object
 
-    if call.context.store.get(call.key) is None:
-        if call.asked.subresource:
-            raise call.not_found()
-        place = {"name": call.name} | ({"namespace": call.namespace} if call.namespace else {})
-        bare = types.empty(call.kind.type) | {"apiVersion": call.kind.api_version, "kind": call.kind.kind}
-        bare["metadata"] = place
-        decoded = call.kind.rules.decode(applied(bare))
-        create.address(call, decoded.object)
-        return await create.create_object(call, decoded.object, dry_run, tracked=True)
-    return await update.change(call, applied, dry_run, tracked=True)
+    def changed(old: Json) -> Json:
+        new = applied(old)
+        _require_identity(call, new, old)
+        return new
+
+    if call.context.store.get(call.key) is not None:
+        return await update.change(call, changed, dry_run, tracked=True)
+    if call.asked.subresource:
+        raise call.not_found()
+    bare = types.empty(call.kind.type) | {"apiVersion": call.kind.api_version, "kind": call.kind.kind}
+    bare["metadata"] = {"name": call.name} | ({"namespace": call.namespace} if call.namespace else {})
+    new = applied(bare)
+    for name in ("resourceVersion", "uid"):
+        new["metadata"].pop(name, None)  # of an object that is no more
+    create.address(call, new)
+    return await create.create_object(call, new, dry_run, tracked=True)
+
+
+def _configuration(call: Call) -> Json:
+    """The body of an apply request, for the object of the path.  Raises StatusError(400)."""
+    try:
+        config = media.read_yaml(call.body).document
+    except StatusError as error:
+        raise bad_request(f"error decoding YAML: {error.message}") from error
+    if not isinstance(config, dict):
+        raise bad_request("error decoding YAML: not an object")
+    kind, api_version, name = call.kind, config.get("apiVersion") or "", config.get("kind") or ""
+    if (api_version, name) != (kind.api_version, kind.kind):
+        group, _, version = str(api_version).rpartition("/")
+        raise bad_request(f"invalid object type: {group}/{version}, Kind={name}")
+    meta = config.get("metadata") or {}
+    if meta.get("name", call.name) != call.name:
+        why = f"does not match the name on the URL ({call.name})"
+        raise bad_request(f"the name of the object ({meta['name']}) {why}")
+    if meta.get("managedFields"):
+        raise bad_request("metadata.managedFields must be nil")
+    return config
