@@ -58,6 +58,13 @@ def test_a_second_cycle_on_the_same_world_decides_nothing() -> None:
         assert run_cycle(world.state, world.now).decisions == ()
 
 
+def test_when_the_head_of_a_strict_queue_is_deleted_the_next_has_its_turn() -> None:
+    world = one_queue(w("big", cpu=9), w("small", created=1), strategy="StrictFIFO")
+    assert names(run_cycle(world.state, world.now).decisions, Reserve) == []
+    world.state.remove_workload(Key("default", "big"))
+    assert names(run_cycle(world.state, world.now).decisions, Reserve) == ["small"]
+
+
 def test_a_reservation_that_could_not_be_written_is_tried_again() -> None:
     world = one_queue(w("a", cpu=4), w("b", cpu=4, created=1))
     assert names(run_cycle(world.state, world.now).decisions, Reserve) == ["a"]

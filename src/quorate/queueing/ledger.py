@@ -149,8 +149,11 @@ class Ledger:
 
     def _dequeue(self, entry: Entry) -> None:
         if entry.cluster_queue:
-            self.cluster_queues[entry.cluster_queue].pending.remove(entry)
+            queue = self.cluster_queues[entry.cluster_queue]
+            queue.pending.remove(entry)
             entry.cluster_queue = ""
+            if queue.is_strict:
+                self.stir(queue.node)  # it may have been the head that all others wait behind
 
     def enqueue_all(self, local_queue: LocalQueueState) -> None:
         for entry in local_queue.entries.values():
