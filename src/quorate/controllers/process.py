@@ -9,6 +9,7 @@ from quorate.controllers.flavors import FlavorController
 from quorate.controllers.informers import Informers, synced
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.reconcile import JobController
+from quorate.controllers.priorities import PriorityController
 from quorate.controllers.queues import QueueController
 from quorate.controllers.workloads import WorkloadController
 from quorate.kube.client import Client
@@ -41,6 +42,7 @@ async def run_queueing(
     workloads = WorkloadController(informers, state, client, clock, events, configuration, rng)
     queues = QueueController(informers, state, client, clock)
     flavors = FlavorController(informers, client, clock)
+    priorities = PriorityController(informers, client, clock)
     watched = (*informers.all, jobs)
     async with asyncio.TaskGroup() as tasks:
         for informer in watched:
@@ -48,7 +50,7 @@ async def run_queueing(
         tasks.create_task(events.run(), name="events")
         await synced(*watched)
         tasks.create_task(admission.run(), name="admission")
-        for controller in (job_controller, workloads, queues, flavors):
+        for controller in (job_controller, workloads, queues, flavors, priorities):
             tasks.create_task(controller.reconciler.run(), name=controller.reconciler.name)
         if ready is not None:
             ready.set()

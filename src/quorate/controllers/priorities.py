@@ -1,0 +1,41 @@
+"""A new value of a WorkloadPriorityClass is that of its workloads too, waiting or running."""
+
+from quorate.api.kueue import GROUP, Workload, WorkloadPriorityClass
+from quorate.api.meta import Key
+from quorate.controllers.informers import Informers
+from quorate.controllers.writes import Patch, send
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.informer import Change
+from quorate.kube.reconcile import Reconciler
+from quorate.kube.resources import WORKLOADS
+from quorate.queueing.conditions import is_finished
+
+_OF_CLASS = "of priority class"
+
+
+class PriorityController:
+    def __init__(self, informers: Informers, client: Client, clock: Clock) -> None:
+        self._informers = informers
+        self._client = client
+        self.reconciler = Reconciler("priorities", self.reconcile, clock)
+        informers.workloads.add_index(_OF_CLASS, _class_of)
+        informers.workload_classes.subscribe(self._class_changed)
+
+    def _class_changed(self, change: Change[WorkloadPriorityClass]) -> None:
+        self.reconciler.enqueue(change.key)
+
+    async def reconcile(self, key: Key) -> None:
+        priority_class = self._informers.workload_classes.get(key)
+        if priority_class is None:
+            return  # its workloads keep what it last gave them
+        body = {"spec": {"priority": priority_class.value}}
+        for workload in self._informers.workloads.by_index(_OF_CLASS, key.name):
+            if workload.spec.priority != priority_class.value and not is_finished(workload):
+                metadata = workload.metadata
+                await send(self._client, [Patch(WORKLOADS, metadata.key, metadata.resource_version, body)])
+
+
+def _class_of(workload: Workload) -> tuple[str, ...]:
+    ref = workload.spec.priority_class_ref
+    return (ref.name,) if ref is not None and ref.group == GROUP else ()
