@@ -1,0 +1,118 @@
+"""waitForPodsReady, over HTTP: timeouts, backoff, giving up, coming back, and one start at a time."""
+
+import pytest
+
+from quorate.api.configuration import Configuration, RequeuingStrategy, WaitForPodsReady
+from quorate.api.kueue import Workload
+from quorate.api.meta import epoch, find_condition
+from quorate.kube.resources import WORKLOADS
+from quorate.local.nodes import Fleet
+from tests.e2e.world import World, play
+
+pytestmark = pytest.mark.slow
+
+NODES = Fleet(2, cpu="8")
+ALL_WAIT = "waiting for all admitted workloads to be in PodsReady condition"
+
+
+def waiting(timeout_s: float, block: bool = False, limit: int | None = None) -> Configuration:
+    return Configuration(
+        wait_for_pods_ready=WaitForPodsReady(
+            timeout_s=timeout_s,
+            recovery_timeout_s=timeout_s,
+            block_admission=block,
+            requeuing_strategy=RequeuingStrategy(
+                backoff_limit_count=limit, backoff_base_s=1.0, backoff_max_s=2.0
+            ),
+        )
+    )
+
+
+def seconds(workload: Workload, type_: str) -> float:
+    found = find_condition(workload.status.conditions, type_)
+    assert found is not None
+    assert found.last_transition_time is not None
+    return epoch(found.last_transition_time)
+
+
+def test_readiness_is_told() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="4")
+        await world.job("train", pods=2, starts="500ms", runs="1s")
+        await world.until_condition(
+            "train", "PodsReady", "False", "WaitForStart", "Not all pods are ready or succeeded"
+        )
+        await world.until_condition(
+            "train", "PodsReady", "True", "Started", "All pods reached readiness and the workload is running"
+        )
+        await world.until_finished("train")
+
+    play(story, waiting(timeout_s=60), NODES)
+
+
+def test_who_does_not_get_ready_is_evicted_backs_off_gives_up_and_may_be_reactivated() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="4")
+        await world.job("stuck", pods=2, starts="1h")
+        evicted = await world.until_condition(
+            "stuck",
+            "Evicted",
+            "True",
+            "PodsReadyTimeout",
+            "Exceeded the PodsReady timeout "
+            f"default/{(await world.until_condition('stuck', 'Admitted')).metadata.name}",
+        )
+        state = evicted.status.requeue_state
+        assert state is not None
+        assert state.requeue_at is not None
+        assert state.count == 1
+        assert epoch(state.requeue_at) >= seconds(evicted, "Evicted") + 1
+        await world.until_condition("stuck", "Requeued", "False", "PodsReadyTimeout")
+        assert (await world.get_job("stuck")).spec.suspend
+        again = await world.until_condition("stuck", "Requeued", "True", "BackoffFinished")
+        assert seconds(again, "Requeued") >= epoch(state.requeue_at)
+        await world.until_admitted("stuck")
+
+        given_up = await world.until_condition(
+            "stuck",
+            "Evicted",
+            "True",
+            "DeactivatedDueToRequeuingLimitExceeded",
+            "The workload is deactivated due to exceeding the maximum number of re-queuing retries",
+        )
+        assert not given_up.spec.active
+        assert given_up.status.requeue_state is None
+        await world.until_condition("stuck", "QuotaReserved", "False")
+        await world.client.patch(WORKLOADS, given_up.metadata.key, {"spec": {"active": True}})
+        await world.until_condition("stuck", "Requeued", "True", "Reactivated")
+        await world.until_admitted("stuck")
+
+    play(story, waiting(timeout_s=2, limit=1), NODES)
+
+
+def test_with_block_admission_one_starts_at_a_time() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="8")
+        await world.job("first", pods=2, starts="2s", runs="forever")
+        await world.until_admitted("first")
+        await world.job("second", pods=2, starts="50ms", runs="forever")
+        await world.until_condition("second", "QuotaReserved", "False", "Waiting", ALL_WAIT)
+        assert await world.admitted() == {"first"}
+        second = await world.until_condition("second", "Admitted")
+        first = await world.until_condition("first", "PodsReady")
+        assert seconds(second, "Admitted") >= seconds(first, "PodsReady")
+
+    play(story, waiting(timeout_s=60, block=True), NODES)
+
+
+def test_a_blocked_queue_moves_on_when_who_blocks_it_is_evicted() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="8")
+        await world.job("stuck", starts="1h")
+        await world.until_admitted("stuck")
+        await world.job("next", runs="200ms")
+        await world.until_condition("next", "QuotaReserved", "False", "Waiting", ALL_WAIT)
+        await world.until_condition("stuck", "Evicted")
+        await world.until_finished("next")
+
+    play(story, waiting(timeout_s=1, block=True), NODES)

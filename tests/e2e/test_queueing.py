@@ -1,0 +1,395 @@
+"""Jobs in queues, over HTTP: who starts, who waits and why, and what is written for it."""
+
+import asyncio
+
+import pytest
+
+from quorate.api.batch import template_of
+from quorate.api.configuration import Configuration
+from quorate.api.kueue import ClusterQueue
+from quorate.api.meta import Key, find_condition
+from quorate.kube.client import PatchKind
+from quorate.kube.resources import (
+    CLUSTER_QUEUES,
+    EVENTS,
+    JOBS,
+    LOCAL_QUEUES,
+    PODS,
+    RESOURCE_FLAVORS,
+    WORKLOAD_PRIORITY_CLASSES,
+    WORKLOADS,
+)
+from quorate.local.nodes import Fleet
+from tests.e2e.world import NAMESPACE, World, play
+
+pytestmark = pytest.mark.slow
+
+PLAIN = Configuration()
+NODES = Fleet(2, cpu="8", labels={"pool": "spot"})
+SHORT_BY_2 = (
+    "couldn't assign flavors to pod set main: "
+    "insufficient unused quota for cpu in flavor default, 2 more needed"
+)
+
+
+async def cluster_queue(world: World) -> ClusterQueue:
+    return await world.client.get(CLUSTER_QUEUES, Key("", "research"))
+
+
+async def events_about(world: World, kind: str) -> set[str]:
+    listed = await world.client.list(EVENTS, NAMESPACE)
+    return {
+        each.reason for each in listed.items if each.regarding is not None and each.regarding.kind == kind
+    }
+
+
+def test_a_job_is_held_admitted_started_where_its_flavor_is_and_finished() -> None:
+    async def story(world: World) -> None:
+        await world.flavor("spot", nodeLabels={"pool": "spot"})
+        await world.cluster_queue("4", flavor="spot")
+        await world.local_queue()
+        await world.job("train", pods=3)
+        await world.until_finished("train")
+
+        job = await world.get_job("train")
+        assert (job.spec.suspend, job.status.succeeded) == (False, 3)
+        for pod in (await world.client.list(PODS, NAMESPACE)).items:
+            assert pod.spec.node_selector == {"pool": "spot"}
+            assert pod.metadata.labels["kueue.x-k8s.io/podset"] == "main"
+
+        async def settled() -> bool:
+            status = (await cluster_queue(world)).status
+            counts = (status.pending_workloads, status.reserving_workloads, status.admitted_workloads)
+            workload = await world.workload("train")
+            assert workload is not None
+            return counts == (0, 0, 0) and not workload.metadata.finalizers
+
+        await world.until("the quota is given back and the workload let go", settled)
+
+        async def told() -> bool:
+            return await events_about(world, "Job") >= {
+                "CreatedWorkload",
+                "Started",
+                "FinishedWorkload",
+            } and (await events_about(world, "Workload") >= {"QuotaReserved", "Admitted"})
+
+        await world.until("events", told)
+        (active,) = (await cluster_queue(world)).status.conditions
+        assert (active.type, active.status, active.reason, active.message) == (
+            "Active",
+            "True",
+            "Ready",
+            "Can admit new workloads",
+        )
+
+    play(story, PLAIN, NODES)
+
+
+def test_the_second_of_two_jobs_waits_with_numbers_and_starts_when_the_first_is_done() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="2")
+        await world.job("first", pods=2, runs="1s")
+        await world.until_admitted("first")
+        await world.job("second", pods=2)
+        held = await world.until_condition(
+            "second", "QuotaReserved", "False", reason="Pending", message=SHORT_BY_2
+        )
+        assert str(held.status.resource_requests[0].resources["cpu"]) == "2"
+        assert (await world.get_job("second")).spec.suspend
+        await world.until_finished("first", "second")
+
+    play(story, PLAIN, NODES)
+
+
+def test_a_job_that_can_never_fit_is_told_so_with_numbers() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="2")
+        await world.job("vast", pods=3)
+        await world.until_condition(
+            "vast",
+            "QuotaReserved",
+            "False",
+            message="couldn't assign flavors to pod set main: insufficient quota for cpu in flavor default, "
+            "previously considered podsets requests (0) + current podset request (3) > maximum capacity (2)",
+        )
+        # An administrator raises the quota, and that is all it takes.
+        patch = [
+            {
+                "op": "replace",
+                "path": "/spec/resourceGroups/0/flavors/0/resources/0/nominalQuota",
+                "value": "3",
+            }
+        ]
+        await world.client.patch(CLUSTER_QUEUES, Key("", "research"), patch, kind=PatchKind.JSON)
+        await world.until_admitted("vast")
+
+    play(story, PLAIN)
+
+
+def test_missing_queues_are_named_and_waited_for() -> None:
+    async def story(world: World) -> None:
+        async def held(message: str) -> None:
+            await world.until_condition("train", "QuotaReserved", "False", "Inadmissible", message)
+
+        await world.job("train")
+        await held("LocalQueue queue doesn't exist")
+        await world.local_queue()
+        await held("ClusterQueue research doesn't exist")
+        await world.cluster_queue("1")
+        await held("ClusterQueue research is inactive")
+        await world.flavor()
+        await world.until_admitted("train")
+
+    play(story, PLAIN)
+
+
+def test_the_queue_may_be_named_by_the_older_annotation() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="1")
+        await world.job("train", queue="", annotations={"kueue.x-k8s.io/queue-name": "queue"})
+        await world.until_admitted("train")
+
+    play(story, PLAIN)
+
+
+def test_a_job_without_a_queue_is_none_of_our_business() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="1")
+        await world.job("free", queue="")
+
+        async def complete() -> bool:
+            return (await world.get_job("free")).status.succeeded == 1
+
+        await world.until("the free job runs to its end", complete)
+        assert (await world.client.list(WORKLOADS)).items == ()
+
+    play(story, PLAIN, NODES)
+
+
+def test_a_deleted_job_gives_its_quota_to_the_next() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="1")
+        await world.job("first", runs="forever")
+        await world.until_admitted("first")
+        await world.job("second")
+        await world.until_condition("second", "QuotaReserved", "False")
+        await world.client.delete(JOBS, Key(NAMESPACE, "first"), propagation="Background")
+        await world.until_admitted("second")
+
+        async def gone() -> bool:
+            return await world.workload("first") is None
+
+        await world.until("the workload of the deleted job is gone", gone)
+
+    play(story, PLAIN)
+
+
+def test_who_has_the_higher_priority_goes_first() -> None:
+    async def story(world: World) -> None:
+        for name, value in (("low", 1), ("high", 100)):
+            await world.create(WORKLOAD_PRIORITY_CLASSES, name, value=value)
+        await world.queues(cpu="1")
+        await world.job("blocker", runs="forever")
+        await world.until_admitted("blocker")
+        for name in ("low", "high"):
+            await world.job(name, runs="forever", labels={"kueue.x-k8s.io/priority-class": name})
+            await world.until_condition(name, "QuotaReserved", "False")
+        await world.client.delete(JOBS, Key(NAMESPACE, "blocker"), propagation="Background")
+        high = await world.until_condition("high", "Admitted")
+        assert high.spec.priority == 100
+        assert await world.admitted() == {"high"}
+
+    play(story, PLAIN)
+
+
+def test_a_new_value_of_a_priority_class_reaches_who_waits() -> None:
+    async def story(world: World) -> None:
+        for name, value in (("one", 1), ("two", 2)):
+            await world.create(WORKLOAD_PRIORITY_CLASSES, name, value=value)
+        await world.queues(cpu="1")
+        await world.job("blocker", runs="forever")
+        await world.until_admitted("blocker")
+        for name in ("one", "two"):
+            await world.job(name, runs="forever", labels={"kueue.x-k8s.io/priority-class": name})
+            await world.until_condition(name, "QuotaReserved", "False")
+        await world.client.patch(WORKLOAD_PRIORITY_CLASSES, Key("", "one"), {"value": 3})
+
+        async def raised() -> bool:
+            workload = await world.workload("one")
+            return workload is not None and workload.spec.priority == 3
+
+        await world.until("the workload has the new priority", raised)
+        await world.client.delete(JOBS, Key(NAMESPACE, "blocker"), propagation="Background")
+        await world.until_admitted("one")
+        assert await world.admitted() == {"one"}
+
+    play(story, PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "small_starts"),
+    [
+        pytest.param("BestEffortFIFO", True, id="best effort lets a small job past a big one"),
+        pytest.param("StrictFIFO", False, id="strict does not"),
+    ],
+)
+def test_queueing_strategy(strategy: str, small_starts: bool) -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="3", queueingStrategy=strategy)
+        await world.job("running", pods=2, runs="forever")
+        await world.until_admitted("running")
+        await world.job("big", pods=3)
+        await world.until_condition("big", "QuotaReserved", "False")
+        await world.job("small", pods=1, runs="forever")
+        if small_starts:
+            await world.until_admitted("small")
+            return
+
+        async def counted() -> bool:
+            return (await cluster_queue(world)).status.pending_workloads == 2
+
+        await world.until("both wait", counted)
+        assert await world.admitted() == {"running"}
+        # Once the big one is gone, nothing stands before the small one.
+        await world.client.delete(JOBS, Key(NAMESPACE, "big"), propagation="Background")
+        await world.until_admitted("small")
+
+    play(story, PLAIN)
+
+
+async def set_stop_policy(world: World, policy: str) -> None:
+    await world.client.patch(CLUSTER_QUEUES, Key("", "research"), {"spec": {"stopPolicy": policy}})
+
+
+def test_a_held_queue_keeps_what_runs_and_admits_nothing() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="2")
+        await world.job("before", runs="forever")
+        await world.until_admitted("before")
+        await set_stop_policy(world, "Hold")
+        await world.job("after", runs="forever")
+        await world.until_condition(
+            "after", "QuotaReserved", "False", "Inadmissible", "ClusterQueue research is inactive"
+        )
+        assert await world.admitted() == {"before"}
+        await set_stop_policy(world, "None")
+        await world.until_admitted("after")
+
+    play(story, PLAIN, NODES)
+
+
+def test_a_drained_queue_stops_what_runs_and_takes_it_back() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="2")
+        await world.job("train", pods=2, runs="forever")
+        await world.until_admitted("train")
+        await set_stop_policy(world, "HoldAndDrain")
+        evicted = await world.until_condition(
+            "train", "Evicted", "True", "ClusterQueueStopped", "The ClusterQueue is stopped"
+        )
+        assert evicted.status.scheduling_stats is not None
+
+        async def stopped() -> bool:
+            job = await world.get_job("train")
+            return job.spec.suspend and not job.metadata.annotations.get("kueue.x-k8s.io/stopping")
+
+        await world.until("the job is stopped", stopped)
+        labels = template_of((await world.get_job("train")).spec.template).metadata.labels
+        assert "kueue.x-k8s.io/podset" not in labels
+        await world.until_condition("train", "Requeued", "False", "ClusterQueueStopped")
+        await set_stop_policy(world, "None")
+        await world.until_condition("train", "Requeued", "True", "ClusterQueueRestarted")
+        await world.until_admitted("train")
+        await world.until_condition("train", "Evicted", "False", "QuotaReserved")
+
+    play(story, PLAIN, NODES)
+
+
+def test_what_is_in_use_is_not_let_go() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="1")
+        await world.job("train", runs="forever")
+        await world.until_admitted("train")
+
+        async def held() -> bool:
+            queue, flavor = (
+                await cluster_queue(world),
+                await world.client.get(RESOURCE_FLAVORS, Key("", "default")),
+            )
+            return bool(queue.metadata.finalizers and flavor.metadata.finalizers)
+
+        await world.until("finalizers", held)
+        await world.client.delete(RESOURCE_FLAVORS, Key("", "default"))
+        await world.client.delete(CLUSTER_QUEUES, Key("", "research"))
+
+        async def terminating() -> bool:
+            (active,) = (await cluster_queue(world)).status.conditions
+            return active.reason == "Terminating"
+
+        await world.until("the queue says that it is terminating", terminating)
+        await world.client.delete(JOBS, Key(NAMESPACE, "train"), propagation="Background")
+
+        async def gone() -> bool:
+            left = [
+                *(await world.client.list(CLUSTER_QUEUES)).items,
+                *(await world.client.list(RESOURCE_FLAVORS)).items,
+            ]
+            return not left
+
+        await world.until("queue and flavor are gone", gone)
+
+    play(story, PLAIN)
+
+
+def test_local_queues_say_whether_they_take_work() -> None:
+    async def story(world: World) -> None:
+        async def active(reason: str, message: str) -> None:
+            async def find() -> bool:
+                queue = await world.client.get(LOCAL_QUEUES, Key(NAMESPACE, "queue"))
+                found = find_condition(queue.status.conditions, "Active")
+                return found is not None and (found.reason, found.message) == (reason, message)
+
+            await world.until(f"local queue {reason}", find)
+
+        await world.local_queue()
+        await active("ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue")
+        await world.cluster_queue("1")
+        await active("ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue")
+        await world.flavor()
+        await active("Ready", "Can submit new workloads to localQueue")
+
+    play(story, PLAIN)
+
+
+def test_an_admission_costs_few_writes() -> None:
+    """What one job costs from its creation to its end, events and queue statuses aside."""
+
+    async def story(world: World) -> None:
+        await world.queues(cpu="100")
+        await world.until("the queue is active", lambda: active(world))
+        world.queueing_client.asked.clear()
+        jobs = [f"job-{number}" for number in range(10)]
+        await asyncio.gather(*(world.job(name) for name in jobs))
+        await world.until_finished(*jobs)
+
+        async def let_go() -> bool:
+            return not any(each.metadata.finalizers for each in (await world.client.list(WORKLOADS)).items)
+
+        await world.until("all are let go", let_go)
+        per_job = {
+            what: count / len(jobs)
+            for what, count in world.queueing_client.writes.items()
+            if "queues" not in what
+        }
+        assert per_job == {
+            "PATCH jobs": 2.0,  # suspended at once, as it was created running; started
+            "PATCH workloads": 1.0,  # let go at the end
+            "PATCH workloads/status": 2.0,  # admitted, finished
+            "POST workloads": 1.0,
+        }
+
+    play(story, PLAIN, NODES)
+
+
+async def active(world: World) -> bool:
+    return any(each.status == "True" for each in (await cluster_queue(world)).status.conditions)

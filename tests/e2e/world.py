@@ -1,0 +1,300 @@
+"""A whole cluster for a story: API server, its controllers, simulated nodes, and the queueing controllers.
+
+Everything talks HTTP.  Stories wait for what must come about with a deadline, and never for time to pass.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from quorate.api.batch import Job
+from quorate.api.configuration import Configuration
+from quorate.api.crds import custom_resource_definitions
+from quorate.api.kueue import Workload
+from quorate.api.meta import Key, find_condition
+from quorate.cli.crds import field_list
+from quorate.cli.run.apply import install_definitions
+from quorate.controllers.process import run_queueing
+from quorate.kube.client import Client
+from quorate.kube.clock import WallClock
+from quorate.kube.config import Cluster
+from quorate.kube.credentials import Token
+from quorate.kube.errors import Unreachable
+from quorate.kube.resources import (
+    CLUSTER_QUEUES,
+    JOBS,
+    LOCAL_QUEUES,
+    NAMESPACES,
+    RESOURCE_FLAVORS,
+    WORKLOADS,
+    Resource,
+)
+from quorate.local.controllers import run_controllers
+from quorate.local.nodes import Fleet, run_nodes
+from tests.local.clusters import api_server
+
+T = TypeVar("T")
+
+WITHIN_S = 30.0
+NAMESPACE = "default"
+
+
+class CountingClient(Client):
+    """Counts what it asks for, as ``PATCH workloads/status``."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.asked: Counter[str] = Counter()
+
+    async def request(self, method: str, path: str, **options: Any) -> bytes:
+        self.asked[f"{method} {_kind_of(path)}"] += 1
+        return await super().request(method, path, **options)
+
+    @property
+    def writes(self) -> dict[str, int]:
+        """Writes by what was written, without events."""
+        return {
+            what: count
+            for what, count in sorted(self.asked.items())
+            if not what.startswith("GET") and not what.endswith("events")
+        }
+
+
+class FaultyClient(CountingClient):
+    """Loses one write in ``one_in``: half of them on the way there, half on the way back."""
+
+    one_in = 0  # none
+    lost = 0
+
+    async def request(self, method: str, path: str, **options: Any) -> bytes:
+        fault = self.one_in and method != "GET" and self.rng.randrange(self.one_in) == 0
+        lost_on_the_way_back = fault and self.rng.random() < 0.5
+        self.lost += bool(fault)
+        if fault and not lost_on_the_way_back:
+            raise Unreachable(f"{method} {path}", self.cluster.server, "lost on the way there")
+        answer = await super().request(method, path, **options)
+        if lost_on_the_way_back:
+            raise Unreachable(f"{method} {path}", self.cluster.server, "lost on the way back")
+        return answer
+
+
+def _kind_of(path: str) -> str:
+    parts = path.strip("/").split("/")
+    parts = parts[2:] if parts[0] == "api" else parts[3:]
+    if parts[0] == "namespaces" and len(parts) > 2:
+        parts = parts[2:]
+    return "/".join([parts[0], *parts[2:]])
+
+
+class World:
+    def __init__(self, client: Client, queueing_client: FaultyClient) -> None:
+        self.client = client
+        self.queueing_client = queueing_client
+        self._queueing: asyncio.Task[None] | None = None
+
+    async def start_queueing(self, configuration: Configuration, seed: int = 1) -> None:
+        ready = asyncio.Event()
+        self._queueing = asyncio.create_task(
+            run_queueing(self.queueing_client, WallClock(), configuration, random.Random(seed), ready)
+        )
+        started = asyncio.create_task(ready.wait())
+        await asyncio.wait([self._queueing, started], timeout=WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
+        if self._queueing.done():
+            self._queueing.result()
+        assert ready.is_set(), "the queueing controllers do not become ready"
+
+    async def stop_queueing(self) -> None:
+        if self._queueing is not None:
+            self._queueing.cancel()
+            (outcome,) = await asyncio.gather(self._queueing, return_exceptions=True)
+            self._queueing = None
+            if not isinstance(outcome, asyncio.CancelledError):
+                raise outcome or AssertionError("the queueing controllers ended by themselves")
+
+    async def until(
+        self, what: str, find: Callable[[], Awaitable[T | bool | None]], within_s: float = WITHIN_S
+    ) -> T:
+        """The first true answer of ``find``."""
+        try:
+            async with asyncio.timeout(within_s):
+                while True:
+                    found = await find()
+                    if found:
+                        return found  # type: ignore[return-value]
+                    if self._queueing is not None and self._queueing.done():
+                        self._queueing.result()
+                    await asyncio.sleep(0.02)
+        except TimeoutError:
+            raise AssertionError(f"not within {within_s:g} s: {what}\n{await self.describe()}") from None
+
+    async def describe(self) -> str:
+        lines = []
+        for workload in (await self.client.list(WORKLOADS)).items:
+            lines.append(f"workload {workload.metadata.key} active={workload.spec.active}")
+            lines += [
+                f"  {each.type}={each.status} {each.reason}: {each.message}"
+                for each in workload.status.conditions
+            ]
+        for job in (await self.client.list(JOBS)).items:
+            lines.append(f"job {job.metadata.key} suspend={job.spec.suspend} {job.status}")
+        return "\n".join(lines)
+
+    # What stories are made of.
+
+    async def create(self, resource: Resource[Any], name: str, namespace: str = "", **fields: Any) -> None:
+        await self.client.create(resource, {"metadata": {"name": name}, **fields}, namespace)
+
+    async def flavor(self, name: str = "default", **spec: Any) -> None:
+        await self.create(RESOURCE_FLAVORS, name, spec=spec)
+
+    async def cluster_queue(
+        self, cpu: str, name: str = "research", flavor: str = "default", **spec: Any
+    ) -> None:
+        quotas = {"name": flavor, "resources": [{"name": "cpu", "nominalQuota": cpu}]}
+        groups = [{"coveredResources": ["cpu"], "flavors": [quotas]}]
+        await self.create(
+            CLUSTER_QUEUES, name, spec={"namespaceSelector": {}, "resourceGroups": groups, **spec}
+        )
+
+    async def local_queue(self, name: str = "queue", cluster_queue: str = "research") -> None:
+        await self.create(LOCAL_QUEUES, name, NAMESPACE, spec={"clusterQueue": cluster_queue})
+
+    async def queues(self, cpu: str, **spec: Any) -> None:
+        """One flavor, one cluster queue with ``cpu`` of it, one local queue."""
+        await self.flavor()
+        await self.cluster_queue(cpu, **spec)
+        await self.local_queue()
+
+    async def job(
+        self,
+        name: str,
+        pods: int = 1,
+        cpu: str = "1",
+        queue: str = "queue",
+        runs: str = "200ms",
+        starts: str = "50ms",
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+        **pod_spec: Any,
+    ) -> None:
+        container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": cpu}}}
+        simulated = {"simulate.quorate.dev/duration": runs, "simulate.quorate.dev/start-delay": starts}
+        template = {
+            "metadata": {"annotations": simulated},
+            "spec": {"restartPolicy": "Never", "containers": [container], **pod_spec},
+        }
+        metadata = {
+            "name": name,
+            "labels": {**({"kueue.x-k8s.io/queue-name": queue} if queue else {}), **(labels or {})},
+            "annotations": dict(annotations or {}),
+        }
+        spec = {"parallelism": pods, "completions": pods, "template": template}
+        await self.client.create(JOBS, {"metadata": metadata, "spec": spec}, NAMESPACE)
+
+    async def get_job(self, name: str) -> Job:
+        return await self.client.get(JOBS, Key(NAMESPACE, name))
+
+    async def workload(self, job: str) -> Workload | None:
+        for workload in (await self.client.list(WORKLOADS, NAMESPACE)).items:
+            owner = workload.metadata.controller
+            if owner is not None and owner.name == job:
+                return workload
+        return None
+
+    async def until_condition(
+        self,
+        job: str,
+        type_: str,
+        status: str = "True",
+        reason: str = "",
+        message: str = "",
+        within_s: float = WITHIN_S,
+    ) -> Workload:
+        """The workload of ``job`` once it has that condition; an empty reason or message is any."""
+
+        async def find() -> Workload | None:
+            workload = await self.workload(job)
+            if workload is None:
+                return None
+            found = find_condition(workload.status.conditions, type_)
+            fits = (
+                found is not None
+                and found.status == status
+                and reason in ("", found.reason)
+                and message in ("", found.message)
+            )
+            return workload if fits else None
+
+        return await self.until(f"{job}: {type_}={status} {reason} {message!r}", find, within_s)
+
+    async def until_admitted(self, *jobs: str) -> None:
+        for job in jobs:
+            await self.until_condition(job, "Admitted")
+
+    async def until_finished(self, *jobs: str) -> None:
+        for job in jobs:
+            await self.until_condition(job, "Finished", reason="Succeeded")
+
+    async def admitted(self) -> set[str]:
+        """The names of the jobs that are admitted and not finished."""
+        names = set()
+        for workload in (await self.client.list(WORKLOADS, NAMESPACE)).items:
+            true = {each.type for each in workload.status.conditions if each.status == "True"}
+            owner = workload.metadata.controller
+            if "Admitted" in true and "Finished" not in true and owner is not None:
+                names.add(owner.name)
+        return names
+
+
+@asynccontextmanager
+async def a_world(fleet: Fleet | None = None) -> AsyncIterator[World]:
+    """A cluster with the queueing kinds and a namespace, no queueing controllers yet."""
+    rng = random.Random(1)
+    clock = WallClock()
+    async with api_server() as server:
+        cluster = Cluster(server.url, credentials=Token(server.token))
+        async with (
+            Client(cluster, rng) as client,
+            Client(cluster, rng) as own_client,
+            FaultyClient(cluster, rng) as queueing_client,
+        ):
+            await install_definitions(client, custom_resource_definitions(field_list()))
+            parts = [asyncio.create_task(run_controllers(own_client, clock, rng))]
+            if fleet is not None:
+                parts.append(asyncio.create_task(run_nodes(own_client, clock, fleet, 1.0)))
+            world = World(client, queueing_client)
+            try:
+                await world.until("the default namespace", world_has_namespace(client))
+                yield world
+            finally:
+                await world.stop_queueing()
+                for part in parts:
+                    part.cancel()
+                await asyncio.gather(*parts, return_exceptions=True)
+
+
+def world_has_namespace(client: Client) -> Callable[[], Awaitable[bool]]:
+    async def find() -> bool:
+        names = {each.metadata.name for each in (await client.list(NAMESPACES)).items}
+        return NAMESPACE in names
+
+    return find
+
+
+def play(
+    story: Callable[[World], Awaitable[None]],
+    configuration: Configuration | None = None,
+    fleet: Fleet | None = None,
+) -> None:
+    """Run ``story`` in a world where the queueing controllers are at work (not without a configuration)."""
+
+    async def run() -> None:
+        async with a_world(fleet) as world:
+            if configuration is not None:
+                await world.start_queueing(configuration)
+            await story(world)
+
+    asyncio.run(run())
