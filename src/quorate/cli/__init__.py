@@ -5,6 +5,7 @@ import sys
 import typer
 
 from quorate import __version__
+from quorate.cli.controllers import controllers
 from quorate.cli.crds import crds
 from quorate.cli.demo import demo
 from quorate.cli.failures import message_of
@@ -22,6 +23,7 @@ app = typer.Typer(
 local.command()(run)
 app.add_typer(local, name="local")
 app.command()(demo)
+app.command()(controllers)
 app.command()(crds)
 
 

@@ -1,0 +1,121 @@
+"""``quorate controllers``: the queueing controllers for any cluster."""
+
+import asyncio
+import logging
+import random
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import uvloop
+
+from quorate.api import codec
+from quorate.api.configuration import Configuration
+from quorate.api.kueue import GROUP, VERSION
+from quorate.api.meta import Struct
+from quorate.cli.composition import until_stopped
+from quorate.cli.failures import Refusal
+from quorate.cli.files import read_configuration
+from quorate.controllers.process import run_queueing
+from quorate.kube.client import Client
+from quorate.kube.clock import WallClock
+from quorate.kube.config import load_cluster
+from quorate.kube.errors import NotFound
+from quorate.kube.log import Format, configure, logger
+from quorate.kube.resources import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    COHORTS,
+    LOCAL_QUEUES,
+    RESOURCE_FLAVORS,
+    WORKLOAD_PRIORITY_CLASSES,
+    WORKLOADS,
+)
+
+NEEDED = (
+    WORKLOADS,
+    LOCAL_QUEUES,
+    CLUSTER_QUEUES,
+    RESOURCE_FLAVORS,
+    COHORTS,
+    ADMISSION_CHECKS,
+    WORKLOAD_PRIORITY_CLASSES,
+)
+
+
+def controllers(
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="How to reach the cluster. [default: $KUBECONFIG, ~/.kube/config, or the pod's own account]",
+        ),
+    ] = None,
+    context: Annotated[
+        str, typer.Option(metavar="NAME", help="The kubeconfig's context, if not the current one.")
+    ] = "",
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="A Configuration of config.kueue.x-k8s.io; without one, the defaults."
+        ),
+    ] = None,
+    log_format: Annotated[
+        Format, typer.Option(help="Lines for people, or JSON for machines; both on standard error.")
+    ] = "console",
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log every step.")] = False,
+) -> None:
+    """Run the queueing controllers for a cluster until Ctrl-C or SIGTERM.
+
+    They may be stopped at any moment and started anew: all they know is in the cluster.
+
+    [b]Example:[/b] quorate controllers --kubeconfig ~/.quorate/local/kubeconfig --config configuration.yaml
+    """
+    loaded = read_configuration(config)
+    configure(log_format, logging.DEBUG if verbose else logging.INFO)
+    for warning in loaded.warnings:
+        logger(__name__).warning("configuration", file=config, finding=warning)
+    uvloop.run(_serve(kubeconfig, context, loaded.configuration))
+
+
+async def _serve(kubeconfig: Path | None, context: str, configuration: Configuration) -> None:
+    log = logger(__name__)
+    rng = random.Random()
+    async with Client(await load_cluster(kubeconfig, context), rng) as client:
+        await _require_kinds(client)
+        ready = asyncio.Event()
+        async with asyncio.TaskGroup() as tasks:
+            queueing = tasks.create_task(run_queueing(client, WallClock(), configuration, rng, ready))
+            announcing = tasks.create_task(_announce(ready, client.cluster.server))
+            await until_stopped(lambda: log.info("starting", server=client.cluster.server))
+            log.info("stopping")
+            announcing.cancel()
+            queueing.cancel()
+
+
+async def _announce(ready: asyncio.Event, server: str) -> None:
+    await ready.wait()
+    logger(__name__).info("the queueing controllers are at work", server=server)
+
+
+class _Served(Struct):
+    name: str
+
+
+class _ServedList(Struct):
+    resources: tuple[_Served, ...] = ()
+
+
+async def _require_kinds(client: Client) -> None:
+    """Raise ``Refusal`` when the cluster lacks a kind, rather than wait for it without a word."""
+    try:
+        body = await client.request("GET", f"/apis/{GROUP}/{VERSION}")
+    except NotFound:
+        body = b"{}"
+    served = {each.name for each in codec.decode(_ServedList, body).resources}
+    missing = [resource.plural for resource in NEEDED if resource.plural not in served]
+    if missing:
+        raise Refusal(
+            f"{client.cluster.server} does not serve {', '.join(missing)} of {GROUP}/{VERSION} "
+            "(install the definitions: quorate crds --output crds, then kubectl apply --server-side -f crds)"
+        )

@@ -1,0 +1,134 @@
+"""``quorate controllers`` as a process: at work on any cluster, clear about what is wrong, gone when told."""
+
+import asyncio
+import json
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.world import a_world
+from tests.local.clusters import api_server
+
+pytestmark = pytest.mark.slow
+
+WITHIN_S = 30.0
+
+
+def kubeconfig(directory: Path, server: str, token: str = "") -> Path:
+    """A kubeconfig as JSON, which is YAML."""
+    path = directory / "kubeconfig"
+    content = {
+        "current-context": "here",
+        "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
+        "clusters": [{"name": "here", "cluster": {"server": server}}],
+        "users": [{"name": "me", "user": {"token": token}}],
+    }
+    path.write_text(json.dumps(content))
+    return path
+
+
+@asynccontextmanager
+async def controllers(*options: str | Path) -> AsyncIterator[Process]:
+    command = [sys.executable, "-m", "quorate", "controllers", *map(str, options)]
+    process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE)
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def outcome(*options: str | Path) -> tuple[int | None, str]:
+    """How the command ended by itself, and what it said."""
+    async with controllers(*options) as process, asyncio.timeout(WITHIN_S):
+        _, said = await process.communicate()
+        return process.returncode, said.decode()
+
+
+def test_it_admits_jobs_and_exits_cleanly_when_told_to(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with a_world() as world:
+            cluster = world.client.cluster
+            token = cluster.credentials.authorization().removeprefix("Bearer ")
+            options = ("--kubeconfig", kubeconfig(tmp_path, cluster.server, token), "--log-format", "json")
+            async with controllers(*options) as process:
+                await world.queues(cpu="1")
+                await world.job("train")
+                await world.until_admitted("train")
+                process.terminate()
+                async with asyncio.timeout(WITHIN_S):
+                    _, said = await process.communicate()
+            lines = [json.loads(line) for line in said.splitlines()]
+            assert process.returncode == 0
+            assert [line["message"] for line in lines if line["level"] not in ("info", "debug")] == []
+            assert lines[-1]["message"] == "stopping"
+
+    asyncio.run(story())
+
+
+def test_a_cluster_that_lacks_our_kinds_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api_server() as server:
+            code, said = await outcome("--kubeconfig", kubeconfig(tmp_path, server.url, server.token))
+            assert code != 0
+            assert said.startswith(
+                f"error: {server.url} does not serve workloads, localqueues, clusterqueues, resourceflavors, "
+                "cohorts, admissionchecks, workloadpriorityclasses of kueue.x-k8s.io/v1beta2"
+            )
+            assert "quorate crds --output crds" in said
+            assert "Traceback" not in said
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("configuration", "want"),
+    [
+        pytest.param(
+            "apiVersion: config.kueue.x-k8s.io/v1beta2\n"
+            "kind: Configuration\n"
+            "waitForPodsReady: {timeout: 5m, requeuingStrategy: {backoffLimitCount: -1}}\n",
+            "waitForPodsReady.requeuingStrategy.backoffLimitCount: -1",
+            id="a value that breaks its rule",
+        ),
+        pytest.param("kind: [\n", "configuration.yaml:", id="no YAML"),
+        pytest.param(None, "configuration.yaml: no such file", id="no file"),
+    ],
+)
+def test_a_bad_configuration_is_refused_before_anything_starts(
+    tmp_path: Path, configuration: str | None, want: str
+) -> None:
+    path = tmp_path / "configuration.yaml"
+    if configuration is not None:
+        path.write_text(configuration)
+    code, said = asyncio.run(outcome("--config", path, "--kubeconfig", tmp_path / "none"))
+    assert code != 0
+    assert want in said
+    assert "Traceback" not in said
+
+
+def test_a_server_that_does_not_answer_is_named(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api_server() as server:
+            nobody = server.url  # its port is free once it has stopped
+        code, said = await outcome("--kubeconfig", kubeconfig(tmp_path, nobody))
+        assert code != 0
+        assert f"no answer from {nobody}" in said
+        assert "Traceback" not in said
+
+    asyncio.run(story())
+
+
+def test_a_bad_token_is_refused_as_such(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api_server() as server:
+            code, said = await outcome("--kubeconfig", kubeconfig(tmp_path, server.url, "wrong"))
+            assert code != 0
+            assert "does not know these credentials" in said
+
+    asyncio.run(story())
