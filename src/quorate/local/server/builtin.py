@@ -51,11 +51,15 @@ def core(kind: str, plural: str, *short_names: str, namespaced: bool = True, **m
     return Kind("", "v1", kind, plural, namespaced, short_names=short_names, **more)  # type: ignore[arg-type]
 
 
+def rbac(kind: str, plural: str, namespaced: bool) -> Kind:
+    return Kind("rbac.authorization.k8s.io", "v1", kind, plural, namespaced, create_on_update=True)
+
+
 CORE = (
     core("Binding", "bindings", verbs=CREATE_ONLY),
     core("ConfigMap", "configmaps", "cm"),
-    core("Event", "events", "ev", selectable=CORE_EVENT_FIELDS),
-    core("LimitRange", "limitranges", "limits"),
+    core("Event", "events", "ev", selectable=CORE_EVENT_FIELDS, create_on_update=True),
+    core("LimitRange", "limitranges", "limits", create_on_update=True),
     core(
         "Namespace",
         "namespaces",
@@ -81,15 +85,17 @@ CORE = (
         subresources=POD_SUBRESOURCES,
         selectable=POD_FIELDS,
         counts_generations=True,
+        deletion_answers_object=True,
     ),
-    core("PodTemplate", "podtemplates", counts_generations=True),
-    core("ResourceQuota", "resourcequotas", "quota", subresources=(STATUS,)),
+    core("PodTemplate", "podtemplates", counts_generations=True, deletion_answers_object=True),
+    core("ResourceQuota", "resourcequotas", "quota", subresources=(STATUS,), deletion_answers_object=True),
     core("Secret", "secrets", selectable={"type": ""}),
     core(
         "ServiceAccount",
         "serviceaccounts",
         "sa",
         subresources=(Subresource("token", CREATE_ONLY, "authentication.k8s.io", "v1", "TokenRequest"),),
+        deletion_answers_object=True,
     ),
     core(
         "Service",
@@ -98,6 +104,7 @@ CORE = (
         categories=("all",),
         subresources=(Subresource("proxy", PROXY_VERBS, kind="ServiceProxyOptions"), STATUS),
         selectable={"spec.clusterIP": "", "spec.type": ""},
+        deletion_answers_object=True,
     ),
 )
 
@@ -113,8 +120,25 @@ GROUPED = (
         selectable={"status.successful": "0"},
         counts_generations=True,
     ),
-    Kind("coordination.k8s.io", "v1", "Lease", "leases", True),
-    Kind("events.k8s.io", "v1", "Event", "events", True, short_names=("ev",), selectable=EVENT_FIELDS),
+    Kind(
+        "coordination.k8s.io",
+        "v1",
+        "Lease",
+        "leases",
+        True,
+        create_on_update=True,
+        update_names_version=True,
+    ),
+    Kind(
+        "events.k8s.io",
+        "v1",
+        "Event",
+        "events",
+        True,
+        short_names=("ev",),
+        selectable=EVENT_FIELDS,
+        create_on_update=True,
+    ),
     Kind(
         "scheduling.k8s.io",
         "v1",
@@ -125,10 +149,10 @@ GROUPED = (
         counts_generations=True,
     ),
     Kind("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", False),
-    Kind("rbac.authorization.k8s.io", "v1", "Role", "roles", True),
-    Kind("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings", True),
-    Kind("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", False),
-    Kind("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", False),
+    rbac("Role", "roles", True),
+    rbac("RoleBinding", "rolebindings", True),
+    rbac("ClusterRole", "clusterroles", False),
+    rbac("ClusterRoleBinding", "clusterrolebindings", False),
     Kind(
         "apiextensions.k8s.io",
         "v1",

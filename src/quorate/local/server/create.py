@@ -3,7 +3,7 @@
 from typing import Any
 
 from quorate.local.objects import types
-from quorate.local.server import admission, answers, update
+from quorate.local.server import admission, answers, tracking
 from quorate.local.server.answers import Answer
 from quorate.local.server.bodies import read_object
 from quorate.local.server.call import Call
@@ -72,7 +72,7 @@ async def create_object(call: Call, obj: Json, dry_run: bool, tracked: bool = Fa
     admission.require_namespace(call, obj)
     kind.rules.default(obj)
     if not tracked:
-        update.track(call, obj, types.empty(kind.type))
+        tracking.track(call, obj, types.empty(kind.type))
     admission.complete(call, obj)
     kind.rules.begin(obj)
     findings = metadata.validate(kind, obj) + kind.rules.validate(obj) + kind.rules.validate_new(obj)

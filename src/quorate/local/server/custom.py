@@ -129,6 +129,7 @@ def _kind(definition: Definition, version: Version) -> Kind:
         selectable=dict.fromkeys((path.removeprefix(".") for path in version.selectable), ""),
         counts_generations=True,
         custom=True,
+        update_names_version=True,
         list_kind=definition.list_kind,
         layout=custom_layout(version.columns),
         warning=version.warning,

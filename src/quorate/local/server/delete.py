@@ -137,8 +137,11 @@ async def _delete_entry(call: Call, options: Options, entry: Entry) -> Answer:
     marked = mark(call, options, call.decode(entry))
     if update.is_gone(marked):
         if not options.dry_run:
+            if "deletionTimestamp" in old["metadata"] and marked != old:
+                # Whoever waited for the end of its grace period sees that it was cut short.
+                entry = await store.update(entry.key, marked, entry.revision)
             await store.delete(entry.key, entry.revision)
-        if call.kind.resource == "pods":
+        if call.kind.deletion_answers_object:
             return answers.single(call, marked)
         return answers.deleted(call, entry.key.name, old["metadata"]["uid"])
     if marked == old or options.dry_run:

@@ -104,7 +104,7 @@ def qualified(group: str, plural: str) -> str:
 def details_of(group: str, kind: str, name: str) -> Json:
     """Which object a Status is about; parts that are empty are left out."""
     details: Json = {"name": name} if name else {}
-    return details | ({"group": group} if group else {}) | {"kind": kind}
+    return details | ({"group": group} if group else {}) | ({"kind": kind} if kind else {})
 
 
 def not_found(group: str, plural: str, name: str) -> StatusError:
@@ -135,7 +135,7 @@ def forbidden(group: str, plural: str, name: str, why: str, causes: Sequence[Cau
 
 def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> StatusError:
     """Every finding at once; ``kind`` is the kind, not the resource."""
-    findings = [f"{cause.field}: {cause.message}" for cause in causes]
+    findings = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
     listed = findings[0] if len(findings) == 1 else f"[{', '.join(findings)}]"
     details = details_of(group, kind, name) | {"causes": [cause.to_json() for cause in causes]}
     return StatusError(422, "Invalid", f'{qualified(group, kind)} "{name}" is invalid: {listed}', details)

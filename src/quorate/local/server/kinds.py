@@ -97,6 +97,12 @@ class Kind:
     The label is also the path of the field."""
     counts_generations: bool = False
     """metadata.generation grows with every change outside metadata and status."""
+    create_on_update: bool = False
+    """PUT makes an object that does not exist."""
+    update_names_version: bool = False
+    """PUT without a resourceVersion is refused, instead of overwriting whatever is there."""
+    deletion_answers_object: bool = False
+    """DELETE answers with the last state, instead of a Status."""
     custom: bool = False
     """Defined by a CustomResourceDefinition: list items carry apiVersion and kind."""
     list_kind: str = ""

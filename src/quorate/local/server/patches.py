@@ -8,7 +8,7 @@ from quorate.local.objects.patch.apply import Application, apply
 from quorate.local.objects.patch.json_patch import json_patch
 from quorate.local.objects.patch.merge import merge_patch
 from quorate.local.objects.patch.strategic import strategic_merge
-from quorate.local.server import create, media, update
+from quorate.local.server import create, media, tracking, update
 from quorate.local.server.answers import Answer
 from quorate.local.server.bodies import field_validation
 from quorate.local.server.call import Call, invalid_options
@@ -22,7 +22,7 @@ from quorate.local.server.errors import (
     show,
 )
 from quorate.local.server.kinds import Kind
-from quorate.local.server.update import Change, tracking
+from quorate.local.server.update import Change
 
 Json = dict[str, Any]
 
@@ -128,7 +128,7 @@ async def _apply(call: Call, dry_run: bool) -> Answer:
         call.kind.api_version,
         _configuration(call),
         call.query.get("force") in ("true", "1"),
-        tracking(call),
+        tracking.unwritten(call),
     )
 
     def applied(old: Json) -> Json:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from quorate.local.objects.patch import managed_fields
-from quorate.local.server import answers
+from quorate.local.server import answers, create, tracking
 from quorate.local.server.answers import Answer
 from quorate.local.server.bodies import read_object
 from quorate.local.server.call import Call
@@ -32,7 +32,10 @@ async def replace(call: Call) -> Answer:
     dry_run = call.dry_run("UpdateOptions")
     wanted = read_object(call, call.kind, "UpdateOptions")
     _check_address(call, wanted)
-    if call.kind.custom and not wanted["metadata"].get("resourceVersion"):
+    if call.context.store.get(call.key) is None and call.kind.create_on_update:
+        wanted["metadata"].pop("resourceVersion", None)
+        return await create.create_object(call, wanted, dry_run)
+    if call.kind.update_names_version and not wanted["metadata"].get("resourceVersion"):
         cause = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
         raise invalid(call.kind.group, call.kind.plural, call.name, [cause])
     return await change(call, lambda _: wanted, dry_run)
@@ -64,7 +67,7 @@ async def change(call: Call, wanted: Change, dry_run: bool, tracked: bool = Fals
         _require_version(call, new, entry)
         merged = settle(call, new, old)
         if not tracked:
-            track(call, merged, old)
+            tracking.track(call, merged, old)
         if managed_fields.same_but_for_times(old, merged):
             return answers.stored(call, entry)
         if dry_run:
@@ -95,26 +98,6 @@ async def _write(call: Call, obj: Json, entry: Entry) -> Answer:
         await store.delete(entry.key, entry.revision)
         return answers.single(call, obj)
     return answers.stored(call, await store.update(entry.key, call.kind.stored(obj), entry.revision))
-
-
-def track(call: Call, new: Json, old: Json) -> None:
-    """Write down who owns which field after this write; ``old`` is the type's empty form for a creation."""
-    now, kind = call.context.timestamp(), call.kind
-    writer = managed_fields.updater(call.field_manager, kind.api_version, call.asked.subresource)
-    try:
-        entries = managed_fields.track_update(old, new, kind.type, writer, now, tracking(call))
-    except KeyError:
-        return  # an item of a list lacks what tells it apart: validation is yet to refuse it
-    new["metadata"].pop("managedFields", None)
-    if entries:
-        new["metadata"]["managedFields"] = entries
-
-
-def tracking(call: Call) -> tuple[tuple[str, ...], ...]:
-    """The fields this path does not write, which nobody comes to own through it."""
-    if call.asked.subresource == "status":
-        return tuple((f"f:{name}",) for name in call.kind.type.fields if name not in ("metadata", "status"))
-    return (("f:status",),) if call.kind.has_status else ()
 
 
 def is_gone(obj: Json) -> bool:
@@ -158,7 +141,8 @@ def settle(call: Call, new: Json, old: Json) -> Json:
     kind.rules.default(new)
     if kind.counts_generations and _contents(kind, new) != _contents(kind, old):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-    findings = metadata.validate(kind, new) + metadata.validate_update(kind, new, old)
+    # Twice, as kube-apiserver lists them: once for the object, once for the kind.
+    findings = metadata.validate(kind, new) + metadata.validate_update(kind, new, old) * 2
     if call.asked.subresource == "status":
         findings += kind.rules.validate_status(new, old)
     else:

@@ -2,7 +2,11 @@
 
 from typing import Any
 
+from quorate.api.quantity import Quantity, parse_quantity
+
 Json = dict[str, Any]
+
+NANOS_IN_MILLI = 1_000_000
 
 TEMPLATE: Json = {
     "restartPolicy": "Always",
@@ -60,6 +64,9 @@ def _container(container: Json) -> None:
         field = variable.get("valueFrom", {}).get("fieldRef")
         if field is not None:
             field.setdefault("apiVersion", "v1")
+    for amounts in container.get("resources", {}).values():
+        if isinstance(amounts, dict):
+            _round_up(amounts)
     for name in ("livenessProbe", "readinessProbe", "startupProbe"):
         if name in container:
             fill(container[name], PROBE)
@@ -67,6 +74,16 @@ def _container(container: Json) -> None:
     for hook in container.get("lifecycle", {}).values():
         if isinstance(hook, dict):
             _http_get(hook)
+
+
+def _round_up(amounts: Json) -> None:
+    """Nothing is counted in less than thousandths."""
+    for name, amount in amounts.items():
+        quantity = parse_quantity(amount)
+        if quantity.nanos % NANOS_IN_MILLI:
+            amounts[name] = str(
+                Quantity(-(-quantity.nanos // NANOS_IN_MILLI) * NANOS_IN_MILLI, quantity.form)
+            )
 
 
 def _http_get(handler: Json) -> None:
@@ -86,6 +103,10 @@ def default(pod: Json) -> None:
     spec = pod.setdefault("spec", {})
     template_spec(spec)
     spec.setdefault("enableServiceLinks", True)
+    status = pod.get("status", {})
+    for one, many in (("podIP", "podIPs"), ("hostIP", "hostIPs")):
+        if one in status:
+            status[many] = [{"ip": status[one]}, *status.get(many, ())[1:]]
     for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
         resources = container.setdefault("resources", {})
         if "limits" in resources:
