@@ -3,7 +3,9 @@
 import ipaddress
 from typing import Any
 
+from quorate.local.server import limits
 from quorate.local.server.call import Call
+from quorate.local.server.defaults.pods import tolerate_silence
 from quorate.local.server.errors import Cause, StatusError, forbidden, not_found
 from quorate.local.server.store import Key
 
@@ -12,9 +14,6 @@ Json = dict[str, Any]
 PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
 SERVICE_NETWORK = ipaddress.IPv4Network("10.96.0.0/16")
 NODE_PORTS = range(30_000, 32_768)
-
-UNREACHABLE_NODE_S = 300
-"""How long a pod stays on a node that nobody hears from, unless it says otherwise."""
 
 
 def require_namespace(call: Call, obj: Json) -> None:
@@ -38,7 +37,8 @@ def complete(call: Call, obj: Json) -> None:
         case "pods":
             _service_account(call, obj)
             _priority(call, obj)
-            _tolerations(obj["spec"])
+            tolerate_silence(obj["spec"])
+            limits.apply(call, obj)
         case "services":
             _addresses(call, obj["spec"], obj["metadata"]["uid"])
 
@@ -89,24 +89,6 @@ def _default_class(call: Call) -> Json:
     classes = (entry.decode() for entry in call.context.store.entries(PRIORITY_CLASSES))
     marked = [found for found in classes if found.get("globalDefault")]
     return min(marked, key=lambda found: (found["value"], found["metadata"]["name"]), default={})
-
-
-def _tolerations(spec: Json) -> None:
-    tolerations = spec.setdefault("tolerations", [])
-    for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
-        if not any(_tolerates(toleration, key) for toleration in tolerations):
-            tolerations.append(
-                {
-                    "key": key,
-                    "operator": "Exists",
-                    "effect": "NoExecute",
-                    "tolerationSeconds": UNREACHABLE_NODE_S,
-                }
-            )
-
-
-def _tolerates(toleration: Json, key: str) -> bool:
-    return toleration.get("key") in (None, key) and toleration.get("effect") in (None, "NoExecute")
 
 
 def _addresses(call: Call, spec: Json, uid: str) -> None:

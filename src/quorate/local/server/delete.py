@@ -142,7 +142,7 @@ async def _delete_entry(call: Call, options: Options, entry: Entry) -> Answer:
                 entry = await store.update(entry.key, marked, entry.revision)
             await store.delete(entry.key, entry.revision)
         if call.kind.deletion_answers_object:
-            return answers.single(call, marked)
+            return answers.single(call, marked if call.kind.resource == "pods" else old)
         return answers.deleted(call, entry.key.name, old["metadata"]["uid"])
     if marked == old or options.dry_run:
         return answers.single(call, marked)

@@ -74,7 +74,10 @@ def _field_requirements(kind: Kind, text: str) -> Iterator[Requirement]:
         label, operator, value = match.groups()
         known = ["metadata.name", *(["metadata.namespace"] if kind.namespaced else []), *kind.selectable]
         if label not in known:
-            raise bad_request(f"field label not supported: {label}")
+            if kind.selectable:
+                raise bad_request(f"field label not supported: {label}")
+            offered = 'only "metadata.name", "metadata.namespace"'
+            raise bad_request(f'"{label}" is not a known field selector: {offered}')
         wanted = operator != "!="
         yield lambda values, label=label, value=value, wanted=wanted: (values[label] == value) is wanted  # type: ignore[misc]
 

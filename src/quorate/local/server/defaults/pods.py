@@ -16,6 +16,7 @@ TEMPLATE: Json = {
 }
 CONTAINER: Json = {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
 PROBE: Json = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+SILENCE: Json = {"tolerationSeconds": 300}
 READABLE = 0o644
 
 VOLUME_SOURCES: dict[str, Json] = {
@@ -119,6 +120,8 @@ def default(pod: Json) -> None:
 def begin(pod: Json) -> None:
     """A new pod waits, whatever its author says of its status."""
     pod["status"] = {"phase": "Pending"}
+    if pod["spec"]["terminationGracePeriodSeconds"] < 0:
+        pod["spec"]["terminationGracePeriodSeconds"] = 1
     if pod["spec"].get("schedulingGates"):
         gated = {
             "type": "PodScheduled",
@@ -149,7 +152,20 @@ def _computing(resources: Json, kind: str) -> Json:
 
 
 def carry(new: Json, old: Json) -> None:
-    """What was settled at birth stays when an update leaves it out."""
-    for name in ("serviceAccountName", "serviceAccount", "nodeName", "priority", "preemptionPolicy"):
+    """An update that leaves out what admission settled means no change of it."""
+    for name in ("priority", "preemptionPolicy"):
         if name in old["spec"]:
             new["spec"].setdefault(name, old["spec"][name])
+    tolerate_silence(new["spec"])
+
+
+def tolerate_silence(spec: Json) -> None:
+    """A pod leaves a node that nobody hears from after a while, unless it says otherwise."""
+    tolerations = spec.setdefault("tolerations", [])
+    for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
+        if not any(_tolerates(toleration, key) for toleration in tolerations):
+            tolerations.append({"key": key, "operator": "Exists", "effect": "NoExecute"} | SILENCE)
+
+
+def _tolerates(toleration: Json, key: str) -> bool:
+    return toleration.get("key") in (None, key) and toleration.get("effect") in (None, "NoExecute")

@@ -71,7 +71,8 @@ def _selector(spec: Json) -> Iterator[Cause]:
 
 
 def validate_update(new: Json, old: Json) -> list[Cause]:
-    return list(_changes(new, old))
+    # kube-apiserver checks the whole job here too, so what is wrong with it is listed twice.
+    return validate(new) + list(_changes(new, old))
 
 
 def _changes(new: Json, old: Json) -> Iterator[Cause]:
@@ -80,10 +81,13 @@ def _changes(new: Json, old: Json) -> Iterator[Cause]:
     for name in FIXED:
         if after.get(name) != before.get(name):
             yield invalid_value(f"spec.{name}", after.get(name), "field is immutable")
+    # One that never started, or whose pods are gone.
     free = before.get("suspend", False) and (
         old.get("status", {}).get("startTime") is None or not old.get("status", {}).get("active")
     )
-    if _settled(after["template"], free) != _settled(before["template"], free):
+    if free and _settled(after["template"]["spec"]) != _settled(before["template"]["spec"]):
+        yield invalid_value("spec.template.spec", after["template"]["spec"], "field is immutable")
+    if not free and after["template"] != before["template"]:
         yield invalid_value("spec.template", after["template"], "field is immutable")
 
 
@@ -98,17 +102,13 @@ def _completions(after: Json, before: Json) -> Iterator[Cause]:
         yield invalid_value("spec.completions", size, "can only be modified in tandem with spec.parallelism")
 
 
-def _settled(template: Json, free: bool) -> Json:
-    """A template without what may change; ``free``: none of its pods runs."""
-    if not free:
-        return template
-    free_metadata = ("labels", "annotations")
-    meta = {name: value for name, value in template["metadata"].items() if name not in free_metadata}
-    spec = {name: value for name, value in template["spec"].items() if name not in SCHEDULING_DIRECTIVES}
+def _settled(spec: Json) -> Json:
+    """The spec of a template without what may change while none of its pods runs."""
+    settled = {name: value for name, value in spec.items() if name not in SCHEDULING_DIRECTIVES}
     for name in ("containers", "initContainers"):
-        if name in spec:
-            spec[name] = [{k: v for k, v in item.items() if k != "resources"} for item in spec[name]]
-    return {"metadata": meta, "spec": spec}
+        if name in settled:
+            settled[name] = [{k: v for k, v in item.items() if k != "resources"} for item in settled[name]]
+    return settled
 
 
 def validate_status(new: Json, old: Json) -> list[Cause]:
