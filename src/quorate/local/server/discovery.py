@@ -89,14 +89,34 @@ def openapi_paths(registry: Registry) -> Json:
 
 
 def openapi_v3(registry: Registry, path: str) -> Json | None:
-    """GET /openapi/v3/PATH: says that the version is served, and nothing of its schemas."""
+    """GET /openapi/v3/PATH: which kinds a version has, nothing of their schemas; None if there is no such.
+
+    kubectl looks here whether the server checks fields; if so it does not need schemas to check them itself.
+    """
     if path not in openapi_paths(registry)["paths"]:
         return None
+    kinds = [kind for kind in registry if path.endswith(f"/{kind.api_version}")]
     return {
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": SERVER_VERSION["gitVersion"]},
-        "paths": {},
+        "paths": {f"/{path}/{kind.plural}/{{name}}": _openapi_path(kind) for kind in kinds},
+        "components": {"schemas": {}},
     }
+
+
+def _openapi_path(kind: Kind) -> Json:
+    options = ("dryRun", "fieldManager", "fieldValidation", "force")
+    patch = {
+        "parameters": [{"name": name, "in": "query", "schema": {"type": "string"}} for name in options],
+        "x-kubernetes-action": "patch",
+        "x-kubernetes-group-version-kind": {
+            "group": kind.group,
+            "version": kind.version,
+            "kind": kind.kind,
+        },
+        "responses": {"200": {"description": "OK"}},
+    }
+    return {"patch": patch}
 
 
 def openapi_v2() -> Json:
