@@ -76,10 +76,12 @@ def test_only_the_server_certificate_is_renewed_when_it_ends_soon(directory: Clu
 def test_every_file_is_its_owners_only(directory: ClusterDirectory) -> None:
     with directory.hold(NOW) as held:
         held.announce("https://127.0.0.1:1", held.credentials(NOW))
+        assert held.database.exists()
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in directory.path.iterdir()}
     assert set(modes) == {
         "ca.crt",
         "ca.key",
+        "cluster.db",
         "kubeconfig",
         "running.json",
         "server.crt",

@@ -1,5 +1,6 @@
 """The ``quorate`` command: one module per command group, none of which decides anything."""
 
+import asyncio
 import sys
 
 import typer
@@ -49,6 +50,9 @@ def main() -> None:
     """Run the command line; what the outside world does wrong is one message and a non-zero exit code."""
     try:
         app()
+    except asyncio.CancelledError:
+        typer.echo("stopped", err=True)
+        sys.exit(Exit.INTERRUPTED)
     except Exception as error:
         message = message_of(error)
         if message is None:

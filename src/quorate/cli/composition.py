@@ -7,8 +7,9 @@ import asyncio
 import random
 import signal
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from typing import Final, TypeVar
 
 from quorate.api.configuration import Configuration
 from quorate.api.crds import custom_resource_definitions
@@ -20,6 +21,9 @@ from quorate.kube.clock import Clock
 from quorate.kube.config import load_cluster
 from quorate.local.cluster import Settings, run_cluster
 from quorate.local.directory import HeldDirectory
+
+T = TypeVar("T")
+_STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 @asynccontextmanager
@@ -59,7 +63,16 @@ async def until_stopped(announce: Callable[[], None]) -> None:
     """Return at SIGINT or SIGTERM; ``announce`` is called once they are listened for."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _STOPPING:
         loop.add_signal_handler(number, stopped.set)
     announce()
     await stopped.wait()
+
+
+async def stopped_by_signals(work: Coroutine[None, None, T]) -> T:
+    """What ``work`` returns; SIGINT and SIGTERM end it in order, by cancelling it, at whatever moment."""
+    task = asyncio.ensure_future(work)
+    loop = asyncio.get_running_loop()
+    for number in _STOPPING:
+        loop.add_signal_handler(number, task.cancel)
+    return await task

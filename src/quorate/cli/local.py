@@ -1,5 +1,6 @@
 """``quorate local``: a cluster on this machine."""
 
+import asyncio
 import os
 import random
 import signal
@@ -13,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from quorate.api.configuration import Configuration
-from quorate.cli.composition import run_queueing_cluster, until_stopped
+from quorate.cli.composition import run_queueing_cluster, stopped_by_signals
 from quorate.cli.failures import Refusal
 from quorate.cli.files import Config, read_configuration
 from quorate.cli.nodes import NodeCpu, NodeMemory, NodePods, Nodes, Speed, fleet
@@ -73,21 +74,21 @@ def up(
     configure("console")
     clock = WallClock()
     with ClusterDirectory(data_dir).hold(clock.now()) as directory:
-        kubeconfig = directory.kubeconfig
-
-        def announce() -> None:
-            typer.echo(f"export KUBECONFIG={kubeconfig}")
-            typer.echo(_next_steps(configuration is not None, kubeconfig))
 
         async def serve() -> None:
             async with run_queueing_cluster(
                 directory, settings, configuration, clock, random.Random()
             ) as client:
-                typer.echo(f"the cluster listens at {client.cluster.server}", err=True)
-                await until_stopped(announce)
-                typer.echo("stopping", err=True)
+                typer.echo(f"export KUBECONFIG={directory.kubeconfig}")
+                typer.echo(
+                    _next_steps(client.cluster.server, configuration is not None, directory.kubeconfig)
+                )
+                await asyncio.Event().wait()  # until a signal cancels it
 
-        uvloop.run(serve())
+        try:
+            uvloop.run(stopped_by_signals(serve()))
+        except asyncio.CancelledError:
+            typer.echo("stopped; the state is kept", err=True)
 
 
 @local.command()
@@ -173,8 +174,10 @@ async def _contents(kubeconfig: Path) -> list[tuple[str, str]]:
         ]
 
 
-def _next_steps(controllers: bool, kubeconfig: Path) -> str:
-    lines = ["# in another terminal, after that line: kubectl get nodes"]
+def _next_steps(server: str, controllers: bool, kubeconfig: Path) -> str:
+    lines = [
+        f"# the cluster listens at {server}; in another terminal, after the line above: kubectl get nodes"
+    ]
     if not controllers:
         lines.append(f"# start the queueing controllers: quorate controllers --kubeconfig {kubeconfig}")
     return "\n".join([*lines, "# Ctrl-C stops the cluster; its state is kept"])

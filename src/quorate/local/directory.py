@@ -146,7 +146,10 @@ class HeldDirectory:
 
     @property
     def database(self) -> Path:
-        return self.path / _DATABASE
+        """The file for the objects; SQLite gives those it puts beside it the same permissions."""
+        path = self.path / _DATABASE
+        path.touch(mode=0o600)
+        return path
 
     @property
     def kubeconfig(self) -> Path:

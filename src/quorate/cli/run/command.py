@@ -9,6 +9,7 @@ import typer
 import uvloop
 from rich.console import Console
 
+from quorate.cli.composition import stopped_by_signals
 from quorate.cli.files import Config, InvalidFiles, read_configuration
 from quorate.cli.nodes import NodeCpu, NodeMemory, NodePods, Nodes, Speed, fleet
 from quorate.cli.run.amounts import plural
@@ -73,7 +74,7 @@ def run_directory(
         for warning in loaded.warnings:
             screen.say(f"warning: {config}: {warning}")
         screen.say(f"{plural(plan.jobs, 'job')} on {_in_words(settings.fleet)}")
-        return uvloop.run(run_plan(plan, screen, WallClock(), random.Random()))
+        return uvloop.run(stopped_by_signals(run_plan(plan, screen, WallClock(), random.Random())))
 
 
 def _in_words(fleet: Fleet) -> str:

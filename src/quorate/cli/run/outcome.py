@@ -13,6 +13,7 @@ class Exit(IntEnum):
     BAD_INPUT = 2  # also what the option parser uses
     STANDSTILL = 3
     TIMED_OUT = 4
+    INTERRUPTED = 130  # as shells say of what SIGINT ended
 
 
 @dataclass(frozen=True, slots=True)
