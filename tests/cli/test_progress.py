@@ -22,16 +22,22 @@ BACKOFF = {
 
 
 @pytest.mark.parametrize(
-    ("crowd", "state", "waits_for"),
+    ("crowd", "state", "because"),
     [
         pytest.param(
-            Crowd("a", conditions=None, suspend=True), "suspended", "queue user-queue to look at it"
+            Crowd("a", conditions=None, suspend=True),
+            "suspended",
+            "queue user-queue has not looked at it yet",
         ),
         pytest.param(
-            Crowd("a", conditions=None, suspend=True, queue=""), "suspended", "someone to resume it"
+            Crowd("a", conditions=None, suspend=True, queue=""),
+            "suspended",
+            "it names no queue, and nobody has resumed it",
         ),
         pytest.param(Crowd("a", conditions=[NO_ROOM], suspend=True), "queued", "insufficient unused quota"),
-        pytest.param(Crowd("a", conditions=[], suspend=True), "queued", "queue user-queue to look at it"),
+        pytest.param(
+            Crowd("a", conditions=[], suspend=True), "queued", "queue user-queue has not looked at it yet"
+        ),
         pytest.param(
             Crowd("a", conditions=[NO_ROOM, EVICTED], suspend=True, workload_status=BACKOFF),
             "backing off",
@@ -45,10 +51,12 @@ BACKOFF = {
         pytest.param(
             Crowd("a", conditions=[condition("QuotaReserved")], suspend=True),
             "reserved",
-            "its admission checks",
+            "not all of its admission checks are ready",
         ),
         pytest.param(Crowd("a"), "starting", "", id="admitted, and no pod yet"),
-        pytest.param(Crowd("a", {"unjudged": 3, "starting": 2}), "starting", "nodes for 3 pods"),
+        pytest.param(
+            Crowd("a", {"unjudged": 3, "starting": 2}), "starting", "nodes are being chosen for 3 pods"
+        ),
         pytest.param(
             Crowd("a", {"idle": 25, "unplaced": 6, "unjudged": 1}, wants=32),
             "starting",
@@ -60,7 +68,7 @@ BACKOFF = {
             "starting",
             "6 more pods need memory 316Mi each",
         ),
-        pytest.param(Crowd("a", {"working": 3, "starting": 2}), "starting", "2 pods to become ready"),
+        pytest.param(Crowd("a", {"working": 3, "starting": 2}), "starting", "2 pods on the way to be ready"),
         pytest.param(Crowd("a", {"idle": 14}), "running", "14 of 20 pods run"),
         pytest.param(Crowd("a", {"working": 20}), "running", ""),
         pytest.param(Crowd("a", job_status={"conditions": [condition("Complete")]}), "completed", ""),
@@ -76,10 +84,10 @@ BACKOFF = {
         ),
     ],
 )
-def test_state_and_what_it_waits_for(crowd: Crowd, state: str, waits_for: str) -> None:
+def test_state_and_what_it_because(crowd: Crowd, state: str, because: str) -> None:
     world = a_world(crowd)
     progress = job_progress(world.jobs[0], world, epoch(datetime.fromisoformat(START)) + 40)
-    assert (progress.state, progress.waits_for) == (state, waits_for)
+    assert (progress.state, progress.because) == (state, because)
 
 
 def test_pods_are_counted_by_how_far_they_have_come() -> None:

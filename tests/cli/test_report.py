@@ -45,9 +45,9 @@ def test_a_log_gets_a_line_for_what_changed_and_no_other() -> None:
     with LineScreen(console) as screen:
         screen.show(Picture(0.0, (job,), (queue,)))
         screen.show(Picture(0.2, (job,), (queue,)))
-        screen.show(Picture(1.5, (replace(job, state="starting", count=FULL, waits_for=""),), (queue,)))
+        screen.show(Picture(1.5, (replace(job, state="starting", count=FULL, because=""),), (queue,)))
     assert text.getvalue().splitlines() == [
-        "  0.0 s  job1: queued, 20 pods; waits for quota",
+        "  0.0 s  job1: queued, 20 pods: quota",
         "  0.0 s  queue cq: 0 admitted, 1 pending; memory 0 of 16858Mi",
         "  1.5 s  job1: starting, 14 ready, 6 without a node of 20 pods",
     ]
@@ -106,7 +106,7 @@ def test_the_final_table_has_a_row_for_each_job() -> None:
     console, text = a_console()
     print_outcome(console, Outcome(Completed(), (RECORD, late), 20.0))
     header, first, second, verdict = (line.split() for line in text.getvalue().splitlines())
-    assert header == ["JOB", "SUBMITTED", "ADMITTED", "STARTED", "FINISHED", "EVICTIONS", "WAITED", "RESULT"]
+    assert header == ["JOB", "SUBMITTED", "ADMITTED", "STARTED", "FINISHED", "EVICTED", "WAITED", "RESULT"]
     assert first == ["job1", "-", "-", "-", "-", "0", "-", "completed"]
     admitted = (start + timedelta(seconds=13)).strftime("%H:%M:%S")
     assert second == ["job2", start.strftime("%H:%M:%S"), admitted, "-", "-", "2", "13", "s", "unfinished"]

@@ -12,7 +12,8 @@ from rich.text import Text
 from quorate.cli.run.command import run_directory
 from quorate.cli.run.description import Description
 from quorate.cli.run.outcome import Completed, Outcome, Stuck
-from quorate.cli.run.report import ending_in_words, records_table
+from quorate.cli.run.report import ending_in_words, print_outcome
+from quorate.cli.run.screen import open_console
 
 EXAMPLE: Final = "examples/all-or-nothing"
 # Which job gets how many places is left to the timing of the Job controller.  Should one of them ever get all
@@ -33,7 +34,7 @@ def demo(
 
     [b]Example:[/b] quorate demo
     """
-    console = Console()
+    console = open_console()
     began = time.monotonic()
     _heading(console, "1. Quota alone: both jobs are admitted at once")
     without = _until_deadlock(console, speed)
@@ -41,8 +42,8 @@ def demo(
     ready = _run(console, "with-pods-ready.yaml", speed)
     _heading(console, "What happened")
     console.print(comparison(without, ready))
-    for line in lesson(without, ready):
-        console.print(line, markup=False, highlight=False)
+    console.print()
+    console.print(lesson(without, ready), markup=False, highlight=False)
     console.print(f"{time.monotonic() - began:.0f} s in all", style="dim", highlight=False)
     if not as_documented(without, ready):
         raise typer.Exit(1)
@@ -59,30 +60,30 @@ def is_deadlock(outcome: Outcome) -> bool:
 
 def comparison(without: Outcome, ready: Outcome) -> Table:
     """Each job's waiting time and result in the two runs."""
-    table = Table(box=None, padding=(0, 3, 0, 0), header_style="bold")
-    for heading in ("JOB", "QUOTA ALONE", "", "WAIT FOR PODS READY", ""):
+    table = Table(box=None, padding=(0, 3, 0, 0), pad_edge=False, header_style="bold")
+    for heading in ("JOB", "QUOTA ALONE", "WAIT FOR PODS READY"):
         table.add_column(heading)
     after = {record.name: record for record in ready.records}
     for before in without.records:
         cells = [Text(before.name)]
         for record in (before, after[before.name]):
-            colour = "green" if record.result == "completed" else "red"
             waited = "not admitted" if record.waited_s is None else f"admitted after {record.waited_s:.0f} s"
-            cells += [Text(record.result, colour), Text(waited, "dim")]
+            result = Text(record.result, "green" if record.result == "completed" else "red")
+            cells.append(result.append(f", {waited}", "dim"))
         table.add_row(*cells)
     return table
 
 
-def lesson(without: Outcome, ready: Outcome) -> tuple[str, ...]:
+def lesson(without: Outcome, ready: Outcome) -> str:
     """What to learn from the two runs, or what was different from what the example says."""
     if not is_deadlock(without):
-        return (f"this time quota alone did not end in a deadlock, in {ATTEMPTS} runs; run the demo again",)
+        return f"this time quota alone did not end in a deadlock, in {ATTEMPTS} runs; run the demo again"
     if not isinstance(ready.ending, Completed):
-        return ("with waitForPodsReady the jobs were to complete, but:", *ending_in_words(ready.ending))
+        return "\n".join(("with waitForPodsReady every job was to complete:", *ending_in_words(ready.ending)))
     return (
-        "Quota counts what a queue may use, not whether the pods find room: with quota alone each job holds",
-        "room that the other needs. With waitForPodsReady and blockAdmission a job is admitted only when",
-        "those before it are up, so one of them always has everything it needs.",
+        "Quota counts what a queue may use, not whether the pods find room: with quota alone each job holds "
+        "room that the other needs. With waitForPodsReady and blockAdmission a job is admitted when those "
+        "before it are up, so that one of them always has everything it needs."
     )
 
 
@@ -98,9 +99,7 @@ def _until_deadlock(console: Console, speed: float) -> Outcome:
 def _run(console: Console, config: str, speed: float) -> Outcome:
     with as_file(files("quorate") / EXAMPLE) as directory:
         outcome = run_directory(directory, directory / config, Description(), speed, _TIMEOUT_S, console)
-    console.print(records_table(outcome.records))
-    for line in ending_in_words(outcome.ending):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    print_outcome(console, outcome)
     return outcome
 
 

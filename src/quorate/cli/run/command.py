@@ -17,7 +17,7 @@ from quorate.cli.run.description import Description
 from quorate.cli.run.manifests import read_directory
 from quorate.cli.run.outcome import Outcome
 from quorate.cli.run.report import print_outcome
-from quorate.cli.run.screen import open_screen
+from quorate.cli.run.screen import open_console, open_screen
 from quorate.cli.run.session import Plan
 from quorate.cli.run.session import run as run_plan
 from quorate.kube.clock import WallClock
@@ -48,7 +48,7 @@ def run(
     [b]Example:[/b] quorate local run examples/all-or-nothing --config examples/all-or-nothing/with-pods-ready.yaml
     """  # noqa: E501  the example is one line, to be copied
     options = Description(nodes=nodes, cpu=node_cpu, memory=node_memory, pods=node_pods)
-    console = Console()
+    console = open_console()
     outcome = run_directory(directory, config, options, speed, timeout, console)
     print_outcome(console, outcome)
     raise typer.Exit(outcome.ending.exit)

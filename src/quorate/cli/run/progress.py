@@ -6,7 +6,7 @@ from datetime import datetime
 from quorate.api.kueue import ClusterQueue, FlavorUsage, ResourceQuota
 from quorate.api.meta import Condition, epoch, find_condition
 from quorate.api.quantity import Quantity
-from quorate.cli.run.amounts import in_words, plural
+from quorate.cli.run.amounts import in_words, plural, readable
 from quorate.cli.run.standstill import PROGRESSING, shortages
 from quorate.cli.run.world import JobView, PodCount, World
 
@@ -16,7 +16,7 @@ class JobProgress:
     name: str
     state: str  # one or two words
     count: PodCount
-    waits_for: str  # empty when it waits for nothing
+    because: str  # what it waits for; empty when nothing is to be said
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ class JobRecord:
 
 def job_progress(view: JobView, world: World, now: float) -> JobProgress:
     """The state of one job at ``now`` (seconds since the epoch)."""
-    state, waits_for = _state(view, world, now)
-    return JobProgress(view.name, state, view.count, waits_for)
+    state, because = _state(view, world, now)
+    return JobProgress(view.name, state, view.count, because)
 
 
 def queue_progress(queue: ClusterQueue) -> QueueProgress:
@@ -101,9 +101,9 @@ def _state(view: JobView, world: World, now: float) -> tuple[str, str]:
         if view.has("Evicted"):
             return "evicted", _message(view.condition("Evicted"))
         if not view.has("Admitted"):
-            return "reserved", "its admission checks"
+            return "reserved", "not all of its admission checks are ready"
     elif view.job.spec.suspend:
-        return "suspended", f"queue {view.queue} to look at it" if view.queue else "someone to resume it"
+        return "suspended", _unseen(view) if view.queue else "it names no queue, and nobody has resumed it"
     return _started(view, world)
 
 
@@ -115,7 +115,7 @@ def _waiting(view: JobView, now: float) -> tuple[str, str]:
         left_s = max(0, round(epoch(requeue.requeue_at) - now))
         return "backing off", f"{left_s} s more, after {plural(view.evictions, 'eviction')}: {evicted}"
     reserved = view.condition("QuotaReserved")
-    return "queued", _message(reserved) if reserved is not None else f"queue {view.queue} to look at it"
+    return "queued", _message(reserved) if reserved is not None else _unseen(view)
 
 
 def _started(view: JobView, world: World) -> tuple[str, str]:
@@ -126,9 +126,11 @@ def _started(view: JobView, world: World) -> tuple[str, str]:
             pod for pod in unplaced if find_condition(pod.status.conditions, "PodScheduled") is not None
         ]
         lacks = shortages(judged, [world.free(node) for node in world.nodes])
-        return "starting", "; ".join(map(str, lacks)) or f"nodes for {plural(count.unplaced, 'pod')}"
+        return "starting", "; ".join(
+            map(str, lacks)
+        ) or f"nodes are being chosen for {plural(count.unplaced, 'pod')}"
     if count.starting:
-        return "starting", f"{plural(count.starting, 'pod')} to become ready"
+        return "starting", f"{plural(count.starting, 'pod')} on the way to be ready"
     idle = [
         condition
         for pod in view.pods
@@ -155,7 +157,11 @@ def _used(queue: ClusterQueue) -> tuple[str, ...]:
 def _use(quota: ResourceQuota, usage: FlavorUsage | None, prefix: str) -> str:
     totals = {resource.name: resource.total for resource in usage.resources} if usage is not None else {}
     used = totals.get(quota.name, Quantity(0))
-    return f"{prefix}{in_words({quota.name: used})} of {quota.nominal_quota}"
+    return f"{prefix}{in_words({quota.name: used})} of {readable(quota.nominal_quota)}"
+
+
+def _unseen(view: JobView) -> str:
+    return f"queue {view.queue} has not looked at it yet"
 
 
 def _message(condition: Condition | None) -> str:

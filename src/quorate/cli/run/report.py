@@ -19,10 +19,10 @@ def print_outcome(console: Console, outcome: Outcome) -> None:
 
 
 def records_table(records: Sequence[JobRecord]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for heading in ("JOB", "SUBMITTED", "ADMITTED", "STARTED", "FINISHED"):
         table.add_column(heading)
-    table.add_column("EVICTIONS", justify="right")
+    table.add_column("EVICTED", justify="right")
     table.add_column("WAITED", justify="right")
     table.add_column("RESULT", overflow="fold")
     for record in records:

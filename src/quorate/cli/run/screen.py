@@ -16,6 +16,8 @@ from quorate.cli.run.progress import JobProgress, QueueProgress
 from quorate.cli.run.world import PodCount
 
 _BAR_CELLS: Final = 20
+_WRITE_EVERY_S: Final = 1.0
+_LOG_WIDTH: Final = 120
 _COLOURS: Final = {
     "completed": "green", "running": "cyan", "starting": "yellow", "failed": "red", "deactivated": "red",
     "evicted": "magenta", "backing off": "magenta",
@@ -48,6 +50,12 @@ class Screen(Protocol):
     ) -> None: ...
 
 
+def open_console() -> Console:
+    """Standard output: as wide as the terminal, or wide enough for tables when nobody looks."""
+    console = Console()
+    return console if console.is_terminal else Console(width=_LOG_WIDTH)
+
+
 def open_screen(console: Console) -> Screen:
     return LiveScreen(console) if console.is_terminal else LineScreen(console)
 
@@ -78,16 +86,20 @@ class LiveScreen:
 
 
 class LineScreen:
-    """A line for each job or queue that changed, so that a log can be read."""
+    """A line for each job or queue that changed, at most one a second each, so that a log can be read."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._told: set[str] = set()  # the lines of the last picture
+        self._told: set[str] = set()  # the lines of the last picture that was written
+        self._written_s = -_WRITE_EVERY_S  # when that was
 
     def say(self, line: str) -> None:
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def show(self, picture: Picture) -> None:
+        if picture.elapsed_s - self._written_s < _WRITE_EVERY_S:
+            return
+        self._written_s = picture.elapsed_s
         lines = [job_line(job) for job in picture.jobs] + [_queue_line(queue) for queue in picture.queues]
         for line in lines:
             if line not in self._told:
@@ -104,9 +116,9 @@ class LineScreen:
 
 
 def job_line(job: JobProgress) -> str:
-    """``job1: starting, 14 of 20 pods run, 6 have no node; waits for ...``"""
+    """``job1: starting, 14 ready, 6 without a node of 20 pods: 6 more pods need memory 316Mi each``"""
     line = f"{job.name}: {job.state}, {pods_in_words(job.count)}"
-    return f"{line}; waits for {job.waits_for}" if job.waits_for else line
+    return f"{line}: {job.because}" if job.because else line
 
 
 def pods_in_words(count: PodCount) -> str:
@@ -130,7 +142,7 @@ def _queue_line(queue: QueueProgress) -> str:
 
 def _job_table(jobs: Sequence[JobProgress]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for heading in ("JOB", "STATE", "PODS", "", "WAITS FOR"):
+    for heading in ("JOB", "STATE", "PODS", "", "WHY"):
         table.add_column(heading, overflow="fold")
     for job in jobs:
         table.add_row(
@@ -138,7 +150,7 @@ def _job_table(jobs: Sequence[JobProgress]) -> Table:
             Text(job.state, _COLOURS.get(job.state, "")),
             _bar(job.count),
             Text(pods_in_words(job.count)),
-            Text(job.waits_for),
+            Text(job.because),
         )
     return table
 

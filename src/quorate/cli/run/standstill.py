@@ -22,7 +22,7 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import find_condition
 from quorate.api.quantity import Quantity
 from quorate.api.requests import add_all, pod_requests
-from quorate.cli.run.amounts import in_words, plural
+from quorate.cli.run.amounts import in_words, plural, readable
 from quorate.cli.run.world import TERMINAL, JobView, World, wanted_pods
 
 PROGRESSING = "simulate.quorate.dev/Progressing"
@@ -39,7 +39,8 @@ class Shortage:
     def __str__(self) -> str:
         pods = plural(self.pods, "more pod")
         if self.each:
-            return f"{pods} need{'s' if self.pods == 1 else ''} {in_words(self.each)} each"
+            each = in_words(self.each)
+            return f"{pods} needs {each}" if self.pods == 1 else f"{pods} need {each} each"
         return f"{pods} {'has' if self.pods == 1 else 'have'} no node: {self.message}"
 
 
@@ -223,8 +224,8 @@ def _room(nodes: tuple[Node, ...], free: dict[str, Resources], name: str) -> str
         return f"{name}: no node has any"
     total = add_all({name: node.status.allocatable[name]} for node in having)
     left = add_all({name: free[node.metadata.name][name]} for node in having)
-    text = f"{name}: {left[name]} free of {total[name]}"
+    text = f"{name}: {readable(left[name])} free of {readable(total[name])}"
     if len(having) == 1:
         return text
     largest = max(free[node.metadata.name][name] for node in having)
-    return f"{text} on {len(having)} nodes, at most {largest} on one"
+    return f"{text} on {len(having)} nodes, at most {readable(largest)} on one"
