@@ -1,0 +1,66 @@
+"""The command in a process of its own, as a user runs it."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "all-or-nothing"
+QUORATE = (sys.executable, "-m", "quorate")
+
+
+def quorate(*arguments: str, timeout_s: float = 100.0) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*QUORATE, *arguments], capture_output=True, text=True, timeout=timeout_s, check=False, cwd=ROOT
+    )
+
+
+@contextmanager
+def cluster(data_dir: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """``quorate local up`` for as long as the block lasts; it is ready to be used when the block begins."""
+    command = [*QUORATE, "local", "up", "--data-dir", str(data_dir), "--port", "0", *options]
+    log_path = data_dir.with_suffix(".log")
+    with (
+        log_path.open("w") as log,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=ROOT) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            first = process.stdout.readline()
+            assert first == f"export KUBECONFIG={data_dir / 'kubeconfig'}\n", log_path.read_text()
+            yield process
+        finally:
+            process.terminate()
+            process.communicate(timeout=20)
+
+
+def kubectl(data_dir: Path, *arguments: str) -> str:
+    """What kubectl prints; raises ``CalledProcessError`` when it fails."""
+    done = subprocess.run(
+        ["kubectl", *arguments],
+        env={**os.environ, "KUBECONFIG": str(data_dir / "kubeconfig"), "HOME": str(data_dir)},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
+    return done.stdout
+
+
+def rows(table: str) -> list[list[str]]:
+    """A table as kubectl prints it, without its header."""
+    return [line.split() for line in table.splitlines()[1:]]
+
+
+T = TypeVar("T")
+
+
+def poll(ask: Callable[[], T], until: Callable[[T], bool], within_s: float) -> None:
+    """Ask again and again until the answer will do; fails with the last one."""
+    deadline = time.monotonic() + within_s
+    while not until(answer := ask()):
+        assert time.monotonic() < deadline, answer
+        time.sleep(0.2)

@@ -1,0 +1,77 @@
+"""The all-or-nothing example driven with the real kubectl, as its page tells."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.commands import EXAMPLE, cluster, kubectl, poll, rows
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on this machine"),
+]
+
+NODES = ("--nodes", "2", "--node-memory", "4315648Ki")
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+def create(data_dir: Path, *names: str) -> None:
+    for name in names:
+        assert "created" in kubectl(data_dir, "create", "-f", str(EXAMPLE / f"{name}.yaml"))
+
+
+def phases(data_dir: Path, job: str) -> list[str]:
+    return [row[2] for row in rows(kubectl(data_dir, "get", "pods", "-l", f"job-name={job}"))]
+
+
+def test_the_deadlock_by_hand(data_dir: Path) -> None:
+    without = str(EXAMPLE / "without-pods-ready.yaml")
+    with cluster(data_dir, *NODES, "--config", without):
+        create(data_dir, "cluster-queues", "quick-job", "job1", "job2")
+        poll(
+            lambda: phases(data_dir, "job1") + phases(data_dir, "job2"),
+            lambda seen: seen.count("Running") == 26 and seen.count("Pending") == 14,
+            within_s=30,
+        )
+        workloads = rows(kubectl(data_dir, "get", "workloads"))
+        assert sorted(row[1:4] for row in workloads)[:2] == [["user-queue", "cluster-queue", "True"]] * 2
+
+        wide = kubectl(data_dir, "get", "clusterqueue", "-o", "wide")
+        assert wide.split()[:6] == ["NAME", "COHORT", "STRATEGY", "PENDING", "WORKLOADS", "ADMITTED"]
+        assert "BestEffortFIFO" in wide
+
+        described = kubectl(data_dir, "describe", "workload", workloads[0][0])
+        assert "Quota reserved in ClusterQueue cluster-queue" in described
+        assert "Nominal Quota:  16858Mi" in kubectl(data_dir, "describe", "clusterqueue", "cluster-queue")
+
+        for name in ("quick-job", "job1", "job2"):
+            assert "deleted" in kubectl(data_dir, "delete", "-f", str(EXAMPLE / f"{name}.yaml"))
+        poll(lambda: rows(kubectl(data_dir, "get", "pods")), lambda seen: not seen, within_s=30)
+        poll(lambda: rows(kubectl(data_dir, "get", "workloads")), lambda seen: not seen, within_s=30)
+
+
+def test_ready_pods_by_hand_and_watched(data_dir: Path) -> None:
+    with cluster(data_dir, *NODES, "--speed", "4", "--config", str(EXAMPLE / "with-pods-ready.yaml")):
+        create(data_dir, "cluster-queues")
+        watching = subprocess.Popen(
+            ["kubectl", "--kubeconfig", str(data_dir / "kubeconfig"), "get", "jobs", "-w"],
+            stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        with watching:
+            create(data_dir, "quick-job", "job1", "job2")
+            poll(
+                lambda: [row[1] for row in rows(kubectl(data_dir, "get", "jobs"))],
+                lambda states: states == ["Complete"] * 3,
+                within_s=60,
+            )
+            watching.terminate()
+            assert watching.stdout is not None
+            seen = watching.stdout.read()
+        assert {line.split()[0] for line in seen.splitlines()[1:]} == {"job1", "job2", "quick-job"}
+        assert "Complete" in seen

@@ -1,0 +1,102 @@
+"""``quorate local run`` on the all-or-nothing example, both ways, over HTTP: nothing is staged."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.commands import EXAMPLE, quorate
+
+pytestmark = pytest.mark.slow
+
+
+def test_quota_alone_ends_in_a_deadlock_that_says_who_holds_and_who_lacks() -> None:
+    done = quorate("local", "run", str(EXAMPLE), "--config", str(EXAMPLE / "without-pods-ready.yaml"))
+    assert done.returncode == 3, done.stdout + done.stderr
+    told = re.findall(
+        r"(job\d) runs (\d+) of 20 pods and holds memory (\d+)Mi; (\d+) more pods? needs? memory 316Mi each",
+        done.stdout,
+    )
+    assert [job for job, *_ in told] == ["job1", "job2"]
+    running, held, lacking = ([int(numbers[column]) for _, *numbers in told] for column in range(3))
+    assert sum(running) == 26  # thirteen places on each of two nodes
+    assert held == [316 * count for count in running]
+    assert lacking == [20 - count for count in running]
+    assert "deadlock: nothing can make progress any more" in done.stdout
+    assert done.stderr == ""
+
+
+def test_with_ready_pods_every_job_completes_one_after_the_other() -> None:
+    done = quorate(
+        "local", "run", str(EXAMPLE), "--config", str(EXAMPLE / "with-pods-ready.yaml"), "--speed", "4"
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    table = done.stdout[done.stdout.index("JOB ") :].splitlines()
+    results = {row.split()[0]: row.split()[-1] for row in table[1:4]}
+    assert results == {"job1": "completed", "job2": "completed", "quick-job": "completed"}
+    assert table[4] == "every job completed"
+    assert "waiting for all admitted workloads to be in PodsReady condition" in done.stdout
+    assert done.stderr == ""
+
+
+JOB = """\
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {name}
+  labels: {{kueue.x-k8s.io/queue-name: user-queue}}
+spec:
+  suspend: true
+  backoffLimit: 0
+  template:
+    metadata:
+      annotations: {{simulate.quorate.dev/start-delay: 100ms, simulate.quorate.dev/exit-code: "{exit_code}"}}
+    spec:
+      restartPolicy: Never
+      containers:
+      - {{name: main, image: "busybox", resources: {{requests: {{memory: {memory}}}}}}}
+"""
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    (tmp_path / "queues.yaml").write_text((EXAMPLE / "cluster-queues.yaml").read_text())
+    return tmp_path
+
+
+def test_a_failed_job_is_told_with_its_reason(directory: Path) -> None:
+    (directory / "bad.yaml").write_text(JOB.format(name="bad", exit_code=3, memory="1Mi"))
+    (directory / "good.yaml").write_text(JOB.format(name="good", exit_code=0, memory="1Mi"))
+    done = quorate("local", "run", str(directory), "--speed", "5")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "bad failed: BackoffLimitExceeded" in done.stdout
+
+
+def test_a_job_that_never_fits_its_queue_is_told_the_numbers(directory: Path) -> None:
+    (directory / "big.yaml").write_text(JOB.format(name="big", exit_code=0, memory="20Gi"))
+    done = quorate("local", "run", str(directory))
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "standstill: nothing can make progress any more" in done.stdout
+    assert "memory" in done.stdout
+    assert "16858Mi" in done.stdout
+
+
+def test_the_time_can_be_over(directory: Path) -> None:
+    (directory / "slow.yaml").write_text(
+        JOB.format(name="slow", exit_code=0, memory="1Mi").replace("100ms,", "60s,")
+    )
+    done = quorate("local", "run", str(directory), "--timeout", "2")
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "not finished within 2 s: slow (allow more with --timeout)" in done.stdout
+
+
+def test_what_the_server_refuses_is_told_with_its_place(directory: Path) -> None:
+    (directory / "a.yaml").write_text("apiVersion: batch/v1\nkind: Jobb\nmetadata: {name: a}\n")
+    job = JOB.format(name="Not_A_Name", exit_code=0, memory="1Mi")
+    (directory / "b.yaml").write_text(job)
+    done = quorate("local", "run", str(directory))
+    assert done.returncode == 2
+    first, second = done.stderr.splitlines()
+    assert first == f"error: {directory}/a.yaml:2: kind: 'Jobb' is no kind of batch/v1 (did you mean Job?)"
+    assert second.startswith(f"error: {directory}/b.yaml:2: Job Not_A_Name: ")
+    assert "metadata.name" in second
