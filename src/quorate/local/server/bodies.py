@@ -58,7 +58,7 @@ def _parse(call: Call, kind: Kind) -> media.Body:
     unrecognized = (
         f"the object provided is unrecognized (must be of type {kind.kind}): couldn't get version/kind"
     )
-    read = media.read_yaml if media.body_format(call.content_type) == media.YAML else media.read_json
+    read = _READERS[media.body_format(call.content_type)]
     try:
         body = read(call.body)
     except StatusError as error:
@@ -66,6 +66,13 @@ def _parse(call: Call, kind: Kind) -> media.Body:
     if not isinstance(body.document, dict):
         raise bad_request(f"{unrecognized}; json parse error: not an object ({_excerpt(call.body)})")
     return body
+
+
+_READERS = {
+    media.JSON: media.read_json,
+    media.YAML: media.read_yaml,
+    media.PROTOBUF: media.read_protobuf,
+}
 
 
 def _excerpt(body: bytes) -> str:

@@ -19,6 +19,9 @@ SERVER_VERSION: Json = {
     "platform": "linux/amd64",
 }
 CHECKS = ("ping",)
+OPENAPI_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+OPENAPI_V2_MESSAGE = b"\x0a\x032.0\x42\x00"
+"""The document in the one format that kubectl takes it in: `swagger` (1) is "2.0", `paths` (8) are empty."""
 
 
 def core_versions(address: str) -> Json:

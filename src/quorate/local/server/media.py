@@ -8,12 +8,14 @@ from typing import Any
 import msgspec
 import yaml
 
+from quorate.local.objects import protobuf
 from quorate.local.server.errors import StatusError, bad_request
 
 Json = dict[str, Any]
 
 JSON = "application/json"
 YAML = "application/yaml"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
 KNOWN = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 
 
@@ -82,12 +84,14 @@ def _quality(text: str) -> float:
 
 
 def body_format(content_type: str) -> str:
-    """JSON or YAML.  Raises StatusError(415) for anything else."""
+    """JSON, YAML or PROTOBUF.  Raises StatusError(415) for anything else."""
     media_type = content_type.partition(";")[0].strip().lower()
     if media_type in ("", JSON, "*/*"):
         return JSON
     if media_type in (YAML, "application/x-yaml", "text/yaml"):
         return YAML
+    if media_type == PROTOBUF:
+        return PROTOBUF
     message = f"the body of the request was in an unknown format - accepted media types include: {KNOWN}"
     raise StatusError(415, "UnsupportedMediaType", message)
 
@@ -105,10 +109,18 @@ def read_json(data: bytes) -> Body:
     try:
         document = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise bad_request(f"json parse error: {error}") from error
+        raise bad_request(_syntax_error(data) or f"json parse error: {error}") from error
     except RecursionError as error:
         raise bad_request("json parse error: exceeded max depth") from error
     return Body(document, tuple(_duplicates(data)))
+
+
+def read_protobuf(data: bytes) -> Body:
+    """Raises StatusError(400) for a kind that is not read in this format, too."""
+    try:
+        return Body(protobuf.read(data))
+    except protobuf.Malformed as error:
+        raise bad_request(f"protobuf parse error: {error}") from error
 
 
 def read_yaml(data: bytes) -> Body:
@@ -118,6 +130,32 @@ def read_yaml(data: bytes) -> Body:
         return Body(msgspec.json.decode(msgspec.json.encode(document)))
     except (yaml.YAMLError, UnicodeDecodeError, TypeError, RecursionError) as error:
         raise bad_request(f"yaml parse error: {' '.join(str(error).split())}") from error
+
+
+def _syntax_error(data: bytes) -> str:
+    """What is wrong with a text that is no JSON, in kube-apiserver's words; empty if the text is JSON."""
+    # The standard library says what it expected where.
+    import json
+
+    try:
+        json.loads(data)
+    except json.JSONDecodeError as error:
+        if error.pos >= len(error.doc):
+            return "unexpected end of JSON input"
+        expected = _EXPECTED.get(error.msg.partition(" ")[2], "in JSON")
+        return f"invalid character '{error.doc[error.pos]}' {expected}"
+    except (UnicodeDecodeError, RecursionError):
+        pass
+    return ""
+
+
+_EXPECTED = {
+    "value": "looking for beginning of value",
+    "property name enclosed in double quotes": "looking for beginning of object key string",
+    "':' delimiter": "after object key",
+    "',' delimiter": "after value",
+    "data": "after top-level value",
+}
 
 
 def _duplicates(data: bytes) -> Iterable[str]:

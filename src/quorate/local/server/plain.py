@@ -40,6 +40,10 @@ def _document(registry: Registry, parts: list[str], request: web.BaseRequest) ->
             content = discovery.group(registry, group)
         case ["apis", group, version]:
             content = discovery.resources(registry, group, version)
+        case ["openapi", "v2"] if discovery.OPENAPI_PROTOBUF in request.headers.get("Accept", ""):
+            # Its name as it is asked for is no valid Content-Type.
+            media_type = discovery.OPENAPI_PROTOBUF.replace("@", ".")
+            return Answer(200, discovery.OPENAPI_V2_MESSAGE, media_type)
         case ["openapi", "v2"]:
             content = discovery.openapi_v2()
         case ["openapi", "v3"]:

@@ -1,0 +1,154 @@
+"""Bodies in Kubernetes' protobuf format, which Go clients such as `kubectl create` prefer, as JSON objects.
+
+A body is four magic bytes and an envelope that names the kind; inside is a message of that kind.  Which
+number a field has is in `protobuf_numbers.yaml`, what it holds in the table of types.  Answers are never in
+this format: clients that send it take JSON too.
+"""
+
+import base64
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
+from typing import Any, TypeAlias
+
+import yaml
+
+from quorate.local.objects.types import Anything, Json, ListOf, MapOf, Scalar, Type, builtin
+
+MAGIC = b"k8s\x00"
+
+Wire: TypeAlias = int | bytes
+"""A field's value before its type is known: a varint, or bytes."""
+
+
+class Malformed(Exception):
+    """Not a message of the kind it says it is."""
+
+
+def read(body: bytes) -> Json:
+    """The object in a body, with `apiVersion` and `kind`.  Raises Malformed."""
+    if not body.startswith(MAGIC):
+        raise Malformed("the body does not begin with the protobuf marker of Kubernetes")
+    envelope = dict(_fields(body[len(MAGIC) :]))
+    names = dict(_fields(_bytes(envelope.get(1, b""))))
+    api_version, name = _text(names.get(1, b"")), _text(names.get(2, b""))
+    kind = builtin(api_version, name)
+    if kind is None or kind.name not in _numbers():
+        raise Malformed(f"{name} of {api_version} is not known in the protobuf format")
+    return {"apiVersion": api_version, "kind": name} | _message(_bytes(envelope.get(2, b"")), kind)
+
+
+@cache
+def _numbers() -> Mapping[str, Mapping[int, str]]:
+    """By type: the name of the field that has a number."""
+    text = files(__package__).joinpath("protobuf_numbers.yaml").read_text("utf-8")
+    listed = yaml.load(text, Loader=yaml.CSafeLoader)
+    return {kind: {number: name for name, number in fields.items()} for kind, fields in listed.items()}
+
+
+def _message(data: bytes, kind: MapOf) -> Json:
+    read: Json = {}
+    names = _numbers().get(kind.name, {})
+    for number, value in _fields(data):
+        name = names.get(number, "")
+        match kind.fields.get(name):
+            case None:
+                continue
+            case ListOf(item):
+                read.setdefault(name, []).append(_value(value, item))
+            case MapOf(name="", rest=rest) if rest is not None:
+                key, inner = _entry(_bytes(value))
+                read.setdefault(name, {})[key] = _value(inner, rest)
+            case declared:
+                read[name] = _value(value, declared)
+    return read
+
+
+def _entry(data: bytes) -> tuple[str, Wire]:
+    """One entry of a map: key 1, value 2."""
+    entry = dict(_fields(data))
+    return _text(entry.get(1, b"")), entry.get(2, b"")
+
+
+def _value(value: Wire, kind: Type) -> Any:
+    match kind:
+        case MapOf():
+            return _message(_bytes(value), kind)
+        case Scalar("string"):
+            return _text(value)
+        case Scalar("bytes"):
+            return base64.b64encode(_bytes(value)).decode("ascii")
+        case Scalar("boolean"):
+            return bool(value)
+        case Scalar("integer"):
+            return _signed(value)
+        case Scalar("quantity"):
+            return _text(dict(_fields(_bytes(value))).get(1, b""))
+        case Scalar("time" | "micro-time"):
+            return _time(_bytes(value))
+        case Scalar("int-or-string"):
+            parts = dict(_fields(_bytes(value)))
+            return _text(parts.get(3, b"")) if parts.get(1) else _signed(parts.get(2, 0))
+        case Scalar() | ListOf() | Anything():
+            raise Malformed("a field of a type that no message has")
+
+
+def _time(data: bytes) -> str | None:
+    """Seconds 1 and nanoseconds 2 since the epoch; a time without either is none."""
+    parts = dict(_fields(data))
+    if not parts:
+        return None
+    seconds, nanos = _signed(parts.get(1, 0)), _signed(parts.get(2, 0))
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=nanos // 1000).isoformat()
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, Wire]]:
+    """The fields of a message in order: number and value."""
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        match tag & 7:
+            case 0:
+                value, at = _varint(data, at)
+                yield tag >> 3, value
+            case 2:
+                size, at = _varint(data, at)
+                if at + size > len(data):
+                    raise Malformed("a field is longer than its message")
+                yield tag >> 3, data[at : at + size]
+                at += size
+            case other:
+                raise Malformed(f"a field of wire type {other}")
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number in groups of seven bits, the lowest first; and where it ends."""
+    number = 0
+    for shift in range(0, 70, 7):
+        if at >= len(data):
+            raise Malformed("a number is cut off")
+        number |= (data[at] & 127) << shift
+        at += 1
+        if data[at - 1] < 128:
+            return number, at
+    raise Malformed("a number of more than 64 bits")
+
+
+def _signed(value: Wire) -> int:
+    if not isinstance(value, int):
+        raise Malformed("bytes where a number belongs")
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _bytes(value: Wire) -> bytes:
+    if not isinstance(value, bytes):
+        raise Malformed("a number where bytes belong")
+    return value
+
+
+def _text(value: Wire) -> str:
+    try:
+        return _bytes(value).decode("utf-8")
+    except UnicodeDecodeError as refusal:
+        raise Malformed("a string that is not UTF-8") from refusal

@@ -1,0 +1,103 @@
+"""Bodies in Kubernetes' protobuf format, spelled out byte by byte."""
+
+from typing import Any
+
+import pytest
+
+from quorate.local.objects.protobuf import MAGIC, Malformed, read
+from quorate.local.objects.types import Json
+
+
+def message(*fields: tuple[int, Any]) -> bytes:
+    """A message of these fields: text, bytes, or a number."""
+    data = b""
+    for number, value in fields:
+        if isinstance(value, int):
+            data += varint(number << 3) + varint(value & (1 << 64) - 1)
+        else:
+            raw = value.encode() if isinstance(value, str) else value
+            data += varint(number << 3 | 2) + varint(len(raw)) + raw
+    return data
+
+
+def varint(number: int) -> bytes:
+    data = b""
+    while number > 127:
+        data += bytes([number & 127 | 128])
+        number >>= 7
+    return data + bytes([number])
+
+
+def body(api_version: str, kind: str, content: bytes) -> bytes:
+    return MAGIC + message((1, message((1, api_version), (2, kind))), (2, content))
+
+
+META = message((1, "a"), (11, message((1, "app"), (2, "x"))), (8, message()))
+CREATED = message((1, "a"), (8, message((1, 1_704_067_200))))
+
+
+@pytest.mark.parametrize(
+    ("data", "want"),
+    [
+        pytest.param(
+            body("v1", "ConfigMap", message((1, META), (2, message((1, "k"), (2, "v"))), (4, 1))),
+            {"metadata": {"name": "a", "labels": {"app": "x"}, "creationTimestamp": None}}
+            | {"data": {"k": "v"}, "immutable": True},
+            id="maps, booleans, a time that is none",
+        ),
+        pytest.param(
+            body("v1", "Secret", message((1, CREATED), (2, message((1, "p"), (2, b"\xff"))))),
+            {
+                "metadata": {"name": "a", "creationTimestamp": "2024-01-01T00:00:00+00:00"},
+                "data": {"p": "/w=="},
+            },
+            id="bytes and times",
+        ),
+        pytest.param(
+            body(
+                "v1",
+                "ResourceQuota",
+                message((2, message((1, message((1, "pods"), (2, message((1, "5")))))))),
+            ),
+            {"spec": {"hard": {"pods": "5"}}},
+            id="quantities",
+        ),
+        pytest.param(
+            body(
+                "v1",
+                "Service",
+                message((2, message((1, message((3, 80), (4, message((2, 8080))))), (1, message((3, 81)))))),
+            ),
+            {"spec": {"ports": [{"port": 80, "targetPort": 8080}, {"port": 81}]}},
+            id="lists of messages, and an integer or a string",
+        ),
+        pytest.param(
+            body("scheduling.k8s.io/v1", "PriorityClass", message((2, -5))),
+            {"value": -5},
+            id="negative numbers",
+        ),
+        pytest.param(
+            body("v1", "ConfigMap", message((99, "new"))), {}, id="fields without a number are not read"
+        ),
+    ],
+)
+def test_read(data: bytes, want: Json) -> None:
+    got = read(data)
+    assert {name: part for name, part in got.items() if name not in ("apiVersion", "kind")} == want
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"{}", id="not the format"),
+        pytest.param(body("v1", "Nonsense", b""), id="not a kind"),
+        pytest.param(body("v1", "ConfigMap", b"\x0a\x05ab"), id="cut off in a field"),
+        pytest.param(body("v1", "ConfigMap", b"\x80"), id="cut off in a number"),
+        pytest.param(body("v1", "ConfigMap", b"\x0d\x00\x00\x00\x00"), id="a wire type that no message has"),
+        pytest.param(body("v1", "ConfigMap", message((1, 5))), id="a number for a message"),
+        pytest.param(body("v1", "ConfigMap", message((2, message((1, b"\xff"))))), id="not UTF-8"),
+    ],
+)
+def test_what_is_no_message_is_refused(data: bytes) -> None:
+    with pytest.raises(Malformed):
+        read(data)
