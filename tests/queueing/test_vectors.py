@@ -9,21 +9,14 @@ from tests.queueing.world import Json, read_vectors
 
 CASES = Path(__file__).with_name("admission-cases.yaml")
 NOT_BUILT = {
-    "preempt": "preemption is not built yet",
     "fair": "fair sharing is not built yet",
     "afs": "admission fair sharing is not built yet",
-    "partial": "partial admission is not built yet",
     "tas": "topology belongs to a later step",
 }
 
 
 def reason_to_skip(vector: Json) -> str:
-    if vector["area"] in NOT_BUILT:
-        return NOT_BUILT[vector["area"]]
-    needs = str(vector["given"].get("clusterQueues", {}))
-    if "withinClusterQueue" in needs or "reclaimWithinCohort" in needs:
-        return NOT_BUILT["preempt"]
-    return ""
+    return NOT_BUILT.get(vector["area"], "")
 
 
 @pytest.mark.parametrize(

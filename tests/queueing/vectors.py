@@ -13,6 +13,7 @@ from quorate.api.kueue import Admission
 from quorate.api.meta import epoch
 from quorate.api.quantity import parse_quantity
 from quorate.queueing.readiness import backoff_s
+from quorate.queueing.reduction import Counts, reduce
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, base_units
 from quorate.quota.tree import Node
@@ -188,19 +189,36 @@ ASPECTS: Mapping[str, Callable[[World, Json], Any]] = {
 
 def probe(given: Json, expected: Json) -> list[str]:
     """A direct call of a pure function."""
-    (kind, argument), differences = next(iter(given.items())), []
-    assert kind == "backoff", f"unknown probe {kind}"
-    strategy = RequeuingStrategy(
-        backoff_base_s=argument["base"],
-        backoff_max_s=argument["max"] if argument["max"] is not None else math.inf,
-        backoff_factor=argument["factor"],
-    )
-    delays = [backoff_s(retry, strategy) for retry in argument["counts"]]
-    totals = [
-        round(argument["timeout"] * (n + 1) + sum(backoff_s(k, strategy) for k in range(1, n + 1)))
-        for n in argument["counts"]
+    kind, argument = next(iter(given.items()))
+    results = PROBES[kind](argument)
+    return [
+        f"{aspect}: want {want}, got {results[aspect]}"
+        for aspect, want in expected.items()
+        if results[aspect] != want
     ]
-    for aspect, got in (("delays", delays), ("total", totals)):
-        if aspect in expected and got != expected[aspect]:
-            differences.append(f"{aspect}: want {expected[aspect]}, got {got}")
-    return differences
+
+
+def _probe_reducer(given: Json) -> Json:
+    counts = [Counts(pods["count"], pods.get("minCount", pods["count"])) for pods in given["podSets"]]
+    got = reduce(counts, lambda attempt: list(attempt) if sum(attempt) <= given["limit"] else None)
+    return {"counts": got}
+
+
+def _probe_backoff(given: Json) -> Json:
+    strategy = RequeuingStrategy(
+        backoff_base_s=given["base"],
+        backoff_max_s=given["max"] if given["max"] is not None else math.inf,
+        backoff_factor=given["factor"],
+    )
+
+    def total(retries: int) -> int:
+        waited = sum(backoff_s(retry, strategy) for retry in range(1, retries + 1))
+        return round(float(given["timeout"]) * (retries + 1) + waited)
+
+    return {
+        "delays": [backoff_s(retry, strategy) for retry in given["counts"]],
+        "total": [total(retries) for retries in given["counts"]],
+    }
+
+
+PROBES: Mapping[str, Callable[[Json], Json]] = {"reducer": _probe_reducer, "backoff": _probe_backoff}

@@ -162,6 +162,9 @@ class World:
     def read_workload(self, given: Json) -> Workload:
         name = given["name"]
         pod_sets = [_pod_set(pod_set) for pod_set in given_pod_sets(given)]
+        if not self.given.get("config", {}).get("featureGates", {}).get("PartialAdmission", True):
+            for pod_set in pod_sets:  # as the webhook does
+                pod_set.pop("minCount", None)
         classes = self.given.get("priorityClasses", {})
         priority = given.get("priority")
         if priority is None:

@@ -17,14 +17,23 @@ from typing import Final, Literal
 from quorate.api.kueue import Admission, PodSetAssignment
 from quorate.api.meta import Key
 from quorate.queueing.assignment import Assignment, Mode
-from quorate.queueing.causes import AwaitingPodsReady, Cause, NamespaceMismatched, RoomTaken
+from quorate.queueing.causes import (
+    AwaitingPodsReady,
+    AwaitingPreemption,
+    Cause,
+    NamespaceMismatched,
+    RoomTaken,
+    TargetsOverlap,
+)
 from quorate.queueing.conditions import queued_since
 from quorate.queueing.decisions import Cycle, Decision, Hold, Reserve
 from quorate.queueing.nomination import Nomination, nominate
 from quorate.queueing.order import changed_what_counts
 from quorate.queueing.pending import Order, Requeue
+from quorate.queueing.preemption import preempt, room_kept
 from quorate.queueing.queues import ClusterQueueState
 from quorate.queueing.state import State
+from quorate.queueing.trial import Trial
 from quorate.quota import tree
 from quorate.quota.amount import Usage, as_quantity
 from quorate.quota.tree import Node
@@ -64,6 +73,7 @@ class Round:
         self._todo: list[Nomination] = []  # not carried out yet, the next one last
         self._back: list[tuple[Nomination, Requeue]] = []  # carried out and not admitted
         self._held: list[tuple[Node, Usage]] = []  # counted for the rest of the round only
+        self._victims: dict[Key, None] = {}  # of the preemptors carried out so far
         state.cycles += 1
         for queue in queues:
             self._roots[queue.node.root] = None
@@ -96,7 +106,7 @@ class Round:
                 self._state.suspended = self
                 break
             self._todo.pop()
-            decisions.append(self._decide(nomination, now))
+            decisions.extend(self._decide(nomination, now))
         for node, usage in self._held:
             tree.remove_usage(node, usage)
         return decisions
@@ -130,25 +140,57 @@ class Round:
     def _would_admit(self, nomination: Nomination) -> bool:
         assignment = nomination.assignment
         return (
-            assignment is not None
-            and assignment.mode is Mode.FIT
-            and tree.fits(nomination.queue.node, assignment.usage)
+            assignment is not None and assignment.mode is Mode.FIT and self._has_room(nomination, assignment)
         )
 
-    def _decide(self, nomination: Nomination, now: float) -> Decision:
+    def _decide(self, nomination: Nomination, now: float) -> list[Decision]:
         assignment = nomination.assignment
         if assignment is None:
             strange = any(isinstance(cause, NamespaceMismatched) for cause in nomination.causes)
             reason = Requeue.NAMESPACE_MISMATCH if strange else Requeue.GENERIC
-            return self._refuse(nomination, reason, nomination.causes)
+            return [self._refuse(nomination, reason, nomination.causes)]
         if assignment.mode is Mode.NO_FIT:
-            return self._refuse(nomination, Requeue.NO_FIT, nomination.causes)
-        if assignment.mode.needs_preemption:
-            return self._refuse(nomination, Requeue.NO_CANDIDATES, nomination.causes)
-        if not self._would_admit(nomination):
-            return self._refuse(nomination, Requeue.FAILED_AFTER_NOMINATION, (RoomTaken(),))
+            return [self._refuse(nomination, Requeue.NO_FIT, nomination.causes)]
+        if assignment.mode.needs_preemption and not nomination.targets:
+            self._count_for_now(nomination.queue.node, room_kept(nomination.queue, assignment))
+            return [self._refuse(nomination, Requeue.NO_CANDIDATES, nomination.causes)]
+        if any(target.reservation.key in self._victims for target in nomination.targets):
+            return [self._refuse(nomination, Requeue.FAILED_AFTER_NOMINATION, (TargetsOverlap(),))]
+        if not self._has_room(nomination, assignment):
+            return [self._refuse(nomination, Requeue.FAILED_AFTER_NOMINATION, (RoomTaken(),))]
+        if nomination.targets:
+            return self._preempt(nomination, assignment)
         self._busy.add(nomination.queue.node.root)
-        return self._reserve(nomination, assignment, now)
+        return [self._reserve(nomination, assignment, now)]
+
+    def _has_room(self, nomination: Nomination, assignment: Assignment) -> bool:
+        """Whether it fits beside what this round decided so far, once all victims are gone."""
+        with Trial() as trial:
+            for key in (*self._victims, *(target.reservation.key for target in nomination.targets)):
+                reservation = self._state.reservations.get(key)
+                if reservation is not None:  # a victim may be gone already when a blocked round goes on
+                    node = self._state.cluster_queues[reservation.admission.cluster_queue].node
+                    trial.remove(reservation, node)
+            return tree.fits(nomination.queue.node, assignment.usage)
+
+    def _count_for_now(self, node: Node, usage: Usage) -> None:
+        self._held.append((node, usage))
+        tree.add_usage(node, usage)
+
+    def _preempt(self, nomination: Nomination, assignment: Assignment) -> list[Decision]:
+        """Evict the targets that are not being evicted yet; nobody else may take their room this round."""
+        state, queue, entry = self._state, nomination.queue, nomination.entry
+        self._count_for_now(queue.node, assignment.usage)
+        self._victims.update(dict.fromkeys(target.reservation.key for target in nomination.targets))
+        fresh = [target for target in nomination.targets if state.expect_eviction(target.reservation)]
+        if fresh:
+            self._busy.add(queue.node.root)
+        entry.resume = None
+        if not queue.is_strict:
+            queue.pending.sticky = entry
+        causes = (*nomination.causes, AwaitingPreemption(len(nomination.targets)))
+        hold = self._refuse(nomination, Requeue.PENDING_PREEMPTION, causes)
+        return [*(preempt(entry.workload, queue, target) for target in fresh), hold]
 
     def _refuse(self, nomination: Nomination, reason: Requeue, causes: tuple[Cause, ...]) -> Hold:
         self._back.append((nomination, reason))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from quorate.api.configuration import Configuration
 from quorate.api.kueue import Admission, Workload
-from quorate.api.meta import Key
+from quorate.api.meta import Key, Uid
 from quorate.queueing import conditions as c
 from quorate.queueing.order import changed_what_counts, order_of
 from quorate.queueing.pending import Entry, Requeue
@@ -36,6 +36,7 @@ class Ledger:
         self.local_queues: dict[Key, LocalQueueState] = {}
         self.entries: dict[Key, Entry] = {}  # exactly the workloads that may queue and hold no quota
         self.reservations: dict[Key, Reservation] = {}  # exactly those that hold quota; disjoint from entries
+        self.expected: set[Uid] = set()  # workloads whose eviction was decided and is not yet seen
         self.unready: dict[Key, None] = {}  # exactly the reservations whose pods are not all ready
         # Roots of the trees in which a round may decide something new.  The value counts the rounds in a
         # row that changed nothing there but which flavors were tried.
@@ -202,9 +203,7 @@ class Ledger:
     def assume(self, entry: Entry, admission: Admission, usage: Usage, *, admitted: bool) -> None:
         """Count a reservation that is decided but not written."""
         self.drop_entry(entry)
-        reservation = Reservation(entry.workload, admission, usage, admitted=admitted, ready=False)
-        reservation.assumed = entry
-        self.add_reservation(reservation)
+        self.add_reservation(Reservation.of_entry(entry, admission, usage, admitted=admitted))
 
     def add_reservation(self, reservation: Reservation) -> None:
         key = reservation.key
@@ -225,6 +224,14 @@ class Ledger:
         queue = self.cluster_queues.get(reservation.admission.cluster_queue)
         if queue is not None:
             self.count_out(queue, reservation)
+
+    def expect_eviction(self, reservation: Reservation) -> bool:
+        """Note that ``reservation`` is to be evicted; whether that has to be asked for."""
+        uid = reservation.workload.metadata.uid
+        if reservation.evicted or uid in self.expected:
+            return False
+        self.expected.add(uid)
+        return True
 
     def release(self, reservation: Reservation) -> None:
         """The workload holds quota no longer: others may have it."""

@@ -14,8 +14,12 @@ from quorate.queueing.causes import (
     RequestsAboveLimits,
 )
 from quorate.queueing.pending import Entry, Resume
+from quorate.queueing.preemption import Preemptor, Target, classical_targets
 from quorate.queueing.queues import ClusterQueueState
+from quorate.queueing.reduction import Counts, reduce
 from quorate.queueing.state import State
+from quorate.queueing.trial import Trial
+from quorate.quota import tree
 from quorate.quota.amount import FlavorResource
 
 
@@ -27,6 +31,7 @@ class Nomination(msgspec.Struct):
     workload: Workload  # as judged
     wakes_before: int  # the queue's wake-ups when the head was popped
     assignment: Assignment | None  # None: inadmissible whatever the quota
+    targets: tuple[Target, ...]  # whom to preempt first
     causes: tuple[Cause, ...]
 
 
@@ -35,13 +40,43 @@ def nominate(state: State, queue: ClusterQueueState, entry: Entry) -> Nomination
     invalid = _invalid(state, queue, entry)
     wakes = queue.pending.wakes
     if invalid is not None:
-        return Nomination(entry, queue, entry.workload, wakes, None, (invalid,))
-    generation = state.generation(queue)
-    start = _start(entry.resume, entry, state.cycles, generation)
-    counts = [pod_set.count for pod_set in entry.shape.pod_sets]
-    assignment = assign(_market(state, queue), entry.shape.pod_sets, counts, start)
-    entry.resume = Resume(assignment.positions, entry.shape, state.cycles, generation)
-    return Nomination(entry, queue, entry.workload, wakes, assignment, assignment.causes)
+        return Nomination(entry, queue, entry.workload, wakes, None, (), (invalid,))
+    assignment, targets = _choose(state, queue, entry)
+    entry.resume = Resume(assignment.positions, entry.shape, state.cycles, state.generation(queue))
+    return Nomination(entry, queue, entry.workload, wakes, assignment, targets, assignment.causes)
+
+
+def _choose(state: State, queue: ClusterQueueState, entry: Entry) -> tuple[Assignment, tuple[Target, ...]]:
+    """Flavors for as many pods as possible, and whom to preempt for that.
+
+    More pods with preemption are better than fewer without.  When nothing works the answer is that for
+    all the pods.
+    """
+    pod_sets = entry.shape.pod_sets
+    start = _start(entry.resume, entry, state.cycles, state.generation(queue))
+    market = _market(state, queue, entry)
+
+    def judge(counts: Sequence[int]) -> tuple[Assignment, tuple[Target, ...]]:
+        assignment = assign(market, pod_sets, counts, start)
+        if not assignment.mode.needs_preemption:
+            return assignment, ()
+        return assignment, find_targets(
+            state, Preemptor(queue, entry.order, assignment.usage, assignment.short)
+        )
+
+    def attempt(counts: Sequence[int]) -> tuple[Assignment, tuple[Target, ...]] | None:
+        assignment, targets = judge(counts)
+        return (assignment, targets) if assignment.mode is Mode.FIT or targets else None
+
+    whole = judge([pod_set.count for pod_set in pod_sets])
+    if whole[0].mode is Mode.FIT or whole[1]:
+        return whole
+    return reduce([Counts(pod_set.count, pod_set.min_count) for pod_set in pod_sets], attempt) or whole
+
+
+def find_targets(state: State, preemptor: Preemptor) -> tuple[Target, ...]:
+    """Whom to preempt, by the rules that are configured."""
+    return classical_targets(preemptor, state.queues_below)
 
 
 def _invalid(state: State, queue: ClusterQueueState, entry: Entry) -> Cause | None:
@@ -69,17 +104,25 @@ def _start(resume: Resume | None, entry: Entry, cycle: int, generation: int) -> 
     return (*resume.positions, *({} for _ in range(missing)))
 
 
-def _market(state: State, queue: ClusterQueueState) -> Market:
-    def nobody(pair: FlavorResource, amount: int) -> Offer:
-        return Offer(Mode.NO_CANDIDATES, 0)
+def _market(state: State, queue: ClusterQueueState, entry: Entry) -> Market:
+    def oracle(pair: FlavorResource, amount: int) -> Offer:
+        preemptor = Preemptor(queue, entry.order, {pair: amount}, frozenset((pair,)))
+        targets = find_targets(state, preemptor)
+        if not targets:
+            return Offer(Mode.NO_CANDIDATES, 0)
+        with Trial() as trial:
+            for target in targets:
+                trial.remove(target.reservation, target.queue.node)
+            level = tree.level(queue.node, pair, amount).height
+        own = any(target.queue is queue for target in targets)
+        return Offer(Mode.PREEMPT if own else Mode.RECLAIM, level)
 
-    preemption = queue.spec.preemption
     return Market(
         queue.node,
         queue.groups,
         state.flavors,
         queue.spec.flavor_fungibility,
-        preemption.borrow_within_cohort.policy != "Never",
+        queue.spec.preemption.borrow_within_cohort.policy != "Never",
         state.configuration.resources.quota_check_strategy == "IgnoreUndeclared",
-        nobody,
+        oracle,
     )

@@ -1,5 +1,6 @@
 """What the core keeps of a cluster queue and of a local queue, and why a queue takes no new work."""
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Final, assert_never
 
@@ -15,10 +16,11 @@ from quorate.api.kueue import (
     ResourceGroup,
     Workload,
 )
-from quorate.api.meta import Key, is_true, matches_selector
+from quorate.api.meta import Key, find_condition, is_true, matches_selector
 from quorate.api.quantity import Quantity
+from quorate.queueing import conditions as c
 from quorate.queueing.assignment import Group
-from quorate.queueing.pending import Entry, PendingQueue
+from quorate.queueing.pending import Entry, Order, PendingQueue
 from quorate.quota.amount import UNLIMITED, Amount, FlavorResource, Usage, base_units
 from quorate.quota.tree import Limits, Node
 
@@ -82,17 +84,43 @@ def inactivity_text(why: Inactivity) -> str:
 class Reservation:
     """A workload that holds quota: one that has it written down, or one a cycle just decided on."""
 
-    __slots__ = ("admission", "admitted", "assumed", "ready", "usage", "workload")
+    __slots__ = (
+        "admission",
+        "admitted",
+        "assumed",
+        "evicted",
+        "order",
+        "ready",
+        "reserved_at",
+        "usage",
+        "workload",
+    )
 
-    def __init__(
-        self, workload: Workload, admission: Admission, usage: Usage, *, admitted: bool, ready: bool
-    ) -> None:
+    def __init__(self, workload: Workload, admission: Admission, usage: Usage, order: Order) -> None:
+        conditions = workload.status.conditions
+        reserved = find_condition(conditions, c.QUOTA_RESERVED)
         self.workload = workload
         self.admission = admission
         self.usage = usage
-        self.admitted = admitted
-        self.ready = ready  # PodsReady is true
+        self.order = (
+            order  # its place, were it pending: priority and queue-order timestamp matter for preemption
+        )
         self.assumed: Entry | None = None  # what it was while pending, until its reservation is seen written
+        self.admitted = c.is_admitted(workload)
+        self.ready = is_true(conditions, c.PODS_READY)
+        self.evicted = c.is_evicted(workload)
+        # Not written yet is later than anything written.
+        self.reserved_at = (
+            c.since(reserved) if reserved is not None and reserved.status == "True" else math.inf
+        )
+
+    @classmethod
+    def of_entry(cls, entry: Entry, admission: Admission, usage: Usage, *, admitted: bool) -> "Reservation":
+        """One that is decided but not written."""
+        reservation = cls(entry.workload, admission, usage, entry.order)
+        reservation.assumed = entry
+        reservation.admitted, reservation.ready, reservation.evicted = admitted, False, False
+        return reservation
 
     @property
     def key(self) -> Key:
@@ -104,7 +132,7 @@ class Reservation:
 
     @property
     def priority(self) -> int:
-        return self.workload.spec.priority or 0
+        return -self.order[0]
 
 
 class Tally:

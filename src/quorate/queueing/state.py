@@ -24,14 +24,14 @@ from quorate.api.kueue import (
     ResourceFlavor,
     Workload,
 )
-from quorate.api.meta import Key, find_condition, is_true
+from quorate.api.meta import Key, find_condition
 from quorate.queueing import conditions as c
 from quorate.queueing import queue_status
 from quorate.queueing.causes import BackingOff, Cause, QueueInactive, QueueMissing
 from quorate.queueing.decisions import Hold
 from quorate.queueing.ledger import Ledger
 from quorate.queueing.lifecycle import ClusterQueueView, LocalQueueView, QueueView
-from quorate.queueing.order import may_queue
+from quorate.queueing.order import may_queue, order_of
 from quorate.queueing.pending import Entry
 from quorate.queueing.queues import (
     ClusterQueueState,
@@ -225,6 +225,7 @@ class State(Ledger):
             self.remove_workload(key)
         elif known is not None and _is_older(workload, known):
             return
+        self.expected.discard(workload.metadata.uid)  # evicted as asked, or to be asked again
         admission = workload.status.admission
         holds_quota = c.is_reserving(workload) and workload.spec.active and not c.is_finished(workload)
         if holds_quota and admission is not None:
@@ -239,15 +240,23 @@ class State(Ledger):
         if key in self.entries:
             self.drop_entry(self.entries[key])
         if key in self.reservations:
+            self.expected.discard(self.reservations[key].workload.metadata.uid)
             self.release(self.reservations[key])
 
     def forget(self, key: Key) -> None:
-        """Undo what a cycle reserved: it could not be written.  The workload is tried again at once."""
+        """Undo what a cycle decided about a workload: it could not be written.
+
+        A reservation is given back and the workload tried again at once; a preemption is asked for again.
+        """
         reservation = self.reservations.get(key)
-        if reservation is None or reservation.assumed is None:
-            return  # it is gone meanwhile, or somebody else's write made it reserve
-        self.release(reservation)
-        self._put_pending(reservation.assumed.workload)
+        if reservation is None:
+            return  # it is gone meanwhile
+        self.expected.discard(reservation.workload.metadata.uid)
+        if reservation.assumed is not None:
+            self.release(reservation)
+            self._put_pending(reservation.assumed.workload)
+        elif (queue := self.cluster_queues.get(reservation.admission.cluster_queue)) is not None:
+            self.stir(queue.node)
 
     def _known(self, key: Key) -> Workload | None:
         entry, reservation = self.entries.get(key), self.reservations.get(key)
@@ -264,20 +273,15 @@ class State(Ledger):
         old = self.reservations.get(key)
         if old is not None:
             self.drop_reservation(old)
-        new = Reservation(
-            workload,
-            admission,
-            usage_of(workload, admission),
-            admitted=c.is_admitted(workload),
-            ready=is_true(workload.status.conditions, c.PODS_READY),
-        )
+        order = order_of(workload, self.configuration)
+        new = Reservation(workload, admission, usage_of(workload, admission), order)
         self.add_reservation(new)
         queue = self.cluster_queues.get(admission.cluster_queue)
         if old is None or queue is None:
             return
         if _frees(old, new) or old.priority != new.priority:
             self.wake(queue)
-        elif c.is_evicted(old.workload) != c.is_evicted(workload):
+        elif old.evicted != new.evicted:
             self.stir(queue.node)
 
     def _put_pending(self, workload: Workload) -> None:

@@ -1,0 +1,293 @@
+"""Whom to preempt for a workload that does not fit: candidates, their order, and the smallest set of them.
+
+Two searches share candidates and finish: the *classical* one here, and the one of *fair sharing*
+(``queueing.fair_preemption``).  Both only simulate; who is really evicted is decided by the cycle.
+Source: Kueue's preemption, KEP-1337 (borrowing), KEP-79 (hierarchical cohorts).
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+from quorate.api.kueue import JOB_UID, Preemption, Workload
+from quorate.queueing.assignment import Assignment
+from quorate.queueing.decisions import Preempt, PreemptionReason
+from quorate.queueing.pending import Order
+from quorate.queueing.queues import ClusterQueueState, Reservation
+from quorate.queueing.trial import Trial
+from quorate.quota import tree
+from quorate.quota.amount import FlavorResource, Unlimited, Usage
+from quorate.quota.tree import Node
+
+_REASON_TEXT: Final[dict[PreemptionReason, str]] = {
+    "InClusterQueue": "prioritization in the ClusterQueue",
+    "InCohortReclamation": "reclamation within the cohort",
+    "InCohortFairSharing": "Fair Sharing within the cohort",
+    "InCohortReclaimWhileBorrowing": "reclamation within the cohort while borrowing",
+}
+
+
+class Preemptor(msgspec.Struct, frozen=True):
+    """Who needs room."""
+
+    queue: ClusterQueueState
+    order: Order
+    usage: Usage  # what it would use, all of it
+    short: frozenset[FlavorResource]  # the part of that for which somebody has to go
+
+    @property
+    def priority(self) -> int:
+        return -self.order[0]
+
+    @property
+    def policy(self) -> Preemption:
+        return self.queue.spec.preemption
+
+
+class Standing(Enum):
+    """What a candidate is to the preemptor."""
+
+    HIERARCHICAL = "it uses quota that belongs to a subtree the preemptor is in and it is not"
+    PRIORITY = "neither is nearer to the quota: priority decides while borrowing"
+    OWN = "in the preemptor's own cluster queue"
+
+
+class Candidate(msgspec.Struct, frozen=True, eq=False):
+    reservation: Reservation
+    queue: ClusterQueueState
+    standing: Standing
+    protected: bool = False  # not to be preempted by somebody who ends up borrowing
+    # Between its cluster queue and what it has in common with the preemptor's, exclusive.
+    between: tuple[Node, ...] = ()
+
+    @property
+    def reason(self) -> PreemptionReason:
+        if self.standing is Standing.OWN:
+            return "InClusterQueue"
+        if self.standing is Standing.PRIORITY and not self.protected:
+            return "InCohortReclaimWhileBorrowing"
+        return "InCohortReclamation"
+
+
+class Target(msgspec.Struct, frozen=True):
+    """Who is to be preempted, and why."""
+
+    reservation: Reservation
+    queue: ClusterQueueState
+    reason: PreemptionReason
+
+
+Queues = Callable[[Node], Iterable[ClusterQueueState]]  # the cluster queues at and below a node
+
+
+def classical_targets(preemptor: Preemptor, queues_below: Queues) -> tuple[Target, ...]:
+    """The victims that make room for ``preemptor``; none when no set of candidates would do."""
+    candidates = sorted(_candidates(preemptor, queues_below), key=_preference)
+    for borrowing in _attempts(preemptor, candidates):
+        targets = _attempt(preemptor, candidates, borrowing=borrowing)
+        if targets:
+            return targets
+    return ()
+
+
+def victim_order(reservation: Reservation, *, own: bool) -> tuple[bool, bool, int, float, str]:
+    """Whom to preempt first: who leaves anyway, other queues', the least important, the most recent."""
+    return (
+        not reservation.evicted,
+        own,
+        reservation.priority,
+        -reservation.reserved_at,
+        reservation.order[2],
+    )
+
+
+def may_preempt_own(preemptor: Preemptor, other: Reservation) -> bool:
+    """Whether ``withinClusterQueue`` lets ``preemptor`` evict ``other`` of its own queue."""
+    match preemptor.policy.within_cluster_queue:
+        case "Never":
+            return False
+        case "LowerPriority":
+            return other.priority < preemptor.priority
+        case "LowerOrNewerEqualPriority":
+            is_newer = preemptor.order[1] < other.order[1]
+            return other.priority < preemptor.priority or (other.priority == preemptor.priority and is_newer)
+
+
+def may_reclaim(preemptor: Preemptor, other: Reservation) -> bool:
+    """Whether ``reclaimWithinCohort`` lets ``preemptor`` evict ``other`` of another queue."""
+    match preemptor.policy.reclaim_within_cohort:
+        case "Never":
+            return False
+        case "LowerPriority":
+            return other.priority < preemptor.priority
+        case "Any":
+            return True
+
+
+def uses_any(reservation: Reservation, pairs: frozenset[FlavorResource]) -> bool:
+    return any(reservation.usage.get(pair, 0) > 0 for pair in pairs)
+
+
+def fits(preemptor: Preemptor, *, borrowing: bool) -> bool:
+    """Whether there is room now; without ``borrowing``, within the queue's own nominal quota."""
+    node = preemptor.queue.node
+    return tree.fits(node, preemptor.usage) and (
+        borrowing
+        or all(
+            tree.used(node, pair) + amount <= tree.nominal(node, pair)
+            for pair, amount in preemptor.usage.items()
+        )
+    )
+
+
+def without_needless(targets: list[Target], trial: Trial, has_room: Callable[[], bool]) -> tuple[Target, ...]:
+    """``targets``, less those who can stay after all, the last ones taken being tried first.
+
+    The very last is what made the room: it is never given back.
+    """
+    for index in range(len(targets) - 2, -1, -1):
+        target = targets[index]
+        trial.restore(target.reservation)
+        if has_room():
+            targets[index] = targets[-1]
+            targets.pop()
+        else:
+            trial.remove(target.reservation, target.queue.node)
+    return tuple(targets)
+
+
+def room_kept(queue: ClusterQueueState, assignment: Assignment) -> dict[FlavorResource, int]:
+    """What is kept free, for the rest of a round, for one who waits and has nobody to preempt.
+
+    Without it those behind would slip into quota it is entitled to.  A queue that may reclaim from anybody
+    keeps nothing: it can take it back.
+    """
+    if queue.spec.preemption.reclaim_within_cohort == "Any":
+        return {}
+    node = queue.node
+
+    def entitled(pair: FlavorResource, amount: int) -> int:
+        borrowing = node.limits[pair].borrowing
+        left = tree.nominal(node, pair) - tree.used(node, pair)
+        if assignment.level == 0:
+            return max(0, min(amount, left))
+        if isinstance(borrowing, Unlimited):
+            return amount  # all of it, even where less is left
+        return max(0, min(amount, left + borrowing))
+
+    return {pair: entitled(pair, amount) for pair, amount in assignment.usage.items()}
+
+
+def preempt(preemptor: Workload, queue: ClusterQueueState, target: Target) -> Preempt:
+    """The decision to evict ``target`` for ``preemptor``, of ``queue``."""
+    victim = target.reservation.workload.metadata
+    uid, job_uid = preemptor.metadata.uid, preemptor.metadata.labels.get(JOB_UID)
+    return Preempt(
+        key=victim.key,
+        uid=victim.uid,
+        resource_version=victim.resource_version,
+        reason=target.reason,
+        message=(
+            f"Preempted to accommodate a workload (UID: {uid or 'UNKNOWN'}, JobUID: {job_uid or 'UNKNOWN'}) "
+            f"due to {_REASON_TEXT[target.reason]}; preemptor path: {_path(queue)}; "
+            f"preemptee path: {_path(target.queue)}"
+        ),
+        preemptor=preemptor.metadata.key,
+    )
+
+
+def _path(queue: ClusterQueueState) -> str:
+    """From the root down: /cohort/.../cluster queue."""
+    names = [queue.name, *(ancestor.name for ancestor in queue.node.path())]
+    return "".join(f"/{name}" for name in reversed(names))
+
+
+def _candidates(preemptor: Preemptor, queues_below: Queues) -> Iterator[Candidate]:
+    queue = preemptor.queue
+    for other in queue.reservations.values():
+        if uses_any(other, preemptor.short) and may_preempt_own(preemptor, other):
+            yield Candidate(other, queue, Standing.OWN)
+    if preemptor.policy.reclaim_within_cohort == "Never":
+        return
+    # Over everybody outside of the smallest subtree that owns enough, the preemptor has the advantage.
+    node = queue.node
+    visited = node
+    advantage = not any(tree.borrows_with(node, pair, amount) for pair, amount in preemptor.usage.items())
+    rest = {pair: max(0, amount - tree.local(node, pair)) for pair, amount in preemptor.usage.items()}
+    for ancestor in node.path():
+        standing = Standing.HIERARCHICAL if advantage else Standing.PRIORITY
+        for other_queue, between in _borrowers(ancestor, visited, preemptor.short, queues_below):
+            for other in other_queue.reservations.values():
+                if uses_any(other, preemptor.short) and may_reclaim(preemptor, other):
+                    protected = standing is Standing.PRIORITY and not _may_borrow_from(preemptor, other)
+                    yield Candidate(other, other_queue, standing, protected, between)
+        advantage = advantage or not any(
+            tree.borrows_with(ancestor, pair, amount) for pair, amount in rest.items()
+        )
+        rest = {pair: max(0, amount - tree.local(ancestor, pair)) for pair, amount in rest.items()}
+        visited = ancestor
+
+
+def _borrowers(
+    top: Node, visited: Node, pairs: frozenset[FlavorResource], queues_below: Queues
+) -> Iterator[tuple[ClusterQueueState, tuple[Node, ...]]]:
+    """Cluster queues below ``top``, not below ``visited``, that borrow, as do all cohorts up to ``top``."""
+
+    def walk(node: Node, between: tuple[Node, ...]) -> Iterator[tuple[ClusterQueueState, tuple[Node, ...]]]:
+        for child in node.children:
+            if child is visited or tree.is_within_quota(child, pairs):
+                continue
+            if child.height:
+                yield from walk(child, (*between, child))
+            else:
+                for queue in queues_below(child):
+                    yield queue, between
+
+    yield from walk(top, ())
+
+
+def _may_borrow_from(preemptor: Preemptor, other: Reservation) -> bool:
+    """Whether ``borrowWithinCohort`` lets ``preemptor`` evict ``other`` and borrow all the same."""
+    rule = preemptor.policy.borrow_within_cohort
+    if rule.policy == "Never" or other.priority >= preemptor.priority:
+        return False
+    return rule.max_priority_threshold is None or other.priority <= rule.max_priority_threshold
+
+
+def _preference(candidate: Candidate) -> tuple[bool, int, tuple[bool, bool, int, float, str]]:
+    own = candidate.standing is Standing.OWN
+    rank = (Standing.HIERARCHICAL, Standing.PRIORITY, Standing.OWN).index(candidate.standing)
+    return not candidate.reservation.evicted, rank, victim_order(candidate.reservation, own=own)
+
+
+def _attempts(preemptor: Preemptor, candidates: list[Candidate]) -> tuple[bool, ...]:
+    """Whether to allow borrowing, in each of the attempts to be made."""
+    standings = {candidate.standing for candidate in candidates}
+    if standings <= {Standing.OWN}:
+        return (True,)
+    node = preemptor.queue.node
+    if preemptor.policy.borrow_within_cohort.policy == "Never":
+        if any(tree.used(node, pair) >= tree.nominal(node, pair) for pair in preemptor.short):
+            return (True,)
+        if Standing.HIERARCHICAL not in standings:
+            return (False, True)
+    return (True, False)
+
+
+def _attempt(preemptor: Preemptor, candidates: Iterable[Candidate], *, borrowing: bool) -> tuple[Target, ...]:
+    targets: list[Target] = []
+    with Trial() as trial:
+        for candidate in candidates:
+            if candidate.standing is not Standing.OWN:
+                if borrowing and candidate.protected:
+                    continue
+                line = (candidate.queue.node, *candidate.between)
+                if any(tree.is_within_quota(node, preemptor.short) for node in line):
+                    continue  # those taken before brought it back within its quota
+            trial.remove(candidate.reservation, candidate.queue.node)
+            targets.append(Target(candidate.reservation, candidate.queue, candidate.reason))
+            if fits(preemptor, borrowing=borrowing):
+                return without_needless(targets, trial, lambda: fits(preemptor, borrowing=borrowing))
+    return ()
