@@ -183,7 +183,6 @@ featureGates: {PartialAdmission: true, ConcurrentAdmission: true}
     assert sorted(loaded.warnings) == [
         "clientConnection: is checked but not honoured yet",
         "controller: is checked but not honoured yet",
-        "fairSharing: is checked but not honoured yet",
         "featureGates.ConcurrentAdmission: is not honoured yet",
         "health: is checked but not honoured yet",
         "integrations.externalFrameworks: is checked but not honoured yet",

@@ -9,7 +9,6 @@ from tests.queueing.world import Json, read_vectors
 
 CASES = Path(__file__).with_name("admission-cases.yaml")
 NOT_BUILT = {
-    "fair": "fair sharing is not built yet",
     "afs": "admission fair sharing is not built yet",
     "tas": "topology belongs to a later step",
 }

@@ -16,6 +16,7 @@ from quorate.queueing.readiness import backoff_s
 from quorate.queueing.reduction import Counts, reduce
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, base_units
+from quorate.quota.share import dominant_share
 from quorate.quota.tree import Node
 from tests.queueing.world import Json, World, given_pod_sets
 
@@ -174,6 +175,14 @@ def _base(resource: str, value: Any) -> int:
     return base_units(resource, parse_quantity(str(value)))
 
 
+def _shares(world: World, want: Json) -> Json:
+    result: Json = {}
+    for name in want:
+        share = dominant_share(world.node(name))
+        result[name] = "inf" if share.infinite else math.ceil(share.thousandths)
+    return result
+
+
 ASPECTS: Mapping[str, Callable[[World, Json], Any]] = {
     "admitted": _admitted,
     "preempted": lambda world, want: world.preempted(),
@@ -181,6 +190,7 @@ ASPECTS: Mapping[str, Callable[[World, Json], Any]] = {
     "conditions": _conditions,
     "requeueState": _requeue_state,
     "requests": _requests,
+    "shares": _shares,
     **{aspect: _amounts(aspect) for aspect in NODE_AMOUNTS},
     "priority": lambda world, want: {name: world.workloads[name].spec.priority for name in want},
     "active": lambda world, want: {name: world.workloads[name].spec.active for name in want},

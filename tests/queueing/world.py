@@ -13,6 +13,7 @@ import yaml
 from quorate.api import codec
 from quorate.api.configuration import (
     Configuration,
+    FairSharingRules,
     RequeuingStrategy,
     ResourceRules,
     Transformation,
@@ -162,9 +163,6 @@ class World:
     def read_workload(self, given: Json) -> Workload:
         name = given["name"]
         pod_sets = [_pod_set(pod_set) for pod_set in given_pod_sets(given)]
-        if not self.given.get("config", {}).get("featureGates", {}).get("PartialAdmission", True):
-            for pod_set in pod_sets:  # as the webhook does
-                pod_set.pop("minCount", None)
         classes = self.given.get("priorityClasses", {})
         priority = given.get("priority")
         if priority is None:
@@ -463,8 +461,10 @@ class World:
 
 def read_configuration(config: Json) -> Configuration:
     resources = config.get("resources", {})
-    wait = config.get("waitForPodsReady")
+    wait, fair = config.get("waitForPodsReady"), config.get("fairSharing")
     return Configuration(
+        partial_admission=config.get("featureGates", {}).get("PartialAdmission", True),
+        fair_sharing=None if fair is None else read_fair_sharing(fair),
         wait_for_pods_ready=None if wait is None else read_wait_for_pods_ready(wait),
         resources=ResourceRules(
             exclude_resource_prefixes=tuple(resources.get("excludeResourcePrefixes", ())),
@@ -480,6 +480,12 @@ def read_configuration(config: Json) -> Configuration:
             quota_check_strategy=resources.get("quotaCheckStrategy", "BlockUndeclared"),
         ),
     )
+
+
+def read_fair_sharing(fair: Json) -> FairSharingRules:
+    if "preemptionStrategies" not in fair:
+        return FairSharingRules()
+    return FairSharingRules(preemption_strategies=tuple(fair["preemptionStrategies"]))
 
 
 def read_wait_for_pods_ready(wait: Json) -> WaitForPodsReady:

@@ -7,7 +7,7 @@ are checked by ``configuration_unused`` and answered with a warning.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Final, Literal, get_args
 
@@ -33,6 +33,7 @@ from quorate.api.strict import (
     label_selector,
     list_of,
     map_of,
+    number,
     quantity,
     section,
     shaped,
@@ -89,6 +90,26 @@ class ResourceRules(msgspec.Struct, frozen=True, kw_only=True):
     quota_check_strategy: QuotaCheckStrategy = "BlockUndeclared"
 
 
+PreemptionStrategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
+
+
+class FairSharingRules(msgspec.Struct, frozen=True, kw_only=True):
+    """Cluster queues of a cohort share what can be borrowed by weight; strategies in the order tried."""
+
+    preemption_strategies: tuple[PreemptionStrategy, ...] = (
+        "LessThanOrEqualToFinalShare",
+        "LessThanInitialShare",
+    )
+
+
+class AdmissionFairSharingRules(msgspec.Struct, frozen=True, kw_only=True):
+    """Local queues of a cluster queue take turns by what they used of late."""
+
+    usage_half_life_s: float = 0.0  # after so long without use, half of it is forgotten; 0: all at once
+    usage_sampling_interval_s: float = 300.0
+    resource_weights: dict[str, float] = {}  # 1 for a resource not named
+
+
 class Integrations(msgspec.Struct, frozen=True, kw_only=True):
     frameworks: tuple[str, ...] = ("batch/job",)
     label_keys_to_copy: tuple[str, ...] = ()
@@ -101,6 +122,9 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     wait_for_pods_ready: WaitForPodsReady | None = None  # None: off
     integrations: Integrations = Integrations()
     resources: ResourceRules = ResourceRules()
+    partial_admission: bool = True  # whether minCount counts
+    fair_sharing: FairSharingRules | None = None  # None: off
+    admission_fair_sharing: AdmissionFairSharingRules | None = None  # None: off
 
 
 class LoadedConfiguration(msgspec.Struct, frozen=True):
@@ -127,7 +151,7 @@ FRAMEWORKS: Final = (
     "trainer.kubeflow.org/trainjob", "workload.codeflare.dev/appwrapper",
 )  # fmt: skip
 HONOURED_FRAMEWORKS: Final = ("batch/job",)
-HONOURED_GATES: Final = ("DisableWaitForPodsReady",)
+HONOURED_GATES: Final = ("PartialAdmission", "DisableWaitForPodsReady")
 _EXTERNAL_FRAMEWORK: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*\.v[0-9][a-z0-9]*\.[a-z0-9][-a-z0-9.]*")
 
 
@@ -190,7 +214,43 @@ def _configuration(fields: Section, version: Version) -> Configuration:
         wait_for_pods_ready=None if gates.get("DisableWaitForPodsReady") else wait,
         integrations=fields.take("integrations", _integrations(version), Integrations()),
         resources=fields.take("resources", section(_resources), ResourceRules()),
+        partial_admission=gates.get("PartialAdmission", True),
+        fair_sharing=fields.take("fairSharing", section(_fair_sharing(version)), None),
+        admission_fair_sharing=fields.take("admissionFairSharing", section(_admission_fair_sharing), None),
     )
+
+
+def _fair_sharing(version: Version) -> Callable[[Section], FairSharingRules | None]:
+    def read_fields(fields: Section) -> FairSharingRules | None:
+        on = fields.take("enable", boolean, False) if version == "v1beta1" else True
+        default = FairSharingRules().preemption_strategies
+        strategies = fields.take("preemptionStrategies", _preemption_strategies, default)
+        return FairSharingRules(preemption_strategies=strategies) if on else None
+
+    return read_fields
+
+
+def _preemption_strategies(place: Place) -> tuple[PreemptionStrategy, ...]:
+    final, initial = get_args(PreemptionStrategy)
+    strategies = list_of(choice(get_args(PreemptionStrategy)))(place)
+    if strategies not in ((final,), (initial,), (final, initial)):
+        raise Refused(f"is not allowed here (write [{final}], [{initial}] or [{final}, {initial}])")
+    return strategies
+
+
+def _admission_fair_sharing(fields: Section) -> AdmissionFairSharingRules:
+    return AdmissionFairSharingRules(
+        usage_half_life_s=fields.take("usageHalfLifeTime", duration(), 0.0),
+        usage_sampling_interval_s=fields.take("usageSamplingInterval", duration(above=True), 300.0),
+        resource_weights=fields.take("resourceWeights", map_of(_weight), {}),
+    )
+
+
+def _weight(place: Place) -> float:
+    weight = number(place)
+    if weight < 0:
+        raise Refused("is negative, must be at least 0")
+    return weight
 
 
 def _wait_for_pods_ready(fields: Section, version: Version) -> WaitForPodsReady | None:

@@ -9,7 +9,6 @@ from quorate.api.names import is_dns_label, is_dns_subdomain, is_qualified_name
 from quorate.api.strict import (
     Place,
     Reader,
-    Refused,
     boolean,
     checked,
     choice,
@@ -24,21 +23,6 @@ from quorate.api.strict import (
 )
 
 _port: Final = integer(least=1, most=65535)
-
-
-def _preemption_strategies(place: Place) -> tuple[str, ...]:
-    final, initial = "LessThanOrEqualToFinalShare", "LessThanInitialShare"
-    strategies = list_of(text)(place)
-    if strategies not in ((final,), (initial,), (final, initial)):
-        raise Refused(f"is not allowed here (write [{final}], [{initial}] or [{final}, {initial}])")
-    return strategies
-
-
-def _weight(place: Place) -> float:
-    weight = number(place)
-    if weight < 0:
-        raise Refused("is negative, must be at least 0")
-    return weight
 
 
 _custom_label = checked(
@@ -113,13 +97,6 @@ _every_version: Final[dict[str, Reader[Any]]] = {
     "pprofBindAddress": text,
     "controller": checked({"groupKindConcurrency": map_of(integer(least=1)), "cacheSyncTimeout": duration()}),
     "tls": _tls,
-    "admissionFairSharing": checked(
-        {
-            "usageHalfLifeTime": duration(),
-            "usageSamplingInterval": duration(above=True),
-            "resourceWeights": map_of(_weight),
-        }
-    ),
     "objectRetentionPolicies": checked(
         {"workloads": checked({"afterFinished": duration(), "afterDeactivatedByKueue": duration()})}
     ),
@@ -139,7 +116,6 @@ _every_version: Final[dict[str, Reader[Any]]] = {
 UNUSED: Final[dict[str, dict[str, Reader[Any]]]] = {
     "v1beta1": _every_version
     | {
-        "fairSharing": checked({"enable": boolean, "preemptionStrategies": _preemption_strategies}),
         "queueVisibility": checked(
             {
                 "clusterQueues": checked({"maxCount": integer(least=0, most=4000)}),
@@ -147,7 +123,7 @@ UNUSED: Final[dict[str, dict[str, Reader[Any]]]] = {
             }
         ),
     },
-    "v1beta2": _every_version | {"fairSharing": checked({"preemptionStrategies": _preemption_strategies})},
+    "v1beta2": _every_version,
 }
 
 POD_OPTIONS: Final = checked({"namespaceSelector": label_selector, "podSelector": label_selector})

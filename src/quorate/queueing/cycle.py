@@ -29,11 +29,12 @@ from quorate.queueing.conditions import queued_since
 from quorate.queueing.decisions import Cycle, Decision, Hold, Reserve
 from quorate.queueing.nomination import Nomination, nominate
 from quorate.queueing.order import changed_what_counts
-from quorate.queueing.pending import Order, Requeue
+from quorate.queueing.pending import Requeue
 from quorate.queueing.preemption import preempt, room_kept
 from quorate.queueing.queues import ClusterQueueState
 from quorate.queueing.state import State
 from quorate.queueing.trial import Trial
+from quorate.queueing.turns import ClassicalTurns, FairTurns, Turns
 from quorate.quota import tree
 from quorate.quota.amount import Usage, as_quantity
 from quorate.quota.tree import Node
@@ -70,17 +71,18 @@ class Round:
         self._state = state
         self._roots: dict[Node, None] = {}  # of the trees that take part
         self._busy: set[Node] = set()  # of those in which the round changed something
-        self._todo: list[Nomination] = []  # not carried out yet, the next one last
         self._back: list[tuple[Nomination, Requeue]] = []  # carried out and not admitted
         self._held: list[tuple[Node, Usage]] = []  # counted for the rest of the round only
         self._victims: dict[Key, None] = {}  # of the preemptors carried out so far
         state.cycles += 1
+        nominations: list[Nomination] = []
         for queue in queues:
             self._roots[queue.node.root] = None
             entry = queue.pending.pop() if state.is_active(queue) else None
             if entry is not None:
-                self._todo.append(nominate(state, queue, entry))
-        self._todo.sort(key=_turn, reverse=True)
+                nominations.append(nominate(state, queue, entry))
+        fair = state.configuration.fair_sharing is not None
+        self._turns: Turns = FairTurns(nominations) if fair else ClassicalTurns(nominations)
 
     def run(self, now: float) -> list[Decision]:
         """Carry out what was nominated.  A round that is suspended is to be run again."""
@@ -95,18 +97,16 @@ class Round:
         self._state.suspended = None
         for node, usage in self._held:
             tree.add_usage(node, usage)
-        while self._todo:
-            nomination = self._todo[-1]
+        while (nomination := self._turns.next()) is not None:
             if _is_outdated(nomination):
-                self._back.append((self._todo.pop(), Requeue.FAILED_AFTER_NOMINATION))
-                continue
-            blocking = self._blocking()
-            if blocking is not None and self._would_admit(nomination):
+                self._back.append((nomination, Requeue.FAILED_AFTER_NOMINATION))
+            elif (blocking := self._blocking()) is not None and self._would_admit(nomination):
                 decisions.append(_hold(nomination, "Waiting", (AwaitingPodsReady(blocking),)))
                 self._state.suspended = self
                 break
-            self._todo.pop()
-            decisions.extend(self._decide(nomination, now))
+            else:
+                decisions.extend(self._decide(nomination, now))
+            self._turns.done(nomination)
         for node, usage in self._held:
             tree.remove_usage(node, usage)
         return decisions
@@ -212,12 +212,6 @@ class Round:
             admitted=admitted,
             waited_s=max(0.0, now - queued_since(entry.workload)),
         )
-
-
-def _turn(nomination: Nomination) -> tuple[int, Order]:
-    """Who borrows least far up the tree goes first, then in queue order, whatever the cluster queue."""
-    level = nomination.assignment.level if nomination.assignment is not None else 0
-    return level, nomination.entry.order
 
 
 def _is_outdated(nomination: Nomination) -> bool:

@@ -13,6 +13,7 @@ from quorate.queueing.causes import (
     QueueInactive,
     RequestsAboveLimits,
 )
+from quorate.queueing.fair_preemption import fair_targets
 from quorate.queueing.pending import Entry, Resume
 from quorate.queueing.preemption import Preemptor, Target, classical_targets
 from quorate.queueing.queues import ClusterQueueState
@@ -69,13 +70,16 @@ def _choose(state: State, queue: ClusterQueueState, entry: Entry) -> tuple[Assig
         return (assignment, targets) if assignment.mode is Mode.FIT or targets else None
 
     whole = judge([pod_set.count for pod_set in pod_sets])
-    if whole[0].mode is Mode.FIT or whole[1]:
+    if whole[0].mode is Mode.FIT or whole[1] or not state.configuration.partial_admission:
         return whole
     return reduce([Counts(pod_set.count, pod_set.min_count) for pod_set in pod_sets], attempt) or whole
 
 
 def find_targets(state: State, preemptor: Preemptor) -> tuple[Target, ...]:
     """Whom to preempt, by the rules that are configured."""
+    sharing = state.configuration.fair_sharing
+    if sharing is not None:
+        return fair_targets(preemptor, state.queues_below, sharing.preemption_strategies)
     return classical_targets(preemptor, state.queues_below)
 
 
@@ -117,12 +121,14 @@ def _market(state: State, queue: ClusterQueueState, entry: Entry) -> Market:
         own = any(target.queue is queue for target in targets)
         return Offer(Mode.PREEMPT if own else Mode.RECLAIM, level)
 
+    preemption = queue.spec.preemption
+    shares = state.configuration.fair_sharing is not None and preemption.reclaim_within_cohort != "Never"
     return Market(
         queue.node,
         queue.groups,
         state.flavors,
         queue.spec.flavor_fungibility,
-        queue.spec.preemption.borrow_within_cohort.policy != "Never",
+        shares or preemption.borrow_within_cohort.policy != "Never",
         state.configuration.resources.quota_check_strategy == "IgnoreUndeclared",
         oracle,
     )

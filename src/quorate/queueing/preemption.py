@@ -169,7 +169,7 @@ def room_kept(queue: ClusterQueueState, assignment: Assignment) -> dict[FlavorRe
     node = queue.node
 
     def entitled(pair: FlavorResource, amount: int) -> int:
-        borrowing = node.limits[pair].borrowing
+        borrowing = tree.limits(node, pair).borrowing
         left = tree.nominal(node, pair) - tree.used(node, pair)
         if assignment.level == 0:
             return max(0, min(amount, left))

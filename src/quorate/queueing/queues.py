@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from typing import Final, assert_never
 
 import msgspec
@@ -11,13 +12,14 @@ from quorate.api.kueue import (
     AdmissionCheck,
     ClusterQueue,
     ClusterQueueSpec,
+    FairSharing,
     LocalQueue,
     ResourceFlavor,
     ResourceGroup,
     Workload,
 )
 from quorate.api.meta import Key, find_condition, is_true, matches_selector
-from quorate.api.quantity import Quantity
+from quorate.api.quantity import NANOS, Quantity
 from quorate.queueing import conditions as c
 from quorate.queueing.assignment import Group
 from quorate.queueing.pending import Entry, Order, PendingQueue
@@ -266,6 +268,13 @@ def limits_of(resource_groups: tuple[ResourceGroup, ...]) -> dict[FlavorResource
 
 def _limit(resource: str, quantity: Quantity | None) -> Amount:
     return UNLIMITED if quantity is None else base_units(resource, quantity)
+
+
+def weight_of(sharing: FairSharing | None) -> Fraction:
+    """The weight an object declares; 1 if it declares none."""
+    if sharing is None or sharing.weight is None:
+        return Fraction(1)
+    return Fraction(sharing.weight.nanos, NANOS)
 
 
 def usage_of(workload: Workload, admission: Admission) -> dict[FlavorResource, int]:

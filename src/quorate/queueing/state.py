@@ -41,6 +41,7 @@ from quorate.queueing.queues import (
     is_leaving,
     limits_of,
     usage_of,
+    weight_of,
 )
 from quorate.quota.tree import Node
 
@@ -139,6 +140,7 @@ class State(Ledger):
         node = self.quota.put_queue(
             name, cluster_queue.spec.cohort_name, limits_of(cluster_queue.spec.resource_groups)
         )
+        node.weight = weight_of(cluster_queue.spec.fair_sharing)
         if queue is None:
             queue = self._add_cluster_queue(cluster_queue, node)
         queue.groups = groups_of(cluster_queue.spec)
@@ -178,6 +180,7 @@ class State(Ledger):
         node = self.quota.put_cohort(
             cohort.metadata.name, cohort.spec.parent_name, limits_of(cohort.spec.resource_groups)
         )
+        node.weight = weight_of(cohort.spec.fair_sharing)
         for changed in (node, *(looped ^ self.quota.looped)):
             self.note_quota_change(changed)
 
@@ -188,6 +191,7 @@ class State(Ledger):
         self.settle_wakes()
         looped = self.quota.looped
         self.quota.remove_cohort(name)
+        node.weight = weight_of(None)
         for changed in (node, *(looped ^ self.quota.looped)):
             self.note_quota_change(changed)
 

@@ -20,6 +20,7 @@ A node whose ancestors form a loop has no root to draw on: loops are refused by 
 """
 
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from typing import Final
 
 import msgspec
@@ -41,7 +42,7 @@ _NOTHING: Final = Limits(0)
 class Node:
     """A cluster queue (a leaf) or a cohort."""
 
-    __slots__ = ("children", "height", "limits", "name", "parent", "subtree", "usage")
+    __slots__ = ("children", "height", "limits", "name", "parent", "subtree", "usage", "weight")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -51,6 +52,7 @@ class Node:
         self.subtree: dict[FlavorResource, int] = {}  # as defined above; absent is 0
         self.usage: dict[FlavorResource, int] = {}  # as defined above; absent is 0
         self.height = 0  # 0 for a leaf, else one more than that of the highest child
+        self.weight = Fraction(1)  # its claim to what is shared, against that of its siblings
 
     def __repr__(self) -> str:
         return f"Node({self.name!r})"
@@ -73,6 +75,10 @@ class Node:
 # What a node has and may take.
 
 
+def limits(node: Node, pair: FlavorResource) -> Limits:
+    return node.limits.get(pair, _NOTHING)
+
+
 def nominal(node: Node, pair: FlavorResource) -> int:
     return node.limits.get(pair, _NOTHING).nominal
 
@@ -87,10 +93,8 @@ def subtree(node: Node, pair: FlavorResource) -> int:
 
 def guaranteed(node: Node, pair: FlavorResource) -> int:
     """The part of the subtree's quota that is never lent to the parent."""
-    limits = node.limits.get(pair)
-    if limits is None or isinstance(limits.lending, Unlimited):
-        return 0
-    return max(0, subtree(node, pair) - limits.lending)
+    lending = limits(node, pair).lending
+    return 0 if isinstance(lending, Unlimited) else max(0, subtree(node, pair) - lending)
 
 
 def local(node: Node, pair: FlavorResource) -> int:
@@ -102,11 +106,11 @@ def available(node: Node, pair: FlavorResource) -> int:
     """What could be used more at once; negative where more is used than there is."""
     if node.parent is None:
         return subtree(node, pair) - used(node, pair)
-    kept, limits = guaranteed(node, pair), node.limits.get(pair)
+    kept, borrowing = guaranteed(node, pair), limits(node, pair).borrowing
     from_parent = available(node.parent, pair)
-    if limits is not None and not isinstance(limits.borrowing, Unlimited):
+    if not isinstance(borrowing, Unlimited):
         taken = max(0, used(node, pair) - kept)
-        from_parent = min(from_parent, subtree(node, pair) - kept - taken + limits.borrowing)
+        from_parent = min(from_parent, subtree(node, pair) - kept - taken + borrowing)
     return max(0, kept - used(node, pair)) + from_parent
 
 
@@ -115,10 +119,8 @@ def potential(node: Node, pair: FlavorResource) -> int:
     if node.parent is None:
         return subtree(node, pair)
     most = guaranteed(node, pair) + potential(node.parent, pair)
-    limits = node.limits.get(pair)
-    if limits is None or isinstance(limits.borrowing, Unlimited):
-        return most
-    return min(most, subtree(node, pair) + limits.borrowing)
+    borrowing = limits(node, pair).borrowing
+    return most if isinstance(borrowing, Unlimited) else min(most, subtree(node, pair) + borrowing)
 
 
 def borrows_with(node: Node, pair: FlavorResource, amount: int) -> bool:
@@ -170,10 +172,10 @@ def remove_usage(node: Node, usage: Usage) -> None:
         _move(node, pair, 0, -amount)
 
 
-def set_limits(node: Node, limits: Mapping[FlavorResource, Limits]) -> None:
-    """Give ``node`` exactly ``limits``; ancestors follow."""
-    for pair in {**node.limits, **limits}:
-        old, new = node.limits.get(pair), limits.get(pair)
+def set_limits(node: Node, new_limits: Mapping[FlavorResource, Limits]) -> None:
+    """Give ``node`` exactly ``new_limits``; ancestors follow."""
+    for pair in {**node.limits, **new_limits}:
+        old, new = node.limits.get(pair), new_limits.get(pair)
         if old == new:
             continue
         before = _contribution(node, pair)

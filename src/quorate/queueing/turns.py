@@ -1,0 +1,103 @@
+"""In which order the heads of a round are carried out.
+
+Without fair sharing the order is known beforehand.  With it a tournament is held before each turn, since
+what those before took changes everybody's share.
+"""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from quorate.queueing.nomination import Nomination
+from quorate.queueing.pending import Order
+from quorate.quota import tree
+from quorate.quota.share import Share, dominant_share
+from quorate.quota.tree import Node
+
+
+class Turns(Protocol):
+    def next(self) -> Nomination | None:
+        """Whose turn it is; None when all had theirs."""
+        ...
+
+    def done(self, nomination: Nomination) -> None:
+        """``nomination``, the last answer of ``next``, has had its turn."""
+        ...
+
+
+class ClassicalTurns:
+    """Who borrows least far up the tree first, then in queue order, whatever the cluster queue."""
+
+    def __init__(self, nominations: Iterable[Nomination]) -> None:
+        self._left = sorted(nominations, key=_rank, reverse=True)  # the next one last
+
+    def next(self) -> Nomination | None:
+        return self._left[-1] if self._left else None
+
+    def done(self, nomination: Nomination) -> None:
+        assert self._left.pop() is nomination, "turns are taken in order"
+
+
+def _rank(nomination: Nomination) -> tuple[int, Order]:
+    level = nomination.assignment.level if nomination.assignment is not None else 0
+    return level, nomination.entry.order
+
+
+class FairTurns:
+    """The winner of a tournament in each tree, tree by tree.
+
+    In each cohort the nominees of its children compete: first those whose child would not borrow, then
+    by the share the child would have, then in queue order.  The winner stands for the cohort further up.
+    """
+
+    def __init__(self, nominations: Iterable[Nomination]) -> None:
+        self._left: dict[Node, Nomination] = {}  # by cluster queue, those who had no turn yet
+        self._below: dict[Node, dict[Node, None]] = {}  # of each cohort, the children with somebody left
+        self._roots: list[Node] = []
+        for nomination in sorted(nominations, key=lambda one: one.entry.order):
+            node = nomination.queue.node
+            self._left[node] = nomination
+            while node.parent is not None:
+                self._below.setdefault(node.parent, {})[node] = None
+                node = node.parent
+            if node not in self._roots:
+                self._roots.append(node)
+
+    def next(self) -> Nomination | None:
+        for root in self._roots:
+            winner = self._winner(root)
+            if winner is not None:
+                return winner
+        return None
+
+    def done(self, nomination: Nomination) -> None:
+        node = nomination.queue.node
+        del self._left[node]
+        while node.parent is not None and node not in self._below and node not in self._left:
+            self._below[node.parent].pop(node)
+            if not self._below[node.parent]:
+                del self._below[node.parent]
+            node = node.parent
+
+    def _winner(self, node: Node) -> Nomination | None:
+        if node in self._left:
+            return self._left[node]
+        best: tuple[bool, Share, Order] | None = None
+        winner: Nomination | None = None
+        for child in self._below.get(node, ()):
+            nominee = self._winner(child)
+            assert nominee is not None, f"{child} has nobody left"
+            merit = _merit(child, nominee)
+            if best is None or merit < best:
+                best, winner = merit, nominee
+        return winner
+
+
+def _merit(child: Node, nominee: Nomination) -> tuple[bool, Share, Order]:
+    """How ``child`` would stand with what its nominee asks for; less is better."""
+    assignment = nominee.assignment
+    usage = assignment.usage if assignment is not None else {}
+    tree.add_usage(nominee.queue.node, usage)
+    borrows = not tree.is_within_quota(child, usage)
+    share = dominant_share(child)
+    tree.remove_usage(nominee.queue.node, usage)
+    return borrows, share, nominee.entry.order
