@@ -91,7 +91,7 @@ class AnyHistory(RuleBasedStateMachine):
             return entry is not self.queue.sticky, entry.order
 
         assert self.queue.active() == sorted(self.active, key=in_order)
-        assert self.queue.inadmissible() == sorted(self.parked, key=lambda entry: entry.order)
+        assert self.queue.inadmissible() == sorted(self.parked, key=in_order)
         assert self.queue.active_count == len(self.active)
         assert self.queue.inadmissible_count == len(self.parked)
 
@@ -109,7 +109,8 @@ def test_waking_a_queue_of_one_shape_does_not_touch_its_workloads() -> None:
     assert head is not None
     queue.in_flight = None
     queue.block(head)
-    parked_heap = queue._lanes[SHAPES[0]].parked._heap
+    (lane,) = queue._lanes.values()
+    parked_heap = lane.parked._heap
     queue.wake(())
-    assert queue._lanes[SHAPES[0]].ready._heap is parked_heap
+    assert lane.ready._heap is parked_heap
     assert queue.pop() is head

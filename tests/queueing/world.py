@@ -12,6 +12,7 @@ import yaml
 
 from quorate.api import codec
 from quorate.api.configuration import (
+    AdmissionFairSharingRules,
     Configuration,
     FairSharingRules,
     RequeuingStrategy,
@@ -141,8 +142,12 @@ class World:
         spec = {"clusterQueue": queue["clusterQueue"], "stopPolicy": str(queue.get("stopPolicy", "None"))}
         if "weight" in queue:
             spec["fairSharing"] = {"weight": str(queue["weight"])}
-        metadata = {"namespace": namespace, "name": name}
-        self.state.put_local_queue(codec.convert(LocalQueue, {"metadata": metadata, "spec": spec}))
+        body: Json = {"metadata": {"namespace": namespace, "name": name}, "spec": spec}
+        if "consumed" in queue:
+            consumed = {resource: str(amount) for resource, amount in queue["consumed"].items()}
+            stored = {"consumedResources": consumed, "lastUpdate": _moment(self.now)}
+            body["status"] = {"fairSharing": {"weightedShare": 0, "admissionFairSharingStatus": stored}}
+        self.state.put_local_queue(codec.decode(LocalQueue, codec.encode(body)))
 
     def create(self, name: str) -> None:
         given = self.given_workload(name)
@@ -288,6 +293,7 @@ class World:
 
     def settle(self) -> None:
         """Let the controllers do what is to be done at this moment."""
+        self.state.sample_past_use(self.now)
         for _ in range(100):
             changed = [name for name in list(self.workloads) if self._step(name)]
             if not changed and not self._resume():
@@ -462,7 +468,9 @@ class World:
 def read_configuration(config: Json) -> Configuration:
     resources = config.get("resources", {})
     wait, fair = config.get("waitForPodsReady"), config.get("fairSharing")
+    turns = config.get("admissionFairSharing")
     return Configuration(
+        admission_fair_sharing=None if turns is None else read_admission_fair_sharing(turns),
         partial_admission=config.get("featureGates", {}).get("PartialAdmission", True),
         fair_sharing=None if fair is None else read_fair_sharing(fair),
         wait_for_pods_ready=None if wait is None else read_wait_for_pods_ready(wait),
@@ -486,6 +494,14 @@ def read_fair_sharing(fair: Json) -> FairSharingRules:
     if "preemptionStrategies" not in fair:
         return FairSharingRules()
     return FairSharingRules(preemption_strategies=tuple(fair["preemptionStrategies"]))
+
+
+def read_admission_fair_sharing(turns: Json) -> AdmissionFairSharingRules:
+    return AdmissionFairSharingRules(
+        usage_half_life_s=seconds(turns.get("usageHalfLifeTime", 0)),
+        usage_sampling_interval_s=seconds(turns.get("usageSamplingInterval", "5m")),
+        resource_weights=turns.get("resourceWeights", {}),
+    )
 
 
 def read_wait_for_pods_ready(wait: Json) -> WaitForPodsReady:

@@ -115,6 +115,10 @@ class FlavorUsage(Struct, omit_defaults=False):
     resources: tuple[ResourceUsage, ...] = ()
 
 
+class FairSharingStatus(Struct, omit_defaults=False):
+    weighted_share: int = 0  # in thousandths, rounded up; without weight the largest the API can store
+
+
 class ClusterQueueStatus(Struct, omit_defaults=False):
     conditions: tuple[Condition, ...] = ()
     flavors_reservation: tuple[FlavorUsage, ...] = ()
@@ -122,6 +126,7 @@ class ClusterQueueStatus(Struct, omit_defaults=False):
     pending_workloads: int = 0
     reserving_workloads: int = 0
     admitted_workloads: int = 0
+    fair_sharing: FairSharingStatus | None = None
 
 
 class ClusterQueue(Struct):
@@ -136,15 +141,30 @@ class CohortSpec(Struct):
     fair_sharing: FairSharing | None = None
 
 
+class CohortStatus(Struct, omit_defaults=False):
+    fair_sharing: FairSharingStatus | None = None
+
+
 class Cohort(Struct):
     metadata: ObjectMeta
     spec: CohortSpec = CohortSpec()
+    status: CohortStatus = CohortStatus()
 
 
 class LocalQueueSpec(Struct):
     cluster_queue: str = ""
     stop_policy: StopPolicy = "None"
     fair_sharing: FairSharing | None = None
+
+
+class AdmissionFairSharingStatus(Struct, omit_defaults=False):
+    consumed_resources: Resources = {}
+    last_update: datetime | None = None
+
+
+class LocalQueueFairSharingStatus(Struct, omit_defaults=False):
+    weighted_share: int = 0
+    admission_fair_sharing_status: AdmissionFairSharingStatus | None = None
 
 
 class LocalQueueStatus(Struct, omit_defaults=False):
@@ -154,6 +174,7 @@ class LocalQueueStatus(Struct, omit_defaults=False):
     pending_workloads: int = 0
     reserving_workloads: int = 0
     admitted_workloads: int = 0
+    fair_sharing: LocalQueueFairSharingStatus | None = None
 
 
 class LocalQueue(Struct):

@@ -46,13 +46,14 @@ ENOUGH: Final = 500
 def run_cycle(state: State, now: float) -> Cycle:
     """Decide all that can be decided now, or a good batch of it; then ``wake_at`` asks to go on at once."""
     decisions: dict[Key, Decision] = {}
+    sample_at = state.sample_past_use(now)
     while (round_ := next_round(state)) is not None:
         for decision in round_.run(now):
             decisions.pop(decision.key, None)  # only the last word about a workload is worth writing
             decisions[decision.key] = decision
         if len(decisions) >= ENOUGH:
             return Cycle(tuple(decisions.values()), wake_at=now)
-    return Cycle(tuple(decisions.values()), wake_at=None)
+    return Cycle(tuple(decisions.values()), wake_at=sample_at)
 
 
 def next_round(state: State) -> "Round | None":

@@ -17,6 +17,7 @@ from quorate.queueing.preemption import (
     Preemptor,
     Queues,
     Target,
+    VictimOrder,
     fits,
     may_preempt_own,
     may_reclaim,
@@ -73,8 +74,9 @@ class _Candidates:
             self._left.setdefault(candidate.queue.node, []).append(candidate)
         self._discarded: set[Node] = set()
 
-    def _order(self, candidate: _Candidate) -> tuple[bool, bool, int, float, str]:
-        return victim_order(candidate.reservation, own=candidate.queue is self._own)
+    def _order(self, candidate: _Candidate) -> VictimOrder:
+        own = candidate.queue is self._own
+        return victim_order(candidate.reservation, candidate.queue, own=own)
 
     def pop(self, node: Node) -> _Candidate | None:
         left = self._left.get(node)

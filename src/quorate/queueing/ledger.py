@@ -198,12 +198,39 @@ class Ledger:
         if queue.object is None and not queue.entries and not queue.tally.reserving:
             del self.local_queues[key]
 
+    def past_use(self, key: Key) -> float:
+        """What the local queue ``key`` used of late, by which it takes turns with others."""
+        rules, queue = self.configuration.admission_fair_sharing, self.local_queues.get(key)
+        return 0.0 if rules is None or queue is None else queue.past_use.value(queue.weight, rules)
+
+    def sample_past_use(self, now: float) -> float | None:
+        """Bring past use up to date where it is due; when that will be again, if it matters to anybody."""
+        rules = self.configuration.admission_fair_sharing
+        if rules is None:
+            return None
+        due: list[float] = []
+        for queue in self.local_queues.values():
+            cluster_queue = self.cluster_queues.get(queue.cluster_queue)
+            if cluster_queue is None or not cluster_queue.takes_turns:
+                continue
+            if queue.past_use.is_due(rules, now):
+                queue.past_use.sample(queue.tally.admitted_usage, rules, now)
+            if len(cluster_queue.pending):
+                due.append(now + rules.usage_sampling_interval_s)
+        return min(due, default=None)
+
     # Reservations.
 
     def assume(self, entry: Entry, admission: Admission, usage: Usage, *, admitted: bool) -> None:
         """Count a reservation that is decided but not written."""
+        reservation = Reservation.of_entry(entry, admission, usage, admitted=admitted)
         self.drop_entry(entry)
-        self.add_reservation(Reservation.of_entry(entry, admission, usage, admitted=admitted))
+        self.add_reservation(reservation)
+        rules = self.configuration.admission_fair_sharing
+        queue = self.cluster_queues[admission.cluster_queue]
+        if rules is not None and queue.takes_turns:
+            past_use = self.local_queues[reservation.local_queue].past_use
+            past_use.penalise(reservation.key, usage, rules)
 
     def add_reservation(self, reservation: Reservation) -> None:
         key = reservation.key
@@ -235,6 +262,7 @@ class Ledger:
 
     def release(self, reservation: Reservation) -> None:
         """The workload holds quota no longer: others may have it."""
+        self.local_queues[reservation.local_queue].past_use.penalties.pop(reservation.key, None)
         self.drop_reservation(reservation)
         queue = self.cluster_queues.get(reservation.admission.cluster_queue)
         if queue is not None:

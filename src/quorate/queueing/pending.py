@@ -12,7 +12,7 @@ Removal from a heap is lazy: an item counts only while the workload still carrie
 Stale items are dropped when they surface, or when they outnumber the live ones; amortised O(log n).
 """
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from enum import Enum
 from heapq import heapify, heappop, heappush
 from typing import Final
@@ -25,6 +25,7 @@ from quorate.queueing.decisions import Hold
 from quorate.queueing.shape import Shape
 
 Order = tuple[int, float, str]  # negated priority, queue-order timestamp, uid: smaller goes first
+LaneKey = tuple[Shape, Key | None]  # the local queue only where local queues take turns
 
 
 class Requeue(Enum):
@@ -137,15 +138,14 @@ class Bucket:
 
 
 class Lane:
-    """All workloads of one shape in one cluster queue."""
+    """All workloads of one shape in one cluster queue; where local queues take turns, of one of them."""
 
-    __slots__ = ("blocked", "hold", "offered", "parked", "ready")
+    __slots__ = ("key", "offered", "parked", "ready")
 
-    def __init__(self) -> None:
+    def __init__(self, key: LaneKey) -> None:
+        self.key = key
         self.ready = Bucket()
         self.parked = Bucket()
-        self.blocked = False  # the first of the shape was parked, so newcomers are parked unseen
-        self.hold: Hold | None = None  # why, as judged of the one that was parked
         self.offered: Order | None = None  # of the newest item for this lane among the heads, if it is there
 
     def park(self) -> None:
@@ -157,7 +157,6 @@ class Lane:
         if self.ready.size < self.parked.size:
             self.ready, self.parked = self.parked, self.ready
         self.ready.take(self.parked)
-        self.blocked, self.hold = False, None
 
 
 class PendingQueue:
@@ -166,11 +165,15 @@ class PendingQueue:
     _SLACK: Final = 32
 
     def __init__(self) -> None:
-        self._lanes: dict[Shape, Lane] = {}
+        # Past use of a local queue, which goes before everything else; None: local queues do not take turns.
+        self.past_use: Callable[[Key], float] | None = None
+        self._lanes: dict[LaneKey, Lane] = {}
         # Holds an item with the order of the first of each lane that has something ready.  Others are stale.
         self._heads: list[tuple[Order, int, Lane]] = []
         self._offers = 0  # ever made: a tie-break that keeps lanes from being compared
-        self._parked: dict[Shape, Lane] = {}  # exactly the lanes with something parked, or blocked
+        self._parked: dict[LaneKey, Lane] = {}  # exactly the lanes with something parked
+        # Shapes of which the first was parked, and why: newcomers are parked unseen.
+        self._blocked: dict[Shape, Hold | None] = {}
         self.backing_off: dict[Key, Entry] = {}  # not woken by events: only its own update can help
         self.strangers: dict[Key, Entry] = {}  # their namespace does not match the cluster queue's selector
         self.in_flight: Entry | None = None
@@ -195,44 +198,63 @@ class PendingQueue:
         entries = [entry for lane in self._lanes.values() for entry in lane.ready]
         if self.in_flight is not None:
             entries.append(self.in_flight)
-        return sorted(entries, key=lambda entry: (entry is not self.sticky, entry.order))
+        return sorted(entries, key=self._rank)
 
     def inadmissible(self) -> list[Entry]:
         entries = [entry for lane in self._parked.values() for entry in lane.parked]
         entries += [*self.backing_off.values(), *self.strangers.values()]
-        return sorted(entries, key=lambda entry: entry.order)
+        return sorted(entries, key=self._rank)
 
     def is_active(self, entry: Entry) -> bool:
-        lane = self._lanes.get(entry.shape)
+        lane = self._lanes.get(self._lane_key(entry))
         return entry is self.in_flight or (lane is not None and entry.bucket is lane.ready)
 
     def hold_of(self, entry: Entry) -> Hold | None:
-        """Why ``entry`` waits: its own verdict, or that of the one its lane was judged by."""
-        lane = self._lanes.get(entry.shape)
-        if entry.hold is None and lane is not None and entry.bucket is lane.parked:
-            return lane.hold
-        return entry.hold
+        """Why ``entry`` waits: its own verdict, or that of the one its shape was judged by."""
+        return entry.hold or self._blocked.get(entry.shape)
+
+    def take_turns(self, past_use: Callable[[Key], float] | None) -> None:
+        """Let local queues take turns by their ``past_use``, or not."""
+        if (self.past_use is None) == (past_use is None):
+            return
+        ready = [entry for lane in self._lanes.values() for entry in lane.ready]
+        parked = [entry for lane in self._parked.values() for entry in lane.parked]
+        for entry in (*ready, *parked):
+            entry.bucket = None
+        self._lanes, self._heads, self._parked = {}, [], {}
+        self.past_use = past_use
+        for entry in ready:
+            self.push(entry)
+        for entry in parked:
+            self.park(entry)
 
     def push(self, entry: Entry) -> bool:
         """Make ``entry`` active, unless its shape is known not to fit; whether it is active now."""
-        lane = self._lane(entry.shape)
-        if lane.blocked:
-            self._park_one(entry, lane)
+        if entry.shape in self._blocked:
+            self.park(entry)
             return False
+        lane = self._lane(entry)
         lane.ready.add(entry)
         self._offer(lane)
         return True
 
     def park(self, entry: Entry) -> None:
         """Make ``entry`` inadmissible until the next wake-up."""
-        self._park_one(entry, self._lane(entry.shape))
+        lane = self._lane(entry)
+        lane.parked.add(entry)
+        self._parked[lane.key] = lane
 
     def block(self, entry: Entry) -> None:
         """Park ``entry`` and with it, now and until the next wake-up, all of its shape."""
-        lane = self._lane(entry.shape)
-        lane.park()
-        lane.blocked, lane.hold = True, entry.hold
-        self._park_one(entry, lane)
+        self.park(entry)
+        self._blocked[entry.shape] = entry.hold
+        if self.past_use is None:
+            self._lane(entry).park()
+            return
+        for key, lane in self._lanes.items():
+            if key[0] is entry.shape:
+                lane.park()
+                self._parked[key] = lane
 
     def remove(self, entry: Entry) -> None:
         """Forget ``entry``, wherever it is."""
@@ -241,38 +263,35 @@ class PendingQueue:
         if self.in_flight is entry:
             self.in_flight = None
         elif entry.bucket is not None:
-            lane = self._lanes[entry.shape]
-            entry.bucket.discard(entry)
-            self._offer(lane)
-            self._drop_if_empty(entry.shape, lane)
+            self._take_out(entry, entry.bucket)
         elif self.backing_off.pop(entry.key, None) is None:
             del self.strangers[entry.key]
 
     def pop(self) -> Entry | None:
         """Take the first active workload in flight."""
         assert self.in_flight is None, "a head is popped while another is in flight"
-        entry = self._first()
-        if entry is None:
-            return None
-        lane = self._lanes[entry.shape]
-        assert entry.bucket is not None
-        entry.bucket.discard(entry)
-        self._offer(lane)
-        self._drop_if_empty(entry.shape, lane)
-        self.in_flight = entry
+        entry = self._first() if self.past_use is None else self._first_by_turns()
+        if entry is not None:
+            assert entry.bucket is not None
+            self._take_out(entry, entry.bucket)
+            self.in_flight = entry
         return entry
 
     def wake(self, welcome: Container[str]) -> None:
         """Make active all that is parked; strangers only if their namespace is ``welcome`` now."""
         self.wakes += 1
-        for shape, lane in self._parked.items():
+        self._blocked.clear()
+        for lane in self._parked.values():
             lane.wake()
             self._offer(lane)
-            self._drop_if_empty(shape, lane, parked=False)
         self._parked.clear()
         for entry in [entry for entry in self.strangers.values() if entry.key.namespace in welcome]:
             del self.strangers[entry.key]
             self.push(entry)
+
+    def _rank(self, entry: Entry) -> tuple[float, bool, Order]:
+        past_use = 0.0 if self.past_use is None else self.past_use(entry.local_queue)
+        return past_use, entry is not self.sticky, entry.order
 
     def _first(self) -> Entry | None:
         if self.sticky is not None and self.sticky.bucket is not None and self.is_active(self.sticky):
@@ -287,12 +306,33 @@ class PendingQueue:
                 lane.offered = None
         return None
 
-    def _lane(self, shape: Shape) -> Lane:
-        return self._lanes.setdefault(shape, Lane())
+    def _first_by_turns(self) -> Entry | None:
+        """The same where past use, which changes all the time, comes first: the best of all lanes."""
+        firsts = [first for lane in self._lanes.values() if (first := lane.ready.first()) is not None]
+        if self.sticky is not None and self.sticky.bucket is not None and self.is_active(self.sticky):
+            firsts.append(self.sticky)
+        return min(firsts, key=self._rank, default=None)
 
-    def _park_one(self, entry: Entry, lane: Lane) -> None:
-        lane.parked.add(entry)
-        self._parked[entry.shape] = lane
+    def _lane_key(self, entry: Entry) -> LaneKey:
+        return entry.shape, None if self.past_use is None else entry.local_queue
+
+    def _lane(self, entry: Entry) -> Lane:
+        key = self._lane_key(entry)
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._lanes[key] = Lane(key)
+        return lane
+
+    def _take_out(self, entry: Entry, bucket: Bucket) -> None:
+        bucket.discard(entry)
+        key = self._lane_key(entry)
+        lane = self._lanes[key]
+        if not lane.parked.size:
+            self._parked.pop(key, None)
+        if lane.ready.size:
+            self._offer(lane)
+        elif not lane.parked.size:
+            del self._lanes[key]
 
     def _offer(self, lane: Lane) -> None:
         """Keep an item for the first of ``lane`` among the heads."""
@@ -315,10 +355,3 @@ class PendingQueue:
                 self._offers += 1
                 self._heads.append((first.order, self._offers, lane))
         heapify(self._heads)
-
-    def _drop_if_empty(self, shape: Shape, lane: Lane, *, parked: bool = True) -> None:
-        if lane.ready.size or lane.parked.size or lane.blocked:
-            return
-        del self._lanes[shape]
-        if parked:
-            self._parked.pop(shape, None)

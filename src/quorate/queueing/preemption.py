@@ -92,11 +92,19 @@ def classical_targets(preemptor: Preemptor, queues_below: Queues) -> tuple[Targe
     return ()
 
 
-def victim_order(reservation: Reservation, *, own: bool) -> tuple[bool, bool, int, float, str]:
-    """Whom to preempt first: who leaves anyway, other queues', the least important, the most recent."""
+VictimOrder = tuple[bool, bool, float, int, float, str]
+
+
+def victim_order(reservation: Reservation, queue: ClusterQueueState, *, own: bool) -> VictimOrder:
+    """Whom to preempt first: who leaves anyway, other queues', the least important, the most recent.
+
+    Where local queues take turns, those of the preemptor's own cluster queue that used most go first.
+    """
+    past_use = queue.pending.past_use
     return (
         not reservation.evicted,
         own,
+        -past_use(reservation.local_queue) if own and past_use is not None else 0.0,
         reservation.priority,
         -reservation.reserved_at,
         reservation.order[2],
@@ -256,10 +264,11 @@ def _may_borrow_from(preemptor: Preemptor, other: Reservation) -> bool:
     return rule.max_priority_threshold is None or other.priority <= rule.max_priority_threshold
 
 
-def _preference(candidate: Candidate) -> tuple[bool, int, tuple[bool, bool, int, float, str]]:
+def _preference(candidate: Candidate) -> tuple[bool, int, VictimOrder]:
     own = candidate.standing is Standing.OWN
     rank = (Standing.HIERARCHICAL, Standing.PRIORITY, Standing.OWN).index(candidate.standing)
-    return not candidate.reservation.evicted, rank, victim_order(candidate.reservation, own=own)
+    order = victim_order(candidate.reservation, candidate.queue, own=own)
+    return not candidate.reservation.evicted, rank, order
 
 
 def _attempts(preemptor: Preemptor, candidates: list[Candidate]) -> tuple[bool, ...]:

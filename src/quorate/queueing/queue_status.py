@@ -1,18 +1,26 @@
 """The status of cluster queues and local queues: counts, usage, and the Active condition."""
 
+import math
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
 from quorate.api.kueue import (
+    AdmissionFairSharingStatus,
     ClusterQueueStatus,
+    CohortStatus,
+    FairSharingStatus,
     FlavorUsage,
+    LocalQueueFairSharingStatus,
     LocalQueueStatus,
     ResourceGroup,
     ResourceUsage,
 )
-from quorate.api.meta import Condition, ConditionStatus
+from quorate.api.meta import Condition, ConditionStatus, at_epoch
+from quorate.api.quantity import NANOS, Quantity
 from quorate.queueing.conditions import condition, merged
+from quorate.queueing.past_use import PastUse
 from quorate.queueing.queues import (
     ACTIVE,
     ClusterQueueState,
@@ -22,9 +30,15 @@ from quorate.queueing.queues import (
     inactivity_text,
 )
 from quorate.quota.amount import FlavorResource, Usage, as_quantity
+from quorate.quota.share import dominant_share
+from quorate.quota.tree import Node
+
+_LARGEST: Final = 2**63 - 1  # what the API can store
 
 
-def cluster_queue_status(queue: ClusterQueueState, now: float) -> ClusterQueueStatus:
+def cluster_queue_status(queue: ClusterQueueState, now: float, *, shares: bool) -> ClusterQueueStatus:
+    """``shares``: fair sharing is configured, so its share is shown."""
+
     def borrowed(pair: FlavorResource, used: int) -> int:
         limits = queue.node.limits.get(pair)
         return max(0, used - (limits.nominal if limits is not None else 0))
@@ -37,12 +51,23 @@ def cluster_queue_status(queue: ClusterQueueState, now: float) -> ClusterQueueSt
         pending_workloads=len(queue.pending),
         reserving_workloads=tally.reserving,
         admitted_workloads=tally.admitted,
+        fair_sharing=_share(queue.node) if shares else None,
     )
 
 
+def cohort_status(node: Node, *, shares: bool) -> CohortStatus:
+    return CohortStatus(fair_sharing=_share(node) if shares else None)
+
+
+def _share(node: Node) -> FairSharingStatus:
+    share = dominant_share(node)
+    return FairSharingStatus(weighted_share=_LARGEST if share.infinite else math.ceil(share.thousandths))
+
+
 def local_queue_status(
-    queue: LocalQueueState, cluster_queue: ClusterQueueState | None, now: float
+    queue: LocalQueueState, cluster_queue: ClusterQueueState | None, now: float, *, takes_turns: bool
 ) -> LocalQueueStatus:
+    """``takes_turns``: by past use, which is then shown, and stored for a later process."""
     assert queue.object is not None, "a local queue without object has no status"
     active = _local_queue_active(queue, cluster_queue)
     conditions = _with(queue.object.status.conditions, active, now)
@@ -56,7 +81,17 @@ def local_queue_status(
         pending_workloads=len(queue.entries) if queue.is_running else 0,
         reserving_workloads=queue.tally.reserving,
         admitted_workloads=queue.tally.admitted,
+        fair_sharing=_past_use(queue.past_use) if takes_turns else None,
     )
+
+
+def _past_use(past_use: PastUse) -> LocalQueueFairSharingStatus:
+    consumed = {
+        resource: Quantity(round(amount * NANOS)) for resource, amount in sorted(past_use.consumed.items())
+    }
+    sampled_at = None if past_use.sampled_at is None else at_epoch(past_use.sampled_at)
+    stored = AdmissionFairSharingStatus(consumed_resources=consumed, last_update=sampled_at)
+    return LocalQueueFairSharingStatus(admission_fair_sharing_status=stored)
 
 
 def _cluster_queue_active(queue: ClusterQueueState) -> tuple[ConditionStatus, str, str]:

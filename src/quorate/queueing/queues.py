@@ -22,6 +22,7 @@ from quorate.api.meta import Key, find_condition, is_true, matches_selector
 from quorate.api.quantity import NANOS, Quantity
 from quorate.queueing import conditions as c
 from quorate.queueing.assignment import Group
+from quorate.queueing.past_use import PastUse
 from quorate.queueing.pending import Entry, Order, PendingQueue
 from quorate.quota.amount import UNLIMITED, Amount, FlavorResource, Usage, base_units
 from quorate.quota.tree import Limits, Node
@@ -199,6 +200,12 @@ class ClusterQueueState:
     def is_strict(self) -> bool:
         return self.spec.queueing_strategy == "StrictFIFO"
 
+    @property
+    def takes_turns(self) -> bool:
+        """Whether its local queues take turns by past use, if that is configured at all."""
+        scope = self.spec.admission_scope
+        return scope is not None and scope.admission_mode == "UsageBasedAdmissionFairSharing"
+
     def welcomes(self, labels: Mapping[str, str]) -> bool:
         """Whether workloads of a namespace with ``labels`` may use the queue."""
         return matches_selector(self.spec.namespace_selector, labels)
@@ -227,10 +234,11 @@ class ClusterQueueState:
 class LocalQueueState:
     """One local queue.  It exists here, without object, while workloads name a queue that does not."""
 
-    __slots__ = ("entries", "object", "tally")
+    __slots__ = ("entries", "object", "past_use", "tally")
 
     def __init__(self) -> None:
         self.object: LocalQueue | None = None
+        self.past_use = PastUse()
         self.entries: dict[Key, Entry] = {}  # exactly the pending workloads that name it
         self.tally = Tally()
 
@@ -241,6 +249,10 @@ class LocalQueueState:
     @property
     def cluster_queue(self) -> str:
         return self.object.spec.cluster_queue if self.object is not None else ""
+
+    @property
+    def weight(self) -> float:
+        return float(weight_of(self.object.spec.fair_sharing if self.object is not None else None))
 
 
 def groups_of(spec: ClusterQueueSpec) -> dict[str, Group]:

@@ -19,12 +19,14 @@ from quorate.api.kueue import (
     ClusterQueue,
     ClusterQueueStatus,
     Cohort,
+    CohortStatus,
     LocalQueue,
     LocalQueueStatus,
     ResourceFlavor,
     Workload,
 )
-from quorate.api.meta import Key, find_condition
+from quorate.api.meta import Key, epoch, find_condition
+from quorate.api.quantity import NANOS
 from quorate.queueing import conditions as c
 from quorate.queueing import queue_status
 from quorate.queueing.causes import BackingOff, Cause, QueueInactive, QueueMissing
@@ -32,6 +34,7 @@ from quorate.queueing.decisions import Hold
 from quorate.queueing.ledger import Ledger
 from quorate.queueing.lifecycle import ClusterQueueView, LocalQueueView, QueueView
 from quorate.queueing.order import may_queue, order_of
+from quorate.queueing.past_use import PastUse
 from quorate.queueing.pending import Entry
 from quorate.queueing.queues import (
     ClusterQueueState,
@@ -144,6 +147,10 @@ class State(Ledger):
         if queue is None:
             queue = self._add_cluster_queue(cluster_queue, node)
         queue.groups = groups_of(cluster_queue.spec)
+        turns = self.configuration.admission_fair_sharing is not None and queue.takes_turns
+        queue.pending.take_turns(self.past_use if turns else None)
+        if queue.is_strict:
+            queue.pending.sticky = None
         self._set_inactivity(queue)
         self.note_quota_change(node)
 
@@ -199,6 +206,8 @@ class State(Ledger):
         queue = self.local_queue(local_queue.metadata.key)
         before = queue.is_running, queue.cluster_queue
         queue.object = local_queue
+        if queue.past_use.sampled_at is None:
+            _restore(queue.past_use, local_queue)
         if before != (queue.is_running, queue.cluster_queue):
             self.dequeue_all(queue)
             self.enqueue_all(queue)
@@ -280,6 +289,8 @@ class State(Ledger):
         order = order_of(workload, self.configuration)
         new = Reservation(workload, admission, usage_of(workload, admission), order)
         self.add_reservation(new)
+        if new.admitted:
+            self.local_queues[new.local_queue].past_use.settle(key)
         queue = self.cluster_queues.get(admission.cluster_queue)
         if old is None or queue is None:
             return
@@ -304,11 +315,18 @@ class State(Ledger):
     # What others want to know.
 
     def cluster_queue_status(self, name: str, now: float) -> ClusterQueueStatus:
-        return queue_status.cluster_queue_status(self.cluster_queues[name], now)
+        shares = self.configuration.fair_sharing is not None
+        return queue_status.cluster_queue_status(self.cluster_queues[name], now, shares=shares)
+
+    def cohort_status(self, name: str) -> CohortStatus:
+        shares = self.configuration.fair_sharing is not None
+        return queue_status.cohort_status(self.quota.cohorts[name], shares=shares)
 
     def local_queue_status(self, key: Key, now: float) -> LocalQueueStatus:
         queue = self.local_queues[key]
-        return queue_status.local_queue_status(queue, self.cluster_queues.get(queue.cluster_queue), now)
+        cluster_queue = self.cluster_queues.get(queue.cluster_queue)
+        turns = cluster_queue is not None and cluster_queue.pending.past_use is not None
+        return queue_status.local_queue_status(queue, cluster_queue, now, takes_turns=turns)
 
     def pending(self, cluster_queue: str) -> Waiting:
         """Who waits in ``cluster_queue``, in order."""
@@ -378,6 +396,17 @@ class State(Ledger):
             stop_policy=queue.spec.stop_policy,
             checks=queue.checks_for(admission),
         )
+
+
+def _restore(past_use: PastUse, local_queue: LocalQueue) -> None:
+    """Go on from what an earlier process stored in the status."""
+    sharing = local_queue.status.fair_sharing
+    stored = sharing.admission_fair_sharing_status if sharing is not None else None
+    if stored is not None and stored.last_update is not None:
+        past_use.sampled_at = epoch(stored.last_update)
+        past_use.consumed = {
+            resource: quantity.nanos / NANOS for resource, quantity in stored.consumed_resources.items()
+        }
 
 
 def _identity(workload: Workload) -> dict[str, Any]:
