@@ -4,16 +4,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from quorate.api.meta import Key
-from quorate.queueing.cycle import Round, run_cycle
+from quorate.queueing.cycle import run_cycle
 from quorate.queueing.decisions import Decision, Hold, Reserve
 from quorate.queueing.state import State
 from quorate.quota import tree
-from quorate.quota.amount import FlavorResource, total
-from quorate.quota.audit import audit
+from quorate.quota.amount import FlavorResource
 from tests.queueing.world import Json, World
 
 CPU = FlavorResource("default", "cpu")
@@ -147,85 +144,3 @@ def test_objects_may_come_in_any_order(seen_first: str) -> None:
     for put in puts if seen_first == "workload" else reversed(puts):
         put()
     assert names(run_cycle(state, 0.0).decisions, Reserve) == ["a"]
-
-
-@st.composite
-def worlds(draw: st.DrawFn) -> Json:
-    """A few queues, alone or in cohorts two levels deep, with flavors in order and much to do."""
-    small = st.integers(0, 6)
-    flavors = ["one", "two"]
-
-    def quota(in_cohort: bool) -> list[Json]:
-        def limits() -> Any:
-            if not in_cohort or draw(st.booleans()):
-                return draw(small)
-            return {"nominal": draw(small), "borrowingLimit": draw(small)}
-
-        return [{flavor: {"cpu": limits()}} for flavor in flavors[: draw(st.integers(1, 2))]]
-
-    queues = {}
-    for name in ("a", "b", "c"):
-        cohort = draw(st.sampled_from(("", "left", "right")))
-        queues[name] = {
-            "cohort": cohort,
-            "strategy": draw(st.sampled_from(("BestEffortFIFO", "StrictFIFO"))),
-            "flavorFungibility": {"whenCanBorrow": draw(st.sampled_from(("MayStopSearch", "TryNextFlavor")))},
-            "quota": quota(bool(cohort)),
-        }
-    workloads = [
-        {
-            "name": f"w{index}",
-            "queue": draw(st.sampled_from(sorted(queues))),
-            "created": draw(st.integers(0, 3)),
-            "priority": draw(st.integers(0, 2)),
-            "requests": {"cpu": draw(st.integers(1, 4))},
-        }
-        for index in range(draw(st.integers(1, 8)))
-    ]
-    return {
-        "flavors": flavors,
-        "cohorts": {"left": {"parent": "top"}, "right": {"parent": "top"}},
-        "clusterQueues": queues,
-        "workloads": workloads,
-    }
-
-
-def reserved(decisions: Iterable[Any]) -> set[tuple[str, str]]:
-    return {
-        (decision.key.name, str(decision.admission))
-        for decision in decisions
-        if isinstance(decision, Reserve)
-    }
-
-
-@given(worlds())
-def test_a_cycle_admits_what_as_many_single_rounds_would(given_: Json) -> None:
-    together = reserved(run_cycle(World(given_).state, 1000).decisions)
-    state = World(given_).state
-    one_by_one: set[tuple[str, str]] = set()
-    for _ in range(60):  # far more rounds than there are workloads times flavors
-        one_by_one |= reserved(Round(state, state.cluster_queues.values()).run(1000))
-    assert together == one_by_one
-
-
-@given(worlds())
-def test_usage_is_the_sum_of_what_was_admitted_and_fits_every_limit(given_: Json) -> None:
-    world = World(given_)
-    state = world.state
-    run_cycle(state, 1000)
-    usage = {
-        queue.node: total(reservation.usage for reservation in queue.reservations.values())
-        for queue in state.cluster_queues.values()
-    }
-    assert audit(usage) == ()
-    for queue in state.cluster_queues.values():
-        assert all(tree.available(queue.node, pair) >= 0 for pair in queue.node.usage)
-
-
-@given(worlds(), st.randoms(use_true_random=False))
-def test_the_order_in_which_objects_arrive_does_not_matter(given_: Json, random: Any) -> None:
-    shuffled = {**given_, "workloads": random.sample(given_["workloads"], len(given_["workloads"]))}
-    queues = list(given_["clusterQueues"].items())
-    shuffled["clusterQueues"] = dict(random.sample(queues, len(queues)))
-    decisions = [run_cycle(World(world).state, 1000).decisions for world in (given_, shuffled)]
-    assert reserved(decisions[0]) == reserved(decisions[1])

@@ -1,0 +1,203 @@
+"""Laws of the queueing core over generated worlds, and over histories of them."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quorate.queueing import conditions as c
+from quorate.queueing.cycle import Round, run_cycle
+from quorate.queueing.decisions import Decision, Hold, Preempt, Reserve
+from quorate.queueing.state import State
+from quorate.quota import tree
+from quorate.quota.amount import total
+from quorate.quota.audit import audit
+from tests.queueing.world import Json, World
+
+FLAVORS = ("one", "two")
+QUEUES = ("a", "b", "c")
+small = st.integers(0, 6)
+
+
+@st.composite
+def quotas(draw: st.DrawFn, *, in_cohort: bool) -> list[Json]:
+    def limits() -> Any:
+        given_ = {"nominal": draw(small)}
+        if in_cohort and draw(st.booleans()):
+            given_["borrowingLimit"] = draw(small)
+        if in_cohort and draw(st.booleans()):
+            given_["lendingLimit"] = draw(st.integers(0, given_["nominal"]))
+        return given_
+
+    return [{flavor: {"cpu": limits()}} for flavor in FLAVORS[: draw(st.integers(1, 2))]]
+
+
+@st.composite
+def policies(draw: st.DrawFn) -> Json:
+    reclaim = draw(st.sampled_from(("Never", "LowerPriority", "Any")))
+    policy: Json = {
+        "withinClusterQueue": draw(st.sampled_from(("Never", "LowerPriority", "LowerOrNewerEqualPriority"))),
+        "reclaimWithinCohort": reclaim,
+    }
+    if reclaim != "Never" and draw(st.booleans()):
+        threshold = draw(st.one_of(st.none(), st.integers(0, 2)))
+        policy["borrowWithinCohort"] = {"policy": "LowerPriority", "maxPriorityThreshold": threshold}
+    return policy
+
+
+@st.composite
+def workloads(draw: st.DrawFn, name: str) -> Json:
+    count = draw(st.integers(1, 3))
+    pod_set = {"count": count, "requests": {"cpu": draw(st.integers(1, 2))}}
+    if draw(st.booleans()):
+        pod_set["minCount"] = draw(st.integers(1, count))
+    return {
+        "name": name,
+        "queue": draw(st.sampled_from(QUEUES)),
+        "created": draw(st.integers(0, 3)),
+        "priority": draw(st.integers(0, 2)),
+        "podSets": [pod_set],
+    }
+
+
+@st.composite
+def worlds(draw: st.DrawFn, *, preempting: bool = True) -> Json:
+    """Three queues, alone or in cohorts up to three levels deep, flavors in order, and much to do."""
+    queues: Json = {}
+    for name in QUEUES:
+        cohort = draw(st.sampled_from(("", "left", "right", "top")))
+        can_borrow = draw(st.sampled_from(("MayStopSearch", "TryNextFlavor")))
+        can_preempt = draw(st.sampled_from(("MayStopSearch", "TryNextFlavor")))
+        queues[name] = {
+            "cohort": cohort,
+            "strategy": draw(st.sampled_from(("BestEffortFIFO", "StrictFIFO"))),
+            "flavorFungibility": {"whenCanBorrow": can_borrow, "whenCanPreempt": can_preempt},
+            "preemption": draw(policies()) if preempting else {},
+            "quota": draw(quotas(in_cohort=bool(cohort))),
+        }
+    return {
+        "config": {"fairSharing": {}} if draw(st.booleans()) else {},
+        "flavors": list(FLAVORS),
+        "cohorts": {
+            "left": {"parent": "top", "quota": draw(quotas(in_cohort=True))},
+            "right": {"parent": "top"},
+            "top": {"quota": draw(quotas(in_cohort=False))},
+        },
+        "clusterQueues": queues,
+        "workloads": [draw(workloads(f"w{index}")) for index in range(draw(st.integers(1, 8)))],
+    }
+
+
+def a_world_at_work(given_: Json) -> World:
+    """The first half of the workloads run, as far as they fit; the others have just come."""
+    late = {workload["name"] for workload in given_["workloads"][len(given_["workloads"]) // 2 :]}
+    for workload in given_["workloads"]:
+        workload["create"] = "later" if workload["name"] in late else ""
+    world = World(given_)
+    world.carry_out(run_cycle(world.state, world.now).decisions)
+    world.settle()
+    for name in sorted(late):
+        world.create(name)
+    return world
+
+
+def writes(decisions: Iterable[Decision]) -> set[tuple[str, str]]:
+    """What is taken and from whom, without the reasons of those who wait."""
+    return {
+        (decision.key.name, str(decision.admission) if isinstance(decision, Reserve) else decision.reason)
+        for decision in decisions
+        if not isinstance(decision, Hold)
+    }
+
+
+def usage_of(state: State) -> dict[Any, Any]:
+    return {
+        queue.node: total(reservation.usage for reservation in queue.reservations.values())
+        for queue in state.cluster_queues.values()
+    }
+
+
+@given(worlds())
+def test_a_cycle_decides_what_as_many_single_rounds_would(given_: Json) -> None:
+    together = writes(run_cycle(a_world_at_work(given_).state, 1000).decisions)
+    state = a_world_at_work(given_).state
+    one_by_one: set[tuple[str, str]] = set()
+    for _ in range(40):  # more rounds than there are workloads times flavors
+        one_by_one |= writes(Round(state, state.cluster_queues.values()).run(1000))
+    assert together == one_by_one
+
+
+@given(worlds())
+def test_deciding_leaves_usage_as_the_sum_of_reservations_within_every_limit(given_: Json) -> None:
+    state = a_world_at_work(given_).state
+    run_cycle(state, 1000)
+    assert audit(usage_of(state)) == ()
+    for queue in state.cluster_queues.values():
+        assert all(tree.available(queue.node, pair) >= 0 for pair in queue.node.usage)
+
+
+@given(worlds())
+def test_a_second_cycle_on_the_same_world_writes_nothing_new(given_: Json) -> None:
+    state = a_world_at_work(given_).state
+    run_cycle(state, 1000)
+    assert writes(run_cycle(state, 1000).decisions) == set()
+
+
+@given(worlds(), st.randoms(use_true_random=False))
+def test_the_order_in_which_objects_arrive_does_not_matter(given_: Json, random: Any) -> None:
+    queues = list(given_["clusterQueues"].items())
+    shuffled = {**given_, "clusterQueues": dict(random.sample(queues, len(queues)))}
+    decisions = [run_cycle(a_world_at_work(world).state, 1000).decisions for world in (given_, shuffled)]
+    assert writes(decisions[0]) == writes(decisions[1])
+
+
+@given(worlds())
+def test_nobody_is_preempted_against_the_policy_of_the_preemptor(given_: Json) -> None:
+    world = a_world_at_work(given_)
+    policies_ = {name: queue["preemption"] for name, queue in given_["clusterQueues"].items()}
+    priority = {workload["name"]: workload["priority"] for workload in given_["workloads"]}
+    queue = {workload["name"]: workload["queue"] for workload in given_["workloads"]}
+    for decision in run_cycle(world.state, 1000).decisions:
+        if not isinstance(decision, Preempt):
+            continue
+        victim, preemptor = decision.key.name, decision.preemptor.name
+        policy = policies_[queue[preemptor]]
+        if queue[victim] == queue[preemptor]:
+            allowed = policy["withinClusterQueue"]
+            assert decision.reason == "InClusterQueue"
+        else:
+            allowed = policy["reclaimWithinCohort"]
+            assert decision.reason != "InClusterQueue"
+        assert allowed != "Never"
+        if allowed == "LowerPriority":
+            assert priority[victim] < priority[preemptor]
+        if allowed == "LowerOrNewerEqualPriority":
+            assert priority[victim] <= priority[preemptor]
+
+
+@given(worlds())
+def test_admitted_counts_are_whole_or_accepted(given_: Json) -> None:
+    world = World(given_)
+    for decision in run_cycle(world.state, 1000).decisions:
+        if isinstance(decision, Reserve):
+            (pods,) = decision.admission.pod_set_assignments
+            (wanted,) = world.given_workload(decision.key.name)["podSets"]
+            assert pods.count is not None
+            assert wanted.get("minCount", wanted["count"]) <= pods.count <= wanted["count"]
+
+
+@given(worlds())
+@settings(max_examples=200)
+def test_without_an_outside_event_the_world_comes_to_rest(given_: Json) -> None:
+    """Victims stop at once and queue again; sooner or later nobody is preempted any more."""
+    world = a_world_at_work(given_)
+    for _ in range(60):
+        decisions = run_cycle(world.state, world.now).decisions
+        if not writes(decisions):
+            return
+        world.carry_out(decisions)
+        world.settle()
+        world.run({"evictionDone": [name for name, w in world.workloads.items() if c.is_evicted(w)]})
+        world.now += 1
+    raise AssertionError("it goes on for ever")
