@@ -121,7 +121,7 @@ class ApiServer:
             user,
             asked,
             kind,
-            _accepted(request),
+            media.accepted(request.headers.get("Accept", "")),
             request.query,
             request.headers.get("Content-Type", ""),
             request.headers.get("User-Agent", ""),
@@ -157,14 +157,6 @@ class ApiServer:
         finally:
             self._watches.discard(task)
         return response
-
-
-def _accepted(request: web.BaseRequest) -> media.Accepted:
-    try:
-        return media.accepted(request.headers.get("Accept", ""))
-    except StatusError as error:
-        error.details = {}  # present, and empty, where a resource was asked for
-        raise
 
 
 def _request(*parts: Any) -> web.BaseRequest:

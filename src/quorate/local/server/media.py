@@ -45,15 +45,19 @@ class Accepted:
 
 def accepted(header: str) -> Accepted:
     """The first choice of an Accept header that this server can serve.  Raises StatusError(406)."""
+    refusal = not_acceptable()
+    refusal.details = {}  # there, and empty, unless it is the form alone that is not served
     for media_type, parameters in choices(header):
         plain = {"*/*": JSON, "application/*": JSON, "text/yaml": YAML}.get(media_type, media_type)
-        form = Form.__members__.get(_FORM_NAMES.get(parameters.get("as", ""), ""))
-        if plain not in (JSON, YAML) or form is None or parameters.get("g", "meta.k8s.io") != "meta.k8s.io":
+        if plain not in (JSON, YAML):
             continue
+        refusal.details = None
+        form = Form.__members__.get(_FORM_NAMES.get(parameters.get("as", ""), ""))
         version = parameters.get("v", "v1")
-        if version in ("v1", "v1beta1"):
+        known = parameters.get("g", "meta.k8s.io") == "meta.k8s.io" and version in ("v1", "v1beta1")
+        if form is not None and known:
             return Accepted(form, version, plain)
-    raise not_acceptable()
+    raise refusal
 
 
 _FORM_NAMES = {form.value: form.name for form in Form}
