@@ -87,7 +87,7 @@ def test_who_does_not_get_ready_is_evicted_backs_off_gives_up_and_may_be_reactiv
         await world.until_condition("stuck", "Requeued", "True", "Reactivated")
         await world.until_admitted("stuck")
 
-    play(story, waiting(timeout_s=2, limit=1), NODES)
+    play(story, waiting(timeout_s=3, limit=1), NODES)
 
 
 def test_with_block_admission_one_starts_at_a_time() -> None:
@@ -115,4 +115,4 @@ def test_a_blocked_queue_moves_on_when_who_blocks_it_is_evicted() -> None:
         await world.until_condition("stuck", "Evicted")
         await world.until_finished("next")
 
-    play(story, waiting(timeout_s=1, block=True), NODES)
+    play(story, waiting(timeout_s=3, block=True), NODES)

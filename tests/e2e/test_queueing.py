@@ -101,6 +101,19 @@ def test_the_second_of_two_jobs_waits_with_numbers_and_starts_when_the_first_is_
     play(story, PLAIN, NODES)
 
 
+def test_pods_that_are_done_make_room_before_their_job_is() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="2")
+        await world.job("long", pods=2, runs="3s")  # one pod after the other: the node has room for one
+        await world.until_admitted("long")
+        await world.job("short")
+        await world.until_condition("short", "QuotaReserved", "False")
+        await world.until_admitted("short")
+        assert "long" in await world.admitted()
+
+    play(story, PLAIN, Fleet(1, cpu="1"))
+
+
 def test_a_job_that_can_never_fit_is_told_so_with_numbers() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="2")
@@ -362,14 +375,14 @@ def test_local_queues_say_whether_they_take_work() -> None:
 
 
 def test_an_admission_costs_few_writes() -> None:
-    """What one job costs from its creation to its end, events and queue statuses aside."""
+    """What one suspended job costs from its creation to its end, events and queue statuses aside."""
 
     async def story(world: World) -> None:
         await world.queues(cpu="100")
         await world.until("the queue is active", lambda: active(world))
         world.queueing_client.asked.clear()
         jobs = [f"job-{number}" for number in range(10)]
-        await asyncio.gather(*(world.job(name) for name in jobs))
+        await asyncio.gather(*(world.job(name, pods=3, suspend=True) for name in jobs))
         await world.until_finished(*jobs)
 
         async def let_go() -> bool:
@@ -382,7 +395,7 @@ def test_an_admission_costs_few_writes() -> None:
             if "queues" not in what
         }
         assert per_job == {
-            "PATCH jobs": 2.0,  # suspended at once, as it was created running; started
+            "PATCH jobs": 1.0,  # started
             "PATCH workloads": 1.0,  # let go at the end
             "PATCH workloads/status": 2.0,  # admitted, finished
             "POST workloads": 1.0,

@@ -178,6 +178,7 @@ class World:
         starts: str = "50ms",
         labels: Mapping[str, str] | None = None,
         annotations: Mapping[str, str] | None = None,
+        suspend: bool = False,
         **pod_spec: Any,
     ) -> None:
         container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": cpu}}}
@@ -191,7 +192,7 @@ class World:
             "labels": {**({"kueue.x-k8s.io/queue-name": queue} if queue else {}), **(labels or {})},
             "annotations": dict(annotations or {}),
         }
-        spec = {"parallelism": pods, "completions": pods, "template": template}
+        spec = {"parallelism": pods, "completions": pods, "suspend": suspend, "template": template}
         await self.client.create(JOBS, {"metadata": metadata, "spec": spec}, NAMESPACE)
 
     async def get_job(self, name: str) -> Job:

@@ -228,9 +228,11 @@ def test_readiness_is_told_when_it_changes() -> None:
 def test_pods_that_are_done_for_good_give_their_quota_back() -> None:
     pod_sets = (PodSet(count=3, template=template()),)
     job = a_job(suspend=False, completions=3, status={"active": 1, "succeeded": 2})
-    (patch,) = plan(job, a_workload(admitted_to=["spot"], pod_sets=pod_sets)).writes
+    got = plan(job, a_workload(admitted_to=["spot"], pod_sets=pod_sets))
+    (patch,) = got.writes
     assert isinstance(patch, Patch)
     assert patch.body == {"status": {"reclaimablePods": [{"name": "main", "count": 2}]}}
+    assert got.patient
 
 
 def test_an_evicted_job_is_stopped_then_its_quota_released() -> None:

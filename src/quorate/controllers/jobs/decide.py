@@ -24,7 +24,6 @@ from quorate.api.kueue import (
     ResourceFlavor,
     Workload,
     WorkloadPriorityClass,
-    WorkloadStatus,
 )
 from quorate.api.meta import find_condition
 from quorate.controllers.finalizers import released
@@ -54,6 +53,7 @@ class JobPlan:
     writes: tuple[Write, ...] = ()
     events: tuple[Event, ...] = ()
     lacks: str = ""  # what must come to be before there can be a plan
+    patient: bool = False  # the writes may wait a moment, as there may soon be more to say in them
 
 
 IDLE = JobPlan()
@@ -260,8 +260,16 @@ def _with_workload(case: _Case[J], workload: Workload) -> JobPlan:
         return JobPlan((*stopped.writes, *released(WORKLOADS, workload.metadata)), stopped.events)
     if case.outcome is not None:
         return _finished(case.outcome, workload, case.now)
-    if progress := status_patch(workload, _progressed(case, workload)):
-        return JobPlan(progress)
+    if told := _readiness(case, workload):
+        return JobPlan(told)
+    plan = _next_step(case, workload)
+    if plan == IDLE and (reclaimed := _reclaimed(case, workload)):
+        return JobPlan(reclaimed, patient=True)
+    return plan
+
+
+def _next_step(case: _Case[J], workload: Workload) -> JobPlan:
+    """Start, stop or release, as the workload's admission demands of the job."""
     if is_evicted(workload) and (not case.suspended or is_reserving(workload)):
         return _evicted(case, workload)
     if not case.suspended:
@@ -278,25 +286,29 @@ def _finished(outcome: Outcome, workload: Workload, now: float) -> JobPlan:
     return JobPlan(status_patch(workload, status), (event,))
 
 
-def _progressed(case: _Case[J], workload: Workload) -> WorkloadStatus:
-    """The status with what the job's pods have come to: how many are done for good, whether all are ready."""
+def _readiness(case: _Case[J], workload: Workload) -> tuple[Patch, ...]:
+    if not case.rules.wait_for_pods_ready:
+        return ()
     status = workload.status
+    if not status.conditions:
+        # Nobody has looked at it yet.  Absent means not ready; whoever admits it or makes it wait says so
+        # in the same write.
+        return ()
+    ready = pods_ready(workload, case.kind.pods_ready(case.job), case.now)
+    if ready is None:
+        return ()
+    new = msgspec.structs.replace(status, conditions=merged(status.conditions, ready))
+    return status_patch(workload, new)
+
+
+def _reclaimed(case: _Case[J], workload: Workload) -> tuple[Patch, ...]:
+    """Say how many pods are done for good, so that others may use their quota."""
     sizes = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
     done = tuple(
         ReclaimablePod(name=each.name, count=min(each.count, sizes[each.name]))
         for each in case.kind.reclaimable(case.job)
     )
-    status = msgspec.structs.replace(status, reclaimable_pods=done)
-    if not case.rules.wait_for_pods_ready:
-        return status
-    if not status.conditions and not is_reserving(workload):
-        # Nobody has looked at it yet.  Absent means not ready; whoever admits it or makes it wait says so
-        # in the same write.
-        return status
-    ready = pods_ready(workload, case.kind.pods_ready(case.job), case.now)
-    if ready is None:
-        return status
-    return msgspec.structs.replace(status, conditions=merged(status.conditions, ready))
+    return status_patch(workload, msgspec.structs.replace(workload.status, reclaimable_pods=done))
 
 
 def _evicted(case: _Case[J], workload: Workload) -> JobPlan:

@@ -9,7 +9,7 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import Key, matches_selector
 from quorate.controllers.informers import ByName, Informers
 from quorate.controllers.jobs import J, JobKind
-from quorate.controllers.jobs.decide import JobRules, Surroundings, decide
+from quorate.controllers.jobs.decide import JobPlan, JobRules, Surroundings, decide
 from quorate.controllers.writes import Create, Delete, Patch, Write, reference_to, send
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
@@ -21,6 +21,7 @@ from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import WORKLOADS
 
 JOB_WORKERS = 16  # a run mostly waits for the answers to its two or three writes
+PATIENCE_S = 1.0  # pods of one job tend to end together: one write can tell of many
 ECHO_S = 5.0  # how late the watch may deliver our own writes before they are doubted
 
 
@@ -55,6 +56,7 @@ class JobController(Generic[J]):
         self._lacking: set[Key] = set()  # jobs for which something must come to be first
         # What our last writes for each job have replaced, and how long that is remembered.
         self._outdated: dict[Key, tuple[frozenset[_Version], float]] = {}
+        self._patience: dict[Key, float] = {}  # until when a patient plan of each job is put off
         self._log = logger(__name__).bind(kind=kind.resource.kind)
         name = f"jobs.{kind.resource.plural}"
         self.reconciler = Reconciler(name, self.reconcile, clock, workers=JOB_WORKERS)
@@ -102,28 +104,47 @@ class JobController(Generic[J]):
     async def reconcile(self, key: Key) -> float | None:
         job = self._jobs.get(key)
         workloads = self._informers.workloads.by_index(self._owner_index, key)
+        if job is None and not workloads:
+            self._forget(key)
+            return None
         now = self._clock.now()
-        outdated, until = self._outdated.get(key, (frozenset(), 0.0))
-        if now < until and not outdated.isdisjoint(self._versions(job, workloads)):
-            return until  # what we wrote is on its way back to us: there is no deciding on the past
-        if job is None and workloads:
+        if self._awaits_own_writes(key, job, workloads, now):
+            return self._outdated[key][1]
+        if job is None:
             job = await self._if_it_lives(key)
         plan = decide(self._kind, job, workloads, self._surroundings(key), self._rules, now)
         if plan.lacks:
             self._lacking.add(key)
         else:
             self._lacking.discard(key)
+        if plan.patient and now < (due := self._patience.setdefault(key, now + PATIENCE_S)):
+            return due
+        self._patience.pop(key, None)
         if plan.writes:
             await send(self._client, plan.writes)
             self._outdated[key] = (frozenset(map(_replaced, plan.writes)), now + ECHO_S)
-        if job is None:
-            self._outdated.pop(key, None)
-            return None
+        if job is not None:
+            self._tell(job, plan)
+        return None
+
+    def _forget(self, key: Key) -> None:
+        self._lacking.discard(key)
+        self._patience.pop(key, None)
+        self._outdated.pop(key, None)
+
+    def _tell(self, job: J, plan: JobPlan) -> None:
         regarding = reference_to(self._kind.resource, job.metadata)
         for event in plan.events:
             self._events.event(regarding, event.type, event.reason, event.message)
-            self._log.info("job", key=key, did=event.reason, note=event.message)
-        return None
+            self._log.info("job", key=job.metadata.key, did=event.reason, note=event.message)
+
+    def _awaits_own_writes(self, key: Key, job: J | None, workloads: Sequence[Workload], now: float) -> bool:
+        """Whether what we wrote last is still on its way back to us: there is no deciding on the past."""
+        outdated, until = self._outdated.get(key, (frozenset(), now))
+        if now < until:
+            return not outdated.isdisjoint(self._versions(job, workloads))
+        self._outdated.pop(key, None)
+        return False
 
     def _versions(self, job: J | None, workloads: Sequence[Workload]) -> Iterator[_Version]:
         if job is not None:
