@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.meta import at_epoch, find_condition
+from quorate.kube.patches import status_patch
 from quorate.local.nodes.life import Progress, Stage, Step, counts_as_running, live, stage_of
 from quorate.local.nodes.objects import Pod
 from quorate.local.nodes.script import InvalidScript, Script, read_script
@@ -234,3 +235,13 @@ def test_a_process_that_starts_anew_picks_the_life_up_where_the_status_says(
     assert stage_of(life.pod) is Stage.ENDED
     whole = (delay_s + duration_s) / speed
     assert whole - 2.0 <= life.now - START <= whole + 1e-5
+
+
+def test_no_write_takes_the_phase_away() -> None:
+    """A status read from the API and one composed here differ in what they leave out, if one is careless."""
+    life = Life(a_pod())
+    life.pod = codec.decode(Pod, b'{"metadata": {"name": "p"}, "status": {"phase": "Pending"}}')
+    before = life.pod
+    life.step()
+    patch = status_patch(before.metadata, before.status, life.pod.status)
+    assert "phase" not in patch["status"]

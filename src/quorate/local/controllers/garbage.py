@@ -106,6 +106,7 @@ class GarbageCollector:
         inventory.subscribe(self._on_change)
 
     async def run(self) -> None:
+        await self._inventory.synced.wait()
         await self._reconciler.run()
 
     def _on_change(self, old: Entry | None, new: Entry | None) -> None:

@@ -86,12 +86,14 @@ async def discover(client: Client) -> tuple[Resource[Thing], ...]:
 
 class Inventory:
     def __init__(self, client: Client, clock: Clock) -> None:
-        self._client = client
+        self.synced = asyncio.Event()  # set once everything there was at the start is known
         self.kinds: tuple[Resource[Thing], ...] = ()  # those the server had when last asked
+        self._discovered = asyncio.Event()
+        self._client = client
         self._entries: dict[Uid, Entry] = {}
         self._dependents: dict[Uid, set[Uid]] = {}  # by owner; owners need not exist; no set is empty
         self._by_namespace: dict[str, set[Uid]] = {}  # no set is empty
-        self._watches: dict[Resource[Thing], asyncio.Task[None]] = {}
+        self._watches: dict[Resource[Thing], tuple[Informer[Thing], asyncio.Task[None]]] = {}
         self._subscribers: list[Callable[[Entry | None, Entry | None], None]] = []
         self._reconciler = Reconciler("discovery", self._rediscover, clock, workers=1)
         self._tasks: asyncio.TaskGroup | None = None
@@ -124,12 +126,16 @@ class Inventory:
             self._tasks = tasks
             self._reconciler.enqueue(DISCOVER)
             tasks.create_task(self._reconciler.run())
+            await self._discovered.wait()
+            for informer, _ in list(self._watches.values()):
+                await informer.synced.wait()
+            self.synced.set()
 
     async def _rediscover(self, _: Key) -> None:
         self.kinds = await discover(self._client)
         watched = {kind for kind in self.kinds if (kind.group, kind.plural) not in UNWATCHED}
         for kind in [kind for kind in self._watches if kind not in watched]:
-            self._watches.pop(kind).cancel()
+            self._watches.pop(kind)[1].cancel()
             for entry in self:
                 if entry.resource == kind:
                     self._put(entry, None)
@@ -137,7 +143,8 @@ class Inventory:
         for kind in watched - self._watches.keys():
             informer = Informer(self._client, kind)
             informer.subscribe(self._on_change_of(kind))
-            self._watches[kind] = self._tasks.create_task(informer.run())
+            self._watches[kind] = (informer, self._tasks.create_task(informer.run()))
+        self._discovered.set()
 
     def _on_change_of(self, kind: Resource[Thing]) -> Callable[[Change[Thing]], None]:
         def on_change(change: Change[Thing]) -> None:

@@ -50,6 +50,7 @@ class NamespaceController:
 
     async def run(self) -> None:
         await self._namespaces.synced.wait()
+        await self._inventory.synced.wait()
         await self._reconciler.run()
 
     def _on_namespace(self, change: Change[Namespace]) -> None:

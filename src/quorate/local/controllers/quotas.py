@@ -110,6 +110,7 @@ class QuotaController:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._quotas.run())
             await self._pods.synced.wait()
+            await self._inventory.synced.wait()
             tasks.create_task(self._reconciler.run())
 
     def _on_quota(self, change: Change[ResourceQuota]) -> None:

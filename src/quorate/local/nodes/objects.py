@@ -60,6 +60,9 @@ class IP(Struct):
 
 
 class PodStatus(core.PodStatus):
+    # Not "Pending" as in core: a default is left out of what is sent, and a diff of two statuses would take
+    # one that was decoded (another string, equal to the default) for something to be removed.
+    phase: str = ""
     message: str = ""
     host_ip: str = msgspec.field(default="", name="hostIP")
     host_ips: tuple[IP, ...] = msgspec.field(default=(), name="hostIPs")
