@@ -25,7 +25,7 @@ ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
 MOST_ABSENT: Final = 10_000
 CATCH_UP_S: Final = 0.1
-UNKNOWN_KIND_S: Final = 30.0  # how long until an owner of a kind nobody knows is looked for again
+UNSEEN_S: Final = 1.0  # how long until an owner that no watch has shown is looked for again
 
 
 class Owner(Enum):
@@ -134,37 +134,36 @@ class GarbageCollector:
         owners: dict[Uid, Owner] = {}
         again_at = None
         for reference in entry.metadata.owner_references:
-            found = await self._fate_of(reference, entry.metadata.namespace)
-            if found is None:
-                again_at = self._clock.now() + UNKNOWN_KIND_S
-            owners[reference.uid] = found or Owner.THERE  # what nobody knows is not known to be gone
+            known = self._inventory.get(reference.uid)
+            owners[reference.uid] = (
+                fate(known.metadata) if known else await self._ask(reference, entry.metadata.namespace)
+            )
+            if known is None and owners[reference.uid] is not Owner.ABSENT:
+                # Until its watch shows it, nobody will tell us when it goes.
+                again_at = self._clock.now() + UNSEEN_S
         for action in judge(entry, owners, self._inventory.dependents(entry.uid)):
             await self._carry_out(entry, action)
         return again_at
 
-    async def _fate_of(self, reference: OwnerReference, namespace: str) -> Owner | None:
-        """None when the owner is of a kind the server does not know.
+    async def _ask(self, reference: OwnerReference, namespace: str) -> Owner:
+        """What the server says of an owner that no watch has shown.
 
-        That no watch has shown it proves nothing, as watches of two kinds are not in step: the server is
-        asked before an owner is taken for gone.
+        That proves nothing, as watches of two kinds are not in step.  Nor is an owner gone whose kind the
+        server does not know: its definition may be on its way.
         """
-        known = self._inventory.get(reference.uid)
-        if known is not None:
-            return fate(known.metadata)
+        kind = self._inventory.kind_of(reference)
         if reference.uid in self._absent:
             return Owner.ABSENT
-        kind = self._inventory.kind_of(reference)
         if kind is None:
-            return None
+            return Owner.THERE
+        key = Key(namespace if kind.namespaced else "", reference.name)
         try:
-            owner: Thing = await self._client.get(
-                kind, Key(namespace if kind.namespaced else "", reference.name)
-            )
+            owner: Thing = await self._client.get(kind, key)
         except NotFound:
             return self._note_absent(reference.uid)
-        return (
-            fate(owner.metadata) if owner.metadata.uid == reference.uid else self._note_absent(reference.uid)
-        )
+        if owner.metadata.uid != reference.uid:
+            return self._note_absent(reference.uid)
+        return fate(owner.metadata)
 
     def _note_absent(self, uid: Uid) -> Owner:
         self._absent[uid] = None

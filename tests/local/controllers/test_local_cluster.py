@@ -1,0 +1,239 @@
+"""The built-in controllers and the simulated nodes against our own API server, over HTTP."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from quorate.api.meta import Key
+from quorate.kube.resources import NAMESPACES, untyped
+from quorate.local.nodes import Fleet
+from tests.local.controllers.living import CONFIG_MAPS, JOBS, PODS, LocalCluster, local_cluster
+
+pytestmark = pytest.mark.slow
+
+DEFINITIONS = untyped(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False
+)
+TWO_SMALL = Fleet(count=2, cpu="4", memory="1000Mi")
+
+
+def tell(
+    story: Callable[[LocalCluster], Awaitable[None]], fleet: Fleet | None = None, speed: float = 10.0
+) -> None:
+    async def run() -> None:
+        async with local_cluster(fleet, speed) as local:
+            await story(local)
+
+    asyncio.run(run())
+
+
+def test_a_job_runs_to_completion_on_simulated_nodes() -> None:
+    async def story(local: LocalCluster) -> None:
+        await local.run_job("j", pods=6)
+        status = await local.until_finished("j")
+        assert (status["succeeded"], status["ready"], status["terminating"]) == (6, 0, 0)
+        pods = await local.pods("j")
+        assert [pod["status"]["phase"] for pod in pods] == ["Succeeded"] * 6
+        assert {pod["spec"]["nodeName"] for pod in pods} == {"node-1", "node-2"}
+        assert len({pod["status"]["podIP"] for pod in pods}) == 6
+        assert not any(pod["metadata"].get("finalizers") for pod in pods)
+
+    tell(story, TWO_SMALL)
+
+
+def test_a_job_whose_pods_fail_is_tried_again_until_its_limit() -> None:
+    async def story(local: LocalCluster) -> None:
+        await local.run_job("j", pods=1, script={"exit-code": "3"}, backoffLimit=0)
+        status = await local.until_finished("j", "Failed")
+        assert status["failed"] == 1
+        assert [each["reason"] for each in status["conditions"]] == ["BackoffLimitExceeded"] * 2
+
+    tell(story, TWO_SMALL)
+
+
+def test_the_pods_of_two_jobs_started_together_interleave() -> None:
+    async def story(local: LocalCluster) -> None:
+        await asyncio.gather(*(local.run_job(name, pods=20) for name in ("one", "two")))
+        pods = await local.until("all pods", lambda: _all_there(local, 40))
+        pods.sort(key=lambda pod: int(pod["metadata"]["resourceVersion"]))
+        jobs = [pod["metadata"]["labels"]["job-name"] for pod in pods]
+        assert set(jobs[:20]) == {"one", "two"}, f"one after the other: {jobs}"
+
+    tell(story)
+
+
+async def _all_there(local: LocalCluster, count: int) -> list[dict[str, Any]] | None:
+    pods = await local.pods()
+    return pods if len(pods) == count else None
+
+
+def test_two_gangs_that_fit_one_at_a_time_lock_each_other_out() -> None:
+    """Nothing is staged: pods are bound one by one, in order of creation, where they fit."""
+    script = {"together": "4", "duration": "1s"}
+
+    async def story(local: LocalCluster) -> None:
+        await asyncio.gather(
+            *(local.run_job(name, pods=4, script=script, requests={"memory": "400Mi"}) for name in ("a", "b"))
+        )
+
+        async def full() -> bool:
+            return await local.phases() == ["Pending"] * 4 + ["Running"] * 4
+
+        await local.until("the nodes are full", full)
+        running = [pod for pod in await local.pods() if pod["status"]["phase"] == "Running"]
+        for pod in running:
+            (waiting,) = (
+                each
+                for each in pod["status"]["conditions"]
+                if each["type"] == "simulate.quorate.dev/Progressing"
+            )
+            assert (waiting["status"], waiting["reason"]) == ("False", "WaitingForPeers")
+        (unbound, *_) = (pod for pod in await local.pods() if pod["status"]["phase"] == "Pending")
+        (said,) = (each for each in unbound["status"]["conditions"] if each["type"] == "PodScheduled")
+        assert said["message"] == "0/2 nodes are available: 2 Insufficient memory"
+        loser = running[0]["metadata"]["labels"]["job-name"]
+        winner = "b" if loser == "a" else "a"
+        await local.patch_job(loser, {"suspend": True})
+        await local.until_finished(winner)
+        await local.patch_job(loser, {"suspend": False})
+        await local.until_finished(loser)
+
+    tell(story, TWO_SMALL)
+
+
+def test_suspending_takes_the_pods_away_and_resuming_brings_them_back() -> None:
+    async def story(local: LocalCluster) -> None:
+        await local.run_job("j", pods=3, script={"duration": "forever"})
+        await local.until("running", lambda: _phases_are(local, ["Running"] * 3))
+        await local.patch_job("j", {"suspend": True})
+        await local.until("no pods", lambda: _phases_are(local, []))
+        await local.patch_job("j", {"suspend": False})
+        await local.until("running again", lambda: _phases_are(local, ["Running"] * 3))
+        assert "failed" not in (await local.job("j"))["status"]
+
+    tell(story, TWO_SMALL)
+
+
+async def _phases_are(local: LocalCluster, want: list[str]) -> bool:
+    return await local.phases() == want
+
+
+def test_nodes_that_start_anew_pick_their_pods_up() -> None:
+    async def story(local: LocalCluster) -> None:
+        await local.run_job("j", pods=2, script={"duration": "20s"})
+        await local.until("running", lambda: _phases_are(local, ["Running"] * 2))
+        await local.stop_nodes()
+        local.start_nodes(TWO_SMALL)
+        await local.until_finished("j")
+        (pod, _) = await local.pods()
+        (container,) = pod["status"]["containerStatuses"]
+        assert container["restartCount"] == 0
+
+    tell(story, TWO_SMALL)
+
+
+def test_a_pod_on_a_node_that_is_not_ours_is_left_alone() -> None:
+    async def story(local: LocalCluster) -> None:
+        spec = {"nodeName": "elsewhere", "containers": [{"name": "main", "image": "busybox"}]}
+        await local.client.create(PODS, {"metadata": {"name": "foreign"}, "spec": spec}, "default")
+        await local.run_job("j", pods=1)
+        await local.until_finished("j")
+        foreign = await local.client.get(PODS, Key("default", "foreign"))
+        assert foreign["status"]["phase"] == "Pending"
+        assert "startTime" not in foreign["status"]
+
+    tell(story, TWO_SMALL)
+
+
+def test_a_quiet_cluster_writes_nothing() -> None:
+    async def story(local: LocalCluster) -> None:
+        await local.run_job("done", pods=2)
+        await local.until_finished("done")
+        await local.run_job("busy", pods=2, script={"duration": "forever"})
+        await local.run_job("stuck", pods=1, requests={"memory": "2Gi"})
+
+        async def settled() -> bool:
+            before = await _version(local)
+            await asyncio.sleep(0.5)
+            return await _version(local) == before
+
+        await local.until("nothing is written for half a second", settled)
+
+    tell(story, TWO_SMALL)
+
+
+async def _version(local: LocalCluster) -> str:
+    return (await local.client.list(CONFIG_MAPS)).resource_version
+
+
+@pytest.mark.parametrize(("propagation", "left"), [("Background", 0), ("Foreground", 0), ("Orphan", 2)])
+def test_deleting_a_job(propagation: str, left: int) -> None:
+    async def story(local: LocalCluster) -> None:
+        await local.run_job("j", pods=2, script={"duration": "forever"})
+        await local.until("running", lambda: _phases_are(local, ["Running"] * 2))
+        await local.client.delete(JOBS, Key("default", "j"), propagation=propagation)
+        await local.until("the job is gone", lambda: local.gone(JOBS, "j"))
+        await local.until("its pods are as told", lambda: _phases_are(local, ["Running"] * left))
+        for pod in await local.pods():
+            assert "ownerReferences" not in pod["metadata"]
+
+    tell(story, TWO_SMALL)
+
+
+def test_what_a_custom_resource_owns_goes_with_it() -> None:
+    names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    definition = {
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": names,
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+        },
+    }
+    widgets = untyped("example.com", "v1", "widgets", "Widget", True)
+
+    async def story(local: LocalCluster) -> None:
+        await local.client.create(DEFINITIONS, definition)
+
+        async def served() -> bool:
+            return b'"example.com"' in await local.client.request("GET", "/apis")
+
+        await local.until("the kind is served", served)
+        owner = await local.client.create(widgets, {"metadata": {"name": "w"}}, "default")
+        reference = {
+            "apiVersion": "example.com/v1",
+            "kind": "Widget",
+            "name": "w",
+            "uid": owner["metadata"]["uid"],
+        }
+        owned = {"metadata": {"name": "owned", "ownerReferences": [reference]}}
+        await local.client.create(CONFIG_MAPS, owned, "default")
+        await local.client.delete(widgets, Key("default", "w"), propagation="Background")
+        await local.until("what it owned is gone", lambda: local.gone(CONFIG_MAPS, "owned"))
+
+    tell(story)
+
+
+def test_a_namespace_takes_what_is_in_it_along() -> None:
+    async def story(local: LocalCluster) -> None:
+        await local.client.create(NAMESPACES, {"metadata": {"name": "short"}})
+        await local.client.create(CONFIG_MAPS, {"metadata": {"name": "c"}}, "short")
+        await local.client.delete(NAMESPACES, Key("", "short"))
+        await local.until("the namespace is gone", lambda: local.gone(NAMESPACES, "short", ""))
+        assert not (await local.client.list(CONFIG_MAPS, "short")).items
+
+    tell(story)
+
+
+def test_a_finished_job_is_kept_as_long_as_it_says() -> None:
+    async def story(local: LocalCluster) -> None:
+        await local.run_job("j", pods=1, ttlSecondsAfterFinished=1)
+        await local.until_finished("j")
+        await local.until("the job is gone", lambda: local.gone(JOBS, "j"))
+        await local.until("and its pods", lambda: _phases_are(local, []))
+
+    tell(story, TWO_SMALL)
