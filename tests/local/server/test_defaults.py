@@ -113,3 +113,29 @@ def test_a_containers_limits_follow_from_a_limit_range() -> None:
         {"cpu": "2", "memory": "1Mi"},
     )
     assert pod == {"type": "Pod", "max": {"cpu": "4"}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        pytest.param({}, ["IPv4"], id="an address of its own"),
+        pytest.param({"clusterIP": "None", "selector": {"a": "b"}}, ["IPv4"], id="the addresses of its pods"),
+        pytest.param({"clusterIP": "None"}, ["IPv4", "IPv6"], id="addresses that somebody else provides"),
+    ],
+)
+def test_the_address_families_of_a_service(spec: Json, want: list[str]) -> None:
+    service = {"spec": spec}
+    others.service(service)
+    assert service["spec"]["ipFamilies"] == want
+
+
+def test_a_nodes_first_pod_network_is_the_one_it_names() -> None:
+    node: Json = {"spec": {"podCIDR": "10.0.0.0/24"}}
+    others.node(node)
+    assert node["spec"]["podCIDRs"] == ["10.0.0.0/24"]
+
+
+def test_a_pods_quality_of_service_outlives_a_status_without_it() -> None:
+    new: Json = {"status": {"phase": "Running"}}
+    pods.carry_status(new, {"status": {"qosClass": "BestEffort"}})
+    assert new["status"] == {"phase": "Running", "qosClass": "BestEffort"}

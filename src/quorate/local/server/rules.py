@@ -18,6 +18,7 @@ RULES: dict[str, Rules] = {
         default=pod_defaults.default,
         begin=pod_defaults.begin,
         carry=pod_defaults.carry,
+        carry_status=pod_defaults.carry_status,
         validate=pods.validate,
         validate_update=pods.validate_update,
         warn=pods.warn,

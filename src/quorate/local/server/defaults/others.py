@@ -28,7 +28,9 @@ def carry_namespace(new: Json, old: Json) -> None:
 
 
 def node(obj: Json) -> None:
-    obj.setdefault("spec", {})
+    spec = obj.setdefault("spec", {})
+    if "podCIDR" in spec:
+        spec.setdefault("podCIDRs", [spec["podCIDR"]])
     status = obj.setdefault("status", {})
     if "capacity" in status:
         status.setdefault("allocatable", status["capacity"])
@@ -76,12 +78,16 @@ def service(obj: Json) -> None:
     if kind == "LoadBalancer":
         spec.setdefault("allocateLoadBalancerNodePorts", True)
     if kind != "ExternalName":
-        fill(
-            spec,
-            {"internalTrafficPolicy": "Cluster", "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"},
-        )
+        fill(spec, {"internalTrafficPolicy": "Cluster"} | _families(spec))
         if "clusterIP" in spec:
             spec.setdefault("clusterIPs", [spec["clusterIP"]])
+
+
+def _families(spec: Json) -> Json:
+    """A service without an address and without pods of its own may stand for anything."""
+    if spec.get("clusterIP") == "None" and not spec.get("selector"):
+        return {"ipFamilies": ["IPv4", "IPv6"], "ipFamilyPolicy": "RequireDualStack"}
+    return {"ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"}
 
 
 def begin_service(obj: Json) -> None:

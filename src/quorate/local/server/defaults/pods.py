@@ -159,6 +159,12 @@ def carry(new: Json, old: Json) -> None:
     tolerate_silence(new["spec"])
 
 
+def carry_status(new: Json, old: Json) -> None:
+    """A pod's quality of service is decided once."""
+    if "qosClass" in old.get("status", {}):
+        new["status"].setdefault("qosClass", old["status"]["qosClass"])
+
+
 def tolerate_silence(spec: Json) -> None:
     """A pod leaves a node that nobody hears from after a while, unless it says otherwise."""
     tolerations = spec.setdefault("tolerations", [])
