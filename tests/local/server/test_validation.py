@@ -8,7 +8,7 @@ from quorate.local.server.defaults import jobs as job_defaults
 from quorate.local.server.defaults import pods as pod_defaults
 from quorate.local.server.errors import Cause
 from quorate.local.server.kinds import Kind
-from quorate.local.server.validation import jobs, metadata, names, others, pods
+from quorate.local.server.validation import jobs, limits, metadata, names, pod_updates, pods
 
 Json = dict[str, Any]
 
@@ -119,7 +119,7 @@ def test_a_pod(pod: Json, want: list[str]) -> None:
     ],
 )
 def test_a_pods_update(before: Json, after: Json, want: list[str]) -> None:
-    assert show(pods.validate_update(a_pod(**(before | after)), a_pod(**before))) == want
+    assert show(pod_updates.validate_update(a_pod(**(before | after)), a_pod(**before))) == want
 
 
 def a_job(
@@ -211,7 +211,7 @@ def test_a_jobs_update(old: Json, new: Json, want: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "want"),
+    ("item", "want"),
     [
         pytest.param({"min": {"cpu": "1"}, "max": {"cpu": "2"}}, [], id="in order"),
         pytest.param(
@@ -224,8 +224,8 @@ def test_a_jobs_update(old: Json, new: Json, want: list[str]) -> None:
         ),
     ],
 )
-def test_a_limit_range(limits: Json, want: list[str]) -> None:
-    assert show(others.limit_range({"spec": {"limits": [{"type": "Pod"} | limits]}})) == want
+def test_a_limit_range(item: Json, want: list[str]) -> None:
+    assert show(limits.limit_range({"spec": {"limits": [{"type": "Container"} | item]}})) == want
 
 
 @pytest.mark.parametrize(

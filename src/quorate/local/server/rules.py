@@ -5,7 +5,18 @@ from quorate.local.server.defaults import jobs as job_defaults
 from quorate.local.server.defaults import others as other_defaults
 from quorate.local.server.defaults import pods as pod_defaults
 from quorate.local.server.kinds import Rules
-from quorate.local.server.validation import jobs, others, pods
+from quorate.local.server.validation import (
+    cluster,
+    configuration,
+    job_status,
+    jobs,
+    limits,
+    pod_updates,
+    pods,
+    rbac,
+    records,
+    services,
+)
 
 RULES: dict[str, Rules] = {
     "customresourcedefinitions.apiextensions.k8s.io": Rules(
@@ -20,7 +31,9 @@ RULES: dict[str, Rules] = {
         carry=pod_defaults.carry,
         carry_status=pod_defaults.carry_status,
         validate=pods.validate,
-        validate_update=pods.validate_update,
+        validate_new=pods.validate_new,
+        validate_update=pod_updates.validate_update,
+        validate_status=pod_updates.validate_status,
         warn=pods.warn,
     ),
     "jobs.batch": Rules(
@@ -28,28 +41,60 @@ RULES: dict[str, Rules] = {
         begin=job_defaults.begin,
         validate=jobs.validate,
         validate_update=jobs.validate_update,
-        validate_status=jobs.validate_status,
+        validate_status=job_status.validate_status,
     ),
     "namespaces": Rules(
         default=other_defaults.namespace,
         begin=other_defaults.begin_namespace,
         carry=other_defaults.carry_namespace,
+        validate=cluster.namespace,
     ),
-    "nodes": Rules(default=other_defaults.node),
-    "configmaps": Rules(validate_update=others.config_map_update),
-    "secrets": Rules(default=other_defaults.secret, validate_update=others.secret_update),
-    "limitranges": Rules(default=other_defaults.limit_range, validate=others.limit_range),
+    "nodes": Rules(
+        default=other_defaults.node,
+        validate=cluster.node,
+        validate_update=cluster.node_update,
+        validate_status=cluster.node_status,
+    ),
+    "configmaps": Rules(
+        validate=configuration.config_map,
+        validate_update=configuration.config_map_update,
+    ),
+    "secrets": Rules(
+        default=other_defaults.secret,
+        validate=configuration.secret,
+        validate_update=configuration.secret_update,
+    ),
+    "limitranges": Rules(default=other_defaults.limit_range, validate=limits.limit_range),
     "priorityclasses.scheduling.k8s.io": Rules(
         default=other_defaults.priority_class,
-        validate=others.priority_class,
-        validate_update=others.priority_class_update,
+        validate=cluster.priority_class,
+        validate_update=cluster.priority_class_update,
     ),
-    "resourcequotas": Rules(begin=other_defaults.begin_without_status, validate=others.resource_quota),
+    "resourcequotas": Rules(
+        begin=other_defaults.begin_without_status,
+        validate=limits.resource_quota,
+        validate_update=limits.resource_quota_update,
+        validate_status=limits.resource_quota_status,
+    ),
     "services": Rules(
         default=other_defaults.service,
         begin=other_defaults.begin_service,
         carry=other_defaults.carry_service,
-        validate=others.service,
-        validate_update=others.service_update,
+        validate=services.validate,
+        validate_update=services.validate_update,
+    ),
+    "leases.coordination.k8s.io": Rules(validate=records.lease),
+    "runtimeclasses.node.k8s.io": Rules(
+        validate=cluster.runtime_class, validate_update=cluster.runtime_class_update
+    ),
+    "events": Rules(validate=records.core_event),
+    "events.events.k8s.io": Rules(validate_new=records.new_event),
+    "roles.rbac.authorization.k8s.io": Rules(validate=rbac.role),
+    "clusterroles.rbac.authorization.k8s.io": Rules(validate=rbac.cluster_role),
+    "rolebindings.rbac.authorization.k8s.io": Rules(
+        validate=rbac.role_binding, validate_update=rbac.binding_update
+    ),
+    "clusterrolebindings.rbac.authorization.k8s.io": Rules(
+        validate=rbac.cluster_role_binding, validate_update=rbac.binding_update
     ),
 }

@@ -1,20 +1,27 @@
-"""Jobs."""
+"""Jobs: what one may say, and what may change in it once it exists."""
 
-from collections.abc import Iterator
-from typing import Any
-
-from quorate.local.server.errors import Cause, invalid_value, not_supported, required
-from quorate.local.server.validation import pods
-
-Json = dict[str, Any]
+from quorate.local.server.errors import Cause, invalid_value, required
+from quorate.local.server.validation import names, pods
+from quorate.local.server.validation.fields import (
+    IMMUTABLE,
+    Causes,
+    Json,
+    not_negative,
+    one_of,
+    unchanged,
+    well_named,
+)
+from quorate.local.server.validation.job_policies import failure_policy, success_policy
+from quorate.local.server.validation.selection import label_selector, matches
 
 COUNTS = (
     "parallelism",
     "completions",
-    "backoffLimit",
-    "backoffLimitPerIndex",
     "activeDeadlineSeconds",
+    "backoffLimit",
     "ttlSecondsAfterFinished",
+    "backoffLimitPerIndex",
+    "maxFailedIndexes",
 )
 FIXED = (
     "selector",
@@ -24,108 +31,155 @@ FIXED = (
     "managedBy",
     "successPolicy",
 )
-MODES = ("NonIndexed", "Indexed")
-SCHEDULING_DIRECTIVES = ("nodeSelector", "tolerations", "schedulingGates", "affinity", "priorityClassName")
-"""What decides where pods go: may change while none of them runs."""
+MODES = ("Indexed", "NonIndexed")
+INDEXED_ONLY = ("backoffLimitPerIndex", "maxFailedIndexes", "successPolicy")
+REPLACEMENT_POLICIES = ("Failed", "TerminatingOrFailed")
+ENDING_POLICIES = ("OnFailure", "Never")
+
+MOST_AT_ONCE = 100_000
+"""Pods, or failed indexes, of an indexed job: what its status can list."""
+MANY_INDEXES = 100_000
+MOST_AT_ONCE_OF_MANY = 10_000
+"""The same for a job of more than MANY_INDEXES with a retry limit for each."""
+LONGEST_MANAGER = 63
 
 
 def validate(job: Json) -> list[Cause]:
-    return list(_findings(job))
+    return [*_name(job), *_generated_selector(job), *_spec(job["spec"])]
 
 
-def _findings(job: Json) -> Iterator[Cause]:
-    spec = job["spec"]
-    for name in COUNTS:
-        if spec.get(name, 0) < 0:
-            yield invalid_value(f"spec.{name}", spec[name], "must be greater than or equal to 0")
-    if spec["completionMode"] not in MODES:
-        yield not_supported("spec.completionMode", spec["completionMode"], sorted(MODES))
-    indexed = spec["completionMode"] == "Indexed"
-    if indexed and "completions" not in spec:
-        yield required("spec.completions", "when completion mode is Indexed")
-    if "backoffLimitPerIndex" in spec and not indexed:
-        why = "requires indexed completion mode"
-        yield invalid_value("spec.backoffLimitPerIndex", spec["backoffLimitPerIndex"], why)
+def _name(job: Json) -> Causes:
+    """An indexed job's pods take its name and their index for a host name."""
+    spec, name = job["spec"], job["metadata"].get("name", "")
+    if spec.get("completionMode") == "Indexed" and spec.get("completions", 0) > 0:
+        last = f"{name}-{spec['completions'] - 1}"
+        if any(names.label(last)):
+            why = f"will not able to create pod with invalid DNS label: {last}"
+            yield invalid_value("metadata.name", name, why)
+
+
+def _generated_selector(job: Json) -> Causes:
+    spec, meta = job["spec"], job["metadata"]
+    if spec.get("manualSelector") or "selector" not in spec:
+        return
+    own = {
+        f"{prefix}{key}": value
+        for prefix in ("batch.kubernetes.io/", "")
+        for key, value in (("controller-uid", meta.get("uid", "")), ("job-name", meta.get("name", "")))
+    }
+    if not matches(spec["selector"], own):
+        yield invalid_value("spec.selector", spec["selector"], "`selector` not auto-generated")
+
+
+def _spec(spec: Json) -> Causes:
+    yield from not_negative(spec, "spec", *COUNTS)
+    yield from one_of(spec, "spec", "completionMode", MODES)
     if "maxFailedIndexes" in spec and "backoffLimitPerIndex" not in spec:
         yield required("spec.backoffLimitPerIndex", "when maxFailedIndexes is specified")
+    yield from _indexes(spec)
+    yield from well_named(spec, "spec", "managedBy", names.domain_path)
+    if len(spec.get("managedBy", "")) > LONGEST_MANAGER:
+        why = f"may not be more than {LONGEST_MANAGER} bytes"
+        yield Cause("spec.managedBy", "FieldValueTooLong", f"Too long: {why}")
+    yield from failure_policy(spec, "spec.podFailurePolicy")
+    replacing = REPLACEMENT_POLICIES if "podFailurePolicy" not in spec else ("Failed",)
+    yield from one_of(spec, "spec", "podReplacementPolicy", replacing)
+    yield from pods.template(spec["template"], "spec.template")
+    yield from _restart_policy(spec)
     yield from _selector(spec)
-    yield from pods.template_findings(spec["template"], "spec.template")
-    policy = spec["template"]["spec"].get("restartPolicy")
-    if policy not in ("OnFailure", "Never") and policy in pods.RESTART_POLICIES:
-        yield required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
-    if "podFailurePolicy" in spec and policy != "Never":
+
+
+def _indexes(spec: Json) -> Causes:
+    if spec.get("completionMode") != "Indexed":
+        for field in INDEXED_ONLY:
+            if field in spec:
+                yield invalid_value(f"spec.{field}", spec[field], "requires indexed completion mode")
+        return
+    completions, failed = spec.get("completions"), spec.get("maxFailedIndexes")
+    if completions is None:
+        yield required("spec.completions", "when completion mode is Indexed")
+    else:
+        yield from success_policy(spec, "spec.successPolicy")
+        if failed is not None and failed > completions:
+            yield invalid_value("spec.maxFailedIndexes", failed, "must be less than or equal to completions")
+    many = (completions or 0) > MANY_INDEXES and "backoffLimitPerIndex" in spec
+    if many and failed is None:
+        yield required("spec.maxFailedIndexes", f"when completions is above {MANY_INDEXES}")
+    most = MOST_AT_ONCE_OF_MANY if many else MOST_AT_ONCE
+    for field in ("parallelism", "maxFailedIndexes"):
+        if spec.get(field, 0) > most:
+            yield invalid_value(f"spec.{field}", spec[field], f"must be less than or equal to {most}")
+
+
+def _restart_policy(spec: Json) -> Causes:
+    """A pod that always starts again never ends, and a job waits for its pods to end."""
+    path, policy = "spec.template.spec", spec["template"].get("spec", {}).get("restartPolicy", "Always")
+    if policy == "Always":
+        yield required(f"{path}.restartPolicy", 'valid values: "OnFailure", "Never"')
+    elif policy not in ENDING_POLICIES:
+        yield from one_of({"restartPolicy": policy}, path, "restartPolicy", ENDING_POLICIES)
+    elif policy != "Never" and "podFailurePolicy" in spec:
         why = 'only "Never" is supported when podFailurePolicy is specified'
-        yield invalid_value("spec.template.spec.restartPolicy", policy, why)
+        yield invalid_value(f"{path}.restartPolicy", policy, why)
 
 
-def _selector(spec: Json) -> Iterator[Cause]:
-    labels = spec["template"]["metadata"].get("labels")
+def _selector(spec: Json) -> Causes:
+    labels = spec["template"].get("metadata", {}).get("labels")
     if "selector" not in spec:
         yield required("spec.selector")
-        wanted = None
     else:
-        wanted = spec["selector"].get("matchLabels", {})
-    if wanted is None or not wanted.items() <= (labels or {}).items():
+        yield from label_selector(spec["selector"], "spec.selector")
+    if "selector" not in spec or not matches(spec["selector"], labels or {}):
         why = "`selector` does not match template `labels`"
         yield invalid_value("spec.template.metadata.labels", labels, why)
 
 
 def validate_update(new: Json, old: Json) -> list[Cause]:
-    # kube-apiserver checks the whole job here too, so what is wrong with it is listed twice.
-    return validate(new) + list(_changes(new, old))
+    # kube-apiserver checks the whole spec here too, so what is wrong with it is listed twice.
+    return [*_spec(new["spec"]), *_changes(new, old)]
 
 
-def _changes(new: Json, old: Json) -> Iterator[Cause]:
-    after, before = new["spec"], old["spec"]
-    yield from _completions(after, before)
-    for name in FIXED:
-        if after.get(name) != before.get(name):
-            yield invalid_value(f"spec.{name}", after.get(name), "field is immutable")
-    # One that never started, or whose pods are gone.
-    free = before.get("suspend", False) and (
-        old.get("status", {}).get("startTime") is None or not old.get("status", {}).get("active")
-    )
-    if free and _settled(after["template"]["spec"]) != _settled(before["template"]["spec"]):
-        yield invalid_value("spec.template.spec", after["template"]["spec"], "field is immutable")
-    if not free and after["template"] != before["template"]:
-        yield invalid_value("spec.template", after["template"], "field is immutable")
+def _changes(new: Json, old: Json) -> Causes:
+    now, was = new["spec"], old["spec"]
+    yield from _completions(now, was)
+    yield from unchanged(now, was, "spec", *FIXED)
+    if not _may_be_sent_elsewhere(old):
+        yield from unchanged(now, was, "spec", "template")
+    elif _settled(now["template"]["spec"]) != _settled(was["template"]["spec"]):
+        yield invalid_value("spec.template.spec", now["template"]["spec"], IMMUTABLE)
 
 
-def _completions(after: Json, before: Json) -> Iterator[Cause]:
+def _completions(now: Json, was: Json) -> Causes:
     """The size of an indexed job may change together with its parallelism."""
-    size, was = after.get("completions"), before.get("completions")
-    if size == was:
-        return
-    if before["completionMode"] != "Indexed":
-        yield invalid_value("spec.completions", size, "field is immutable")
-    elif size != after.get("parallelism"):
+    size = now.get("completions")
+    if now.get("completionMode") != "Indexed":
+        yield from unchanged(now, was, "spec", "completions")
+    elif size is not None and size != was.get("completions") and size != now.get("parallelism"):
         yield invalid_value("spec.completions", size, "can only be modified in tandem with spec.parallelism")
 
 
-def _settled(spec: Json) -> Json:
-    """The spec of a template without what may change while none of its pods runs."""
-    settled = {name: value for name, value in spec.items() if name not in SCHEDULING_DIRECTIVES}
-    for name in ("containers", "initContainers"):
-        if name in settled:
-            settled[name] = [{k: v for k, v in item.items() if k != "resources"} for item in settled[name]]
-    return settled
-
-
-def validate_status(new: Json, old: Json) -> list[Cause]:
-    """A job's counters are never negative, and a finished job stays finished."""
-    status = new.get("status", {})
-    findings = [
-        invalid_value(f"status.{name}", status[name], "must be greater than or equal to 0")
-        for name in ("active", "succeeded", "failed", "ready", "terminating")
-        if status.get(name, 0) < 0
-    ]
-    reopened = any(
-        _holds(old.get("status", {}), kind) and not _holds(status, kind) for kind in ("Complete", "Failed")
+def _may_be_sent_elsewhere(job: Json) -> bool:
+    """Whether the job is suspended and has no pod whose template could no longer be told from the new one."""
+    status = job.get("status", {})
+    stopped = "startTime" not in status or any(
+        condition.get("type") == "Suspended" and condition.get("status") == "True"
+        for condition in status.get("conditions", ())
     )
-    if reopened:
-        findings.append(invalid_value("status.conditions", status.get("conditions"), "field is immutable"))
-    return findings
+    return bool(job["spec"].get("suspend")) and stopped and not status.get("active")
 
 
-def _holds(status: Json, kind: str) -> bool:
-    return any(c.get("type") == kind and c.get("status") == "True" for c in status.get("conditions", []))
+def _settled(spec: Json) -> Json:
+    """What stays though no pod runs yet: all but where they may go, and how much they ask for."""
+    settled = {
+        name: value
+        for name, value in spec.items()
+        if name not in ("nodeSelector", "tolerations", "schedulingGates")
+    }
+    for field in ("containers", "initContainers"):
+        settled[field] = [
+            {name: value for name, value in container.items() if name != "resources"}
+            for container in spec.get(field, ())
+        ]
+    affinity = spec.get("affinity", {})
+    settled["affinity"] = {name: value for name, value in affinity.items() if name != "nodeAffinity"}
+    return settled

@@ -1,4 +1,4 @@
-"""Names, labels and quantities: the small grammars every object uses."""
+"""Names, keys and labels: the small grammars every object uses.  A rule yields what is wrong, in words."""
 
 import re
 from collections.abc import Iterator
@@ -8,6 +8,10 @@ SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z
 QUALIFIED_PART = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 SERVICE_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*")
+DATA_KEY = re.compile(r"[-._a-zA-Z0-9]+")
+ENVIRONMENT_NAME = re.compile(r"[\x20-\x3c\x3e-\x7e]+")
+DOMAIN_PATH = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
 
 
 def _regex_note(example: str, regex: str) -> str:
@@ -93,3 +97,39 @@ def label_value(value: str) -> Iterator[str]:
                 "'MyValue',  or 'my_value',  or '12345'", "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?"
             )
         )
+
+
+def port_name(value: str) -> Iterator[str]:
+    if len(value) > 15:
+        yield "must be no more than 15 characters long"
+    if not PORT_NAME.fullmatch(value):
+        yield (
+            "must contain only lower case letters, digits and single hyphens between them,"
+            " and at least one letter"
+        )
+
+
+def data_key(value: str) -> Iterator[str]:
+    """A key of a ConfigMap or a Secret, which becomes the name of a file."""
+    if len(value) > 253:
+        yield "must be no more than 253 bytes"
+    if not DATA_KEY.fullmatch(value):
+        yield "a valid key must consist of alphanumeric characters, '-', '_' or '.'"
+    if value in (".", "..") or value.startswith(".."):
+        yield "must not be '.' nor start with '..'"
+
+
+def environment_name(value: str) -> Iterator[str]:
+    if not ENVIRONMENT_NAME.fullmatch(value):
+        yield "must consist only of printable ASCII characters other than '='"
+
+
+def domain_path(value: str) -> Iterator[str]:
+    """``example.com/controller``: who is responsible for an object."""
+    domain, slash, path = value.partition("/")
+    if not (domain and slash and path):
+        yield 'must be a domain-prefixed path (such as "acme.io/foo")'
+        return
+    yield from subdomain(domain)
+    if not DOMAIN_PATH.fullmatch(path):
+        yield "the path may only consist of the characters that the path of an address may have"

@@ -1,7 +1,11 @@
-"""Pods, and the pod templates inside other kinds."""
+"""Pods, and the pod templates inside other kinds.
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+Knowingly missing: Windows, devices claimed through DRA, and the contents of volume sources that nothing here
+ever mounts.
+"""
+
+import ipaddress
+from collections.abc import Iterator
 
 from quorate.api.quantity import parse_quantity
 from quorate.local.server.errors import (
@@ -9,222 +13,176 @@ from quorate.local.server.errors import (
     duplicate,
     forbidden_field,
     invalid_value,
-    missing_reference,
-    not_supported,
     required,
-    show,
 )
-from quorate.local.server.validation import metadata, names, quantities
+from quorate.local.server.validation import metadata, names
+from quorate.local.server.validation.containers import PROBES, container
+from quorate.local.server.validation.fields import (
+    LARGEST_INT32,
+    Causes,
+    Json,
+    identified,
+    not_negative,
+    one_of,
+    present,
+    spelled,
+    well_named,
+    within,
+)
+from quorate.local.server.validation.placement import (
+    affinity,
+    scheduling_gates,
+    tolerations,
+    topology_spread,
+)
+from quorate.local.server.validation.resources import amount, container_resource_name, requirements
+from quorate.local.server.validation.volumes import volumes
 
-Json = dict[str, Any]
-
-RESTART_POLICIES = ("Always", "OnFailure", "Never")
-PULL_POLICIES = ("Always", "IfNotPresent", "Never")
-DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
-PROTOCOLS = ("SCTP", "TCP", "UDP")
-EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-NAMES = {"hostname": names.label, "subdomain": names.label, "nodeName": names.subdomain}
-LAST_PORT = 65_535
-LONGEST_DEADLINE_S = 2**31 - 1
+CHOICES = {
+    "restartPolicy": ("Always", "OnFailure", "Never"),
+    "dnsPolicy": ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"),
+    "preemptionPolicy": ("Never", "PreemptLowerPriority"),
+}
+NAMES = {
+    "serviceAccountName": names.subdomain,
+    "nodeName": names.subdomain,
+    "hostname": names.label,
+    "subdomain": names.label,
+    "priorityClassName": names.subdomain,
+    "runtimeClassName": names.subdomain,
+}
 
 
 def validate(pod: Json) -> list[Cause]:
-    return list(spec_findings(pod.get("spec", {}), "spec"))
+    return list(_pod(pod))
 
 
-def template_findings(template: Json, path: str) -> Iterator[Cause]:
-    meta = template.get("metadata", {})
-    yield from metadata.labels(meta.get("labels", {}), f"{path}.metadata.labels")
-    yield from metadata.annotations(meta.get("annotations", {}), f"{path}.metadata.annotations")
-    yield from spec_findings(template.get("spec", {}), f"{path}.spec")
+def _pod(pod: Json) -> Causes:
+    given = pod["spec"]
+    yield from spec(given, "spec")
+    if given.get("nodeName") and given.get("schedulingGates"):
+        yield forbidden_field("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
 
 
-def spec_findings(spec: Json, path: str) -> Iterator[Cause]:
-    volumes = spec.get("volumes", [])
-    yield from _unique_names(volumes, f"{path}.volumes")
-    known = {volume.get("name") for volume in volumes}
-    containers, initial = spec.get("containers", []), spec.get("initContainers", [])
-    if not containers:
+def validate_new(pod: Json) -> list[Cause]:
+    if pod["spec"].get("ephemeralContainers"):
+        return [forbidden_field("spec.ephemeralContainers", "cannot be set on create")]
+    return []
+
+
+def template(given: Json, path: str) -> Causes:
+    """What a job or a deployment makes its pods from."""
+    described = given.get("metadata", {})
+    yield from metadata.labels(described.get("labels", {}), f"{path}.labels")
+    yield from metadata.annotations(described.get("annotations", {}), f"{path}.annotations")
+    yield from spec(given.get("spec", {}), f"{path}.spec")
+    if given.get("spec", {}).get("ephemeralContainers"):
+        why = "ephemeral containers not allowed in pod template"
+        yield forbidden_field(f"{path}.spec.ephemeralContainers", why)
+
+
+def spec(given: Json, path: str) -> Causes:
+    yield from volumes(given.get("volumes", []), f"{path}.volumes")
+    yield from _containers(given, path)
+    for field, supported in CHOICES.items():
+        yield from one_of(given, path, field, supported)
+    yield from within(given, path, "activeDeadlineSeconds", 1, LARGEST_INT32)
+    for field, grammar in NAMES.items():
+        yield from well_named(given, path, field, grammar)
+    yield from metadata.labels(given.get("nodeSelector", {}), f"{path}.nodeSelector")
+    yield from tolerations(given.get("tolerations", []), f"{path}.tolerations")
+    yield from affinity(given.get("affinity", {}), f"{path}.affinity")
+    yield from topology_spread(
+        given.get("topologySpreadConstraints", []), f"{path}.topologySpreadConstraints"
+    )
+    yield from scheduling_gates(given.get("schedulingGates", []), f"{path}.schedulingGates")
+    yield from _security(given.get("securityContext", {}), f"{path}.securityContext")
+    yield from _network(given, path)
+    yield from requirements(given.get("resources", {}), f"{path}.resources")
+    for name, value in given.get("overhead", {}).items():
+        yield from container_resource_name(name, f"{path}.overhead[{name}]")
+        yield from amount(name, value, f"{path}.overhead[{name}]")
+    for index, secret in enumerate(given.get("imagePullSecrets", ())):
+        yield from present(secret, f"{path}.imagePullSecrets[{index}]", "name")
+    for index, gate in enumerate(given.get("readinessGates", ())):
+        where = f"{path}.readinessGates[{index}].conditionType"
+        yield from spelled(gate.get("conditionType", ""), where, names.qualified)
+
+
+def _containers(given: Json, path: str) -> Causes:
+    mountable = {volume.get("name", "") for volume in given.get("volumes", ())}
+    known: set[str] = set()
+    if not given.get("containers"):
         yield required(f"{path}.containers")
-    yield from _containers(containers, known, (), f"{path}.containers")
-    taken = [container.get("name", "") for container in containers]
-    yield from _containers(initial, known, taken, f"{path}.initContainers")
-    yield from _one_of(spec, "restartPolicy", RESTART_POLICIES, path)
-    yield from _one_of(spec, "dnsPolicy", DNS_POLICIES, path)
-    yield from _deadline(spec, path)
-    yield from metadata.labels(spec.get("nodeSelector", {}), f"{path}.nodeSelector")
-    for name, rule in NAMES.items():
-        if name in spec:
-            yield from (invalid_value(f"{path}.{name}", spec[name], why) for why in rule(spec[name]))
-    yield from _tolerations(spec.get("tolerations", []), f"{path}.tolerations")
-    yield from _affinity(spec.get("affinity", {}), f"{path}.affinity")
-    yield from _spread(spec.get("topologySpreadConstraints", []), f"{path}.topologySpreadConstraints")
-    for index, gate in enumerate(spec.get("schedulingGates", [])):
-        name, where = gate.get("name", ""), f"{path}.schedulingGates[{index}]"
-        yield from (invalid_value(where, name, why) for why in names.qualified(name))
+    for field in ("containers", "initContainers", "ephemeralContainers"):
+        for index, one in enumerate(given.get(field, ())):
+            here = f"{path}.{field}[{index}]"
+            yield from identified(one, here, "name", names.label, known)
+            yield from container(one, here, mountable)
+            if field == "initContainers" and one.get("restartPolicy") != "Always":
+                yield from _ends(one, here)
+    yield from _host_ports(given, path)
 
 
-def _one_of(holder: Json, name: str, supported: Sequence[str], path: str) -> Iterator[Cause]:
-    if name in holder and holder[name] not in supported:
-        yield not_supported(f"{path}.{name}", holder[name], supported)
+def _ends(init_container: Json, path: str) -> Causes:
+    """A container that others wait for is not watched while it runs."""
+    for field in ("lifecycle", *PROBES):
+        if field in init_container:
+            why = "may not be set for init containers without restartPolicy=Always"
+            yield forbidden_field(f"{path}.{field}", why)
 
 
-def _deadline(spec: Json, path: str) -> Iterator[Cause]:
-    deadline = spec.get("activeDeadlineSeconds")
-    if deadline is not None and not 1 <= deadline <= LONGEST_DEADLINE_S:
-        why = f"must be between 1 and {LONGEST_DEADLINE_S}, inclusive"
-        yield invalid_value(f"{path}.activeDeadlineSeconds", deadline, why)
+def _host_ports(given: Json, path: str) -> Causes:
+    taken = set()
+    for index, one in enumerate(given.get("containers", ())):
+        for position, port in enumerate(one.get("ports", ())):
+            here = f"{path}.containers[{index}].ports[{position}]"
+            if given.get("hostNetwork") and port.get("hostPort") != port.get("containerPort"):
+                why = "must match `hostPort` when `hostNetwork` is true"
+                yield invalid_value(f"{here}.containerPort", port.get("containerPort", 0), why)
+            asked = (port.get("hostPort"), port.get("hostIP", ""), port.get("protocol", "TCP"))
+            if port.get("hostPort") and asked in taken:
+                yield duplicate(f"{here}.hostPort", "/".join(map(str, asked)))
+            taken.add(asked)
 
 
-def _unique_names(items: Iterable[Json], path: str, taken: Iterable[str] = ()) -> Iterator[Cause]:
-    """Every item has a name, a label that no other has."""
-    seen = set(taken)
-    for index, item in enumerate(items):
-        name, where = item.get("name", ""), f"{path}[{index}].name"
-        if not name:
-            yield required(where)
-            continue
-        yield from (invalid_value(where, name, why) for why in names.label(name))
-        if name in seen:
-            yield duplicate(where, name)
-        seen.add(name)
+def _security(context: Json, path: str) -> Causes:
+    yield from not_negative(context, path, "runAsUser", "runAsGroup", "fsGroup")
+    yield from one_of(context, path, "fsGroupChangePolicy", ("Always", "OnRootMismatch"))
+    for index, group in enumerate(context.get("supplementalGroups", ())):
+        if group < 0:
+            yield invalid_value(f"{path}.supplementalGroups[{index}]", group, "must not be negative")
 
 
-def _containers(
-    containers: Sequence[Json], volumes: set[Any], taken: Iterable[str], path: str
-) -> Iterator[Cause]:
-    yield from _unique_names(containers, path, taken)
-    for index, container in enumerate(containers):
-        where = f"{path}[{index}]"
-        if not container.get("image"):
-            yield required(f"{where}.image")
-        yield from _one_of(container, "imagePullPolicy", PULL_POLICIES, where)
-        yield from _ports(container.get("ports", []), f"{where}.ports")
-        for number, variable in enumerate(container.get("env", [])):
-            if not variable.get("name"):
-                yield required(f"{where}.env[{number}].name")
-        for number, mount in enumerate(container.get("volumeMounts", [])):
-            if mount.get("name") not in volumes:
-                yield missing_reference(f"{where}.volumeMounts[{number}].name", mount.get("name", ""))
-            if not mount.get("mountPath"):
-                yield required(f"{where}.volumeMounts[{number}].mountPath")
-        yield from quantities.resources(container.get("resources", {}), f"{where}.resources")
+def _network(given: Json, path: str) -> Causes:
+    for index, alias in enumerate(given.get("hostAliases", ())):
+        here = f"{path}.hostAliases[{index}]"
+        yield from ip_address(alias.get("ip", ""), f"{here}.ip")
+        for position, hostname in enumerate(alias.get("hostnames", ())):
+            yield from spelled(hostname, f"{here}.hostnames[{position}]", names.subdomain)
+    if given.get("dnsPolicy") == "None" and not given.get("dnsConfig", {}).get("nameservers"):
+        why = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+        yield required(f"{path}.dnsConfig.nameservers" if "dnsConfig" in given else f"{path}.dnsConfig", why)
+    for index, server in enumerate(given.get("dnsConfig", {}).get("nameservers", ())):
+        yield from ip_address(server, f"{path}.dnsConfig.nameservers[{index}]")
 
 
-def _ports(ports: Sequence[Json], path: str) -> Iterator[Cause]:
-    for index, port in enumerate(ports):
-        number, where = port.get("containerPort", 0), f"{path}[{index}]"
-        if not number:
-            yield required(f"{where}.containerPort")
-        elif not 1 <= number <= LAST_PORT:
-            why = f"must be between 1 and {LAST_PORT}, inclusive"
-            yield invalid_value(f"{where}.containerPort", number, why)
-        yield from _one_of(port, "protocol", PROTOCOLS, where)
-
-
-def _tolerations(tolerations: Sequence[Json], path: str) -> Iterator[Cause]:
-    for index, toleration in enumerate(tolerations):
-        where, operator = f"{path}[{index}]", toleration.get("operator", "Equal")
-        key = toleration.get("key", "")
-        if key:
-            yield from (invalid_value(f"{where}.key", key, why) for why in names.qualified(key))
-        elif operator != "Exists":
-            why = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
-            yield invalid_value(f"{where}.operator", toleration.get("operator", ""), why)
-            continue
-        if operator not in ("Equal", "Exists"):
-            yield not_supported(f"{where}.operator", operator, ("Equal", "Exists"))
-        elif operator == "Exists" and toleration.get("value"):
-            why = "value must be empty when `operator` is 'Exists'"
-            yield invalid_value(f"{where}.operator", toleration["value"], why)
-        if "tolerationSeconds" in toleration and toleration.get("effect") != "NoExecute":
-            why = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-            yield invalid_value(f"{where}.effect", toleration.get("effect", ""), why)
-        if toleration.get("effect"):
-            yield from _one_of(toleration, "effect", EFFECTS, where)
-
-
-def _affinity(affinity: Json, path: str) -> Iterator[Cause]:
-    hard = "requiredDuringSchedulingIgnoredDuringExecution"
-    node = affinity.get("nodeAffinity", {}).get(hard)
-    if node is not None and not node.get("nodeSelectorTerms"):
-        where = f"{path}.nodeAffinity.{hard}.nodeSelectorTerms"
-        yield required(where, "must have at least one node selector term")
-    for name in ("podAffinity", "podAntiAffinity"):
-        for index, term in enumerate(affinity.get(name, {}).get(hard, [])):
-            where, key = f"{path}.{name}.{hard}[{index}].topologyKey", term.get("topologyKey", "")
-            if not key:
-                yield required(where, "can not be empty")
-            yield from (invalid_value(where, key, why) for why in names.qualified(key))
-
-
-def _spread(constraints: Sequence[Json], path: str) -> Iterator[Cause]:
-    for index, constraint in enumerate(constraints):
-        where = f"{path}[{index}]"
-        if constraint.get("maxSkew", 0) <= 0:
-            yield invalid_value(f"{where}.maxSkew", constraint.get("maxSkew", 0), "must be greater than zero")
-        if not constraint.get("topologyKey"):
-            yield required(f"{where}.topologyKey", "can not be empty")
-        actions = ("DoNotSchedule", "ScheduleAnyway")
-        if constraint.get("whenUnsatisfiable") not in actions:
-            yield not_supported(
-                f"{where}.whenUnsatisfiable", constraint.get("whenUnsatisfiable", ""), actions
-            )
-
-
-MUTABLE_NOTE = (
-    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
-    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
-    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
-)
-
-
-def validate_update(new: Json, old: Json) -> list[Cause]:
-    """A pod's spec is what was scheduled: little of it may change."""
-    findings: list[Cause] = []
-    after, before = new["spec"], old["spec"]
-    deadline, previous = after.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
-    if previous is not None and (deadline is None or deadline > previous):
-        why = "must be less than or equal to previous value"
-        findings.append(invalid_value("spec.activeDeadlineSeconds", deadline, why))
-    if findings:
-        return findings
-    gates = {gate["name"] for gate in before.get("schedulingGates", [])}
-    added = [gate["name"] for gate in after.get("schedulingGates", []) if gate["name"] not in gates]
-    if added:
-        why = f"only deletion is allowed, but found new scheduling gates {show(added)}"
-        return [forbidden_field("spec.schedulingGates", why)]
-    if _settled(after, before) != _settled(before, before):
-        findings.append(forbidden_field("spec", MUTABLE_NOTE))
-    return findings
-
-
-def _settled(spec: Json, before: Json) -> Json:
-    """A spec without what may change."""
-    free = {"activeDeadlineSeconds", "schedulingGates"}
-    if before.get("terminationGracePeriodSeconds", 0) < 0 and spec.get("terminationGracePeriodSeconds") == 1:
-        free.add("terminationGracePeriodSeconds")
-    if before.get("schedulingGates"):
-        # Not scheduled yet: where it may go can still be narrowed.
-        free |= {"nodeSelector", "affinity"}
-    if all(toleration in spec.get("tolerations", []) for toleration in before.get("tolerations", [])):
-        free.add("tolerations")
-    settled = {name: value for name, value in spec.items() if name not in free}
-    for name in ("containers", "initContainers"):
-        if name in settled:
-            settled[name] = [{k: v for k, v in item.items() if k != "image"} for item in settled[name]]
-    return settled
+def ip_address(value: str, path: str) -> Causes:
+    try:
+        ipaddress.ip_address(value)
+    except ValueError:
+        yield invalid_value(path, value, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
 
 
 def warn(pod: Json) -> list[str]:
     """Amounts of memory and disk are counted in whole bytes."""
-    return list(_fractions(pod.get("spec", {}), "spec"))
+    return list(_fractions(pod["spec"], "spec"))
 
 
-def _fractions(spec: Json, path: str) -> Iterator[str]:
-    for index, container in enumerate(spec.get("containers", [])):
-        for kind in ("limits", "requests"):
-            for name, amount in sorted(container.get("resources", {}).get(kind, {}).items()):
-                if name in ("memory", "ephemeral-storage") and parse_quantity(amount).milli % 1000:
-                    where = f"{path}.containers[{index}].resources.{kind}[{name}]"
-                    yield f'{where}: fractional byte value "{amount}" is invalid, must be an integer'
+def _fractions(given: Json, path: str) -> Iterator[str]:
+    for index, one in enumerate(given.get("containers", ())):
+        for side in ("limits", "requests"):
+            for name, value in sorted(one.get("resources", {}).get(side, {}).items()):
+                if name in ("memory", "ephemeral-storage") and parse_quantity(value).milli % 1000:
+                    where = f"{path}.containers[{index}].resources.{side}[{name}]"
+                    yield f'{where}: fractional byte value "{value}" is invalid, must be an integer'
