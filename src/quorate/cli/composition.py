@@ -12,7 +12,9 @@ from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
 from quorate.api.configuration import Configuration
+from quorate.api.conversion import convert_version
 from quorate.api.crds import custom_resource_definitions
+from quorate.api.kueue import GROUP
 from quorate.cli.crds import field_list
 from quorate.cli.run.apply import install_definitions
 from quorate.controllers.process import run_queueing
@@ -40,7 +42,7 @@ async def run_queueing_cluster(
     with none they are somebody else's to start.
     """
     async with (
-        run_cluster(directory, settings, clock, rng, new_uid),
+        run_cluster(directory, settings, clock, rng, new_uid, {GROUP: convert_version}),
         Client(await load_cluster(directory.kubeconfig), rng) as client,
     ):
         await install_definitions(client, custom_resource_definitions(field_list()))

@@ -6,7 +6,7 @@ The parts reach the server over HTTP with the administrator's kubeconfig, as any
 import asyncio
 import errno
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -19,6 +19,7 @@ from quorate.local.directory import HeldDirectory
 from quorate.local.nodes import Fleet, run_nodes
 from quorate.local.server.app import ApiServer
 from quorate.local.server.authentication import User
+from quorate.local.server.custom import Converter
 from quorate.local.server.store import Store
 
 HOST: Final = "127.0.0.1"
@@ -50,13 +51,16 @@ async def run_cluster(
     clock: Clock,
     rng: random.Random,
     new_uid: Callable[[], str],
+    converters: Mapping[str, Converter],
 ) -> AsyncIterator[str]:
     """A cluster for as long as the block lasts; yields its URL.  Its state stays in ``directory``.
 
+    ``converters``: by API group, how its custom resources change from one version to another.
     A part that fails ends the block with an ``ExceptionGroup``.  Raises ``AddressUnusable``.
     """
     credentials = directory.credentials(clock.now())
-    server = ApiServer(Store(directory.database), {credentials.token: ADMINISTRATOR}, clock, new_uid)
+    tokens = {credentials.token: ADMINISTRATOR}
+    server = ApiServer(Store(directory.database), tokens, clock, new_uid, converters)
     try:
         try:
             await server.start(HOST, settings.port, credentials.tls)
