@@ -33,7 +33,7 @@ def phases(data_dir: Path, job: str) -> list[str]:
 def test_the_deadlock_by_hand(data_dir: Path) -> None:
     without = str(EXAMPLE / "without-pods-ready.yaml")
     with cluster(data_dir, *NODES, "--config", without):
-        create(data_dir, "cluster-queues", "quick-job", "job1", "job2")
+        create(data_dir, "cluster-queues", "1-quick-job", "2-job1", "3-job2")
         poll(
             lambda: phases(data_dir, "job1") + phases(data_dir, "job2"),
             lambda seen: seen.count("Running") == 26 and seen.count("Pending") == 14,
@@ -50,7 +50,7 @@ def test_the_deadlock_by_hand(data_dir: Path) -> None:
         assert "Quota reserved in ClusterQueue cluster-queue" in described
         assert "Nominal Quota:  16858Mi" in kubectl(data_dir, "describe", "clusterqueue", "cluster-queue")
 
-        for name in ("quick-job", "job1", "job2"):
+        for name in ("1-quick-job", "2-job1", "3-job2"):
             assert "deleted" in kubectl(data_dir, "delete", "-f", str(EXAMPLE / f"{name}.yaml"))
         poll(lambda: rows(kubectl(data_dir, "get", "pods")), lambda seen: not seen, within_s=30)
         poll(lambda: rows(kubectl(data_dir, "get", "workloads")), lambda seen: not seen, within_s=30)
@@ -64,7 +64,7 @@ def test_ready_pods_by_hand_and_watched(data_dir: Path) -> None:
             stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         with watching:
-            create(data_dir, "quick-job", "job1", "job2")
+            create(data_dir, "1-quick-job", "2-job1", "3-job2")
             poll(
                 lambda: [row[1] for row in rows(kubectl(data_dir, "get", "jobs"))],
                 lambda states: states == ["Complete"] * 3,

@@ -35,10 +35,10 @@ def memory_of(job: Job) -> int:
 
 
 def test_the_cluster_has_room_for_one_job_and_the_quota_for_two() -> None:
-    job = a_job("job1.yaml")
+    job = a_job("2-job1.yaml")
     cluster = objects_of("cluster.yaml")["Cluster"]
     node = parse_quantity(cluster["memory"]).units
-    quick = a_job("quick-job.yaml")
+    quick = a_job("1-quick-job.yaml")
     left = node - (quick.spec.completions or 0) * memory_of(quick)  # were all quick pods on one node
     places = cluster["nodes"] * (left // memory_of(job))
     assert (job.spec.parallelism, places) == (20, 26)
@@ -49,15 +49,15 @@ def test_the_cluster_has_room_for_one_job_and_the_quota_for_two() -> None:
 
 
 def test_the_two_jobs_differ_in_nothing_but_their_number() -> None:
-    first = text_of("job1.yaml")
+    first = text_of("2-job1.yaml")
     for name in ("job", "svc", "script-code"):
         first = first.replace(f"{name}1", f"{name}2")
-    assert first == text_of("job2.yaml")
+    assert first == text_of("3-job2.yaml")
 
 
 def test_jobs_name_their_queue_by_label_and_by_annotation() -> None:
-    assert a_job("job1.yaml").metadata.labels == {QUEUE_NAME: "user-queue"}
-    assert a_job("quick-job.yaml").metadata.annotations == {QUEUE_NAME: "user-queue"}
+    assert a_job("2-job1.yaml").metadata.labels == {QUEUE_NAME: "user-queue"}
+    assert a_job("1-quick-job.yaml").metadata.annotations == {QUEUE_NAME: "user-queue"}
 
 
 def test_the_configurations_differ_in_waiting_for_pods() -> None:
