@@ -69,7 +69,8 @@ BACKOFF = {
             "6 more pods need memory 316Mi each",
         ),
         pytest.param(Crowd("a", {"working": 3, "starting": 2}), "starting", "2 pods on the way to be ready"),
-        pytest.param(Crowd("a", {"idle": 14}), "running", "14 of 20 pods run"),
+        pytest.param(Crowd("a", {"idle": 14}), "running", "its pods wait for each other: 14 run"),
+        pytest.param(Crowd("a", {"idle": 14, "working": 6}), "running", "", id="the last has just come up"),
         pytest.param(Crowd("a", {"working": 20}), "running", ""),
         pytest.param(Crowd("a", job_status={"conditions": [condition("Complete")]}), "completed", ""),
         pytest.param(
@@ -151,3 +152,13 @@ def a_queue(status: dict[str, Any]) -> ClusterQueue:
 )
 def test_queue_progress(status: dict[str, Any], want: QueueProgress) -> None:
     assert queue_progress(a_queue(status)) == want
+
+
+def test_who_is_held_back_by_unready_pods_is_told_whose() -> None:
+    waiting = condition("QuotaReserved", "False", "Waiting", "waiting for all admitted workloads")
+    not_ready = [*ADMITTED, condition("PodsReady", "False", "WaitForStart")]
+    first, second = Crowd("job1", {"starting": 20}, conditions=not_ready), Crowd("job2", conditions=[waiting])
+    world = a_world(first, second)
+    assert job_progress(world.jobs[1], world, 0.0).because == (
+        "admitted once those before it are ready: job1 has 0 of 20 pods ready"
+    )

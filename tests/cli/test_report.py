@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.console import Console
 
+from quorate.cli.demo import as_documented, comparison, lesson
 from quorate.cli.run.outcome import Completed, Ending, Exit, Failed, Outcome, Stuck, TimedOut
 from quorate.cli.run.progress import JobProgress, JobRecord, QueueProgress
-from quorate.cli.run.report import ending_in_words, print_outcome
+from quorate.cli.run.report import outcome_in_words, print_outcome
 from quorate.cli.run.screen import LineScreen, Picture, open_screen, pods_in_words
 from quorate.cli.run.standstill import Shortage, Standstill, StuckJob
 from quorate.cli.run.world import PodCount
@@ -18,9 +19,9 @@ RECORD = JobRecord("job1", None, None, None, None, 0, "completed")
 FULL = PodCount(wanted=20, ready=14, running=14, unplaced=6)
 
 
-def a_console(*, terminal: bool = False) -> tuple[Console, io.StringIO]:
+def a_console(*, terminal: bool = False, width: int = 120) -> tuple[Console, io.StringIO]:
     text = io.StringIO()
-    return Console(file=text, width=120, force_terminal=terminal, no_color=True, _environ={}), text
+    return Console(file=text, width=width, force_terminal=terminal, no_color=True, _environ={}), text
 
 
 @pytest.mark.parametrize(
@@ -67,47 +68,87 @@ def test_a_terminal_gets_a_picture_and_keeps_the_last_one() -> None:
 STARVED = StuckJob("job1", 14, 20, {}, (Shortage(6, {}, "no room"),), "")
 UNADMITTED = StuckJob("late", 0, 1, {}, (), "no quota")
 STANDSTILL = Standstill((STARVED, UNADMITTED), ("memory: 213Mi free of 8429Mi",), "")
+DEADLOCK = Standstill((STARVED, replace(STARVED, name="job2")), (), "")
+
+
+BROKEN = JobRecord("job2", None, None, None, None, 0, "failed", "BackoffLimitExceeded: too many")
 
 
 @pytest.mark.parametrize(
-    ("ending", "lines", "exit_code"),
+    ("records", "ending", "lines", "exit_code"),
     [
-        pytest.param(Completed(), ("every job completed",), Exit.COMPLETED),
+        pytest.param([RECORD], Completed(), ["every job completed"], Exit.COMPLETED),
         pytest.param(
-            Failed((replace(RECORD, result="failed: BackoffLimitExceeded: too many"),)),
-            ("job1 failed: BackoffLimitExceeded: too many",),
-            Exit.FAILED,
+            [RECORD, BROKEN], Failed(), ["job2 failed: BackoffLimitExceeded: too many"], Exit.FAILED
         ),
         pytest.param(
+            [BROKEN],
             Stuck(STANDSTILL),
-            (
+            [
+                "job2 failed: BackoffLimitExceeded: too many",
                 "standstill: nothing can make progress any more",
                 "  job1 runs 14 of 20 pods and holds nothing; 6 more pods have no node: no room",
                 "  late waits: no quota",
                 "  memory: 213Mi free of 8429Mi",
-            ),
+            ],
             Exit.STANDSTILL,
         ),
         pytest.param(
+            [],
             TimedOut(60.0, ("job1", "job2")),
-            ("not finished within 60 s: job1, job2 (allow more with --timeout)",),
+            ["not finished within 60 s: job1, job2 (allow more with --timeout)"],
             Exit.TIMED_OUT,
         ),
     ],
 )
-def test_why_a_run_ended(ending: Ending, lines: tuple[str, ...], exit_code: Exit) -> None:
-    assert ending_in_words(ending) == lines
+def test_why_a_run_ended(records: list[JobRecord], ending: Ending, lines: list[str], exit_code: Exit) -> None:
+    assert list(outcome_in_words(Outcome(ending, tuple(records), 20.0))) == lines
     assert ending.exit is exit_code
 
 
-def test_the_final_table_has_a_row_for_each_job() -> None:
-    start = datetime(2030, 1, 1, 12, 0, 0, tzinfo=UTC).astimezone()
-    late = JobRecord("job2", start, start + timedelta(seconds=13), None, None, 2, "unfinished")
-    console, text = a_console()
-    print_outcome(console, Outcome(Completed(), (RECORD, late), 20.0))
-    header, first, second, verdict = (line.split() for line in text.getvalue().splitlines())
-    assert header == ["JOB", "SUBMITTED", "ADMITTED", "STARTED", "FINISHED", "EVICTED", "WAITED", "RESULT"]
-    assert first == ["job1", "-", "-", "-", "-", "0", "-", "completed"]
-    admitted = (start + timedelta(seconds=13)).strftime("%H:%M:%S")
-    assert second == ["job2", start.strftime("%H:%M:%S"), admitted, "-", "-", "2", "13", "s", "unfinished"]
-    assert " ".join(verdict) == "every job completed"
+START = datetime(2030, 1, 1, 12, 0, 0, tzinfo=UTC)
+LATE = JobRecord("quick-job", START, START + timedelta(seconds=13), None, None, 2, "unfinished")
+DONE = JobRecord("job1", START, START, START, START + timedelta(seconds=120), 0, "completed")
+
+
+def test_the_final_table_counts_from_the_first_submission_and_fits_a_terminal() -> None:
+    console, text = a_console(width=80)
+    print_outcome(console, Outcome(Completed(), (DONE, LATE), 20.0))
+    assert text.getvalue() == (
+        "\n"
+        "JOB        SUBMITTED  ADMITTED  STARTED  FINISHED  EVICTED  WAITED  RESULT    \n"
+        "job1             0 s       0 s      0 s     120 s        -     0 s  completed \n"
+        "quick-job        0 s      13 s        -         -      2 x    13 s  unfinished\n"
+        "\n"
+        "every job completed\n"
+    )
+
+
+def test_the_two_runs_of_the_demo_are_compared_job_by_job() -> None:
+    console, text = a_console(width=80)
+    stuck = replace(DONE, finished=None, result="unfinished")
+    without = Outcome(Stuck(STANDSTILL), (stuck, replace(DONE, name="quick-job")), 20.0)
+    ready = Outcome(Completed(), (DONE, replace(DONE, name="quick-job")), 20.0)
+    console.print(comparison(without, ready))
+    assert text.getvalue() == (
+        "JOB         QUOTA ALONE                WAIT FOR PODS READY  \n"
+        "job1        stuck with 14 of 20 pods   completed after 120 s\n"
+        "quick-job   completed after 120 s      completed after 120 s\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("without", "ready", "as_it_says", "lesson_begins"),
+    [
+        pytest.param(Stuck(DEADLOCK), Completed(), True, "Quota counts", id="as documented"),
+        pytest.param(Completed(), Completed(), False, "this time quota alone", id="no deadlock"),
+        pytest.param(Stuck(STANDSTILL), Completed(), False, "this time quota alone", id="only one is stuck"),
+        pytest.param(Stuck(DEADLOCK), Stuck(STANDSTILL), False, "with waitForPodsReady every job was to"),
+    ],
+)
+def test_the_demo_says_honestly_what_happened(
+    without: Ending, ready: Ending, as_it_says: bool, lesson_begins: str
+) -> None:
+    first, second = Outcome(without, (), 20.0), Outcome(ready, (), 20.0)
+    assert as_documented(first, second) is as_it_says
+    assert lesson(first, second).startswith(lesson_begins)

@@ -5,16 +5,20 @@ from pathlib import Path
 
 import pytest
 
+from quorate.cli.demo import ATTEMPTS
 from tests.e2e.commands import EXAMPLE, quorate
 
 pytestmark = pytest.mark.slow
 
 
 def test_quota_alone_ends_in_a_deadlock_that_says_who_holds_and_who_lacks() -> None:
-    done = quorate("local", "run", str(EXAMPLE), "--config", str(EXAMPLE / "without-pods-ready.yaml"))
+    for _ in range(ATTEMPTS):  # one job may, seldom, get all its places before the other has begun
+        done = quorate("local", "run", str(EXAMPLE), "--config", str(EXAMPLE / "without-pods-ready.yaml"))
+        if done.returncode != 0:
+            break
     assert done.returncode == 3, done.stdout + done.stderr
     told = re.findall(
-        r"(job\d) runs (\d+) of 20 pods and holds memory (\d+)Mi; (\d+) more pods? needs? memory 316Mi each",
+        r"(job\d) runs (\d+) of 20 pods and holds memory (\d+)Mi; (\d+) more pods? needs? memory 316Mi",
         done.stdout,
     )
     assert [job for job, *_ in told] == ["job1", "job2"]
@@ -34,8 +38,9 @@ def test_with_ready_pods_every_job_completes_one_after_the_other() -> None:
     table = done.stdout[done.stdout.index("JOB ") :].splitlines()
     results = {row.split()[0]: row.split()[-1] for row in table[1:4]}
     assert results == {"job1": "completed", "job2": "completed", "quick-job": "completed"}
-    assert table[4] == "every job completed"
-    assert "waiting for all admitted workloads to be in PodsReady condition" in done.stdout
+    assert table[5] == "every job completed"
+    held_back = r"job2: queued, 20 pods: admitted once those before it are ready: \S+ has \d+ of"
+    assert re.search(held_back, done.stdout)
     assert done.stderr == ""
 
 
@@ -69,7 +74,7 @@ def test_a_failed_job_is_told_with_its_reason(directory: Path) -> None:
     (directory / "good.yaml").write_text(JOB.format(name="good", exit_code=0, memory="1Mi"))
     done = quorate("local", "run", str(directory), "--speed", "5")
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "bad failed: BackoffLimitExceeded" in done.stdout
+    assert "bad failed: BackoffLimitExceeded: " in done.stdout
 
 
 def test_a_job_that_never_fits_its_queue_is_told_the_numbers(directory: Path) -> None:

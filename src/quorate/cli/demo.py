@@ -9,10 +9,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from quorate.api.meta import epoch
+from quorate.cli.run.amounts import plural
 from quorate.cli.run.command import run_directory
 from quorate.cli.run.description import Description
 from quorate.cli.run.outcome import Completed, Outcome, Stuck
-from quorate.cli.run.report import ending_in_words, print_outcome
+from quorate.cli.run.report import first_submitted, outcome_in_words, print_outcome
 from quorate.cli.run.screen import open_console
 
 EXAMPLE: Final = "examples/all-or-nothing"
@@ -59,19 +61,25 @@ def is_deadlock(outcome: Outcome) -> bool:
 
 
 def comparison(without: Outcome, ready: Outcome) -> Table:
-    """Each job's waiting time and result in the two runs."""
+    """How each job ended in the two runs, side by side."""
     table = Table(box=None, padding=(0, 3, 0, 0), pad_edge=False, header_style="bold")
     for heading in ("JOB", "QUOTA ALONE", "WAIT FOR PODS READY"):
         table.add_column(heading)
-    after = {record.name: record for record in ready.records}
-    for before in without.records:
-        cells = [Text(before.name)]
-        for record in (before, after[before.name]):
-            waited = "not admitted" if record.waited_s is None else f"admitted after {record.waited_s:.0f} s"
-            result = Text(record.result, "green" if record.result == "completed" else "red")
-            cells.append(result.append(f", {waited}", "dim"))
-        table.add_row(*cells)
+    for record in without.records:
+        table.add_row(record.name, _fate(record.name, without), _fate(record.name, ready))
     return table
+
+
+def _fate(name: str, outcome: Outcome) -> Text:
+    record = next(record for record in outcome.records if record.name == name)
+    if record.result == "completed" and record.finished is not None:
+        after_s = epoch(record.finished) - first_submitted(outcome.records)
+        return Text(f"completed after {after_s:.0f} s", "green")
+    stuck = outcome.ending.standstill.jobs if isinstance(outcome.ending, Stuck) else ()
+    for job in stuck:
+        if job.name == name:
+            return Text(f"stuck with {job.running} of {plural(job.wanted, 'pod')}", "red")
+    return Text(record.result, "red")
 
 
 def lesson(without: Outcome, ready: Outcome) -> str:
@@ -79,7 +87,7 @@ def lesson(without: Outcome, ready: Outcome) -> str:
     if not is_deadlock(without):
         return f"this time quota alone did not end in a deadlock, in {ATTEMPTS} runs; run the demo again"
     if not isinstance(ready.ending, Completed):
-        return "\n".join(("with waitForPodsReady every job was to complete:", *ending_in_words(ready.ending)))
+        return "\n".join(("with waitForPodsReady every job was to complete:", *outcome_in_words(ready)))
     return (
         "Quota counts what a queue may use, not whether the pods find room: with quota alone each job holds "
         "room that the other needs. With waitForPodsReady and blockAdmission a job is admitted when those "

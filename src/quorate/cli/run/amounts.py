@@ -15,14 +15,14 @@ def in_words(resources: Resources) -> str:
 
 
 def readable(amount: Quantity) -> str:
-    """The amount as the API writes it, unless that has too many digits to read: then about, ``106.5Mi``."""
+    """The amount as the API writes it; in a larger unit, rounded down, when that has too many digits."""
     exact = str(amount)
     if sum(character.isdigit() for character in exact) <= _MOST_DIGITS:
         return exact
     power = 0
     while power + 1 < len(_BINARY) and amount.units >= 10**_MOST_DIGITS * 1024**power:
         power += 1
-    return f"{amount.units / 1024**power:.1f}{_BINARY[power]}"
+    return f"{amount.units // 1024**power}{_BINARY[power]}"
 
 
 def plural(count: int, noun: str) -> str:

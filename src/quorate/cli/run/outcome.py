@@ -25,9 +25,8 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Every job finished, but these failed."""
+    """Every job finished, not every one completed."""
 
-    jobs: tuple[JobRecord, ...]
     exit = Exit.FAILED
 
 

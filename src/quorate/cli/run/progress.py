@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
+from quorate.api.core import Pod
 from quorate.api.kueue import ClusterQueue, FlavorUsage, ResourceQuota
 from quorate.api.meta import Condition, epoch, find_condition
 from quorate.api.quantity import Quantity
@@ -27,6 +29,9 @@ class QueueProgress:
     used: tuple[str, ...]  # "memory 12640Mi of 16858Mi", one per flavor and resource
 
 
+Result = Literal["completed", "failed", "unfinished"]
+
+
 @dataclass(frozen=True, slots=True)
 class JobRecord:
     """The story of one job in a row: moments, and how it ended."""
@@ -37,7 +42,8 @@ class JobRecord:
     started: datetime | None
     finished: datetime | None
     evictions: int
-    result: str
+    result: Result
+    reason: str = ""  # why it failed
 
     @property
     def waited_s(self) -> float | None:
@@ -76,16 +82,9 @@ def job_record(view: JobView) -> JobRecord:
         started=view.job.status.start_time,
         finished=view.finished_at,
         evictions=view.evictions,
-        result=_result(view),
+        result="completed" if view.completed else "failed" if view.failure is not None else "unfinished",
+        reason=_reason(view.failure) if view.failure is not None else "",
     )
-
-
-def _result(view: JobView) -> str:
-    if view.completed:
-        return "completed"
-    if view.failure is not None:
-        return f"failed: {_reason(view.failure)}"
-    return "unfinished"
 
 
 def _state(view: JobView, world: World, now: float) -> tuple[str, str]:
@@ -97,7 +96,7 @@ def _state(view: JobView, world: World, now: float) -> tuple[str, str]:
         if not view.workload.spec.active:
             return "deactivated", _message(view.condition("Evicted"))
         if not view.has("QuotaReserved"):
-            return _waiting(view, now)
+            return _waiting(view, world, now)
         if view.has("Evicted"):
             return "evicted", _message(view.condition("Evicted"))
         if not view.has("Admitted"):
@@ -107,7 +106,7 @@ def _state(view: JobView, world: World, now: float) -> tuple[str, str]:
     return _started(view, world)
 
 
-def _waiting(view: JobView, now: float) -> tuple[str, str]:
+def _waiting(view: JobView, world: World, now: float) -> tuple[str, str]:
     assert view.workload is not None, "only a workload waits for quota"
     evicted = _message(view.condition("Evicted"))
     requeue = view.workload.status.requeue_state
@@ -115,7 +114,21 @@ def _waiting(view: JobView, now: float) -> tuple[str, str]:
         left_s = max(0, round(epoch(requeue.requeue_at) - now))
         return "backing off", f"{left_s} s more, after {plural(view.evictions, 'eviction')}: {evicted}"
     reserved = view.condition("QuotaReserved")
-    return "queued", _message(reserved) if reserved is not None else _unseen(view)
+    if reserved is None:
+        return "queued", _unseen(view)
+    unready = [_unready(other) for other in world.jobs if other.has("QuotaReserved") and not _is_up(other)]
+    if reserved.reason == "Waiting" and unready:
+        return "queued", f"admitted once those before it are ready: {', '.join(unready)}"
+    return "queued", reserved.message
+
+
+def _is_up(view: JobView) -> bool:
+    return view.has("PodsReady") or view.has("Finished")
+
+
+def _unready(view: JobView) -> str:
+    count = view.count
+    return f"{view.name} has {count.ready + count.succeeded} of {plural(count.wanted, 'pod')} ready"
 
 
 def _started(view: JobView, world: World) -> tuple[str, str]:
@@ -131,16 +144,16 @@ def _started(view: JobView, world: World) -> tuple[str, str]:
         ) or f"nodes are being chosen for {plural(count.unplaced, 'pod')}"
     if count.starting:
         return "starting", f"{plural(count.starting, 'pod')} on the way to be ready"
-    idle = [
-        condition
-        for pod in view.pods
-        if (condition := find_condition(pod.status.conditions, PROGRESSING)) is not None
-        and condition.status == "False"
-        and pod.status.phase == "Running"
-    ]
-    if idle:
-        return "running", idle[0].message
-    return "running" if count.running else "starting", ""
+    if not count.running:
+        return "starting", ""
+    # While only some of them are idle the last one has just come up, and the others are about to hear of it.
+    idle = sum(_is_idle(pod) for pod in view.pods)
+    return "running", f"its pods wait for each other: {count.running} run" if idle == count.running else ""
+
+
+def _is_idle(pod: Pod) -> bool:
+    progressing = find_condition(pod.status.conditions, PROGRESSING)
+    return pod.status.phase == "Running" and progressing is not None and progressing.status == "False"
 
 
 def _used(queue: ClusterQueue) -> tuple[str, ...]:

@@ -1,45 +1,59 @@
 """What remains on the terminal when a run is over: the table of its jobs, and why it ended."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import assert_never
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from quorate.api.meta import epoch
 from quorate.cli.run.outcome import Completed, Ending, Failed, Outcome, Stuck, TimedOut
 from quorate.cli.run.progress import JobRecord
 
 
 def print_outcome(console: Console, outcome: Outcome) -> None:
+    console.print()
     console.print(records_table(outcome.records))
-    for line in ending_in_words(outcome.ending):
+    console.print()
+    for line in outcome_in_words(outcome):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def records_table(records: Sequence[JobRecord]) -> Table:
+    """A row for each job; moments are whole seconds, as the API keeps them, since the first was submitted."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for heading in ("JOB", "SUBMITTED", "ADMITTED", "STARTED", "FINISHED"):
-        table.add_column(heading)
-    table.add_column("EVICTED", justify="right")
-    table.add_column("WAITED", justify="right")
-    table.add_column("RESULT", overflow="fold")
+    table.add_column("JOB", overflow="fold")
+    for heading in ("SUBMITTED", "ADMITTED", "STARTED", "FINISHED", "EVICTED", "WAITED"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("RESULT", no_wrap=True)
+    first = first_submitted(records)
     for record in records:
         moments = (record.submitted, record.admitted, record.started, record.finished)
-        waited = f"{record.waited_s:.0f} s" if record.waited_s is not None else "-"
+        told = [_seconds(epoch(moment) - first if moment is not None else None) for moment in moments]
         result = Text(record.result, "green" if record.result == "completed" else "red")
-        table.add_row(Text(record.name), *map(_moment, moments), str(record.evictions), waited, result)
+        evicted = f"{record.evictions} x" if record.evictions else "-"
+        table.add_row(Text(record.name), *told, evicted, _seconds(record.waited_s), result)
     return table
 
 
-def ending_in_words(ending: Ending) -> tuple[str, ...]:
-    """Why a run ended, a line for each fact."""
+def first_submitted(records: Sequence[JobRecord]) -> float:
+    """When the first job was submitted, seconds since the epoch: where the tables begin to count."""
+    return min((epoch(record.submitted) for record in records if record.submitted is not None), default=0.0)
+
+
+def outcome_in_words(outcome: Outcome) -> tuple[str, ...]:
+    """Which jobs failed and why the run ended, a line for each fact."""
+    failed = tuple(f"{job.name} failed: {job.reason}" for job in outcome.records if job.result == "failed")
+    return (*failed, *_ending_in_words(outcome.ending))
+
+
+def _ending_in_words(ending: Ending) -> tuple[str, ...]:
     match ending:
         case Completed():
             return ("every job completed",)
-        case Failed(jobs):
-            return tuple(f"{job.name} {job.result}" for job in jobs)
+        case Failed():
+            return ()
         case Stuck(standstill):
             what = "deadlock" if standstill.is_deadlock else "standstill"
             told = [f"{what}: nothing can make progress any more"]
@@ -52,5 +66,5 @@ def ending_in_words(ending: Ending) -> tuple[str, ...]:
             assert_never(ending)
 
 
-def _moment(moment: datetime | None) -> str:
-    return moment.astimezone().strftime("%H:%M:%S") if moment is not None else "-"
+def _seconds(seconds: float | None) -> str:
+    return f"{seconds:.0f} s" if seconds is not None else "-"

@@ -120,8 +120,7 @@ async def follow(plan: Plan, sights: Sights, screen: Screen, clock: Clock) -> Ou
 def judge(world: World, readiness: WaitForPodsReady | None, still_s: float) -> Ending | None:
     """How the run has ended by itself; ``None`` while it has not."""
     if world.finished:
-        failed = tuple(job_record(view) for view in world.jobs if view.failure is not None)
-        return Failed(failed) if failed else Completed()
+        return Completed() if all(view.completed for view in world.jobs) else Failed()
     return Stuck(analyse(world, readiness)) if still_s >= SETTLED_AFTER_S else None
 
 
