@@ -1,5 +1,6 @@
 """Every ``quorate`` line in the documentation is one that the command line understands."""
 
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,6 +37,16 @@ def test_documented_files_exist() -> None:
     named = sorted(word for word in words if word.startswith("examples/"))
     assert named
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    broken = [
+        f"{page.relative_to(ROOT)}: {target}"
+        for page in PAGES
+        for target in re.findall(r"\]\(([^)#\s]+)\)", page.read_text())
+        if "://" not in target and not (page.parent / target).exists()
+    ]
+    assert broken == []
 
 
 COMMANDS = (
