@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check bench crds clean
+.PHONY: help install demo test check search bench crds clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -30,6 +30,9 @@ check: $(STAMP) ## format, lint, layers, strict types, fast tests (under a minut
 
 test: $(STAMP) ## every test, end-to-end ones included
 	@$(BIN)/pytest
+
+search: $(STAMP) ## look for counterexamples to the laws, at random and for longer
+	@HYPOTHESIS_PROFILE=search $(BIN)/pytest -q -m 'not slow' -k 'laws or Any'
 
 bench: $(STAMP) ## measure; limits and their reasons are in bench/
 	@$(BIN)/pytest bench --benchmark-only -o python_files='bench_*.py'
