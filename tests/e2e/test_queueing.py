@@ -215,6 +215,50 @@ def test_who_has_the_higher_priority_goes_first() -> None:
     play(story, PLAIN)
 
 
+def test_a_higher_priority_preempts_a_lower_one_which_comes_back_later() -> None:
+    async def story(world: World) -> None:
+        for name, value in (("low", 1), ("high", 100)):
+            await world.create(WORKLOAD_PRIORITY_CLASSES, name, value=value)
+        await world.queues(cpu="1", preemption={"withinClusterQueue": "LowerPriority"})
+        await world.job("modest", runs="1s", labels={"kueue.x-k8s.io/priority-class": "low"})
+        await world.until_admitted("modest")
+        await world.job("urgent", labels={"kueue.x-k8s.io/priority-class": "high"})
+        await world.until_condition("modest", "Preempted", reason="InClusterQueue")
+        await world.until_condition("modest", "Evicted", reason="Preempted")
+        await world.until_finished("urgent", "modest")
+        modest = await world.workload("modest")
+        assert modest is not None
+        assert modest.status.scheduling_stats is not None
+        (evictions,) = modest.status.scheduling_stats.evictions
+        assert (evictions.reason, evictions.underlying_cause, evictions.count) == (
+            "Preempted",
+            "InClusterQueue",
+            1,
+        )
+        told = await events_about(world, "Workload")
+        assert told >= {"Preempted", "PreemptedWorkload", "EvictedDueToPreempted"}
+
+    play(story, PLAIN, NODES)
+
+
+def test_a_job_may_start_with_fewer_pods_when_it_says_so() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="3")
+        fewer = {"kueue.x-k8s.io/job-min-parallelism": "2"}
+        await world.job("elastic", pods=5, annotations=fewer)
+        await world.until_admitted("elastic")
+
+        async def started() -> bool:
+            job = await world.get_job("elastic")
+            return not job.spec.suspend and job.spec.parallelism == 3
+
+        await world.until("the job runs with three pods", started)
+        await world.until_finished("elastic")
+        assert (await world.get_job("elastic")).status.succeeded == 5
+
+    play(story, PLAIN, NODES)
+
+
 def test_a_new_value_of_a_priority_class_reaches_who_waits() -> None:
     async def story(world: World) -> None:
         for name, value in (("one", 1), ("two", 2)):

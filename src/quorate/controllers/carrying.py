@@ -156,6 +156,8 @@ class Carrier:
                 self._log.info("preempted", key=decision.key, preemptor=preemptor)
                 self._event(workload, Event("Normal", "EvictedDueToPreempted", message))
                 self._event(workload, Event("Normal", "Preempted", message))
+                if (for_whom := self._workloads.get(preemptor)) is not None:
+                    self._event(for_whom, Event("Normal", "PreemptedWorkload", f"Preempted {decision.key}"))
             case _:
                 assert_never(decision)
 
