@@ -25,10 +25,16 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         pytest.param(
             ["local", "run", ".", "--config", "none.yaml"], "error: none.yaml: no such file or directory"
         ),
+        pytest.param(
+            ["local", "up", "--without-controllers", "--config", "c.yaml"],
+            "error: --config is for the controllers that --without-controllers leaves out",
+        ),
         pytest.param(["local", "down", "--data-dir", "data"], "error: {here}/data: no cluster runs here"),
     ],
 )
-def test_what_is_not_there_is_named(quorate: Quorate, here: Path, arguments: list[str], message: str) -> None:
+def test_what_cannot_be_done_is_told(
+    quorate: Quorate, here: Path, arguments: list[str], message: str
+) -> None:
     done = quorate(*arguments)
     assert done.code == 2
     assert done.err.startswith(message.format(here=here))

@@ -54,13 +54,12 @@ def up(
     data_dir: DataDir = DEFAULT_DIRECTORY,
     port: Port = DEFAULT_PORT,
     config: Config = None,
-    controllers: Annotated[
+    without_controllers: Annotated[
         bool,
         typer.Option(
-            "--controllers/--without-controllers",
-            help="Run the queueing controllers too, or leave that to [b]quorate controllers[/b].",
+            "--without-controllers", help="Leave the queueing controllers to [b]quorate controllers[/b]."
         ),
-    ] = True,
+    ] = False,
 ) -> None:
     """Start the cluster and keep it running until Ctrl-C.
 
@@ -70,7 +69,11 @@ def up(
     """
     described = Description(nodes=nodes, cpu=node_cpu, memory=node_memory, pods=node_pods)
     settings = Settings(fleet(described), port, speed)
-    configuration = _configuration(config) if controllers else None
+    if without_controllers and config is not None:
+        raise Refusal(
+            "--config is for the controllers that --without-controllers leaves out (drop one of them)"
+        )
+    configuration = None if without_controllers else _configuration(config)
     configure("console")
     clock = WallClock()
     with ClusterDirectory(data_dir).hold(clock.now()) as directory:

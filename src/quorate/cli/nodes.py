@@ -25,26 +25,26 @@ _PANEL: Final = "Nodes"
 
 Nodes = Annotated[
     int | None,
-    typer.Option(min=0, rich_help_panel=_PANEL, help=f"How many nodes to play. [default: {DEFAULT.nodes}]"),
+    typer.Option(min=0, rich_help_panel=_PANEL, help=f"How many nodes to play. Default: {DEFAULT.nodes}."),
 ]
 NodeCpu = Annotated[
     Quantity | None,
     typer.Option(
         parser=_amount, metavar="QUANTITY", rich_help_panel=_PANEL,
-        help=f"What each node offers, such as 8 or 500m. [default: {DEFAULT.cpu}]",
+        help=f"What each node offers, such as 8 or 500m. Default: {DEFAULT.cpu}.",
     ),
 ]  # fmt: skip
 NodeMemory = Annotated[
     Quantity | None,
     typer.Option(
         parser=_amount, metavar="QUANTITY", rich_help_panel=_PANEL,
-        help=f"What each node offers, such as 16Gi or 8429Mi. [default: {DEFAULT.memory}]",
+        help=f"What each node offers, such as 16Gi or 8429Mi. Default: {DEFAULT.memory}.",
     ),
 ]  # fmt: skip
 NodePods = Annotated[
     int | None,
     typer.Option(
-        min=0, rich_help_panel=_PANEL, help=f"How many pods each node takes. [default: {DEFAULT.pods}]"
+        min=0, rich_help_panel=_PANEL, help=f"How many pods each node takes. Default: {DEFAULT.pods}."
     ),
 ]
 Speed = Annotated[

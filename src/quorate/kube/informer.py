@@ -127,7 +127,7 @@ class Informer(Generic[T]):
             self._put(key, obj)
         self._version = listing.resource_version
         if not self.synced.is_set():
-            self._log.info("synced", objects=len(self._objects))
+            self._log.debug("synced", objects=len(self._objects))
             self.synced.set()
 
     async def _watch(self) -> None:

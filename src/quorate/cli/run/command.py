@@ -42,8 +42,12 @@ def run(
 
     The nodes are those of the directory's cluster.yaml, if it has one, unless options say otherwise.
 
-    [b]Exit code:[/b] 0 every job completed; 1 a job failed; 2 something given is wrong; 3 nothing can make
-    progress any more, such as a deadlock; 4 the time was over.
+    [b]Exit code:[/b]
+    0 every job completed
+    1 a job failed
+    2 something given is wrong
+    3 nothing can make progress any more, such as a deadlock
+    4 the time was over
 
     [b]Example:[/b] quorate local run examples/all-or-nothing --config examples/all-or-nothing/with-pods-ready.yaml
     """  # noqa: E501  the example is one line, to be copied
