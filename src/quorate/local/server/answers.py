@@ -28,7 +28,7 @@ class Answer:
 def whole(kind: Kind, data: bytes) -> bytes:
     """An object's bytes as the store keeps them, completed with the version they are asked for in."""
     if kind.convert:
-        data = msgspec.json.encode(kind.convert(msgspec.json.decode(data), False))
+        data = msgspec.json.encode(kind.served(msgspec.json.decode(data)))
     return b'{"kind":"%s","apiVersion":"%s",%s' % (kind.kind.encode(), kind.api_version.encode(), data[1:])
 
 

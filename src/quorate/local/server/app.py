@@ -18,6 +18,7 @@ from quorate.local.server import (
     media,
     patches,
     plain,
+    reviews,
     routes,
     scale,
     subresources,
@@ -167,6 +168,8 @@ def _request(*parts: Any) -> web.BaseRequest:
 
 def _handler(call: Call) -> Callable[[Call], Awaitable[Answer]]:
     kind, asked = call.kind, call.asked
+    if kind.group == reviews.GROUP:
+        return reviews.review
     if asked.subresource == "scale":
         return scale.HANDLERS[asked.verb]
     handler = subresources.HANDLERS.get((kind.resource, asked.subresource, asked.verb))

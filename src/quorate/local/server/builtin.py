@@ -7,7 +7,7 @@ are listed as a real server lists them, since clients look them up before they a
 from dataclasses import replace
 from functools import partial
 
-from quorate.local.server import forms
+from quorate.local.server import events, forms, reviews
 from quorate.local.server.kinds import EVERY_VERB, STATUS, Kind, Rules, Subresource
 from quorate.local.server.rules import RULES
 
@@ -138,6 +138,8 @@ GROUPED = (
         short_names=("ev",),
         selectable=EVENT_FIELDS,
         create_on_update=True,
+        stored_as="events",
+        convert=events.convert,
     ),
     Kind(
         "scheduling.k8s.io",
@@ -173,4 +175,9 @@ def _complete(kind: Kind) -> Kind:
     return replace(kind, type=forms.type_of(kind), rules=rules)
 
 
-KINDS = tuple(_complete(kind) for kind in CORE + GROUPED)
+REVIEWS = tuple(
+    Kind(reviews.GROUP, "v1", kind, kind.lower() + "s", namespaced, verbs=CREATE_ONLY)
+    for kind, namespaced in reviews.SCOPES.items()
+)
+
+KINDS = tuple(_complete(kind) for kind in CORE + GROUPED) + REVIEWS

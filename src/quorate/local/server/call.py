@@ -96,9 +96,7 @@ class Call:
 
     def decode(self, entry: Entry) -> Json:
         """A fresh copy of an object, complete with the version it was asked for in."""
-        obj = entry.decode()
-        if self.kind.convert:
-            obj = self.kind.convert(obj, False)
+        obj = self.kind.served(entry.decode())
         return {"kind": self.kind.kind, "apiVersion": self.kind.api_version} | obj
 
 

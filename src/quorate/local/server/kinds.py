@@ -112,6 +112,8 @@ class Kind:
     """Sent with every answer, such as that the version is deprecated."""
     scale: ScalePaths | None = None
     """Where the scale subresource finds its numbers; None: there is none."""
+    stored_as: str = ""
+    """The resource whose objects these are too, in another form; empty: its own."""
     convert: Callable[[Json, bool], Json] | None = None
     """Turns an object of this version into the stored one (True) or back (False); None: it is that one."""
 
@@ -122,7 +124,7 @@ class Kind:
     @property
     def resource(self) -> str:
         """The name under which every version of it is stored: ``pods``, ``jobs.batch``."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
+        return self.stored_as or (f"{self.plural}.{self.group}" if self.group else self.plural)
 
     @property
     def api_version(self) -> str:
@@ -135,6 +137,10 @@ class Kind:
     def stored(self, obj: Json) -> Json:
         """An object of this version in the version that is stored."""
         return self.convert(copy.deepcopy(obj), True) if self.convert else obj
+
+    def served(self, obj: Json) -> Json:
+        """A stored object in this version."""
+        return self.convert(obj, False) if self.convert else obj
 
     def subresource(self, name: str) -> Subresource | None:
         return next((sub for sub in self.subresources if sub.name == name), None)

@@ -1,6 +1,7 @@
 """The endpoints below an object that do more than show or change its status."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -9,7 +10,7 @@ from quorate.local.server import answers, delete, update
 from quorate.local.server.answers import Answer
 from quorate.local.server.bodies import read_object
 from quorate.local.server.call import Call
-from quorate.local.server.errors import StatusError, bad_request, conflict, invalid, required
+from quorate.local.server.errors import StatusError, conflict, invalid, required
 from quorate.local.server.kinds import Kind
 
 Json = dict[str, Any]
@@ -54,6 +55,16 @@ async def bind(call: Call) -> Answer:
     return answers.document(call, success(201), 201)
 
 
+async def bind_by_name(call: Call) -> Answer:
+    """POST bindings: the old way to bind, which names the pod in the body alone."""
+    binding = read_object(call, BINDING, "CreateOptions")
+    name = binding.get("metadata", {}).get("name", "")
+    pods = call.context.registry.find("", "v1", "pods")
+    assert pods is not None, "a built-in kind"
+    asked = replace(call.asked, resource="pods", name=name, subresource="binding")
+    return await bind(replace(call, asked=asked, kind=pods))
+
+
 def success(code: int) -> Json:
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": code}
 
@@ -89,13 +100,9 @@ async def unreachable(call: Call) -> Answer:
 Handler = Callable[[Call], Awaitable[Answer]]
 
 HANDLERS: dict[tuple[str, str, str], Handler] = {
+    ("bindings", "", "create"): bind_by_name,
     ("pods", "binding", "create"): bind,
     ("pods", "eviction", "create"): evict,
     ("namespaces", "finalize", "update"): finalize,
 }
 """By resource, subresource and verb."""
-
-
-async def bind_by_name(call: Call) -> Answer:
-    """POST bindings: the old way to bind, naming the pod in the body."""
-    raise bad_request("bindings are created under the pod they are for: pods/NAME/binding")
