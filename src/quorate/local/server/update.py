@@ -1,5 +1,6 @@
 """PUT and PATCH: a stored object changed, also through /status."""
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -38,7 +39,7 @@ async def replace(call: Call) -> Answer:
     if call.kind.update_names_version and not wanted["metadata"].get("resourceVersion"):
         cause = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
         raise invalid(call.kind.group, call.kind.plural, call.name, [cause])
-    return await change(call, lambda _: wanted, dry_run)
+    return await change(call, lambda _: copy.deepcopy(wanted), dry_run)
 
 
 def _check_address(call: Call, wanted: Json) -> None:
