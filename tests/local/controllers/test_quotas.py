@@ -4,7 +4,7 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.core import Pod
-from quorate.local.controllers.quotas import usage
+from quorate.local.usage import usage
 
 
 def a_pod(phase: str = "Running") -> Pod:

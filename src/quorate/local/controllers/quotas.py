@@ -1,21 +1,16 @@
 """ResourceQuota status: what is limited, and how much of it a namespace uses.
 
 The server refuses what would exceed a quota; this controller recounts, so that what goes is given back.
-Scopes are knowingly missing: a quota counts every pod of its namespace.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
-from msgspec.structs import replace
 
-from quorate.api.core import Container, Pod, PodSpec, ResourceRequirements, Resources
+from quorate.api.core import Pod, Resources
 from quorate.api.meta import Key, ObjectMeta, Struct
-from quorate.api.quantity import Quantity
-from quorate.api.requests import add_all, pod_requests
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.informer import Change, Informer
@@ -23,16 +18,7 @@ from quorate.kube.patches import status_patch
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import Resource
 from quorate.local.controllers.inventory import Entry, Inventory
-
-# Names from before count/<resource>.<group> that count objects of one kind.
-PLAIN_COUNTS: Final = (
-    "configmaps",
-    "persistentvolumeclaims",
-    "replicationcontrollers",
-    "resourcequotas",
-    "secrets",
-    "services",
-)
+from quorate.local.usage import usage
 
 
 class QuotaSpec(Struct):
@@ -51,44 +37,6 @@ class ResourceQuota(Struct):
 
 
 RESOURCE_QUOTAS: Final = Resource("", "v1", "resourcequotas", "ResourceQuota", True, ResourceQuota)
-
-
-def usage(limited: Iterable[str], pods: Iterable[Pod], counts: Mapping[str, int]) -> Resources:
-    """How much is used of each limited name; pods that have ended use nothing but their place in a count.
-
-    ``counts`` is by plural and group: ``pods``, ``jobs.batch``.  Names of things nobody counts are left out.
-    """
-    living = [pod.spec for pod in pods if pod.status.phase not in ("Succeeded", "Failed")]
-    requests = add_all(pod_requests(spec) for spec in living)
-    limits = add_all(pod_requests(_limits_as_requests(spec)) for spec in living)
-    used: Resources = {}
-    for name in limited:
-        kind, _, resource = name.partition(".")
-        if name == "pods":
-            used[name] = Quantity.of_units(len(living))
-        elif name.startswith("count/"):
-            used[name] = Quantity.of_units(counts.get(name.removeprefix("count/"), 0))
-        elif name in PLAIN_COUNTS:
-            used[name] = Quantity.of_units(counts.get(name, 0))
-        elif kind == "limits":
-            used[name] = limits.get(resource, Quantity(0))
-        elif kind == "requests":
-            used[name] = requests.get(resource, Quantity(0))
-        elif name in ("cpu", "memory", "ephemeral-storage"):
-            used[name] = requests.get(name, Quantity(0))
-    return used
-
-
-def _limits_as_requests(spec: PodSpec) -> PodSpec:
-    def of(container: Container) -> Container:
-        return replace(container, resources=ResourceRequirements(requests=container.resources.limits))
-
-    return replace(
-        spec,
-        containers=tuple(map(of, spec.containers)),
-        init_containers=tuple(map(of, spec.init_containers)),
-        resources=ResourceRequirements(requests=spec.resources.limits),
-    )
 
 
 class QuotaController:

@@ -108,7 +108,3 @@ def _addresses(call: Call, spec: Json, uid: str) -> None:
                 ports = (NODE_PORTS[(start + step) % len(NODE_PORTS)] for step in range(len(NODE_PORTS)))
                 port["nodePort"] = next(number for number in ports if number not in used)
                 used.add(port["nodePort"])
-
-
-def permit(call: Call, obj: Json) -> None:
-    """Raises StatusError(403) if another object forbids this one."""

@@ -3,7 +3,7 @@
 from typing import Any
 
 from quorate.local.objects import types
-from quorate.local.server import admission, answers, tracking
+from quorate.local.server import admission, answers, quota, tracking
 from quorate.local.server.answers import Answer
 from quorate.local.server.bodies import read_object
 from quorate.local.server.call import Call
@@ -81,7 +81,7 @@ async def create_object(call: Call, obj: Json, dry_run: bool, tracked: bool = Fa
     call.warnings.extend(kind.rules.warn(obj))
     key = Key(kind.resource, call.namespace, meta["name"])
     refuse_existing(call, key)
-    admission.permit(call, obj)
+    await quota.charge(call, obj, dry_run)
     if dry_run:
         return answers.single(call, obj, 201)
     try:
