@@ -173,3 +173,84 @@ def test_a_restarted_server_goes_on_where_it_was(tmp_path: Path) -> None:
                 assert (await next_frame())["object"]["metadata"]["name"] == "b"
 
     asyncio.run(story())
+
+
+@with_api
+async def test_of_clients_that_create_one_name_at_once_one_succeeds(api: Api) -> None:
+    answers = await asyncio.gather(*(api("POST", CONFIG_MAPS, a_config_map("a")) for _ in range(8)))
+    assert sorted(status for status, _ in answers) == [201] + [409] * 7
+    assert {answer["reason"] for status, answer in answers if status == 409} == {"AlreadyExists"}
+
+
+@with_api
+async def test_changes_of_one_object_by_many_clients_all_happen(api: Api) -> None:
+    await api("POST", CONFIG_MAPS, a_config_map("a"))
+    path = f"{CONFIG_MAPS}/a"
+    changes = (api("PATCH", path, {"data": {str(n): "x"}}, Content_Type=MERGE) for n in range(8))
+    assert [status for status, _ in await asyncio.gather(*changes)] == [200] * 8
+    assert (await api("GET", path))[1]["data"] == {str(n): "x" for n in range(8)}
+
+
+@with_api
+async def test_a_quota_is_charged_when_objects_are_created(api: Api) -> None:
+    quotas = "/api/v1/namespaces/default/resourcequotas"
+    hard = {"pods": "2", "requests.cpu": "3"}
+    await api("POST", quotas, {"metadata": {"name": "q"}, "spec": {"hard": hard}})
+    status = {"status": {"hard": hard, "used": {"pods": "0", "requests.cpu": "0"}}}
+    await api("PATCH", f"{quotas}/q/status", status, Content_Type=MERGE)
+
+    async def create(name: str, cpu: str | None) -> str:
+        resources = {"requests": {"cpu": cpu}} if cpu else {}
+        pod = a_pod(name, containers=[{"name": "main", "image": "b", "resources": resources}])
+        _, answer = await api("POST", PODS, pod)
+        return str(answer.get("message", "created")).rpartition("forbidden: ")[2]
+
+    assert await create("silent", None) == "failed quota: q: must specify requests.cpu for: main"
+    assert await create("one", "2") == "created"
+    assert await create("big", "1500m") == (
+        "exceeded quota: q, requested: requests.cpu=1500m, used: requests.cpu=2, limited: requests.cpu=3"
+    )
+    assert await create("two", "1") == "created"
+    assert (await api("GET", f"{quotas}/q"))[1]["status"]["used"] == {"pods": "2", "requests.cpu": "3"}
+
+
+@with_api
+async def test_an_object_goes_with_its_last_finalizer(api: Api) -> None:
+    held = a_config_map("a")
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+    await api("POST", CONFIG_MAPS, held)
+    _, marked = await api("DELETE", f"{CONFIG_MAPS}/a")
+    assert marked["metadata"]["finalizers"] == ["example.com/hold"]
+    assert "deletionTimestamp" in marked["metadata"]
+    await api("PATCH", f"{CONFIG_MAPS}/a", {"metadata": {"finalizers": None}}, Content_Type=MERGE)
+    assert (await api("GET", f"{CONFIG_MAPS}/a"))[0] == 404
+
+
+@with_api
+async def test_a_list_in_pages_is_of_one_moment(api: Api) -> None:
+    for name in "abcd":
+        await api("POST", CONFIG_MAPS, a_config_map(name))
+    _, first = await api("GET", f"{CONFIG_MAPS}?limit=2")
+    assert [item["metadata"]["name"] for item in first["items"]] == ["a", "b"]
+    assert first["metadata"]["remainingItemCount"] == 2
+    await api("DELETE", f"{CONFIG_MAPS}/c")
+    await api("POST", CONFIG_MAPS, a_config_map("e"))
+    _, rest = await api("GET", f"{CONFIG_MAPS}?limit=2&continue={first['metadata']['continue']}")
+    assert [item["metadata"]["name"] for item in rest["items"]] == ["c", "d"]
+    assert "continue" not in rest["metadata"]
+    assert rest["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+
+
+@with_api
+async def test_an_event_is_one_object_in_two_forms(api: Api) -> None:
+    event = {
+        "metadata": {"name": "e"},
+        "regarding": {"kind": "Pod", "name": "p"},
+        "note": "hi",
+        "reason": "R",
+    }
+    status, _ = await api("POST", "/apis/events.k8s.io/v1/namespaces/default/events", event)
+    assert status == 201
+    path = "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name=p"
+    _, listed = await api("GET", path)
+    assert [(item["message"], item["reason"]) for item in listed["items"]] == [("hi", "R")]

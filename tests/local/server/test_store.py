@@ -64,6 +64,7 @@ async def test_of_two_writes_decided_on_one_revision_the_second_is_refused() -> 
         )
         assert [type(result) for result in results[1:]] == [Stale, Stale]
         current = store.get(key("a"))
+        assert [late.current for late in results[1:] if isinstance(late, Stale)] == [current, current]
         assert current is not None
         assert current.labels == {"by": "one"}
         assert store.revision == current.revision

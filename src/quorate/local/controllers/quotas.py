@@ -62,19 +62,20 @@ class QuotaController:
             tasks.create_task(self._reconciler.run())
 
     def _on_quota(self, change: Change[ResourceQuota]) -> None:
-        if change.new is not None:
+        # Its status alone is left as it is: the server charges it with each creation.
+        new, old = change.new, change.old
+        if new is not None and (old is None or old.spec != new.spec):
             self._reconciler.enqueue(change.new.metadata.key)
 
     def _on_pod(self, change: Change[Pod]) -> None:
         pod = change.new or change.old
         assert pod is not None
-        phases = [state.status.phase if state else None for state in (change.old, change.new)]
-        if phases[0] != phases[1]:
+        if change.new is None or change.new.status.phase in ("Succeeded", "Failed"):
             self._enqueue_all(pod.metadata.namespace)
 
     def _on_object(self, old: Entry | None, new: Entry | None) -> None:
         entry = old or new
-        if entry is not None and (old is None or new is None):
+        if entry is not None and new is None:
             self._enqueue_all(entry.metadata.namespace)
 
     def _enqueue_all(self, namespace: str) -> None:

@@ -222,39 +222,42 @@ class Store:
                 self._waiting.task_done()
 
     async def _commit(self, group: Sequence[_Write]) -> None:
-        decided = self._decide(group)
+        decided, late = self._decide(group)
         rows = [(c.revision, *c.key, c.new.data if c.new else None) for c, _ in decided]
         try:
             await self._run(lambda: _insert(self._database, rows))
         except sqlite3.Error as error:  # the disk is full, say: nothing of the group happened
-            for _, write in decided:
+            for write in group:
                 _fail(write, error)
             return
         for change, write in decided:
             self._show(change)
             if not write.done.done():
                 write.done.set_result(change)
+        for write in late:  # only now, so that who is refused can see what came before
+            _fail(write, Stale(write.key, self.get(write.key)))
         for resource in {change.key.resource for change, _ in decided}:
             moved, self._resources[resource].moved = self._resources[resource].moved, asyncio.Event()
             moved.set()
         if len(self._kept) > 2 * self._keep:
             await self._compact()
 
-    def _decide(self, group: Sequence[_Write]) -> list[tuple[Change, _Write]]:
-        """Give the writes of a group their revisions, refusing those that come too late."""
+    def _decide(self, group: Sequence[_Write]) -> tuple[list[tuple[Change, _Write]], list[_Write]]:
+        """Give the writes of a group their revisions; and those that come too late."""
         decided: list[tuple[Change, _Write]] = []
+        late: list[_Write] = []
         newest: dict[Key, Entry | None] = {}  # by this group, not visible yet
         revision = self.revision
         for write in group:
             old = newest.get(write.key) if write.key in newest else self.get(write.key)
             if (old.revision if old else None) != write.expected:
-                _fail(write, Stale(write.key, old))
+                late.append(write)
                 continue
             revision += 1
             new = _entry(write.key, revision, write.object) if write.object is not None else None
             newest[write.key] = new
             decided.append((Change(revision, write.key, old, new), write))
-        return decided
+        return decided, late
 
     def _show(self, change: Change) -> None:
         self._resources[change.key.resource].apply(change)
