@@ -65,7 +65,7 @@ class QuotaController:
         # Its status alone is left as it is: the server charges it with each creation.
         new, old = change.new, change.old
         if new is not None and (old is None or old.spec != new.spec):
-            self._reconciler.enqueue(change.new.metadata.key)
+            self._reconciler.enqueue(new.metadata.key)
 
     def _on_pod(self, change: Change[Pod]) -> None:
         pod = change.new or change.old
