@@ -58,15 +58,15 @@ BACKOFF = {
             Crowd("a", {"unjudged": 3, "starting": 2}), "starting", "nodes are being chosen for 3 pods"
         ),
         pytest.param(
-            Crowd("a", {"idle": 25, "unplaced": 6, "unjudged": 1}, wants=32),
+            Crowd("a", {"idle": 13, "unplaced": 6, "unjudged": 1}),
             "starting",
             "6 more pods have no node: 0/1 nodes are available",
             id="room for one more is no shortage of memory",
         ),
         pytest.param(
-            Crowd("a", {"idle": 26, "unplaced": 6}, wants=32),
+            Crowd("a", {"idle": 14, "unplaced": 6}),
             "starting",
-            "6 more pods need memory 316Mi each",
+            "6 more pods need memory 600Mi each",
         ),
         pytest.param(Crowd("a", {"working": 3, "starting": 2}), "starting", "2 pods on the way to be ready"),
         pytest.param(Crowd("a", {"idle": 14}), "running", "its pods wait for each other: 14 run"),
@@ -85,7 +85,7 @@ BACKOFF = {
         ),
     ],
 )
-def test_state_and_what_it_because(crowd: Crowd, state: str, because: str) -> None:
+def test_state_and_why(crowd: Crowd, state: str, because: str) -> None:
     world = a_world(crowd)
     progress = job_progress(world.jobs[0], world, epoch(datetime.fromisoformat(START)) + 40)
     assert (progress.state, progress.because) == (state, because)

@@ -43,8 +43,8 @@ STATES: dict[str, dict[str, Any]] = {
 class Crowd:
     """One job with its workload and its pods.
 
-    ``pods`` counts them by state: ``{"idle": 14, "unplaced": 6}``.  A job without ``conditions`` has no
-    workload; by default it is admitted.
+    ``pods`` counts them by state: ``{"idle": 14, "unplaced": 6}``; fourteen of the default size fill a
+    node.  A job without ``conditions`` has no workload; by default it is admitted.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Crowd:
         pods: dict[str, int] | None = None,
         *,
         wants: int = 20,
-        memory: str = "316Mi",
+        memory: str = "600Mi",
         conditions: Iterable[dict[str, str]] | None = ADMITTED,
         suspend: bool = False,
         queue: str = "user-queue",
@@ -99,7 +99,14 @@ def a_pod(name: str, state: dict[str, Any], memory: str, owner: dict[str, Any]) 
 
 def a_node(name: str = "node-0", memory: str = "8429Mi") -> Node:
     return codec.convert(
-        Node, {"metadata": {"name": name}, "status": {"allocatable": {"memory": memory, "pods": "110"}}}
+        Node,
+        {
+            "metadata": {"name": name},
+            "status": {
+                "allocatable": {"cpu": "8", "memory": memory, "pods": "110"},
+                "conditions": [condition("Ready")],
+            },
+        },
     )
 
 

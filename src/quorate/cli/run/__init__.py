@@ -1,0 +1,1 @@
+"""Running a directory of manifests: read, create, watch, conclude, show."""

@@ -3,7 +3,8 @@
 The model: the world moves only when somebody acts or a clock runs out.  ``movements`` names every actor and
 clock that may still do something; it errs towards movement, so that a run is declared dead only when
 
-- no pod is being created, started, stopped or judged by the scheduler, and none adds to its running time;
+- no pod is being created, started, stopped or judged by the scheduler, none that it refused would find room
+  now (asked of the scheduler's own rule), and none adds to its running time;
 - no job waits to be given a workload, started, stopped or finished;
 - no workload waits for its first verdict, runs against a readiness, execution or backoff clock.
 
@@ -13,7 +14,7 @@ world, unchanged, for as long as any of them may take.
 Knowingly missing: a pod told to run for ever is taken as movement, for it may be stopped from outside.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from quorate.api.configuration import WaitForPodsReady
@@ -24,6 +25,7 @@ from quorate.api.quantity import Quantity
 from quorate.api.requests import add_all, pod_requests
 from quorate.cli.run.amounts import in_words, plural, readable
 from quorate.cli.run.world import TERMINAL, JobView, World, wanted_pods
+from quorate.local.controllers.placement import NodeRoom, Placement, amounts_of, choose_node
 
 PROGRESSING = "simulate.quorate.dev/Progressing"
 
@@ -80,9 +82,9 @@ def movements(world: World, readiness: WaitForPodsReady | None) -> Iterator[str]
     for view in world.jobs:
         if not view.finished:
             yield from _job_movements(view, readiness)
-    nodes = {node.metadata.name for node in world.nodes}
+    rooms = _rooms(world)
     for pod in world.pods:
-        if (movement := _pod_movement(pod, nodes)) is not None:
+        if (movement := _pod_movement(pod, rooms)) is not None:
             yield f"pod {pod.metadata.name} {movement}"
 
 
@@ -157,15 +159,27 @@ def _admitted_movements(
             yield "runs against its readiness clock"
 
 
-def _pod_movement(pod: Pod, nodes: set[str]) -> str | None:
+def _rooms(world: World) -> dict[str, NodeRoom]:
+    """The nodes as the scheduler sees them: with what the pods on them take."""
+    rooms = {node.metadata.name: NodeRoom(node) for node in world.nodes}
+    for pod in world.pods:
+        if pod.spec.node_name in rooms and pod.status.phase not in TERMINAL:
+            rooms[pod.spec.node_name].take(amounts_of(pod.spec))
+    return rooms
+
+
+def _pod_movement(pod: Pod, rooms: Mapping[str, NodeRoom]) -> str | None:
     if pod.metadata.deletion_timestamp is not None:
         return "is being deleted"
     if pod.status.phase in TERMINAL:
         return None
     if not pod.spec.node_name:
         placed = find_condition(pod.status.conditions, "PodScheduled")
-        return "has not been judged by the scheduler" if placed is None or placed.status != "False" else None
-    if pod.spec.node_name not in nodes:
+        if placed is None or placed.status != "False":
+            return "has not been judged by the scheduler"
+        finds_room = not pod.spec.scheduling_gates and isinstance(choose_node(pod, rooms.values()), Placement)
+        return "was refused by the scheduler, but finds room now" if finds_room else None
+    if pod.spec.node_name not in rooms:
         return None  # bound to a node that nobody plays
     if pod.status.phase == "Pending":
         return "is starting"

@@ -1,0 +1,51 @@
+"""A run ends when every job has, or when its world has been still for long enough; never on a pause."""
+
+import pytest
+
+from quorate.cli.run.outcome import Completed, Ending, Failed, Stuck
+from quorate.cli.run.session import SETTLED_AFTER_S, Stillness, judge
+from quorate.cli.run.world import World
+from tests.cli.worlds import Crowd, a_world, condition
+
+COMPLETE = {"conditions": [condition("Complete")]}
+FAILED = {"conditions": [condition("Failed")]}
+STUCK = {"idle": 14, "unplaced": 6}
+
+
+@pytest.mark.parametrize(
+    ("world", "still_s", "ending"),
+    [
+        pytest.param(a_world(Crowd("a", STUCK)), SETTLED_AFTER_S - 0.1, None, id="a pause is no end"),
+        pytest.param(a_world(Crowd("a", STUCK)), SETTLED_AFTER_S, Stuck, id="stillness is"),
+        pytest.param(a_world(), 0.0, None, id="without jobs nothing has ended"),
+        pytest.param(a_world(Crowd("a", job_status=COMPLETE)), 0.0, Completed),
+        pytest.param(
+            a_world(Crowd("a", job_status=COMPLETE), Crowd("b", job_status=FAILED)),
+            0.0,
+            Failed,
+            id="one failed",
+        ),
+        pytest.param(
+            a_world(Crowd("a", STUCK), Crowd("b", job_status=FAILED)), 0.0, None, id="one failed, one is left"
+        ),
+    ],
+)
+def test_judge(world: World, still_s: float, ending: type[Ending] | None) -> None:
+    judged = judge(world, None, still_s)
+    assert (judged is None) if ending is None else isinstance(judged, ending)
+
+
+def test_stillness_begins_anew_with_every_write_and_every_movement() -> None:
+    before, after = a_world(Crowd("a", STUCK)), a_world(Crowd("a", {"idle": 15, "unplaced": 5}))
+    looks = [
+        (before, True, 1.0, 0.0),
+        (before, False, 2.0, 1.0),
+        (before, False, 4.5, 3.5),
+        (after, False, 5.0, 0.0),  # a pod was written
+        (after, False, 6.0, 1.0),
+        (after, True, 7.0, 0.0),  # a clock runs
+        (after, False, 7.5, 0.5),
+    ]
+    stillness = Stillness()
+    for world, moving, moment, lasted_s in looks:
+        assert stillness.lasted_s(world, moving, moment) == lasted_s
