@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from quorate.local.server import events, forms, reviews
+from quorate.local.server.errors import qualified
 from quorate.local.server.kinds import EVERY_VERB, STATUS, Kind, Rules, Subresource
 from quorate.local.server.rules import RULES
 
@@ -171,7 +172,8 @@ GROUPED = (
 
 def _complete(kind: Kind) -> Kind:
     """The kind with its type and rules."""
-    rules = replace(RULES.get(kind.resource, Rules()), decode=partial(forms.decode, kind))
+    rules = RULES.get(qualified(kind.group, kind.plural), Rules())
+    rules = replace(rules, decode=partial(forms.decode, kind))
     return replace(kind, type=forms.type_of(kind), rules=rules)
 
 
