@@ -245,12 +245,58 @@ async def test_a_list_in_pages_is_of_one_moment(api: Api) -> None:
 async def test_an_event_is_one_object_in_two_forms(api: Api) -> None:
     event = {
         "metadata": {"name": "e"},
-        "regarding": {"kind": "Pod", "name": "p"},
+        "regarding": {"kind": "Pod", "name": "p", "namespace": "default"},
         "note": "hi",
         "reason": "R",
+        "type": "Normal",
+        "action": "A",
+        "eventTime": "2024-01-02T03:04:05.000000Z",
+        "reportingController": "example.com/c",
+        "reportingInstance": "i",
     }
     status, _ = await api("POST", "/apis/events.k8s.io/v1/namespaces/default/events", event)
     assert status == 201
     path = "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name=p"
     _, listed = await api("GET", path)
     assert [(item["message"], item["reason"]) for item in listed["items"]] == [("hi", "R")]
+
+
+def test_an_old_continue_token_is_refused_with_one_that_goes_on_in_the_present() -> None:
+    async def story() -> None:
+        async with api_server(keep=4) as server, client_of(server) as api:
+            for name in "abc":
+                await api("POST", CONFIG_MAPS, a_config_map(name))
+            _, first = await api("GET", f"{CONFIG_MAPS}?limit=1")
+            for turn in range(12):
+                await api("PATCH", f"{CONFIG_MAPS}/a", {"data": {"k": str(turn)}}, Content_Type=MERGE)
+            await api("DELETE", f"{CONFIG_MAPS}/b")
+            status, refusal = await api("GET", f"{CONFIG_MAPS}?continue={first['metadata']['continue']}")
+            assert (status, refusal["reason"]) == (410, "Expired")
+            _, rest = await api("GET", f"{CONFIG_MAPS}?continue={refusal['metadata']['continue']}")
+            assert [item["metadata"]["name"] for item in rest["items"]] == ["c"]
+
+    asyncio.run(story())
+
+
+def test_a_watch_from_before_the_log_is_told_so() -> None:
+    async def story() -> None:
+        async with api_server(keep=4) as server, client_of(server) as api:
+            _, made = await api("POST", CONFIG_MAPS, a_config_map("a"))
+            for turn in range(12):
+                await api("PATCH", f"{CONFIG_MAPS}/a", {"data": {"k": str(turn)}}, Content_Type=MERGE)
+            version = made["metadata"]["resourceVersion"]
+            async with api.watch(f"{CONFIG_MAPS}?watch=true&resourceVersion={version}") as next_frame:
+                frame = await next_frame()
+                assert (frame["type"], frame["object"]["code"]) == ("ERROR", 410)
+
+    asyncio.run(story())
+
+
+@with_api
+async def test_a_watch_is_over_when_its_client_has_gone(api: Api) -> None:
+    quiet = len(asyncio.all_tasks())
+    async with api.watch(f"{CONFIG_MAPS}?watch=true"), api.watch(f"{CONFIG_MAPS}?watch=true"):
+        assert len(asyncio.all_tasks()) > quiet
+    async with asyncio.timeout(10):
+        while len(asyncio.all_tasks()) > quiet:  # noqa: ASYNC110  nothing to wait on: it just ends
+            await asyncio.sleep(0.01)

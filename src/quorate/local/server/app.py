@@ -77,7 +77,10 @@ class ApiServer:
         await bootstrap.prepare(self._context)
         await self._definitions.catch_up()
         self._following = asyncio.create_task(self._definitions.follow())
-        server = web.Server(self._handle, request_factory=_request, access_log=None)
+        # With cancellation, so that a watch ends when its client goes, not when it has something to tell.
+        server = web.Server(
+            self._handle, request_factory=_request, handler_cancellation=True, access_log=None
+        )
         self._runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_GRACE_S)
         await self._runner.setup()
         site = web.TCPSite(self._runner, host, port, ssl_context=tls)

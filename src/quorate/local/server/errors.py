@@ -77,6 +77,7 @@ class StatusError(Exception):
     def __init__(self, code: int, reason: str, message: str, details: Json | None = None) -> None:
         super().__init__(code, reason, message, details)
         self.code, self.reason, self.message, self.details = code, reason, message, details
+        self.metadata: Json = {}
 
     def __str__(self) -> str:
         return f"{self.code} {self.reason}: {self.message}"
@@ -85,7 +86,7 @@ class StatusError(Exception):
         status: Json = {
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": {},
+            "metadata": self.metadata,
             "status": "Failure",
             "message": self.message,
         }

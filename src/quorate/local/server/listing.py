@@ -15,7 +15,6 @@ from quorate.local.server.errors import (
     bad_request,
     forbidden_field,
     gone,
-    internal,
     not_supported,
 )
 from quorate.local.server.store import Compacted, Entry, Key
@@ -84,30 +83,34 @@ def revision_of(text: str) -> int:
 
 def page(call: Call) -> Page:
     """The objects a list or a collection's deletion is about, as many as asked for."""
-    store, kind = call.context.store, call.kind
-    selector = selectors.parse(kind, call.query.get("labelSelector", ""), call.query.get("fieldSelector", ""))
-    limit = _limit(call)
-    token = call.query.get("continue", "")
-    revision, start = _decode_token(token) if token else (_revision_to_list_at(call), None)
-    try:
-        entries = (
-            store.entries_at(revision, kind.resource, call.namespace)
-            if revision
-            else store.entries(kind.resource, call.namespace)
-        )
-    except Compacted as error:
-        if not token:
-            raise gone("The resourceVersion for the provided list is too old.") from error
-        raise _expired(call, start) from error
-    revision = revision or store.revision
-    if start is not None:
-        entries = [entry for entry in entries if entry.key >= start]
+    labels, fields = call.query.get("labelSelector", ""), call.query.get("fieldSelector", "")
+    selector = selectors.parse(call.kind, labels, fields)
+    limit, token = _limit(call), call.query.get("continue", "")
+    if token:
+        at, start = _decode_token(token)
+        entries = [entry for entry in _entries(call, at, _expired(start)) if entry.key >= start]
+    else:
+        at = _revision_to_list_at(call)
+        entries = _entries(call, at, gone("The resourceVersion for the provided list is too old."))
+    revision = at or call.context.store.revision
     chosen = [entry for entry in entries if selector.matches(entry)]
     if not limit or len(chosen) <= limit:
         return Page(chosen, revision)
-    rest = len(chosen) - limit
-    selective = call.query.get("labelSelector") or call.query.get("fieldSelector")
-    return Page(chosen[:limit], revision, _encode_token(revision, chosen[limit]), None if selective else rest)
+    following = _encode_token(revision, chosen[limit].key)
+    # How many are left is not counted when most of them may not match.
+    remaining = None if labels or fields else len(chosen) - limit
+    return Page(chosen[:limit], revision, following, remaining)
+
+
+def _entries(call: Call, at: int, too_old: StatusError) -> list[Entry]:
+    """The objects as they were at a revision; as they are now for 0.  Raises ``too_old``."""
+    store, resource = call.context.store, call.kind.resource
+    if not at:
+        return store.entries(resource, call.namespace)
+    try:
+        return store.entries_at(at, resource, call.namespace)
+    except Compacted as compacted:
+        raise too_old from compacted
 
 
 def _limit(call: Call) -> int:
@@ -128,22 +131,22 @@ def _revision_to_list_at(call: Call) -> int:
     return revision if call.query.get("resourceVersionMatch") == "Exact" else 0
 
 
-def _encode_token(revision: int, following: Entry) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode([revision, *following.key])).decode().rstrip("=")
+def _encode_token(revision: int, start: Key) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode([revision, *start])).decode().rstrip("=")
 
 
 def _decode_token(token: str) -> tuple[int, Key]:
+    """The revision a list goes on in (0: whatever is there by now), and where.  Raises StatusError(400)."""
     try:
         content = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
         revision, resource, namespace, name = msgspec.json.decode(content, type=tuple[int, str, str, str])
     except (binascii.Error, ValueError, msgspec.DecodeError) as error:
-        raise bad_request("continue key is not valid: " + str(error)) from error
+        raise bad_request(f"continue key is not valid: {error}") from error
     return revision, Key(resource, namespace, name)
 
 
-def _expired(call: Call, start: Key | None) -> StatusError:
+def _expired(start: Key) -> StatusError:
     """The refusal of an old continue token, with one that goes on in the present."""
     error = gone(EXPIRED)
-    if start is None:
-        return internal("a list without a token looked back")
+    error.metadata = {"continue": _encode_token(0, start)}
     return error
