@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from quorate.api.meta import Key, ObjectMeta, Struct
+from quorate.api.meta import Key, ObjectMeta, Struct, epoch
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import AlreadyExists, Conflict, NotFound
@@ -14,6 +14,9 @@ from quorate.local.controllers.inventory import Entry, Inventory, Thing
 
 EVERY_CLUSTER_HAS: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
 OUR_FINALIZER: Final = "kubernetes"
+# What was admitted just before the deletion must be seen before the namespace is emptied: as long as the
+# original waits, which may have several API servers to wait for.
+GRACE_S: Final = 5.0
 LOOK_AGAIN_S: Final = 1.0  # while contents take their time; a change of them wakes us earlier
 
 
@@ -74,6 +77,9 @@ class NamespaceController:
             return None
         if OUR_FINALIZER not in namespace.spec.finalizers:
             return None
+        due = epoch(namespace.metadata.deletion_timestamp) + GRACE_S
+        if self._clock.now() < due:
+            return due
         left = self._inventory.in_namespace(key.name)
         await asyncio.gather(*(self._delete(entry) for entry in left))
         # The watches may be behind: only a list shows that nothing is left.
