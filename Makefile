@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check search bench crds clean
+.PHONY: help install demo test check search vectors bench crds clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -33,6 +33,9 @@ test: $(STAMP) ## every test, end-to-end ones included
 
 search: $(STAMP) ## look for counterexamples to the laws, at random and for longer
 	@HYPOTHESIS_PROFILE=search $(BIN)/pytest -q -m 'not slow' -k 'laws or Any'
+
+vectors: $(STAMP) ## run a file of test vectors: make vectors CASES=FILE
+	@$(BIN)/python -m tests.run_vectors $(CASES)
 
 bench: $(STAMP) ## measure; limits and their reasons are in bench/
 	@$(BIN)/pytest bench --benchmark-only -o python_files='bench_*.py'

@@ -1,18 +1,22 @@
-"""Every vector of the specification, against the core as it is."""
+"""Every vector of the specification, and of ours, against the core as it is."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.queueing.vectors import run_vector
+from tests.queueing.vectors import NOT_BUILT, run_vector
 from tests.queueing.world import Json, read_vectors
 
-CASES = Path(__file__).with_name("admission-cases.yaml")
-NOT_BUILT = {"tas": "topology belongs to a later step"}
+HERE = Path(__file__).parent
 
 
 @pytest.mark.parametrize(
-    "vector", [pytest.param(vector, id=vector["id"]) for vector in read_vectors(CASES.read_text())]
+    "vector",
+    [
+        pytest.param(vector, id=vector["id"])
+        for name in ("admission-cases.yaml", "own-cases.yaml")
+        for vector in read_vectors((HERE / name).read_text())
+    ],
 )
 def test_vector(vector: Json) -> None:
     if vector["area"] in NOT_BUILT:

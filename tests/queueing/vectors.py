@@ -1,14 +1,15 @@
 """Running one vector of ``admission-cases.yaml``: its world, its steps, and what is compared.
 
-The schema is the comment on top of that file.
+The schema is the comment on top of that file; ``tests.queueing.schema`` holds its keys.
 """
 
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from quorate.api.configuration import RequeuingStrategy
+from quorate.api.feature_gates import FEATURE_GATES
 from quorate.api.kueue import Admission
 from quorate.api.meta import epoch
 from quorate.api.quantity import parse_quantity
@@ -18,7 +19,8 @@ from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, base_units
 from quorate.quota.share import dominant_share
 from quorate.quota.tree import Node
-from tests.queueing.world import Json, World, given_pod_sets
+from tests.queueing.schema import findings
+from tests.queueing.world import FEATURE_GATES_READ, Json, World
 
 NODE_AMOUNTS: dict[str, Callable[[Node, FlavorResource], int]] = {
     "usage": tree.used,
@@ -29,30 +31,56 @@ NODE_AMOUNTS: dict[str, Callable[[Node, FlavorResource], int]] = {
 }
 
 
+# Areas that no world here can play yet, and why.
+NOT_BUILT: Mapping[str, str] = {"tas": "topology belongs to a later step"}
+
+
 def run_vector(vector: Json) -> list[str]:
     """Every difference between what ``vector`` expects and what happened; empty when it passes."""
     vector = copy.deepcopy(vector)
+    if unknown := [*findings(vector), *unread_gates(vector["given"])]:
+        return unknown
     given, expected = vector["given"], vector["expected"]
     if "probe" in given:
         return probe(given["probe"], expected)
     world = World(given)
-    differences: list[str] = []
+    found: list[str] = []
     for index, step in enumerate(given.get("steps", ["cycle"])):
         if isinstance(step, dict) and "expect" in step:
-            found = compare(world, step["expect"])
-            differences.extend(f"after step {index}: {difference}" for difference in found)
+            found.extend(f"after step {index}: {difference}" for difference in compare(world, step["expect"]))
         else:
             world.run(step)
-    return differences + compare(world, expected)
+    return found + [f"expected.{difference}" for difference in compare(world, expected)]
+
+
+def unread_gates(given: Json) -> Iterator[str]:
+    """Gates that are not left as they are by default, and that the core cannot be without, or with."""
+    for gate, on in given.get("config", {}).get("featureGates", {}).items():
+        if on != FEATURE_GATES[gate] and gate not in FEATURE_GATES_READ:
+            yield f"given.config.featureGates.{gate}: the core knows it only as {FEATURE_GATES[gate]}"
 
 
 def compare(world: World, expected: Json) -> list[str]:
-    differences: list[str] = []
-    for aspect, want in expected.items():
-        got = ASPECTS[aspect](world, want)
-        if got != want:
-            differences.append(f"{aspect}: want {want}, got {got}")
-    return differences
+    return [
+        difference
+        for aspect, want in expected.items()
+        for difference in differences(aspect, want, ASPECTS[aspect](world, want))
+    ]
+
+
+def differences(place: str, want: Any, got: Any) -> Iterator[str]:
+    """The innermost places where the two differ."""
+    if want == got:
+        return
+    if isinstance(want, dict) and isinstance(got, dict):
+        for key in dict.fromkeys([*want, *got]):
+            yield from differences(f"{place}.{key}", want.get(key), got.get(key))
+    else:
+        yield f"{place}: want {_shown(want)}, got {_shown(got)}"
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value is None else repr(value)
 
 
 def _admitted(world: World, want: Json) -> Json:
@@ -68,9 +96,7 @@ def _as_written(world: World, name: str, admission: Admission, want: Any) -> Any
         pods.name: {"count": pods.count, "flavors": pods.flavors} for pods in admission.pod_set_assignments
     }
     flavors = {flavor for pods in admission.pod_set_assignments for flavor in pods.flavors.values()}
-    full = {
-        pod_set["name"]: pod_set.get("count", 1) for pod_set in given_pod_sets(world.given_workload(name))
-    }
+    full = {pod_set.name: pod_set.count for pod_set in world.shape(name).pod_sets}
     whole = {pods.name: pods.count for pods in admission.pod_set_assignments} == full
     if isinstance(want, str) and whole and len(flavors) == 1:
         return flavors.pop()
@@ -103,8 +129,8 @@ def _conditions(world: World, want: Json) -> Json:
 
 def _condition(world: World, name: str, type_: str, fields: Json | None) -> Json | None:
     condition = world.condition(name, type_)
-    if condition is None:
-        return None
+    if condition is None or fields is None:
+        return None if condition is None else {"status": condition.status, "reason": condition.reason}
     since = condition.last_transition_time
     everything: Json = {
         "status": condition.status,
@@ -112,8 +138,8 @@ def _condition(world: World, name: str, type_: str, fields: Json | None) -> Json
         "message": condition.message,
         "at": epoch(since) if since is not None else None,
     }
-    got = {field: everything[field] for field in fields or everything}
-    wanted = (fields or {}).get("message")
+    got = {field: everything[field] for field in fields}
+    wanted = fields.get("message")
     if wanted is not None and wanted in condition.message:
         got["message"] = wanted
     return got
@@ -123,27 +149,27 @@ def _requeue_state(world: World, want: Json) -> Json:
     result: Json = {}
     for name, fields in want.items():
         state = world.workloads[name].status.requeue_state
-        if state is None or (state.count is None and state.requeue_at is None):
-            result[name] = None
-            continue
-        everything = {
-            "count": state.count,
-            "requeueAt": None if state.requeue_at is None else epoch(state.requeue_at),
-        }
-        result[name] = {field: everything[field] for field in fields or everything}
+        count, at = (state.count, state.requeue_at) if state is not None else (None, None)
+        everything = {"count": count, "requeueAt": None if at is None else epoch(at)}
+        if fields is None:
+            result[name] = None if (count, at) == (None, None) else everything
+        else:
+            result[name] = {field: everything[field] for field in fields}
     return result
 
 
 def _requests(world: World, want: Json) -> Json:
+    """Of the resources that are listed; one that is not requested is requested as 0."""
     result: Json = {}
     for name, pod_sets in want.items():
-        shape = world.read_shape(world.given_workload(name))
-        got = {pod_set.name: pod_set.request(pod_set.count) for pod_set in shape.pod_sets}
-        same = {
-            pod_set: {resource: _base(resource, value) for resource, value in resources.items()}
+        requested = world.requested(name)
+        result[name] = {
+            pod_set: {
+                resource: _or_wanted(requested[pod_set].get(resource, 0), resource, value)
+                for resource, value in resources.items()
+            }
             for pod_set, resources in pod_sets.items()
         }
-        result[name] = pod_sets if got == same else got
     return result
 
 
@@ -179,7 +205,8 @@ def _shares(world: World, want: Json) -> Json:
     result: Json = {}
     for name in want:
         share = dominant_share(world.node(name))
-        result[name] = "inf" if share.infinite else math.ceil(share.thousandths)
+        shown = math.inf if share.infinite else math.ceil(share.thousandths)
+        result[name] = want[name] if float(want[name]) == shown else shown
     return result
 
 
@@ -199,12 +226,12 @@ ASPECTS: Mapping[str, Callable[[World, Json], Any]] = {
 
 def probe(given: Json, expected: Json) -> list[str]:
     """A direct call of a pure function."""
-    kind, argument = next(iter(given.items()))
+    ((kind, argument),) = given.items()
     results = PROBES[kind](argument)
     return [
-        f"{aspect}: want {want}, got {results[aspect]}"
+        difference
         for aspect, want in expected.items()
-        if results[aspect] != want
+        for difference in differences(f"expected.{aspect}", want, results[aspect])
     ]
 
 
@@ -215,15 +242,16 @@ def _probe_reducer(given: Json) -> Json:
 
 
 def _probe_backoff(given: Json) -> Json:
+    longest = given.get("max")
     strategy = RequeuingStrategy(
         backoff_base_s=given["base"],
-        backoff_max_s=given["max"] if given["max"] is not None else math.inf,
+        backoff_max_s=math.inf if longest is None else longest,
         backoff_factor=given["factor"],
     )
 
     def total(retries: int) -> int:
         waited = sum(backoff_s(retry, strategy) for retry in range(1, retries + 1))
-        return round(float(given["timeout"]) * (retries + 1) + waited)
+        return round(float(given.get("timeout", 0)) * (retries + 1) + waited)
 
     return {
         "delays": [backoff_s(retry, strategy) for retry in given["counts"]],

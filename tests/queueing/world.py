@@ -21,6 +21,7 @@ from quorate.api.configuration import (
     WaitForPodsReady,
 )
 from quorate.api.core import LimitRange, PriorityClass, RuntimeClass
+from quorate.api.duration import parse_duration
 from quorate.api.kueue import (
     Admission,
     AdmissionCheckState,
@@ -50,14 +51,17 @@ from quorate.queueing.lifecycle import (
 )
 from quorate.queueing.priority import resolve_priority
 from quorate.queueing.readiness import pods_ready
+from quorate.queueing.shape import Shape
 from quorate.queueing.state import State
-from quorate.quota.amount import as_quantity
+from quorate.quota.amount import PODS, as_quantity
 from quorate.quota.tree import Node
 
 Json = dict[str, Any]
 
 # The check of a workload that reserves and waits for ever ("state: QuotaReserved").
 PENDING_CHECK = "never-ready"
+# Feature gates that are read here; every other one is as it is by default.
+FEATURE_GATES_READ = frozenset({"DisableWaitForPodsReady", "PartialAdmission"})
 replace = msgspec.structs.replace
 
 
@@ -92,7 +96,7 @@ class World:
                     "metadata": {"name": f"l{index}", "namespace": name},
                     "spec": {"limits": [item]},
                 }
-                self.state.put_limit_range(codec.convert(LimitRange, limit_range))
+                self.state.put_limit_range(codec.convert(LimitRange, _texts(limit_range)))
         for name, overhead in given.get("runtimeClasses", {}).items():
             runtime_class = {
                 "metadata": {"name": name},
@@ -113,7 +117,7 @@ class World:
 
     def put_cohort(self, name: str) -> None:
         cohort = self.given["cohorts"][name] or {}
-        spec = {"parentName": cohort.get("parent", ""), "resourceGroups": resource_groups(cohort)}
+        spec = {"parentName": cohort.get("parent") or "", "resourceGroups": resource_groups(cohort)}
         if "weight" in cohort:
             spec["fairSharing"] = {"weight": str(cohort["weight"])}
         self.state.put_cohort(codec.convert(Cohort, {"metadata": {"name": name}, "spec": spec}))
@@ -122,7 +126,7 @@ class World:
         queue = self.given["clusterQueues"][name] or {}
         selector = queue.get("namespaceSelector", {})
         spec: Json = {
-            "cohortName": queue.get("cohort", ""),
+            "cohortName": queue.get("cohort") or "",
             "queueingStrategy": queue.get("strategy", "BestEffortFIFO"),
             "namespaceSelector": {"matchLabels": selector} if selector is not None else None,
             "stopPolicy": str(queue.get("stopPolicy", "None")),
@@ -162,8 +166,10 @@ class World:
         self.put(name, workload)
 
     def given_workload(self, name: str) -> Json:
-        found: Json = next(one for one in self.given["workloads"] if one["name"] == name)
-        return found
+        found: list[Json] = [one for one in self.given["workloads"] if one["name"] == name]
+        if not found:
+            raise KeyError(f"no workload is called {name}")
+        return found[0]
 
     def read_workload(self, given: Json) -> Workload:
         name = given["name"]
@@ -228,20 +234,25 @@ class World:
         if isinstance(admitted, str):
             admitted = {"flavor": admitted}
         at = float(admitted.get("at", 0))
+        queue = admitted.get("clusterQueue") or self.cluster_queue_of(given)
         requests = {pod_set.name: pod_set for pod_set in self.read_shape(given).pod_sets}
         assignments = []
         for pod_set in given_pod_sets(given):
             shape = requests[pod_set["name"]]
             own = admitted.get("podSets", {}).get(shape.name, {})
             count = own.get("count", pod_set.get("count", 1))
-            flavors = own.get("flavors") or dict.fromkeys(shape.per_pod, admitted.get("flavor"))
+            requested = shape.request(count)
+            if self.charges_pods(queue):
+                requested[PODS] = count
+            flavors = own.get("flavors") or dict.fromkeys(requested, admitted.get("flavor"))
             usage = {
-                resource: as_quantity(resource, amount) for resource, amount in shape.request(count).items()
+                resource: as_quantity(resource, amount)
+                for resource, amount in requested.items()
+                if resource in flavors
             }
             assignments.append(
                 PodSetAssignment(name=shape.name, flavors=flavors, resource_usage=usage, count=count)
             )
-        queue = admitted.get("clusterQueue") or self.cluster_queue_of(given)
         conditions = [c.condition(c.QUOTA_RESERVED, "True", "QuotaReserved", "", at)]
         checks: tuple[AdmissionCheckState, ...] = ()
         if admitted.get("state") == "QuotaReserved":
@@ -260,8 +271,12 @@ class World:
             admission_checks=checks,
         )
 
-    def read_shape(self, given: Json) -> Any:
+    def read_shape(self, given: Json) -> Shape:
         return self.state.shapes.of(self.read_workload(given))
+
+    def charges_pods(self, cluster_queue: str) -> bool:
+        queue = self.state.cluster_queues.get(cluster_queue)
+        return queue is not None and PODS in queue.groups
 
     def cluster_queue_of(self, given: Json) -> str:
         queue = given.get("queue", "")
@@ -380,7 +395,7 @@ class World:
             case "update":
                 self.update(argument)
             case _:
-                raise AssertionError(f"unknown step {kind}")
+                raise ValueError(f"{kind!r} is no step")
         self.settle()
 
     def cycle(self, argument: Any) -> None:
@@ -402,6 +417,7 @@ class World:
         """Move the clock, stopping at each moment some controller asked to be woken."""
         while True:
             alarms = [self.decide(name).wake_at for name in self.workloads]
+            alarms.append(self.state.sample_past_use(self.now))
             due = [alarm for alarm in alarms if alarm is not None and alarm <= until]
             self.now = max(self.now, min(due)) if due else until
             self.settle()
@@ -413,7 +429,8 @@ class World:
             for name, fields in objects.items():
                 match kind:
                     case "clusterQueues":
-                        self.given["clusterQueues"][name] = {**self.given["clusterQueues"][name], **fields}
+                        queues = self.given.setdefault("clusterQueues", {})
+                        queues[name] = {**(queues.get(name) or {}), **fields}
                         self.put_cluster_queue(name)
                     case "cohorts":
                         cohorts = self.given.setdefault("cohorts", {})
@@ -427,6 +444,8 @@ class World:
                                 self.put_local_queue(key.namespace, name)
                     case "workloads":
                         given = self.given_workload(name)
+                        if {"requests", "count"} & fields.keys():
+                            given.pop("podSets", None)  # the shorthand replaces them
                         given.update(fields)
                         new = self.read_workload(given)
                         self.respecify(
@@ -438,11 +457,31 @@ class World:
                     case "namespaces":
                         self.state.put_namespace(name, fields)
                     case _:
-                        raise AssertionError(f"unknown kind {kind}")
+                        raise ValueError(f"{kind!r} cannot be updated")
 
     # What became of it.
 
+    def shape(self, name: str) -> Shape:
+        return self.state.shapes.of(self.workloads[name])
+
+    def requested(self, name: str) -> dict[str, dict[str, int]]:
+        """By pod set, what it counts: what was recorded, for one that reserves, less reclaimed pods."""
+        admission = self.workloads[name].status.admission
+        taken = {pods.name: pods for pods in admission.pod_set_assignments} if admission is not None else {}
+        requested = {}
+        for pod_set in self.shape(name).pod_sets:
+            count = pod_set.count
+            if pod_set.name in taken:
+                count = min(count, taken[pod_set.name].count or 0)
+            requested[pod_set.name] = pod_set.request(count)
+            if pod_set.name in taken and PODS in taken[pod_set.name].flavors:
+                requested[pod_set.name][PODS] = count
+        return requested
+
     def condition(self, name: str, type_: str) -> Condition | None:
+        if name not in self.workloads:
+            self.given_workload(name)  # it is deleted, or to be created later; unknown names are refused
+            return None
         return find_condition(self.workloads[name].status.conditions, type_)
 
     def admitted(self) -> dict[str, Admission]:
@@ -468,10 +507,12 @@ class World:
 def read_configuration(config: Json) -> Configuration:
     resources = config.get("resources", {})
     wait, fair = config.get("waitForPodsReady"), config.get("fairSharing")
-    turns = config.get("admissionFairSharing")
+    turns, gates = config.get("admissionFairSharing"), config.get("featureGates", {})
+    if gates.get("DisableWaitForPodsReady"):
+        wait = None
     return Configuration(
         admission_fair_sharing=None if turns is None else read_admission_fair_sharing(turns),
-        partial_admission=config.get("featureGates", {}).get("PartialAdmission", True),
+        partial_admission=gates.get("PartialAdmission", True),
         fair_sharing=None if fair is None else read_fair_sharing(fair),
         wait_for_pods_ready=None if wait is None else read_wait_for_pods_ready(wait),
         resources=ResourceRules(
@@ -500,13 +541,15 @@ def read_admission_fair_sharing(turns: Json) -> AdmissionFairSharingRules:
     return AdmissionFairSharingRules(
         usage_half_life_s=seconds(turns.get("usageHalfLifeTime", 0)),
         usage_sampling_interval_s=seconds(turns.get("usageSamplingInterval", "5m")),
-        resource_weights=turns.get("resourceWeights", {}),
+        resource_weights={
+            resource: float(weight) for resource, weight in turns.get("resourceWeights", {}).items()
+        },
     )
 
 
 def read_wait_for_pods_ready(wait: Json) -> WaitForPodsReady:
-    timeout_s = seconds(wait["timeout"])
-    recovery_s = seconds(wait.get("recoveryTimeout", wait["timeout"]))
+    timeout_s = seconds(wait.get("timeout", "30m"))
+    recovery_s = seconds(wait["recoveryTimeout"]) if "recoveryTimeout" in wait else timeout_s
     strategy = wait.get("requeuingStrategy", {})
     return WaitForPodsReady(
         timeout_s=timeout_s,
@@ -606,7 +649,7 @@ def _texts(value: Any, inside: str = "") -> Any:
     return value
 
 
-_QUANTITIES = frozenset({"requests", "limits", "overhead"})
+_QUANTITIES = frozenset({"requests", "limits", "overhead", "default", "defaultRequest"})
 
 
 def _requeue_state(given: Json) -> RequeueState:
@@ -623,11 +666,8 @@ def quantities(given: Json) -> dict[str, Quantity]:
 
 
 def seconds(text: Any) -> float:
-    """A duration such as 60s, 5m or 168h."""
-    if isinstance(text, int | float):
-        return float(text)
-    units = {"s": 1, "m": 60, "h": 3600}
-    return float(text[:-1]) * units[text[-1]]
+    """A duration such as 60s, 5m or 168h; a bare number is seconds."""
+    return parse_duration(text) if isinstance(text, str) else float(text)
 
 
 def read_vectors(text: str) -> list[Json]:

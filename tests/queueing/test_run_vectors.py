@@ -1,0 +1,126 @@
+"""``make vectors``: what it prints and how it ends, so that a wrong answer cannot pass for a right one."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.run_vectors import main
+
+GOOD: dict[str, Any] = {
+    "id": "one",
+    "area": "queue",
+    "title": "a workload that fits is admitted",
+    "given": {
+        "flavors": ["spot"],
+        "clusterQueues": {"cq": {"quota": [{"spot": {"cpu": 2}}]}},
+        "workloads": [{"name": "w", "queue": "cq", "requests": {"cpu": 2}}],
+    },
+    "expected": {"admitted": {"w": "spot"}},
+}
+
+
+def with_change(*path: Any, to: Any) -> dict[str, Any]:
+    vector = copy.deepcopy(GOOD)
+    *way, last = path
+    inner: Any = vector
+    for key in way:
+        inner = inner[key]
+    inner[last] = to
+    return vector
+
+
+def run(tmp_path: Path, *vectors: Any) -> int:
+    path = tmp_path / "cases.yaml"
+    path.write_text(yaml.safe_dump({"vectors": list(vectors)}))
+    return main([str(path)])
+
+
+def test_all_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path, GOOD, with_change("area", to="tas")) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "skipped 1 of area tas: topology belongs to a later step",
+        "1 passed, 0 failed, 1 skipped",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("vector", "remark"),
+    [
+        pytest.param(
+            with_change("expected", "admitted", to={"w": "dear"}),
+            "expected.admitted.w: want 'dear', got 'spot'",
+            id="another value",
+        ),
+        pytest.param(
+            with_change("expected", "admitted", to={}),
+            "expected.admitted.w: want nothing, got {'main': {'count': 1, 'flavors': {'cpu': 'spot'}}}",
+            id="more than expected",
+        ),
+        pytest.param(
+            with_change("expected", "conditions", to={"w": {"Admitted": {"reason": "Why"}}}),
+            "expected.conditions.w.Admitted.reason: want 'Why', got 'Admitted'",
+            id="one field of a condition",
+        ),
+        pytest.param(
+            with_change("given", "steps", to=["cycle", {"expect": {"priority": {"w": 3}}}]),
+            "after step 1: priority.w: want 3, got 0",
+            id="in between",
+        ),
+        pytest.param(
+            with_change("given", "workloads", 0, "prio", to=3),
+            "given.workloads[0].prio is no key of the schema (known: active, ",
+            id="a key nobody reads",
+        ),
+        pytest.param(
+            with_change("given", "steps", to=[{"explode": "cq"}]),
+            "given.steps[0].explode is no key of the schema (known: active, ",
+            id="an unknown step",
+        ),
+        pytest.param(
+            with_change("given", "steps", to=["sycle"]),
+            "raised ValueError: 'sycle' is no step (world.py:",
+            id="an unknown word for a step",
+        ),
+        pytest.param(
+            with_change("given", "config", to={"featureGates": {"PriorityBoost": True}}),
+            "given.config.featureGates.PriorityBoost: the core knows it only as False",
+            id="a feature gate the core does not have",
+        ),
+        pytest.param(
+            with_change("expected", "shares", to={"who": 1}), "raised KeyError: 'who' (world.py:", id="nobody"
+        ),
+    ],
+)
+def test_a_failure_says_what_differs(
+    vector: Any, remark: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tmp_path, GOOD, vector) == 1
+    head, said, last = capsys.readouterr().out.splitlines()
+    assert head == "FAILED one (queue): a workload that fits is admitted"
+    assert said.startswith(f"    {remark}")
+    assert last == "1 passed, 1 failed, 0 skipped"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (None, "No such file or directory"),
+        ("a: [", "is not YAML"),
+        ("cases: []", "holds no vectors"),
+        ("- vectors", "holds no vectors"),
+        ("vectors: [{id: a, area: queue, given: {}}]", "vectors[0] lacks expected"),
+    ],
+)
+def test_a_file_that_is_no_such_file(
+    text: str | None, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "cases.yaml"
+    if text is not None:
+        path.write_text(text)
+    assert main([str(path)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert why in captured.err
