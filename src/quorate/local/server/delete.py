@@ -40,7 +40,7 @@ class Options(msgspec.Struct, frozen=True, rename="camel"):
 
 def read_options(call: Call) -> Options:
     """From the body if there is one, else from the query.  Raises StatusError: 400, 422."""
-    return _consistent(_from_body(call.body) if call.body.strip() else _from_query(call.query))
+    return consistent(_from_body(call.body) if call.body.strip() else _from_query(call.query))
 
 
 def _from_query(query: Mapping[str, str]) -> Options:
@@ -68,7 +68,7 @@ def _from_body(body: bytes) -> Options:
         raise bad_request(f"DeleteOptions: {error}") from error
 
 
-def _consistent(options: Options) -> Options:
+def consistent(options: Options) -> Options:
     """The options with one way to say what becomes of dependents.  Raises StatusError(422)."""
     policy, orphan = options.propagation_policy, options.orphan_dependents
     if options.dry_run not in (None, (), ("All",)):

@@ -1,5 +1,6 @@
 """What the server has: groups, versions and resources, its own version, and health."""
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -32,7 +33,7 @@ def core_versions(address: str) -> Json:
 
 def groups(registry: Registry) -> Json:
     """GET /apis."""
-    described = [_group(registry, name) for name in _group_names(registry)]
+    described = [_group(registry, name) for name in group_names(registry)]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": described}
 
 
@@ -79,7 +80,7 @@ def aggregated(registry: Registry, names: Iterable[str]) -> Json:
 
 
 def group_names(registry: Registry) -> list[str]:
-    return _group_names(registry)
+    return sorted({kind.group for kind in registry if kind.group})
 
 
 def openapi_paths(registry: Registry) -> Json:
@@ -127,14 +128,8 @@ def openapi_v2() -> Json:
     return {"swagger": "2.0", "info": info, "paths": {}, "definitions": {}}
 
 
-def _group_names(registry: Registry) -> list[str]:
-    return sorted({kind.group for kind in registry if kind.group})
-
-
 def version_order(version: str) -> tuple[int, int, int, str]:
     """Newest and most stable first: v2, v1, v1beta2, v1beta1, v1alpha1, then the others by name."""
-    import re
-
     match = re.fullmatch(r"v(\d+)(?:(alpha|beta)(\d+))?", version)
     if match is None:
         return (3, 0, 0, version)

@@ -1,5 +1,6 @@
 """Content negotiation: the form and format an answer is wanted in, and bodies read into JSON objects."""
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -164,10 +165,7 @@ _EXPECTED = {
 
 def _duplicates(data: bytes) -> Iterable[str]:
     """Paths of the object members that are named more than once: ``data.a``, ``spec.containers[0].image``."""
-    # The standard library's reader alone shows an object's members before they are one; it reads a second
-    # time, so only where a quick look cannot tell that all names differ.
-    import json
-
+    # Only the standard library's reader shows an object's members before they are one.
     doubled: dict[int, list[str]] = {}
 
     def members(pairs: list[tuple[str, Any]]) -> Json:

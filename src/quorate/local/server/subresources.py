@@ -52,7 +52,7 @@ async def bind(call: Call) -> Answer:
         return pod
 
     await update.rewrite(call, bound, dry_run)
-    return answers.document(call, success(201), 201)
+    return answers.document(call, SUCCESS, 201)
 
 
 async def bind_by_name(call: Call) -> Answer:
@@ -65,16 +65,17 @@ async def bind_by_name(call: Call) -> Answer:
     return await bind(replace(call, asked=asked, kind=pods))
 
 
-def success(code: int) -> Json:
-    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": code}
+SUCCESS: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
 async def evict(call: Call) -> Answer:
     """POST pods/x/eviction: delete the pod as its owner would want it; no disruption budgets here."""
     eviction = read_object(call, EVICTION, "CreateOptions")
     options = msgspec.convert(eviction.get("deleteOptions") or {}, delete.Options)
-    await delete.delete_current(call, options)
-    return answers.document(call, success(201), 201)
+    if call.dry_run("CreateOptions"):
+        options = msgspec.structs.replace(options, dry_run=("All",))
+    await delete.delete_current(call, delete.consistent(options))
+    return answers.document(call, SUCCESS, 201)
 
 
 async def finalize(call: Call) -> Answer:
@@ -90,11 +91,9 @@ async def finalize(call: Call) -> Answer:
 
 
 async def unreachable(call: Call) -> Answer:
-    """Endpoints that need a real container or node behind the object."""
+    """Endpoints that need more behind the object than this server has, such as a container."""
     call.current()
-    raise StatusError(
-        501, "NotImplemented", f"{call.asked.subresource}: no container runs behind this object"
-    )
+    raise StatusError(501, "NotImplemented", f"{call.asked.subresource} is not served by this server")
 
 
 Handler = Callable[[Call], Awaitable[Answer]]
