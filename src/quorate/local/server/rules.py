@@ -1,4 +1,4 @@
-"""The rules of the built-in kinds, by resource; a kind that is not here only has a shape."""
+"""The rules of the built-in kinds, by resource and group; a kind that is not here only has a shape."""
 
 from quorate.local.objects.crd import definition
 from quorate.local.server.defaults import jobs as job_defaults

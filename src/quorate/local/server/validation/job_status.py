@@ -110,8 +110,9 @@ def _pods(spec: Json, now: Json, was: Json) -> Causes:
     """The counts of pods, and that a finished job has none left."""
     for field in _decreased(spec, now, was):
         yield invalid_value(f"status.{field}", now.get(field, 0), f"cannot decrease the {field} counter")
-    if _touched(now, was, "ready", "active") and now.get("ready", 0) > now.get("active", 0):
-        yield invalid_value("status.ready", now["ready"], "cannot set more ready pods than active")
+    ready = now.get("ready")
+    if _touched(now, was, "ready", "active") and ready is not None and ready > now.get("active", 0):
+        yield invalid_value("status.ready", ready, "cannot set more ready pods than active")
     if not _is_finished(now):
         return
     for field in ("active", "terminating"):

@@ -48,10 +48,11 @@ def _lasting(toleration: Json) -> Json:
 
 
 def _gates(now: Json, was: Json) -> Causes:
-    known = {gate["name"] for gate in was.get("schedulingGates", ())}
+    known = {gate.get("name", "") for gate in was.get("schedulingGates", ())}
     for gate in now.get("schedulingGates", ()):
-        if gate["name"] not in known:
-            why = f"only deletion is allowed, but found new scheduling gate '{gate['name']}'"
+        name = gate.get("name", "")
+        if name not in known:
+            why = f"only deletion is allowed, but found new scheduling gate '{name}'"
             yield forbidden_field("spec.schedulingGates", why)
 
 
@@ -122,9 +123,9 @@ def _status(new: Json, old: Json) -> Causes:
     restarts = old["spec"].get("restartPolicy", "Always")
     if restarts == "Always":
         return
-    known = {status["name"]: status for status in old.get("status", {}).get("containerStatuses", ())}
+    known = {status.get("name", ""): status for status in old.get("status", {}).get("containerStatuses", ())}
     for index, status in enumerate(new.get("status", {}).get("containerStatuses", ())):
-        ended = known.get(status["name"], {}).get("state", {}).get("terminated")
+        ended = known.get(status.get("name", ""), {}).get("state", {}).get("terminated")
         if ended is None or "terminated" in status.get("state", {}):
             continue
         if restarts == "Never" or ended.get("exitCode", 0) == 0:

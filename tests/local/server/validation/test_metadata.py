@@ -1,0 +1,52 @@
+"""What every object's metadata obeys."""
+
+import pytest
+
+from quorate.local.server.kinds import Kind
+from quorate.local.server.validation import metadata, names
+from tests.local.server.validation.objects import show
+
+
+@pytest.mark.parametrize(
+    ("key", "good"),
+    [
+        ("a", True),
+        ("example.com/a.b_c", True),
+        ("", False),
+        ("bad key!", False),
+        ("/a", False),
+        ("a/b/c", False),
+        ("x" * 63, True),
+        ("x" * 64, False),
+        ("UPPER.com/a", False),
+    ],
+)
+def test_a_label_key(key: str, good: bool) -> None:
+    assert (list(names.qualified(key)) == []) is good
+
+
+def test_metadata_reports_every_finding() -> None:
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": True}
+    meta = {
+        "name": "Bad_Name",
+        "labels": {"bad key!": "v", "a": "bad value!"},
+        "finalizers": ["no-domain"],
+        "ownerReferences": [owner, owner | {"uid": ""}],
+    }
+    kind = Kind("", "v1", "ConfigMap", "configmaps", True)
+    assert show(metadata.validate(kind, {"metadata": meta})) == [
+        "metadata.name Invalid",
+        "metadata.labels Invalid",
+        "metadata.labels Invalid",
+        "metadata.finalizers[0] Invalid",
+        "metadata.ownerReferences.uid Invalid",
+        "metadata.ownerReferences Invalid",
+    ]
+
+
+def test_an_object_that_is_being_deleted_takes_no_new_finalizer() -> None:
+    kind = Kind("", "v1", "ConfigMap", "configmaps", True)
+    old = {"metadata": {"name": "a", "deletionTimestamp": "2024-01-01T00:00:00Z", "finalizers": ["a.b/c"]}}
+    new = {"metadata": old["metadata"] | {"finalizers": ["a.b/c", "a.b/d"]}}
+    assert show(metadata.validate_update(kind, new, old)) == ["metadata.finalizers Forbidden"]
+    assert metadata.validate_update(kind, old, old) == []

@@ -1,0 +1,289 @@
+"""What pods refuse, each case by field and reason: new ones, updates, status."""
+
+from typing import Any
+
+import pytest
+
+from quorate.local.server.validation import pod_updates, pods
+from tests.local.server.validation.objects import a_container, a_pod, asking, show
+
+Json = dict[str, Any]
+
+
+@pytest.mark.parametrize(
+    ("pod", "want"),
+    [
+        pytest.param(a_pod(), [], id="nothing wrong"),
+        pytest.param({"spec": {}}, ["spec.containers Required"], id="no containers"),
+        pytest.param(a_pod({"name": "a"}), ["spec.containers[0].image Required"], id="no image"),
+        pytest.param(
+            a_pod(a_container("a"), a_container("a")),
+            ["spec.containers[1].name Duplicate"],
+            id="one name twice",
+        ),
+        pytest.param(
+            a_pod(initContainers=[a_container()]),
+            ["spec.initContainers[0].name Duplicate"],
+            id="init containers share the names",
+        ),
+        pytest.param(
+            a_pod(asking({"cpu": "2"}, {"cpu": "1"})),
+            ["spec.containers[0].resources.requests Invalid"],
+            id="more asked for than allowed",
+        ),
+        pytest.param(
+            a_pod(asking({"example.com/gpu": "1"})),
+            ["spec.containers[0].resources.limits Required"],
+            id="a device without a limit",
+        ),
+        pytest.param(
+            a_pod(asking({"example.com/gpu": "500m"}, {"example.com/gpu": "500m"})),
+            [
+                "spec.containers[0].resources.limits[example.com/gpu] Invalid",
+                "spec.containers[0].resources.requests[example.com/gpu] Invalid",
+            ],
+            id="half a device",
+        ),
+        pytest.param(
+            a_pod(a_container(volumeMounts=[{"name": "v", "mountPath": "/v"}])),
+            ["spec.containers[0].volumeMounts[0].name NotFound"],
+            id="a mount of no volume",
+        ),
+        pytest.param(
+            a_pod(tolerations=[{"operator": "Equal"}]),
+            ["spec.tolerations[0].operator Invalid"],
+            id="equal to no key",
+        ),
+        pytest.param(
+            a_pod(restartPolicy="Sometimes", hostname="Has.Dots", activeDeadlineSeconds=0),
+            [
+                "spec.restartPolicy NotSupported",
+                "spec.activeDeadlineSeconds Invalid",
+                "spec.hostname Invalid",
+            ],
+            id="every finding is reported",
+        ),
+    ],
+)
+def test_a_pod(pod: Json, want: list[str]) -> None:
+    assert show(pods.validate(pod)) == want
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "want"),
+    [
+        pytest.param({}, {"nodeName": "n"}, ["spec Forbidden"], id="only a binding places a pod"),
+        pytest.param({}, {"activeDeadlineSeconds": 9}, [], id="a deadline may be set"),
+        pytest.param(
+            {"activeDeadlineSeconds": 8},
+            {"activeDeadlineSeconds": 9},
+            ["spec.activeDeadlineSeconds Invalid"],
+            id="and not be put off",
+        ),
+        pytest.param(
+            {"schedulingGates": [{"name": "g"}]},
+            {"schedulingGates": [], "nodeSelector": {"a": "b"}},
+            [],
+            id="a gated pod may be narrowed and released",
+        ),
+        pytest.param(
+            {},
+            {"schedulingGates": [{"name": "g"}]},
+            ["spec.schedulingGates Forbidden"],
+            id="no gate is added",
+        ),
+        pytest.param(
+            {}, {"nodeSelector": {"a": "b"}}, ["spec Forbidden"], id="one that is not gated may not"
+        ),
+    ],
+)
+def test_a_pods_update(before: Json, after: Json, want: list[str]) -> None:
+    assert show(pod_updates.validate_update(a_pod(**(before | after)), a_pod(**before))) == want
+
+
+C = "spec.containers[0]"
+TERM = "requiredDuringSchedulingIgnoredDuringExecution"
+TERMS = f"{TERM}.nodeSelectorTerms"
+
+
+def needing(*expressions: Json) -> Json:
+    return {"nodeAffinity": {TERM: {"nodeSelectorTerms": [{"matchExpressions": list(expressions)}]}}}
+
+
+ZONE: Json = {"key": "zone", "operator": "In", "values": ["b"]}
+DISK: Json = {"key": "disk", "operator": "Exists"}
+
+
+@pytest.mark.parametrize(
+    ("container", "want"),
+    [
+        ({"image": " b"}, f"{C}.image Invalid"),
+        ({"terminationMessagePolicy": "X"}, f"{C}.terminationMessagePolicy NotSupported"),
+        ({"ports": [{"containerPort": 80, "name": "--"}]}, f"{C}.ports[0].name Invalid"),
+        ({"ports": [{"containerPort": 80, "hostPort": 70_000}]}, f"{C}.ports[0].hostPort Invalid"),
+        ({"env": [{"name": "a=b"}]}, f"{C}.env[0].name Invalid"),
+        ({"env": [{"name": "A", "valueFrom": {}}]}, f"{C}.env[0].valueFrom Invalid"),
+        (
+            {"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s"}}}]},
+            f"{C}.env[0].valueFrom.secretKeyRef.key Required",
+        ),
+        ({"envFrom": [{}]}, f"{C}.envFrom[0] Invalid"),
+        ({"livenessProbe": {}}, f"{C}.livenessProbe Required"),
+        (
+            {"livenessProbe": {"exec": {"command": ["x"]}, "successThreshold": 2}},
+            f"{C}.livenessProbe.successThreshold Invalid",
+        ),
+        ({"readinessProbe": {"exec": {"command": ["x"]}, "successThreshold": 2}}, ""),
+        (
+            {"readinessProbe": {"exec": {"command": ["x"]}, "tcpSocket": {"port": 1}}},
+            f"{C}.readinessProbe.tcpSocket Forbidden",
+        ),
+        ({"lifecycle": {"preStop": {"httpGet": {"port": 0}}}}, f"{C}.lifecycle.preStop.httpGet.port Invalid"),
+        ({"resources": {"limits": {"bogus": "1"}}}, f"{C}.resources.limits[bogus] Invalid"),
+        ({"resources": {"limits": {"hugepages-2Mi": "2Mi"}}}, f"{C}.resources Forbidden"),
+        ({"securityContext": {"runAsUser": -1}}, f"{C}.securityContext.runAsUser Invalid"),
+    ],
+)
+def test_a_container(container: Json, want: str) -> None:
+    assert (*dict.fromkeys(show(pods.validate(a_pod(a_container(**container))))),)[:1] == (
+        (want,) if want else ()
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        (
+            {"volumes": [{"name": "v", "emptyDir": {}, "hostPath": {"path": "/"}}]},
+            "spec.volumes[0].hostPath Forbidden",
+        ),
+        (
+            {"volumes": [{"name": "v", "hostPath": {"path": "/a/../b"}}]},
+            "spec.volumes[0].hostPath.path Invalid",
+        ),
+        ({"volumes": [{"name": "v", "secret": {}}]}, "spec.volumes[0].secret.secretName Required"),
+        (
+            {"volumes": [{"name": "v", "configMap": {"name": "c", "items": [{"key": "k", "path": "/k"}]}}]},
+            "spec.volumes[0].configMap.items[0].path Invalid",
+        ),
+        (
+            {"initContainers": [a_container("i", lifecycle={"preStop": {"exec": {"command": ["x"]}}})]},
+            "spec.initContainers[0].lifecycle Forbidden",
+        ),
+        ({"tolerations": [{"operator": "Exists", "value": "x"}]}, "spec.tolerations[0].operator Invalid"),
+        ({"tolerations": [{"key": "a", "effect": "X"}]}, "spec.tolerations[0].effect NotSupported"),
+        ({"tolerations": [{"key": "a", "tolerationSeconds": 1}]}, "spec.tolerations[0].effect Invalid"),
+        (
+            {"affinity": needing({"key": "zone", "operator": "In"})},
+            f"spec.affinity.nodeAffinity.{TERMS}[0].matchExpressions[0].values Required",
+        ),
+        (
+            {"affinity": needing({"key": "zone", "operator": "Near"})},
+            f"spec.affinity.nodeAffinity.{TERMS}[0].matchExpressions[0].operator Invalid",
+        ),
+        (
+            {"schedulingGates": [{"name": "a.b/c"}, {"name": "a.b/c"}]},
+            "spec.schedulingGates[1] Duplicate",
+        ),
+        ({"schedulingGates": [{"name": "a.b/c"}], "nodeName": "n"}, "spec.nodeName Forbidden"),
+        ({"priorityClassName": "No Class"}, "spec.priorityClassName Invalid"),
+        ({"dnsPolicy": "None"}, "spec.dnsConfig Required"),
+        ({"hostAliases": [{"ip": "here"}]}, "spec.hostAliases[0].ip Invalid"),
+        ({"imagePullSecrets": [{}]}, "spec.imagePullSecrets[0].name Required"),
+        ({"overhead": {"cpu": "-1"}}, "spec.overhead[cpu] Invalid"),
+    ],
+)
+def test_a_pods_spec(spec: Json, want: str) -> None:
+    assert show(pods.validate(a_pod(**spec))) == [want]
+
+
+def test_two_containers_cannot_listen_on_one_port_of_the_node() -> None:
+    port = {"containerPort": 80, "hostPort": 80}
+    pod = a_pod(a_container("a", ports=[port]), a_container("b", ports=[port]))
+    assert show(pods.validate(pod)) == ["spec.containers[1].ports[0].hostPort Duplicate"]
+
+
+def test_a_template_names_its_labels_without_their_metadata() -> None:
+    template = {"metadata": {"labels": {"bad key!": "v"}}, "spec": a_pod()["spec"]}
+    assert show([*pods.template(template, "spec.template")]) == ["spec.template.labels Invalid"]
+
+
+GATED: Json = {"schedulingGates": [{"name": "a.b/c"}]}
+KEPT = {"key": "a", "operator": "Exists"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "want"),
+    [
+        pytest.param({}, {"containers": []}, ["spec.containers Forbidden"], id="containers stay"),
+        pytest.param(
+            {"activeDeadlineSeconds": 8},
+            {"activeDeadlineSeconds": None},
+            ["spec.activeDeadlineSeconds Invalid"],
+            id="a deadline is not taken back",
+        ),
+        pytest.param(
+            {"tolerations": [KEPT]}, {"tolerations": [KEPT, {"key": "b"}]}, [], id="more is tolerated"
+        ),
+        pytest.param(
+            {"tolerations": [KEPT | {"effect": "NoExecute"}]},
+            {"tolerations": [KEPT | {"effect": "NoExecute", "tolerationSeconds": 9}]},
+            [],
+            id="or for longer",
+        ),
+        pytest.param(
+            {"tolerations": [KEPT]}, {"tolerations": []}, ["spec.tolerations Forbidden"], id="but never less"
+        ),
+        pytest.param(
+            GATED | {"nodeSelector": {"a": "b"}},
+            {"nodeSelector": {"a": "c"}},
+            ["spec.nodeSelector Invalid"],
+            id="a gated pod is not sent elsewhere",
+        ),
+        pytest.param(
+            GATED | {"affinity": needing(ZONE)},
+            {"affinity": needing(ZONE, DISK)},
+            [],
+            id="what it needs may grow",
+        ),
+        pytest.param(
+            GATED | {"affinity": needing(ZONE)},
+            {"affinity": needing(DISK)},
+            [f"spec.affinity.nodeAffinity.{TERMS}[0] Invalid"],
+            id="and not change",
+        ),
+        pytest.param(
+            {"terminationGracePeriodSeconds": -1},
+            {"terminationGracePeriodSeconds": 1},
+            [],
+            id="a grace period that was never valid",
+        ),
+    ],
+)
+def test_what_may_change_in_a_pod(before: Json, after: Json, want: list[str]) -> None:
+    old, new = a_pod(**before), a_pod(**before)
+    new["spec"] |= after
+    for field in [name for name, value in after.items() if value is None]:
+        del new["spec"][field]
+    assert show(pod_updates.validate_update(new, old)) == want
+
+
+@pytest.mark.parametrize(
+    ("policy", "exit_code", "want"),
+    [
+        ("Never", 1, ["status.containerStatuses[0].state Forbidden"]),
+        ("OnFailure", 0, ["status.containerStatuses[0].state Forbidden"]),
+        ("OnFailure", 1, []),
+        ("Always", 0, []),
+    ],
+)
+def test_a_container_that_ended_for_good_does_not_run_again(
+    policy: str, exit_code: int, want: list[str]
+) -> None:
+    def in_state(**state: Json) -> Json:
+        return a_pod(restartPolicy=policy) | {
+            "status": {"containerStatuses": [{"name": "main", "state": state}]}
+        }
+
+    ended, running = in_state(terminated={"exitCode": exit_code}), in_state(running={})
+    assert show(pod_updates.validate_status(running, ended)) == want
