@@ -259,6 +259,8 @@ async def test_an_event_is_one_object_in_two_forms(api: Api) -> None:
     path = "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name=p"
     _, listed = await api("GET", path)
     assert [(item["message"], item["reason"]) for item in listed["items"]] == [("hi", "R")]
+    _, listed = await api("GET", "/apis/events.k8s.io/v1/namespaces/default/events")
+    assert [(item["note"], item["regarding"]["name"]) for item in listed["items"]] == [("hi", "p")]
 
 
 def test_an_old_continue_token_is_refused_with_one_that_goes_on_in_the_present() -> None:

@@ -27,9 +27,13 @@ class Answer:
 
 def whole(kind: Kind, data: bytes) -> bytes:
     """An object's bytes as the store keeps them, completed with the version they are asked for in."""
-    if kind.convert:
-        data = msgspec.json.encode(kind.served(msgspec.json.decode(data)))
+    data = bare(kind, data)
     return b'{"kind":"%s","apiVersion":"%s",%s' % (kind.kind.encode(), kind.api_version.encode(), data[1:])
+
+
+def bare(kind: Kind, data: bytes) -> bytes:
+    """An object's bytes in the version they are asked for in, which they do not name."""
+    return msgspec.json.encode(kind.served(msgspec.json.decode(data))) if kind.convert else data
 
 
 def stored(call: Call, entry: Entry, code: int = 200) -> Answer:
@@ -129,7 +133,8 @@ def listed(call: Call, page: Page) -> Answer:
     if call.accepted.form is Form.OBJECT and call.accepted.media_type == JSON:
         head = {"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": metadata}
         # Items of built-in kinds carry no version of their own; custom ones do.
-        items = b",".join(whole(kind, entry.data) if kind.custom else entry.data for entry in page.entries)
+        form = whole if kind.custom else bare
+        items = b",".join(form(kind, entry.data) for entry in page.entries)
         body = b'%s,"items":[%s]}' % (msgspec.json.encode(head)[:-1], items)
         return Answer(200, body, warnings=call.warnings)
     match call.accepted.form:
@@ -145,6 +150,8 @@ def listed(call: Call, page: Page) -> Answer:
         "kind": kind.list_kind,
         "apiVersion": kind.api_version,
         "metadata": metadata,
-        "items": [call.decode(entry) if kind.custom else entry.decode() for entry in page.entries],
+        "items": [
+            call.decode(entry) if kind.custom else kind.served(entry.decode()) for entry in page.entries
+        ],
     }
     return document(call, content)
