@@ -76,6 +76,13 @@ class AnyHistory(RuleBasedStateMachine):
         for node in (*self.quota.queues.values(), *self.quota.cohorts.values()):
             assert node.height == 1 + max((child.height for child in node.children), default=-1)
 
+    @invariant()
+    def exactly_who_uses_more_than_it_owns_borrows(self) -> None:
+        for parent in self.quota.cohorts.values():
+            for pair in PAIRS:
+                over = {node for node in parent.children if tree.used(node, pair) > tree.subtree(node, pair)}
+                assert set(tree.borrowers(parent, [pair])) == over
+
     def never_ends(self, cohort: str) -> bool:
         seen = set()
         while cohort and cohort not in seen:

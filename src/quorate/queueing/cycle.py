@@ -74,7 +74,7 @@ class Round:
         self._busy: set[Node] = set()  # of those in which the round changed something
         self._back: list[tuple[Nomination, Requeue]] = []  # carried out and not admitted
         self._held: list[tuple[Node, Usage]] = []  # counted for the rest of the round only
-        self._victims: dict[Key, None] = {}  # of the preemptors carried out so far
+        self._victims: dict[Node, dict[Key, None]] = {}  # of the preemptors so far, by the root of their tree
         state.cycles += 1
         nominations: list[Nomination] = []
         for queue in queues:
@@ -155,7 +155,8 @@ class Round:
         if assignment.mode.needs_preemption and not nomination.targets:
             self._count_for_now(nomination.queue.node, room_kept(nomination.queue, assignment))
             return [self._refuse(nomination, Requeue.NO_CANDIDATES, nomination.causes)]
-        if any(target.reservation.key in self._victims for target in nomination.targets):
+        victims = self._victims.get(nomination.queue.node.root, {})
+        if any(target.reservation.key in victims for target in nomination.targets):
             return [self._refuse(nomination, Requeue.FAILED_AFTER_NOMINATION, (TargetsOverlap(),))]
         if not self._has_room(nomination, assignment):
             return [self._refuse(nomination, Requeue.FAILED_AFTER_NOMINATION, (RoomTaken(),))]
@@ -166,13 +167,20 @@ class Round:
 
     def _has_room(self, nomination: Nomination, assignment: Assignment) -> bool:
         """Whether it fits beside what this round decided so far, once all victims are gone."""
+        node = nomination.queue.node
+        leaving = (
+            *self._victims.get(node.root, ()),
+            *(target.reservation.key for target in nomination.targets),
+        )
+        if not leaving:
+            return tree.fits(node, assignment.usage)
         with Trial() as trial:
-            for key in (*self._victims, *(target.reservation.key for target in nomination.targets)):
+            for key in leaving:
                 reservation = self._state.reservations.get(key)
                 if reservation is not None:  # a victim may be gone already when a blocked round goes on
-                    node = self._state.cluster_queues[reservation.admission.cluster_queue].node
-                    trial.remove(reservation, node)
-            return tree.fits(nomination.queue.node, assignment.usage)
+                    queue = self._state.cluster_queues[reservation.admission.cluster_queue]
+                    trial.remove(reservation, queue.node)
+            return tree.fits(node, assignment.usage)
 
     def _count_for_now(self, node: Node, usage: Usage) -> None:
         self._held.append((node, usage))
@@ -182,7 +190,8 @@ class Round:
         """Evict the targets that are not being evicted yet; nobody else may take their room this round."""
         state, queue, entry = self._state, nomination.queue, nomination.entry
         self._count_for_now(queue.node, assignment.usage)
-        self._victims.update(dict.fromkeys(target.reservation.key for target in nomination.targets))
+        victims = self._victims.setdefault(queue.node.root, {})
+        victims.update((target.reservation.key, None) for target in nomination.targets)
         fresh = [target for target in nomination.targets if state.expect_eviction(target.reservation)]
         if fresh:
             self._busy.add(queue.node.root)

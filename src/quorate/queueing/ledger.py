@@ -242,6 +242,25 @@ class Ledger:
         if queue is not None:
             self.count_in(queue, reservation)
 
+    def replace_reservation(self, old: Reservation, new: Reservation) -> None:
+        """Take in a newer form of a reservation."""
+        queue = self.cluster_queues.get(new.admission.cluster_queue)
+        same_queues = old.admission.cluster_queue == new.admission.cluster_queue and (
+            old.workload.spec.queue_name == new.workload.spec.queue_name
+        )
+        if not same_queues or old.usage != new.usage or old.admitted != new.admitted:
+            self.drop_reservation(old)
+            self.add_reservation(new)
+            return
+        key = new.key
+        self.reservations[key] = new  # no sum changes, which is what nearly always happens
+        if queue is not None:
+            queue.reservations[key] = new
+        if new.ready:
+            self.unready.pop(key, None)
+        else:
+            self.unready[key] = None
+
     def drop_reservation(self, reservation: Reservation) -> None:
         key = reservation.key
         del self.reservations[key]

@@ -244,8 +244,8 @@ def _borrowers(
     """Cluster queues below ``top``, not below ``visited``, that borrow, as do all cohorts up to ``top``."""
 
     def walk(node: Node, between: tuple[Node, ...]) -> Iterator[tuple[ClusterQueueState, tuple[Node, ...]]]:
-        for child in node.children:
-            if child is visited or tree.is_within_quota(child, pairs):
+        for child in tree.borrowers(node, pairs):
+            if child is visited:
                 continue
             if child.height:
                 yield from walk(child, (*between, child))

@@ -18,7 +18,7 @@ from quorate.api.kueue import (
     ResourceGroup,
     Workload,
 )
-from quorate.api.meta import Key, find_condition, is_true, matches_selector
+from quorate.api.meta import Key, is_true, matches_selector
 from quorate.api.quantity import NANOS, Quantity
 from quorate.queueing import conditions as c
 from quorate.queueing.assignment import Group
@@ -100,22 +100,18 @@ class Reservation:
     )
 
     def __init__(self, workload: Workload, admission: Admission, usage: Usage, order: Order) -> None:
-        conditions = workload.status.conditions
-        reserved = find_condition(conditions, c.QUOTA_RESERVED)
+        held = {one.type: one for one in workload.status.conditions if one.status == "True"}
+        reserved = held.get(c.QUOTA_RESERVED)
         self.workload = workload
         self.admission = admission
         self.usage = usage
-        self.order = (
-            order  # its place, were it pending: priority and queue-order timestamp matter for preemption
-        )
+        self.order = order  # its place, were it pending: priority and time matter for preemption
         self.assumed: Entry | None = None  # what it was while pending, until its reservation is seen written
-        self.admitted = c.is_admitted(workload)
-        self.ready = is_true(conditions, c.PODS_READY)
-        self.evicted = c.is_evicted(workload)
+        self.admitted = c.ADMITTED in held
+        self.ready = c.PODS_READY in held
+        self.evicted = c.EVICTED in held
         # Not written yet is later than anything written.
-        self.reserved_at = (
-            c.since(reserved) if reserved is not None and reserved.status == "True" else math.inf
-        )
+        self.reserved_at = math.inf if reserved is None else c.since(reserved)
 
     @classmethod
     def of_entry(cls, entry: Entry, admission: Admission, usage: Usage, *, admitted: bool) -> "Reservation":

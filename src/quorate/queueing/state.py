@@ -283,12 +283,13 @@ class State(Ledger):
         key = workload.metadata.key
         if key in self.entries:
             self.drop_entry(self.entries[key])
-        old = self.reservations.get(key)
-        if old is not None:
-            self.drop_reservation(old)
         order = order_of(workload, self.configuration)
         new = Reservation(workload, admission, usage_of(workload, admission), order)
-        self.add_reservation(new)
+        old = self.reservations.get(key)
+        if old is None:
+            self.add_reservation(new)
+        else:
+            self.replace_reservation(old, new)
         if new.admitted:
             self.local_queues[new.local_queue].past_use.settle(key)
         queue = self.cluster_queues.get(admission.cluster_queue)

@@ -12,14 +12,14 @@ Every quantity is per flavor and resource (a ``FlavorResource``); with *n* a nod
     potential(root)  = subtree
     potential(n)     = min(guaranteed(n) + potential(parent), subtree(n) + borrowing limit)
 
-``subtree`` and ``usage`` are stored and kept by differences, so a change costs the path to the root, not
-the tree; the rest is computed when asked for.  ``available`` of a queue may be negative, after an
-administrator took quota away from running work.  ``quota.audit`` computes all of it from scratch instead.
+``subtree``, ``guaranteed`` and ``usage`` are stored and kept by differences, so a change costs the path to
+the root, not the tree; the rest is computed when asked for.  ``available`` of a queue may be negative, after
+an administrator took quota away from running work.  ``quota.audit`` computes all of it from scratch instead.
 
 A node whose ancestors form a loop has no root to draw on: loops are refused by ``QuotaTree``.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Final
 
@@ -42,15 +42,30 @@ _NOTHING: Final = Limits(0)
 class Node:
     """A cluster queue (a leaf) or a cohort."""
 
-    __slots__ = ("children", "height", "limits", "name", "parent", "subtree", "usage", "weight")
+    __slots__ = (
+        "borrowers",
+        "children",
+        "guaranteed",
+        "height",
+        "limits",
+        "name",
+        "parent",
+        "subtree",
+        "usage",
+        "weight",
+    )
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.parent: Node | None = None
         self.children: dict[Node, None] = {}  # exactly the nodes whose parent this is, in order of arrival
+        # Exactly the children that use more of it than their subtree owns.
+        self.borrowers: dict[FlavorResource, dict[Node, None]] = {}
         self.limits: dict[FlavorResource, Limits] = {}
-        self.subtree: dict[FlavorResource, int] = {}  # as defined above; absent is 0
-        self.usage: dict[FlavorResource, int] = {}  # as defined above; absent is 0
+        # As defined above; absent is 0.
+        self.subtree: dict[FlavorResource, int] = {}
+        self.guaranteed: dict[FlavorResource, int] = {}
+        self.usage: dict[FlavorResource, int] = {}
         self.height = 0  # 0 for a leaf, else one more than that of the highest child
         self.weight = Fraction(1)  # its claim to what is shared, against that of its siblings
 
@@ -93,8 +108,7 @@ def subtree(node: Node, pair: FlavorResource) -> int:
 
 def guaranteed(node: Node, pair: FlavorResource) -> int:
     """The part of the subtree's quota that is never lent to the parent."""
-    lending = limits(node, pair).lending
-    return 0 if isinstance(lending, Unlimited) else max(0, subtree(node, pair) - lending)
+    return node.guaranteed.get(pair, 0)
 
 
 def local(node: Node, pair: FlavorResource) -> int:
@@ -128,7 +142,15 @@ def borrows_with(node: Node, pair: FlavorResource, amount: int) -> bool:
     return used(node, pair) + amount > subtree(node, pair)
 
 
-def is_within_quota(node: Node, pairs: Mapping[FlavorResource, object] | frozenset[FlavorResource]) -> bool:
+def borrowers(node: Node, pairs: Iterable[FlavorResource]) -> Iterable[Node]:
+    """The children of ``node`` that use more of one of ``pairs`` than they own."""
+    found: dict[Node, None] = {}
+    for pair in pairs:
+        found.update(node.borrowers.get(pair, {}))
+    return found
+
+
+def is_within_quota(node: Node, pairs: Iterable[FlavorResource]) -> bool:
     return all(used(node, pair) <= subtree(node, pair) for pair in pairs)
 
 
@@ -163,48 +185,65 @@ def level(node: Node, pair: FlavorResource, amount: int) -> Level:
 def add_usage(node: Node, usage: Usage) -> None:
     """Count ``usage`` at ``node`` and, beyond what each guarantees, at its ancestors."""
     for pair, amount in usage.items():
-        _move(node, pair, 0, amount)
+        _use(node, pair, amount)
 
 
 def remove_usage(node: Node, usage: Usage) -> None:
     """The exact inverse of ``add_usage``."""
     for pair, amount in usage.items():
-        _move(node, pair, 0, -amount)
+        _use(node, pair, -amount)
+
+
+def _use(node: Node, pair: FlavorResource, more: int) -> None:
+    at: Node | None = node
+    while at is not None and more:
+        old = at.usage.get(pair, 0)
+        new = old + more
+        _put(at.usage, pair, new)
+        own = at.subtree.get(pair, 0)
+        if (old > own) is not (new > own):
+            _note_borrowing(at, pair)
+        kept = at.guaranteed.get(pair, 0)
+        if kept:  # only what goes beyond it is taken from the parent
+            more = max(0, new - kept) - max(0, old - kept)
+        at = at.parent
 
 
 def set_limits(node: Node, new_limits: Mapping[FlavorResource, Limits]) -> None:
     """Give ``node`` exactly ``new_limits``; ancestors follow."""
     for pair in {**node.limits, **new_limits}:
-        old, new = node.limits.get(pair), new_limits.get(pair)
-        if old == new:
-            continue
-        before = _contribution(node, pair)
-        if new is None:
-            del node.limits[pair]
-        else:
+        old, new = node.limits.get(pair, _NOTHING), new_limits.get(pair, _NOTHING)
+        lent, taken = _contribution(node, pair)
+        if pair in new_limits:
             node.limits[pair] = new
-        change = (new or _NOTHING).nominal - (old or _NOTHING).nominal
-        _put(node.subtree, pair, subtree(node, pair) + change)
-        _settle(node, pair, before)
+        else:
+            del node.limits[pair]
+        _put(node.subtree, pair, subtree(node, pair) + new.nominal - old.nominal)
+        _set_guaranteed(node, pair)
+        _pass_on(node, pair, lent, taken)
 
 
 def set_parent(node: Node, parent: Node | None) -> None:
     """Move ``node``, with all below it, under ``parent``; ``parent`` must not be below ``node``."""
     pairs = {*node.subtree, *node.usage}
-    if node.parent is not None:
-        old = node.parent
+    old = node.parent
+    if old is not None:
         del old.children[node]
         for pair in pairs:
+            old.borrowers.get(pair, {}).pop(node, None)
             lent, taken = _contribution(node, pair)
-            _move(old, pair, -lent, -taken)
+            _lend(old, pair, -lent)
+            _use(old, pair, -taken)
         _set_height(old)
     node.parent = parent
     if parent is not None:
         assert node not in (parent, *parent.path()), f"{parent} is below {node}"
         parent.children[node] = None
         for pair in pairs:
+            _note_borrowing(node, pair)
             lent, taken = _contribution(node, pair)
-            _move(parent, pair, lent, taken)
+            _lend(parent, pair, lent)
+            _use(parent, pair, taken)
         _set_height(parent)
 
 
@@ -214,22 +253,37 @@ def _contribution(node: Node, pair: FlavorResource) -> tuple[int, int]:
     return subtree(node, pair) - kept, max(0, used(node, pair) - kept)
 
 
-def _move(node: Node, pair: FlavorResource, more_subtree: int, more_usage: int) -> None:
-    before = _contribution(node, pair) if node.parent is not None else (0, 0)
-    if more_subtree:
-        _put(node.subtree, pair, subtree(node, pair) + more_subtree)
-    if more_usage:
-        _put(node.usage, pair, used(node, pair) + more_usage)
-    _settle(node, pair, before)
+def _lend(node: Node, pair: FlavorResource, more: int) -> None:
+    """``more`` quota comes to ``node`` from one of its children."""
+    if more:
+        lent, taken = _contribution(node, pair)
+        _put(node.subtree, pair, subtree(node, pair) + more)
+        _set_guaranteed(node, pair)
+        _pass_on(node, pair, lent, taken)
 
 
-def _settle(node: Node, pair: FlavorResource, before: tuple[int, int]) -> None:
-    """Pass on to the parent what changed in the node's contribution to it."""
+def _pass_on(node: Node, pair: FlavorResource, lent: int, taken: int) -> None:
+    """Let the parent know how the node's contribution differs from what it was."""
+    _note_borrowing(node, pair)
+    if node.parent is not None:
+        now_lent, now_taken = _contribution(node, pair)
+        _lend(node.parent, pair, now_lent - lent)
+        _use(node.parent, pair, now_taken - taken)
+
+
+def _note_borrowing(node: Node, pair: FlavorResource) -> None:
     if node.parent is None:
         return
-    lent, taken = _contribution(node, pair)
-    if (lent, taken) != before:
-        _move(node.parent, pair, lent - before[0], taken - before[1])
+    if used(node, pair) > subtree(node, pair):
+        node.parent.borrowers.setdefault(pair, {})[node] = None
+    else:
+        node.parent.borrowers.get(pair, {}).pop(node, None)
+
+
+def _set_guaranteed(node: Node, pair: FlavorResource) -> None:
+    lending = limits(node, pair).lending
+    kept = 0 if isinstance(lending, Unlimited) else max(0, subtree(node, pair) - lending)
+    _put(node.guaranteed, pair, kept)
 
 
 def _put(amounts: dict[FlavorResource, int], pair: FlavorResource, amount: int) -> None:
