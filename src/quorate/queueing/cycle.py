@@ -61,8 +61,11 @@ def next_round(state: State) -> "Round | None":
     if state.suspended is not None:
         return None if state.unready else state.suspended
     state.settle_wakes()
-    queues = [queue for root in state.restless for queue in state.queues_below(root)]
-    return Round(state, queues) if queues else None
+    queues = [queue for root in state.restless for queue in state.waiting_below(root)]
+    if not queues:
+        state.restless.clear()
+        return None
+    return Round(state, queues)
 
 
 class Round:

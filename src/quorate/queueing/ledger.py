@@ -43,6 +43,8 @@ class Ledger:
         self.restless: dict[Node, int] = {}
         self.suspended: Round | None = None  # the round that waits for all workloads to be ready
         self.cycles = 0  # rounds run so far
+        # By root, the queues with somebody pending; those that have nobody or moved away drop out when met.
+        self._waiting: dict[Node, dict[ClusterQueueState, None]] = {}
         self._woken: dict[Node, None] = {}  # roots of the trees whose parked workloads are to be tried again
         self._quota_changes: dict[Node, int] = {}  # per root: how often limits below it changed
         self._now = 0.0  # the latest moment anybody told
@@ -58,6 +60,22 @@ class Ledger:
             yield self.cluster_queues[node.name]
         for child in node.children:
             yield from self.queues_below(child)
+
+    def waiting_below(self, root: Node) -> list[ClusterQueueState]:
+        """The cluster queues of a tree in which somebody is pending."""
+        members = self._waiting.get(root, {})
+        for queue in [queue for queue in members if queue.pending.is_empty or queue.node.root is not root]:
+            del members[queue]
+        return list(members)
+
+    def note_waiting(self, queue: ClusterQueueState) -> None:
+        self._waiting.setdefault(queue.node.root, {})[queue] = None
+
+    def note_move(self, node: Node) -> None:
+        """``node`` may have another root now, and with it all below."""
+        for queue in self.queues_below(node):
+            if not queue.pending.is_empty:
+                self.note_waiting(queue)
 
     def generation(self, queue: ClusterQueueState) -> int:
         """Grows when a workload leaves the queue and when quota in its tree changes."""
@@ -84,7 +102,7 @@ class Ledger:
     def settle_wakes(self) -> None:
         """Carry out the wake-ups noted since the last time: many events cost one pass over a tree."""
         for root in self._woken:
-            for queue in self.queues_below(root):
+            for queue in self.waiting_below(root):
                 queue.pending.wake(queue.welcomed(self.namespaces))
         self._woken.clear()
 
@@ -143,6 +161,7 @@ class Ledger:
         if queue is None or not local_queue.is_running:
             return
         entry.cluster_queue = queue.name
+        self.note_waiting(queue)
         if c.is_parked(entry.workload, self._now):
             queue.pending.backing_off[entry.key] = entry
         elif queue.pending.push(entry):

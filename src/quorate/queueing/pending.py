@@ -184,6 +184,10 @@ class PendingQueue:
         return self.active_count + self.inadmissible_count
 
     @property
+    def is_empty(self) -> bool:
+        return not (self._lanes or self.in_flight or self.backing_off or self.strangers)
+
+    @property
     def active_count(self) -> int:
         """Workloads ready or in flight."""
         return sum(lane.ready.size for lane in self._lanes.values()) + (self.in_flight is not None)

@@ -152,6 +152,7 @@ class State(Ledger):
         if queue.is_strict:
             queue.pending.sticky = None
         self._set_inactivity(queue)
+        self.note_move(node)
         self.note_quota_change(node)
 
     def _add_cluster_queue(self, cluster_queue: ClusterQueue, node: Node) -> ClusterQueueState:
@@ -189,6 +190,7 @@ class State(Ledger):
         )
         node.weight = weight_of(cohort.spec.fair_sharing)
         for changed in (node, *(looped ^ self.quota.looped)):
+            self.note_move(changed)
             self.note_quota_change(changed)
 
     def remove_cohort(self, name: str) -> None:
@@ -200,6 +202,7 @@ class State(Ledger):
         self.quota.remove_cohort(name)
         node.weight = weight_of(None)
         for changed in (node, *(looped ^ self.quota.looped)):
+            self.note_move(changed)
             self.note_quota_change(changed)
 
     def put_local_queue(self, local_queue: LocalQueue) -> None:
