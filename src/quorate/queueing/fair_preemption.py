@@ -19,9 +19,9 @@ from quorate.queueing.preemption import (
     Target,
     VictimOrder,
     fits,
-    may_preempt_own,
-    may_reclaim,
-    uses_any,
+    nobody,
+    own_rule,
+    reclaim_rule,
     victim_order,
     without_needless,
 )
@@ -53,13 +53,13 @@ class _Candidate(msgspec.Struct, frozen=True, eq=False):
 
 
 def _candidates(preemptor: Preemptor, queues_below: Queues) -> Iterator[_Candidate]:
+    own, others, short = own_rule(preemptor), reclaim_rule(preemptor), preemptor.short
     for queue in queues_below(preemptor.queue.node.root):
-        own = queue is preemptor.queue
-        if not own and tree.is_within_quota(queue.node, preemptor.short):
+        may = own if queue is preemptor.queue else others
+        if may is nobody or (may is others and tree.is_within_quota(queue.node, short)):
             continue
-        may = may_preempt_own if own else may_reclaim
         for other in queue.reservations.values():
-            if uses_any(other, preemptor.short) and may(preemptor, other):
+            if not short.isdisjoint(other.usage) and may(other):
                 yield _Candidate(other, queue)
 
 

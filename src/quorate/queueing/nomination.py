@@ -14,14 +14,14 @@ from quorate.queueing.causes import (
     RequestsAboveLimits,
 )
 from quorate.queueing.fair_preemption import fair_targets
-from quorate.queueing.pending import Entry, Resume
+from quorate.queueing.pending import Entry, Order, Resume
 from quorate.queueing.preemption import Preemptor, Target, classical_targets
 from quorate.queueing.queues import ClusterQueueState
 from quorate.queueing.reduction import Counts, reduce
 from quorate.queueing.state import State
 from quorate.queueing.trial import Trial
 from quorate.quota import tree
-from quorate.quota.amount import FlavorResource
+from quorate.quota.amount import FlavorResource, Usage
 
 
 class Nomination(msgspec.Struct):
@@ -55,15 +55,13 @@ def _choose(state: State, queue: ClusterQueueState, entry: Entry) -> tuple[Assig
     """
     pod_sets = entry.shape.pod_sets
     start = _start(entry.resume, entry, state.cycles, state.generation(queue))
-    market = _market(state, queue, entry)
+    search = _Search(state, queue, entry.order)
 
     def judge(counts: Sequence[int]) -> tuple[Assignment, tuple[Target, ...]]:
-        assignment = assign(market, pod_sets, counts, start)
+        assignment = assign(_market(state, queue, search), pod_sets, counts, start)
         if not assignment.mode.needs_preemption:
             return assignment, ()
-        return assignment, find_targets(
-            state, Preemptor(queue, entry.order, assignment.usage, assignment.short)
-        )
+        return assignment, search.targets(assignment.usage, assignment.short)
 
     def attempt(counts: Sequence[int]) -> tuple[Assignment, tuple[Target, ...]] | None:
         assignment, targets = judge(counts)
@@ -75,12 +73,43 @@ def _choose(state: State, queue: ClusterQueueState, entry: Entry) -> tuple[Assig
     return reduce([Counts(pod_set.count, pod_set.min_count) for pod_set in pod_sets], attempt) or whole
 
 
-def find_targets(state: State, preemptor: Preemptor) -> tuple[Target, ...]:
-    """Whom to preempt, by the rules that are configured."""
-    sharing = state.configuration.fair_sharing
-    if sharing is not None:
-        return fair_targets(preemptor, state.queues_below, sharing.preemption_strategies)
-    return classical_targets(preemptor, state.queues_below)
+_Question = tuple[frozenset[tuple[FlavorResource, int]], frozenset[FlavorResource]]
+
+
+class _Search:
+    """The search for victims, by the rules that are configured, on behalf of one head."""
+
+    def __init__(self, state: State, queue: ClusterQueueState, order: Order) -> None:
+        self._state = state
+        self._queue = queue
+        self._order = order
+        # The oracle asks about one resource at a time, which is often all there is.
+        self._found: dict[_Question, tuple[Target, ...]] = {}
+
+    def targets(self, usage: Usage, short: frozenset[FlavorResource]) -> tuple[Target, ...]:
+        """Whom to preempt so that ``usage`` fits, of which ``short`` does not."""
+        key = frozenset(usage.items()), short
+        if key not in self._found:
+            self._found[key] = self._find(Preemptor(self._queue, self._order, usage, short))
+        return self._found[key]
+
+    def _find(self, preemptor: Preemptor) -> tuple[Target, ...]:
+        sharing = self._state.configuration.fair_sharing
+        if sharing is not None:
+            return fair_targets(preemptor, self._state.queues_below, sharing.preemption_strategies)
+        return classical_targets(preemptor, self._state.queues_below)
+
+    def offer(self, pair: FlavorResource, amount: int) -> Offer:
+        """See ``assignment.Oracle``."""
+        targets = self.targets({pair: amount}, frozenset((pair,)))
+        if not targets:
+            return Offer(Mode.NO_CANDIDATES, 0)
+        with Trial() as trial:
+            for target in targets:
+                trial.remove(target.reservation, target.queue.node)
+            level = tree.level(self._queue.node, pair, amount).height
+        own = any(target.queue is self._queue for target in targets)
+        return Offer(Mode.PREEMPT if own else Mode.RECLAIM, level)
 
 
 def _invalid(state: State, queue: ClusterQueueState, entry: Entry) -> Cause | None:
@@ -108,19 +137,7 @@ def _start(resume: Resume | None, entry: Entry, cycle: int, generation: int) -> 
     return (*resume.positions, *({} for _ in range(missing)))
 
 
-def _market(state: State, queue: ClusterQueueState, entry: Entry) -> Market:
-    def oracle(pair: FlavorResource, amount: int) -> Offer:
-        preemptor = Preemptor(queue, entry.order, {pair: amount}, frozenset((pair,)))
-        targets = find_targets(state, preemptor)
-        if not targets:
-            return Offer(Mode.NO_CANDIDATES, 0)
-        with Trial() as trial:
-            for target in targets:
-                trial.remove(target.reservation, target.queue.node)
-            level = tree.level(queue.node, pair, amount).height
-        own = any(target.queue is queue for target in targets)
-        return Offer(Mode.PREEMPT if own else Mode.RECLAIM, level)
-
+def _market(state: State, queue: ClusterQueueState, search: _Search) -> Market:
     preemption = queue.spec.preemption
     shares = state.configuration.fair_sharing is not None and preemption.reclaim_within_cohort != "Never"
     return Market(
@@ -130,5 +147,5 @@ def _market(state: State, queue: ClusterQueueState, entry: Entry) -> Market:
         queue.spec.flavor_fungibility,
         shares or preemption.borrow_within_cohort.policy != "Never",
         state.configuration.resources.quota_check_strategy == "IgnoreUndeclared",
-        oracle,
+        search.offer,
     )

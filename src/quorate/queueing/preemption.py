@@ -6,12 +6,12 @@ Source: Kueue's preemption, KEP-1337 (borrowing), KEP-79 (hierarchical cohorts).
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from enum import Enum
+from enum import IntEnum
 from typing import Final
 
 import msgspec
 
-from quorate.api.kueue import JOB_UID, Preemption, Workload
+from quorate.api.kueue import JOB_UID, BorrowWithinCohort, Preemption, Workload
 from quorate.queueing.assignment import Assignment
 from quorate.queueing.decisions import Preempt, PreemptionReason
 from quorate.queueing.pending import Order
@@ -38,20 +38,16 @@ class Preemptor(msgspec.Struct, frozen=True):
     short: frozenset[FlavorResource]  # the part of that for which somebody has to go
 
     @property
-    def priority(self) -> int:
-        return -self.order[0]
-
-    @property
     def policy(self) -> Preemption:
         return self.queue.spec.preemption
 
 
-class Standing(Enum):
-    """What a candidate is to the preemptor."""
+class Standing(IntEnum):
+    """What a candidate is to the preemptor, those preferred as victims first."""
 
-    HIERARCHICAL = "it uses quota that belongs to a subtree the preemptor is in and it is not"
-    PRIORITY = "neither is nearer to the quota: priority decides while borrowing"
-    OWN = "in the preemptor's own cluster queue"
+    HIERARCHICAL = 0  # it uses quota that belongs to a subtree the preemptor is in and it is not
+    PRIORITY = 1  # neither is nearer to the quota: priority decides while borrowing
+    OWN = 2  # in the preemptor's own cluster queue
 
 
 class Candidate(msgspec.Struct, frozen=True, eq=False):
@@ -100,42 +96,63 @@ def victim_order(reservation: Reservation, queue: ClusterQueueState, *, own: boo
 
     Where local queues take turns, those of the preemptor's own cluster queue that used most go first.
     """
-    past_use = queue.pending.past_use
+    past_use = queue.pending.past_use if own else None
     return (
         not reservation.evicted,
         own,
-        -past_use(reservation.local_queue) if own and past_use is not None else 0.0,
-        reservation.priority,
+        0.0 if past_use is None else -past_use(reservation.local_queue),
+        -reservation.order[0],
         -reservation.reserved_at,
         reservation.order[2],
     )
 
 
-def may_preempt_own(preemptor: Preemptor, other: Reservation) -> bool:
-    """Whether ``withinClusterQueue`` lets ``preemptor`` evict ``other`` of its own queue."""
+Rule = Callable[[Reservation], bool]  # whether somebody may be preempted
+
+
+def nobody(other: Reservation) -> bool:
+    return False
+
+
+def anybody(other: Reservation) -> bool:
+    return True
+
+
+def own_rule(preemptor: Preemptor) -> Rule:
+    """Whom of its own cluster queue ``withinClusterQueue`` lets it evict."""
+    least, queued_at = preemptor.order[0], preemptor.order[1]  # priorities are negated there
     match preemptor.policy.within_cluster_queue:
         case "Never":
-            return False
+            return nobody
         case "LowerPriority":
-            return other.priority < preemptor.priority
+            return lambda other: other.order[0] > least
         case "LowerOrNewerEqualPriority":
-            is_newer = preemptor.order[1] < other.order[1]
-            return other.priority < preemptor.priority or (other.priority == preemptor.priority and is_newer)
+            return lambda other: (other.order[0], other.order[1]) > (least, queued_at)
 
 
-def may_reclaim(preemptor: Preemptor, other: Reservation) -> bool:
-    """Whether ``reclaimWithinCohort`` lets ``preemptor`` evict ``other`` of another queue."""
+def reclaim_rule(preemptor: Preemptor) -> Rule:
+    """Whom of other cluster queues ``reclaimWithinCohort`` lets it evict."""
+    least = preemptor.order[0]
     match preemptor.policy.reclaim_within_cohort:
         case "Never":
-            return False
+            return nobody
         case "LowerPriority":
-            return other.priority < preemptor.priority
+            return lambda other: other.order[0] > least
         case "Any":
-            return True
+            return anybody
 
 
-def uses_any(reservation: Reservation, pairs: frozenset[FlavorResource]) -> bool:
-    return any(reservation.usage.get(pair, 0) > 0 for pair in pairs)
+def borrow_rule(preemptor: Preemptor) -> Rule:
+    """Whom of other cluster queues ``borrowWithinCohort`` lets it evict and borrow all the same."""
+    least = preemptor.order[0]
+    match preemptor.policy.borrow_within_cohort:
+        case BorrowWithinCohort(policy="Never"):
+            return nobody
+        case BorrowWithinCohort(max_priority_threshold=None):
+            return lambda other: other.order[0] > least
+        case BorrowWithinCohort(max_priority_threshold=int(threshold)):
+            return lambda other: other.order[0] > least and other.order[0] >= -threshold
+    raise AssertionError(f"{preemptor.policy.borrow_within_cohort} is no rule")
 
 
 def fits(preemptor: Preemptor, *, borrowing: bool) -> bool:
@@ -213,11 +230,13 @@ def _path(queue: ClusterQueueState) -> str:
 
 
 def _candidates(preemptor: Preemptor, queues_below: Queues) -> Iterator[Candidate]:
-    queue = preemptor.queue
+    queue, short = preemptor.queue, preemptor.short
+    may = own_rule(preemptor)
     for other in queue.reservations.values():
-        if uses_any(other, preemptor.short) and may_preempt_own(preemptor, other):
+        if not short.isdisjoint(other.usage) and may(other):
             yield Candidate(other, queue, Standing.OWN)
-    if preemptor.policy.reclaim_within_cohort == "Never":
+    may, may_borrow = reclaim_rule(preemptor), borrow_rule(preemptor)
+    if may is nobody:
         return
     # Over everybody outside of the smallest subtree that owns enough, the preemptor has the advantage.
     node = queue.node
@@ -226,10 +245,10 @@ def _candidates(preemptor: Preemptor, queues_below: Queues) -> Iterator[Candidat
     rest = {pair: max(0, amount - tree.local(node, pair)) for pair, amount in preemptor.usage.items()}
     for ancestor in node.path():
         standing = Standing.HIERARCHICAL if advantage else Standing.PRIORITY
-        for other_queue, between in _borrowers(ancestor, visited, preemptor.short, queues_below):
+        for other_queue, between in _borrowers(ancestor, visited, short, queues_below):
             for other in other_queue.reservations.values():
-                if uses_any(other, preemptor.short) and may_reclaim(preemptor, other):
-                    protected = standing is Standing.PRIORITY and not _may_borrow_from(preemptor, other)
+                if not short.isdisjoint(other.usage) and may(other):
+                    protected = not advantage and not may_borrow(other)
                     yield Candidate(other, other_queue, standing, protected, between)
         advantage = advantage or not any(
             tree.borrows_with(ancestor, pair, amount) for pair, amount in rest.items()
@@ -256,19 +275,10 @@ def _borrowers(
     yield from walk(top, ())
 
 
-def _may_borrow_from(preemptor: Preemptor, other: Reservation) -> bool:
-    """Whether ``borrowWithinCohort`` lets ``preemptor`` evict ``other`` and borrow all the same."""
-    rule = preemptor.policy.borrow_within_cohort
-    if rule.policy == "Never" or other.priority >= preemptor.priority:
-        return False
-    return rule.max_priority_threshold is None or other.priority <= rule.max_priority_threshold
-
-
 def _preference(candidate: Candidate) -> tuple[bool, int, VictimOrder]:
-    own = candidate.standing is Standing.OWN
-    rank = (Standing.HIERARCHICAL, Standing.PRIORITY, Standing.OWN).index(candidate.standing)
-    order = victim_order(candidate.reservation, candidate.queue, own=own)
-    return not candidate.reservation.evicted, rank, order
+    reservation, standing = candidate.reservation, candidate.standing
+    order = victim_order(reservation, candidate.queue, own=standing is Standing.OWN)
+    return not reservation.evicted, standing, order
 
 
 def _attempts(preemptor: Preemptor, candidates: list[Candidate]) -> tuple[bool, ...]:

@@ -104,7 +104,7 @@ class Reservation:
         reserved = held.get(c.QUOTA_RESERVED)
         self.workload = workload
         self.admission = admission
-        self.usage = usage
+        self.usage = {pair: amount for pair, amount in usage.items() if amount}
         self.order = order  # its place, were it pending: priority and time matter for preemption
         self.assumed: Entry | None = None  # what it was while pending, until its reservation is seen written
         self.admitted = c.ADMITTED in held
