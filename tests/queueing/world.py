@@ -155,15 +155,18 @@ class World:
 
     def create(self, name: str) -> None:
         given = self.given_workload(name)
-        namespace, queue = given.get("namespace", "default"), given.get("queue", "")
-        if queue not in self.given.get("localQueues", {}):
-            self.put_local_queue(namespace, queue)
+        self.put_queue_of(given)
         workload = replace(self.read_workload(given), status=self.given_status(given))
         if given.get("admitted"):
             self.given_admitted.add(name)
             if given.get("podsReady", True):
                 self.ready.add(name)
         self.put(name, workload)
+
+    def put_queue_of(self, given: Json) -> None:
+        """Create the LocalQueue that a workload implies by naming it."""
+        if given.get("queue", "") not in self.given.get("localQueues", {}):
+            self.put_local_queue(given.get("namespace", "default"), given.get("queue", ""))
 
     def given_workload(self, name: str) -> Json:
         found: list[Json] = [one for one in self.given["workloads"] if one["name"] == name]
@@ -312,6 +315,7 @@ class World:
         for _ in range(100):
             changed = [name for name in list(self.workloads) if self._step(name)]
             if not changed and not self._resume():
+                self.state.settle_wakes()  # what happened counts at once: no batching here
                 return
         raise AssertionError("the controllers do not come to rest")
 
@@ -446,7 +450,10 @@ class World:
                         given = self.given_workload(name)
                         if {"requests", "count"} & fields.keys():
                             given.pop("podSets", None)  # the shorthand replaces them
+                        if "workloadPriorityClass" in fields:
+                            given.pop("priority", None)
                         given.update(fields)
+                        self.put_queue_of(given)
                         new = self.read_workload(given)
                         self.respecify(
                             name,
