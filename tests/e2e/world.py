@@ -47,11 +47,12 @@ class CountingClient(Client):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.asked: Counter[str] = Counter()
+        self.asked: Counter[str] = Counter()  # requests that were carried out: a refused one costs no write
 
     async def request(self, method: str, path: str, **options: Any) -> bytes:
+        answer = await super().request(method, path, **options)
         self.asked[f"{method} {_kind_of(path)}"] += 1
-        return await super().request(method, path, **options)
+        return answer
 
     @property
     def writes(self) -> dict[str, int]:
