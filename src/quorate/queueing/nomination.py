@@ -9,6 +9,7 @@ from quorate.queueing.assignment import Assignment, Market, Mode, Offer, assign
 from quorate.queueing.causes import (
     Cause,
     ChecksFailed,
+    LimitRangeViolated,
     NamespaceMismatched,
     QueueInactive,
     RequestsAboveLimits,
@@ -123,6 +124,8 @@ def _invalid(state: State, queue: ClusterQueueState, entry: Entry) -> Cause | No
         return NamespaceMismatched(namespace, queue.name)
     if entry.shape.above_limits:
         return RequestsAboveLimits(entry.shape.above_limits)
+    if findings := state.shapes.out_of_bounds(entry.workload):
+        return LimitRangeViolated(findings)
     return None
 
 

@@ -37,6 +37,47 @@ def defaults_of(items: Iterable[LimitRangeItem]) -> Defaults:
     return Defaults(*by_type["Container"], *by_type["Pod"])
 
 
+class Bounds(msgspec.Struct, frozen=True):
+    """What the limit ranges of one namespace demand of each container, or of each pod as a whole."""
+
+    least: Resources = {}
+    most: Resources = {}
+    most_ratio: Resources = {}  # of limit to request
+
+
+def bounds_of(items: Iterable[LimitRangeItem], type_: str) -> Bounds:
+    """The bounds of several limit ranges together: the narrowest of each."""
+    least: Resources = {}
+    most: Resources = {}
+    most_ratio: Resources = {}
+    for item in items:
+        if item.type == type_:
+            least = _max(least, item.min)
+            most, most_ratio = _min(most, item.max), _min(most_ratio, item.max_limit_request_ratio)
+    return Bounds(least, most, most_ratio)
+
+
+def outside(bounds: Bounds, requests: Resources, limits: Resources, what: str) -> tuple[str, ...]:
+    """Each way in which ``requests`` and ``limits`` of ``what`` break ``bounds``."""
+    findings: list[str] = []
+    for resource in sorted({*bounds.least, *bounds.most, *bounds.most_ratio} & {*requests, *limits}):
+        given = [amounts[resource] for amounts in (requests, limits) if resource in amounts]
+        if resource in bounds.least and min(given) < bounds.least[resource]:
+            findings.append(
+                f"{what}: {resource} is {min(given)}, at least {bounds.least[resource]} is required"
+            )
+        if resource in bounds.most and max(given) > bounds.most[resource]:
+            findings.append(f"{what}: {resource} is {max(given)}, at most {bounds.most[resource]} is allowed")
+        if resource in bounds.most_ratio and resource in requests and resource in limits:
+            ratio = bounds.most_ratio[resource]
+            if limits[resource].nanos * NANOS > requests[resource].nanos * ratio.nanos:
+                findings.append(
+                    f"{what}: the limit of {resource} is {limits[resource]} for a request of "
+                    f"{requests[resource]}, at most {ratio} times as much is allowed"
+                )
+    return tuple(findings)
+
+
 def adjusted(spec: PodSpec, overhead: Resources, defaults: Defaults) -> PodSpec:
     """The pod as admission sees it: overhead of its runtime class, limit range defaults, limits as requests.
 
@@ -70,6 +111,14 @@ def above_limits(spec: PodSpec) -> tuple[str, ...]:
         for resource, requested in sorted(container.resources.requests.items())
         if resource in container.resources.limits and requested > container.resources.limits[resource]
     )
+
+
+def _max(one: Resources, other: Resources) -> Resources:
+    return one | {name: max(one.get(name, amount), amount) for name, amount in other.items()}
+
+
+def _min(one: Resources, other: Resources) -> Resources:
+    return one | {name: min(one.get(name, amount), amount) for name, amount in other.items()}
 
 
 def charged(request: Mapping[str, Quantity], rules: ResourceRules) -> dict[str, int]:

@@ -24,10 +24,20 @@ from quorate.api.core import (
 from quorate.api.kueue import PodSet, PodSetRequest, Workload
 from quorate.api.meta import Key
 from quorate.api.requests import pod_requests
-from quorate.queueing.requests import Defaults, above_limits, adjusted, charged, defaults_of
+from quorate.queueing.requests import (
+    Bounds,
+    Defaults,
+    above_limits,
+    adjusted,
+    bounds_of,
+    charged,
+    defaults_of,
+    outside,
+)
 from quorate.quota.amount import as_quantity
 
 _NO_DEFAULTS: Final = Defaults()
+_NO_BOUNDS: Final = (Bounds(), Bounds())
 
 
 class PodSetShape(msgspec.Struct, frozen=True):
@@ -65,7 +75,8 @@ class Shapes:
         self._rules = rules
         self._overheads: dict[str, Resources] = {}  # of each runtime class
         self._limit_ranges: dict[Key, LimitRange] = {}
-        self._defaults: dict[str, Defaults] = {}  # of each namespace that has limit ranges
+        self._defaults: dict[str, Defaults] = {}  # of each namespace whose limit ranges give any
+        self._bounds: dict[str, tuple[Bounds, Bounds]] = {}  # likewise: of each container, of each pod
         self._shapes: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
         self._templates: dict[bytes, PodSpec] = {}
         self._encoder = msgspec.msgpack.Encoder(enc_hook=str, order="deterministic")
@@ -83,23 +94,25 @@ class Shapes:
     def put_limit_range(self, limit_range: LimitRange) -> bool:
         """Whether that changes what pods of the namespace ask for."""
         self._limit_ranges[limit_range.metadata.key] = limit_range
-        return self._set_defaults(limit_range.metadata.namespace)
+        return self._set_rules(limit_range.metadata.namespace)
 
     def remove_limit_range(self, key: Key) -> bool:
         self._limit_ranges.pop(key, None)
-        return self._set_defaults(key.namespace)
+        return self._set_rules(key.namespace)
 
-    def _set_defaults(self, namespace: str) -> bool:
+    def _set_rules(self, namespace: str) -> bool:
         items = [
             item
             for key, limit_range in sorted(self._limit_ranges.items())
             if key.namespace == namespace
             for item in limit_range.spec.limits
         ]
-        old = self._defaults.pop(namespace, _NO_DEFAULTS)
-        new = defaults_of(items)
-        if new != _NO_DEFAULTS:
-            self._defaults[namespace] = new
+        old = self._defaults.pop(namespace, _NO_DEFAULTS), self._bounds.pop(namespace, _NO_BOUNDS)
+        new = defaults_of(items), (bounds_of(items, "Container"), bounds_of(items, "Pod"))
+        if new[0] != _NO_DEFAULTS:
+            self._defaults[namespace] = new[0]
+        if new[1] != _NO_BOUNDS:
+            self._bounds[namespace] = new[1]
         return new != old
 
     def of(self, workload: Workload) -> Shape:
@@ -122,6 +135,21 @@ class Shapes:
             shape = Shape(priority, shapes, findings, tuple(_requested(pod_set) for pod_set in shapes))
             self._shapes[key] = shape
         return shape
+
+    def out_of_bounds(self, workload: Workload) -> tuple[str, ...]:
+        """Each way in which pods of ``workload`` break the limit ranges of its namespace."""
+        namespace = workload.metadata.namespace
+        if namespace not in self._bounds:
+            return ()
+        of_container, of_pod = self._bounds[namespace]
+        findings: list[str] = []
+        for pod_set in workload.spec.pod_sets:
+            spec = self._relevant(pod_set, self._defaults.get(namespace, _NO_DEFAULTS))
+            for container in (*spec.init_containers, *spec.containers):
+                resources, what = container.resources, f"a container of pod set {pod_set.name}"
+                findings += outside(of_container, resources.requests, resources.limits, what)
+            findings += outside(of_pod, pod_requests(spec), {}, f"a pod of pod set {pod_set.name}")
+        return tuple(dict.fromkeys(findings))
 
     def _relevant(self, pod_set: PodSet, defaults: Defaults) -> PodSpec:
         """What counts of the pod template, adjusted."""

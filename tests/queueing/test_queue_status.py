@@ -1,0 +1,106 @@
+"""The status of queues: what they hold, who waits, and why they take no new work."""
+
+from typing import Any
+
+import pytest
+
+from quorate.api.meta import Key, find_condition
+from tests.queueing.world import World
+
+
+def a_world(queue: dict[str, Any] | None = None, local: dict[str, Any] | None = None, **given: Any) -> World:
+    return World(
+        {
+            "flavors": ["spot"],
+            "localQueues": {"lq": {"clusterQueue": "cq", **(local or {})}},
+            "clusterQueues": {
+                "cq": {"cohort": "c", "quota": [{"spot": {"cpu": 2}}], **(queue or {})},
+                "other": {"cohort": "c", "quota": [{"spot": {"cpu": 4}}]},
+            },
+            "workloads": [
+                {"name": "run", "queue": "lq", "requests": {"cpu": 3}},
+                {"name": "wait", "queue": "lq", "created": 1, "requests": {"cpu": "3500m"}},
+            ],
+            **given,
+        }
+    )
+
+
+def test_counts_and_usage_follow_the_workloads() -> None:
+    world = a_world()
+    world.run({"cycle": 2})
+    status = world.state.cluster_queue_status("cq", world.now)
+    (flavor,) = status.flavors_usage
+    (cpu,) = flavor.resources
+    assert (flavor.name, cpu.name, str(cpu.total), str(cpu.borrowed)) == ("spot", "cpu", "3", "1")
+    assert status.flavors_reservation == status.flavors_usage
+    counts = (status.pending_workloads, status.reserving_workloads, status.admitted_workloads)
+    assert counts == (1, 1, 1)
+    local = world.state.local_queue_status(Key("default", "lq"), world.now)
+    assert (local.pending_workloads, local.reserving_workloads, local.admitted_workloads) == (1, 1, 1)
+    assert str(local.flavors_usage[0].resources[0].total) == "3"
+
+    world.run({"finish": ["run"]})
+    status = world.state.cluster_queue_status("cq", world.now)
+    assert (status.reserving_workloads, status.admitted_workloads) == (0, 0)
+    assert str(status.flavors_usage[0].resources[0].total) == "0"
+
+
+@pytest.mark.parametrize(
+    ("queue", "given", "reason", "message"),
+    [
+        pytest.param({}, {}, "Ready", "Can admit new workloads", id="running"),
+        pytest.param(
+            {"stopPolicy": "Hold"}, {}, "Stopped", "Can't admit new workloads: is stopped.", id="stopped"
+        ),
+        pytest.param(
+            {},
+            {"flavors": []},
+            "FlavorNotFound",
+            "Can't admit new workloads: references missing ResourceFlavor(s): spot.",
+            id="a flavor is missing",
+        ),
+        pytest.param(
+            {"stopPolicy": "HoldAndDrain"},
+            {"flavors": []},
+            "Stopped",
+            "Can't admit new workloads: is stopped, references missing ResourceFlavor(s): spot.",
+            id="the first of several gives the reason",
+        ),
+    ],
+)
+def test_a_cluster_queue_says_why_it_takes_nothing(
+    queue: dict[str, Any], given: dict[str, Any], reason: str, message: str
+) -> None:
+    world = a_world(queue, **given)
+    active = find_condition(world.state.cluster_queue_status("cq", world.now).conditions, "Active")
+    assert active is not None
+    assert (active.status == "True") == (reason == "Ready")
+    assert (active.reason, active.message) == (reason, message)
+    local = find_condition(
+        world.state.local_queue_status(Key("default", "lq"), world.now).conditions, "Active"
+    )
+    assert local is not None
+    assert local.reason == ("Ready" if reason == "Ready" else "ClusterQueueIsInactive")
+
+
+@pytest.mark.parametrize(
+    ("local", "reason"),
+    [({"stopPolicy": "Hold"}, "Stopped"), ({"clusterQueue": "gone"}, "ClusterQueueDoesNotExist")],
+)
+def test_a_local_queue_says_why_it_takes_nothing(local: dict[str, Any], reason: str) -> None:
+    world = a_world(local=local)
+    status = world.state.local_queue_status(Key("default", "lq"), world.now)
+    active = find_condition(status.conditions, "Active")
+    assert active is not None
+    assert (active.status, active.reason) == ("False", reason)
+    assert status.flavors_usage == () or reason == "Stopped"
+
+
+def test_shares_are_shown_where_they_count() -> None:
+    world = a_world(config={"fairSharing": {}})
+    world.run("cycle")
+    status = world.state.cluster_queue_status("cq", world.now)
+    assert status.fair_sharing is not None
+    assert status.fair_sharing.weighted_share == 167  # 1 of 6 cpus borrowed, rounded up
+    assert a_world().state.cluster_queue_status("cq", 0.0).fair_sharing is None

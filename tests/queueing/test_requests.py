@@ -1,0 +1,103 @@
+"""What limit ranges and runtime classes make of a pod, and what they refuse."""
+
+from typing import Any
+
+import pytest
+
+from quorate.api import codec
+from quorate.api.core import LimitRange
+from quorate.api.meta import Key
+from quorate.queueing.cycle import run_cycle
+from quorate.queueing.decisions import Hold, Reserve
+from tests.queueing.world import World
+
+
+def decided(limits: list[dict[str, Any]], container: dict[str, Any]) -> str:
+    """``admitted``, or why not."""
+    world = World(
+        {
+            "flavors": ["default"],
+            "limitRanges": limits,
+            "clusterQueues": {"cq": {"quota": [{"default": {"cpu": 100}}]}},
+            "workloads": [{"name": "w", "queue": "cq", "podSets": [{"pod": {"containers": [container]}}]}],
+        }
+    )
+    (decision,) = run_cycle(world.state, world.now).decisions
+    if isinstance(decision, Reserve):
+        return "admitted"
+    assert isinstance(decision, Hold)
+    return decision.message
+
+
+@pytest.mark.parametrize(
+    ("limits", "container", "want"),
+    [
+        pytest.param([], {"requests": {"cpu": 1}}, "admitted", id="no limit range"),
+        pytest.param(
+            [],
+            {"requests": {"cpu": 2}, "limits": {"cpu": 1}},
+            "resources validation failed: ",
+            id="above its own limit",
+        ),
+        pytest.param(
+            [{"type": "Container", "max": {"cpu": 2}}], {"requests": {"cpu": 2}}, "admitted", id="at the most"
+        ),
+        pytest.param(
+            [{"type": "Container", "max": {"cpu": 2}}, {"type": "Container", "max": {"cpu": 1}}],
+            {"requests": {"cpu": 2}},
+            "resources didn't satisfy LimitRange constraints: "
+            "a container of pod set main: cpu is 2, at most 1 is allowed",
+            id="the narrowest of several",
+        ),
+        pytest.param(
+            [{"type": "Container", "min": {"cpu": "500m"}}],
+            {"requests": {"cpu": "100m"}},
+            "resources didn't satisfy LimitRange constraints: "
+            "a container of pod set main: cpu is 100m, at least 500m is required",
+            id="too little",
+        ),
+        pytest.param(
+            [{"type": "Container", "maxLimitRequestRatio": {"cpu": 2}}],
+            {"requests": {"cpu": 1}, "limits": {"cpu": 3}},
+            "resources didn't satisfy LimitRange constraints: a container of pod set main: "
+            "the limit of cpu is 3 for a request of 1, at most 2 times as much is allowed",
+            id="a limit too far above the request",
+        ),
+        pytest.param(
+            [{"type": "Pod", "max": {"cpu": 1}}],
+            {"requests": {"cpu": 2}},
+            "resources didn't satisfy LimitRange constraints: "
+            "a pod of pod set main: cpu is 2, at most 1 is allowed",
+            id="of the pod as a whole",
+        ),
+        pytest.param(
+            [{"type": "Container", "min": {"memory": "1Gi"}}],
+            {"requests": {"cpu": 1}},
+            "admitted",
+            id="what is not asked for is not too little",
+        ),
+    ],
+)
+def test_limit_ranges(limits: list[dict[str, Any]], container: dict[str, Any], want: str) -> None:
+    got = decided(limits, container)
+    assert got.startswith(want) if want.endswith(": ") else got == want
+
+
+def test_a_limit_range_that_goes_lets_those_in_it_kept_out() -> None:
+    world = World(
+        {
+            "flavors": ["default"],
+            "clusterQueues": {"cq": {"quota": [{"default": {"cpu": 100}}]}},
+            "workloads": [{"name": "w", "queue": "cq", "requests": {"cpu": 2}}],
+        }
+    )
+    body = {
+        "metadata": {"namespace": "default", "name": "l"},
+        "spec": {"limits": [{"type": "Container", "max": {"cpu": 1}}]},
+    }
+    world.state.put_limit_range(codec.convert(LimitRange, body))
+    world.run("cycle")
+    assert world.admitted() == {}
+    world.state.remove_limit_range(Key("default", "l"))
+    world.run("cycle")
+    assert list(world.admitted()) == ["w"]
