@@ -12,7 +12,7 @@ from typing import assert_never
 
 from quorate.api.kueue import Workload, WorkloadStatus
 from quorate.api.meta import Key, ObjectMeta
-from quorate.controllers.writes import reference_to, send, status_patch
+from quorate.controllers.writes import send, status_patch
 from quorate.kube.backoff import Backoff
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
@@ -20,7 +20,7 @@ from quorate.kube.errors import ApiError, Conflict, NotFound, Unreachable
 from quorate.kube.events import EventRecorder
 from quorate.kube.informer import Informer
 from quorate.kube.log import logger
-from quorate.kube.resources import WORKLOADS
+from quorate.kube.resources import WORKLOADS, reference_to
 from quorate.queueing.conditions import merged, replace
 from quorate.queueing.decisions import Decision, Hold, Preempt, Reserve
 from quorate.queueing.lifecycle import Event
@@ -162,5 +162,5 @@ class Carrier:
                 assert_never(decision)
 
     def _event(self, workload: Workload, event: Event) -> None:
-        regarding = reference_to(WORKLOADS, workload.metadata)
+        regarding = reference_to(WORKLOADS, workload)
         self._events.event(regarding, event.type, event.reason, event.message)

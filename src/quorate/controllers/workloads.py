@@ -11,14 +11,14 @@ from quorate.api.kueue import JOB_UID, ClusterQueue, LocalQueue, Workload
 from quorate.api.meta import Key
 from quorate.controllers.finalizers import released
 from quorate.controllers.informers import POINTS_TO, Informers
-from quorate.controllers.writes import Patch, Write, reference_to, send, status_patch
+from quorate.controllers.writes import Patch, Write, send, status_patch
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.events import EventRecorder
 from quorate.kube.informer import Change
 from quorate.kube.log import logger
 from quorate.kube.reconcile import Reconciler
-from quorate.kube.resources import WORKLOADS
+from quorate.kube.resources import WORKLOADS, reference_to
 from quorate.queueing.lifecycle import decide_workload
 from quorate.queueing.state import State
 from quorate.queueing.statuses import finish_status
@@ -98,7 +98,7 @@ class WorkloadController:
             body = {"spec": {"active": False}}
             writes.append(Patch(WORKLOADS, metadata.key, metadata.resource_version, body))
         await send(self._client, writes)
-        regarding = reference_to(WORKLOADS, workload.metadata)
+        regarding = reference_to(WORKLOADS, workload)
         for event in transition.events:
             self._events.event(regarding, event.type, event.reason, event.message)
             self._log.info("workload", key=key, became=event.reason, note=event.message)

@@ -4,9 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from quorate.api.events import ObjectReference
 from quorate.api.kueue import Workload, WorkloadStatus
-from quorate.api.meta import Key, ObjectMeta, Uid
+from quorate.api.meta import Key, Uid
 from quorate.kube.client import Client
 from quorate.kube.errors import NotFound
 from quorate.kube.patches import merge_patch
@@ -68,18 +67,6 @@ async def send(client: Client, writes: Iterable[Write]) -> list[Any]:
             case _:
                 assert_never(write)
     return answers
-
-
-def reference_to(resource: Resource[Any], metadata: ObjectMeta) -> ObjectReference:
-    """The object as an event names it."""
-    return ObjectReference(
-        api_version=resource.api_version,
-        kind=resource.kind,
-        name=metadata.name,
-        namespace=metadata.namespace,
-        uid=metadata.uid,
-        resource_version=metadata.resource_version,
-    )
 
 
 def _expecting(version: str, body: Mapping[str, Any]) -> dict[str, Any]:

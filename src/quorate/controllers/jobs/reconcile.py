@@ -10,7 +10,7 @@ from quorate.api.meta import Key, matches_selector
 from quorate.controllers.informers import ByName, Informers
 from quorate.controllers.jobs import J, JobKind
 from quorate.controllers.jobs.decide import JobPlan, JobRules, Surroundings, decide
-from quorate.controllers.writes import Create, Delete, Patch, Write, reference_to, send
+from quorate.controllers.writes import Create, Delete, Patch, Write, send
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import NotFound
@@ -18,7 +18,7 @@ from quorate.kube.events import EventRecorder
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.reconcile import Reconciler
-from quorate.kube.resources import WORKLOADS
+from quorate.kube.resources import WORKLOADS, reference_to
 
 JOB_WORKERS = 16  # a run mostly waits for the answers to its two or three writes
 PATIENCE_S = 1.0  # pods of one job tend to end together: one write can tell of many
@@ -133,7 +133,7 @@ class JobController(Generic[J]):
         self._outdated.pop(key, None)
 
     def _tell(self, job: J, plan: JobPlan) -> None:
-        regarding = reference_to(self._kind.resource, job.metadata)
+        regarding = reference_to(self._kind.resource, job)
         for event in plan.events:
             self._events.event(regarding, event.type, event.reason, event.message)
             self._log.info("job", key=job.metadata.key, did=event.reason, note=event.message)
