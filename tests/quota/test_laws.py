@@ -9,7 +9,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from quorate.quota import tree
 from quorate.quota.amount import UNLIMITED, FlavorResource, Usage, total
 from quorate.quota.audit import audit
-from quorate.quota.tree import Limits, Node, QuotaTree
+from quorate.quota.cohorts import QuotaTree
+from quorate.quota.tree import Limits, Node
 
 PAIRS = (FlavorResource("spot", "cpu"), FlavorResource("dear", "cpu"))
 QUEUES = ("a", "b", "c", "d")

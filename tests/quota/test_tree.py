@@ -4,7 +4,8 @@ import pytest
 
 from quorate.quota import tree
 from quorate.quota.amount import UNLIMITED, Amount, FlavorResource
-from quorate.quota.tree import Level, Limits, QuotaTree
+from quorate.quota.cohorts import QuotaTree
+from quorate.quota.tree import Level, Limits
 
 CPU = FlavorResource("default", "cpu")
 

@@ -17,7 +17,8 @@ from quorate.queueing.queues import ClusterQueueState, LocalQueueState, Reservat
 from quorate.queueing.shape import Shapes
 from quorate.quota import tree
 from quorate.quota.amount import Usage
-from quorate.quota.tree import Node, QuotaTree
+from quorate.quota.cohorts import QuotaTree
+from quorate.quota.tree import Node
 
 if TYPE_CHECKING:
     from quorate.queueing.cycle import Round
