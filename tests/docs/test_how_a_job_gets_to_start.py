@@ -7,6 +7,7 @@ from pathlib import Path
 
 from quorate.api.meta import Key
 from quorate.queueing.cycle import run_cycle
+from quorate.queueing.explain import waiting
 from tests.queueing.world import World
 
 PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "how-a-job-gets-to-start.md"
@@ -39,7 +40,7 @@ def the_example(strategy: str) -> World:
 
 
 def why(world: World, name: str) -> str:
-    hold = world.state.waiting(Key("default", name))
+    hold = waiting(world.state, Key("default", name))
     assert hold is not None
     return hold.message
 

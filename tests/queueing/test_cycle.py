@@ -8,6 +8,7 @@ import pytest
 from quorate.api.meta import Key
 from quorate.queueing.cycle import run_cycle
 from quorate.queueing.decisions import Decision, Hold, Reserve
+from quorate.queueing.explain import waiting
 from quorate.queueing.state import State
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource
@@ -43,7 +44,7 @@ def test_one_cycle_admits_all_that_fit_and_says_why_the_others_wait() -> None:
     assert names(cycle.decisions, Reserve) == ["a", "c"]
     assert names(cycle.decisions, Hold) == ["b", "d"]
     assert cycle.wake_at is None
-    hold = world.state.waiting(Key("default", "d"))
+    hold = waiting(world.state, Key("default", "d"))
     assert hold is not None
     assert hold.message.endswith("insufficient unused quota for cpu in flavor default, 1 more needed")
 

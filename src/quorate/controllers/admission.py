@@ -21,6 +21,7 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import T, metadata_of
 from quorate.queueing.cycle import run_cycle
 from quorate.queueing.decisions import Decision, Hold
+from quorate.queueing.explain import waiting
 from quorate.queueing.state import State
 
 
@@ -125,7 +126,7 @@ class Admission:
         """Refused holds that are as true of the newer object: the core has said them and will not again."""
         decided = {decision.key for decision in decisions}
         unsaid, self._unsaid = self._unsaid, {}
-        holds = (self.state.waiting(key) for key in sorted(unsaid.keys() - decided))
+        holds = (waiting(self.state, key) for key in sorted(unsaid.keys() - decided))
         return [hold for hold in holds if hold is not None and hold.causes == unsaid[hold.key].causes]
 
     async def _news(self, wake_at: float | None) -> None:

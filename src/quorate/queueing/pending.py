@@ -202,12 +202,12 @@ class PendingQueue:
         entries = [entry for lane in self._lanes.values() for entry in lane.ready]
         if self.in_flight is not None:
             entries.append(self.in_flight)
-        return sorted(entries, key=self._rank)
+        return sorted(entries, key=self.rank)
 
     def inadmissible(self) -> list[Entry]:
         entries = [entry for lane in self._parked.values() for entry in lane.parked]
         entries += [*self.backing_off.values(), *self.strangers.values()]
-        return sorted(entries, key=self._rank)
+        return sorted(entries, key=self.rank)
 
     def is_active(self, entry: Entry) -> bool:
         lane = self._lanes.get(self._lane_key(entry))
@@ -293,7 +293,8 @@ class PendingQueue:
             del self.strangers[entry.key]
             self.push(entry)
 
-    def _rank(self, entry: Entry) -> tuple[float, bool, Order]:
+    def rank(self, entry: Entry) -> tuple[float, bool, Order]:
+        """The place of ``entry`` in queue order: smaller goes first."""
         past_use = 0.0 if self.past_use is None else self.past_use(entry.local_queue)
         return past_use, entry is not self.sticky, entry.order
 
@@ -315,7 +316,7 @@ class PendingQueue:
         firsts = [first for lane in self._lanes.values() if (first := lane.ready.first()) is not None]
         if self.sticky is not None and self.sticky.bucket is not None and self.is_active(self.sticky):
             firsts.append(self.sticky)
-        return min(firsts, key=self._rank, default=None)
+        return min(firsts, key=self.rank, default=None)
 
     def _lane_key(self, entry: Entry) -> LaneKey:
         return entry.shape, None if self.past_use is None else entry.local_queue

@@ -7,7 +7,6 @@ reserves, evicted ones included, until the reservation is released, finished, de
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
@@ -25,17 +24,14 @@ from quorate.api.kueue import (
     ResourceFlavor,
     Workload,
 )
-from quorate.api.meta import Key, epoch, find_condition
+from quorate.api.meta import Key, epoch
 from quorate.api.quantity import NANOS
 from quorate.queueing import conditions as c
 from quorate.queueing import queue_status
-from quorate.queueing.causes import BackingOff, Cause, QueueInactive, QueueMissing
-from quorate.queueing.decisions import Hold
 from quorate.queueing.ledger import Ledger
 from quorate.queueing.lifecycle import ClusterQueueView, LocalQueueView, QueueView
 from quorate.queueing.order import may_queue, order_of
 from quorate.queueing.past_use import PastUse
-from quorate.queueing.pending import Entry
 from quorate.queueing.queues import (
     ClusterQueueState,
     Reservation,
@@ -341,39 +337,6 @@ class State(Ledger):
             tuple(entry.key for entry in pending.inadmissible()),
         )
 
-    def waiting(self, key: Key) -> Hold | None:
-        """Why a pending workload waits, as last judged; None while it was not judged, or does not wait."""
-        entry = self.entries.get(key)
-        if entry is None:
-            return None
-        cause = self._obstacle(entry)
-        if cause is not None:
-            return Hold(
-                **_identity(entry.workload),
-                reason="Pending" if isinstance(cause, BackingOff) else "Inadmissible",
-                causes=(cause,),
-                requests=entry.shape.requests,
-            )
-        hold = self.cluster_queues[entry.cluster_queue].pending.hold_of(entry)
-        return None if hold is None else msgspec.structs.replace(hold, **_identity(entry.workload))
-
-    def _obstacle(self, entry: Entry) -> Cause | None:
-        """What keeps ``entry`` from being tried at all."""
-        local_queue = self.local_queues[entry.local_queue]
-        queue = self.cluster_queues.get(local_queue.cluster_queue)
-        if local_queue.object is None:
-            return QueueMissing("LocalQueue", entry.local_queue.name)
-        if not local_queue.is_running:
-            return QueueInactive("LocalQueue", entry.local_queue.name)
-        if queue is None:
-            return QueueMissing("ClusterQueue", local_queue.cluster_queue)
-        if not self.is_active(queue):
-            return QueueInactive("ClusterQueue", queue.name)
-        if entry.key in queue.pending.backing_off:
-            evicted = find_condition(entry.workload.status.conditions, c.EVICTED)
-            return BackingOff(c.requeue_at(entry.workload), evicted.reason if evicted is not None else "")
-        return None
-
     def queue_view(self, workload: Workload) -> QueueView:
         """What ``lifecycle.decide_workload`` needs to know of the queues of ``workload``."""
         key = Key(workload.metadata.namespace, workload.spec.queue_name)
@@ -411,11 +374,6 @@ def _restore(past_use: PastUse, local_queue: LocalQueue) -> None:
         past_use.consumed = {
             resource: quantity.nanos / NANOS for resource, quantity in stored.consumed_resources.items()
         }
-
-
-def _identity(workload: Workload) -> dict[str, Any]:
-    metadata = workload.metadata
-    return {"key": metadata.key, "uid": metadata.uid, "resource_version": metadata.resource_version}
 
 
 def _is_older(one: Workload, other: Workload) -> bool:

@@ -1,0 +1,122 @@
+"""Why a workload waits: the last verdict, who is ahead of it, and who holds what it lacks."""
+
+from typing import Any, Final
+
+import msgspec
+
+from quorate.api.kueue import Workload
+from quorate.api.meta import Key, find_condition
+from quorate.queueing import conditions as c
+from quorate.queueing.causes import (
+    BackingOff,
+    Cause,
+    QueueInactive,
+    QueueMissing,
+    QuotaShort,
+    can_never_fit,
+)
+from quorate.queueing.decisions import Hold
+from quorate.queueing.pending import Entry
+from quorate.queueing.state import State
+from quorate.quota.amount import FlavorResource
+
+_LISTED: Final = 10
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """A workload that holds some of what another one lacks."""
+
+    key: Key
+    cluster_queue: str
+    pair: FlavorResource
+    amount: int  # in base units
+    evicted: bool  # it is about to give it back
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    hold: Hold | None  # None: it was not judged yet
+    can_never_fit: bool  # even if nothing else were running
+    ahead: int  # pending workloads before it in its cluster queue
+    first_ahead: tuple[Key, ...]  # the first of these
+    holders: tuple[Holder, ...]  # of what it lacks, in its cluster queue and cohorts; the largest
+
+
+def explain(state: State, key: Key) -> Explanation | None:
+    """Why the workload ``key`` waits; None if it does not wait."""
+    entry = state.entries.get(key)
+    if entry is None:
+        return None
+    hold = waiting(state, key)
+    causes = hold.causes if hold is not None else ()
+    ahead = _ahead(state, entry)
+    return Explanation(
+        hold, can_never_fit(causes), len(ahead), ahead[:_LISTED], _holders(state, entry, causes)
+    )
+
+
+def waiting(state: State, key: Key) -> Hold | None:
+    """The last verdict on a pending workload; None while there is none, or if it does not wait."""
+    entry = state.entries.get(key)
+    if entry is None:
+        return None
+    cause = _obstacle(state, entry)
+    if cause is not None:
+        return Hold(
+            **_identity(entry.workload),
+            reason="Pending" if isinstance(cause, BackingOff) else "Inadmissible",
+            causes=(cause,),
+            requests=entry.shape.requests,
+        )
+    hold = state.cluster_queues[entry.cluster_queue].pending.hold_of(entry)
+    return None if hold is None else msgspec.structs.replace(hold, **_identity(entry.workload))
+
+
+def _obstacle(state: State, entry: Entry) -> Cause | None:
+    """What keeps ``entry`` from being tried at all."""
+    local_queue = state.local_queues[entry.local_queue]
+    queue = state.cluster_queues.get(local_queue.cluster_queue)
+    if local_queue.object is None:
+        return QueueMissing("LocalQueue", entry.local_queue.name)
+    if not local_queue.is_running:
+        return QueueInactive("LocalQueue", entry.local_queue.name)
+    if queue is None:
+        return QueueMissing("ClusterQueue", local_queue.cluster_queue)
+    if not state.is_active(queue):
+        return QueueInactive("ClusterQueue", queue.name)
+    if entry.key in queue.pending.backing_off:
+        evicted = find_condition(entry.workload.status.conditions, c.EVICTED)
+        return BackingOff(c.requeue_at(entry.workload), evicted.reason if evicted is not None else "")
+    return None
+
+
+def _ahead(state: State, entry: Entry) -> tuple[Key, ...]:
+    """Who is before ``entry`` in its cluster queue, whether it is being tried or set aside."""
+    queue = state.cluster_queues.get(entry.cluster_queue)
+    if queue is None:
+        return ()
+    rank = queue.pending.rank
+    everybody = (*queue.pending.active(), *queue.pending.inadmissible())
+    ahead = [other for other in everybody if rank(other) < rank(entry)]
+    return tuple(other.key for other in sorted(ahead, key=rank))
+
+
+def _holders(state: State, entry: Entry, causes: tuple[Cause, ...]) -> tuple[Holder, ...]:
+    queue = state.cluster_queues.get(entry.cluster_queue)
+    pairs = {
+        FlavorResource(cause.flavor, cause.resource) for cause in causes if isinstance(cause, QuotaShort)
+    }
+    if queue is None or not pairs:
+        return ()
+    holders = [
+        Holder(other.key, other_queue.name, pair, other.usage[pair], other.evicted)
+        for other_queue in state.queues_below(queue.node.root)
+        for other in other_queue.reservations.values()
+        for pair in pairs & other.usage.keys()
+    ]
+    holders.sort(key=lambda holder: (holder.pair, -holder.amount, holder.key))
+    return tuple(holders[:_LISTED])
+
+
+def _identity(workload: Workload) -> dict[str, Any]:
+    metadata = workload.metadata
+    return {"key": metadata.key, "uid": metadata.uid, "resource_version": metadata.resource_version}

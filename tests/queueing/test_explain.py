@@ -1,0 +1,65 @@
+"""What those who ask are told about a workload that waits."""
+
+from quorate.api.meta import Key
+from quorate.queueing.explain import Holder, explain
+from quorate.quota.amount import FlavorResource
+from tests.queueing.world import World
+
+CPU = FlavorResource("default", "cpu")
+
+
+def a_world(**changes: object) -> World:
+    world = World(
+        {
+            "flavors": ["default"],
+            "clusterQueues": {
+                "a": {"cohort": "c", "quota": [{"default": {"cpu": 4}}], **changes},
+                "b": {"cohort": "c", "quota": [{"default": {"cpu": 4}}]},
+            },
+            "workloads": [
+                {"name": "mine", "queue": "a", "requests": {"cpu": 2}, "admitted": "default"},
+                {"name": "theirs", "queue": "b", "requests": {"cpu": 5}, "admitted": "default"},
+                {"name": "first", "queue": "a", "created": 1, "requests": {"cpu": 3}},
+                {"name": "second", "queue": "a", "created": 2, "requests": {"cpu": 4}},
+                {"name": "huge", "queue": "a", "created": 3, "requests": {"cpu": 9}},
+            ],
+        }
+    )
+    world.run({"cycle": 3})
+    return world
+
+
+def test_who_is_ahead_and_who_holds_what_it_lacks() -> None:
+    explanation = explain(a_world().state, Key("default", "second"))
+    assert explanation is not None
+    assert explanation.hold is not None
+    assert explanation.hold.message.endswith(
+        "insufficient unused quota for cpu in flavor default, 3 more needed"
+    )
+    assert not explanation.can_never_fit
+    assert (explanation.ahead, explanation.first_ahead) == (1, (Key("default", "first"),))
+    assert explanation.holders == (
+        Holder(Key("default", "theirs"), "b", CPU, 5000, evicted=False),
+        Holder(Key("default", "mine"), "a", CPU, 2000, evicted=False),
+    )
+
+
+def test_what_can_never_fit_is_told_so_and_nobody_is_blamed() -> None:
+    explanation = explain(a_world().state, Key("default", "huge"))
+    assert explanation is not None
+    assert explanation.can_never_fit
+    assert explanation.holders == ()
+
+
+def test_a_queue_that_takes_nothing_is_the_reason_before_any_quota() -> None:
+    explanation = explain(a_world(stopPolicy="Hold").state, Key("default", "second"))
+    assert explanation is not None
+    assert explanation.hold is not None
+    assert (explanation.hold.reason, explanation.hold.message) == (
+        "Inadmissible",
+        "ClusterQueue a is inactive",
+    )
+
+
+def test_who_does_not_wait_needs_no_explanation() -> None:
+    assert explain(a_world().state, Key("default", "mine")) is None
