@@ -8,7 +8,7 @@ from quorate.api.meta import ObjectMeta
 from quorate.queueing.pending import Entry, PendingQueue
 from quorate.queueing.shape import Shape
 
-SHAPES = tuple(Shape(priority, (), (), ()) for priority in (0, 1, 2))
+SHAPES = tuple(Shape(priority, (), ()) for priority in (0, 1, 2))
 
 
 class AnyHistory(RuleBasedStateMachine):

@@ -5,6 +5,7 @@ they share one ``Shape`` object and are judged once (see ``queueing.pending``). 
 namespace are no part of it; effective priority is.
 """
 
+from hashlib import blake2b
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -62,7 +63,11 @@ class Shape(msgspec.Struct, frozen=True, weakref=True, eq=False):
     priority: int
     pod_sets: tuple[PodSetShape, ...]
     above_limits: tuple[str, ...]  # what makes it invalid, as text
-    requests: tuple[PodSetRequest, ...]  # the effective requests, in the form of status.resourceRequests
+
+    @property
+    def requests(self) -> tuple[PodSetRequest, ...]:
+        """The effective requests, in the form of ``status.resourceRequests``."""
+        return tuple(_requested(pod_set) for pod_set in self.pod_sets)
 
 
 class Shapes:
@@ -124,7 +129,8 @@ class Shapes:
             for pod_set in workload.spec.pod_sets
         ]
         priority = workload.spec.priority or 0
-        key = self._encoder.encode((priority, pod_sets, specs))
+        # Whole keys would take more room than all else of a shape that only one workload has.
+        key = blake2b(self._encoder.encode((priority, pod_sets, specs)), digest_size=16).digest()
         shape = self._shapes.get(key)
         if shape is None:
             shapes = tuple(
@@ -132,7 +138,7 @@ class Shapes:
                 for (name, count, min_count), spec in zip(pod_sets, specs, strict=True)
             )
             findings = tuple(finding for spec in specs for finding in above_limits(spec))
-            shape = Shape(priority, shapes, findings, tuple(_requested(pod_set) for pod_set in shapes))
+            shape = Shape(priority, shapes, findings)
             self._shapes[key] = shape
         return shape
 
