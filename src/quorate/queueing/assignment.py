@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from quorate.api.kueue import FlavorFungibility, ResourceFlavor
+from quorate.api.kueue import FlavorFungibility, Preemption, ResourceFlavor
 from quorate.queueing.acceptance import refusal
 from quorate.queueing.causes import PodSetCause, QuotaExceeded, QuotaShort, ResourceUncovered
 from quorate.queueing.shape import PodSetShape
@@ -68,9 +68,17 @@ class Market(msgspec.Struct, frozen=True):
     groups: Mapping[str, Group]  # by each resource covered
     flavors: Mapping[str, ResourceFlavor]  # all there are; a name may be missing
     fungibility: FlavorFungibility
-    preempts_while_borrowing: bool
+    preemption: Preemption
+    is_fair: bool  # fair sharing decides who is preempted
     ignores_uncovered: bool
     oracle: Oracle
+
+    @property
+    def preempts_while_borrowing(self) -> bool:
+        """Whether somebody may go for a request that exceeds the queue's own quota."""
+        if self.is_fair and self.preemption.reclaim_within_cohort != "Never":
+            return True
+        return self.preemption.borrow_within_cohort.policy != "Never"
 
 
 class PodSetFlavors(msgspec.Struct, frozen=True):

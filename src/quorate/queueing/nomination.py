@@ -141,14 +141,13 @@ def _start(resume: Resume | None, entry: Entry, cycle: int, generation: int) -> 
 
 
 def _market(state: State, queue: ClusterQueueState, search: _Search) -> Market:
-    preemption = queue.spec.preemption
-    shares = state.configuration.fair_sharing is not None and preemption.reclaim_within_cohort != "Never"
     return Market(
         queue.node,
         queue.groups,
         state.flavors,
         queue.spec.flavor_fungibility,
-        shares or preemption.borrow_within_cohort.policy != "Never",
+        queue.spec.preemption,
+        state.configuration.fair_sharing is not None,
         state.configuration.resources.quota_check_strategy == "IgnoreUndeclared",
         search.offer,
     )

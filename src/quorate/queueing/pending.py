@@ -76,7 +76,7 @@ class Entry:
         self.shape = shape
         self.order = order
         self.bucket: Bucket | None = None  # the one it is in; None unless in a lane
-        self.ticket = 0  # counts the buckets it was put in
+        self.ticket = 0  # that of its item in ``bucket``
         self.cluster_queue = ""  # the one it is queued in; empty while its queues are missing or stopped
         self.resume: Resume | None = None
         self.hold: Hold | None = None  # why it waits, as last judged itself
@@ -93,16 +93,19 @@ class Entry:
 class Bucket:
     """Workloads of one shape, first one first."""
 
-    __slots__ = ("_heap", "size")
+    __slots__ = ("_added", "_heap", "size")
     _SLACK: Final = 32
 
     def __init__(self) -> None:
+        # No two items have the same ticket: a workload that left and came back may meet its stale item.
         self._heap: list[tuple[Order, int, Entry]] = []
+        self._added = 0  # items ever
         self.size = 0  # of live items
 
     def add(self, entry: Entry) -> None:
         assert entry.bucket is None, f"{entry.key} is queued twice"
-        entry.ticket += 1
+        self._added += 1
+        entry.ticket = self._added
         entry.bucket = self
         self.size += 1
         heappush(self._heap, (entry.order, entry.ticket, entry))
@@ -125,9 +128,8 @@ class Bucket:
         """Move all of ``other`` here."""
         for item in other._heap:
             if other._is_live(item):
-                item[2].bucket = self
-                heappush(self._heap, item)
-        self.size += other.size
+                item[2].bucket = None
+                self.add(item[2])
         other._heap, other.size = [], 0
 
     def __iter__(self) -> Iterator[Entry]:
