@@ -99,6 +99,19 @@ class AnyHistory(RuleBasedStateMachine):
 TestAnyHistory = AnyHistory.TestCase
 
 
+def test_a_workload_may_leave_and_come_back() -> None:
+    """What is left of its first stay in the heap does not meet its second."""
+    queue = PendingQueue()
+    first, second, again = (
+        Entry(Workload(metadata=ObjectMeta(name=uid)), SHAPES[0], (0, 0.0, uid)) for uid in "abb"
+    )
+    queue.push(first)
+    queue.push(second)
+    queue.remove(second)
+    queue.push(again)
+    assert queue.active() == [first, again]
+
+
 def test_waking_a_queue_of_one_shape_does_not_touch_its_workloads() -> None:
     """A hundred thousand equal workloads are parked and woken by exchanging two lists."""
     queue = PendingQueue()
