@@ -7,7 +7,7 @@ import pytest
 
 from quorate.api.meta import Key
 from quorate.queueing.cycle import run_cycle
-from quorate.queueing.decisions import Decision, Hold, Reserve
+from quorate.queueing.decisions import Decision, Hold, Preempt, Reserve
 from quorate.queueing.explain import waiting
 from quorate.queueing.state import State
 from quorate.quota import tree
@@ -89,6 +89,24 @@ def test_a_deleted_workload_gives_back_what_was_only_assumed() -> None:
     world.state.forget(Key("default", "a"))
     assert tree.used(world.node("cq"), CPU) == 0
     assert not world.state.unready
+
+
+def test_who_was_only_just_admitted_is_preempted_once_that_is_written() -> None:
+    """Two heads of ``b`` that never fit give ``a`` the time to borrow before the third has its turn."""
+    queues: Json = {name: {"cohort": "all", "quota": [{"default": {"cpu": 1}}]} for name in ("a", "b")}
+    queues["b"]["preemption"] = {"reclaimWithinCohort": "Any"}
+    jobs = [("a1", "a", 1), ("a2", "a", 1), ("b1", "b", 8), ("b2", "b", 9), ("b3", "b", 1)]
+    workloads = [
+        {"name": name, "queue": queue, "requests": {"cpu": cpu}, "created": created}
+        for created, (name, queue, cpu) in enumerate(jobs)
+    ]
+    world = World({"flavors": ["default"], "clusterQueues": queues, "workloads": workloads})
+    decisions = run_cycle(world.state, world.now).decisions
+    assert names(decisions, Reserve) == ["a1", "a2"]
+    assert names(decisions, Preempt) == []
+    world.carry_out(decisions)
+    decisions = run_cycle(world.state, world.now).decisions
+    assert names(decisions, Preempt) == ["a1"]
 
 
 def test_a_blocked_cycle_goes_on_only_when_everybody_is_ready() -> None:

@@ -292,9 +292,16 @@ class Ledger:
             self.count_out(queue, reservation)
 
     def expect_eviction(self, reservation: Reservation) -> bool:
-        """Note that ``reservation`` is to be evicted; whether that has to be asked for."""
+        """Note that ``reservation`` is to be evicted; whether that has to be asked for.
+
+        There is nothing to evict yet while the reservation is only assumed.  The preemptor is tried again
+        as soon as it is written.
+        """
         uid = reservation.workload.metadata.uid
         if reservation.evicted or uid in self.expected:
+            return False
+        if reservation.assumed is not None:
+            reservation.wanted = True
             return False
         self.expected.add(uid)
         return True

@@ -96,6 +96,7 @@ class Reservation:
         "ready",
         "reserved_at",
         "usage",
+        "wanted",
         "workload",
     )
 
@@ -107,6 +108,7 @@ class Reservation:
         self.usage = {pair: amount for pair, amount in usage.items() if amount}
         self.order = order  # its place, were it pending: priority and time matter for preemption
         self.assumed: Entry | None = None  # what it was while pending, until its reservation is seen written
+        self.wanted = False  # somebody waits to preempt it once it is written
         self.admitted = c.ADMITTED in held
         self.ready = c.PODS_READY in held
         self.evicted = c.EVICTED in held

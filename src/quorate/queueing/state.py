@@ -296,7 +296,7 @@ class State(Ledger):
             return
         if _frees(old, new) or old.priority != new.priority:
             self.wake(queue)
-        elif old.evicted != new.evicted:
+        elif old.evicted != new.evicted or old.wanted:
             self.stir(queue.node)
 
     def _put_pending(self, workload: Workload) -> None:
