@@ -1,0 +1,115 @@
+"""Reading a page of the documentation: its tables, and its manifests as the API would take them."""
+
+import copy
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from quorate.api import codec
+from quorate.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
+from quorate.api.meta import Key
+from quorate.api.validation import manifest_findings
+from quorate.queueing.cycle import run_cycle
+from tests.queueing.world import Json, World
+
+CONCEPTS = Path(__file__).parents[2] / "docs" / "concepts"
+Row = dict[str, str]
+
+
+class Section:
+    """What stands below one heading."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def objects(self) -> list[Json]:
+        """The manifests, in order; each is one that the API accepts."""
+        blocks = [part.split("```", 1)[0] for part in self.text.split("```yaml\n")[1:]]
+        objects = [body for block in blocks for body in yaml.load_all(block, Loader=yaml.CSafeLoader)]
+        assert objects
+        for body in objects:
+            assert manifest_findings(body) == []
+        return objects
+
+    def table(self, *columns: str) -> list[Row]:
+        """The rows of the one table with exactly these columns."""
+        lines = self.text.splitlines()
+        head = f"| {' | '.join(columns)} |"
+        assert lines.count(head) == 1, f"no table, or several, with the head {head}"
+        rows = []
+        for line in lines[lines.index(head) + 2 :]:
+            if not line.startswith("|"):
+                break
+            cells = [cell.strip() for cell in line.strip("|").split("|")]
+            rows.append(dict(zip(columns, cells, strict=True)))
+        assert rows
+        return rows
+
+
+def section(page: str, heading: str) -> Section:
+    text = (CONCEPTS / page).read_text()
+    assert text.count(f"\n## {heading}\n") == 1
+    return Section(text.split(f"\n## {heading}\n")[1].split("\n## ")[0])
+
+
+def job(name: str, queue: str, cpu: str, **others: Any) -> Json:
+    """A job of one pod, in the notation of the test vectors.  It comes when it is told to."""
+    return {"name": name, "queue": queue, "requests": {"cpu": cpu}, "create": "later", **others}
+
+
+class Example(World):
+    """The manifests of a page, and jobs that come one after the other."""
+
+    def __init__(self, objects: Iterable[Json], jobs: list[Json], config: Json | None = None) -> None:
+        super().__init__({"now": 100_000, "config": config or {}, "workloads": jobs})
+        for body in objects:
+            self.put_manifest(body)
+
+    def put_manifest(self, body: Json) -> None:
+        body = copy.deepcopy(body)
+        match body["kind"]:
+            case "ResourceFlavor":
+                self.state.put_flavor(codec.convert(ResourceFlavor, body))
+            case "Cohort":
+                self.state.put_cohort(codec.convert(Cohort, body))
+            case "ClusterQueue":
+                self.state.put_cluster_queue(codec.convert(ClusterQueue, body))
+            case "LocalQueue":
+                body["metadata"].setdefault("namespace", "default")
+                self.state.put_local_queue(codec.convert(LocalQueue, body))
+                self.given.setdefault("localQueues", {})[body["metadata"]["name"]] = body["spec"]
+            case kind:
+                raise ValueError(f"{kind} is no object of these pages")
+
+    def come(self, *names: str) -> None:
+        """Create the jobs called ``names``, and decide what can be decided."""
+        self.run({"create": list(names)})
+        self.decide_all()
+
+    def decide_all(self) -> None:
+        self.carry_out(run_cycle(self.state, self.now).decisions)
+        self.settle()
+
+    def leave(self, *names: str) -> None:
+        """The jobs called ``names`` were evicted, and have stopped."""
+        self.run({"evictionDone": list(names)})
+        self.decide_all()
+
+    def why(self, name: str) -> str:
+        hold = self.state.waiting(Key("default", name))
+        assert hold is not None, f"{name} does not wait"
+        return hold.message
+
+    def flavor(self, name: str) -> str | None:
+        """The one flavor of an admitted job of one pod set; None while it waits."""
+        admission = self.admitted().get(name)
+        if admission is None:
+            return None
+        (flavor,) = {flavor for pods in admission.pod_set_assignments for flavor in pods.flavors.values()}
+        return flavor
+
+    def pods(self, name: str) -> int:
+        """How many pods a job was admitted with."""
+        return sum(pods.count or 0 for pods in self.admitted()[name].pod_set_assignments)

@@ -1,0 +1,28 @@
+"""The example of ``docs/concepts/quota.md``."""
+
+from quorate.quota import tree
+from quorate.quota.amount import FlavorResource, as_quantity
+from tests.docs.page import Example, job, section
+
+EXAMPLE = section("quota.md", "Example")
+CPU = FlavorResource("default", "cpu")
+
+
+def test_the_numbers_of_the_tree() -> None:
+    rows = EXAMPLE.table("node", "owns", "keeps", "uses", "free", "most")
+    later = EXAMPLE.table("job", "queue", "cpu", "says")
+    used = {"theory": "9", "laboratory": "4", "library": "3"}
+    jobs = [job(queue, queue, cpu, admitted="default") for queue, cpu in used.items()]
+    world = Example(EXAMPLE.objects(), [*jobs, *(job(row["job"], row["queue"], row["cpu"]) for row in later)])
+    world.come(*used)
+    numbers = {"owns": tree.subtree, "keeps": tree.guaranteed, "uses": tree.used}
+    numbers |= {"free": tree.available, "most": tree.potential}
+    assert {row["node"] for row in rows} == {*world.state.quota.queues, *world.state.quota.cohorts}
+    for row in rows:
+        node = world.node(row["node"])
+        got = {name: str(as_quantity("cpu", ask(node, CPU))) for name, ask in numbers.items()}
+        assert {"node": row["node"], **got} == row
+
+    world.come(*(row["job"] for row in later))
+    for row in later:
+        assert world.why(row["job"]) == f"couldn't assign flavors to pod set main: {row['says']}"
