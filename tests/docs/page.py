@@ -8,10 +8,12 @@ from typing import Any
 import yaml
 
 from quorate.api import codec
+from quorate.api.configuration import load_configuration
 from quorate.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
 from quorate.api.meta import Key
 from quorate.api.validation import manifest_findings
 from quorate.queueing.cycle import run_cycle
+from quorate.queueing.explain import explain, waiting
 from tests.queueing.world import Json, World
 
 CONCEPTS = Path(__file__).parents[2] / "docs" / "concepts"
@@ -63,8 +65,14 @@ class Example(World):
     """The manifests of a page, and jobs that come one after the other."""
 
     def __init__(self, objects: Iterable[Json], jobs: list[Json], config: Json | None = None) -> None:
-        super().__init__({"now": 100_000, "config": config or {}, "workloads": jobs})
-        for body in objects:
+        bodies = list(objects)
+        fields = dict(config or {})
+        for body in [body for body in bodies if body["kind"] == "Configuration"]:
+            bodies.remove(body)
+            assert not load_configuration(yaml.safe_dump(body)).warnings
+            fields |= {name: body[name] for name in body.keys() - {"apiVersion", "kind"}}
+        super().__init__({"now": 100_000, "config": fields, "workloads": jobs})
+        for body in bodies:
             self.put_manifest(body)
 
     def put_manifest(self, body: Json) -> None:
@@ -98,9 +106,14 @@ class Example(World):
         self.decide_all()
 
     def why(self, name: str) -> str:
-        hold = self.state.waiting(Key("default", name))
+        hold = waiting(self.state, Key("default", name))
         assert hold is not None, f"{name} does not wait"
         return hold.message
+
+    def can_never_fit(self, name: str) -> bool:
+        explanation = explain(self.state, Key("default", name))
+        assert explanation is not None, f"{name} does not wait"
+        return explanation.can_never_fit
 
     def flavor(self, name: str) -> str | None:
         """The one flavor of an admitted job of one pod set; None while it waits."""

@@ -4,8 +4,6 @@ import copy
 
 import pytest
 
-from quorate.api.meta import Key
-from quorate.queueing.causes import can_never_fit
 from tests.docs.page import Example, Row, job, section
 
 EXAMPLE = section("flavors.md", "Example")
@@ -35,9 +33,7 @@ def test_which_flavor() -> None:
     }
     for name, in_vain in (("second", False), ("fourth", True)):
         assert f"    {world.why(name)}\n" in EXAMPLE.text
-        hold = world.state.waiting(Key("default", name))
-        assert hold is not None
-        assert can_never_fit(hold.causes) is in_vain
+        assert world.can_never_fit(name) is in_vain
 
 
 @pytest.mark.parametrize(

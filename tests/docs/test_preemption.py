@@ -1,0 +1,55 @@
+"""The examples of ``docs/concepts/preemption.md``."""
+
+import copy
+
+import pytest
+import yaml
+
+from tests.docs.page import Example, Row, job, section
+
+ONE_QUEUE = section("preemption.md", "Example: one queue")
+COHORT = section("preemption.md", "Example: a cohort")
+
+
+@pytest.mark.parametrize("row", ONE_QUEUE.table("it needs", "preempted"), ids=lambda row: row["it needs"])
+def test_one_queue(row: Row) -> None:
+    running = [
+        job(
+            held["job"],
+            "batch",
+            held["cpu"],
+            priority=int(held["priority"]),
+            admitted={"flavor": "default", "at": int(held["since"].replace(":", ""))},
+        )
+        for held in ONE_QUEUE.table("job", "priority", "cpu", "since")
+    ]
+    world = Example(ONE_QUEUE.objects(), [*running, job("next", "batch", row["it needs"], priority=1)])
+    world.come(*(held["name"] for held in running))
+    world.come("next")
+    victims = [] if row["preempted"] == "nobody" else row["preempted"].split(", ")
+    assert sorted(world.preempted()) == sorted(victims)
+    if victims:
+        assert world.why("next").endswith(f". Pending the preemption of {len(victims)} workload(s)")
+        world.leave(*victims)
+        assert world.flavor("next") == "default"
+    else:
+        assert world.can_never_fit("next")
+
+
+@pytest.mark.parametrize(
+    "row",
+    COHORT.table("it needs", "borrowWithinCohort", "preempted", "reason"),
+    ids=lambda row: f"{row['it needs']} {row['borrowWithinCohort'] or 'Never'}",
+)
+def test_a_cohort(row: Row) -> None:
+    objects = copy.deepcopy(COHORT.objects())
+    if row["borrowWithinCohort"]:
+        (owner,) = [body for body in objects if body["metadata"]["name"] == "owner"]
+        owner["spec"]["preemption"]["borrowWithinCohort"] = yaml.safe_load(row["borrowWithinCohort"])
+    nine = [job(f"b{index}", "borrower", "1", admitted="default") for index in range(9)]
+    world = Example(objects, [*nine, job("next", "owner", row["it needs"], priority=5)])
+    world.come(*(held["name"] for held in nine))
+    world.come("next")
+    preempted = world.preempted()
+    assert len(preempted) == int(row["preempted"])
+    assert set(preempted.values()) == ({row["reason"]} if row["reason"] else set())
