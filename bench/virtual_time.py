@@ -1,167 +1,172 @@
-"""A world in virtual time with an ideal API: what is decided is written at once, jobs stop at once.
+"""A world in virtual time with an ideal API: what is decided is written, and seen written, at once.
 
-Used to measure the core alone: how long it takes to decide, and how good the decisions are.
+A victim stops the moment it is evicted, and queues again; what it had done is lost.  So the virtual time a
+world takes tells how good the decisions are, and the real time how fast they are made.
 """
 
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from itertools import count
-from typing import Any
+from time import process_time
+from typing import NamedTuple, assert_never
 
-from quorate.api import codec
-from quorate.api.configuration import Configuration
-from quorate.api.kueue import ClusterQueue, LocalQueue, ResourceFlavor, Workload
+import msgspec
+
+from bench.worlds import EPOCH_S, WorkloadClass, World, make_state, make_workload
+from quorate.api.kueue import Workload, WorkloadStatus
 from quorate.api.meta import Key
-from quorate.queueing.conditions import replace
 from quorate.queueing.cycle import run_cycle
 from quorate.queueing.decisions import Decision, Hold, Preempt, Reserve
-from quorate.queueing.state import State
-from quorate.queueing.statuses import admit_status, preempt_status, release_status
+from quorate.queueing.statuses import (
+    admit_status,
+    finish_status,
+    hold_status,
+    preempt_status,
+    release_status,
+)
 
 
-@dataclass(frozen=True)
-class Kind:
-    """Equal workloads of one queue, created one after the other."""
+class Arrival(NamedTuple):
+    """A workload to be created; those of one instant in the order of their numbers."""
 
-    name: str
+    at_ms: int
     number: int
-    cpu: int
-    priority: int
-    run_s: float
-    every_s: float
+    queue: str
+    class_: WorkloadClass
 
 
-@dataclass
-class Report:
-    """How it went, in virtual seconds."""
+class Job:
+    """A workload that was created and has not finished."""
 
+    __slots__ = ("arrival", "attempts", "workload")
+
+    def __init__(self, arrival: Arrival, workload: Workload) -> None:
+        self.arrival = arrival
+        self.workload = workload  # as stored
+        self.attempts = 0  # admissions and evictions so far: tells which finish is the right one
+
+
+class Finish(NamedTuple):
+    at_ms: int
+    ticket: int  # keeps equals first-in-first-out
+    job: Job
+    attempt: int  # it finishes only if it was not evicted meanwhile
+
+
+class Outcome(msgspec.Struct):
+    """How a run went."""
+
+    finished_ms: int = 0  # when, in virtual time, the last workload finished
     admissions: int = 0
     preemptions: int = 0
+    holds: int = 0  # reasons for waiting that were written, since they told something new
     cycles: int = 0
-    makespan_s: float = 0.0
-    wait_s: dict[str, list[float]] = field(default_factory=dict)  # to admission, by kind
+    processor_s: float = 0.0  # in cycles, state and statuses, and in what drives them here
+    waits_ms: dict[str, list[int]] = {}  # to the first admission, ascending, by workload class
+
+    @property
+    def admissions_per_s(self) -> float:
+        """Per second of processor time, which is real time on a machine that does nothing else."""
+        return self.admissions / self.processor_s
 
 
-def cluster_queue(name: str, cohort: str, cpu: int, borrowing: int | None = None) -> ClusterQueue:
-    quota: dict[str, Any] = {"name": "cpu", "nominalQuota": cpu}
-    if borrowing is not None:
-        quota["borrowingLimit"] = borrowing
-    spec = {
-        "cohortName": cohort,
-        "namespaceSelector": {},
-        "preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"},
-        "resourceGroups": [
-            {"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": [quota]}]}
-        ],
-    }
-    return codec.convert(ClusterQueue, {"metadata": {"name": name}, "spec": spec})
+class Run:
+    """One world, from its first workload to the end of its last."""
 
+    def __init__(self, world: World) -> None:
+        self._state = make_state(world)
+        self._arrivals = deque(sorted(_arrivals(world)))
+        self._finishes: list[Finish] = []  # a heap
+        self._tickets = count()
+        self._jobs: dict[Key, Job] = {}
+        self._outcome = Outcome()
 
-def make_state(cohorts: int, queues: int) -> State:
-    """``queues`` cluster queues in each of ``cohorts``, as in the benchmark of Kueue's scheduler."""
-    state = State(Configuration())
-    state.put_namespace("default", {})
-    state.put_flavor(codec.convert(ResourceFlavor, {"metadata": {"name": "default"}}))
-    for name, cohort in names(cohorts, queues):
-        state.put_cluster_queue(cluster_queue(name, cohort, 20, borrowing=100))
-        local_queue = {"metadata": {"namespace": "default", "name": name}, "spec": {"clusterQueue": name}}
-        state.put_local_queue(codec.convert(LocalQueue, local_queue))
-    return state
+    def to_the_end(self, on_progress: Callable[[int], None]) -> Outcome:
+        """``on_progress`` is told how many workloads have finished, time and again."""
+        outcome, workloads = self._outcome, len(self._arrivals)
+        while self._arrivals or self._finishes:
+            now_ms = min(queue[0].at_ms for queue in (self._arrivals, self._finishes) if queue)
+            created = list(self._created(now_ms))  # the work of an API server and its client, not of the core
+            before = process_time()
+            self._happen(created, now_ms)
+            outcome.processor_s += process_time() - before
+            on_progress(workloads - len(self._arrivals) - len(self._jobs))
+        assert not self._jobs, f"{len(self._jobs)} workloads were never admitted"
+        for waits in outcome.waits_ms.values():
+            waits.sort()
+        return outcome
 
+    def _created(self, now_ms: int) -> Iterator[Job]:
+        while self._arrivals and self._arrivals[0].at_ms == now_ms:
+            arrival = self._arrivals.popleft()
+            yield Job(arrival, make_workload(arrival.queue, arrival.class_, arrival.number, _seconds(now_ms)))
 
-def names(cohorts: int, queues: int) -> list[tuple[str, str]]:
-    """Of each cluster queue, with its cohort."""
-    return [(f"c{cohort}-q{queue}", f"c{cohort}") for cohort in range(cohorts) for queue in range(queues)]
+    def _happen(self, created: list[Job], now_ms: int) -> None:
+        """One instant.  Who finishes makes room for who comes, so it goes first."""
+        now = _seconds(now_ms)
+        while self._finishes and self._finishes[0].at_ms == now_ms:
+            finish = heappop(self._finishes)
+            if finish.attempt == finish.job.attempts:
+                self._finish(finish.job, now)
+                self._outcome.finished_ms = now_ms
+        for job in created:
+            self._jobs[job.workload.metadata.key] = job
+            self._state.put_workload(job.workload, now)
+        while decisions := run_cycle(self._state, now).decisions:
+            self._outcome.cycles += 1
+            for decision in decisions:
+                self._carry_out(decision, now_ms)
 
+    def _finish(self, job: Job, now: float) -> None:
+        self._write(job, finish_status(job.workload, "Succeeded", "Job finished", now), now)
+        self._state.remove_workload(job.workload.metadata.key)
+        del self._jobs[job.workload.metadata.key]
 
-def make_workload(name: str, queue: str, kind: Kind, created_s: float) -> Workload:
-    container = {"name": "c", "resources": {"requests": {"cpu": str(kind.cpu)}}}
-    body: dict[str, Any] = {
-        "metadata": {"namespace": "default", "name": name, "uid": name, "resourceVersion": "1"},
-        "spec": {
-            "queueName": queue,
-            "priority": kind.priority,
-            "podSets": [{"name": "main", "count": 1, "template": {"spec": {"containers": [container]}}}],
-        },
-    }
-    body["metadata"]["creationTimestamp"] = (
-        f"2026-01-01T00:{int(created_s) // 60:02}:{int(created_s) % 60:02}Z"
-    )
-    return codec.decode(Workload, codec.encode(body))
-
-
-class VirtualTime:
-    """Runs ``kinds`` of workloads in every queue of ``state`` to the end."""
-
-    def __init__(self, state: State, queues: list[str], kinds: list[Kind]) -> None:
-        self.state = state
-        self.report = Report()
-        self._ticket = count()
-        self._events: list[tuple[float, int, str, Any]] = []
-        self._workloads: dict[Key, Workload] = {}
-        self._kinds: dict[Key, Kind] = {}
-        self._created: dict[Key, float] = {}
-        self._runs: dict[Key, int] = {}  # admissions so far: tells which end of a run is the right one
-        for kind in kinds:
-            for index in range(kind.number):
-                for queue in queues:
-                    created_s = index * kind.every_s
-                    workload = make_workload(f"{queue}-{kind.name}-{index}", queue, kind, created_s)
-                    self._kinds[workload.metadata.key] = kind
-                    self._push(created_s, "create", workload)
-
-    def run(self) -> Report:
-        while self._events:
-            now = self._events[0][0]
-            while self._events and self._events[0][0] == now:
-                _, _, what, subject = heappop(self._events)
-                self._happen(what, subject, now)
-            while True:
-                cycle = run_cycle(self.state, now)
-                self.report.cycles += 1
-                for decision in cycle.decisions:
-                    self._carry_out(decision, now)
-                if not cycle.decisions or (cycle.wake_at is None and not self.state.restless):
-                    break
-        return self.report
-
-    def _push(self, at: float, what: str, subject: Any) -> None:
-        heappush(self._events, (at, next(self._ticket), what, subject))
-
-    def _happen(self, what: str, subject: Any, now: float) -> None:
-        if what == "create":
-            key = subject.metadata.key
-            self._workloads[key], self._created[key] = subject, now
-            self.state.put_workload(subject, now)
-            return
-        key, run = subject
-        if self._runs.get(key) == run:
-            self.report.makespan_s = now
-            del self._workloads[key], self._runs[key]
-            self.state.remove_workload(key)
-
-    def _write(self, key: Key, status: Any, now: float) -> None:
-        old = self._workloads[key]
-        version = str(int(old.metadata.resource_version) + 1)
-        new = replace(old, metadata=replace(old.metadata, resource_version=version), status=status)
-        self._workloads[key] = new
-        self.state.put_workload(new, now)
-
-    def _carry_out(self, decision: Decision, now: float) -> None:
-        key = decision.key
+    def _carry_out(self, decision: Decision, now_ms: int) -> None:
+        job, now = self._jobs[decision.key], _seconds(now_ms)
         match decision:
             case Reserve():
-                self.report.admissions += 1
-                kind = self._kinds[key]
-                if key not in self._runs:
-                    self.report.wait_s.setdefault(kind.name, []).append(now - self._created[key])
-                self._runs[key] = self._runs.get(key, 0) + 1
-                self._write(key, admit_status(self._workloads[key], decision, now), now)
-                self._push(now + kind.run_s, "finish", (key, self._runs[key]))
+                self._admitted(job, now_ms)
+                self._write(job, admit_status(job.workload, decision, now), now)
             case Preempt():
-                self.report.preemptions += 1
-                self._runs[key] += 1
-                self._write(key, preempt_status(self._workloads[key], decision, now), now)
-                self._write(key, release_status(self._workloads[key], now), now)
+                self._outcome.preemptions += 1
+                job.attempts += 1
+                self._write(job, preempt_status(job.workload, decision, now), now)
+                self._write(job, release_status(job.workload, now), now)
             case Hold():
-                pass
+                status = hold_status(job.workload, decision, now)
+                self._outcome.holds += status is not None
+                self._write(job, status, now)
+            case _:
+                assert_never(decision)
+
+    def _admitted(self, job: Job, now_ms: int) -> None:
+        at_ms, _, _, class_ = job.arrival
+        self._outcome.admissions += 1
+        if job.attempts == 0:
+            self._outcome.waits_ms.setdefault(class_.name, []).append(now_ms - at_ms)
+        job.attempts += 1
+        heappush(self._finishes, Finish(now_ms + class_.runs_ms, next(self._tickets), job, job.attempts))
+
+    def _write(self, job: Job, status: WorkloadStatus | None, now: float) -> None:
+        if status is None:
+            return
+        old = job.workload
+        version = str(int(old.metadata.resource_version) + 1)
+        metadata = msgspec.structs.replace(old.metadata, resource_version=version)
+        job.workload = Workload(metadata=metadata, spec=old.spec, status=status)
+        self._state.put_workload(job.workload, now)
+
+
+def _arrivals(world: World) -> Iterator[Arrival]:
+    """The workloads of ``world``, class by class."""
+    numbers = count()
+    for class_ in world.classes:
+        for index in range(class_.per_queue):
+            for queue in world.queue_names():
+                yield Arrival(class_.from_ms + index * class_.every_ms, next(numbers), queue, class_)
+
+
+def _seconds(virtual_ms: int) -> float:
+    return EPOCH_S + virtual_ms / 1000

@@ -1,0 +1,151 @@
+"""Worlds to measure in: which queues there are, and which workloads come when.
+
+Both worlds here are those of the benchmark of Kueue's scheduler.  Every queue gets the same workloads, and
+the cohorts are equal, so how long the work takes at best is known beforehand (``World.floor_s``).
+"""
+
+from collections.abc import Iterator
+from itertools import cycle
+from typing import Final, NamedTuple
+
+from quorate.api import codec
+from quorate.api.configuration import Configuration
+from quorate.api.kueue import ClusterQueue, LocalQueue, ResourceFlavor, Workload
+from quorate.api.meta import at_epoch
+from quorate.queueing.state import State
+
+NAMESPACE: Final = "default"
+EPOCH_S: Final = 1_767_225_600  # when virtual time begins: 2026-01-01T00:00:00Z
+
+
+class WorkloadClass(NamedTuple):
+    """Equal workloads of one pod each, created at a steady pace."""
+
+    name: str
+    per_queue: int
+    cpu: int
+    priority: int
+    runs_ms: int
+    every_ms: int
+    from_ms: int = 0  # when the first is created
+
+
+class World(NamedTuple):
+    """``cohorts`` of ``queues`` cluster queues each, and what is created in every one of these."""
+
+    name: str
+    cohorts: int
+    queues: int
+    classes: tuple[WorkloadClass, ...]
+    nominal: int = 20
+    borrowing: int = 100
+
+    @property
+    def workloads(self) -> int:
+        return self.cohorts * self.queues * sum(one.per_queue for one in self.classes)
+
+    @property
+    def floor_s(self) -> float:
+        """The least virtual time it can take: all the work, in all the quota, all the time."""
+        work = sum(one.per_queue * one.cpu * one.runs_ms for one in self.classes)
+        return work / self.nominal / 1000
+
+    def queue_names(self) -> Iterator[str]:
+        """Of each cluster queue, and of its one local queue."""
+        return (f"c{cohort}-q{queue}" for cohort in range(self.cohorts) for queue in range(self.queues))
+
+
+BASELINE: Final = World(
+    "baseline",
+    cohorts=5,
+    queues=6,
+    classes=(
+        WorkloadClass("small", per_queue=350, cpu=1, priority=50, runs_ms=200, every_ms=100),
+        WorkloadClass("medium", per_queue=100, cpu=5, priority=100, runs_ms=500, every_ms=500),
+        WorkloadClass("large", per_queue=50, cpu=20, priority=200, runs_ms=1_000, every_ms=1_200),
+    ),
+)
+LARGE_SCALE: Final = World(
+    "large-scale",
+    cohorts=10,
+    queues=100,
+    classes=(
+        WorkloadClass("small", per_queue=35, cpu=1, priority=50, runs_ms=150, every_ms=60),
+        WorkloadClass("medium", per_queue=11, cpu=5, priority=100, runs_ms=350, every_ms=300),
+        WorkloadClass("large", per_queue=4, cpu=20, priority=200, runs_ms=700, every_ms=700),
+    ),
+)
+
+
+def make_state(world: World) -> State:
+    """The queues of ``world``, and no workloads."""
+    state = State(Configuration())
+    state.put_namespace(NAMESPACE, {})
+    state.put_flavor(codec.convert(ResourceFlavor, {"metadata": {"name": "default"}}))
+    for name in world.queue_names():
+        state.put_cluster_queue(cluster_queue(name, world.nominal, world.borrowing))
+        spec = {"clusterQueue": name}
+        metadata = {"namespace": NAMESPACE, "name": name}
+        state.put_local_queue(codec.convert(LocalQueue, {"metadata": metadata, "spec": spec}))
+    return state
+
+
+def cluster_queue(name: str, nominal: int, borrowing: int) -> ClusterQueue:
+    """One with quota for cpu, in the cohort its name begins with."""
+    quota = {"name": "cpu", "nominalQuota": nominal, "borrowingLimit": borrowing}
+    group = {"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": [quota]}]}
+    spec = {
+        "cohortName": name.partition("-")[0],
+        "namespaceSelector": {},
+        "preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"},
+        "resourceGroups": [group],
+    }
+    return codec.convert(ClusterQueue, {"metadata": {"name": name}, "spec": spec})
+
+
+def make_workload(queue: str, class_: WorkloadClass, number: int, created_s: float) -> Workload:
+    """As an API server hands it over: owned by a job, with the labels and finalizers of its controller.
+
+    ``number`` tells it from all others of its world.
+    """
+    name = f"job-{class_.name}-{number:06}"
+    identity = f"{number:08}-0000-4000-8000-000000000000"
+    owner = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "name": name,
+        "uid": f"job{identity}",
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    metadata = {
+        "namespace": NAMESPACE,
+        "name": name,
+        "uid": identity,
+        "resourceVersion": str(number),
+        "generation": 1,
+        "creationTimestamp": at_epoch(created_s),
+        "labels": {"kueue.x-k8s.io/job-uid": f"job{identity}"},
+        "finalizers": ["kueue.x-k8s.io/resource-in-use"],
+        "ownerReferences": [owner],
+    }
+    container = {
+        "name": "work",
+        "image": "registry.example/work:1",
+        "resources": {"requests": {"cpu": str(class_.cpu)}},
+    }
+    template = {"metadata": {}, "spec": {"containers": [container], "restartPolicy": "Never"}}
+    spec = {
+        "queueName": queue,
+        "priority": class_.priority,
+        "active": True,
+        "podSets": [{"name": "main", "count": 1, "template": template}],
+    }
+    return codec.decode(Workload, codec.encode({"metadata": metadata, "spec": spec}))
+
+
+def newcomers(world: World, first: int = 0) -> Iterator[Workload]:
+    """Workloads without end, numbered from ``first``, dealt to the classes and queues in turn."""
+    places = cycle([(queue, class_) for class_ in world.classes for queue in world.queue_names()])
+    for number, (queue, class_) in enumerate(places, first):
+        yield make_workload(queue, class_, number, EPOCH_S)
