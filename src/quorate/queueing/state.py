@@ -18,6 +18,7 @@ from quorate.api.kueue import (
     ClusterQueue,
     ClusterQueueStatus,
     Cohort,
+    CohortSpec,
     CohortStatus,
     LocalQueue,
     LocalQueueStatus,
@@ -59,6 +60,7 @@ class State(Ledger):
         super().__init__(configuration)
         self.flavors: dict[str, ResourceFlavor] = {}
         self.checks: dict[str, AdmissionCheck] = {}
+        self._cohorts: dict[str, CohortSpec] = {}  # exactly the cohorts that are declared
 
     # What queues and requests are made of.
 
@@ -179,27 +181,35 @@ class State(Ledger):
         self.quota.remove_queue(name)
 
     def put_cohort(self, cohort: Cohort) -> None:
+        name = cohort.metadata.name
+        if self._cohorts.get(name) == cohort.spec:
+            return
+        self._cohorts[name] = cohort.spec
         self.settle_wakes()
-        looped = self.quota.looped
-        node = self.quota.put_cohort(
-            cohort.metadata.name, cohort.spec.parent_name, limits_of(cohort.spec.resource_groups)
-        )
+        known, looped = self.quota.cohorts.get(name), self.quota.looped
+        root = known.root if known is not None else None
+        node = self.quota.put_cohort(name, cohort.spec.parent_name, limits_of(cohort.spec.resource_groups))
         node.weight = weight_of(cohort.spec.fair_sharing)
-        for changed in (node, *(looped ^ self.quota.looped)):
-            self.note_move(changed)
-            self.note_quota_change(changed)
+        self._cohort_changed(node, root, looped)
 
     def remove_cohort(self, name: str) -> None:
-        node = self.quota.cohorts.get(name)
-        if node is None:
+        if self._cohorts.pop(name, None) is None:
             return
         self.settle_wakes()
-        looped = self.quota.looped
+        node, looped = self.quota.cohorts[name], self.quota.looped
+        root = node.root
         self.quota.remove_cohort(name)
         node.weight = weight_of(None)
-        for changed in (node, *(looped ^ self.quota.looped)):
-            self.note_move(changed)
-            self.note_quota_change(changed)
+        self._cohort_changed(node, root, looped)
+
+    def _cohort_changed(self, node: Node, old_root: Node | None, looped: frozenset[Node]) -> None:
+        """``node`` was declared anew; before, ``old_root`` was its root, and ``looped`` were on loops."""
+        if node.root is not old_root:
+            self.note_move(node)
+        self.note_quota_change(node)
+        for other in looped ^ self.quota.looped:
+            self.note_move(other)
+            self.note_quota_change(other)
 
     def put_local_queue(self, local_queue: LocalQueue) -> None:
         queue = self.local_queue(local_queue.metadata.key)
