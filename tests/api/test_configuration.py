@@ -19,6 +19,7 @@ from quorate.api.configuration import (
     default_configuration,
     load_configuration,
 )
+from quorate.api.configuration_process import Address, Health, LeaderElection
 from quorate.api.meta import LabelSelector, Requirement
 from quorate.api.quantity import parse_quantity
 
@@ -184,14 +185,55 @@ featureGates: {PartialAdmission: true, ConcurrentAdmission: true}
         "clientConnection: is checked but not honoured yet",
         "controller: is checked but not honoured yet",
         "featureGates.ConcurrentAdmission: is not honoured yet",
-        "health: is checked but not honoured yet",
         "integrations.externalFrameworks: is checked but not honoured yet",
         "integrations.frameworks: kubeflow.org/mpijob, pod: jobs of these kinds are not handled yet",
         "internalCertManagement: is checked but not honoured yet",
-        "leaderElection: is checked but not honoured yet",
         "metrics: is checked but not honoured yet",
         "webhook: is checked but not honoured yet",
     ]
+    assert loaded.configuration.health == Health(address=Address("", 8081))
+    assert loaded.configuration.leader_election == LeaderElection(elect=True)
+
+
+def test_nothing_listens_and_nobody_is_elected_unless_the_file_says_so() -> None:
+    configuration = load_configuration(a_file("")).configuration
+    assert configuration.health == Health(address=None, liveness="healthz", readiness="readyz")
+    assert not configuration.leader_election.elect
+
+
+@pytest.mark.parametrize(
+    ("written", "want"),
+    [
+        ("':8081'", Address("", 8081)),
+        ("127.0.0.1:0", Address("127.0.0.1", 0)),
+        ("'[::1]:8081'", Address("::1", 8081)),
+        ("localhost:8081", Address("localhost", 8081)),
+        ("'0'", None),
+    ],
+)
+def test_addresses_to_listen_on(written: str, want: Address | None) -> None:
+    loaded = load_configuration(a_file(f"health: {{healthProbeBindAddress: {written}}}"))
+    assert loaded.configuration.health.address == want
+    assert loaded.warnings == ()
+
+
+def test_the_terms_of_the_election_and_the_names_of_the_endpoints_are_kept() -> None:
+    body = """
+health: {livenessEndpointName: alive, readinessEndpointName: ready}
+leaderElection:
+  leaderElect: true
+  leaseDuration: 1m
+  renewDeadline: 40s
+  retryPeriod: 500ms
+  resourceLock: leases
+  resourceName: quorate
+  resourceNamespace: batch
+"""
+    configuration = load_configuration(a_file(body)).configuration
+    assert configuration.health == Health(liveness="alive", readiness="ready")
+    assert configuration.leader_election == LeaderElection(
+        elect=True, name="quorate", namespace="batch", lease_s=60, renew_within_s=40.0, retry_s=0.5
+    )
 
 
 @pytest.mark.parametrize(
@@ -249,6 +291,32 @@ featureGates: {PartialAdmission: true, ConcurrentAdmission: true}
             "managedJobsNamespaceSelector: {} should not match namespace kube-system or kueue-system "
             "(add kubernetes.io/metadata.name NotIn [kube-system, kueue-system])",
             id="the system's namespaces",
+        ),
+        pytest.param(
+            "v1beta2", "health: {healthProbeBindAddress: ':99999'}",
+            "health.healthProbeBindAddress: ':99999' is no address "
+            "(write :8081, 127.0.0.1:8081, or 0 in quotes for none)", id="a port that cannot be",
+        ),
+        pytest.param(
+            "v1beta2", "leaderElection: {leaseDuration: 1500ms}",
+            "leaderElection.leaseDuration: '1500ms' is no whole number of seconds, "
+            "and a Lease knows no other",
+            id="a lease of broken seconds",
+        ),
+        pytest.param(
+            "v1beta2", "leaderElection: {leaseDuration: 15s, renewDeadline: 15s}",
+            "leaderElection.renewDeadline: '15s' must be less than leaseDuration, which is 15s",
+            id="no time to stop",
+        ),
+        pytest.param(
+            "v1beta2", "leaderElection: {retryPeriod: 10s}",
+            "leaderElection.retryPeriod: '10s' must be less than renewDeadline, which is 10s",
+            id="no time to try again",
+        ),
+        pytest.param(
+            "v1beta2", "leaderElection: {resourceLock: configmaps}",
+            "leaderElection.resourceLock: 'configmaps' is not allowed here (write leases)",
+            id="a lock of former times",
         ),
         pytest.param(
             "v1beta2", "integrations: {frameworks: []}",

@@ -34,6 +34,7 @@ from quorate.kube.resources import (
 )
 from quorate.local.controllers import run_controllers
 from quorate.local.nodes import Fleet, run_nodes
+from quorate.observe.replica import Replica
 from tests.local.clusters import api_server
 
 T = TypeVar("T")
@@ -97,15 +98,15 @@ class World:
         self._queueing: asyncio.Task[None] | None = None
 
     async def start_queueing(self, configuration: Configuration, seed: int = 1) -> None:
-        ready = asyncio.Event()
+        replica = Replica("standalone")
         self._queueing = asyncio.create_task(
-            run_queueing(self.queueing_client, WallClock(), configuration, random.Random(seed), ready)
+            run_queueing(self.queueing_client, WallClock(), configuration, random.Random(seed), replica)
         )
-        started = asyncio.create_task(ready.wait())
+        started = asyncio.create_task(replica.ready.wait())
         await asyncio.wait([self._queueing, started], timeout=WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
         if self._queueing.done():
             self._queueing.result()
-        assert ready.is_set(), "the queueing controllers do not become ready"
+        assert replica.ready.is_set(), "the queueing controllers do not become ready"
 
     async def stop_queueing(self) -> None:
         if self._queueing is not None:

@@ -13,6 +13,7 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
+from quorate.api.configuration_process import Health, LeaderElection, health, leader_election
 from quorate.api.configuration_unused import DEVICE_CLASS_MAPPINGS, POD_OPTIONS, UNUSED
 from quorate.api.core import Resources
 from quorate.api.documents import InvalidYaml, read_documents
@@ -125,6 +126,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     partial_admission: bool = True  # whether minCount counts
     fair_sharing: FairSharingRules | None = None  # None: off
     admission_fair_sharing: AdmissionFairSharingRules | None = None  # None: off
+    health: Health = Health()
+    leader_election: LeaderElection = LeaderElection()
 
 
 class LoadedConfiguration(msgspec.Struct, frozen=True):
@@ -217,6 +220,8 @@ def _configuration(fields: Section, version: Version) -> Configuration:
         partial_admission=gates.get("PartialAdmission", True),
         fair_sharing=fields.take("fairSharing", section(_fair_sharing(version)), None),
         admission_fair_sharing=fields.take("admissionFairSharing", section(_admission_fair_sharing), None),
+        health=fields.take("health", section(health), Health()),
+        leader_election=fields.take("leaderElection", section(leader_election), LeaderElection()),
     )
 
 

@@ -80,20 +80,6 @@ _every_version: Final[dict[str, Reader[Any]]] = {
             "customLabels": _custom_labels,
         }
     ),
-    "health": checked(
-        {"healthProbeBindAddress": text, "readinessEndpointName": text, "livenessEndpointName": text}
-    ),
-    "leaderElection": checked(
-        {
-            "leaderElect": boolean,
-            "leaseDuration": duration(),
-            "renewDeadline": duration(),
-            "retryPeriod": duration(),
-            "resourceLock": text,
-            "resourceName": shaped(is_dns_subdomain, "the name of a Lease"),
-            "resourceNamespace": shaped(is_dns_label, "a namespace's name"),
-        }
-    ),
     "pprofBindAddress": text,
     "controller": checked({"groupKindConcurrency": map_of(integer(least=1)), "cacheSyncTimeout": duration()}),
     "tls": _tls,

@@ -23,6 +23,7 @@ from quorate.kube.clock import Clock
 from quorate.kube.config import load_cluster
 from quorate.local.cluster import Settings, run_cluster
 from quorate.local.directory import HeldDirectory
+from quorate.observe.replica import Replica
 
 T = TypeVar("T")
 _STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
@@ -50,9 +51,9 @@ async def run_queueing_cluster(
             yield client
             return
         async with asyncio.TaskGroup() as tasks:
-            ready = asyncio.Event()
-            controllers = tasks.create_task(run_queueing(client, clock, configuration, rng, ready))
-            await ready.wait()
+            replica = Replica("standalone")
+            controllers = tasks.create_task(run_queueing(client, clock, configuration, rng, replica))
+            await replica.ready.wait()
             yield client
             controllers.cancel()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import platform
 import random
 from pathlib import Path
 from typing import Annotated
@@ -13,10 +14,10 @@ from quorate.api import codec
 from quorate.api.configuration import Configuration
 from quorate.api.kueue import GROUP, VERSION
 from quorate.api.meta import Struct
-from quorate.cli.composition import until_stopped
+from quorate.cli.composition import new_uid, until_stopped
 from quorate.cli.failures import Refusal
 from quorate.cli.files import read_configuration
-from quorate.controllers.process import run_queueing
+from quorate.controllers.process import run_replica
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.config import load_cluster
@@ -31,6 +32,9 @@ from quorate.kube.resources import (
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
 )
+from quorate.observe.health import health_checks
+from quorate.observe.replica import Replica
+from quorate.observe.serving import serving
 
 NEEDED = (
     WORKLOADS,
@@ -68,6 +72,7 @@ def controllers(
     """Run the queueing controllers for a cluster until Ctrl-C or SIGTERM.
 
     They may be stopped at any moment and started anew: all they know is in the cluster.
+    With [b]leaderElection.leaderElect[/b] in the configuration one of several decides, the others stand by.
 
     [b]Example:[/b] quorate controllers --kubeconfig ~/.quorate/local/kubeconfig --config configuration.yaml
     """
@@ -81,21 +86,32 @@ def controllers(
 async def _serve(kubeconfig: Path | None, context: str, configuration: Configuration) -> None:
     log = logger(__name__)
     rng = random.Random()
-    async with Client(await load_cluster(kubeconfig, context), rng) as client:
+    health = configuration.health
+    replica = Replica("follower" if configuration.leader_election.elect else "standalone")
+    async with (
+        Client(await load_cluster(kubeconfig, context), rng) as client,
+        serving("health.healthProbeBindAddress", health.address, health_checks(health, replica)),
+    ):
         await _require_kinds(client)
-        ready = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
-            queueing = tasks.create_task(run_queueing(client, WallClock(), configuration, rng, ready))
-            announcing = tasks.create_task(_announce(ready, client.cluster.server))
+            deciding = run_replica(client, WallClock(), configuration, rng, replica, _identity)
+            parts = [
+                tasks.create_task(deciding),
+                tasks.create_task(_announce(replica, client.cluster.server)),
+            ]
             await until_stopped(lambda: log.info("starting", server=client.cluster.server))
             log.info("stopping")
-            announcing.cancel()
-            queueing.cancel()
+            for part in parts:
+                part.cancel()
 
 
-async def _announce(ready: asyncio.Event, server: str) -> None:
-    await ready.wait()
-    logger(__name__).info("the queueing controllers are at work", server=server)
+def _identity() -> str:
+    return f"{platform.node()}_{new_uid()}"
+
+
+async def _announce(replica: Replica, server: str) -> None:
+    await replica.ready.wait()
+    logger(__name__).info("ready", server=server, role=replica.role)
 
 
 class _Served(Struct):

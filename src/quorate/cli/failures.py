@@ -6,6 +6,7 @@ from quorate.kube.errors import ApiError, Unreachable, Unreadable
 from quorate.kube.kubeconfig import InvalidKubeconfig
 from quorate.local.cluster import AddressUnusable
 from quorate.local.directory import DirectoryInUse, DirectoryUnusable
+from quorate.observe.serving import CannotListen
 
 
 class Refusal(Exception):
@@ -16,6 +17,7 @@ _KNOWN = (
     Refusal,
     AddressUnusable,
     ApiError,
+    CannotListen,
     DefinitionNotServed,
     DirectoryUnusable,
     InvalidKubeconfig,

@@ -1,9 +1,16 @@
-"""The queueing controllers as one: made together, started once everything is known, stopped together."""
+"""The queueing controllers as one: made together, started once everything is known, stopped together.
+
+Of several replicas one decides.  The others keep the same copies of what is stored, for those who ask them,
+but decide nothing on them: whoever is elected lists everything anew, after the last leader has stopped, so
+that it never decides on a copy that lags behind what that leader wrote.
+"""
 
 import asyncio
 import random
+from collections.abc import Callable
 
 from quorate.api.configuration import Configuration
+from quorate.api.meta import Key
 from quorate.controllers.admission import Admission
 from quorate.controllers.flavors import FlavorController
 from quorate.controllers.informers import Informers, synced
@@ -16,9 +23,57 @@ from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.events import EventRecorder
 from quorate.kube.informer import Informer
+from quorate.kube.leases import Election, LeadershipLost, Terms
+from quorate.kube.log import logger
 from quorate.kube.resources import JOBS
+from quorate.observe.replica import Replica
 
 COMPONENT = "quorate-controllers"
+
+
+async def run_replica(
+    client: Client,
+    clock: Clock,
+    configuration: Configuration,
+    rng: random.Random,
+    replica: Replica,
+    new_identity: Callable[[], str],
+) -> None:
+    """Run until cancelled: decide while elected, stand by otherwise; decide always if nobody is elected.
+
+    A leader that loses its lease stands by again, under a new identity.
+    """
+    rules = configuration.leader_election
+    if not rules.elect:
+        await run_queueing(client, clock, configuration, rng, replica)
+        return
+    lease = Key(rules.namespace or configuration.namespace, rules.name)
+    terms = Terms(rules.lease_s, rules.renew_within_s, rules.retry_s)
+    while True:
+        replica.role = "follower"
+        election = Election(client, clock, lease, new_identity(), terms)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                following = tasks.create_task(follow(client, replica), name="follow")
+
+                async def lead() -> None:
+                    following.cancel()  # noqa: B023  called within this turn of the loop
+                    replica.role = "leader"
+                    await run_queueing(client, clock, configuration, rng, replica)
+
+                await election.run(lead)
+        except* LeadershipLost as lost:
+            logger(__name__).warning("standing by again", problem=str(lost.exceptions[0]))
+
+
+async def follow(client: Client, replica: Replica) -> None:
+    """Keep copies of what is stored until cancelled, and decide nothing."""
+    informers = Informers(client)
+    async with asyncio.TaskGroup() as tasks:
+        for informer in informers.all:
+            tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
+        await synced(*informers.all)
+        replica.ready.set()
 
 
 async def run_queueing(
@@ -26,9 +81,9 @@ async def run_queueing(
     clock: Clock,
     configuration: Configuration,
     rng: random.Random,
-    ready: asyncio.Event | None = None,
+    replica: Replica,
 ) -> None:
-    """Run until cancelled.  ``ready`` is set once everything stored is known and work has begun.
+    """Decide until cancelled.  ``replica`` is ready once everything stored is known and work has begun.
 
     All that must survive is in the API: a new run on the same cluster, after a stop at whatever moment,
     goes on where this one left off.
@@ -52,5 +107,4 @@ async def run_queueing(
         tasks.create_task(admission.run(), name="admission")
         for controller in (job_controller, workloads, queues, flavors, priorities):
             tasks.create_task(controller.reconciler.run(), name=controller.reconciler.name)
-        if ready is not None:
-            ready.set()
+        replica.ready.set()

@@ -1,0 +1,93 @@
+"""The fields of Configuration about the process itself: where it listens, and which replica decides.
+
+A field that is left out opens no port: the file of a usual installation names its addresses, and a process
+on somebody's machine has no reason to listen.
+"""
+
+import re
+from typing import Final
+
+import msgspec
+
+from quorate.api.names import is_dns_label, is_dns_subdomain
+from quorate.api.strict import Place, Refused, Section, boolean, choice, duration, shaped, text
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Where to listen, written as Go programs do: ``:8081``, ``127.0.0.1:8081``, ``[::1]:8081``."""
+
+    host: str  # empty: every interface
+    port: int  # 0: any that is free
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """The endpoints a kubelet probes."""
+
+    address: Address | None = None  # None: not served
+    liveness: str = "healthz"
+    readiness: str = "readyz"
+
+
+class LeaderElection(msgspec.Struct, frozen=True, kw_only=True):
+    """Of several replicas one decides, the others stand by, on client-go's terms."""
+
+    elect: bool = False
+    name: str = "c1f6bfd2.kueue.x-k8s.io"  # Kueue's own, so that the two never decide side by side
+    namespace: str = ""  # empty: the namespace of the configuration
+    lease_s: int = 15
+    renew_within_s: float = 10.0
+    retry_s: float = 2.0
+
+
+_ADDRESS: Final = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.]+)\]|(?P<host>[^\s:\[\]]*)):(?P<port>[0-9]{1,5})")
+_endpoint: Final = shaped(is_dns_label, "one part of a path")
+
+
+def address(place: Place) -> Address | None:
+    """None for ``"0"``, which switches an endpoint off."""
+    written = text(place)
+    if written == "0":
+        return None
+    match = _ADDRESS.fullmatch(written)
+    if match is None or int(match["port"]) > 65535:
+        raise Refused("is no address (write :8081, 127.0.0.1:8081, or 0 in quotes for none)")
+    return Address(match["six"] or match["host"] or "", int(match["port"]))
+
+
+def health(fields: Section) -> Health:
+    default = Health()
+    return Health(
+        address=fields.take("healthProbeBindAddress", address, None),
+        liveness=fields.take("livenessEndpointName", _endpoint, default.liveness),
+        readiness=fields.take("readinessEndpointName", _endpoint, default.readiness),
+    )
+
+
+def leader_election(fields: Section) -> LeaderElection:
+    default = LeaderElection()
+    fields.take("resourceLock", choice(("leases",)), "leases")
+    lease_s = fields.take("leaseDuration", _whole_seconds, default.lease_s)
+    renew_within_s = fields.take("renewDeadline", duration(above=True), default.renew_within_s)
+    retry_s = fields.take("retryPeriod", duration(above=True), default.retry_s)
+    if not renew_within_s < lease_s:
+        fields.at("renewDeadline").refuse(f"must be less than leaseDuration, which is {lease_s}s")
+    elif not retry_s < renew_within_s:
+        fields.at("retryPeriod").refuse(f"must be less than renewDeadline, which is {renew_within_s:g}s")
+    return LeaderElection(
+        elect=fields.take("leaderElect", boolean, default.elect),
+        name=fields.take("resourceName", shaped(is_dns_subdomain, "the name of a Lease"), default.name),
+        namespace=fields.take("resourceNamespace", shaped(is_dns_label, "a namespace's name"), ""),
+        lease_s=lease_s,
+        renew_within_s=renew_within_s,
+        retry_s=retry_s,
+    )
+
+
+def _whole_seconds(place: Place) -> int:
+    seconds = duration(least_s=1.0)(place)
+    if seconds != int(seconds):
+        raise Refused("is no whole number of seconds, and a Lease knows no other")
+    return int(seconds)

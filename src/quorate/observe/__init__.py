@@ -1,0 +1,1 @@
+"""What the controllers let others see.  Nothing here changes what is decided."""

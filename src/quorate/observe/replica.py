@@ -1,0 +1,16 @@
+"""One process of the controllers as others may see it: what it is at the moment, and whether it is ready."""
+
+import asyncio
+from typing import Literal
+
+Role = Literal["standalone", "leader", "follower"]
+
+
+class Replica:
+    """Kept up to date by ``controllers.process``, read by everything that observes."""
+
+    def __init__(self, role: Role) -> None:
+        self.role: Role = role
+        # Set once everything stored was known; a change of role does not unset it: what was known before
+        # goes on being shown until the new role has its own lists.
+        self.ready = asyncio.Event()

@@ -1,0 +1,137 @@
+"""Two replicas as processes: one decides, the other stands by and goes on when it is killed."""
+
+import asyncio
+import json
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from quorate.api.kueue import Workload
+from quorate.api.meta import Key, Uid, is_true
+from quorate.kube.errors import NotFound
+from quorate.kube.informer import Change, Informer
+from quorate.kube.resources import LEASES, WORKLOADS
+from tests.e2e.test_controllers_command import controllers, kubeconfig
+from tests.e2e.test_restarts import NODES, each_ran_once, never_over_quota, stop_watching, submit
+from tests.e2e.world import NAMESPACE, World, a_world
+
+pytestmark = pytest.mark.slow
+
+LEASE = Key(NAMESPACE, "quorate")
+CONFIGURATION = {
+    "apiVersion": "config.kueue.x-k8s.io/v1beta2",
+    "kind": "Configuration",
+    "health": {"healthProbeBindAddress": "127.0.0.1:0"},
+    "leaderElection": {
+        "leaderElect": True,
+        "resourceName": LEASE.name,
+        "resourceNamespace": LEASE.namespace,
+        "leaseDuration": "3s",
+        "renewDeadline": "2s",
+        "retryPeriod": "200ms",
+    },
+}
+
+
+@dataclass
+class RunningReplica:
+    process: asyncio.subprocess.Process
+    health_url: str
+
+    async def answers(self, endpoint: str) -> int:
+        async with aiohttp.ClientSession() as session, session.get(f"{self.health_url}/{endpoint}") as answer:
+            return answer.status
+
+    async def is_ready(self) -> bool:
+        return await self.answers("readyz") == 200
+
+
+@asynccontextmanager
+async def a_replica(world: World, directory: Path) -> AsyncIterator[RunningReplica]:
+    cluster = world.client.cluster
+    token = cluster.credentials.authorization().removeprefix("Bearer ")
+    config = directory / "configuration.yaml"
+    config.write_text(json.dumps(CONFIGURATION))
+    options = ("--kubeconfig", kubeconfig(directory, cluster.server, token), "--config", config)
+    async with controllers(*options, "--log-format", "json") as process:
+        assert process.stderr is not None
+        async for line in process.stderr:
+            said = json.loads(line)
+            if said["message"] == "listening":
+                break
+        reading = asyncio.create_task(process.stderr.read())  # a full pipe would stop the process
+        try:
+            yield RunningReplica(process, f"http://{said['address']}")
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await reading
+
+
+async def holder(world: World) -> str:
+    try:
+        return (await world.client.get(LEASES, LEASE)).spec.holder_identity
+    except NotFound:
+        return ""
+
+
+class Reservations:
+    """How often the quota of each workload was reserved, as a watch sees it."""
+
+    def __init__(self, world: World) -> None:
+        self.seen: Counter[Uid] = Counter()
+        self.informer = Informer(world.client, WORKLOADS)
+        self.informer.subscribe(self._changed)
+
+    def _changed(self, change: Change[Workload]) -> None:
+        was, is_ = (
+            each is not None and is_true(each.status.conditions, "QuotaReserved")
+            for each in (change.old, change.new)
+        )
+        if change.new is not None and is_ and not was:
+            self.seen[change.new.metadata.uid] += 1
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "told to stop"])
+def test_when_the_leader_ends_the_other_replica_goes_on_and_nothing_is_admitted_twice(
+    tmp_path: Path, end: signal.Signals
+) -> None:
+    async def story() -> None:
+        async with a_world(NODES) as world:
+            reservations = Reservations(world)
+            counting = asyncio.create_task(reservations.informer.run())
+            watching = asyncio.create_task(never_over_quota(world))
+            async with a_replica(world, tmp_path) as first:
+                first_holder = await world.until("a leader", lambda: holder(world))
+                async with a_replica(world, tmp_path) as second:
+                    await world.until("both are ready", lambda: both_ready(first, second))
+                    await submit(world)
+                    await world.until("some jobs are finished", lambda: finished(world, 5))
+                    assert await holder(world) == first_holder
+                    first.process.send_signal(end)
+                    await first.process.wait()
+                    assert await second.answers("healthz") == 200
+                    await world.until("all jobs are finished", lambda: finished(world, 24), within_s=60)
+                    assert await holder(world) not in ("", first_holder)
+            await stop_watching(watching)
+            await each_ran_once(world)
+            counting.cancel()
+            assert set(reservations.seen.values()) == {1}
+            assert len(reservations.seen) == 24
+
+    asyncio.run(story())
+
+
+async def both_ready(one: RunningReplica, other: RunningReplica) -> bool:
+    return await one.is_ready() and await other.is_ready()
+
+
+async def finished(world: World, at_least: int) -> bool:
+    workloads = (await world.client.list(WORKLOADS)).items
+    return sum(is_true(each.status.conditions, "Finished") for each in workloads) >= at_least

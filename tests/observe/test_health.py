@@ -1,0 +1,70 @@
+"""The endpoints a kubelet probes, over HTTP."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+
+from quorate.api.configuration_process import Address, Health
+from quorate.observe.health import health_checks
+from quorate.observe.replica import Replica
+from quorate.observe.serving import CannotListen, serving
+from tests.observe.listening import listening
+
+FIELD = "health.healthProbeBindAddress"
+
+
+@asynccontextmanager
+async def probes(health: Health, replica: Replica) -> AsyncIterator[str]:
+    async with listening(FIELD, health_checks(health, replica)) as url:
+        yield url
+
+
+async def ask(url: str) -> int:
+    async with aiohttp.ClientSession() as session, session.get(url) as answer:
+        return answer.status
+
+
+def test_a_replica_lives_at_once_and_is_ready_once_everything_stored_is_known() -> None:
+    async def story() -> None:
+        replica = Replica("follower")
+        async with probes(Health(), replica) as url:
+            assert (await ask(f"{url}/healthz"), await ask(f"{url}/readyz")) == (200, 503)
+            replica.ready.set()
+            assert (await ask(f"{url}/healthz"), await ask(f"{url}/readyz")) == (200, 200)
+
+    asyncio.run(story())
+
+
+def test_the_endpoints_have_the_names_of_the_configuration() -> None:
+    async def story() -> None:
+        async with probes(Health(liveness="alive", readiness="ready"), Replica("standalone")) as url:
+            assert [await ask(f"{url}/{name}") for name in ("alive", "ready", "healthz")] == [200, 503, 404]
+
+    asyncio.run(story())
+
+
+def test_an_address_that_is_taken_is_named_with_its_field() -> None:
+    async def story() -> None:
+        app = health_checks(Health(), Replica("standalone"))
+        async with listening(FIELD, app) as url:
+            address = Address("127.0.0.1", int(url.rpartition(":")[2]))
+            with pytest.raises(CannotListen) as refusal:
+                async with serving(FIELD, address, health_checks(Health(), Replica("standalone"))):
+                    pass
+        assert str(refusal.value) == (
+            f'{FIELD}: {address}: address already in use (write another address, or "0" for none)'
+        )
+
+    asyncio.run(story())
+
+
+def test_nothing_listens_where_no_address_is_given() -> None:
+    async def story() -> None:
+        app = health_checks(Health(), Replica("standalone"))
+        async with serving(FIELD, None, app):
+            assert not app.frozen, "the application was set up to answer"
+
+    asyncio.run(story())
