@@ -49,5 +49,6 @@ def test_the_job(row: Row) -> None:
         story.append(f"starts with {world.pods('sweep')} pods")
     else:
         assert f"    {world.why('sweep')}\n" in EXAMPLE.text
+        assert not world.can_never_fit("sweep")
         story.append("waits")
     assert "".join(story) == row["sweep"]

@@ -22,7 +22,6 @@ from quorate.queueing.causes import (
     RoomTaken,
     TaintUntolerated,
     TargetsOverlap,
-    can_never_fit,
     message,
 )
 
@@ -75,20 +74,3 @@ PREFIX = "couldn't assign flavors to pod set main: "
 )
 def test_message(causes: list[Cause], text: str) -> None:
     assert message(causes) == text
-
-
-@pytest.mark.parametrize(
-    ("causes", "never"),
-    [
-        pytest.param([NEVER], True, id="more than there will ever be"),
-        pytest.param([NEVER, SHORT], False, id="one flavor may still serve"),
-        pytest.param([NEVER, FlavorMissing("driver", "spot")], True, id="no pod set has a flavor left"),
-        pytest.param(
-            [SHORT, FlavorMissing("driver", "spot")], True, id="one pod set that never fits is enough"
-        ),
-        pytest.param([RoomTaken()], False, id="it did fit"),
-        pytest.param([], False, id="nothing against it"),
-    ],
-)
-def test_can_never_fit(causes: list[Cause], never: bool) -> None:
-    assert can_never_fit(causes) is never

@@ -1,9 +1,11 @@
 """What those who ask are told about a workload that waits."""
 
+import pytest
+
 from quorate.api.meta import Key
 from quorate.queueing.explain import Holder, explain
 from quorate.quota.amount import FlavorResource
-from tests.queueing.world import World
+from tests.queueing.world import Json, World
 
 CPU = FlavorResource("default", "cpu")
 
@@ -49,6 +51,61 @@ def test_what_can_never_fit_is_told_so_and_nobody_is_blamed() -> None:
     assert explanation is not None
     assert explanation.can_never_fit
     assert explanation.holders == ()
+
+
+@pytest.mark.parametrize(
+    ("waits", "never"),
+    [
+        pytest.param({"requests": {"cpu": 8}}, False, id="others may finish"),
+        pytest.param({"requests": {"cpu": 9}}, True, id="more than there is"),
+        pytest.param({"count": 9, "minCount": 8}, False, id="fewer pods may do"),
+        pytest.param({"count": 10, "minCount": 9}, True, id="even the fewest are too many"),
+        pytest.param({"nodeSelector": {"type": "other"}}, True, id="no flavor has such nodes"),
+        pytest.param({"requests": {"memory": 1}}, True, id="a resource that is not covered"),
+    ],
+)
+def test_can_never_fit(waits: Json, never: bool) -> None:
+    pod_set = {"requests": {"cpu": 1}, **waits}
+    world = World(
+        {
+            "flavors": {"default": {"nodeLabels": {"type": "plain"}}},
+            "clusterQueues": {"a": {"quota": [{"default": {"cpu": 8}}]}},
+            "workloads": [
+                {"name": "busy", "queue": "a", "requests": {"cpu": 8}, "admitted": "default"},
+                {"name": "waits", "queue": "a", "podSets": [pod_set]},
+            ],
+        }
+    )
+    world.run("cycle")
+    used = dict(world.node("a").usage)
+    explanation = explain(world.state, Key("default", "waits"))
+    assert explanation is not None
+    assert explanation.can_never_fit is never
+    assert world.node("a").usage == used
+
+
+def test_a_flavor_passed_over_this_time_may_still_serve() -> None:
+    """Who lost a race goes on with the next flavor, here one that is too small for it."""
+    world = World(
+        {
+            "flavors": ["one", "two"],
+            "clusterQueues": {
+                "a": {"cohort": "c", "quota": [{"one": {"cpu": 0}}, {"two": {"cpu": 1}}]},
+                "b": {"cohort": "c", "quota": [{"one": {"cpu": 0}}, {"two": {"cpu": 0}}]},
+                "pool": {"cohort": "c", "quota": [{"one": {"cpu": 4}}, {"two": {"cpu": 0}}]},
+            },
+            "workloads": [
+                {"name": "winner", "queue": "a", "priority": 1, "requests": {"cpu": 3}},
+                {"name": "loser", "queue": "b", "requests": {"cpu": 3}},
+            ],
+        }
+    )
+    world.run({"cycle": 2})
+    explanation = explain(world.state, Key("default", "loser"))
+    assert explanation is not None
+    assert explanation.hold is not None
+    assert "maximum capacity (1)" in explanation.hold.message
+    assert not explanation.can_never_fit
 
 
 def test_a_queue_that_takes_nothing_is_the_reason_before_any_quota() -> None:

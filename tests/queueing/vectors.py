@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from quorate.api.configuration import RequeuingStrategy
+from quorate.api.configuration import HONOURED_GATES, RequeuingStrategy
 from quorate.api.feature_gates import FEATURE_GATES
 from quorate.api.kueue import Admission
 from quorate.api.meta import epoch
@@ -20,7 +20,7 @@ from quorate.quota.amount import FlavorResource, base_units
 from quorate.quota.share import dominant_share
 from quorate.quota.tree import Node
 from tests.queueing.schema import findings
-from tests.queueing.world import FEATURE_GATES_READ, Json, World
+from tests.queueing.world import Json, World
 
 NODE_AMOUNTS: dict[str, Callable[[Node, FlavorResource], int]] = {
     "usage": tree.used,
@@ -56,7 +56,7 @@ def run_vector(vector: Json) -> list[str]:
 def unread_gates(given: Json) -> Iterator[str]:
     """Gates that are not left as they are by default, and that the core cannot be without, or with."""
     for gate, on in given.get("config", {}).get("featureGates", {}).items():
-        if on != FEATURE_GATES[gate] and gate not in FEATURE_GATES_READ:
+        if on != FEATURE_GATES[gate] and gate not in HONOURED_GATES:
             yield f"given.config.featureGates.{gate}: the core knows it only as {FEATURE_GATES[gate]}"
 
 

@@ -60,8 +60,6 @@ Json = dict[str, Any]
 
 # The check of a workload that reserves and waits for ever ("state: QuotaReserved").
 PENDING_CHECK = "never-ready"
-# Feature gates that are read here; every other one is as it is by default.
-FEATURE_GATES_READ = frozenset({"DisableWaitForPodsReady", "PartialAdmission"})
 replace = msgspec.structs.replace
 
 

@@ -5,7 +5,7 @@ The wording is Kueue's (v0.19): other tools match on it.  Amounts are in base un
 until they are printed.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal, assert_never
 
 import msgspec
@@ -144,15 +144,6 @@ WorkloadCause = (
     | BackingOff
 )
 Cause = PodSetCause | WorkloadCause
-
-
-def can_never_fit(causes: Iterable[Cause]) -> bool:
-    """Whether no flavor could take some pod set even if everything else were gone."""
-    judged: dict[str, bool] = {}
-    for cause in causes:
-        if isinstance(cause, PodSetCause):
-            judged[cause.pod_set] = judged.get(cause.pod_set, True) and not isinstance(cause, QuotaShort)
-    return any(judged.values())
 
 
 def message(causes: Sequence[Cause]) -> str:

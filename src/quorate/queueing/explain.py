@@ -13,9 +13,9 @@ from quorate.queueing.causes import (
     QueueInactive,
     QueueMissing,
     QuotaShort,
-    can_never_fit,
 )
 from quorate.queueing.decisions import Hold
+from quorate.queueing.nomination import could_ever_fit
 from quorate.queueing.pending import Entry
 from quorate.queueing.state import State
 from quorate.quota.amount import FlavorResource
@@ -35,7 +35,7 @@ class Holder(msgspec.Struct, frozen=True):
 
 class Explanation(msgspec.Struct, frozen=True):
     hold: Hold | None  # None: it was not judged yet
-    can_never_fit: bool  # even if nothing else were running
+    can_never_fit: bool  # not even with its fewest pods, and nothing else running
     ahead: int  # pending workloads before it in its cluster queue
     first_ahead: tuple[Key, ...]  # the first of these
     holders: tuple[Holder, ...]  # of what it lacks, in its cluster queue and cohorts; the largest
@@ -49,9 +49,8 @@ def explain(state: State, key: Key) -> Explanation | None:
     hold = waiting(state, key)
     causes = hold.causes if hold is not None else ()
     ahead = _ahead(state, entry)
-    return Explanation(
-        hold, can_never_fit(causes), len(ahead), ahead[:_LISTED], _holders(state, entry, causes)
-    )
+    never = _can_never_fit(state, entry)
+    return Explanation(hold, never, len(ahead), ahead[:_LISTED], _holders(state, entry, causes))
 
 
 def waiting(state: State, key: Key) -> Hold | None:
@@ -87,6 +86,11 @@ def _obstacle(state: State, entry: Entry) -> Cause | None:
         evicted = find_condition(entry.workload.status.conditions, c.EVICTED)
         return BackingOff(c.requeue_at(entry.workload), evicted.reason if evicted is not None else "")
     return None
+
+
+def _can_never_fit(state: State, entry: Entry) -> bool:
+    queue = state.cluster_queues.get(entry.cluster_queue)
+    return queue is not None and state.is_active(queue) and not could_ever_fit(state, queue, entry)
 
 
 def _ahead(state: State, entry: Entry) -> tuple[Key, ...]:

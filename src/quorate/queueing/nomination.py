@@ -74,6 +74,23 @@ def _choose(state: State, queue: ClusterQueueState, entry: Entry) -> tuple[Assig
     return reduce([Counts(pod_set.count, pod_set.min_count) for pod_set in pod_sets], attempt) or whole
 
 
+def could_ever_fit(state: State, queue: ClusterQueueState, entry: Entry) -> bool:
+    """Whether ``entry`` would fit, with its fewest pods, if nothing else were running in its tree.
+
+    The causes of a refusal do not tell: they speak of all the pods, and of the flavors tried last.
+    Costs a pass over all reservations of the tree.
+    """
+    partial = state.configuration.partial_admission
+    pod_sets = entry.shape.pod_sets
+    counts = [pod_set.min_count if partial else pod_set.count for pod_set in pod_sets]
+    with Trial() as trial:
+        for other in state.queues_below(queue.node.root):
+            for reservation in other.reservations.values():
+                trial.remove(reservation, other.node)
+        market = _market(state, queue, _Search(state, queue, entry.order))
+        return assign(market, pod_sets, counts, ()).mode is Mode.FIT
+
+
 _Question = tuple[frozenset[tuple[FlavorResource, int]], frozenset[FlavorResource]]
 
 
