@@ -5,7 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from quorate.api.configuration import HONOURED_GATES, InvalidConfiguration, load_configuration
+from quorate.api.configuration import (
+    HONOURED_FRAMEWORKS,
+    HONOURED_GATES,
+    InvalidConfiguration,
+    load_configuration,
+)
 from quorate.api.configuration_unused import UNUSED
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
@@ -19,6 +24,11 @@ def test_the_page_lists_the_fields_that_are_checked_but_not_honoured() -> None:
 
 def test_the_page_lists_the_gates_that_are_honoured() -> None:
     assert re.findall(r"^\| `featureGates\.(\w+)`", PAGE, re.MULTILINE) == list(HONOURED_GATES)
+
+
+def test_the_page_lists_the_kinds_of_job_that_are_handled() -> None:
+    listed = PAGE.partition("These are handled:")[2].partition("The others")[0]
+    assert re.findall(r"^- `(\S+)`", listed, re.MULTILINE) == list(HONOURED_FRAMEWORKS)
 
 
 def test_the_messages_on_the_page_are_those_given() -> None:

@@ -86,6 +86,8 @@ class FaultyClient(CountingClient):
 def _kind_of(path: str) -> str:
     parts = path.strip("/").split("/")
     parts = parts[2:] if parts[0] == "api" else parts[3:]
+    if not parts:
+        return "discovery"
     if parts[0] == "namespaces" and len(parts) > 2:
         parts = parts[2:]
     return "/".join([parts[0], *parts[2:]])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from quorate.api import codec
 from quorate.api.kueue import Admission, RequeueState, WorkloadStatus
 from quorate.api.meta import Condition, ObjectMeta
-from quorate.kube.patches import merge_patch, status_patch
+from quorate.kube.patches import merge_patch, merged, status_patch
 
 Json = dict[str, Any]
 
@@ -63,6 +63,12 @@ def test_the_patch_makes_old_into_new(old: Json, new: Json) -> None:
     made = apply(old, merge_patch(old, new))
     assert merge_patch(made, new) == {}
     assert made == new
+
+
+@given(old=objects, new=objects)
+def test_merged_is_what_the_server_makes_of_a_patch(old: Json, new: Json) -> None:
+    patch = merge_patch(old, new)
+    assert merged(old, patch) == apply(old, patch)
 
 
 def test_a_status_patch_carries_the_version_it_was_decided_on() -> None:

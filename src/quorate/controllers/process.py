@@ -14,7 +14,9 @@ from quorate.api.meta import Key
 from quorate.controllers.admission import Admission
 from quorate.controllers.flavors import FlavorController
 from quorate.controllers.informers import Informers, synced
+from quorate.controllers.jobs import J, JobKind
 from quorate.controllers.jobs.batch import BatchJob
+from quorate.controllers.jobs.frameworks import BATCH_JOB, chosen, run_kind
 from quorate.controllers.jobs.reconcile import JobController
 from quorate.controllers.priorities import PriorityController
 from quorate.controllers.queues import QueueController
@@ -90,21 +92,31 @@ async def run_queueing(
     """
     events = EventRecorder(client, clock, COMPONENT)
     informers = Informers(client)
-    jobs = Informer(client, JOBS)
     admission = Admission(informers, client, clock, events, configuration)
     state = admission.state
-    job_controller = JobController(BatchJob(), jobs, informers, client, clock, events, configuration)
+
+    def controller_of(kind: JobKind[J], jobs: Informer[J]) -> JobController[J]:
+        return JobController(kind, jobs, informers, client, clock, events, configuration)
+
     workloads = WorkloadController(informers, state, client, clock, events, configuration, rng)
     queues = QueueController(informers, state, client, clock)
     flavors = FlavorController(informers, client, clock)
     priorities = PriorityController(informers, client, clock)
-    watched = (*informers.all, jobs)
+    reconcilers = [each.reconciler for each in (workloads, queues, flavors, priorities)]
+    watched = list(informers.all)
+    frameworks = configuration.integrations.frameworks
+    if BATCH_JOB in frameworks:
+        jobs = Informer(client, JOBS)
+        watched.append(jobs)
+        reconcilers.append(controller_of(BatchJob(), jobs).reconciler)
     async with asyncio.TaskGroup() as tasks:
         for informer in watched:
             tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
         tasks.create_task(events.run(), name="events")
         await synced(*watched)
         tasks.create_task(admission.run(), name="admission")
-        for controller in (job_controller, workloads, queues, flavors, priorities):
-            tasks.create_task(controller.reconciler.run(), name=controller.reconciler.name)
+        for reconciler in reconcilers:
+            tasks.create_task(reconciler.run(), name=reconciler.name)
+        for kind in chosen(frameworks):
+            tasks.create_task(run_kind(kind, client, clock, controller_of), name=kind.resource.plural)
         replica.ready.set()

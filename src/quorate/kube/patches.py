@@ -19,6 +19,18 @@ def merge_patch(old: Value, new: Value) -> Json:
     return _difference(_as_json(old), _as_json(new))
 
 
+def merged(document: Json, patch: Mapping[str, Any]) -> Json:
+    """What the server makes of ``document`` by the merge patch."""
+    result = {name: value for name, value in document.items() if name not in patch}
+    for name, value in patch.items():
+        if isinstance(value, Mapping):
+            before = document.get(name)
+            result[name] = merged(before if isinstance(before, dict) else {}, value)
+        elif value is not None:
+            result[name] = value
+    return result
+
+
 def status_patch(metadata: ObjectMeta, old: Value, new: Value) -> Json:
     """The merge patch of the status subresource from ``old`` to ``new``; empty when they are equal.
 

@@ -40,7 +40,10 @@ class Stop:
 
 
 class JobKind(Protocol[J]):
-    """A kind of job: it is held back suspended until its workload is admitted, and suspended to stop it."""
+    """A kind of job: it is held back suspended until its workload is admitted, and suspended to stop it.
+
+    Whatever reads a job may raise ``paths.Unfit``: it does not hold what jobs of its kind must hold.
+    """
 
     @property
     def resource(self) -> Resource[J]: ...

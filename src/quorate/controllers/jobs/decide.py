@@ -26,6 +26,7 @@ from quorate.api.kueue import (
     WorkloadPriorityClass,
 )
 from quorate.api.meta import find_condition
+from quorate.api.paths import Unfit
 from quorate.controllers.finalizers import released
 from quorate.controllers.jobs import J, JobKind, Outcome
 from quorate.controllers.jobs.construct import (
@@ -100,7 +101,24 @@ def decide(
     rules: JobRules,
     now: float,
 ) -> JobPlan:
-    """The next thing to do.  ``workloads`` are those controlled by a job of this kind, namespace and name."""
+    """The next thing to do.  ``workloads`` are those controlled by a job of this kind, namespace and name.
+
+    Nothing is done to a job that cannot be understood, but to say so.
+    """
+    try:
+        return _decided(kind, job, workloads, around, rules, now)
+    except Unfit as unfit:
+        return _not_composed(str(unfit))
+
+
+def _decided(
+    kind: JobKind[J],
+    job: J | None,
+    workloads: Iterable[Workload],
+    around: Surroundings,
+    rules: JobRules,
+    now: float,
+) -> JobPlan:
     owned = sorted(workloads, key=_by_age)
     if job is None or job.metadata.deletion_timestamp is not None:
         return _orphaned(owned, now)
@@ -194,7 +212,7 @@ def _may_become(workload: Workload, case: _Case[J]) -> bool:
 def _in_place(case: _Case[J], workload: Workload) -> JobPlan:
     fresh = _constructed(case)
     if isinstance(fresh, MissingPriorityClass):
-        return _not_composed(fresh)
+        return _not_composed(str(fresh), lacks=str(fresh))
     spec = fresh.spec
     body = {
         "podSets": spec.pod_sets,
@@ -225,7 +243,7 @@ def _without_workload(case: _Case[J]) -> JobPlan:
         return IDLE  # its last pods still run, outside of any quota: they go first
     workload = _constructed(case)
     if isinstance(workload, MissingPriorityClass):
-        return _not_composed(workload)
+        return _not_composed(str(workload), lacks=str(workload))
     key = workload.metadata.key
     create = Create(WORKLOADS, workload, key.namespace)
     return JobPlan((create,), (_told("CreatedWorkload", f"Created Workload: {key}"),))
@@ -245,8 +263,8 @@ def _constructed(case: _Case[J]) -> Workload | MissingPriorityClass:
     return construct(case.kind.resource, metadata, case.pod_sets, priority, case.rules.label_keys_to_copy)
 
 
-def _not_composed(missing: MissingPriorityClass) -> JobPlan:
-    return JobPlan(events=(Event("Warning", "ErrWorkloadCompose", str(missing)),), lacks=str(missing))
+def _not_composed(why: str, lacks: str = "") -> JobPlan:
+    return JobPlan(events=(Event("Warning", "ErrWorkloadCompose", why),), lacks=lacks)
 
 
 # The job has exactly one.

@@ -1,0 +1,95 @@
+"""Places in a JSON document, and reading them with a type: ``spec.groups[0].template``."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+Path = tuple[str | int, ...]
+
+_NAME = r"[A-Za-z_][A-Za-z0-9_-]*"
+_PATH = re.compile(rf"{_NAME}(\[[0-9]+\])*(\.{_NAME}(\[[0-9]+\])*)*")
+_STEP = re.compile(rf"({_NAME})|\[([0-9]+)\]")
+
+
+class InvalidPath(ValueError):
+    def __init__(self, text: str) -> None:
+        super().__init__(f"{text!r} is no path: write names with dots between them, such as spec.suspend")
+
+
+class Unfit(ValueError):
+    """A document does not hold at a place what must be there."""
+
+    def __init__(self, path: Path, rule: str) -> None:
+        super().__init__(f"{written(path)}: {rule}")
+
+
+def parse_path(text: str) -> Path:
+    """Raises ``InvalidPath``."""
+    if _PATH.fullmatch(text) is None:
+        raise InvalidPath(text)
+    return tuple(name or int(index) for name, index in _STEP.findall(text))
+
+
+def written(path: Path) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
+
+
+def look_up(document: Any, path: Path) -> Any:
+    """What stands at ``path``; ``None`` when nothing does, or a null."""
+    found = document
+    for step in path:
+        match found, step:
+            case Mapping(), str():
+                found = found.get(step)
+            case list(), int() if step < len(found):
+                found = found[step]
+            case _:
+                return None
+    return found
+
+
+def read(document: Any, path: Path, type_: type[T], default: T | None = None) -> T:
+    """The value at ``path``, which must be of ``type_``.  Raises ``Unfit``; absent without a default, too."""
+    found = look_up(document, path)
+    if found is None and default is not None:
+        return default
+    # To Python a boolean is an integer, to JSON it is not.
+    if not isinstance(found, type_) or (type_ is int and isinstance(found, bool)):
+        absent = "is missing" if found is None else f"is {found!r}"
+        raise Unfit(path, f"{absent}, must be {_NAMES[type_]}")
+    return found
+
+
+def read_count(document: Any, path: Path, default: int | None = None) -> int:
+    """A number of things at ``path``.  Raises ``Unfit``."""
+    count = read(document, path, int, default)
+    if count < 0:
+        raise Unfit(path, f"is {count}, must not be negative")
+    return count
+
+
+def read_entries(document: Any, path: Path) -> list[dict[str, Any]]:
+    """The mappings listed at ``path``; none when there is no list.  Raises ``Unfit``."""
+    entries: list[Any] = read(document, path, list, [])
+    return [read(document, (*path, index), dict) for index in range(len(entries))]
+
+
+def put(document: Any, path: Path, value: Any) -> None:
+    """Make ``value`` stand at ``path``, in mappings made on the way if need be.  Changes ``document``."""
+    *steps, last = path
+    for step in steps:
+        if isinstance(document, dict) and document.get(step) is None:
+            document[step] = {}
+        document = document[step]
+    document[last] = value
+
+
+_NAMES: Mapping[type[Any], str] = {
+    bool: "true or false",
+    dict: "a mapping",
+    int: "a whole number",
+    list: "a list",
+    str: "a text",
+}

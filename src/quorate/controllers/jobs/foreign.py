@@ -1,0 +1,165 @@
+"""Kinds of job that come from other projects: read as JSON, started and stopped by one patch each.
+
+A kind says where its pod templates stand and how its status reads; the rest is the same for all.  Lists
+cannot be patched in part, so a patch carries the ones it changes whole, at the version they were read at.
+"""
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from quorate.api import codec
+from quorate.api.batch import template_of
+from quorate.api.kueue import PodSet, ReclaimablePod
+from quorate.api.meta import ObjectMeta, Struct
+from quorate.api.names import is_dns_label
+from quorate.api.paths import Path, Unfit, put, read, read_entries
+from quorate.controllers.jobs import Outcome, Stop
+from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo, inject, restore
+from quorate.controllers.writes import Patch
+from quorate.kube.patches import merge_patch, merged
+from quorate.kube.resources import Json, Resource
+
+CONDITIONS: Path = ("status", "conditions")
+
+
+class ForeignJob(Struct):
+    metadata: ObjectMeta
+    spec: Json = msgspec.field(default_factory=dict)
+    status: Json = msgspec.field(default_factory=dict)
+
+    @property
+    def document(self) -> Json:
+        """What paths lead through."""
+        return {"spec": self.spec, "status": self.status}
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """One group of equal pods, and where the job speaks of it."""
+
+    name: str
+    template: Path
+    count: int
+    min_count: int | None = None
+    count_field: Path | None = None  # where the count is written that was admitted
+
+
+def foreign(group: str, version: str, plural: str, kind: str) -> Resource[ForeignJob]:
+    return Resource(group, version, plural, kind, True, ForeignJob)
+
+
+def condition_message(job: ForeignJob, type_: str) -> str | None:
+    """What the condition says, when it is true.  Raises ``Unfit``."""
+    for index, condition in enumerate(read_entries(job.document, CONDITIONS)):
+        if condition.get("type") == type_ and condition.get("status") == "True":
+            return read(job.document, (*CONDITIONS, index, "message"), str, "")
+    return None
+
+
+def ended(job: ForeignJob, succeeded: str, failed: str) -> Outcome | None:
+    """How a job ended that has a condition for each end.  Raises ``Unfit``."""
+    for type_ in (succeeded, failed):
+        message = condition_message(job, type_)
+        if message is not None:
+            return Outcome(success=type_ == succeeded, message=message)
+    return None
+
+
+class ForeignKind(ABC):
+    """The ``JobKind`` of objects kept as JSON.  Whatever reads an object raises ``Unfit``."""
+
+    def __init__(self, resource: Resource[ForeignJob], suspend: Path) -> None:
+        self._resource = resource
+        self._suspend = suspend
+
+    @abstractmethod
+    def roles(self, job: ForeignJob) -> tuple[Role, ...]:
+        """The groups of equal pods, always in the same order."""
+
+    @abstractmethod
+    def is_active(self, job: ForeignJob) -> bool: ...
+
+    @abstractmethod
+    def finished(self, job: ForeignJob) -> Outcome | None: ...
+
+    @abstractmethod
+    def pods_ready(self, job: ForeignJob) -> bool: ...
+
+    @property
+    def resource(self) -> Resource[ForeignJob]:
+        return self._resource
+
+    def is_suspended(self, job: ForeignJob) -> bool:
+        return read(job.document, self._suspend, bool, False)
+
+    def pod_sets(self, job: ForeignJob) -> tuple[PodSet, ...]:
+        roles = self.roles(job)
+        for index, role in enumerate(roles):
+            if role.name in {other.name for other in roles[:index]}:
+                raise Unfit(role.template, f"belongs to {role.name!r}, the name of another pod set, too")
+        return tuple(_pod_set(job, role) for role in roles)
+
+    def priority_class(self, job: ForeignJob) -> str | None:
+        return None
+
+    def reclaimable(self, job: ForeignJob) -> tuple[ReclaimablePod, ...]:
+        return ()
+
+    def start(self, job: ForeignJob, infos: Sequence[PodSetInfo]) -> tuple[Patch, ...] | InjectionConflict:
+        roles = self.roles(job)
+        if len(infos) != len(roles):
+            return InjectionConflict(
+                f"the {self._resource.kind} has {len(roles)} pod sets, its workload was admitted "
+                f"with {len(infos)}"
+            )
+        changed = copy.deepcopy(job.document)
+        for role, info in zip(roles, infos, strict=True):
+            injected = inject(_template(job, role), info)
+            if isinstance(injected, InjectionConflict):
+                return injected
+            _change(changed, role, injected, info.count)
+        return self._patches(job, changed, suspend=False)
+
+    def stop(self, job: ForeignJob, originals: Sequence[PodSet] | None) -> Stop:
+        if self.is_suspended(job):
+            return Stop()
+        changed = copy.deepcopy(job.document)
+        roles = self.roles(job)
+        if originals is not None and len(originals) == len(roles):
+            for role, original in zip(roles, originals, strict=True):
+                restored = restore(_template(job, role), original.template, ())
+                _change(changed, role, restored, original.count)
+        return Stop(self._patches(job, changed, suspend=True), begins=True)
+
+    def _patches(self, job: ForeignJob, changed: Json, suspend: bool) -> tuple[Patch, ...]:
+        put(changed, self._suspend, suspend)
+        metadata = job.metadata
+        body = merge_patch({"spec": job.spec}, {"spec": changed["spec"]})
+        return (Patch(self._resource, metadata.key, metadata.resource_version, body),)
+
+
+def _pod_set(job: ForeignJob, role: Role) -> PodSet:
+    if not is_dns_label(role.name):
+        raise Unfit(role.template, f"belongs to {role.name!r}, which cannot be the name of a pod set")
+    minimum = msgspec.UNSET if role.min_count is None else role.min_count
+    template = _template(job, role)
+    try:
+        template_of(template)
+    except msgspec.ValidationError as error:
+        raise Unfit(role.template, f"is no pod template: {error}") from error
+    return PodSet(name=role.name, count=role.count, min_count=minimum, template=template)
+
+
+def _template(job: ForeignJob, role: Role) -> msgspec.Raw:
+    return msgspec.Raw(codec.encode(read(job.document, role.template, dict)))
+
+
+def _change(document: Any, role: Role, template: Json, count: int) -> None:
+    put(document, role.template, merged(read(document, role.template, dict), template))
+    if role.count_field is not None and count != role.count:
+        put(document, role.count_field, count)

@@ -1,0 +1,77 @@
+"""The kinds of job of other projects, by the names the configuration has for them.
+
+Their definitions are installed by others, before us or long after, so each kind is set up when the cluster
+serves it and not before.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from quorate.api import codec
+from quorate.api.meta import Struct
+from quorate.controllers.informers import synced
+from quorate.controllers.jobs.foreign import ForeignJob, ForeignKind
+from quorate.controllers.jobs.jobset import JobSet
+from quorate.controllers.jobs.reconcile import JobController
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.errors import ApiError, NotFound, Unreachable
+from quorate.kube.informer import Informer
+from quorate.kube.log import logger
+from quorate.kube.resources import Resource
+
+BATCH_JOB: Final = "batch/job"
+FOREIGN: Final[Mapping[str, ForeignKind]] = {
+    "jobset.x-k8s.io/jobset": JobSet(),
+}
+LOOK_AGAIN_S: Final = 5.0  # one small request for each kind that is not served
+
+ControllerFor = Callable[[ForeignKind, Informer[ForeignJob]], JobController[ForeignJob]]
+
+
+class _Served(Struct):
+    name: str
+
+
+class _ServedList(Struct):
+    resources: tuple[_Served, ...] = ()
+
+
+def chosen(frameworks: Iterable[str]) -> tuple[ForeignKind, ...]:
+    return tuple(FOREIGN[name] for name in frameworks if name in FOREIGN)
+
+
+async def run_kind(kind: ForeignKind, client: Client, clock: Clock, controller_for: ControllerFor) -> None:
+    """Wait for the kind to be served, then keep its jobs in step with their workloads until cancelled."""
+    resource = kind.resource
+    await _until_served(resource, client, clock)
+    jobs = Informer(client, resource)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(jobs.run(), name=f"watch {resource.plural}")
+        await synced(jobs)
+        controller = controller_for(kind, jobs)
+        tasks.create_task(controller.reconciler.run(), name=controller.reconciler.name)
+
+
+async def _until_served(resource: Resource[Any], client: Client, clock: Clock) -> None:
+    log = logger(__name__).bind(kind=resource.kind, api_version=resource.api_version)
+    said = ""
+    while problem := await _why_not_served(resource, client):
+        if problem != said:
+            log.warning("kind of job is not served yet", problem=problem)
+            said = problem
+        await clock.sleep_until(clock.now() + LOOK_AGAIN_S)
+    log.info("kind of job is served")
+
+
+async def _why_not_served(resource: Resource[Any], client: Client) -> str:
+    """Empty when it is served."""
+    try:
+        answer = await client.request("GET", f"/apis/{resource.api_version}")
+    except NotFound:
+        return "its definition is not installed"
+    except (ApiError, Unreachable) as error:
+        return str(error)
+    names = {each.name for each in codec.decode(_ServedList, answer).resources}
+    return "" if resource.plural in names else "its definition is not installed in this version"

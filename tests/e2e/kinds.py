@@ -1,0 +1,122 @@
+"""Kinds of job for the story that all of them live: what one looks like, and what its own controller says.
+
+The definitions are small ones of our own; the controller of the kind is imitated by patches of the status.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from quorate.controllers.jobs.foreign import ForeignJob
+from quorate.controllers.jobs.frameworks import FOREIGN
+from quorate.kube.resources import Resource
+
+Json = dict[str, Any]
+FREE: Json = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    framework: str
+    spec: Json  # not suspended, as users write it
+    templates: Mapping[str, str]  # where the pod template of each pod set stands, in their order
+    suspend: str = "spec.suspend"
+    asks: Mapping[str, int]  # pods, by pod set
+    cpu: str = "100"  # quota, of which each pod asks for 1
+    gets: Mapping[str, int] = field(default_factory=dict)  # pods, where fewer are admitted
+    counts: Mapping[str, str] = field(default_factory=dict)  # where the number of pods is written
+    runs: Json  # statuses
+    stopped: Json
+    succeeded: Json
+    ends_with: str  # the message of the end
+    progress: Json | None = None  # some pods are done for good
+    reclaims: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def resource(self) -> Resource[ForeignJob]:
+        return FOREIGN[self.framework].resource
+
+
+def definition(resource: Resource[ForeignJob]) -> Json:
+    schema = {"type": "object", "properties": {"spec": FREE, "status": FREE}}
+    version = {
+        "name": resource.version,
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": schema},
+    }
+    names = {
+        "plural": resource.plural,
+        "singular": resource.kind.lower(),
+        "kind": resource.kind,
+        "listKind": f"{resource.kind}List",
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{resource.plural}.{resource.group}"},
+        "spec": {"group": resource.group, "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+
+
+def pods(image: str = "busybox") -> Json:
+    """A pod template that has something of its own in each place that admission writes to."""
+    container = {"name": "main", "image": image, "resources": {"requests": {"cpu": "1"}}}
+    return {
+        "metadata": {"labels": {"team": "a"}, "annotations": {"note": "mine"}},
+        "spec": {
+            "containers": [container],
+            "nodeSelector": {"disk": "ssd"},
+            "tolerations": [{"key": "own", "operator": "Exists"}],
+            "restartPolicy": "Never",
+        },
+    }
+
+
+def condition(type_: str, message: str = "") -> Json:
+    return {"conditions": [{"type": type_, "status": "True", "reason": type_, "message": message}]}
+
+
+def _replicated(name: str, active: int, ready: int, succeeded: int) -> Json:
+    return {
+        "name": name,
+        "active": active,
+        "ready": ready,
+        "succeeded": succeeded,
+        "failed": 0,
+        "suspended": 0,
+    }
+
+
+def _jobs(*statuses: Json) -> Json:
+    return {"replicatedJobsStatus": list(statuses)}
+
+
+JOB_SET = Example(
+    framework="jobset.x-k8s.io/jobset",
+    spec={
+        "replicatedJobs": [
+            {"name": "leader", "template": {"spec": {"template": pods()}}},
+            {
+                "name": "workers",
+                "replicas": 2,
+                "template": {"spec": {"parallelism": 3, "completions": 2, "template": pods("worker")}},
+            },
+        ],
+        "successPolicy": {"operator": "All"},
+    },
+    templates={
+        "leader": "spec.replicatedJobs[0].template.spec.template",
+        "workers": "spec.replicatedJobs[1].template.spec.template",
+    },
+    asks={"leader": 1, "workers": 4},
+    runs=_jobs(_replicated("leader", 1, 1, 0), _replicated("workers", 2, 2, 0)),
+    progress=_jobs(_replicated("leader", 1, 1, 0), _replicated("workers", 1, 1, 1)),
+    reclaims={"workers": 2},
+    stopped=_jobs(_replicated("leader", 0, 0, 0), _replicated("workers", 0, 0, 0)),
+    succeeded=condition("Completed", "all jobs completed"),
+    ends_with="all jobs completed",
+)
+
+EXAMPLES = (JOB_SET,)

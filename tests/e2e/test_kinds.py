@@ -1,0 +1,178 @@
+"""One life that a job of every kind leads, over HTTP, with its kind's own controller imitated."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from quorate.api.configuration import Configuration, Integrations, WaitForPodsReady
+from quorate.api.kueue import Workload
+from quorate.api.meta import Key, find_condition, is_true
+from quorate.api.paths import look_up, parse_path, put
+from quorate.cli.run.apply import install_definitions
+from quorate.controllers.jobs.foreign import ForeignJob
+from quorate.controllers.jobs.frameworks import FOREIGN
+from quorate.kube.errors import NotFound
+from quorate.kube.resources import WORKLOADS
+from tests.e2e.kinds import EXAMPLES, Example, Json, definition
+from tests.e2e.world import NAMESPACE, World, play
+
+pytestmark = pytest.mark.slow
+
+KEY = Key(NAMESPACE, "train")
+TOLERATION = {"key": "spot", "operator": "Exists", "effect": "NoSchedule"}
+
+
+class Life:
+    """The job of one example in a world."""
+
+    def __init__(self, world: World, example: Example) -> None:
+        self.world = world
+        self.example = example
+        self.resource = example.resource
+        self.written = copy.deepcopy({"spec": example.spec})  # what its user wrote, but suspended
+        put(self.written, parse_path(example.suspend), True)
+
+    async def create(self) -> None:
+        labels = {"kueue.x-k8s.io/queue-name": "queue"}
+        body = {"metadata": {"name": KEY.name, "labels": labels}, "spec": self.example.spec}
+        await self.world.client.create(self.resource, body, NAMESPACE)
+
+    async def job(self) -> ForeignJob:
+        return await self.world.client.get(self.resource, KEY)
+
+    async def until_suspended(self, suspended: bool) -> ForeignJob:
+        async def find() -> ForeignJob | None:
+            job = await self.job()
+            is_so = look_up(job.document, parse_path(self.example.suspend)) is True
+            return job if is_so is suspended else None
+
+        return await self.world.until(f"suspended is {suspended}", find)
+
+    async def say(self, status: Json) -> None:
+        """Do as the kind's own controller does."""
+        fresh = {**dict.fromkeys((await self.job()).status), **status}
+        await self.world.client.patch(self.resource, KEY, {"status": fresh}, subresource="status")
+
+    async def until_workload(self, what: str, holds: Any) -> Workload:
+        async def find() -> Workload | None:
+            workload = await self.world.workload(KEY.name)
+            return workload if workload is not None and holds(workload) else None
+
+        return await self.world.until(what, find)
+
+    async def is_gone(self) -> bool:
+        try:
+            await self.job()
+        except NotFound:
+            return await self.world.workload(KEY.name) is None
+        return False
+
+
+def running(framework: str) -> Configuration:
+    waiting = WaitForPodsReady(timeout_s=60, recovery_timeout_s=60, block_admission=False)
+    return Configuration(integrations=Integrations(frameworks=(framework,)), wait_for_pods_ready=waiting)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.framework)
+def test_a_job_of_every_kind_leads_the_same_life(example: Example) -> None:
+    async def story(world: World) -> None:
+        await install_definitions(world.client, [definition(example.resource)])
+        await world.start_queueing(running(example.framework))
+        life = Life(world, example)
+        await life.create()
+        await is_held_back(life)
+        await world.flavor(nodeLabels={"zone": "a"}, tolerations=[TOLERATION])
+        await world.cluster_queue(example.cpu)
+        await world.local_queue()
+        await starts_as_admitted(life)
+        await gets_ready_and_gives_back(life)
+        await is_evicted_and_restored(life)
+        await starts_as_admitted(life)
+        await finishes_and_goes(life)
+
+    play(story)
+
+
+async def is_held_back(life: Life) -> None:
+    job = await life.until_suspended(True)
+    assert {"spec": job.spec} == life.written
+    workload = await life.until_workload("a workload", bool)
+    assert {each.name: each.count for each in workload.spec.pod_sets} == life.example.asks
+
+
+async def starts_as_admitted(life: Life) -> None:
+    example = life.example
+    job = await life.until_suspended(False)
+    workload = await life.until_workload("admitted", lambda it: is_true(it.status.conditions, "Admitted"))
+    expected = copy.deepcopy(life.written)
+    put(expected, parse_path(example.suspend), False)
+    for name, place in example.templates.items():
+        template = look_up(expected, parse_path(place))
+        template["metadata"]["labels"] |= {
+            "kueue.x-k8s.io/podset": name,
+            "kueue.x-k8s.io/local-queue-name": "queue",
+            "kueue.x-k8s.io/cluster-queue-name": "research",
+        }
+        template["metadata"]["annotations"]["kueue.x-k8s.io/workload"] = workload.metadata.name
+        template["spec"]["nodeSelector"]["zone"] = "a"
+        template["spec"]["tolerations"].append(TOLERATION)
+    for name, count in example.gets.items():
+        put(expected, parse_path(example.counts[name]), count)
+    assert {"spec": job.spec} == expected
+    assert workload.status.admission is not None
+    admitted = {each.name: each.count for each in workload.status.admission.pod_set_assignments}
+    assert admitted == {**example.asks, **example.gets}
+
+
+async def gets_ready_and_gives_back(life: Life) -> None:
+    example = life.example
+    await life.world.until_condition(KEY.name, "PodsReady", "False")
+    await life.say(example.runs)
+    await life.world.until_condition(KEY.name, "PodsReady", "True")
+    if example.progress is not None:
+        await life.say(example.progress)
+        await life.until_workload(
+            f"reclaimed {example.reclaims}",
+            lambda it: {each.name: each.count for each in it.status.reclaimable_pods} == example.reclaims,
+        )
+
+
+async def is_evicted_and_restored(life: Life) -> None:
+    workload = await life.until_workload("any", bool)
+    await life.say(life.example.runs)
+    await life.world.client.patch(WORKLOADS, workload.metadata.key, {"spec": {"active": False}})
+    job = await life.until_suspended(True)
+    assert {"spec": job.spec} == life.written
+    evicted = await life.world.until_condition(KEY.name, "Evicted")
+    assert is_true(evicted.status.conditions, "QuotaReserved"), "its pods still run"
+    await life.say(life.example.stopped)
+    await life.world.until_condition(KEY.name, "QuotaReserved", "False")
+    assert (await life.job()).spec == life.written["spec"]
+    await life.world.client.patch(WORKLOADS, workload.metadata.key, {"spec": {"active": True}})
+
+
+async def finishes_and_goes(life: Life) -> None:
+    await life.say(life.example.runs)
+    await life.say(life.example.succeeded)
+    finished = await life.world.until_condition(KEY.name, "Finished", "True", "Succeeded")
+    told = find_condition(finished.status.conditions, "Finished")
+    assert told is not None
+    assert told.message == life.example.ends_with
+    await life.until_workload("released", lambda it: not it.metadata.finalizers)
+    await life.world.client.delete(life.resource, KEY, propagation="Background")
+    await life.world.until("job and workload are gone", life.is_gone)
+
+
+def test_a_kind_is_set_up_when_its_definition_appears() -> None:
+    async def story(world: World) -> None:
+        example = EXAMPLES[0]
+        await world.queues(cpu="100")
+        await world.job("plain", runs="forever")
+        await world.until_admitted("plain")  # kinds that are served do not wait for those that are not
+        await install_definitions(world.client, [definition(example.resource)])
+        life = Life(world, example)
+        await life.create()
+        await world.until_admitted(KEY.name)
+
+    play(story, Configuration(integrations=Integrations(frameworks=("batch/job", *FOREIGN))))
