@@ -26,7 +26,7 @@ from quorate.queueing.causes import (
 )
 
 SHORT = QuotaShort("main", "spot", "cpu", needed=12_000, free=9_500, at_most=20_000)
-NEVER = QuotaExceeded("main", "dear", "memory", earlier=2**30, requested=2**31, at_most=2**30)
+NEVER = QuotaExceeded("main", "dear", "memory", earlier=2**30, requested=2**31, free=0, at_most=2**30)
 PREFIX = "couldn't assign flavors to pod set main: "
 
 
@@ -53,7 +53,7 @@ PREFIX = "couldn't assign flavors to pod set main: "
             "couldn't assign flavors to pod set driver: flavor spot not found",
         ),
         (
-            [FlavorMissing("main", "spot"), AwaitingPreemption(2)],
+            [FlavorMissing("main", "spot"), AwaitingPreemption((Key("ns", "a"), Key("ns", "b")))],
             f"{PREFIX}flavor spot not found. Pending the preemption of 2 workload(s)",
         ),
         ([QueueMissing("LocalQueue", "q")], "LocalQueue q doesn't exist"),
@@ -62,8 +62,11 @@ PREFIX = "couldn't assign flavors to pod set main: "
         ([RequestsAboveLimits(("a", "b"))], "resources validation failed: a, b"),
         ([LimitRangeViolated(("a",))], "resources didn't satisfy LimitRange constraints: a"),
         ([ChecksFailed()], "The workload has failed admission checks"),
-        ([RoomTaken()], "Workload no longer fits after processing another workload"),
-        ([TargetsOverlap()], "Workload has overlapping preemption targets with another workload"),
+        ([RoomTaken(Key("ns", "w"), ())], "Workload no longer fits after processing another workload"),
+        (
+            [TargetsOverlap(Key("ns", "victim"), Key("ns", "first"))],
+            "Workload has overlapping preemption targets with another workload",
+        ),
         (
             [AwaitingPodsReady(Key("ns", "w"))],
             "waiting for all admitted workloads to be in PodsReady condition",

@@ -224,7 +224,9 @@ class _Search:
         at_most = tree.potential(node, pair)
         if needed > at_most:
             causes.append(
-                QuotaExceeded(self._pod_set.name, pair.flavor, pair.resource, earlier, requested, at_most)
+                QuotaExceeded(
+                    self._pod_set.name, pair.flavor, pair.resource, earlier, requested, free, at_most
+                )
             )
             return _IMPOSSIBLE
         causes.append(QuotaShort(self._pod_set.name, pair.flavor, pair.resource, needed, free, at_most))

@@ -49,7 +49,16 @@ class QuotaExceeded(msgspec.Struct, frozen=True):
     resource: str
     earlier: int  # what earlier pod sets of the workload take of the same flavor and resource
     requested: int
+    free: int
     at_most: int
+
+    @property
+    def needed(self) -> int:
+        return self.earlier + self.requested
+
+    @property
+    def short_by(self) -> int:
+        return self.needed - self.free
 
 
 class QuotaShort(msgspec.Struct, frozen=True):
@@ -103,18 +112,41 @@ class ChecksFailed(msgspec.Struct, frozen=True):
     """An admission check wants a retry or has rejected the workload."""
 
 
+class Lack(msgspec.Struct, frozen=True):
+    """What all pod sets together lack of one flavor and resource."""
+
+    flavor: str
+    resource: str
+    needed: int
+    free: int
+    at_most: int
+
+    @property
+    def short_by(self) -> int:
+        return self.needed - self.free
+
+
 class RoomTaken(msgspec.Struct, frozen=True):
-    """It would have fit, but a workload ahead of it in the same cycle took the room."""
+    """It would have fit, but those ahead of it in the same cycle, lastly ``by``, took the room.
+
+    ``by`` is None when the room went while a cycle was suspended.
+    """
+
+    by: Key | None
+    lacks: tuple[Lack, ...]
 
 
 class TargetsOverlap(msgspec.Struct, frozen=True):
-    """It would preempt a workload that one ahead of it in the same cycle preempts."""
+    """It would preempt ``victim``, as ``preemptor``, which was ahead of it in the same cycle, does."""
+
+    victim: Key
+    preemptor: Key
 
 
 class AwaitingPreemption(msgspec.Struct, frozen=True):
-    """``victims`` workloads are being evicted to make room."""
+    """``victims`` are being evicted to make room."""
 
-    victims: int
+    victims: tuple[Key, ...]
 
 
 class AwaitingPodsReady(msgspec.Struct, frozen=True):
@@ -178,8 +210,9 @@ def pod_set_text(cause: PodSetCause) -> str:
             return f"untolerated taint {{{key} {value} {effect}}} in flavor {flavor}"
         case AffinityMismatched(_, flavor):
             return f"flavor {flavor} doesn't match node affinity"
-        case QuotaExceeded(_, flavor, resource, earlier, requested, at_most):
-            before, now, most = (as_quantity(resource, amount) for amount in (earlier, requested, at_most))
+        case QuotaExceeded(_, flavor, resource, earlier, requested):
+            amounts = (earlier, requested, cause.at_most)
+            before, now, most = (as_quantity(resource, amount) for amount in amounts)
             return (
                 f"insufficient quota for {resource} in flavor {flavor}, previously considered podsets "
                 f"requests ({before}) + current podset request ({now}) > maximum capacity ({most})"
@@ -209,7 +242,7 @@ def workload_text(cause: WorkloadCause) -> str:
         case TargetsOverlap():
             return "Workload has overlapping preemption targets with another workload"
         case AwaitingPreemption(victims):
-            return f"Pending the preemption of {victims} workload(s)"
+            return f"Pending the preemption of {len(victims)} workload(s)"
         case AwaitingPodsReady():
             return "waiting for all admitted workloads to be in PodsReady condition"
         case BackingOff(_, evicted_for):

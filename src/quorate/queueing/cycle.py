@@ -21,6 +21,7 @@ from quorate.queueing.causes import (
     AwaitingPodsReady,
     AwaitingPreemption,
     Cause,
+    Lack,
     NamespaceMismatched,
     RoomTaken,
     TargetsOverlap,
@@ -77,7 +78,9 @@ class Round:
         self._busy: set[Node] = set()  # of those in which the round changed something
         self._back: list[tuple[Nomination, Requeue]] = []  # carried out and not admitted
         self._held: list[tuple[Node, Usage]] = []  # counted for the rest of the round only
-        self._victims: dict[Node, dict[Key, None]] = {}  # of the preemptors so far, by the root of their tree
+        # By the root of each tree: who was served last, and whom preemptors evict, each with its preemptor.
+        self._served: dict[Node, Key] = {}
+        self._victims: dict[Node, dict[Key, Key]] = {}
         state.cycles += 1
         nominations: list[Nomination] = []
         for queue in queues:
@@ -144,7 +147,7 @@ class Round:
     def _would_admit(self, nomination: Nomination) -> bool:
         assignment = nomination.assignment
         return (
-            assignment is not None and assignment.mode is Mode.FIT and self._has_room(nomination, assignment)
+            assignment is not None and assignment.mode is Mode.FIT and not self._lacks(nomination, assignment)
         )
 
     def _decide(self, nomination: Nomination, now: float) -> list[Decision]:
@@ -156,52 +159,60 @@ class Round:
         if assignment.mode is Mode.NO_FIT:
             return [self._refuse(nomination, Requeue.NO_FIT, nomination.causes)]
         if assignment.mode.needs_preemption and not nomination.targets:
-            self._count_for_now(nomination.queue.node, room_kept(nomination.queue, assignment))
+            self._count_for_now(nomination, room_kept(nomination.queue, assignment))
             return [self._refuse(nomination, Requeue.NO_CANDIDATES, nomination.causes)]
         victims = self._victims.get(nomination.queue.node.root, {})
-        if any(target.reservation.key in victims for target in nomination.targets):
-            return [self._refuse(nomination, Requeue.FAILED_AFTER_NOMINATION, (TargetsOverlap(),))]
-        if not self._has_room(nomination, assignment):
-            return [self._refuse(nomination, Requeue.FAILED_AFTER_NOMINATION, (RoomTaken(),))]
+        for target in nomination.targets:
+            key = target.reservation.key
+            if key in victims:
+                overlap = TargetsOverlap(key, victims[key])
+                return [self._refuse(nomination, Requeue.FAILED_AFTER_NOMINATION, (overlap,))]
+        lacks = self._lacks(nomination, assignment)
+        if lacks:
+            taken = RoomTaken(self._served.get(nomination.queue.node.root), lacks)
+            return [self._refuse(nomination, Requeue.FAILED_AFTER_NOMINATION, (taken,))]
         if nomination.targets:
             return self._preempt(nomination, assignment)
         self._busy.add(nomination.queue.node.root)
+        self._served[nomination.queue.node.root] = nomination.entry.key
         return [self._reserve(nomination, assignment, now)]
 
-    def _has_room(self, nomination: Nomination, assignment: Assignment) -> bool:
-        """Whether it fits beside what this round decided so far, once all victims are gone."""
+    def _lacks(self, nomination: Nomination, assignment: Assignment) -> tuple[Lack, ...]:
+        """What is missing beside what this round decided so far, once all victims are gone."""
         node = nomination.queue.node
         leaving = (
             *self._victims.get(node.root, ()),
             *(target.reservation.key for target in nomination.targets),
         )
         if not leaving:
-            return tree.fits(node, assignment.usage)
+            return _lacking(node, assignment.usage)
         with Trial() as trial:
             for key in leaving:
                 reservation = self._state.reservations.get(key)
                 if reservation is not None:  # a victim may be gone already when a blocked round goes on
                     queue = self._state.cluster_queues[reservation.admission.cluster_queue]
                     trial.remove(reservation, queue.node)
-            return tree.fits(node, assignment.usage)
+            return _lacking(node, assignment.usage)
 
-    def _count_for_now(self, node: Node, usage: Usage) -> None:
+    def _count_for_now(self, nomination: Nomination, usage: Usage) -> None:
+        node = nomination.queue.node
+        self._served[node.root] = nomination.entry.key
         self._held.append((node, usage))
         tree.add_usage(node, usage)
 
     def _preempt(self, nomination: Nomination, assignment: Assignment) -> list[Decision]:
         """Evict the targets that are not being evicted yet; nobody else may take their room this round."""
         state, queue, entry = self._state, nomination.queue, nomination.entry
-        self._count_for_now(queue.node, assignment.usage)
-        victims = self._victims.setdefault(queue.node.root, {})
-        victims.update((target.reservation.key, None) for target in nomination.targets)
+        self._count_for_now(nomination, assignment.usage)
+        victims = tuple(target.reservation.key for target in nomination.targets)
+        self._victims.setdefault(queue.node.root, {}).update(dict.fromkeys(victims, entry.key))
         fresh = [target for target in nomination.targets if state.expect_eviction(target.reservation)]
         if fresh:
             self._busy.add(queue.node.root)
         entry.resume = None
         if not queue.is_strict:
             queue.pending.sticky = entry
-        causes = (*nomination.causes, AwaitingPreemption(len(nomination.targets)))
+        causes = (*nomination.causes, AwaitingPreemption(victims))
         hold = self._refuse(nomination, Requeue.PENDING_PREEMPTION, causes)
         return [*(preempt(entry.workload, queue, target) for target in fresh), hold]
 
@@ -225,6 +236,19 @@ class Round:
             admitted=admitted,
             waited_s=max(0.0, now - queued_since(entry.workload)),
         )
+
+
+def _lacking(node: Node, usage: Usage) -> tuple[Lack, ...]:
+    """What keeps ``usage`` from fitting at ``node``, by flavor and resource; nothing if it fits."""
+    if tree.fits(node, usage):
+        return ()
+    found = [
+        Lack(
+            pair.flavor, pair.resource, amount, max(0, tree.available(node, pair)), tree.potential(node, pair)
+        )
+        for pair, amount in sorted(usage.items())
+    ]
+    return tuple(lack for lack in found if lack.short_by > 0)
 
 
 def _is_outdated(nomination: Nomination) -> bool:
