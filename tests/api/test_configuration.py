@@ -329,7 +329,8 @@ leaderElection:
         pytest.param(
             "v1beta2", "integrations: {podOptions: {}}",
             "integrations.podOptions: {} stands in an unknown field "
-            "(known here: frameworks, labelKeysToCopy)", id="a section of the other version",
+            "(known here: declaredFrameworks, frameworks, labelKeysToCopy)",
+            id="a section of the other version",
         ),
         pytest.param(
             "v1beta2", "resources: {quotaCheckStrategy: IgnoreUndeclared, excludeResourcePrefixes: [a]}",

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from quorate.api.configuration import (
-    HONOURED_FRAMEWORKS,
     HONOURED_GATES,
     InvalidConfiguration,
     load_configuration,
 )
+from quorate.api.configuration_integrations import HONOURED_FRAMEWORKS
 from quorate.api.configuration_unused import UNUSED
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")

@@ -3,13 +3,19 @@
 The definitions are small ones of our own; the controller of the kind is imitated by patches of the status.
 """
 
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from quorate.api.configuration import load_configuration
+from quorate.api.configuration_integrations import Integrations
 from quorate.controllers.jobs.foreign import ForeignJob
-from quorate.controllers.jobs.frameworks import FOREIGN
+from quorate.controllers.jobs.frameworks import chosen
 from quorate.kube.resources import Resource
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "configuration.md"
 
 Json = dict[str, Any]
 FREE: Json = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -17,7 +23,7 @@ FREE: Json = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    framework: str
+    integrations: Integrations  # of this kind alone
     spec: Json  # not suspended, as users write it
     templates: Mapping[str, str]  # where the pod template of each pod set stands, in their order
     suspend: str = "spec.suspend"
@@ -34,7 +40,8 @@ class Example:
 
     @property
     def resource(self) -> Resource[ForeignJob]:
-        return FOREIGN[self.framework].resource
+        (kind,) = chosen(self.integrations)
+        return kind.resource
 
 
 def definition(resource: Resource[ForeignJob]) -> Json:
@@ -78,6 +85,14 @@ def condition(type_: str, message: str = "") -> Json:
     return {"conditions": [{"type": type_, "status": "True", "reason": type_, "message": message}]}
 
 
+def declared_on_the_page() -> Integrations:
+    text = PAGE.read_text(encoding="utf-8").partition("## Kinds declared by their paths")[2]
+    block = textwrap.dedent(text.partition("```yaml\n")[2].partition("```")[0])
+    head = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
+    declared = load_configuration(head + block).configuration.integrations.declared
+    return Integrations(frameworks=(), declared=declared)
+
+
 def _replicated(name: str, active: int, ready: int, succeeded: int) -> Json:
     return {
         "name": name,
@@ -94,7 +109,7 @@ def _jobs(*statuses: Json) -> Json:
 
 
 JOB_SET = Example(
-    framework="jobset.x-k8s.io/jobset",
+    integrations=Integrations(frameworks=("jobset.x-k8s.io/jobset",)),
     spec={
         "replicatedJobs": [
             {"name": "leader", "template": {"spec": {"template": pods()}}},
@@ -119,4 +134,29 @@ JOB_SET = Example(
     ends_with="all jobs completed",
 )
 
-EXAMPLES = (JOB_SET,)
+# Declared in the reference of the configuration, so that what stands there is known to work.
+DECLARED = Example(
+    integrations=declared_on_the_page(),
+    spec={
+        "leader": {"template": pods()},
+        "workers": {"replicas": 4, "atLeast": 2, "template": pods("worker")},
+        "readers": [{"name": "text", "replicas": 2, "template": pods("reader")}],
+        "paused": False,
+    },
+    suspend="spec.paused",
+    templates={
+        "leader": "spec.leader.template",
+        "workers": "spec.workers.template",
+        "text": "spec.readers[0].template",
+    },
+    asks={"leader": 1, "workers": 4, "text": 2},
+    cpu="6",
+    gets={"workers": 3},
+    counts={"workers": "spec.workers.replicas"},
+    runs={"phase": "Running", "running": 6, **condition("Ready")},
+    stopped={"phase": "Paused", "running": 0},
+    succeeded={"phase": "Done", "running": 0},
+    ends_with="Job succeeded",
+)
+
+EXAMPLES = (JOB_SET, DECLARED)

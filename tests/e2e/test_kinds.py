@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from quorate.api.configuration import Configuration, Integrations, WaitForPodsReady
+from quorate.api.configuration import Configuration, WaitForPodsReady
+from quorate.api.configuration_integrations import Integrations
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, find_condition, is_true
 from quorate.api.paths import look_up, parse_path, put
@@ -69,16 +70,16 @@ class Life:
         return False
 
 
-def running(framework: str) -> Configuration:
+def running(integrations: Integrations) -> Configuration:
     waiting = WaitForPodsReady(timeout_s=60, recovery_timeout_s=60, block_admission=False)
-    return Configuration(integrations=Integrations(frameworks=(framework,)), wait_for_pods_ready=waiting)
+    return Configuration(integrations=integrations, wait_for_pods_ready=waiting)
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.framework)
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.resource.kind)
 def test_a_job_of_every_kind_leads_the_same_life(example: Example) -> None:
     async def story(world: World) -> None:
         await install_definitions(world.client, [definition(example.resource)])
-        await world.start_queueing(running(example.framework))
+        await world.start_queueing(running(example.integrations))
         life = Life(world, example)
         await life.create()
         await is_held_back(life)

@@ -6,15 +6,15 @@ with any finding is refused whole, before anything starts.  Fields that are righ
 are checked by ``configuration_unused`` and answered with a warning.
 """
 
-import re
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Final, Literal, get_args
 
 import msgspec
 
+from quorate.api.configuration_integrations import Integrations, integrations
 from quorate.api.configuration_process import Health, LeaderElection, health, leader_election
-from quorate.api.configuration_unused import DEVICE_CLASS_MAPPINGS, POD_OPTIONS, UNUSED
+from quorate.api.configuration_unused import DEVICE_CLASS_MAPPINGS, UNUSED
 from quorate.api.core import Resources
 from quorate.api.documents import InvalidYaml, read_documents
 from quorate.api.feature_gates import FEATURE_GATES
@@ -23,7 +23,6 @@ from quorate.api.meta import LabelSelector, Requirement, matches_selector
 from quorate.api.names import is_dns_label, is_qualified_name
 from quorate.api.strict import (
     Place,
-    Reader,
     Reading,
     Refused,
     Section,
@@ -111,11 +110,6 @@ class AdmissionFairSharingRules(msgspec.Struct, frozen=True, kw_only=True):
     resource_weights: dict[str, float] = {}  # 1 for a resource not named
 
 
-class Integrations(msgspec.Struct, frozen=True, kw_only=True):
-    frameworks: tuple[str, ...] = ("batch/job",)
-    label_keys_to_copy: tuple[str, ...] = ()
-
-
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = DEFAULT_NAMESPACE
     manage_jobs_without_queue_name: bool = False
@@ -146,16 +140,7 @@ class InvalidConfiguration(ValueError):
         return listed(self.findings)
 
 
-FRAMEWORKS: Final = (
-    "batch/job", "deployment", "jobset.x-k8s.io/jobset", "kubeflow.org/jaxjob", "kubeflow.org/mpijob",
-    "kubeflow.org/paddlejob", "kubeflow.org/pytorchjob", "kubeflow.org/tfjob", "kubeflow.org/xgboostjob",
-    "leaderworkerset.x-k8s.io/leaderworkerset", "pod", "ray.io/raycluster", "ray.io/rayjob",
-    "ray.io/rayservice", "sparkoperator.k8s.io/sparkapplication", "statefulset",
-    "trainer.kubeflow.org/trainjob", "workload.codeflare.dev/appwrapper",
-)  # fmt: skip
-HONOURED_FRAMEWORKS: Final = ("batch/job", "jobset.x-k8s.io/jobset")
 HONOURED_GATES: Final = ("PartialAdmission", "DisableWaitForPodsReady")
-_EXTERNAL_FRAMEWORK: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*\.v[0-9][a-z0-9]*\.[a-z0-9][-a-z0-9.]*")
 
 
 def default_configuration() -> Configuration:
@@ -215,7 +200,7 @@ def _configuration(fields: Section, version: Version) -> Configuration:
         manage_jobs_without_queue_name=fields.take("manageJobsWithoutQueueName", boolean, False),
         managed_jobs_namespace_selector=_namespace_selector(fields, namespace),
         wait_for_pods_ready=None if gates.get("DisableWaitForPodsReady") else wait,
-        integrations=fields.take("integrations", _integrations(version), Integrations()),
+        integrations=fields.take("integrations", integrations(version), Integrations()),
         resources=fields.take("resources", section(_resources), ResourceRules()),
         partial_admission=gates.get("PartialAdmission", True),
         fair_sharing=fields.take("fairSharing", section(_fair_sharing(version)), None),
@@ -349,40 +334,6 @@ def _gates(place: Place) -> dict[str, bool]:
         elif name not in HONOURED_GATES and on != FEATURE_GATES[name]:
             place.entry(name).warn("is not honoured yet")
     return gates
-
-
-def _integrations(version: Version) -> Reader[Integrations]:
-    def read_fields(fields: Section) -> Integrations:
-        if version == "v1beta1" and "podOptions" in fields:
-            fields.at("podOptions").warn("is checked but not honoured (write managedJobsNamespaceSelector)")
-            fields.take("podOptions", POD_OPTIONS, None)
-        if "externalFrameworks" in fields:
-            fields.at("externalFrameworks").warn("is checked but not honoured yet")
-            fields.take("externalFrameworks", list_of(_external_framework), ())
-        return Integrations(
-            frameworks=fields.take("frameworks", _frameworks, Integrations().frameworks),
-            label_keys_to_copy=fields.take(
-                "labelKeysToCopy", list_of(shaped(is_qualified_name, "the key of a label")), ()
-            ),
-        )
-
-    return section(read_fields)
-
-
-def _external_framework(place: Place) -> str:
-    if _EXTERNAL_FRAMEWORK.fullmatch(text(place)) is None:
-        raise Refused("does not name a kind (write Kind.version.group)")
-    return text(place)
-
-
-def _frameworks(place: Place) -> tuple[str, ...]:
-    names = list_of(choice(FRAMEWORKS), least=1)(place)
-    for index, item in enumerate(place.items()):
-        if item.value in place.value[:index]:
-            item.refuse("is listed twice (keep one)")
-    if later := [name for name in names if name not in HONOURED_FRAMEWORKS]:
-        place.warn(f"{', '.join(later)}: jobs of these kinds are not handled yet")
-    return names
 
 
 def _resources(fields: Section) -> ResourceRules:

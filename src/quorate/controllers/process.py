@@ -104,8 +104,8 @@ async def run_queueing(
     priorities = PriorityController(informers, client, clock)
     reconcilers = [each.reconciler for each in (workloads, queues, flavors, priorities)]
     watched = list(informers.all)
-    frameworks = configuration.integrations.frameworks
-    if BATCH_JOB in frameworks:
+    integrations = configuration.integrations
+    if BATCH_JOB in integrations.frameworks:
         jobs = Informer(client, JOBS)
         watched.append(jobs)
         reconcilers.append(controller_of(BatchJob(), jobs).reconciler)
@@ -117,6 +117,6 @@ async def run_queueing(
         tasks.create_task(admission.run(), name="admission")
         for reconciler in reconcilers:
             tasks.create_task(reconciler.run(), name=reconciler.name)
-        for kind in chosen(frameworks):
+        for kind in chosen(integrations):
             tasks.create_task(run_kind(kind, client, clock, controller_of), name=kind.resource.plural)
         replica.ready.set()

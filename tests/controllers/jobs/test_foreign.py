@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from quorate.api import codec
-from quorate.api.configuration import HONOURED_FRAMEWORKS
+from quorate.api.configuration_integrations import HONOURED_FRAMEWORKS
 from quorate.api.kueue import ReclaimablePod
 from quorate.api.paths import Unfit
 from quorate.controllers.jobs.decide import JobPlan, JobRules, Surroundings, decide

@@ -5,12 +5,14 @@ serves it and not before.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from quorate.api import codec
+from quorate.api.configuration_integrations import Integrations
 from quorate.api.meta import Struct
 from quorate.controllers.informers import synced
+from quorate.controllers.jobs.declared import DeclaredKind
 from quorate.controllers.jobs.foreign import ForeignJob, ForeignKind
 from quorate.controllers.jobs.jobset import JobSet
 from quorate.controllers.jobs.reconcile import JobController
@@ -38,8 +40,9 @@ class _ServedList(Struct):
     resources: tuple[_Served, ...] = ()
 
 
-def chosen(frameworks: Iterable[str]) -> tuple[ForeignKind, ...]:
-    return tuple(FOREIGN[name] for name in frameworks if name in FOREIGN)
+def chosen(integrations: Integrations) -> tuple[ForeignKind, ...]:
+    named = (FOREIGN[name] for name in integrations.frameworks if name in FOREIGN)
+    return (*named, *map(DeclaredKind, integrations.declared))
 
 
 async def run_kind(kind: ForeignKind, client: Client, clock: Clock, controller_for: ControllerFor) -> None:

@@ -1,0 +1,214 @@
+"""The fields of Configuration about kinds of job: which are queued, and how one is declared without code."""
+
+import re
+from typing import Any, Final
+
+import msgspec
+
+from quorate.api.configuration_unused import POD_OPTIONS
+from quorate.api.names import is_dns_label, is_dns_subdomain, is_qualified_name
+from quorate.api.paths import InvalidPath, Path, parse_path
+from quorate.api.strict import Place, Reader, Refused, Section, choice, list_of, section, shaped, text
+
+FRAMEWORKS: Final = (
+    "batch/job", "deployment", "jobset.x-k8s.io/jobset", "kubeflow.org/jaxjob", "kubeflow.org/mpijob",
+    "kubeflow.org/paddlejob", "kubeflow.org/pytorchjob", "kubeflow.org/tfjob", "kubeflow.org/xgboostjob",
+    "leaderworkerset.x-k8s.io/leaderworkerset", "pod", "ray.io/raycluster", "ray.io/rayjob",
+    "ray.io/rayservice", "sparkoperator.k8s.io/sparkapplication", "statefulset",
+    "trainer.kubeflow.org/trainjob", "workload.codeflare.dev/appwrapper",
+)  # fmt: skip
+HONOURED_FRAMEWORKS: Final = ("batch/job", "jobset.x-k8s.io/jobset")
+
+_EXTERNAL_FRAMEWORK: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*\.v[0-9][a-z0-9]*\.[a-z0-9][-a-z0-9.]*")
+_VERSION: Final = re.compile(r"v[0-9][a-z0-9]*")
+_KIND: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
+
+
+class PodSetPaths(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a kind keeps one group of equal pods, or with ``each`` one group in each entry of a list.
+
+    With ``each`` the other paths lead through an entry, else through the object.
+    """
+
+    template: Path
+    name: str = ""  # empty: with ``each``, where ``name_from`` says it
+    each: Path | None = None
+    name_from: Path = ()
+    count: Path | None = None  # None: always one pod
+    min_count: Path | None = None
+
+
+class Sign(msgspec.Struct, frozen=True, kw_only=True):
+    """How the status shows that something is so: a condition that is true, or a field with a value."""
+
+    condition: str = ""
+    field: Path = ()
+    equals: Any = None
+
+
+class DeclaredFramework(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind of job described by the places in its objects."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    suspend: Path
+    pod_sets: tuple[PodSetPaths, ...]
+    ready: Sign
+    succeeded: Sign
+    failed: Sign | None = None
+    active: Path | None = None  # None: a job that is suspended holds no capacity
+
+    @property
+    def name(self) -> str:
+        """As Kueue names frameworks."""
+        return f"{self.group}/{self.kind.lower()}"
+
+
+class Integrations(msgspec.Struct, frozen=True, kw_only=True):
+    frameworks: tuple[str, ...] = ("batch/job",)
+    declared: tuple[DeclaredFramework, ...] = ()
+    label_keys_to_copy: tuple[str, ...] = ()
+
+
+def integrations(version: str) -> Reader[Integrations]:
+    def read_fields(fields: Section) -> Integrations:
+        if version == "v1beta1" and "podOptions" in fields:
+            fields.at("podOptions").warn("is checked but not honoured (write managedJobsNamespaceSelector)")
+            fields.take("podOptions", POD_OPTIONS, None)
+        if "externalFrameworks" in fields:
+            fields.at("externalFrameworks").warn("is checked but not honoured yet")
+            fields.take("externalFrameworks", list_of(_external_framework), ())
+        frameworks = fields.take("frameworks", _frameworks, Integrations().frameworks)
+        declared = fields.take("declaredFrameworks", _all_declared(frameworks), ())
+        return Integrations(
+            frameworks=frameworks,
+            declared=declared,
+            label_keys_to_copy=fields.take(
+                "labelKeysToCopy", list_of(shaped(is_qualified_name, "the key of a label")), ()
+            ),
+        )
+
+    return section(read_fields)
+
+
+def _external_framework(place: Place) -> str:
+    if _EXTERNAL_FRAMEWORK.fullmatch(text(place)) is None:
+        raise Refused("does not name a kind (write Kind.version.group)")
+    return text(place)
+
+
+def _frameworks(place: Place) -> tuple[str, ...]:
+    names = list_of(choice(FRAMEWORKS), least=1)(place)
+    for index, item in enumerate(place.items()):
+        if item.value in place.value[:index]:
+            item.refuse("is listed twice (keep one)")
+    if later := [name for name in names if name not in HONOURED_FRAMEWORKS]:
+        place.warn(f"{', '.join(later)}: jobs of these kinds are not handled yet")
+    return names
+
+
+# Kinds declared by their paths.
+
+
+def _all_declared(frameworks: tuple[str, ...]) -> Reader[tuple[DeclaredFramework, ...]]:
+    def read(place: Place) -> tuple[DeclaredFramework, ...]:
+        declared = list_of(section(_declared))(place)
+        names = [*frameworks, *(framework.name for framework in declared)]
+        if len(declared) == len(place.value):  # else places are not those of what was read
+            for index, framework in enumerate(declared):
+                if framework.kind and framework.name in names[: len(frameworks) + index]:
+                    item = place.items()[index].entry("kind")
+                    item.refuse(f"makes {framework.name}, which is queued already (keep one)")
+        return declared
+
+    return read
+
+
+def _declared(fields: Section) -> DeclaredFramework:
+    _demand(fields, apiVersion="example.com/v1", kind="Training", plural="trainings", suspend="spec.suspend")
+    _demand(fields, podSets="a list", ready="{condition: Running}", succeeded="{condition: Complete}")
+    group, version = fields.take("apiVersion", _api_version, ("", ""))
+    return DeclaredFramework(
+        group=group,
+        version=version,
+        kind=fields.take("kind", shaped(lambda name: _KIND.fullmatch(name) is not None, "a kind"), ""),
+        plural=fields.take("plural", shaped(is_dns_label, "the plural of a kind, in lower case"), ""),
+        suspend=fields.take("suspend", _path_in("spec"), ()),
+        pod_sets=fields.take("podSets", list_of(section(_pod_set), least=1), ()),
+        ready=fields.take("ready", section(_sign), Sign()),
+        succeeded=fields.take("succeeded", section(_sign), Sign()),
+        failed=fields.take("failed", section(_sign), None),
+        active=fields.take("active", _path_in("status"), None),
+    )
+
+
+def _demand(fields: Section, **examples: str) -> None:
+    for name, example in examples.items():
+        if name not in fields:
+            fields.at(name).refuse(f"is missing (write {example})")
+
+
+def _api_version(place: Place) -> tuple[str, str]:
+    group, _, version = text(place).rpartition("/")
+    if not is_dns_subdomain(group) or _VERSION.fullmatch(version) is None:
+        raise Refused("is no apiVersion of a custom resource (write example.com/v1)")
+    return group, version
+
+
+def _path(place: Place) -> Path:
+    try:
+        return parse_path(text(place))
+    except InvalidPath as invalid:
+        raise Refused("is no path (write names joined by dots, such as spec.groups[0].size)") from invalid
+
+
+def _path_in(part: str) -> Reader[Path]:
+    def read(place: Place) -> Path:
+        path = _path(place)
+        if path[0] != part or len(path) == 1:
+            raise Refused(f"does not lead into {part} (write {part}, a dot and names)")
+        return path
+
+    return read
+
+
+def _pod_set(fields: Section) -> PodSetPaths:
+    each = fields.take("each", _path_in("spec"), None)
+    inside: Reader[Path] = _path if "each" in fields else _path_in("spec")
+    _demand(fields, template="template" if "each" in fields else "spec.template")
+    if "each" in fields:
+        fields.gone("name", "contradicts each, which makes several pod sets (write nameFrom)")
+        _demand(fields, nameFrom="name")
+    else:
+        fields.gone("nameFrom", "belongs to each (write name)")
+        _demand(fields, name="main")
+    if "minCount" in fields and "count" not in fields:
+        fields.at("minCount").refuse("needs count, where the number of admitted pods is written")
+    return PodSetPaths(
+        template=fields.take("template", inside, ()),
+        name=fields.take("name", shaped(is_dns_label, "the name of a pod set"), ""),
+        each=each,
+        name_from=fields.take("nameFrom", _path, ()),
+        count=fields.take("count", inside, None),
+        min_count=fields.take("minCount", inside, None),
+    )
+
+
+def _sign(fields: Section) -> Sign:
+    if ("condition" in fields) == ("field" in fields):
+        fields.place.refuse("must have either condition or field")
+    if ("field" in fields) != ("equals" in fields):
+        fields.place.refuse("must have field and equals together")
+    return Sign(
+        condition=fields.take("condition", shaped(is_qualified_name, "the type of a condition"), ""),
+        field=fields.take("field", _path_in("status"), ()),
+        equals=fields.take("equals", _scalar, None),
+    )
+
+
+def _scalar(place: Place) -> Any:
+    if not isinstance(place.value, str | int):
+        raise Refused("is no text, whole number or boolean")
+    return place.value

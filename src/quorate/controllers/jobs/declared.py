@@ -1,0 +1,68 @@
+"""Kinds of job that the configuration declares by the paths in their objects."""
+
+from quorate.api.configuration_integrations import DeclaredFramework, PodSetPaths, Sign
+from quorate.api.paths import Path, Unfit, look_up, read, read_count, read_entries
+from quorate.controllers.jobs import Outcome
+from quorate.controllers.jobs.foreign import ForeignJob, ForeignKind, Role, condition_message, foreign
+
+
+class DeclaredKind(ForeignKind):
+    def __init__(self, declared: DeclaredFramework) -> None:
+        resource = foreign(declared.group, declared.version, declared.plural, declared.kind)
+        super().__init__(resource, declared.suspend)
+        self._declared = declared
+
+    def roles(self, job: ForeignJob) -> tuple[Role, ...]:
+        return tuple(role for paths in self._declared.pod_sets for role in _roles(job, paths))
+
+    def is_active(self, job: ForeignJob) -> bool:
+        if self._declared.active is None:
+            return False
+        found = look_up(job.document, self._declared.active)
+        if found is None or isinstance(found, bool):
+            return bool(found)
+        return read_count(job.document, self._declared.active) > 0
+
+    def finished(self, job: ForeignJob) -> Outcome | None:
+        for sign, success in ((self._declared.succeeded, True), (self._declared.failed, False)):
+            message = None if sign is None else _shown(job, sign)
+            if message is not None:
+                return Outcome(success=success, message=message)
+        return None
+
+    def pods_ready(self, job: ForeignJob) -> bool:
+        return _shown(job, self._declared.ready) is not None
+
+
+def _roles(job: ForeignJob, paths: PodSetPaths) -> list[Role]:
+    if paths.each is None:
+        return [_role(job, paths, (), paths.name)]
+    entries: list[Path] = [
+        (*paths.each, index) for index in range(len(read_entries(job.document, paths.each)))
+    ]
+    return [
+        _role(job, paths, entry, read(job.document, (*entry, *paths.name_from), str)) for entry in entries
+    ]
+
+
+def _role(job: ForeignJob, paths: PodSetPaths, within: Path, name: str) -> Role:
+    template = (*within, *paths.template)
+    if paths.count is None:
+        return Role(name, template, count=1)
+    count_field = (*within, *paths.count)
+    count = read_count(job.document, count_field, 1)
+    minimum = None
+    if paths.min_count is not None and look_up(job.document, (*within, *paths.min_count)) is not None:
+        minimum = read_count(job.document, (*within, *paths.min_count))
+        if minimum > count:
+            raise Unfit((*within, *paths.min_count), f"is {minimum}, more than the {count} pods there are")
+    return Role(name, template, count, minimum, count_field)
+
+
+def _shown(job: ForeignJob, sign: Sign) -> str | None:
+    """What the job says along with the sign; ``None`` when it does not show it."""
+    if sign.condition:
+        return condition_message(job, sign.condition)
+    found = look_up(job.document, sign.field)
+    # To Python a boolean is a number.
+    return "" if type(found) is type(sign.equals) and found == sign.equals else None

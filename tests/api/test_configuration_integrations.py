@@ -1,0 +1,150 @@
+"""Kinds of job declared by their paths: what is read, and what is refused."""
+
+import json
+from typing import Any
+
+import pytest
+
+from quorate.api.configuration import InvalidConfiguration, load_configuration
+from quorate.api.configuration_integrations import DeclaredFramework, PodSetPaths, Sign
+
+ABSENT = object()
+PLACE = "integrations.declaredFrameworks[0]"
+
+
+def training(**fields: Any) -> dict[str, Any]:
+    """A declaration that is right, with some of its fields replaced."""
+    declared = {
+        "apiVersion": "example.com/v1",
+        "kind": "Training",
+        "plural": "trainings",
+        "suspend": "spec.paused",
+        "podSets": [{"name": "main", "template": "spec.template", "count": "spec.size"}],
+        "ready": {"condition": "Ready"},
+        "succeeded": {"field": "status.phase", "equals": "Done"},
+    }
+    return {name: value for name, value in (declared | fields).items() if value is not ABSENT}
+
+
+def load(*declared: Any, frameworks: tuple[str, ...] = ("batch/job",)) -> tuple[DeclaredFramework, ...]:
+    integrations = {"frameworks": frameworks, "declaredFrameworks": declared}
+    head = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration"}
+    text = json.dumps({**head, "integrations": integrations})
+    return load_configuration(text).configuration.integrations.declared
+
+
+def refusals(*declared: Any, frameworks: tuple[str, ...] = ("batch/job",)) -> list[str]:
+    with pytest.raises(InvalidConfiguration) as refusal:
+        load(*declared, frameworks=frameworks)
+    return [str(finding).removeprefix("line 1: ") for finding in refusal.value.findings]
+
+
+def test_a_kind_is_read() -> None:
+    groups = {"each": "spec.groups", "nameFrom": "name", "template": "pods", "count": "n", "minCount": "min"}
+    assert load(training(podSets=[groups], active="status.active", failed={"condition": "Failed"})) == (
+        DeclaredFramework(
+            group="example.com",
+            version="v1",
+            kind="Training",
+            plural="trainings",
+            suspend=("spec", "paused"),
+            pod_sets=(
+                PodSetPaths(
+                    each=("spec", "groups"),
+                    name_from=("name",),
+                    template=("pods",),
+                    count=("n",),
+                    min_count=("min",),
+                ),
+            ),
+            active=("status", "active"),
+            ready=Sign(condition="Ready"),
+            succeeded=Sign(field=("status", "phase"), equals="Done"),
+            failed=Sign(condition="Failed"),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "want"),
+    [
+        pytest.param({"suspend": ABSENT}, ".suspend: null is missing (write spec.suspend)", id="no suspend"),
+        pytest.param({"podSets": []}, ".podSets: [] has 0 entries, must have at least 1", id="no pods"),
+        pytest.param(
+            {"suspend": "spec..paused"},
+            ".suspend: 'spec..paused' is no path (write names joined by dots, such as spec.groups[0].size)",
+            id="no path",
+        ),
+        pytest.param(
+            {"suspend": "status.paused"},
+            ".suspend: 'status.paused' does not lead into spec (write spec, a dot and names)",
+            id="a status that is to be written",
+        ),
+        pytest.param(
+            {"apiVersion": "v1"},
+            ".apiVersion: 'v1' is no apiVersion of a custom resource (write example.com/v1)",
+            id="the core group",
+        ),
+        pytest.param(
+            {"podSets": [{"each": "spec.groups", "name": "a", "template": "t"}]},
+            ".podSets[0].name: 'a' contradicts each, which makes several pod sets (write nameFrom)",
+            id="one name for many",
+        ),
+        pytest.param(
+            {"podSets": [{"name": "a", "nameFrom": "b", "template": "spec.t"}]},
+            ".podSets[0].nameFrom: 'b' belongs to each (write name)",
+            id="an entry of no list",
+        ),
+        pytest.param(
+            {"podSets": [{"name": "a", "template": "spec.t", "minCount": "spec.n"}]},
+            ".podSets[0].minCount: 'spec.n' needs count, where the number of admitted pods is written",
+            id="nowhere to write the admitted number",
+        ),
+        pytest.param(
+            {"ready": {"condition": "Ready", "field": "status.a", "equals": 1}},
+            '.ready: {"condition": "Ready", "field": "status.a", "equals": 1} '
+            "must have either condition or field",
+            id="two signs",
+        ),
+        pytest.param(
+            {"ready": {"field": "status.a"}},
+            '.ready: {"field": "status.a"} must have field and equals together',
+            id="half a sign",
+        ),
+        pytest.param(
+            {"ready": {"field": "status.a", "equals": [1]}},
+            ".ready.equals: [1] is no text, whole number or boolean",
+            id="a sign that is a list",
+        ),
+        pytest.param(
+            {"suspended": "spec.a"},
+            ".suspended: 'spec.a' stands in an unknown field (did you mean suspend?)",
+            id="an unknown field",
+        ),
+    ],
+)  # fmt: skip
+def test_a_wrong_declaration_is_refused(fields: dict[str, Any], want: str) -> None:
+    assert PLACE + want in refusals(training(**fields))
+
+
+@pytest.mark.parametrize(
+    "missing", ["apiVersion", "kind", "plural", "suspend", "podSets", "ready", "succeeded"]
+)
+def test_what_cannot_be_guessed_must_be_written(missing: str) -> None:
+    (finding,) = refusals(training(**{missing: ABSENT}))
+    assert finding.startswith(f"{PLACE}.{missing}: null is missing (write ")
+
+
+def test_a_kind_is_declared_once() -> None:
+    assert refusals(training(), training(apiVersion="example.com/v2")) == [
+        "integrations.declaredFrameworks[1].kind: 'Training' makes example.com/training, "
+        "which is queued already (keep one)"
+    ]
+
+
+def test_a_kind_that_is_built_in_is_not_declared() -> None:
+    job_set = training(apiVersion="jobset.x-k8s.io/v1alpha2", kind="JobSet", plural="jobsets")
+    assert load(job_set) != ()  # what is built in but not chosen may be
+    assert refusals(job_set, frameworks=("jobset.x-k8s.io/jobset",)) == [
+        f"{PLACE}.kind: 'JobSet' makes jobset.x-k8s.io/jobset, which is queued already (keep one)"
+    ]
