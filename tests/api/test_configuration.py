@@ -19,7 +19,7 @@ from quorate.api.configuration import (
     default_configuration,
     load_configuration,
 )
-from quorate.api.configuration_process import Address, Health, LeaderElection
+from quorate.api.configuration_process import Address, Health, LeaderElection, Metrics
 from quorate.api.meta import LabelSelector, Requirement
 from quorate.api.quantity import parse_quantity
 
@@ -188,11 +188,12 @@ featureGates: {PartialAdmission: true, ConcurrentAdmission: true}
         "integrations.externalFrameworks: is checked but not honoured yet",
         "integrations.frameworks: kubeflow.org/mpijob, pod: jobs of these kinds are not handled yet",
         "internalCertManagement: is checked but not honoured yet",
-        "metrics: is checked but not honoured yet",
+        "metrics.bindAddress: is answered in plain HTTP, whoever asks",
         "webhook: is checked but not honoured yet",
     ]
     assert loaded.configuration.health == Health(address=Address("", 8081))
     assert loaded.configuration.leader_election == LeaderElection(elect=True)
+    assert loaded.configuration.metrics == Metrics(address=Address("", 8443), cluster_queue_resources=True)
 
 
 def test_nothing_listens_and_nobody_is_elected_unless_the_file_says_so() -> None:
@@ -214,6 +215,25 @@ def test_nothing_listens_and_nobody_is_elected_unless_the_file_says_so() -> None
 def test_addresses_to_listen_on(written: str, want: Address | None) -> None:
     loaded = load_configuration(a_file(f"health: {{healthProbeBindAddress: {written}}}"))
     assert loaded.configuration.health.address == want
+    assert loaded.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("body", "want"),
+    [
+        pytest.param("", LabelSelector(), id="all"),
+        pytest.param(
+            "metrics: {localQueueMetrics: {localQueueSelector: {matchLabels: {team: a}}}}",
+            LabelSelector(match_labels={"team": "a"}),
+            id="some",
+        ),
+        pytest.param("metrics: {localQueueMetrics: {enable: false}}", None, id="none"),
+        pytest.param("featureGates: {LocalQueueMetrics: false}", None, id="none by the gate"),
+    ],
+)
+def test_which_local_queues_have_series_of_their_own(body: str, want: LabelSelector | None) -> None:
+    loaded = load_configuration(a_file(body))
+    assert loaded.configuration.metrics.local_queues == want
     assert loaded.warnings == ()
 
 

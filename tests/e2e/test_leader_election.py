@@ -28,6 +28,7 @@ CONFIGURATION = {
     "apiVersion": "config.kueue.x-k8s.io/v1beta2",
     "kind": "Configuration",
     "health": {"healthProbeBindAddress": "127.0.0.1:0"},
+    "metrics": {"bindAddress": "127.0.0.1:0"},
     "leaderElection": {
         "leaderElect": True,
         "resourceName": LEASE.name,
@@ -38,15 +39,23 @@ CONFIGURATION = {
     },
 }
 
+ADMITTED_BY = 'kueue_admitted_workloads_total{{cluster_queue="research",priority_class="",replica_role="{}"}}'
+HELD_ACCORDING_TO = 'kueue_reserving_active_workloads{{cluster_queue="research",replica_role="{}"}}'
+
 
 @dataclass
 class RunningReplica:
     process: asyncio.subprocess.Process
     health_url: str
+    metrics_url: str
 
     async def answers(self, endpoint: str) -> int:
         async with aiohttp.ClientSession() as session, session.get(f"{self.health_url}/{endpoint}") as answer:
             return answer.status
+
+    async def shows(self, series: str) -> bool:
+        async with aiohttp.ClientSession() as session, session.get(f"{self.metrics_url}/metrics") as answer:
+            return f"{series} " in await answer.text()
 
     async def is_ready(self) -> bool:
         return await self.answers("readyz") == 200
@@ -61,13 +70,16 @@ async def a_replica(world: World, directory: Path) -> AsyncIterator[RunningRepli
     options = ("--kubeconfig", kubeconfig(directory, cluster.server, token), "--config", config)
     async with controllers(*options, "--log-format", "json") as process:
         assert process.stderr is not None
+        urls: list[str] = []
         async for line in process.stderr:
             said = json.loads(line)
             if said["message"] == "listening":
+                urls.append(f"http://{said['address']}")
+            if len(urls) == 2:
                 break
         reading = asyncio.create_task(process.stderr.read())  # a full pipe would stop the process
         try:
-            yield RunningReplica(process, f"http://{said['address']}")
+            yield RunningReplica(process, *urls)
         finally:
             if process.returncode is None:
                 process.kill()
@@ -114,11 +126,15 @@ def test_when_the_leader_ends_the_other_replica_goes_on_and_nothing_is_admitted_
                     await submit(world)
                     await world.until("some jobs are finished", lambda: finished(world, 5))
                     assert await holder(world) == first_holder
+                    assert await first.shows(ADMITTED_BY.format("leader"))
+                    assert await second.shows(HELD_ACCORDING_TO.format("follower"))
+                    assert not await second.shows(ADMITTED_BY.format("follower"))
                     first.process.send_signal(end)
                     await first.process.wait()
                     assert await second.answers("healthz") == 200
                     await world.until("all jobs are finished", lambda: finished(world, 24), within_s=60)
                     assert await holder(world) not in ("", first_holder)
+                    assert await second.shows(ADMITTED_BY.format("leader"))
             await stop_watching(watching)
             await each_ran_once(world)
             counting.cancel()

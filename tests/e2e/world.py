@@ -97,10 +97,11 @@ class World:
     def __init__(self, client: Client, queueing_client: FaultyClient) -> None:
         self.client = client
         self.queueing_client = queueing_client
+        self.replica = Replica("standalone")  # the latest that was started
         self._queueing: asyncio.Task[None] | None = None
 
     async def start_queueing(self, configuration: Configuration, seed: int = 1) -> None:
-        replica = Replica("standalone")
+        replica = self.replica = Replica("standalone")
         self._queueing = asyncio.create_task(
             run_queueing(self.queueing_client, WallClock(), configuration, random.Random(seed), replica)
         )

@@ -13,7 +13,14 @@ from typing import Final, Literal, get_args
 import msgspec
 
 from quorate.api.configuration_integrations import Integrations, integrations
-from quorate.api.configuration_process import Health, LeaderElection, health, leader_election
+from quorate.api.configuration_process import (
+    Health,
+    LeaderElection,
+    Metrics,
+    health,
+    leader_election,
+    metrics,
+)
 from quorate.api.configuration_unused import DEVICE_CLASS_MAPPINGS, UNUSED
 from quorate.api.core import Resources
 from quorate.api.documents import InvalidYaml, read_documents
@@ -122,6 +129,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     admission_fair_sharing: AdmissionFairSharingRules | None = None  # None: off
     health: Health = Health()
     leader_election: LeaderElection = LeaderElection()
+    metrics: Metrics = Metrics()
 
 
 class LoadedConfiguration(msgspec.Struct, frozen=True):
@@ -140,7 +148,7 @@ class InvalidConfiguration(ValueError):
         return listed(self.findings)
 
 
-HONOURED_GATES: Final = ("PartialAdmission", "DisableWaitForPodsReady")
+HONOURED_GATES: Final = ("PartialAdmission", "DisableWaitForPodsReady", "LocalQueueMetrics")
 
 
 def default_configuration() -> Configuration:
@@ -207,7 +215,14 @@ def _configuration(fields: Section, version: Version) -> Configuration:
         admission_fair_sharing=fields.take("admissionFairSharing", section(_admission_fair_sharing), None),
         health=fields.take("health", section(health), Health()),
         leader_election=fields.take("leaderElection", section(leader_election), LeaderElection()),
+        metrics=_metrics(fields, gates),
     )
+
+
+def _metrics(fields: Section, gates: dict[str, bool]) -> Metrics:
+    rules = fields.take("metrics", section(metrics), Metrics())
+    on = gates.get("LocalQueueMetrics", True)
+    return rules if on else msgspec.structs.replace(rules, local_queues=None)
 
 
 def _fair_sharing(version: Version) -> Callable[[Section], FairSharingRules | None]:

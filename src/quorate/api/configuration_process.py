@@ -9,8 +9,21 @@ from typing import Final
 
 import msgspec
 
+from quorate.api.configuration_unused import CUSTOM_LABELS
+from quorate.api.meta import LabelSelector
 from quorate.api.names import is_dns_label, is_dns_subdomain
-from quorate.api.strict import Place, Refused, Section, boolean, choice, duration, shaped, text
+from quorate.api.strict import (
+    Place,
+    Refused,
+    Section,
+    boolean,
+    choice,
+    duration,
+    label_selector,
+    section,
+    shaped,
+    text,
+)
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -18,6 +31,11 @@ class Address(msgspec.Struct, frozen=True):
 
     host: str  # empty: every interface
     port: int  # 0: any that is free
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it; a name other than localhost may mean anything."""
+        return self.host in ("localhost", "::1") or self.host.startswith("127.")
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
@@ -40,6 +58,14 @@ class LeaderElection(msgspec.Struct, frozen=True, kw_only=True):
     lease_s: int = 15
     renew_within_s: float = 10.0
     retry_s: float = 2.0
+
+
+class Metrics(msgspec.Struct, frozen=True, kw_only=True):
+    """What is counted for Prometheus."""
+
+    address: Address | None = None  # None: not served
+    cluster_queue_resources: bool = False  # quota and its use, flavor by flavor
+    local_queues: LabelSelector | None = LabelSelector()  # those with series of their own; None: none
 
 
 _ADDRESS: Final = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.]+)\]|(?P<host>[^\s:\[\]]*)):(?P<port>[0-9]{1,5})")
@@ -84,6 +110,26 @@ def leader_election(fields: Section) -> LeaderElection:
         renew_within_s=renew_within_s,
         retry_s=retry_s,
     )
+
+
+def metrics(fields: Section) -> Metrics:
+    default = Metrics()
+    if "customLabels" in fields:
+        fields.at("customLabels").warn("is checked but not honoured yet")
+    fields.take("customLabels", CUSTOM_LABELS, None)
+    listening = fields.take("bindAddress", address, None)
+    if listening is not None and not listening.is_loopback:
+        fields.at("bindAddress").warn("is answered in plain HTTP, whoever asks")
+    return Metrics(
+        address=listening,
+        cluster_queue_resources=fields.take("enableClusterQueueResources", boolean, False),
+        local_queues=fields.take("localQueueMetrics", section(_local_queues), default.local_queues),
+    )
+
+
+def _local_queues(fields: Section) -> LabelSelector | None:
+    selector = fields.take("localQueueSelector", label_selector, LabelSelector())
+    return selector if fields.take("enable", boolean, True) else None
 
 
 def _whole_seconds(place: Place) -> int:

@@ -62,6 +62,8 @@ def _tls(place: Place) -> None:
         place.entry("cipherSuites").refuse("contradicts minVersion VersionTLS13, whose suites are fixed")
 
 
+CUSTOM_LABELS: Final[Reader[None]] = _custom_labels
+
 _every_version: Final[dict[str, Reader[Any]]] = {
     "internalCertManagement": checked(
         {
@@ -72,14 +74,6 @@ _every_version: Final[dict[str, Reader[Any]]] = {
     ),
     "clientConnection": checked({"qps": number, "burst": integer()}),
     "webhook": checked({"port": _port, "host": text, "certDir": text}),
-    "metrics": checked(
-        {
-            "bindAddress": text,
-            "enableClusterQueueResources": boolean,
-            "localQueueMetrics": checked({"enable": boolean, "localQueueSelector": label_selector}),
-            "customLabels": _custom_labels,
-        }
-    ),
     "pprofBindAddress": text,
     "controller": checked({"groupKindConcurrency": map_of(integer(least=1)), "cacheSyncTimeout": duration()}),
     "tls": _tls,

@@ -33,6 +33,7 @@ from quorate.kube.resources import (
     WORKLOADS,
 )
 from quorate.observe.health import health_checks
+from quorate.observe.metrics import metrics
 from quorate.observe.replica import Replica
 from quorate.observe.serving import serving
 
@@ -86,11 +87,12 @@ def controllers(
 async def _serve(kubeconfig: Path | None, context: str, configuration: Configuration) -> None:
     log = logger(__name__)
     rng = random.Random()
-    health = configuration.health
+    health, counted = configuration.health, configuration.metrics
     replica = Replica("follower" if configuration.leader_election.elect else "standalone")
     async with (
         Client(await load_cluster(kubeconfig, context), rng) as client,
         serving("health.healthProbeBindAddress", health.address, health_checks(health, replica)),
+        serving("metrics.bindAddress", counted.address, metrics(replica)),
     ):
         await _require_kinds(client)
         async with asyncio.TaskGroup() as tasks:

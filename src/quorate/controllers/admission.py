@@ -19,6 +19,7 @@ from quorate.kube.clock import Clock
 from quorate.kube.events import EventRecorder
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import T, metadata_of
+from quorate.observe.recorder import Recorder
 from quorate.queueing.cycle import run_cycle
 from quorate.queueing.decisions import Decision, Hold
 from quorate.queueing.explain import waiting
@@ -35,8 +36,10 @@ class Admission:
         clock: Clock,
         events: EventRecorder,
         configuration: Configuration,
+        recorder: Recorder,
     ) -> None:
         self.state = State(configuration)
+        self._recorder = recorder
         self._workloads = informers.workloads
         self._clock = clock
         self._changed = asyncio.Event()  # set when the state has changed since the last cycle began
@@ -48,6 +51,7 @@ class Admission:
             events,
             waits_for_pods=configuration.wait_for_pods_ready is not None,
             on_refusal=self._undo,
+            on_written=lambda decision: recorder.decision_written(decision, self.state),
         )
         self._feed_state(informers)
 
@@ -117,7 +121,9 @@ class Admission:
         async with asyncio.TaskGroup() as writes:
             while True:
                 self._changed.clear()
-                cycle = run_cycle(self.state, self._clock.now())
+                began = self._clock.now()
+                cycle = run_cycle(self.state, began)
+                self._recorder.cycle_ended(cycle, self._clock.now() - began)
                 for decision in (*cycle.decisions, *self._said_again(cycle.decisions)):
                     self._carrier.carry_out(writes, decision)
                 await self._news(cycle.wake_at)

@@ -40,6 +40,7 @@ class Carrier:
         *,
         waits_for_pods: bool,
         on_refusal: Callable[[Decision], None],
+        on_written: Callable[[Decision], None],
     ) -> None:
         self._workloads = workloads
         self._client = client
@@ -47,6 +48,7 @@ class Carrier:
         self._events = events
         self._waits_for_pods = waits_for_pods
         self._on_refusal = on_refusal
+        self._on_written = on_written
         # The last write of each workload, until the watch has delivered what came of it.
         self._last: dict[Key, asyncio.Task[Workload | None]] = {}
         self._stale: dict[Key, Decision] = {}  # refused for a version whose successor has yet to come
@@ -97,6 +99,7 @@ class Carrier:
             await self._refused(decision, error)
             return None
         self._failures.pop(decision.key, None)
+        self._on_written(decision)
         self._tell(decision, workload)
         written: Workload = answers[0]
         return written

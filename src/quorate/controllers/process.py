@@ -28,7 +28,10 @@ from quorate.kube.informer import Informer
 from quorate.kube.leases import Election, LeadershipLost, Terms
 from quorate.kube.log import logger
 from quorate.kube.resources import JOBS
+from quorate.observe.recorder import Recorder
 from quorate.observe.replica import Replica
+from quorate.observe.view import View
+from quorate.queueing.state import State
 
 COMPONENT = "quorate-controllers"
 
@@ -56,7 +59,7 @@ async def run_replica(
         election = Election(client, clock, lease, new_identity(), terms)
         try:
             async with asyncio.TaskGroup() as tasks:
-                following = tasks.create_task(follow(client, replica), name="follow")
+                following = tasks.create_task(follow(client, clock, configuration, replica), name="follow")
 
                 async def lead() -> None:
                     following.cancel()  # noqa: B023  called within this turn of the loop
@@ -68,14 +71,17 @@ async def run_replica(
             logger(__name__).warning("standing by again", problem=str(lost.exceptions[0]))
 
 
-async def follow(client: Client, replica: Replica) -> None:
-    """Keep copies of what is stored until cancelled, and decide nothing."""
+async def follow(client: Client, clock: Clock, configuration: Configuration, replica: Replica) -> None:
+    """Keep a model of what is stored until cancelled, and decide nothing."""
     informers = Informers(client)
+    events = EventRecorder(client, clock, COMPONENT)  # never run: there is nothing to tell
+    model = Admission(informers, client, clock, events, configuration, replica.recorder).state
+    view = View(model, informers.workloads)
     async with asyncio.TaskGroup() as tasks:
         for informer in informers.all:
             tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
         await synced(*informers.all)
-        replica.ready.set()
+        replica.knows(view)
 
 
 async def run_queueing(
@@ -92,8 +98,10 @@ async def run_queueing(
     """
     events = EventRecorder(client, clock, COMPONENT)
     informers = Informers(client)
-    admission = Admission(informers, client, clock, events, configuration)
+    admission = Admission(informers, client, clock, events, configuration, replica.recorder)
     state = admission.state
+    view = View(state, informers.workloads)
+    _record(informers, state, replica.recorder)
 
     def controller_of(kind: JobKind[J], jobs: Informer[J]) -> JobController[J]:
         return JobController(kind, jobs, informers, client, clock, events, configuration)
@@ -119,4 +127,10 @@ async def run_queueing(
             tasks.create_task(reconciler.run(), name=reconciler.name)
         for kind in chosen(integrations):
             tasks.create_task(run_kind(kind, client, clock, controller_of), name=kind.resource.plural)
-        replica.ready.set()
+        replica.knows(view)
+
+
+def _record(informers: Informers, state: State, recorder: Recorder) -> None:
+    informers.workloads.subscribe(lambda change: recorder.workload_changed(change, state))
+    informers.cluster_queues.subscribe(recorder.cluster_queue_changed)
+    informers.local_queues.subscribe(recorder.local_queue_changed)

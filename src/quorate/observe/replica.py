@@ -3,6 +3,9 @@
 import asyncio
 from typing import Literal
 
+from quorate.observe.recorder import Recorder
+from quorate.observe.view import View
+
 Role = Literal["standalone", "leader", "follower"]
 
 
@@ -14,3 +17,9 @@ class Replica:
         # Set once everything stored was known; a change of role does not unset it: what was known before
         # goes on being shown until the new role has its own lists.
         self.ready = asyncio.Event()
+        self.view: View | None = None  # what is known, once all of it is
+        self.recorder = Recorder(lambda: self.role)
+
+    def knows(self, view: View) -> None:
+        self.view = view
+        self.ready.set()

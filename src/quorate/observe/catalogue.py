@@ -1,0 +1,138 @@
+"""The series we export: Kueue's names, labels and buckets, so that dashboards made for it keep working.
+
+Every series but ``kueue_build_info`` also has the label ``replica_role``.
+"""
+
+from typing import Final, Literal
+
+import msgspec
+
+Kind = Literal["counter", "gauge", "histogram"]
+ROLE: Final = "replica_role"
+LOCAL_QUEUE: Final = ("name", "namespace")
+
+_CYCLE_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_WAIT_S: Final = tuple(1.0 if n == 0 else 2.5 * 2 ** (n - 1) for n in range(14))  # 1, 2.5, 5 … 10240
+_LONG_WAIT_S: Final = (*_WAIT_S, 20480.0, 40960.0)
+_QUEUE: Final = ("cluster_queue",)
+_CLASS: Final = ("priority_class",)
+_WHY: Final = ("reason", "underlying_cause")
+_QUOTA: Final = ("cohort", "cluster_queue", "flavor", "resource")
+_LOCAL_QUOTA: Final = (*LOCAL_QUEUE, "flavor", "resource")
+_TREE: Final = ("parent_cohort", "root_cohort")
+
+
+class Family(msgspec.Struct, frozen=True):
+    """All series of one name."""
+
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    help: str
+    buckets: tuple[float, ...] = ()  # upper bounds in seconds, without infinity
+
+
+def _with_role(kind: Kind, name: str, labels: tuple[str, ...], text: str, *bounds: float) -> Family:
+    return Family(f"kueue_{name}", kind, (*labels, ROLE), text, bounds)
+
+
+def _of_both_queues(
+    kind: Kind, name: str, labels: tuple[str, ...], text: str, *bounds: float
+) -> tuple[Family, Family]:
+    """A series by cluster queue, and the same by local queue."""
+    return (
+        _with_role(kind, name, (*_QUEUE, *labels), text, *bounds),
+        _with_role(kind, f"local_queue_{name}", (*LOCAL_QUEUE, *labels), f"{text}, by local queue", *bounds),
+    )
+
+
+_BUILD: Final = ("git_version", "git_commit", "build_date", "go_version", "compiler", "platform")
+
+FAMILIES: Final[tuple[Family, ...]] = (
+    Family("kueue_build_info", "gauge", _BUILD, "What runs here, in labels; always 1"),
+    _with_role("counter", "admission_attempts_total", ("result",), "Cycles that decided something"),
+    _with_role(
+        "histogram", "admission_attempt_duration_seconds", ("result",), "Time of such a cycle", *_CYCLE_S
+    ),
+    # What happened to workloads.
+    *_of_both_queues("counter", "quota_reserved_workloads_total", _CLASS, "Reservations of quota"),
+    *_of_both_queues(
+        "histogram", "quota_reserved_wait_time_seconds", _CLASS,
+        "From creation or the last requeue to the reservation of quota", *_WAIT_S,
+    ),
+    *_of_both_queues("counter", "admitted_workloads_total", _CLASS, "Admissions"),
+    _with_role(
+        "histogram", "admission_wait_time_seconds", (*_QUEUE, *_CLASS),
+        "From creation or the last requeue to admission", *_LONG_WAIT_S,
+    ),
+    _with_role(
+        "histogram", "local_queue_admission_wait_time_seconds", (*LOCAL_QUEUE, *_CLASS),
+        "From creation or the last requeue to admission, by local queue", *_WAIT_S,
+    ),
+    *_of_both_queues(
+        "histogram", "admission_checks_wait_time_seconds", _CLASS,
+        "From the reservation of quota to admission, of workloads with admission checks", *_WAIT_S,
+    ),
+    *_of_both_queues(
+        "histogram", "ready_wait_time_seconds", _CLASS,
+        "From creation or the last requeue until all pods were ready for the first time", *_WAIT_S,
+    ),
+    *_of_both_queues(
+        "histogram", "admitted_until_ready_wait_time_seconds", _CLASS,
+        "From admission until all pods were ready for the first time", *_WAIT_S,
+    ),
+    *_of_both_queues("counter", "evicted_workloads_total", (*_WHY, *_CLASS), "Evictions"),
+    _with_role(
+        "counter", "evicted_workloads_once_total", (*_QUEUE, *_WHY, *_CLASS),
+        "Workloads evicted for this reason for the first time",
+    ),
+    _with_role(
+        "histogram", "pods_ready_to_evicted_time_seconds", (*_QUEUE, *_WHY),
+        "From all pods being ready to the eviction", *_WAIT_S,
+    ),
+    _with_role(
+        "histogram", "workload_eviction_latency_seconds", (*_QUEUE, "reason"),
+        "From the eviction until the quota was given back", *_WAIT_S,
+    ),
+    _with_role(
+        "counter", "preempted_workloads_total", ("preempting_cluster_queue", "reason"), "Preemptions ordered"
+    ),
+    *_of_both_queues("counter", "finished_workloads_total", _CLASS, "Workloads that finished"),
+    _with_role(
+        "counter", "cohort_subtree_admitted_workloads_total", ("cohort", *_CLASS),
+        "Admissions in the queues below a cohort",
+    ),
+    # How things stand.
+    *_of_both_queues("gauge", "pending_workloads", ("status",), "Pending workloads"),
+    *_of_both_queues("gauge", "reserving_active_workloads", (), "Workloads that hold quota"),
+    *_of_both_queues("gauge", "admitted_active_workloads", (), "Admitted workloads that have not finished"),
+    *_of_both_queues("gauge", "finished_workloads", (), "Finished workloads that still exist"),
+    _with_role("gauge", "cluster_queue_status", (*_QUEUE, "status"), "1 for the status the queue has"),
+    _with_role("gauge", "local_queue_status", (*LOCAL_QUEUE, "active"), "1 for the status of Active"),
+    _with_role("gauge", "cluster_queue_info", (*_QUEUE, *_TREE), "Where the queue stands; always 1"),
+    _with_role("gauge", "cohort_info", ("cohort", *_TREE), "Where the cohort stands; always 1"),
+    _with_role("gauge", "cluster_queue_resource_reservation", _QUOTA, "Reserved quota"),
+    _with_role("gauge", "cluster_queue_resource_usage", _QUOTA, "Quota of admitted workloads"),
+    _with_role("gauge", "cluster_queue_nominal_quota", _QUOTA, "Nominal quota"),
+    _with_role("gauge", "cluster_queue_borrowing_limit", _QUOTA, "What may be borrowed at most"),
+    _with_role("gauge", "cluster_queue_lending_limit", _QUOTA, "What may be lent at most"),
+    _with_role("gauge", "cluster_queue_weighted_share", (*_QUEUE, "cohort"), "Dominant share by weight"),
+    _with_role("gauge", "cohort_weighted_share", ("cohort",), "Dominant share by weight of a cohort"),
+    _with_role("gauge", "local_queue_resource_reservation", _LOCAL_QUOTA, "Reserved quota, by local queue"),
+    _with_role(
+        "gauge", "local_queue_resource_usage", _LOCAL_QUOTA, "Quota of admitted workloads, by local queue"
+    ),
+    _with_role(
+        "gauge", "local_queue_admission_fair_sharing_usage", (*LOCAL_QUEUE, "cluster_queue"),
+        "Past use by which local queues take turns",
+    ),
+    _with_role("gauge", "cohort_subtree_quota", ("cohort", "flavor", "resource"), "Quota below a cohort"),
+    _with_role(
+        "gauge", "cohort_subtree_resource_reservations", ("cohort", "flavor", "resource"),
+        "Quota reserved below a cohort",
+    ),
+    _with_role(
+        "gauge", "cohort_subtree_admitted_active_workloads", ("cohort",), "Admitted workloads below a cohort"
+    ),
+)  # fmt: skip
+BY_NAME: Final = {family.name: family for family in FAMILIES}

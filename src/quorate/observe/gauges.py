@@ -1,0 +1,147 @@
+"""How things stand at the moment of asking, read from the model: nothing is kept, so nothing can be stale."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from quorate.api.configuration_process import Metrics
+from quorate.api.meta import find_condition
+from quorate.api.quantity import NANOS
+from quorate.observe.view import View, is_shown, local_queue_labels
+from quorate.queueing.pending import Entry
+from quorate.queueing.queues import ACTIVE, ClusterQueueState, LocalQueueState, Terminating
+from quorate.queueing.state import State
+from quorate.quota.amount import Amount, FlavorResource, Unlimited, Usage, as_quantity
+from quorate.quota.share import dominant_share
+from quorate.quota.tree import Node
+
+
+class Reading(NamedTuple):
+    """``name`` is without prefix, ``labels`` without the role of the replica."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+
+
+def readings(view: View) -> Iterator[Reading]:
+    rules = view.state.configuration.metrics
+    for queue in view.state.cluster_queues.values():
+        yield from _cluster_queue(queue, view)
+        if rules.cluster_queue_resources:
+            yield from _quota(queue)
+    for local_queue in view.state.local_queues.values():
+        if is_shown(local_queue, rules):
+            yield from _local_queue(local_queue, view)
+    for node in view.state.quota.cohorts.values():
+        yield from _cohort(node, view.state, rules)
+
+
+def _cluster_queue(queue: ClusterQueueState, view: View) -> Iterator[Reading]:
+    of_queue = {"cluster_queue": queue.name}
+    yield Reading("pending_workloads", of_queue | {"status": "active"}, queue.pending.active_count)
+    yield Reading(
+        "pending_workloads", of_queue | {"status": "inadmissible"}, queue.pending.inadmissible_count
+    )
+    yield Reading("reserving_active_workloads", of_queue, queue.tally.reserving)
+    yield Reading("admitted_active_workloads", of_queue, queue.tally.admitted)
+    yield Reading("finished_workloads", of_queue, view.finished_in_cluster_queue[queue.name])
+    for status in ("pending", "active", "terminating"):
+        is_so = status == _status(queue, view.state)
+        yield Reading("cluster_queue_status", of_queue | {"status": status}, float(is_so))
+    yield Reading("cluster_queue_info", of_queue | _place(queue.node), 1.0)
+
+
+def _status(queue: ClusterQueueState, state: State) -> str:
+    if any(isinstance(why, Terminating) for why in queue.inactive):
+        return "terminating"
+    return "active" if state.is_active(queue) else "pending"
+
+
+def _place(node: Node) -> dict[str, str]:
+    """Empty names where there is no cohort above."""
+    parent, root = node.parent, node.root
+    return {
+        "parent_cohort": parent.name if parent is not None else "",
+        "root_cohort": root.name if parent is not None else "",
+    }
+
+
+def _quota(queue: ClusterQueueState) -> Iterator[Reading]:
+    node, cohort = queue.node, queue.spec.cohort_name
+    of_queue = {"cohort": cohort, "cluster_queue": queue.name}
+    for pair, limits in node.limits.items():
+        labels = of_queue | _labels(pair)
+        reserved = queue.tally.reserved_usage.get(pair, 0)
+        used = queue.tally.admitted_usage.get(pair, 0)
+        yield Reading("cluster_queue_resource_reservation", labels, _units(pair, reserved))
+        yield Reading("cluster_queue_resource_usage", labels, _units(pair, used))
+        yield Reading("cluster_queue_nominal_quota", labels, _units(pair, limits.nominal))
+        yield Reading("cluster_queue_borrowing_limit", labels, _units(pair, limits.borrowing))
+        yield Reading("cluster_queue_lending_limit", labels, _units(pair, limits.lending))
+    yield Reading("cluster_queue_weighted_share", of_queue, _share(node))
+
+
+def _local_queue(queue: LocalQueueState, view: View) -> Iterator[Reading]:
+    assert queue.object is not None, "a local queue without object is not shown"
+    key = queue.object.metadata.key
+    of_queue = local_queue_labels(key)
+    active = sum(_is_active(entry, view.state) for entry in queue.entries.values())
+    yield Reading("local_queue_pending_workloads", of_queue | {"status": "active"}, active)
+    parked = len(queue.entries) - active
+    yield Reading("local_queue_pending_workloads", of_queue | {"status": "inadmissible"}, parked)
+    yield Reading("local_queue_reserving_active_workloads", of_queue, queue.tally.reserving)
+    yield Reading("local_queue_admitted_active_workloads", of_queue, queue.tally.admitted)
+    yield Reading("local_queue_finished_workloads", of_queue, view.finished_in_local_queue[key])
+    condition = find_condition(queue.object.status.conditions, ACTIVE)
+    status = condition.status if condition is not None else "Unknown"
+    for each in ("True", "False", "Unknown"):
+        yield Reading("local_queue_status", of_queue | {"active": each}, float(each == status))
+    yield from _amounts("local_queue_resource_reservation", of_queue, queue.tally.reserved_usage)
+    yield from _amounts("local_queue_resource_usage", of_queue, queue.tally.admitted_usage)
+    rules = view.state.configuration.admission_fair_sharing
+    if rules is not None:
+        past_use = queue.past_use.value(queue.weight, rules)
+        labels = of_queue | {"cluster_queue": queue.cluster_queue}
+        yield Reading("local_queue_admission_fair_sharing_usage", labels, past_use)
+
+
+def _is_active(entry: Entry, state: State) -> bool:
+    queue = state.cluster_queues.get(entry.cluster_queue)
+    return queue is not None and queue.pending.is_active(entry)
+
+
+def _cohort(node: Node, state: State, rules: Metrics) -> Iterator[Reading]:
+    of_cohort = {"cohort": node.name}
+    yield Reading("cohort_info", of_cohort | _place(node), 1.0)
+    yield Reading("cohort_weighted_share", of_cohort, _share(node))
+    yield from _amounts("cohort_subtree_quota", of_cohort, node.subtree)
+    queues = list(state.queues_below(node))
+    reserved: dict[FlavorResource, int] = {}
+    for queue in queues:
+        for pair, amount in queue.tally.reserved_usage.items():
+            reserved[pair] = reserved.get(pair, 0) + amount
+    yield from _amounts("cohort_subtree_resource_reservations", of_cohort, reserved)
+    admitted = sum(queue.tally.admitted for queue in queues)
+    yield Reading("cohort_subtree_admitted_active_workloads", of_cohort, admitted)
+
+
+def _amounts(name: str, labels: dict[str, str], amounts: Usage) -> Iterable[Reading]:
+    for pair, amount in amounts.items():
+        yield Reading(name, labels | _labels(pair), _units(pair, amount))
+
+
+def _labels(pair: FlavorResource) -> dict[str, str]:
+    return {"flavor": pair.flavor, "resource": pair.resource}
+
+
+def _units(pair: FlavorResource, amount: Amount) -> float:
+    """In cores, bytes or pieces."""
+    if isinstance(amount, Unlimited):
+        return math.inf
+    return as_quantity(pair.resource, amount).nanos / NANOS
+
+
+def _share(node: Node) -> float:
+    share = dominant_share(node)
+    return math.nan if share.infinite else float(share.thousandths)

@@ -1,0 +1,53 @@
+"""``/metrics`` for Prometheus."""
+
+import platform
+from collections.abc import Iterator
+
+from aiohttp import web
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+import quorate
+from quorate.observe.catalogue import BY_NAME, FAMILIES
+from quorate.observe.gauges import readings
+from quorate.observe.replica import Replica
+
+_BUILD = {
+    "git_version": f"v{quorate.__version__}",
+    "compiler": platform.python_implementation(),
+    "platform": f"{platform.system().lower()}/{platform.machine()}",
+}  # Go's version and the commit have no counterpart here: those labels are empty
+
+
+class Gauges(Collector):
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        families = {
+            family.name: GaugeMetricFamily(family.name, family.help, labels=family.labels)
+            for family in FAMILIES
+            if family.kind == "gauge"
+        }
+        build = BY_NAME["kueue_build_info"]
+        families[build.name].add_metric([_BUILD.get(label, "") for label in build.labels], 1.0)
+        if self._replica.view is not None:
+            for reading in readings(self._replica.view):
+                name = f"kueue_{reading.name}"
+                labels = {**reading.labels, "replica_role": self._replica.role}
+                families[name].add_metric([labels[label] for label in BY_NAME[name].labels], reading.value)
+        yield from families.values()
+
+
+def metrics(replica: Replica) -> web.Application:
+    registry = replica.recorder.registry
+    registry.register(Gauges(replica))
+
+    async def answer(request: web.Request) -> web.Response:
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        return web.Response(body=encode(registry), headers={"Content-Type": content_type})
+
+    app = web.Application()
+    app.router.add_get("/metrics", answer)
+    return app

@@ -1,0 +1,93 @@
+"""Counters and histograms, kept while this replica decides; who stands by counts nothing twice."""
+
+from collections.abc import Callable, Mapping
+
+import prometheus_client
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from quorate.api.kueue import ClusterQueue, LocalQueue, Workload
+from quorate.kube.informer import Change
+from quorate.observe.catalogue import BY_NAME, FAMILIES, ROLE
+from quorate.observe.milestones import Sample, milestones
+from quorate.observe.view import is_shown, local_queue_labels, local_queue_of
+from quorate.queueing.decisions import Cycle, Decision, Preempt, Reserve
+from quorate.queueing.state import State
+
+
+class Recorder:
+    def __init__(self, role: Callable[[], str]) -> None:
+        # Kueue has no series that say when others were created.
+        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = CollectorRegistry()
+        self._role = role
+        self._counters = {
+            family.name: Counter(family.name, family.help, family.labels, registry=self.registry)
+            for family in FAMILIES
+            if family.kind == "counter"
+        }
+        self._histograms = {
+            family.name: Histogram(
+                family.name, family.help, family.labels, registry=self.registry, buckets=family.buckets
+            )
+            for family in FAMILIES
+            if family.kind == "histogram"
+        }
+
+    def record(self, name: str, labels: Mapping[str, str], seconds: float | None = None) -> None:
+        """Count one, or the ``seconds`` it took; ``labels`` without the role."""
+        every = {**labels, ROLE: self._role()}
+        if seconds is None:
+            self._counters[name].labels(**every).inc()
+        else:
+            self._histograms[name].labels(**every).observe(seconds)
+
+    def cycle_ended(self, cycle: Cycle, seconds: float) -> None:
+        if not cycle.decisions:
+            return  # nobody was up for a decision
+        admits = any(isinstance(each, Reserve) for each in cycle.decisions)
+        result = {"result": "success" if admits else "inadmissible"}
+        self.record("kueue_admission_attempts_total", result)
+        self.record("kueue_admission_attempt_duration_seconds", result, seconds)
+
+    def decision_written(self, decision: Decision, state: State) -> None:
+        if not isinstance(decision, Preempt):
+            return  # seen when the workload comes back
+        entry = state.entries.get(decision.preemptor)
+        if entry is not None:
+            labels = {"preempting_cluster_queue": entry.cluster_queue, "reason": decision.reason}
+            self.record("kueue_preempted_workloads_total", labels)
+
+    def workload_changed(self, change: Change[Workload], state: State) -> None:
+        old, new = change.old, change.new
+        if old is None or new is None or old.metadata.uid != new.metadata.uid:
+            return  # what was true when we first saw it happened in another's time
+        admission = new.status.admission or old.status.admission
+        queue = admission.cluster_queue if admission is not None else ""
+        for sample in milestones(old, new):
+            self.record(f"kueue_{sample.name}", {"cluster_queue": queue, **sample.labels}, sample.seconds)
+            self._record_for_local_queue(new, f"kueue_local_queue_{sample.name}", sample, state)
+            if sample.name == "admitted_workloads_total" and queue in state.cluster_queues:
+                for cohort in state.cluster_queues[queue].node.path():
+                    name = "kueue_cohort_subtree_admitted_workloads_total"
+                    self.record(name, {"cohort": cohort.name, **sample.labels})
+
+    def _record_for_local_queue(self, workload: Workload, name: str, sample: Sample, state: State) -> None:
+        key = local_queue_of(workload)
+        queue = state.local_queues.get(key)
+        if name in BY_NAME and queue is not None and is_shown(queue, state.configuration.metrics):
+            self.record(name, {**local_queue_labels(key), **sample.labels}, sample.seconds)
+
+    def cluster_queue_changed(self, change: Change[ClusterQueue]) -> None:
+        if change.new is None:
+            self._forget({"cluster_queue": change.key.name})
+            self._forget({"preempting_cluster_queue": change.key.name})
+
+    def local_queue_changed(self, change: Change[LocalQueue]) -> None:
+        if change.new is None:
+            self._forget(local_queue_labels(change.key))
+
+    def _forget(self, labels: dict[str, str]) -> None:
+        """Drop the series of a queue that is gone."""
+        for name, metric in (*self._counters.items(), *self._histograms.items()):
+            if labels.keys() <= set(BY_NAME[name].labels):
+                metric.remove_by_labels(labels)

@@ -1,0 +1,103 @@
+"""``/metrics`` as Prometheus reads it, while jobs run."""
+
+import math
+from collections import defaultdict
+
+import aiohttp
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from quorate.api.configuration import Configuration
+from quorate.api.configuration_process import Metrics
+from quorate.api.meta import Key
+from quorate.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES
+from quorate.local.nodes import Fleet
+from quorate.observe.catalogue import BY_NAME, FAMILIES, ROLE
+from quorate.observe.metrics import metrics
+from tests.e2e.world import NAMESPACE, World, play
+from tests.observe.listening import listening
+
+pytestmark = pytest.mark.slow
+
+Scrape = dict[str, dict[tuple[str, ...], float]]  # by name, then by the labels but the role
+
+
+async def scrape(url: str) -> Scrape:
+    async with aiohttp.ClientSession() as session, session.get(f"{url}/metrics") as answer:
+        assert answer.status == 200
+        text = await answer.text()
+    result: Scrape = defaultdict(dict)
+    for family in text_string_to_metric_families(text):
+        kind = "_total" if family.type == "counter" else ""
+        names = BY_NAME[family.name + kind].labels
+        for sample in family.samples:
+            assert sorted(sample.labels.keys() - {"le"}) == sorted(names)
+            assert sample.labels.get(ROLE, "standalone") == "standalone"
+            labels = tuple(sample.labels[name] for name in names if name != ROLE)
+            result[sample.name][labels] = sample.value
+    return result
+
+
+def test_dashboards_see_what_waits_runs_and_has_finished() -> None:
+    async def story(world: World) -> None:
+        async with listening("metrics.bindAddress", metrics(world.replica)) as url:
+            await world.queues(cpu="3", cohortName="lab")
+            await world.job("long", cpu="2", runs="forever")
+            await world.until_admitted("long")
+            await world.job("short", cpu="1", runs="100ms")
+            await world.until_finished("short")
+            await world.job("wide", cpu="2")
+            await world.until_condition("wide", "QuotaReserved", "False")
+            got = await world.until("all of it is counted", lambda: counted(url))
+            queue, local = ("research",), ("queue", NAMESPACE)
+            assert got["kueue_reserving_active_workloads"] == {queue: 1}
+            assert got["kueue_admitted_active_workloads"] == {queue: 1}
+            assert got["kueue_finished_workloads"] == {queue: 1}
+            assert got["kueue_pending_workloads"] == {
+                ("research", "active"): 0,
+                ("research", "inadmissible"): 1,
+            }
+            assert got["kueue_local_queue_pending_workloads"] == {
+                (*local, "active"): 0,
+                (*local, "inadmissible"): 1,
+            }
+            assert got["kueue_quota_reserved_workloads_total"] == {("research", ""): 2}
+            assert got["kueue_admitted_workloads_total"] == {("research", ""): 2}
+            assert got["kueue_local_queue_admitted_workloads_total"] == {(*local, ""): 2}
+            assert got["kueue_cohort_subtree_admitted_workloads_total"] == {("lab", ""): 2}
+            assert got["kueue_admission_wait_time_seconds_count"] == {("research", ""): 2}
+            assert got["kueue_finished_workloads_total"] == {("research", ""): 1}
+            assert got["kueue_admission_attempts_total"]["success",] >= 1
+            assert got["kueue_cluster_queue_status"]["research", "active"] == 1
+            assert got["kueue_local_queue_status"][*local, "True"] == 1
+            quota = ("lab", "research", "default", "cpu")
+            assert got["kueue_cluster_queue_nominal_quota"] == {quota: 3}
+            assert got["kueue_cluster_queue_resource_usage"] == {quota: 2}
+            assert got["kueue_cluster_queue_borrowing_limit"] == {quota: math.inf}
+            assert got["kueue_cohort_subtree_quota"] == {("lab", "default", "cpu"): 3}
+            assert got["kueue_cluster_queue_info"] == {("research", "lab", "lab"): 1}
+
+            for job in ("long", "short", "wide"):
+                await world.client.delete(JOBS, Key(NAMESPACE, job), propagation="Foreground")
+            await world.client.delete(LOCAL_QUEUES, Key(NAMESPACE, "queue"))
+            await world.client.delete(CLUSTER_QUEUES, Key("", "research"))
+            await world.until("the series of the queues are gone", lambda: forgotten(url))
+
+    configuration = Configuration(metrics=Metrics(cluster_queue_resources=True))
+    play(story, configuration, Fleet(1, cpu="8"))
+
+
+async def counted(url: str) -> Scrape | None:
+    got = await scrape(url)
+    missing = [family.name for family in FAMILIES if family.kind == "gauge" and not got[family.name]]
+    assert missing == ["kueue_local_queue_admission_fair_sharing_usage"]  # which is not configured
+    done = (
+        got["kueue_finished_workloads_total"] and got["kueue_pending_workloads"]["research", "inadmissible"]
+    )
+    return got if done else None
+
+
+async def forgotten(url: str) -> bool:
+    got = await scrape(url)
+    left = {name for name, samples in got.items() if any("research" in labels for labels in samples)}
+    return not left

@@ -1,0 +1,38 @@
+"""The names, labels and buckets we export are Kueue's, as ``metrics.yaml`` lists them."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from quorate.observe.catalogue import FAMILIES
+
+NOT_YET = {
+    "kueue_admission_cycle_preemption_skips": "a cycle does not say whom it passed over",
+    "kueue_cluster_queue_resource_pending": "the sum over pending workloads is not kept",
+    "kueue_local_queue_unadmitted_workloads": "its gate UnadmittedWorkloadsObservability is not honoured",
+    "kueue_pod_scheduling_gate_removal_seconds": "pods and pod groups are not handled",
+    "kueue_replaced_workload_slices_total": "elastic jobs are not handled; Kueue does not expose it either",
+    "kueue_unadmitted_workloads": "its gate UnadmittedWorkloadsObservability is not honoured",
+    "kueue_workload_creation_latency_seconds": "job controllers do not report what they create",
+    "multikueue_workloads_admitted_total": "there is no MultiKueue",
+    "multikueue_workloads_dispatched_total": "there is no MultiKueue",
+}
+LISTED: list[dict[str, Any]] = yaml.safe_load(
+    (Path(__file__).parent / "metrics.yaml").read_text(encoding="utf-8")
+)["metrics"]
+CLIENT_DEFAULT = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+
+
+def test_every_series_of_kueue_is_exported_or_known_to_be_missing() -> None:
+    ours = [family.name for family in FAMILIES]
+    assert sorted([*ours, *NOT_YET]) == sorted(each["name"] for each in LISTED)
+
+
+def test_types_labels_and_buckets_are_the_listed_ones() -> None:
+    listed = {each["name"]: each for each in LISTED}
+    for family in FAMILIES:
+        want = listed[family.name]
+        assert (family.kind, list(family.labels)) == (want["type"], want["labels"]), family.name
+        bounds = want.get("buckets", [])
+        assert list(family.buckets) == (CLIENT_DEFAULT if isinstance(bounds, str) else bounds), family.name

@@ -1,0 +1,131 @@
+"""What is counted when a workload changes, by what changed."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from quorate.api.kueue import (
+    AdmissionCheckState,
+    EvictionCount,
+    PriorityClassRef,
+    SchedulingStats,
+    Workload,
+    WorkloadSpec,
+    WorkloadStatus,
+)
+from quorate.api.meta import Condition, ObjectMeta, at_epoch
+from quorate.observe.milestones import Sample, milestones
+
+HIGH_CLASS = PriorityClassRef(group="kueue.x-k8s.io", kind="WorkloadPriorityClass", name="high")
+HIGH = {"priority_class": "high"}
+
+
+def a_workload(*conditions: str, checks: int = 0, evictions: tuple[EvictionCount, ...] = ()) -> Workload:
+    """Created at second 0; each condition is "Type status reason second"."""
+    return Workload(
+        metadata=ObjectMeta(name="w", namespace="ns", creation_timestamp=datetime(1970, 1, 1, tzinfo=UTC)),
+        spec=WorkloadSpec(priority_class_ref=HIGH_CLASS),
+        status=WorkloadStatus(
+            conditions=tuple(map(_condition, conditions)),
+            admission_checks=(AdmissionCheckState(name="check", state="Ready"),) * checks,
+            scheduling_stats=SchedulingStats(evictions=evictions) if evictions else None,
+        ),
+    )
+
+
+def _condition(text: str) -> Condition:
+    type_, status, reason, second = text.split()
+    assert status in ("True", "False")
+    return Condition(
+        type=type_,
+        status="True" if status == "True" else "False",
+        reason=reason,
+        last_transition_time=at_epoch(float(second)),
+    )
+
+
+RESERVED = "QuotaReserved True QuotaReserved 5"
+ADMITTED = "Admitted True Admitted 8"
+READY = "PodsReady True Started 20"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "want"),
+    [
+        pytest.param(
+            a_workload(), a_workload(RESERVED),
+            [Sample("quota_reserved_workloads_total", HIGH),
+             Sample("quota_reserved_wait_time_seconds", HIGH, 5.0)],
+            id="quota is reserved",
+        ),
+        pytest.param(
+            a_workload("Requeued True BackoffFinished 3"),
+            a_workload("Requeued True BackoffFinished 3", RESERVED),
+            [Sample("quota_reserved_workloads_total", HIGH),
+             Sample("quota_reserved_wait_time_seconds", HIGH, 2.0)],
+            id="the wait begins with the last requeue",
+        ),
+        pytest.param(
+            a_workload(RESERVED, checks=1), a_workload(RESERVED, ADMITTED, checks=1),
+            [Sample("admitted_workloads_total", HIGH), Sample("admission_wait_time_seconds", HIGH, 8.0),
+             Sample("admission_checks_wait_time_seconds", HIGH, 3.0)],
+            id="admitted after its checks",
+        ),
+        pytest.param(
+            a_workload(RESERVED), a_workload(RESERVED, ADMITTED),
+            [Sample("admitted_workloads_total", HIGH), Sample("admission_wait_time_seconds", HIGH, 8.0)],
+            id="admitted without checks",
+        ),
+        pytest.param(
+            a_workload(RESERVED, ADMITTED), a_workload(RESERVED, ADMITTED, READY),
+            [Sample("ready_wait_time_seconds", HIGH, 20.0),
+             Sample("admitted_until_ready_wait_time_seconds", HIGH, 12.0)],
+            id="ready",
+        ),
+        pytest.param(
+            a_workload(RESERVED, ADMITTED), a_workload(RESERVED, ADMITTED, "PodsReady True Recovered 30"), [],
+            id="a recovery is no first time",
+        ),
+        pytest.param(
+            a_workload(RESERVED, READY),
+            a_workload(
+                RESERVED, "PodsReady False WaitForStart 26", "Evicted True Preempted 26",
+                evictions=(EvictionCount(reason="Preempted", count=1),),
+            ),
+            [Sample("evicted_workloads_total", {"reason": "Preempted", "underlying_cause": "", **HIGH}),
+             Sample("evicted_workloads_once_total", {"reason": "Preempted", "underlying_cause": "", **HIGH}),
+             Sample(
+                 "pods_ready_to_evicted_time_seconds", {"reason": "Preempted", "underlying_cause": ""}, 6.0
+             )],
+            id="evicted, and had been ready",
+        ),
+        pytest.param(
+            a_workload(RESERVED),
+            a_workload(
+                RESERVED, "Evicted True DeactivatedDueToRequeuingLimitExceeded 9",
+                evictions=(
+                    EvictionCount(reason="Deactivated", underlying_cause="RequeuingLimitExceeded", count=2),
+                ),
+            ),
+            [Sample(
+                "evicted_workloads_total",
+                {"reason": "Deactivated", "underlying_cause": "RequeuingLimitExceeded", **HIGH},
+            )],
+            id="the cause of a deactivation has its own label, the second time is not the first",
+        ),
+        pytest.param(
+            a_workload(RESERVED, "Evicted True Preempted 10"),
+            a_workload("QuotaReserved False Pending 14", "Evicted True Preempted 10"),
+            [Sample("workload_eviction_latency_seconds", {"reason": "Preempted"}, 4.0)],
+            id="its quota is given back",
+        ),
+        pytest.param(
+            a_workload(RESERVED, ADMITTED), a_workload(RESERVED, ADMITTED, "Finished True Succeeded 40"),
+            [Sample("finished_workloads_total", HIGH)],
+            id="finished",
+        ),
+        pytest.param(a_workload(RESERVED, READY), a_workload(RESERVED, READY), [], id="nothing new"),
+    ],
+)  # fmt: skip
+def test_milestones(old: Workload, new: Workload, want: list[Sample]) -> None:
+    assert list(milestones(old, new)) == want
