@@ -8,7 +8,14 @@ import pytest
 
 from quorate.api.batch import Job
 from quorate.api.core import Toleration
-from quorate.api.kueue import PodSet, ResourceFlavor, Workload, WorkloadPriorityClass
+from quorate.api.kueue import (
+    PodSet,
+    ReclaimablePod,
+    ResourceFlavor,
+    Workload,
+    WorkloadPriorityClass,
+    WorkloadStatus,
+)
 from quorate.api.meta import Condition, ObjectMeta, find_condition, is_true
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.decide import IDLE, JobPlan, JobRules, Surroundings, decide
@@ -248,6 +255,15 @@ def test_an_evicted_job_is_stopped_then_its_quota_released() -> None:
     ]
     assert written(release, "QuotaReserved") == ("False", "Pending", "PodsReadyTimeout happened")
     assert written(release, "Requeued") == ("False", "PodsReadyTimeout", "PodsReadyTimeout happened")
+
+
+def test_quota_is_released_together_with_what_a_job_that_begins_anew_has_not_done() -> None:
+    done = WorkloadStatus(reclaimable_pods=(ReclaimablePod(name="main", count=2),))
+    evicted = a_workload("Evicted=Preempted", admitted_to=["spot"], status=done)
+    (patch,) = plan(a_job(), evicted).writes
+    assert isinstance(patch, Patch)
+    assert patch.body["status"]["admission"] is None
+    assert patch.body["status"]["reclaimablePods"] is None
 
 
 def test_a_running_job_that_is_not_admitted_is_stopped() -> None:

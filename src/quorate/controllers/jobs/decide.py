@@ -321,12 +321,17 @@ def _readiness(case: _Case[J], workload: Workload) -> tuple[Patch, ...]:
 
 def _reclaimed(case: _Case[J], workload: Workload) -> tuple[Patch, ...]:
     """Say how many pods are done for good, so that others may use their quota."""
+    done = _done(case, workload)
+    return status_patch(workload, msgspec.structs.replace(workload.status, reclaimable_pods=done))
+
+
+def _done(case: _Case[J], workload: Workload) -> tuple[ReclaimablePod, ...]:
     sizes = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
-    done = tuple(
+    return tuple(
         ReclaimablePod(name=each.name, count=min(each.count, sizes[each.name]))
         for each in case.kind.reclaimable(case.job)
+        if each.name in sizes  # pod sets that differ only in name are the same to a workload
     )
-    return status_patch(workload, msgspec.structs.replace(workload.status, reclaimable_pods=done))
 
 
 def _evicted(case: _Case[J], workload: Workload) -> JobPlan:
@@ -337,7 +342,11 @@ def _evicted(case: _Case[J], workload: Workload) -> JobPlan:
         return _stopped(case, workload, evicted.message)
     if case.kind.is_active(case.job):
         return IDLE
-    return JobPlan(status_patch(workload, release_status(workload, case.now)))
+    status = release_status(workload, case.now)
+    assert status is not None, f"{workload.metadata.key} has quota, but none to release"
+    # A kind may begin anew after a stop: its next admission counts the pods that are to run again.
+    fresh = msgspec.structs.replace(status, reclaimable_pods=_done(case, workload))
+    return JobPlan(status_patch(workload, fresh))
 
 
 def _started(case: _Case[J], workload: Workload) -> JobPlan:
