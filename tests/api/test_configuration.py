@@ -175,7 +175,7 @@ controller:
 clientConnection: {qps: 50, burst: 100}
 internalCertManagement: {enable: false}
 integrations:
-  frameworks: [batch/job, kubeflow.org/mpijob, pod]
+  frameworks: [batch/job, ray.io/rayservice, pod]
   externalFrameworks: [Foo.v1.example.com]
 fairSharing: {preemptionStrategies: [LessThanOrEqualToFinalShare, LessThanInitialShare]}
 featureGates: {PartialAdmission: true, ConcurrentAdmission: true}
@@ -186,7 +186,7 @@ featureGates: {PartialAdmission: true, ConcurrentAdmission: true}
         "controller: is checked but not honoured yet",
         "featureGates.ConcurrentAdmission: is not honoured yet",
         "integrations.externalFrameworks: is checked but not honoured yet",
-        "integrations.frameworks: kubeflow.org/mpijob, pod: jobs of these kinds are not handled yet",
+        "integrations.frameworks: ray.io/rayservice, pod: jobs of these kinds are not handled yet",
         "internalCertManagement: is checked but not honoured yet",
         "metrics.bindAddress: is answered in plain HTTP, whoever asks",
         "webhook: is checked but not honoured yet",

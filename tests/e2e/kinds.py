@@ -159,4 +159,34 @@ DECLARED = Example(
     ends_with="Job succeeded",
 )
 
-EXAMPLES = (JOB_SET, DECLARED)
+
+def _replicas(**active: int) -> Json:
+    return {"replicaStatuses": {type_: {"active": count} for type_, count in active.items()}}
+
+
+MPI_JOB = Example(
+    integrations=Integrations(frameworks=("kubeflow.org/mpijob",)),
+    spec={
+        "slotsPerWorker": 1,
+        "runPolicy": {"cleanPodPolicy": "Running", "schedulingPolicy": {"minAvailable": 2}},
+        "mpiReplicaSpecs": {
+            "Launcher": {"template": pods()},
+            "Worker": {"replicas": 5, "template": pods("worker")},
+        },
+    },
+    suspend="spec.runPolicy.suspend",
+    templates={
+        "launcher": "spec.mpiReplicaSpecs.Launcher.template",
+        "worker": "spec.mpiReplicaSpecs.Worker.template",
+    },
+    asks={"launcher": 1, "worker": 5},
+    cpu="4",
+    gets={"worker": 3},
+    counts={"worker": "spec.mpiReplicaSpecs.Worker.replicas"},
+    runs={**_replicas(Launcher=1, Worker=3), **condition("Running")},
+    stopped={**_replicas(Launcher=0, Worker=0), **condition("Suspended")},
+    succeeded={**_replicas(), **condition("Succeeded", "MPIJob default/train successfully completed.")},
+    ends_with="MPIJob default/train successfully completed.",
+)
+
+EXAMPLES = (JOB_SET, DECLARED, MPI_JOB)

@@ -15,7 +15,9 @@ from quorate.controllers.jobs.jobset import JobSet
 from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo
 from quorate.queueing.lifecycle import Event
 
-PODS = {"spec": {"containers": [{"name": "main", "image": "busybox"}], "nodeSelector": {"zone": "a"}}}
+PODS: dict[str, Any] = {
+    "spec": {"containers": [{"name": "main", "image": "busybox"}], "nodeSelector": {"zone": "a"}}
+}
 TEMPLATE_PATH = "spec.replicatedJobs[0].template.spec.template"
 MANAGED = Surroundings(namespace_managed=True, flavors={}, workload_classes={}, pod_classes={})
 
@@ -77,6 +79,7 @@ def test_jobs_that_are_done_give_back_all_their_pods() -> None:
             f"{TEMPLATE_PATH}: is missing, must be a mapping",
             id="no pod template",
         ),
+        pytest.param(a_job_set(), "spec: asks for no pods", id="no pods"),
         pytest.param(
             a_job_set(replicated(replicas="many")),
             "spec.replicatedJobs[0].replicas: is 'many', must be a whole number",

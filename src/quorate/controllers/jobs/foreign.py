@@ -99,6 +99,8 @@ class ForeignKind(ABC):
 
     def pod_sets(self, job: ForeignJob) -> tuple[PodSet, ...]:
         roles = self.roles(job)
+        if not roles:
+            raise Unfit(("spec",), "asks for no pods")
         for index, role in enumerate(roles):
             if role.name in {other.name for other in roles[:index]}:
                 raise Unfit(role.template, f"belongs to {role.name!r}, the name of another pod set, too")

@@ -15,6 +15,7 @@ from quorate.controllers.informers import synced
 from quorate.controllers.jobs.declared import DeclaredKind
 from quorate.controllers.jobs.foreign import ForeignJob, ForeignKind
 from quorate.controllers.jobs.jobset import JobSet
+from quorate.controllers.jobs.mpijob import MPIJob
 from quorate.controllers.jobs.reconcile import JobController
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
@@ -26,6 +27,7 @@ from quorate.kube.resources import Resource
 BATCH_JOB: Final = "batch/job"
 FOREIGN: Final[Mapping[str, ForeignKind]] = {
     "jobset.x-k8s.io/jobset": JobSet(),
+    "kubeflow.org/mpijob": MPIJob(),
 }
 LOOK_AGAIN_S: Final = 5.0  # one small request for each kind that is not served
 

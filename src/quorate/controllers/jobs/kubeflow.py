@@ -1,0 +1,58 @@
+"""Kubeflow's jobs: pods by replica type, one run policy, the same conditions; they differ in their types."""
+
+from collections.abc import Sequence
+
+from quorate.api.paths import Path, look_up, read, read_count
+from quorate.controllers.jobs import Outcome
+from quorate.controllers.jobs.foreign import ForeignJob, ForeignKind, Role, condition_message, ended, foreign
+
+GROUP = "kubeflow.org"
+
+_POLICY: Path = ("spec", "runPolicy")
+_STATUSES: Path = ("status", "replicaStatuses")
+
+
+class KubeflowJob(ForeignKind):
+    def __init__(self, version: str, kind: str, replica_specs: str, types: Sequence[str]) -> None:
+        """``replica_specs``: the field of the spec that holds them; ``types``: in the order of pod sets."""
+        super().__init__(foreign(GROUP, version, f"{kind.lower()}s", kind), suspend=(*_POLICY, "suspend"))
+        self._specs: Path = ("spec", replica_specs)
+        self._types = types
+
+    def minimum(self, job: ForeignJob, type_: str, count: int) -> int | None:
+        """How many of ``count`` pods are enough; ``None`` when it takes all."""
+        return None
+
+    def roles(self, job: ForeignJob) -> tuple[Role, ...]:
+        return tuple(self._role(job, type_) for type_ in self._present(job))
+
+    def is_active(self, job: ForeignJob) -> bool:
+        statuses = read(job.document, _STATUSES, dict, {})
+        return any(read_count(job.document, (*_STATUSES, type_, "active"), 0) for type_ in statuses)
+
+    def finished(self, job: ForeignJob) -> Outcome | None:
+        return ended(job, "Succeeded", "Failed")
+
+    def pods_ready(self, job: ForeignJob) -> bool:
+        return condition_message(job, "Running") is not None
+
+    def priority_class(self, job: ForeignJob) -> str:
+        """That of the policy, else of the first template that names one."""
+        templates = (self._template(type_) for type_ in self._present(job))
+        places = [
+            (*_POLICY, "schedulingPolicy", "priorityClass"),
+            *((*template, "spec", "priorityClassName") for template in templates),
+        ]
+        return next(filter(None, (read(job.document, place, str, "") for place in places)), "")
+
+    def _present(self, job: ForeignJob) -> list[str]:
+        return [type_ for type_ in self._types if look_up(job.document, (*self._specs, type_)) is not None]
+
+    def _role(self, job: ForeignJob, type_: str) -> Role:
+        count_field = (*self._specs, type_, "replicas")
+        count = read_count(job.document, count_field, 1)
+        minimum = self.minimum(job, type_, count)
+        return Role(type_.lower(), self._template(type_), count, minimum, count_field)
+
+    def _template(self, type_: str) -> Path:
+        return (*self._specs, type_, "template")

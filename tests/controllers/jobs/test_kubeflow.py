@@ -1,0 +1,51 @@
+"""Kubeflow's jobs: pod sets by replica type, priorities, and how many workers of an MPIJob are enough."""
+
+from typing import Any
+
+import pytest
+
+from quorate.controllers.jobs.foreign import ForeignJob
+from quorate.controllers.jobs.mpijob import MPIJob
+from tests.controllers.jobs.test_foreign import PODS, foreign_job
+
+
+def pods(priority_class: str = "") -> dict[str, Any]:
+    return {"spec": {**PODS["spec"], "priorityClassName": priority_class}}
+
+
+def mpi_job(workers: int = 4, launcher: Any = PODS, worker: Any = PODS, **policy: Any) -> ForeignJob:
+    specs = {"Worker": {"replicas": workers, "template": worker}, "Launcher": {"template": launcher}}
+    return foreign_job({"runPolicy": {"schedulingPolicy": policy}, "mpiReplicaSpecs": specs})
+
+
+@pytest.mark.parametrize(
+    ("policy", "want"),
+    [
+        pytest.param({}, None, id="all workers"),
+        pytest.param({"minAvailable": 3}, 3, id="some are enough"),
+        pytest.param({"minAvailable": 5}, 4, id="all pods, the launcher included"),
+        pytest.param({"minAvailable": 0}, None, id="nothing said"),
+    ],
+)
+def test_how_many_workers_are_enough(policy: dict[str, int], want: int | None) -> None:
+    launcher, worker = MPIJob().roles(mpi_job(**policy))
+    assert (launcher.name, launcher.count, launcher.min_count) == ("launcher", 1, None)
+    assert (worker.name, worker.count, worker.min_count) == ("worker", 4, want)
+
+
+def test_the_minimum_stays_when_fewer_workers_run() -> None:
+    (_, worker) = MPIJob().roles(mpi_job(workers=3, minAvailable=3))
+    assert (worker.count, worker.min_count) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("job", "want"),
+    [
+        pytest.param(mpi_job(), "", id="none"),
+        pytest.param(mpi_job(worker=pods("low")), "low", id="the workers'"),
+        pytest.param(mpi_job(worker=pods("low"), launcher=pods("mid")), "mid", id="the launcher's first"),
+        pytest.param(mpi_job(launcher=pods("mid"), priorityClass="high"), "high", id="the policy's first"),
+    ],
+)
+def test_the_priority_class(job: ForeignJob, want: str) -> None:
+    assert MPIJob().priority_class(job) == want
