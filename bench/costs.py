@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from itertools import cycle, islice
 from statistics import median
-from time import process_time
+from time import thread_time
 from typing import Final
 
 from bench.worlds import (
@@ -159,7 +159,7 @@ def _ratio(one: Step, other: Step, rounds: int) -> float:
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(rounds):
         for step, taken in zip((one, other), times, strict=True):
-            before = process_time()
+            before = thread_time()
             step()
-            taken.append(process_time() - before)
+            taken.append(thread_time() - before)
     return median(times[0]) / median(times[1])

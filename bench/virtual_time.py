@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from itertools import count
-from time import process_time
+from time import thread_time
 from typing import NamedTuple, assert_never
 
 import msgspec
@@ -62,7 +62,9 @@ class Outcome(msgspec.Struct):
     preemptions: int = 0
     holds: int = 0  # reasons for waiting that were written, since they told something new
     cycles: int = 0
-    processor_s: float = 0.0  # in cycles, state and statuses, and in what drives them here
+    processor_s: float = (
+        0.0  # in cycles, state and statuses, and in what drives them here; of this thread only
+    )
     waits_ms: dict[str, list[int]] = {}  # to the first admission, ascending, by workload class
 
     @property
@@ -88,9 +90,9 @@ class Run:
         while self._arrivals or self._finishes:
             now_ms = min(queue[0].at_ms for queue in (self._arrivals, self._finishes) if queue)
             created = list(self._created(now_ms))  # the work of an API server and its client, not of the core
-            before = process_time()
+            before = thread_time()
             self._happen(created, now_ms)
-            outcome.processor_s += process_time() - before
+            outcome.processor_s += thread_time() - before
             on_progress(workloads - len(self._arrivals) - len(self._jobs))
         assert not self._jobs, f"{len(self._jobs)} workloads were never admitted"
         for waits in outcome.waits_ms.values():
