@@ -56,6 +56,25 @@ def test_a_second_cycle_on_the_same_world_decides_nothing() -> None:
         assert run_cycle(world.state, world.now).decisions == ()
 
 
+def test_queues_and_cohorts_told_again_as_they_were_change_nothing() -> None:
+    """Their statuses are written often, and each write is told."""
+    world = World(
+        {
+            "flavors": ["default"],
+            "cohorts": {"co": {"quota": [{"default": {"cpu": 1}}]}},
+            "clusterQueues": {"cq": {"cohort": "co", "quota": [{"default": {"cpu": 1}}]}},
+            "workloads": [w("a", cpu=3)],
+        }
+    )
+    assert names(run_cycle(world.state, world.now).decisions, Hold) == ["a"]
+    world.put_cohort("co")
+    world.put_cluster_queue("cq")
+    assert run_cycle(world.state, world.now).decisions == ()
+    world.given["cohorts"]["co"]["quota"] = [{"default": {"cpu": 2}}]
+    world.put_cohort("co")
+    assert names(run_cycle(world.state, world.now).decisions, Reserve) == ["a"]
+
+
 def test_when_the_head_of_a_strict_queue_is_deleted_the_next_has_its_turn() -> None:
     world = one_queue(w("big", cpu=9), w("small", created=1), strategy="StrictFIFO")
     assert names(run_cycle(world.state, world.now).decisions, Reserve) == []
