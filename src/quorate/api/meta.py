@@ -16,8 +16,11 @@ MicroTime = NewType("MicroTime", str)  # RFC 3339 with exactly six digits after 
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
-class Struct(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A typed JSON object: camelCase on the wire, absent fields take the default, defaults are left out."""
+class Struct(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    """A typed JSON object: camelCase on the wire, absent fields take the default, defaults are left out.
+
+    JSON has no cycles, so the collector need not walk it, however many objects there are.
+    """
 
 
 def always_written() -> Any:
@@ -25,7 +28,7 @@ def always_written() -> Any:
     return msgspec.field(default_factory=str)
 
 
-class Key(msgspec.Struct, frozen=True, order=True):
+class Key(msgspec.Struct, frozen=True, order=True, gc=False):
     """The identity of an object among those of its kind; ``namespace`` is empty for cluster-scoped kinds."""
 
     namespace: str
@@ -93,7 +96,10 @@ class LabelSelector(Struct):
 
 
 def find_condition(conditions: Iterable[Condition], type_: str) -> Condition | None:
-    return next((condition for condition in conditions if condition.type == type_), None)
+    for condition in conditions:  # a loop: it is asked for several times for each workload and write
+        if condition.type == type_:
+            return condition
+    return None
 
 
 def is_true(conditions: Iterable[Condition], type_: str) -> bool:

@@ -69,9 +69,10 @@ class Resume(msgspec.Struct, frozen=True):
 class Entry:
     """One pending workload."""
 
-    __slots__ = ("bucket", "cluster_queue", "hold", "order", "resume", "shape", "ticket", "workload")
+    __slots__ = ("bucket", "cluster_queue", "hold", "key", "order", "resume", "shape", "ticket", "workload")
 
     def __init__(self, workload: Workload, shape: Shape, order: Order) -> None:
+        self.key = workload.metadata.key
         self.workload = workload
         self.shape = shape
         self.order = order
@@ -80,10 +81,6 @@ class Entry:
         self.cluster_queue = ""  # the one it is queued in; empty while its queues are missing or stopped
         self.resume: Resume | None = None
         self.hold: Hold | None = None  # why it waits, as last judged itself
-
-    @property
-    def key(self) -> Key:
-        return self.workload.metadata.key
 
     @property
     def local_queue(self) -> Key:

@@ -92,6 +92,7 @@ class Reservation:
         "admitted",
         "assumed",
         "evicted",
+        "key",
         "order",
         "ready",
         "reserved_at",
@@ -103,6 +104,7 @@ class Reservation:
     def __init__(self, workload: Workload, admission: Admission, usage: Usage, order: Order) -> None:
         held = {one.type: one for one in workload.status.conditions if one.status == "True"}
         reserved = held.get(c.QUOTA_RESERVED)
+        self.key = workload.metadata.key
         self.workload = workload
         self.admission = admission
         self.usage = {pair: amount for pair, amount in usage.items() if amount}
@@ -122,10 +124,6 @@ class Reservation:
         reservation.assumed = entry
         reservation.admitted, reservation.ready, reservation.evicted = admitted, False, False
         return reservation
-
-    @property
-    def key(self) -> Key:
-        return self.workload.metadata.key
 
     @property
     def local_queue(self) -> Key:
