@@ -189,4 +189,33 @@ MPI_JOB = Example(
     ends_with="MPIJob default/train successfully completed.",
 )
 
-EXAMPLES = (JOB_SET, DECLARED, MPI_JOB)
+
+def training_job(kind: str, replica_specs: str, *types: str) -> Example:
+    """Two pods of each type, of which only the first gives no number."""
+    count = dict.fromkeys(types, 2) | {types[0]: 1}
+    specs = {
+        type_: {"template": pods(type_.lower()), **({"replicas": 2} if count[type_] == 2 else {})}
+        for type_ in types
+    }
+    return Example(
+        integrations=Integrations(frameworks=(f"kubeflow.org/{kind}",)),
+        spec={"runPolicy": {"backoffLimit": 1}, replica_specs: specs},
+        suspend="spec.runPolicy.suspend",
+        templates={type_.lower(): f"spec.{replica_specs}.{type_}.template" for type_ in types},
+        asks={type_.lower(): count[type_] for type_ in types},
+        runs={**_replicas(**count), **condition("Running")},
+        stopped={**_replicas(**dict.fromkeys(types, 0)), **condition("Suspended")},
+        succeeded={**_replicas(), **condition("Succeeded", f"{kind} train is successfully completed.")},
+        ends_with=f"{kind} train is successfully completed.",
+    )
+
+
+TRAINING_JOBS = (
+    training_job("jaxjob", "jaxReplicaSpecs", "Worker"),
+    training_job("paddlejob", "paddleReplicaSpecs", "Master", "Worker"),
+    training_job("pytorchjob", "pytorchReplicaSpecs", "Master", "Worker"),
+    training_job("tfjob", "tfReplicaSpecs", "Chief", "Master", "PS", "Worker", "Evaluator"),
+    training_job("xgboostjob", "xgbReplicaSpecs", "Master", "Worker"),
+)
+
+EXAMPLES = (JOB_SET, DECLARED, MPI_JOB, *TRAINING_JOBS)

@@ -165,6 +165,11 @@ async def finishes_and_goes(life: Life) -> None:
     await life.world.until("job and workload are gone", life.is_gone)
 
 
+def test_every_kind_has_an_example() -> None:
+    named = {name for example in EXAMPLES for name in example.integrations.frameworks}
+    assert named == FOREIGN.keys()
+
+
 def test_a_kind_is_set_up_when_its_definition_appears() -> None:
     async def story(world: World) -> None:
         example = EXAMPLES[0]

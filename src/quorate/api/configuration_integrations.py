@@ -17,7 +17,10 @@ FRAMEWORKS: Final = (
     "ray.io/rayservice", "sparkoperator.k8s.io/sparkapplication", "statefulset",
     "trainer.kubeflow.org/trainjob", "workload.codeflare.dev/appwrapper",
 )  # fmt: skip
-HONOURED_FRAMEWORKS: Final = ("batch/job", "jobset.x-k8s.io/jobset", "kubeflow.org/mpijob")
+HONOURED_FRAMEWORKS: Final = (
+    "batch/job", "jobset.x-k8s.io/jobset", "kubeflow.org/jaxjob", "kubeflow.org/mpijob",
+    "kubeflow.org/paddlejob", "kubeflow.org/pytorchjob", "kubeflow.org/tfjob", "kubeflow.org/xgboostjob",
+)  # fmt: skip
 
 _EXTERNAL_FRAMEWORK: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*\.v[0-9][a-z0-9]*\.[a-z0-9][-a-z0-9.]*")
 _VERSION: Final = re.compile(r"v[0-9][a-z0-9]*")

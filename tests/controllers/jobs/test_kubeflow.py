@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from quorate.controllers.jobs.foreign import ForeignJob
+from quorate.controllers.jobs.kubeflow import TRAINING_JOBS
 from quorate.controllers.jobs.mpijob import MPIJob
 from tests.controllers.jobs.test_foreign import PODS, foreign_job
 
@@ -49,3 +50,13 @@ def test_the_minimum_stays_when_fewer_workers_run() -> None:
 )
 def test_the_priority_class(job: ForeignJob, want: str) -> None:
     assert MPIJob().priority_class(job) == want
+
+
+def test_types_that_a_job_does_not_have_are_no_pod_sets() -> None:
+    worker = {"replicas": 3, "template": PODS}
+    job = foreign_job({"tfReplicaSpecs": {"Worker": worker, "PS": {"template": PODS}, "Chief": None}})
+    roles = TRAINING_JOBS["kubeflow.org/tfjob"].roles(job)
+    assert [(role.name, role.count, role.min_count) for role in roles] == [
+        ("ps", 1, None),
+        ("worker", 3, None),
+    ]

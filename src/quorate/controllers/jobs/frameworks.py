@@ -15,6 +15,7 @@ from quorate.controllers.informers import synced
 from quorate.controllers.jobs.declared import DeclaredKind
 from quorate.controllers.jobs.foreign import ForeignJob, ForeignKind
 from quorate.controllers.jobs.jobset import JobSet
+from quorate.controllers.jobs.kubeflow import TRAINING_JOBS
 from quorate.controllers.jobs.mpijob import MPIJob
 from quorate.controllers.jobs.reconcile import JobController
 from quorate.kube.client import Client
@@ -28,6 +29,7 @@ BATCH_JOB: Final = "batch/job"
 FOREIGN: Final[Mapping[str, ForeignKind]] = {
     "jobset.x-k8s.io/jobset": JobSet(),
     "kubeflow.org/mpijob": MPIJob(),
+    **TRAINING_JOBS,
 }
 LOOK_AGAIN_S: Final = 5.0  # one small request for each kind that is not served
 

@@ -1,6 +1,7 @@
 """Kubeflow's jobs: pods by replica type, one run policy, the same conditions; they differ in their types."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from quorate.api.paths import Path, look_up, read, read_count
 from quorate.controllers.jobs import Outcome
@@ -56,3 +57,15 @@ class KubeflowJob(ForeignKind):
 
     def _template(self, type_: str) -> Path:
         return (*self._specs, type_, "template")
+
+
+_MASTER_AND_WORKERS = ("Master", "Worker")
+TRAINING_JOBS: Final[Mapping[str, KubeflowJob]] = {
+    "kubeflow.org/jaxjob": KubeflowJob("v1", "JAXJob", "jaxReplicaSpecs", ("Worker",)),
+    "kubeflow.org/paddlejob": KubeflowJob("v1", "PaddleJob", "paddleReplicaSpecs", _MASTER_AND_WORKERS),
+    "kubeflow.org/pytorchjob": KubeflowJob("v1", "PyTorchJob", "pytorchReplicaSpecs", _MASTER_AND_WORKERS),
+    "kubeflow.org/tfjob": KubeflowJob(
+        "v1", "TFJob", "tfReplicaSpecs", ("Chief", "Master", "PS", "Worker", "Evaluator")
+    ),
+    "kubeflow.org/xgboostjob": KubeflowJob("v1", "XGBoostJob", "xgbReplicaSpecs", _MASTER_AND_WORKERS),
+}
