@@ -237,6 +237,22 @@ def test_which_local_queues_have_series_of_their_own(body: str, want: LabelSelec
     assert loaded.warnings == ()
 
 
+@pytest.mark.parametrize(
+    ("body", "want"),
+    [
+        pytest.param("", None, id="not asked for"),
+        pytest.param("visibilityServer: {}", Address("127.0.0.1", 8082), id="asked for"),
+        pytest.param(
+            "visibilityServer: {bindAddress: '::1', bindPort: 9}", Address("::1", 9), id="elsewhere"
+        ),
+    ],
+)
+def test_where_the_visibility_api_listens(body: str, want: Address | None) -> None:
+    loaded = load_configuration(a_file(body))
+    assert loaded.configuration.visibility.address == want
+    assert loaded.warnings == ()
+
+
 def test_the_terms_of_the_election_and_the_names_of_the_endpoints_are_kept() -> None:
     body = """
 health: {livenessEndpointName: alive, readinessEndpointName: ready}
@@ -316,6 +332,11 @@ leaderElection:
             "v1beta2", "health: {healthProbeBindAddress: ':99999'}",
             "health.healthProbeBindAddress: ':99999' is no address "
             "(write :8081, 127.0.0.1:8081, or 0 in quotes for none)", id="a port that cannot be",
+        ),
+        pytest.param(
+            "v1beta2", "visibilityServer: {bindAddress: 0.0.0.0}",
+            "visibilityServer.bindAddress: '0.0.0.0' can be reached from elsewhere, "
+            "and who asks is not checked yet (write 127.0.0.1)", id="names for the whole world",
         ),
         pytest.param(
             "v1beta2", "leaderElection: {leaseDuration: 1500ms}",

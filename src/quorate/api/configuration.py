@@ -17,9 +17,11 @@ from quorate.api.configuration_process import (
     Health,
     LeaderElection,
     Metrics,
+    Visibility,
     health,
     leader_election,
     metrics,
+    visibility,
 )
 from quorate.api.configuration_unused import DEVICE_CLASS_MAPPINGS, UNUSED
 from quorate.api.core import Resources
@@ -130,6 +132,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     health: Health = Health()
     leader_election: LeaderElection = LeaderElection()
     metrics: Metrics = Metrics()
+    visibility: Visibility = Visibility()
 
 
 class LoadedConfiguration(msgspec.Struct, frozen=True):
@@ -216,6 +219,7 @@ def _configuration(fields: Section, version: Version) -> Configuration:
         health=fields.take("health", section(health), Health()),
         leader_election=fields.take("leaderElection", section(leader_election), LeaderElection()),
         metrics=_metrics(fields, gates),
+        visibility=fields.take("visibilityServer", section(visibility), Visibility()),
     )
 
 

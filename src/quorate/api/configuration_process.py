@@ -5,6 +5,7 @@ on somebody's machine has no reason to listen.
 """
 
 import re
+from ipaddress import ip_address
 from typing import Final
 
 import msgspec
@@ -19,6 +20,7 @@ from quorate.api.strict import (
     boolean,
     choice,
     duration,
+    integer,
     label_selector,
     section,
     shaped,
@@ -66,6 +68,12 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     address: Address | None = None  # None: not served
     cluster_queue_resources: bool = False  # quota and its use, flavor by flavor
     local_queues: LabelSelector | None = LabelSelector()  # those with series of their own; None: none
+
+
+class Visibility(msgspec.Struct, frozen=True, kw_only=True):
+    """Who waits in which place, for whoever asks: names of workloads, so only on this machine."""
+
+    address: Address | None = None  # None: not served
 
 
 _ADDRESS: Final = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.]+)\]|(?P<host>[^\s:\[\]]*)):(?P<port>[0-9]{1,5})")
@@ -130,6 +138,21 @@ def metrics(fields: Section) -> Metrics:
 def _local_queues(fields: Section) -> LabelSelector | None:
     selector = fields.take("localQueueSelector", label_selector, LabelSelector())
     return selector if fields.take("enable", boolean, True) else None
+
+
+def visibility(fields: Section) -> Visibility:
+    host = fields.take("bindAddress", _loopback, "127.0.0.1")
+    return Visibility(address=Address(host, fields.take("bindPort", integer(least=1, most=65535), 8082)))
+
+
+def _loopback(place: Place) -> str:
+    try:
+        found = ip_address(text(place))
+    except ValueError as error:
+        raise Refused("is no IP address") from error
+    if not found.is_loopback:
+        raise Refused("can be reached from elsewhere, and who asks is not checked yet (write 127.0.0.1)")
+    return str(found)
 
 
 def _whole_seconds(place: Place) -> int:

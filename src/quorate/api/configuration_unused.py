@@ -91,7 +91,6 @@ _every_version: Final[dict[str, Reader[Any]]] = {
             "incrementalDispatcherConfig": checked({"stepSize": integer(least=1)}),
         }
     ),
-    "visibilityServer": checked({"bindAddress": text, "bindPort": _port}),
 }
 UNUSED: Final[dict[str, dict[str, Reader[Any]]]] = {
     "v1beta1": _every_version

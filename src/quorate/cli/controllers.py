@@ -36,6 +36,7 @@ from quorate.observe.health import health_checks
 from quorate.observe.metrics import metrics
 from quorate.observe.replica import Replica
 from quorate.observe.serving import serving
+from quorate.observe.visibility import visibility
 
 NEEDED = (
     WORKLOADS,
@@ -93,6 +94,7 @@ async def _serve(kubeconfig: Path | None, context: str, configuration: Configura
         Client(await load_cluster(kubeconfig, context), rng) as client,
         serving("health.healthProbeBindAddress", health.address, health_checks(health, replica)),
         serving("metrics.bindAddress", counted.address, metrics(replica)),
+        serving("visibilityServer", configuration.visibility.address, visibility(replica)),
     ):
         await _require_kinds(client)
         async with asyncio.TaskGroup() as tasks:

@@ -1,0 +1,202 @@
+"""Who waits in which place: over whole queues, whatever page of them is asked for."""
+
+import asyncio
+import random
+from typing import Any
+
+import aiohttp
+import pytest
+
+from quorate.api import codec
+from quorate.api.configuration import Configuration
+from quorate.api.kueue import ClusterQueue, LocalQueue, ResourceFlavor, Workload
+from quorate.api.meta import Key
+from quorate.kube.client import Client
+from quorate.kube.config import Cluster
+from quorate.kube.informer import Informer
+from quorate.kube.resources import WORKLOADS
+from quorate.observe.replica import Replica
+from quorate.observe.view import View
+from quorate.observe.visibility import (
+    Page,
+    page,
+    pending_in_cluster_queue,
+    pending_in_local_queue,
+    visibility,
+)
+from quorate.queueing.cycle import run_cycle
+from quorate.queueing.state import State
+from tests.observe.listening import listening
+
+NOW = 1_000.0
+# Name, local queue, priority, second of creation; the queue has one cpu, and each wants two.
+WAITING = (
+    ("late", "b", 0, 30),
+    ("early", "a", 0, 10),
+    ("urgent", "b", 100, 40),
+    ("middle", "a", 0, 20),
+)
+
+
+def a_state() -> State:
+    state = State(Configuration())
+    state.put_namespace("ns", {})
+    state.put_flavor(codec.convert(ResourceFlavor, {"metadata": {"name": "default"}}))
+    quota = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": "1"}]}
+    groups = [{"coveredResources": ["cpu"], "flavors": [quota]}]
+    state.put_cluster_queue(
+        codec.convert(
+            ClusterQueue,
+            {"metadata": {"name": "research"}, "spec": {"namespaceSelector": {}, "resourceGroups": groups}},
+        )
+    )
+    for name, cluster_queue in (("a", "research"), ("b", "research"), ("lost", "gone")):
+        queue = {"metadata": {"name": name, "namespace": "ns"}, "spec": {"clusterQueue": cluster_queue}}
+        state.put_local_queue(codec.convert(LocalQueue, queue))
+    for name, local_queue, priority, second in WAITING:
+        state.put_workload(a_workload(name, local_queue, priority, second), NOW)
+    return state
+
+
+def a_workload(name: str, local_queue: str, priority: int, second: int) -> Workload:
+    container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": "2"}}}
+    owner = {
+        "apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": f"{name}-job",
+        "controller": True, "blockOwnerDeletion": True,
+    }  # fmt: skip
+    body: dict[str, Any] = {
+        "metadata": {
+            "name": name,
+            "namespace": "ns",
+            "uid": name,
+            "resourceVersion": "1",
+            "creationTimestamp": f"1970-01-01T00:00:{second}Z",
+            "labels": {"left": "out"},
+            "ownerReferences": [owner],
+        },
+        "spec": {
+            "queueName": local_queue,
+            "priority": priority,
+            "podSets": [{"name": "main", "count": 1, "template": {"spec": {"containers": [container]}}}],
+        },
+    }
+    return codec.decode(Workload, codec.encode(body))
+
+
+def places(state: State, local_queue: str = "") -> list[tuple[str, int, int]]:
+    found = (
+        pending_in_local_queue(state, Key("ns", local_queue))
+        if local_queue
+        else pending_in_cluster_queue(state, "research")
+    )
+    assert found is not None
+    return [
+        (each.metadata.name, each.position_in_cluster_queue, each.position_in_local_queue) for each in found
+    ]
+
+
+IN_ORDER = [("urgent", 0, 0), ("early", 1, 0), ("middle", 2, 1), ("late", 3, 1)]
+
+
+def test_everybody_who_waits_has_a_place_whether_tried_already_or_not() -> None:
+    state = a_state()
+    assert places(state) == IN_ORDER
+    run_cycle(state, NOW)  # none of them fits: they are set aside
+    assert state.pending("research").active == ()
+    assert places(state) == IN_ORDER
+
+
+def test_a_local_queue_shows_its_own_in_their_places_in_the_whole() -> None:
+    state = a_state()
+    assert places(state, "a") == [("early", 1, 0), ("middle", 2, 1)]
+    assert places(state, "b") == [("urgent", 0, 0), ("late", 3, 1)]
+    assert places(state, "lost") == []
+
+
+def test_queues_that_do_not_exist_are_none() -> None:
+    state = a_state()
+    assert pending_in_cluster_queue(state, "gone") is None
+    assert pending_in_local_queue(state, Key("elsewhere", "a")) is None
+
+
+def test_looking_changes_nothing() -> None:
+    state, untouched = a_state(), a_state()
+    places(state)
+    assert run_cycle(state, NOW) == run_cycle(untouched, NOW)
+
+
+@pytest.mark.parametrize(
+    ("limit", "offset", "want"),
+    [
+        pytest.param(0, 0, Page(1000, 0), id="nothing given"),
+        pytest.param(5, 10, Page(5, 10), id="both given"),
+        pytest.param(-1, -1, Page(0, 0), id="negative ones count as none"),
+        pytest.param(10**9, 0, Page(100_000, 0), id="a limit has a limit"),
+    ],
+)
+def test_page(limit: int, offset: int, want: Page) -> None:
+    assert page(limit, offset) == want
+
+
+def test_it_is_answered_page_by_page_over_http() -> None:
+    async def story() -> None:
+        replica = Replica("follower")
+        async with (
+            listening("visibilityServer", visibility(replica)) as url,
+            aiohttp.ClientSession(f"{url}/visibility/") as session,
+        ):
+            everybody = "clusterqueues/research/pendingworkloads"
+            assert await ask(session, everybody) == (503, "not all that is stored is known yet")
+            replica.knows(View(a_state(), a_silent_informer()))
+            assert await ask(session, f"{everybody}?limit=1&offset=2") == (
+                200,
+                {
+                    "apiVersion": "visibility.kueue.x-k8s.io/v1beta2",
+                    "kind": "PendingWorkloadsSummary",
+                    "metadata": {},
+                    "items": [
+                        {
+                            "metadata": {
+                                "name": "middle",
+                                "namespace": "ns",
+                                "creationTimestamp": "1970-01-01T00:00:20Z",
+                                "ownerReferences": [
+                                    {
+                                        "apiVersion": "batch/v1",
+                                        "kind": "Job",
+                                        "name": "middle",
+                                        "uid": "middle-job",
+                                    }
+                                ],
+                            },
+                            "priority": 0,
+                            "localQueueName": "a",
+                            "positionInClusterQueue": 2,
+                            "positionInLocalQueue": 1,
+                        }
+                    ],
+                },
+            )
+            _, of_b = await ask(session, "namespaces/ns/localqueues/b/pendingworkloads?offset=1")
+            assert [each["metadata"]["name"] for each in of_b["items"]] == ["late"]
+            assert await ask(session, "clusterqueues/gone/pendingworkloads") == (
+                404,
+                'clusterqueues.visibility.kueue.x-k8s.io "gone" not found',
+            )
+            assert await ask(session, f"{everybody}?limit=ten") == (
+                400,
+                "limit: 'ten' is not a whole number",
+            )
+
+    asyncio.run(story())
+
+
+async def ask(session: aiohttp.ClientSession, path: str) -> tuple[int, Any]:
+    async with session.get(path) as answer:
+        is_json = answer.content_type == "application/json"
+        return answer.status, await answer.json() if is_json else await answer.text()
+
+
+def a_silent_informer() -> Informer[Workload]:
+    """One that is never run: the model is filled by hand."""
+    return Informer(Client(Cluster("http://127.0.0.1:1"), random.Random(1)), WORKLOADS)
