@@ -1,7 +1,9 @@
 """Two replicas as processes: one decides, the other stands by and goes on when it is killed."""
 
 import asyncio
+import itertools
 import json
+import random
 import signal
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -12,11 +14,15 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from quorate.api.configuration import load_configuration
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid, is_true
+from quorate.controllers.process import run_replica
+from quorate.kube.clock import WallClock
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import LEASES, WORKLOADS
+from quorate.observe.replica import Replica
 from tests.e2e.test_controllers_command import controllers, kubeconfig
 from tests.e2e.test_restarts import NODES, each_ran_once, never_over_quota, stop_watching, submit
 from tests.e2e.world import NAMESPACE, World, a_world
@@ -151,3 +157,36 @@ async def both_ready(one: RunningReplica, other: RunningReplica) -> bool:
 async def finished(world: World, at_least: int) -> bool:
     workloads = (await world.client.list(WORKLOADS)).items
     return sum(is_true(each.status.conditions, "Finished") for each in workloads) >= at_least
+
+
+def test_a_leader_that_cannot_renew_stands_by_and_goes_on_once_it_is_elected_again() -> None:
+    async def story() -> None:
+        async with a_world() as world:
+            await world.queues(cpu="2")
+            configuration = load_configuration(json.dumps(CONFIGURATION)).configuration
+            replica = Replica("follower")
+            identities = (f"run-{number}" for number in itertools.count(1))
+            client, rng = world.queueing_client, random.Random(1)
+            running = asyncio.create_task(
+                run_replica(client, WallClock(), configuration, rng, replica, lambda: next(identities))
+            )
+            await world.job("before")
+            await world.until_admitted("before")
+            assert (replica.role, await holder(world)) == ("leader", "run-1")
+            client.one_in = 1  # every write is lost
+            await world.until("it stands by", lambda: has_role(replica, "follower"))
+            assert replica.ready.is_set()
+            await world.job("meanwhile")
+            client.one_in = 0
+            await world.until_admitted("meanwhile")
+            assert (replica.role, await holder(world)) == ("leader", "run-2")
+            running.cancel()
+            await asyncio.wait([running])
+            assert running.cancelled()
+            assert await holder(world) == "", "the lease was not given back"
+
+    asyncio.run(story())
+
+
+async def has_role(replica: Replica, role: str) -> bool:
+    return replica.role == role
