@@ -100,10 +100,17 @@ READY = "PodsReady True Started 20"
             id="evicted, and had been ready",
         ),
         pytest.param(
-            a_workload(RESERVED),
+            a_workload(
+                RESERVED,
+                evictions=(
+                    EvictionCount(reason="PodsReadyTimeout", underlying_cause="WaitForStart", count=3),
+                    EvictionCount(reason="Deactivated", underlying_cause="RequeuingLimitExceeded", count=1),
+                ),
+            ),
             a_workload(
                 RESERVED, "Evicted True DeactivatedDueToRequeuingLimitExceeded 9",
                 evictions=(
+                    EvictionCount(reason="PodsReadyTimeout", underlying_cause="WaitForStart", count=3),
                     EvictionCount(reason="Deactivated", underlying_cause="RequeuingLimitExceeded", count=2),
                 ),
             ),
@@ -112,6 +119,23 @@ READY = "PodsReady True Started 20"
                 {"reason": "Deactivated", "underlying_cause": "RequeuingLimitExceeded", **HIGH},
             )],
             id="the cause of a deactivation has its own label, the second time is not the first",
+        ),
+        pytest.param(
+            a_workload(RESERVED),
+            a_workload(
+                RESERVED, "Evicted True PodsReadyTimeout 9",
+                evictions=(
+                    EvictionCount(reason="PodsReadyTimeout", underlying_cause="WaitForStart", count=1),
+                ),
+            ),
+            [Sample(name, {"reason": "PodsReadyTimeout", "underlying_cause": "WaitForStart", **HIGH})
+             for name in ("evicted_workloads_total", "evicted_workloads_once_total")],
+            id="a cause that the condition does not tell",
+        ),
+        pytest.param(
+            a_workload(RESERVED), a_workload(RESERVED, "Evicted True DeactivatedDueToAdmissionCheck 9"),
+            [Sample("evicted_workloads_total", {"reason": "Deactivated", "underlying_cause": "", **HIGH})],
+            id="by somebody who does not count",
         ),
         pytest.param(
             a_workload(RESERVED, "Evicted True Preempted 10"),

@@ -43,34 +43,40 @@ def milestones(old: Workload, new: Workload) -> Iterator[Sample]:
         yield _timed("ready_wait_time_seconds", of_class, waiting_since, ready)
         yield _timed("admitted_until_ready_wait_time_seconds", of_class, admitted_at, ready)
     if c.EVICTED in came:
-        yield from _eviction(new, came[c.EVICTED], before.get(c.PODS_READY), of_class)
+        yield from _eviction(old, new, came[c.EVICTED], before.get(c.PODS_READY), of_class)
     if c.EVICTED in before and c.QUOTA_RESERVED in before and c.QUOTA_RESERVED not in after:
-        reason, _ = _why(before[c.EVICTED])
+        reason = {"reason": _plain_reason(before[c.EVICTED])}
         released = next(each for each in new.status.conditions if each.type == c.QUOTA_RESERVED)
         evicted_at = c.since(before[c.EVICTED])
-        yield _timed("workload_eviction_latency_seconds", {"reason": reason}, evicted_at, released)
+        yield _timed("workload_eviction_latency_seconds", reason, evicted_at, released)
     if c.FINISHED in came:
         yield Sample("finished_workloads_total", of_class)
 
 
 def _eviction(
-    new: Workload, evicted: Condition, ready: Condition | None, of_class: dict[str, str]
+    old: Workload, new: Workload, evicted: Condition, ready: Condition | None, of_class: dict[str, str]
 ) -> Iterator[Sample]:
-    reason, cause = _why(evicted)
-    why = {"reason": reason, "underlying_cause": cause}
-    yield Sample("evicted_workloads_total", why | of_class)
-    stats = new.status.scheduling_stats
+    """The status counts evictions by reason and underlying cause: the count that rose tells both."""
+    before, after = _evictions(old), _evictions(new)
+    risen = [why for why, count in after.items() if count > before.get(why, 0)]
+    for reason, cause in risen or [(_plain_reason(evicted), "")]:
+        why = {"reason": reason, "underlying_cause": cause}
+        yield Sample("evicted_workloads_total", why | of_class)
+        if after.get((reason, cause)) == 1:
+            yield Sample("evicted_workloads_once_total", why | of_class)
+        if ready is not None:
+            yield _timed("pods_ready_to_evicted_time_seconds", why, c.since(ready), evicted)
+
+
+def _evictions(workload: Workload) -> dict[tuple[str, str], int]:
+    stats = workload.status.scheduling_stats
     counts = stats.evictions if stats is not None else ()
-    if any((each.reason, each.underlying_cause, each.count) == (reason, cause, 1) for each in counts):
-        yield Sample("evicted_workloads_once_total", why | of_class)
-    if ready is not None:
-        yield _timed("pods_ready_to_evicted_time_seconds", why, c.since(ready), evicted)
+    return {(each.reason, each.underlying_cause): each.count for each in counts}
 
 
-def _why(evicted: Condition) -> tuple[str, str]:
-    """The plain reason and the cause behind it: DeactivatedDueToX is told as Deactivated and X."""
-    plain, _, cause = evicted.reason.partition("DueTo")
-    return (plain, cause) if plain == c.DEACTIVATED else (evicted.reason, "")
+def _plain_reason(evicted: Condition) -> str:
+    """The condition joins a deactivation and its cause: DeactivatedDueToX."""
+    return c.DEACTIVATED if evicted.reason.startswith(c.DEACTIVATED) else evicted.reason
 
 
 def _timed(name: str, labels: dict[str, str], since: float, until: Condition) -> Sample:
