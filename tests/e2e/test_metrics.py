@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from quorate.api.configuration import Configuration
 from quorate.api.configuration_process import Metrics
 from quorate.api.meta import Key
-from quorate.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES
+from quorate.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, WORKLOAD_PRIORITY_CLASSES
 from quorate.local.nodes import Fleet
 from quorate.observe.catalogue import BY_NAME, FAMILIES, ROLE
 from quorate.observe.metrics import metrics
@@ -46,7 +46,7 @@ def test_dashboards_see_what_waits_runs_and_has_finished() -> None:
             await world.until_admitted("long")
             await world.job("short", cpu="1", runs="100ms")
             await world.until_finished("short")
-            await world.job("wide", cpu="2")
+            await world.job("wide", pods=2, cpu="2")
             await world.until_condition("wide", "QuotaReserved", "False")
             got = await world.until("all of it is counted", lambda: counted(url))
             queue, local = ("research",), ("queue", NAMESPACE)
@@ -73,6 +73,7 @@ def test_dashboards_see_what_waits_runs_and_has_finished() -> None:
             quota = ("lab", "research", "default", "cpu")
             assert got["kueue_cluster_queue_nominal_quota"] == {quota: 3}
             assert got["kueue_cluster_queue_resource_usage"] == {quota: 2}
+            assert got["kueue_cluster_queue_resource_pending"]["research", "cpu"] == 4
             assert got["kueue_cluster_queue_borrowing_limit"] == {quota: math.inf}
             assert got["kueue_cohort_subtree_quota"] == {("lab", "default", "cpu"): 3}
             assert got["kueue_cluster_queue_info"] == {("research", "lab", "lab"): 1}
@@ -85,6 +86,31 @@ def test_dashboards_see_what_waits_runs_and_has_finished() -> None:
 
     configuration = Configuration(metrics=Metrics(cluster_queue_resources=True))
     play(story, configuration, Fleet(1, cpu="8"))
+
+
+def test_preemptions_are_counted_for_who_preempts_and_evictions_for_who_goes() -> None:
+    async def story(world: World) -> None:
+        async with listening("metrics.bindAddress", metrics(world.replica)) as url:
+            await world.queues(cpu="1", preemption={"withinClusterQueue": "LowerPriority"})
+            await world.create(WORKLOAD_PRIORITY_CLASSES, "high", value=100)
+            await world.job("low", runs="forever")
+            await world.until_admitted("low")
+            await world.job("urgent", runs="forever", labels={"kueue.x-k8s.io/priority-class": "high"})
+            await world.until_admitted("urgent")
+
+            async def released() -> Scrape | None:
+                got = await scrape(url)
+                latency = got["kueue_workload_eviction_latency_seconds_count"]
+                return got if latency == {("research", "Preempted"): 1} else None
+
+            got = await world.until("the eviction is counted", released)
+            assert got["kueue_preempted_workloads_total"] == {("research", "InClusterQueue"): 1}
+            evicted = ("research", "Preempted", "InClusterQueue", "")
+            assert got["kueue_evicted_workloads_total"] == {evicted: 1}
+            assert got["kueue_evicted_workloads_once_total"] == {evicted: 1}
+            assert got["kueue_admitted_workloads_total"] == {("research", ""): 1, ("research", "high"): 1}
+
+    play(story, Configuration(), Fleet(1, cpu="8"))
 
 
 async def counted(url: str) -> Scrape | None:

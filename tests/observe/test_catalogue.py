@@ -9,7 +9,6 @@ from quorate.observe.catalogue import FAMILIES
 
 NOT_YET = {
     "kueue_admission_cycle_preemption_skips": "a cycle does not say whom it passed over",
-    "kueue_cluster_queue_resource_pending": "the sum over pending workloads is not kept",
     "kueue_local_queue_unadmitted_workloads": "its gate UnadmittedWorkloadsObservability is not honoured",
     "kueue_pod_scheduling_gate_removal_seconds": "pods and pod groups are not handled",
     "kueue_replaced_workload_slices_total": "elastic jobs are not handled; Kueue does not expose it either",

@@ -113,6 +113,9 @@ FAMILIES: Final[tuple[Family, ...]] = (
     _with_role("gauge", "cohort_info", ("cohort", *_TREE), "Where the cohort stands; always 1"),
     _with_role("gauge", "cluster_queue_resource_reservation", _QUOTA, "Reserved quota"),
     _with_role("gauge", "cluster_queue_resource_usage", _QUOTA, "Quota of admitted workloads"),
+    _with_role(
+        "gauge", "cluster_queue_resource_pending", (*_QUEUE, "resource"), "What pending workloads ask for"
+    ),
     _with_role("gauge", "cluster_queue_nominal_quota", _QUOTA, "Nominal quota"),
     _with_role("gauge", "cluster_queue_borrowing_limit", _QUOTA, "What may be borrowed at most"),
     _with_role("gauge", "cluster_queue_lending_limit", _QUOTA, "What may be lent at most"),

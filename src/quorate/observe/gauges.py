@@ -1,6 +1,7 @@
 """How things stand at the moment of asking, read from the model: nothing is kept, so nothing can be stale."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -33,6 +34,7 @@ def readings(view: View) -> Iterator[Reading]:
     for local_queue in view.state.local_queues.values():
         if is_shown(local_queue, rules):
             yield from _local_queue(local_queue, view)
+    yield from _requested_by_pending(view.state)
     for node in view.state.quota.cohorts.values():
         yield from _cohort(node, view.state, rules)
 
@@ -104,6 +106,20 @@ def _local_queue(queue: LocalQueueState, view: View) -> Iterator[Reading]:
         past_use = queue.past_use.value(queue.weight, rules)
         labels = of_queue | {"cluster_queue": queue.cluster_queue}
         yield Reading("local_queue_admission_fair_sharing_usage", labels, past_use)
+
+
+def _requested_by_pending(state: State) -> Iterator[Reading]:
+    """Summed by shape first: a hundred thousand who wait have few shapes."""
+    waiting = Counter((entry.cluster_queue, entry.shape) for entry in state.entries.values())
+    sums: Counter[tuple[str, str]] = Counter()  # in nanos, by queue and resource
+    for (queue, shape), count in waiting.items():
+        for requested in shape.requests:
+            for resource, quantity in requested.resources.items():
+                sums[queue, resource] += quantity.nanos * count
+    for (queue, resource), nanos in sums.items():
+        if queue in state.cluster_queues:
+            labels = {"cluster_queue": queue, "resource": resource}
+            yield Reading("cluster_queue_resource_pending", labels, nanos / NANOS)
 
 
 def _is_active(entry: Entry, state: State) -> bool:
