@@ -29,6 +29,7 @@ from quorate.queueing.state import State
 from tests.observe.listening import listening
 
 NOW = 1_000.0
+ALL = Page(100, 0)
 # Name, local queue, priority, second of creation; the queue has one cpu, and each wants two.
 WAITING = (
     ("late", "b", 0, 30),
@@ -85,9 +86,9 @@ def a_workload(name: str, local_queue: str, priority: int, second: int) -> Workl
 
 def places(state: State, local_queue: str = "") -> list[tuple[str, int, int]]:
     found = (
-        pending_in_local_queue(state, Key("ns", local_queue))
+        pending_in_local_queue(state, Key("ns", local_queue), ALL)
         if local_queue
-        else pending_in_cluster_queue(state, "research")
+        else pending_in_cluster_queue(state, "research", ALL)
     )
     assert found is not None
     return [
@@ -115,8 +116,8 @@ def test_a_local_queue_shows_its_own_in_their_places_in_the_whole() -> None:
 
 def test_queues_that_do_not_exist_are_none() -> None:
     state = a_state()
-    assert pending_in_cluster_queue(state, "gone") is None
-    assert pending_in_local_queue(state, Key("elsewhere", "a")) is None
+    assert pending_in_cluster_queue(state, "gone", ALL) is None
+    assert pending_in_local_queue(state, Key("elsewhere", "a"), ALL) is None
 
 
 def test_looking_changes_nothing() -> None:

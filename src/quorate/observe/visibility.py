@@ -7,7 +7,10 @@
 sort all who wait in the cluster queue.
 """
 
-from typing import Final
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final, NamedTuple
 
 import msgspec
 from aiohttp import web
@@ -17,6 +20,8 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import Key, ObjectMeta, OwnerReference
 from quorate.api.visibility import GROUP, PendingWorkload, PendingWorkloadsSummary
 from quorate.observe.replica import Replica
+from quorate.queueing.pending import Entry
+from quorate.queueing.queues import ClusterQueueState
 from quorate.queueing.state import State
 
 DEFAULT_LIMIT: Final = 1000
@@ -33,41 +38,49 @@ def page(limit: int, offset: int) -> Page:
     return Page(min(MOST, DEFAULT_LIMIT if limit == 0 else max(0, limit)), max(0, offset))
 
 
-def pending_in_cluster_queue(state: State, name: str) -> list[PendingWorkload] | None:
-    """All who wait in the queue, being tried or set aside, in its order; None if there is no such queue."""
+def pending_in_cluster_queue(state: State, name: str, asked: Page) -> tuple[PendingWorkload, ...] | None:
+    """Who waits in the queue, being tried or set aside, in its order; None if there is no such queue."""
     queue = state.cluster_queues.get(name)
-    if queue is None:
-        return None
-    pending = queue.pending
-    entries = sorted((*pending.active(), *pending.inadmissible()), key=pending.rank)
-    before: dict[Key, int] = {}  # by local queue, how many of it have come already
-    result = []
-    for position, entry in enumerate(entries):
-        in_local_queue = before.get(entry.local_queue, 0)
-        before[entry.local_queue] = in_local_queue + 1
-        result.append(
-            PendingWorkload(
-                metadata=_identity(entry.workload),
-                priority=entry.workload.spec.priority or 0,
-                local_queue_name=entry.local_queue.name,
-                position_in_cluster_queue=position,
-                position_in_local_queue=in_local_queue,
-            )
-        )
-    return result
+    return None if queue is None else _cut_out(_places(queue), asked)
 
 
-def pending_in_local_queue(state: State, key: Key) -> list[PendingWorkload] | None:
+def pending_in_local_queue(state: State, key: Key, asked: Page) -> tuple[PendingWorkload, ...] | None:
     """Those of one local queue; nobody while it is stopped or its cluster queue is missing."""
     queue = state.local_queues.get(key)
     if queue is None or queue.object is None:
         return None
-    everybody = pending_in_cluster_queue(state, queue.cluster_queue) or []
-    return [each for each in everybody if _local_queue_of(each) == key]
+    cluster_queue = state.cluster_queues.get(queue.cluster_queue)
+    if cluster_queue is None:
+        return ()
+    return _cut_out((place for place in _places(cluster_queue) if place.entry.local_queue == key), asked)
 
 
-def _local_queue_of(pending: PendingWorkload) -> Key:
-    return Key(pending.metadata.namespace, pending.local_queue_name)
+class _Place(NamedTuple):
+    entry: Entry
+    in_cluster_queue: int
+    in_local_queue: int
+
+
+def _places(queue: ClusterQueueState) -> Iterator[_Place]:
+    pending = queue.pending
+    before: Counter[Key] = Counter()  # by local queue, how many of it have come already
+    entries = sorted((*pending.active(), *pending.inadmissible()), key=pending.rank)
+    for position, entry in enumerate(entries):
+        yield _Place(entry, position, before[entry.local_queue])
+        before[entry.local_queue] += 1
+
+
+def _cut_out(places: Iterator[_Place], asked: Page) -> tuple[PendingWorkload, ...]:
+    return tuple(
+        PendingWorkload(
+            metadata=_identity(place.entry.workload),
+            priority=place.entry.workload.spec.priority or 0,
+            local_queue_name=place.entry.local_queue.name,
+            position_in_cluster_queue=place.in_cluster_queue,
+            position_in_local_queue=place.in_local_queue,
+        )
+        for place in islice(places, asked.offset, asked.offset + asked.limit)
+    )
 
 
 def _identity(workload: Workload) -> ObjectMeta:
@@ -86,11 +99,13 @@ def _identity(workload: Workload) -> ObjectMeta:
 def visibility(replica: Replica) -> web.Application:
     async def of_cluster_queue(request: web.Request) -> web.Response:
         name = request.match_info["name"]
-        return _answer(request, "clusterqueues", name, pending_in_cluster_queue(_state(replica), name))
+        found = pending_in_cluster_queue(_state(replica), name, _asked(request))
+        return _answer("clusterqueues", name, found)
 
     async def of_local_queue(request: web.Request) -> web.Response:
         key = Key(request.match_info["namespace"], request.match_info["name"])
-        return _answer(request, "localqueues", key.name, pending_in_local_queue(_state(replica), key))
+        found = pending_in_local_queue(_state(replica), key, _asked(request))
+        return _answer("localqueues", key.name, found)
 
     app = web.Application()
     app.router.add_get("/visibility/clusterqueues/{name}/pendingworkloads", of_cluster_queue)
@@ -106,15 +121,8 @@ def _state(replica: Replica) -> State:
     return replica.view.state
 
 
-def _answer(
-    request: web.Request, plural: str, name: str, found: list[PendingWorkload] | None
-) -> web.Response:
-    if found is None:
-        raise web.HTTPNotFound(text=f'{plural}.{GROUP} "{name}" not found')
-    asked = page(_number(request, "limit"), _number(request, "offset"))
-    items = found[asked.offset : asked.offset + asked.limit]
-    summary = PendingWorkloadsSummary(items=tuple(items))
-    return web.Response(body=codec.encode(summary), content_type="application/json")
+def _asked(request: web.Request) -> Page:
+    return page(_number(request, "limit"), _number(request, "offset"))
 
 
 def _number(request: web.Request, name: str) -> int:
@@ -123,3 +131,10 @@ def _number(request: web.Request, name: str) -> int:
         return int(written)
     except ValueError:
         raise web.HTTPBadRequest(text=f"{name}: {written!r} is not a whole number") from None
+
+
+def _answer(plural: str, name: str, found: tuple[PendingWorkload, ...] | None) -> web.Response:
+    if found is None:
+        raise web.HTTPNotFound(text=f'{plural}.{GROUP} "{name}" not found')
+    body = codec.encode(PendingWorkloadsSummary(items=found))
+    return web.Response(body=body, content_type="application/json")
