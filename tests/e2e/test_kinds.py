@@ -14,8 +14,8 @@ from quorate.cli.run.apply import install_definitions
 from quorate.controllers.jobs.foreign import ForeignJob
 from quorate.controllers.jobs.frameworks import FOREIGN
 from quorate.kube.errors import NotFound
-from quorate.kube.resources import WORKLOADS
-from tests.e2e.kinds import EXAMPLES, Example, Json, definition
+from quorate.kube.resources import JOBS, WORKLOADS
+from tests.e2e.kinds import EXAMPLES, JOB_SET, Example, Json, definition, pods
 from tests.e2e.world import NAMESPACE, World, play
 
 pytestmark = pytest.mark.slow
@@ -163,6 +163,50 @@ async def finishes_and_goes(life: Life) -> None:
     await life.until_workload("released", lambda it: not it.metadata.finalizers)
     await life.world.client.delete(life.resource, KEY, propagation="Background")
     await life.world.until("job and workload are gone", life.is_gone)
+
+
+def test_a_part_of_a_job_has_no_workload_and_runs_only_with_the_whole() -> None:
+    async def story(world: World) -> None:
+        example = JOB_SET
+        await install_definitions(world.client, [definition(example.resource)])
+        frameworks = Integrations(frameworks=("batch/job", *example.integrations.frameworks))
+        await world.start_queueing(
+            Configuration(integrations=frameworks, manage_jobs_without_queue_name=True)
+        )
+        whole = Life(world, example)
+        await whole.create()
+        owner = {
+            "apiVersion": example.resource.api_version,
+            "kind": example.resource.kind,
+            "name": KEY.name,
+            "uid": (await whole.job()).metadata.uid,
+            "controller": True,
+        }
+        metadata = {"name": "part", "ownerReferences": [owner]}
+        await world.client.create(JOBS, {"metadata": metadata, "spec": {"template": pods()}}, NAMESPACE)
+        await until_suspended(world, "part")
+
+        await world.queues(cpu="100")
+        await world.until_admitted(KEY.name)
+        await world.client.patch(JOBS, Key(NAMESPACE, "part"), {"spec": {"suspend": False}})
+        await world.job("later", queue="nowhere")  # once this is seen to, so is what came before
+        await until_suspended(world, "later")
+        assert not (await world.get_job("part")).spec.suspend
+        assert await world.workload("part") is None
+
+        workload = await world.workload(KEY.name)
+        assert workload is not None
+        await world.client.patch(WORKLOADS, workload.metadata.key, {"spec": {"active": False}})
+        await until_suspended(world, "part")
+
+    play(story)
+
+
+async def until_suspended(world: World, name: str) -> None:
+    async def find() -> bool:
+        return (await world.get_job(name)).spec.suspend
+
+    await world.until(f"{name} is suspended", find)
 
 
 def test_every_kind_has_an_example() -> None:

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from quorate.api.meta import Key
+from quorate.api.kueue import Workload
+from quorate.api.meta import Key, Uid
 from quorate.kube.client import Client
 from quorate.kube.informer import Informer
 from quorate.kube.resources import (
@@ -24,6 +25,7 @@ from quorate.kube.resources import (
 )
 
 POINTS_TO = "points to cluster queue"  # index of local queues by the name of their cluster queue
+WORKLOADS_OF = "workloads of"  # index of workloads by the uid of their job
 
 
 class Informers:
@@ -40,6 +42,7 @@ class Informers:
         self.workload_classes = Informer(client, WORKLOAD_PRIORITY_CLASSES)
         self.pod_classes = Informer(client, PRIORITY_CLASSES)
         self.workloads = Informer(client, WORKLOADS)
+        self.workloads.add_index(WORKLOADS_OF, _job_uid)
 
     @property
     def all(self) -> tuple[Informer[Any], ...]:
@@ -56,6 +59,11 @@ class Informers:
             self.pod_classes,
             self.workloads,
         )
+
+
+def _job_uid(workload: Workload) -> tuple[Uid, ...]:
+    owner = workload.metadata.controller
+    return () if owner is None else (owner.uid,)
 
 
 async def synced(*informers: Informer[Any]) -> None:

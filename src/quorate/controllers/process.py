@@ -8,6 +8,7 @@ that it never decides on a copy that lags behind what that leader wrote.
 import asyncio
 import random
 from collections.abc import Callable
+from typing import Any
 
 from quorate.api.configuration import Configuration
 from quorate.api.meta import Key
@@ -15,6 +16,7 @@ from quorate.controllers.admission import Admission
 from quorate.controllers.flavors import FlavorController
 from quorate.controllers.informers import Informers, synced
 from quorate.controllers.jobs import J, JobKind
+from quorate.controllers.jobs.ancestry import Ancestry
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.frameworks import BATCH_JOB, chosen, run_kind
 from quorate.controllers.jobs.reconcile import JobController
@@ -27,7 +29,7 @@ from quorate.kube.events import EventRecorder
 from quorate.kube.informer import Informer
 from quorate.kube.leases import Election, LeadershipLost, Terms
 from quorate.kube.log import logger
-from quorate.kube.resources import JOBS
+from quorate.kube.resources import JOBS, Resource
 from quorate.observe.recorder import Recorder
 from quorate.observe.replica import Replica
 from quorate.observe.view import View
@@ -103,8 +105,16 @@ async def run_queueing(
     view = View(state, informers.workloads)
     _record(informers, state, replica.recorder)
 
+    integrations = configuration.integrations
+    kinds = chosen(integrations)
+    resources: list[Resource[Any]] = [kind.resource for kind in kinds]
+    if BATCH_JOB in integrations.frameworks:
+        resources.append(JOBS)
+    ancestry = Ancestry(resources, configuration.manage_jobs_without_queue_name)
+
     def controller_of(kind: JobKind[J], jobs: Informer[J]) -> JobController[J]:
-        return JobController(kind, jobs, informers, client, clock, events, configuration)
+        ancestry.add(kind.resource, jobs.get)
+        return JobController(kind, jobs, informers, client, clock, events, configuration, ancestry)
 
     workloads = WorkloadController(informers, state, client, clock, events, configuration, rng)
     queues = QueueController(informers, state, client, clock)
@@ -112,7 +122,6 @@ async def run_queueing(
     priorities = PriorityController(informers, client, clock)
     reconcilers = [each.reconciler for each in (workloads, queues, flavors, priorities)]
     watched = list(informers.all)
-    integrations = configuration.integrations
     if BATCH_JOB in integrations.frameworks:
         jobs = Informer(client, JOBS)
         watched.append(jobs)
@@ -125,7 +134,7 @@ async def run_queueing(
         tasks.create_task(admission.run(), name="admission")
         for reconciler in reconcilers:
             tasks.create_task(reconciler.run(), name=reconciler.name)
-        for kind in chosen(integrations):
+        for kind in kinds:
             tasks.create_task(run_kind(kind, client, clock, controller_of), name=kind.resource.plural)
         replica.knows(view)
 

@@ -35,12 +35,14 @@ def plan(
     managed: bool = True,
     flavors: Sequence[ResourceFlavor] = (SPOT,),
     classes: Sequence[WorkloadPriorityClass] = (),
+    part_of: tuple[Workload, ...] | None = None,
 ) -> JobPlan:
     around = Surroundings(
         namespace_managed=managed,
         flavors={flavor.metadata.name: flavor for flavor in flavors},
         workload_classes={each.metadata.name: each for each in classes},
         pod_classes={},
+        part_of=part_of,
     )
     return decide(BatchJob(), job, workloads, around, rules, NOW)
 
@@ -362,3 +364,24 @@ def test_every_patch_carries_the_version_it_was_decided_on() -> None:
     }
     assert versions == {("Job", "7"), ("Workload", "9")}
     assert is_true(evicted.status.conditions, "Evicted")
+
+
+@pytest.mark.parametrize(
+    ("job", "whole", "want"),
+    [
+        pytest.param(a_job(), (), [], id="it is suspended"),
+        pytest.param(a_job(suspend=False), (), ["Suspended"], id="the whole has no workload"),
+        pytest.param(a_job(suspend=False), (a_workload(),), ["Suspended"], id="the whole waits"),
+        pytest.param(a_job(suspend=False), (a_workload(admitted_to=["spot"]),), [], id="the whole runs"),
+        pytest.param(
+            a_job(suspend=False),
+            (a_workload("Finished", admitted_to=["spot"]),),
+            ["Suspended"],
+            id="the whole is over",
+        ),
+    ],
+)
+def test_a_part_of_a_job_runs_with_the_whole(job: Job, whole: tuple[Workload, ...], want: list[str]) -> None:
+    got = plan(job, part_of=whole)
+    assert reasons(got) == want
+    assert show(got) == ["patch Job spec.suspend"] * len(want)

@@ -5,7 +5,7 @@ Workload is admitted, runs while it is, and is stopped and restored when it no l
 in order and the first that finds something to do makes the plan; what is left is found when the result of
 its writes comes back.  A world that needs nothing gives the empty plan.
 
-Knowingly missing: child jobs of managed jobs, prebuilt and elastic workloads, jobs on hold.
+Knowingly missing: prebuilt and elastic workloads, jobs on hold.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -77,6 +77,7 @@ class Surroundings:
     flavors: Mapping[str, ResourceFlavor]
     workload_classes: Mapping[str, WorkloadPriorityClass]
     pod_classes: Mapping[str, PriorityClass]
+    part_of: tuple[Workload, ...] | None = None  # the workloads of the job it is a part of; None: of none
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,8 @@ def _decided(
     owned = sorted(workloads, key=_by_age)
     if job is None or job.metadata.deletion_timestamp is not None:
         return _orphaned(owned, now)
+    if around.namespace_managed and around.part_of is not None:
+        return _part(kind, job, around.part_of)
     queued = queue_name_of(job.metadata) or rules.manage_jobs_without_queue_name
     if not (around.namespace_managed and queued):
         return IDLE
@@ -133,6 +136,15 @@ def _decided(
     if surplus:
         return _reduced_to_one(case, match, surplus)
     return _without_workload(case) if match is None else _with_workload(case, match)
+
+
+def _part(kind: JobKind[J], job: J, workloads: Iterable[Workload]) -> JobPlan:
+    """A part of a managed job has no workload of its own, and runs only while the whole is admitted."""
+    admitted = any(is_admitted(workload) and not is_finished(workload) for workload in workloads)
+    if admitted or kind.is_suspended(job) or kind.finished(job) is not None:
+        return IDLE
+    event = _told("Suspended", "Kueue managed child job suspended")
+    return JobPlan(kind.stop(job, None).patches, (event,))
 
 
 def _by_age(workload: Workload) -> tuple[str, str]:

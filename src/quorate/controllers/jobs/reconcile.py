@@ -6,9 +6,10 @@ from typing import Any, Generic, assert_never
 from quorate.api.configuration import Configuration
 from quorate.api.core import Namespace
 from quorate.api.kueue import Workload
-from quorate.api.meta import Key, matches_selector
-from quorate.controllers.informers import ByName, Informers
+from quorate.api.meta import Key, Uid, matches_selector
+from quorate.controllers.informers import WORKLOADS_OF, ByName, Informers
 from quorate.controllers.jobs import J, JobKind
+from quorate.controllers.jobs.ancestry import Ancestry, NotSeen
 from quorate.controllers.jobs.decide import JobPlan, JobRules, Surroundings, decide
 from quorate.controllers.writes import Create, Delete, Patch, Write, send
 from quorate.kube.client import Client
@@ -22,8 +23,11 @@ from quorate.kube.resources import WORKLOADS, reference_to
 
 JOB_WORKERS = 16  # a run mostly waits for the answers to its two or three writes
 PATIENCE_S = 1.0  # pods of one job tend to end together: one write can tell of many
+OWNER_S = 1.0  # after so long an owner that was not seen is looked for again
 ECHO_S = 5.0  # how late the watch may deliver our own writes before they are doubted
 
+
+_PARTS = "parts of"  # index of jobs by the uid of their controller
 
 _Version = tuple[str, str]  # a kind, and the resource version of one object of it; "" where there was none
 
@@ -40,7 +44,9 @@ class JobController(Generic[J]):
         clock: Clock,
         events: EventRecorder,
         configuration: Configuration,
+        ancestry: Ancestry,
     ) -> None:
+        self._ancestry = ancestry
         self._kind = kind
         self._jobs = jobs
         self._informers = informers
@@ -73,6 +79,7 @@ class JobController(Generic[J]):
 
     def _follow(self) -> None:
         self._jobs.add_index("namespace", lambda job: (job.metadata.namespace,))
+        self._jobs.add_index(_PARTS, _owner_uid)
         self._jobs.subscribe(self._job_changed)
         self._informers.workloads.subscribe(self._workload_changed)
         self._informers.namespaces.subscribe(self._namespace_changed)
@@ -90,6 +97,9 @@ class JobController(Generic[J]):
             if workload is not None:
                 for key in self._owners(workload):
                     self.reconciler.enqueue(key)
+                for uid in _owner_uid(workload):
+                    for job in self._jobs.by_index(_PARTS, uid):
+                        self.reconciler.enqueue(job.metadata.key)
 
     def _namespace_changed(self, change: Change[Namespace]) -> None:
         old, new = change.old, change.new
@@ -112,7 +122,11 @@ class JobController(Generic[J]):
             return self._outdated[key][1]
         if job is None:
             job = await self._if_it_lives(key)
-        plan = decide(self._kind, job, workloads, self._surroundings(key), self._rules, now)
+        manager = self._manager_of(job)
+        if isinstance(manager, NotSeen):
+            self._log.debug("owner not seen yet", key=key, owner=manager.owner.name)
+            return now + OWNER_S
+        plan = decide(self._kind, job, workloads, self._surroundings(key, manager), self._rules, now)
         if plan.lacks:
             self._lacking.add(key)
         else:
@@ -126,6 +140,11 @@ class JobController(Generic[J]):
         if job is not None:
             self._tell(job, plan)
         return None
+
+    def _manager_of(self, job: J | None) -> Uid | NotSeen | None:
+        if job is None or job.metadata.deletion_timestamp is not None:
+            return None  # on its way out, maybe after its owner, it stands for itself
+        return self._ancestry.manager_of(job.metadata)
 
     def _forget(self, key: Key) -> None:
         self._lacking.discard(key)
@@ -161,7 +180,7 @@ class JobController(Generic[J]):
         except NotFound:
             return None
 
-    def _surroundings(self, key: Key) -> Surroundings:
+    def _surroundings(self, key: Key, manager: Uid | None) -> Surroundings:
         namespace = self._informers.namespaces.get(Key("", key.namespace))
         return Surroundings(
             namespace_managed=namespace is not None
@@ -169,7 +188,15 @@ class JobController(Generic[J]):
             flavors=ByName(self._informers.flavors),
             workload_classes=ByName(self._informers.workload_classes),
             pod_classes=ByName(self._informers.pod_classes),
+            part_of=None
+            if manager is None
+            else tuple(self._informers.workloads.by_index(WORKLOADS_OF, manager)),
         )
+
+
+def _owner_uid(obj: Any) -> tuple[Uid, ...]:
+    owner = obj.metadata.controller
+    return () if owner is None else (owner.uid,)
 
 
 def _replaced(write: Write) -> _Version:
