@@ -19,7 +19,9 @@ from quorate.api.configuration import (
     default_configuration,
     load_configuration,
 )
+from quorate.api.configuration_gates import QUEUEING_GATES, Gates
 from quorate.api.configuration_process import Address, Health, LeaderElection, Metrics
+from quorate.api.feature_gates import FEATURE_GATES
 from quorate.api.meta import LabelSelector, Requirement
 from quorate.api.quantity import parse_quantity
 
@@ -549,3 +551,16 @@ def test_whatever_a_field_holds_it_is_read_or_reported_and_no_other(case: tuple[
 
 def test_the_configuration_that_is_spoiled_is_right() -> None:
     assert load_configuration(a_file(EVERYTHING)).configuration.namespace == "batch"
+
+
+def test_gates_of_the_queueing_core_are_by_default_as_the_list_says() -> None:
+    assert msgspec.to_builtins(Gates()) == {name: FEATURE_GATES[name] for name in QUEUEING_GATES}
+    assert default_configuration().gates == Gates()
+
+
+@pytest.mark.parametrize("gate", QUEUEING_GATES)
+def test_a_gate_of_the_queueing_core_is_honoured(gate: str) -> None:
+    turned = not FEATURE_GATES[gate]
+    loaded = load_configuration(a_file(dumps({"featureGates": {gate: turned}})[1:-1]))
+    want = msgspec.to_builtins(Gates()) | {gate: turned}
+    assert (msgspec.to_builtins(loaded.configuration.gates), loaded.warnings) == (want, ())

@@ -20,6 +20,7 @@ from quorate.api.configuration import (
     Transformation,
     WaitForPodsReady,
 )
+from quorate.api.configuration_gates import queueing_gates
 from quorate.api.core import LimitRange, PriorityClass, RuntimeClass
 from quorate.api.duration import parse_duration
 from quorate.api.kueue import (
@@ -517,7 +518,7 @@ def read_configuration(config: Json) -> Configuration:
         wait = None
     return Configuration(
         admission_fair_sharing=None if turns is None else read_admission_fair_sharing(turns),
-        partial_admission=gates.get("PartialAdmission", True),
+        gates=queueing_gates(gates),
         fair_sharing=None if fair is None else read_fair_sharing(fair),
         wait_for_pods_ready=None if wait is None else read_wait_for_pods_ready(wait),
         resources=ResourceRules(

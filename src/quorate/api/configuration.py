@@ -12,6 +12,7 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
+from quorate.api.configuration_gates import QUEUEING_GATES, Gates, queueing_gates
 from quorate.api.configuration_integrations import Integrations, integrations
 from quorate.api.configuration_process import (
     Health,
@@ -126,9 +127,9 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     wait_for_pods_ready: WaitForPodsReady | None = None  # None: off
     integrations: Integrations = Integrations()
     resources: ResourceRules = ResourceRules()
-    partial_admission: bool = True  # whether minCount counts
     fair_sharing: FairSharingRules | None = None  # None: off
     admission_fair_sharing: AdmissionFairSharingRules | None = None  # None: off
+    gates: Gates = Gates()
     health: Health = Health()
     leader_election: LeaderElection = LeaderElection()
     metrics: Metrics = Metrics()
@@ -151,7 +152,7 @@ class InvalidConfiguration(ValueError):
         return listed(self.findings)
 
 
-HONOURED_GATES: Final = ("PartialAdmission", "DisableWaitForPodsReady", "LocalQueueMetrics")
+HONOURED_GATES: Final = (*QUEUEING_GATES, "DisableWaitForPodsReady", "LocalQueueMetrics")
 
 
 def default_configuration() -> Configuration:
@@ -213,9 +214,9 @@ def _configuration(fields: Section, version: Version) -> Configuration:
         wait_for_pods_ready=None if gates.get("DisableWaitForPodsReady") else wait,
         integrations=fields.take("integrations", integrations(version), Integrations()),
         resources=fields.take("resources", section(_resources), ResourceRules()),
-        partial_admission=gates.get("PartialAdmission", True),
         fair_sharing=fields.take("fairSharing", section(_fair_sharing(version)), None),
         admission_fair_sharing=fields.take("admissionFairSharing", section(_admission_fair_sharing), None),
+        gates=queueing_gates(gates),
         health=fields.take("health", section(health), Health()),
         leader_election=fields.take("leaderElection", section(leader_election), LeaderElection()),
         metrics=_metrics(fields, gates),

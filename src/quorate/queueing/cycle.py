@@ -88,8 +88,8 @@ class Round:
             entry = queue.pending.pop() if state.is_active(queue) else None
             if entry is not None:
                 nominations.append(nominate(state, queue, entry))
-        fair = state.configuration.fair_sharing is not None
-        self._turns: Turns = FairTurns(nominations) if fair else ClassicalTurns(nominations)
+        turns = FairTurns if state.configuration.fair_sharing is not None else ClassicalTurns
+        self._turns: Turns = turns(nominations, state.configuration.gates)
 
     def run(self, now: float) -> list[Decision]:
         """Carry out what was nominated.  A round that is suspended is to be run again."""

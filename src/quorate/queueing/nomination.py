@@ -69,7 +69,7 @@ def _choose(state: State, queue: ClusterQueueState, entry: Entry) -> tuple[Assig
         return (assignment, targets) if assignment.mode is Mode.FIT or targets else None
 
     whole = judge([pod_set.count for pod_set in pod_sets])
-    if whole[0].mode is Mode.FIT or whole[1] or not state.configuration.partial_admission:
+    if whole[0].mode is Mode.FIT or whole[1] or not state.configuration.gates.partial_admission:
         return whole
     return reduce([Counts(pod_set.count, pod_set.min_count) for pod_set in pod_sets], attempt) or whole
 
@@ -80,7 +80,7 @@ def could_ever_fit(state: State, queue: ClusterQueueState, entry: Entry) -> bool
     The causes of a refusal do not tell: they speak of all the pods, and of the flavors tried last.
     Costs a pass over all reservations of the tree.
     """
-    partial = state.configuration.partial_admission
+    partial = state.configuration.gates.partial_admission
     pod_sets = entry.shape.pod_sets
     counts = [pod_set.min_count if partial else pod_set.count for pod_set in pod_sets]
     with Trial() as trial:

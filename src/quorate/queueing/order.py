@@ -11,6 +11,7 @@ from quorate.queueing.pending import Order
 
 ADMISSION_GATES: Final = "kueue.x-k8s.io/admission-gated-by"
 _WAITING_FOR_REPLACEMENT: Final = "WaitingForReplacementPods"
+_BEHIND_S: Final = 0.001  # stored times are whole seconds: enough to be behind whoever came in that second
 
 
 def order_of(workload: Workload, configuration: Configuration) -> Order:
@@ -27,9 +28,15 @@ def queued_at(workload: Workload, configuration: Configuration) -> float:
     Who lost its place through a fault of its own queues anew from the eviction; everybody else, a
     preempted workload above all, keeps the place its creation gave it.
     """
-    evicted = find_condition(workload.status.conditions, c.EVICTED)
+    conditions = workload.status.conditions
+    evicted = find_condition(conditions, c.EVICTED)
     if evicted is not None and evicted.status == "True" and _loses_its_place(evicted, configuration):
         return since(evicted)
+    if not configuration.gates.priority_sorting_within_cohort:
+        # By time alone it would be ahead of the one it was preempted for, and take the quota back.
+        preempted = find_condition(conditions, c.PREEMPTED)
+        if preempted is not None and _gave_way_to_a_borrower(preempted):
+            return since(preempted) + _BEHIND_S
     return created_at(workload)
 
 
@@ -39,6 +46,10 @@ def _loses_its_place(evicted: Condition, configuration: Configuration) -> bool:
     rules = configuration.wait_for_pods_ready
     by_eviction = rules is None or rules.requeuing_strategy.timestamp == "Eviction"
     return evicted.reason == c.PODS_READY_TIMEOUT and by_eviction
+
+
+def _gave_way_to_a_borrower(preempted: Condition) -> bool:
+    return preempted.status == "True" and preempted.reason == "InCohortReclaimWhileBorrowing"
 
 
 def may_queue(workload: Workload) -> bool:

@@ -7,6 +7,7 @@ what those before took changes everybody's share.
 from collections.abc import Iterable
 from typing import Protocol
 
+from quorate.api.configuration_gates import Gates
 from quorate.queueing.nomination import Nomination
 from quorate.queueing.pending import Order
 from quorate.quota import tree
@@ -25,10 +26,21 @@ class Turns(Protocol):
 
 
 class ClassicalTurns:
-    """Who borrows least far up the tree first, then in queue order, whatever the cluster queue."""
+    """Who borrows least far up the tree first, then in queue order, whatever the cluster queue.
 
-    def __init__(self, nominations: Iterable[Nomination]) -> None:
-        self._left = sorted(nominations, key=_rank, reverse=True)  # the next one last
+    Kueue's gate PrioritizePreemptorWorkloads puts those who wait for their victims before all others.
+    """
+
+    def __init__(self, nominations: Iterable[Nomination], gates: Gates) -> None:
+        def rank(nomination: Nomination) -> tuple[bool, int, Order]:
+            assignment, sticky = nomination.assignment, nomination.queue.pending.sticky
+            return (
+                not (gates.prioritize_preemptor_workloads and nomination.entry is sticky),
+                assignment.level if assignment is not None else 0,
+                _order(nomination, gates),
+            )
+
+        self._left = sorted(nominations, key=rank, reverse=True)  # the next one last
 
     def next(self) -> Nomination | None:
         return self._left[-1] if self._left else None
@@ -37,9 +49,10 @@ class ClassicalTurns:
         assert self._left.pop() is nomination, "turns are taken in order"
 
 
-def _rank(nomination: Nomination) -> tuple[int, Order]:
-    level = nomination.assignment.level if nomination.assignment is not None else 0
-    return level, nomination.entry.order
+def _order(nomination: Nomination, gates: Gates) -> Order:
+    """The place among the heads of other cluster queues."""
+    priority, queued_at, uid = nomination.entry.order
+    return (priority if gates.priority_sorting_within_cohort else 0), queued_at, uid
 
 
 class FairTurns:
@@ -49,7 +62,8 @@ class FairTurns:
     by the share the child would have, then in queue order.  The winner stands for the cohort further up.
     """
 
-    def __init__(self, nominations: Iterable[Nomination]) -> None:
+    def __init__(self, nominations: Iterable[Nomination], gates: Gates) -> None:
+        self._gates = gates
         self._left: dict[Node, Nomination] = {}  # by cluster queue, those who had no turn yet
         self._below: dict[Node, dict[Node, None]] = {}  # of each cohort, the children with somebody left
         self._roots: list[Node] = []
@@ -86,18 +100,18 @@ class FairTurns:
         for child in self._below.get(node, ()):
             nominee = self._winner(child)
             assert nominee is not None, f"{child} has nobody left"
-            merit = _merit(child, nominee)
+            merit = self._merit(child, nominee)
             if best is None or merit < best:
                 best, winner = merit, nominee
         return winner
 
-
-def _merit(child: Node, nominee: Nomination) -> tuple[bool, Share, Order]:
-    """How ``child`` would stand with what its nominee asks for; less is better."""
-    assignment = nominee.assignment
-    usage = assignment.usage if assignment is not None else {}
-    tree.add_usage(nominee.queue.node, usage)
-    borrows = not tree.is_within_quota(child, usage)
-    share = dominant_share(child)
-    tree.remove_usage(nominee.queue.node, usage)
-    return borrows, share, nominee.entry.order
+    def _merit(self, child: Node, nominee: Nomination) -> tuple[bool, Share, Order]:
+        """How ``child`` would stand with what its nominee asks for; less is better."""
+        assignment = nominee.assignment
+        usage = assignment.usage if assignment is not None else {}
+        tree.add_usage(nominee.queue.node, usage)
+        borrows = not tree.is_within_quota(child, usage)
+        share = dominant_share(child)
+        tree.remove_usage(nominee.queue.node, usage)
+        matters = self._gates.fair_sharing_prioritize_non_borrowing
+        return borrows and matters, share, _order(nominee, self._gates)

@@ -1,0 +1,26 @@
+"""The feature gates that change how the queueing core decides.
+
+Each is read once, where its rule is decided; the configuration carries them there.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+
+class Gates(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
+    """What holds with each gate on.  The names are those of the file, the defaults those of Kueue."""
+
+    partial_admission: bool = True  # minCount counts
+    priority_sorting_within_cohort: bool = True  # priority goes before time among the heads of a round
+    fair_sharing_prioritize_non_borrowing: bool = True  # who would not borrow goes before any smaller share
+    prioritize_preemptor_workloads: bool = False  # who waits for its victims goes first in a round
+
+
+QUEUEING_GATES: Final = tuple(field.encode_name for field in msgspec.structs.fields(Gates))
+
+
+def queueing_gates(given: Mapping[str, bool]) -> Gates:
+    """Those of the gates ``given`` that concern the queueing core; others are left to others."""
+    return msgspec.convert(given, Gates)
