@@ -14,6 +14,9 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
 
     partial_admission: bool = True  # minCount counts
     priority_sorting_within_cohort: bool = True  # priority goes before time among the heads of a round
+    scheduling_equivalence_hashing: bool = True  # who looks like one that was parked is parked with it
+    flavor_fungibility: bool = True  # cluster queues choose flavors by their flavorFungibility
+    flavor_fungibility_preserve_scan_progress: bool = True  # who loses a race goes on with the next flavor
     fair_sharing_prioritize_non_borrowing: bool = True  # who would not borrow goes before any smaller share
     prioritize_preemptor_workloads: bool = False  # who waits for its victims goes first in a round
 

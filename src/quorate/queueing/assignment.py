@@ -67,7 +67,7 @@ class Market(msgspec.Struct, frozen=True):
     node: Node
     groups: Mapping[str, Group]  # by each resource covered
     flavors: Mapping[str, ResourceFlavor]  # all there are; a name may be missing
-    fungibility: FlavorFungibility
+    fungibility: FlavorFungibility | None  # None: the first flavor that fits, else the first of the best mode
     preemption: Preemption
     is_fair: bool  # fair sharing decides who is preempted
     ignores_uncovered: bool
@@ -199,7 +199,9 @@ class _Search:
         if best.mode is Mode.NO_FIT:
             self.failed = True
             return
-        last = -1 if tried == len(group.flavors) - 1 else tried
+        # Without fungibility each search is a whole one.
+        is_whole = tried == len(group.flavors) - 1 or self._market.fungibility is None
+        last = -1 if is_whole else tried
         for name in wanted:
             self.flavors[name], self.positions[name] = best_flavor, last
             self.offers[name] = best_offers[name]
@@ -247,22 +249,26 @@ class _Search:
         return is_preferred(one, other, self._market.fungibility)
 
 
-def is_preferred(one: Offer, other: Offer, fungibility: FlavorFungibility) -> bool:
+def is_preferred(one: Offer, other: Offer, fungibility: FlavorFungibility | None) -> bool:
     """Whether ``one`` is strictly the better choice."""
     for hopeless in (Mode.NO_FIT, Mode.NO_CANDIDATES):
         if one.mode is hopeless:
             return other.mode < hopeless
         if other.mode is hopeless:
             return True
+    if fungibility is None:
+        return one.mode > other.mode
     if fungibility.preference == "PreemptionOverBorrowing":
         return (-one.level, one.mode) > (-other.level, other.mode)
     return (one.mode, -one.level) > (other.mode, -other.level)
 
 
-def _tries_next(offer: Offer, fungibility: FlavorFungibility) -> bool:
+def _tries_next(offer: Offer, fungibility: FlavorFungibility | None) -> bool:
     """Whether the search goes on after a flavor that could serve like ``offer``."""
     if offer.mode in (Mode.NO_FIT, Mode.NO_CANDIDATES):
         return True
+    if fungibility is None:
+        return offer.mode is not Mode.FIT
     if offer.mode is not Mode.FIT and fungibility.when_can_preempt == "TryNextFlavor":
         return True
     return offer.level > 0 and fungibility.when_can_borrow == "TryNextFlavor"

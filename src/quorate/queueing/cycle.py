@@ -165,12 +165,10 @@ class Round:
         for target in nomination.targets:
             key = target.reservation.key
             if key in victims:
-                overlap = TargetsOverlap(key, victims[key])
-                return [self._refuse(nomination, Requeue.FAILED_AFTER_NOMINATION, (overlap,))]
+                return [self._skip(nomination, TargetsOverlap(key, victims[key]))]
         lacks = self._lacks(nomination, assignment)
         if lacks:
-            taken = RoomTaken(self._served.get(nomination.queue.node.root), lacks)
-            return [self._refuse(nomination, Requeue.FAILED_AFTER_NOMINATION, (taken,))]
+            return [self._skip(nomination, RoomTaken(self._served.get(nomination.queue.node.root), lacks))]
         if nomination.targets:
             return self._preempt(nomination, assignment)
         self._busy.add(nomination.queue.node.root)
@@ -215,6 +213,12 @@ class Round:
         causes = (*nomination.causes, AwaitingPreemption(victims))
         hold = self._refuse(nomination, Requeue.PENDING_PREEMPTION, causes)
         return [*(preempt(entry.workload, queue, target) for target in fresh), hold]
+
+    def _skip(self, nomination: Nomination, cause: Cause) -> Hold:
+        """Refuse one that could start, or preempt, but for those before it in the round."""
+        if not self._state.configuration.gates.flavor_fungibility_preserve_scan_progress:
+            nomination.entry.resume = None
+        return self._refuse(nomination, Requeue.FAILED_AFTER_NOMINATION, (cause,))
 
     def _refuse(self, nomination: Nomination, reason: Requeue, causes: tuple[Cause, ...]) -> Hold:
         self._back.append((nomination, reason))

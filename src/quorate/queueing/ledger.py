@@ -194,7 +194,7 @@ class Ledger:
         queue = self.cluster_queues.get(entry.cluster_queue)
         if queue is None or queue.pending.in_flight is not entry:
             return False  # it left while in flight
-        pending = queue.pending
+        pending, gates = queue.pending, self.configuration.gates
         pending.in_flight = None
         if c.is_parked(entry.workload, self._now):
             pending.backing_off[entry.key] = entry
@@ -204,7 +204,7 @@ class Ledger:
             return pending.push(entry)
         if reason is Requeue.NAMESPACE_MISMATCH:
             pending.strangers[entry.key] = entry
-        elif reason.holds_for_shape and not queue.is_strict:
+        elif reason.holds_for_shape and not queue.is_strict and gates.scheduling_equivalence_hashing:
             pending.block(entry)
         else:
             pending.park(entry)

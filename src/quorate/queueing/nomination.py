@@ -55,7 +55,7 @@ def _choose(state: State, queue: ClusterQueueState, entry: Entry) -> tuple[Assig
     all the pods.
     """
     pod_sets = entry.shape.pod_sets
-    start = _start(entry.resume, entry, state.cycles, state.generation(queue))
+    start = _start(state, queue, entry)
     search = _Search(state, queue, entry.order)
 
     def judge(counts: Sequence[int]) -> tuple[Assignment, tuple[Target, ...]]:
@@ -146,12 +146,14 @@ def _invalid(state: State, queue: ClusterQueueState, entry: Entry) -> Cause | No
     return None
 
 
-def _start(resume: Resume | None, entry: Entry, cycle: int, generation: int) -> Sequence[dict[str, int]]:
+def _start(state: State, queue: ClusterQueueState, entry: Entry) -> Sequence[dict[str, int]]:
     """Where the search for flavors begins: behind the flavors tried last time, if that still counts."""
+    resume = entry.resume
     if resume is None or resume.shape is not entry.shape:
         return ()
-    is_recent = resume.cycle >= cycle - 1
-    if not is_recent and generation > resume.generation:
+    preserves = state.configuration.gates.flavor_fungibility_preserve_scan_progress
+    is_recent = preserves and resume.cycle >= state.cycles - 1
+    if not is_recent and state.generation(queue) > resume.generation:
         return ()
     missing = len(entry.shape.pod_sets) - len(resume.positions)
     return (*resume.positions, *({} for _ in range(missing)))
@@ -162,7 +164,7 @@ def _market(state: State, queue: ClusterQueueState, search: _Search) -> Market:
         queue.node,
         queue.groups,
         state.flavors,
-        queue.spec.flavor_fungibility,
+        queue.spec.flavor_fungibility if state.configuration.gates.flavor_fungibility else None,
         queue.spec.preemption,
         state.configuration.fair_sharing is not None,
         state.configuration.resources.quota_check_strategy == "IgnoreUndeclared",
