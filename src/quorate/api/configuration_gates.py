@@ -17,8 +17,10 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
     scheduling_equivalence_hashing: bool = True  # who looks like one that was parked is parked with it
     flavor_fungibility: bool = True  # cluster queues choose flavors by their flavorFungibility
     flavor_fungibility_preserve_scan_progress: bool = True  # who loses a race goes on with the next flavor
+    fair_sharing_preempt_within_nominal: bool = True  # who stays within nominal quota reclaims without shares
     fair_sharing_prioritize_non_borrowing: bool = True  # who would not borrow goes before any smaller share
     prioritize_preemptor_workloads: bool = False  # who waits for its victims goes first in a round
+    scheduler_timestamp_preemption_buffer: bool = False  # an equal is preempted only if minutes newer
 
 
 QUEUEING_GATES: Final = tuple(field.encode_name for field in msgspec.structs.fields(Gates))

@@ -33,12 +33,19 @@ from quorate.quota.tree import Node
 
 
 def fair_targets(
-    preemptor: Preemptor, queues_below: Queues, strategies: tuple[PreemptionStrategy, ...]
+    preemptor: Preemptor,
+    queues_below: Queues,
+    strategies: tuple[PreemptionStrategy, ...],
+    *,
+    reclaims: bool,
 ) -> tuple[Target, ...]:
-    """The victims that make room for ``preemptor``; none when no set of candidates would do."""
+    """The victims that make room for ``preemptor``; none when no set of candidates would do.
+
+    With ``reclaims`` who stays within its nominal quota takes from borrowers whatever the shares.
+    """
     with Trial() as trial:
         trial.add(preemptor.queue.node, preemptor.usage)
-        search = _Search(preemptor, trial)
+        search = _Search(preemptor, trial, reclaims=reclaims)
         waiting = _Candidates(preemptor, _candidates(preemptor, queues_below))
         if search.first_pass(waiting, strategies[0]) or (
             len(strategies) > 1 and search.second_pass(_Candidates(preemptor, search.passed_over))
@@ -132,8 +139,9 @@ class _Candidates:
 
 
 class _Search:
-    def __init__(self, preemptor: Preemptor, trial: Trial) -> None:
+    def __init__(self, preemptor: Preemptor, trial: Trial, *, reclaims: bool) -> None:
         self._preemptor = preemptor
+        self._reclaims = reclaims
         self._trial = trial
         self.targets: list[Target] = []
         self.passed_over: list[_Candidate] = []
@@ -153,7 +161,7 @@ class _Search:
                 candidate = candidates.pop(node)
                 assert candidate is not None, f"{node} was chosen without candidate"
                 took = self._take(candidate, "InClusterQueue")
-            elif tree.is_within_quota(self._preemptor.queue.node, self._preemptor.short):
+            elif self._reclaims and tree.is_within_quota(self._preemptor.queue.node, self._preemptor.short):
                 candidate = candidates.pop(node)
                 assert candidate is not None, f"{node} was chosen without candidate"
                 took = self._take(candidate, "InCohortReclamation")

@@ -1,6 +1,7 @@
 """Judging one head: may it be admitted at all, and with which flavors and counts."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -91,6 +92,8 @@ def could_ever_fit(state: State, queue: ClusterQueueState, entry: Entry) -> bool
         return assign(market, pod_sets, counts, ()).mode is Mode.FIT
 
 
+TIMESTAMP_BUFFER_S: Final = 300.0  # of the gate SchedulerTimestampPreemptionBuffer
+
 _Question = tuple[frozenset[tuple[FlavorResource, int]], frozenset[FlavorResource]]
 
 
@@ -108,13 +111,21 @@ class _Search:
         """Whom to preempt so that ``usage`` fits, of which ``short`` does not."""
         key = frozenset(usage.items()), short
         if key not in self._found:
-            self._found[key] = self._find(Preemptor(self._queue, self._order, usage, short))
+            self._found[key] = self._find(usage, short)
         return self._found[key]
 
-    def _find(self, preemptor: Preemptor) -> tuple[Target, ...]:
-        sharing = self._state.configuration.fair_sharing
+    def _find(self, usage: Usage, short: frozenset[FlavorResource]) -> tuple[Target, ...]:
+        configuration = self._state.configuration
+        sharing, gates = configuration.fair_sharing, configuration.gates
+        lead_s = TIMESTAMP_BUFFER_S if gates.scheduler_timestamp_preemption_buffer else 0.0
+        preemptor = Preemptor(self._queue, self._order, usage, short, lead_s)
         if sharing is not None:
-            return fair_targets(preemptor, self._state.queues_below, sharing.preemption_strategies)
+            return fair_targets(
+                preemptor,
+                self._state.queues_below,
+                sharing.preemption_strategies,
+                reclaims=gates.fair_sharing_preempt_within_nominal,
+            )
         return classical_targets(preemptor, self._state.queues_below)
 
     def offer(self, pair: FlavorResource, amount: int) -> Offer:

@@ -36,6 +36,7 @@ class Preemptor(msgspec.Struct, frozen=True):
     order: Order
     usage: Usage  # what it would use, all of it
     short: frozenset[FlavorResource]  # the part of that for which somebody has to go
+    lead_s: float = 0.0  # by how much it must have queued before an equal of its own queue, at least
 
     @property
     def policy(self) -> Preemption:
@@ -121,13 +122,14 @@ def anybody(other: Reservation) -> bool:
 def own_rule(preemptor: Preemptor) -> Rule:
     """Whom of its own cluster queue ``withinClusterQueue`` lets it evict."""
     least, queued_at = preemptor.order[0], preemptor.order[1]  # priorities are negated there
+    newer_than = queued_at + preemptor.lead_s
     match preemptor.policy.within_cluster_queue:
         case "Never":
             return nobody
         case "LowerPriority":
             return lambda other: other.order[0] > least
         case "LowerOrNewerEqualPriority":
-            return lambda other: (other.order[0], other.order[1]) > (least, queued_at)
+            return lambda other: (other.order[0], other.order[1]) > (least, newer_than)
 
 
 def reclaim_rule(preemptor: Preemptor) -> Rule:
