@@ -24,7 +24,7 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import LEASES, WORKLOADS
 from quorate.observe.replica import Replica
 from tests.e2e.test_controllers_command import controllers, kubeconfig
-from tests.e2e.test_restarts import NODES, each_ran_once, never_over_quota, stop_watching, submit
+from tests.e2e.test_restarts import NAMES, NODES, each_ran_once, never_over_quota, stop_watching, submit
 from tests.e2e.world import NAMESPACE, World, a_world
 
 pytestmark = pytest.mark.slow
@@ -39,8 +39,8 @@ CONFIGURATION = {
         "leaderElect": True,
         "resourceName": LEASE.name,
         "resourceNamespace": LEASE.namespace,
-        "leaseDuration": "3s",
-        "renewDeadline": "2s",
+        "leaseDuration": "5s",
+        "renewDeadline": "4s",  # long enough for a machine that is busy with other things
         "retryPeriod": "200ms",
     },
 }
@@ -115,6 +115,9 @@ class Reservations:
         if change.new is not None and is_ and not was:
             self.seen[change.new.metadata.uid] += 1
 
+    async def are_complete(self) -> bool:
+        return len(self.seen) == len(NAMES)
+
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "told to stop"])
 def test_when_the_leader_ends_the_other_replica_goes_on_and_nothing_is_admitted_twice(
@@ -138,14 +141,16 @@ def test_when_the_leader_ends_the_other_replica_goes_on_and_nothing_is_admitted_
                     first.process.send_signal(end)
                     await first.process.wait()
                     assert await second.answers("healthz") == 200
-                    await world.until("all jobs are finished", lambda: finished(world, 24), within_s=60)
+                    await world.until(
+                        "all jobs are finished", lambda: finished(world, len(NAMES)), within_s=60
+                    )
                     assert await holder(world) not in ("", first_holder)
                     assert await second.shows(ADMITTED_BY.format("leader"))
             await stop_watching(watching)
             await each_ran_once(world)
+            await world.until("the watch has seen all of it", reservations.are_complete)
             counting.cancel()
             assert set(reservations.seen.values()) == {1}
-            assert len(reservations.seen) == 24
 
     asyncio.run(story())
 
