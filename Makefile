@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check search vectors bench crds clean
+.PHONY: help install demo test check search loops vectors bench crds clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -36,6 +36,9 @@ search: $(STAMP) ## look for counterexamples to the laws, at random and for long
 
 vectors: $(STAMP) ## run a file of test vectors: make vectors CASES=FILE
 	@$(BIN)/python -m tests.run_vectors $(CASES)
+
+loops: $(STAMP) ## search all small worlds for preemption loops (long)
+	@$(BIN)/python -m tests.queueing.loop_search
 
 bench: $(STAMP) ## measure, and hold to the limits of bench/limits.yaml (minutes)
 	@$(BIN)/python -m bench.queueing

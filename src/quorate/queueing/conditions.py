@@ -109,6 +109,12 @@ def is_evicted(workload: Workload) -> bool:
     return is_true(workload.status.conditions, EVICTED)
 
 
+def is_preempted(workload: Workload) -> bool:
+    """Whether it is being evicted for another workload."""
+    evicted = find_condition(workload.status.conditions, EVICTED)
+    return evicted is not None and (evicted.status, evicted.reason) == ("True", "Preempted")
+
+
 def queued_since(workload: Workload) -> float:
     """When the present wait began: creation, or the last time the workload was requeued."""
     requeued = find_condition(workload.status.conditions, REQUEUED)

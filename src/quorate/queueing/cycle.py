@@ -30,7 +30,7 @@ from quorate.queueing.conditions import queued_since
 from quorate.queueing.decisions import Cycle, Decision, Hold, Reserve
 from quorate.queueing.nomination import Nomination, nominate
 from quorate.queueing.order import changed_what_counts
-from quorate.queueing.pending import Requeue
+from quorate.queueing.pending import Claim, Requeue
 from quorate.queueing.preemption import preempt, room_kept
 from quorate.queueing.queues import ClusterQueueState
 from quorate.queueing.state import State
@@ -204,10 +204,11 @@ class Round:
         self._count_for_now(nomination, assignment.usage)
         victims = tuple(target.reservation.key for target in nomination.targets)
         self._victims.setdefault(queue.node.root, {}).update(dict.fromkeys(victims, entry.key))
-        fresh = [target for target in nomination.targets if state.expect_eviction(target.reservation)]
+        fresh = [target for target in nomination.targets if state.expect_eviction(target.reservation, entry)]
         if fresh:
             self._busy.add(queue.node.root)
         entry.resume = None
+        entry.claim = Claim(tuple(pods.count for pods in assignment.pod_sets), assignment.level)
         if not queue.is_strict:
             queue.pending.sticky = entry
         causes = (*nomination.causes, AwaitingPreemption(victims))

@@ -66,7 +66,7 @@ def _candidates(preemptor: Preemptor, queues_below: Queues) -> Iterator[_Candida
         if may is nobody or (may is others and tree.is_within_quota(queue.node, short)):
             continue
         for other in queue.reservations.values():
-            if not short.isdisjoint(other.usage) and may(other):
+            if may(other) and preemptor.wants(other):
                 yield _Candidate(other, queue)
 
 

@@ -14,6 +14,7 @@ from quorate.queueing import conditions as c
 from quorate.queueing.order import changed_what_counts, order_of
 from quorate.queueing.pending import Entry, Requeue
 from quorate.queueing.queues import ClusterQueueState, LocalQueueState, Reservation
+from quorate.queueing.repeats import Repeats
 from quorate.queueing.shape import Shapes
 from quorate.quota import tree
 from quorate.quota.amount import Usage
@@ -38,6 +39,7 @@ class Ledger:
         self.entries: dict[Key, Entry] = {}  # exactly the workloads that may queue and hold no quota
         self.reservations: dict[Key, Reservation] = {}  # exactly those that hold quota; disjoint from entries
         self.expected: set[Uid] = set()  # workloads whose eviction was decided and is not yet seen
+        self.repeats = Repeats()  # preemptions since anything happened from outside
         self.unready: dict[Key, None] = {}  # exactly the reservations whose pods are not all ready
         # Roots of the trees in which a round may decide something new.  The value counts the rounds in a
         # row that changed nothing there but which flavors were tried.
@@ -86,10 +88,12 @@ class Ledger:
         """Limits or edges at ``node`` changed: whoever waits in its tree may have a chance now."""
         root = node.root
         self._quota_changes[root] = self._quota_changes.get(root, 0) + 1
+        self.repeats.forget(root)
         self.wake_tree(node)
 
     def wake(self, queue: ClusterQueueState) -> None:
-        """Something happened that may help workloads of ``queue``, or of any queue of its tree."""
+        """Something happened from outside that may help workloads of ``queue``, or of its tree."""
+        self.repeats.forget(queue.node.root)
         self.wake_tree(queue.node)
 
     def wake_tree(self, node: Node) -> None:
@@ -150,6 +154,7 @@ class Ledger:
             self._dequeue(entry)
         entry.shape = self.shapes.of(entry.workload)
         entry.order = order_of(entry.workload, self.configuration)
+        entry.claim = None
         if not is_in_flight:
             self._enqueue(entry)
         if is_sticky and queue is not None:
@@ -291,8 +296,8 @@ class Ledger:
         if queue is not None:
             self.count_out(queue, reservation)
 
-    def expect_eviction(self, reservation: Reservation) -> bool:
-        """Note that ``reservation`` is to be evicted; whether that has to be asked for.
+    def expect_eviction(self, reservation: Reservation, preemptor: Entry) -> bool:
+        """Note that ``reservation`` is to be evicted for ``preemptor``; whether that has to be asked for.
 
         There is nothing to evict yet while the reservation is only assumed.  The preemptor is tried again
         as soon as it is written.
@@ -304,6 +309,8 @@ class Ledger:
             reservation.wanted = True
             return False
         self.expected.add(uid)
+        root = self.cluster_queues[reservation.admission.cluster_queue].node.root
+        self.repeats.note(root, preemptor.workload.metadata.uid, uid)
         return True
 
     def release(self, reservation: Reservation) -> None:
@@ -313,7 +320,9 @@ class Ledger:
         queue = self.cluster_queues.get(reservation.admission.cluster_queue)
         if queue is not None:
             queue.generation += 1
-            self.wake(queue)
+            if not c.is_preempted(reservation.workload):
+                self.repeats.forget(queue.node.root)
+            self.wake_tree(queue.node)
 
     def count_in(self, queue: ClusterQueueState, reservation: Reservation) -> None:
         queue.reservations[reservation.key] = reservation

@@ -16,7 +16,7 @@ from quorate.queueing.causes import (
     RequestsAboveLimits,
 )
 from quorate.queueing.fair_preemption import fair_targets
-from quorate.queueing.pending import Entry, Order, Resume
+from quorate.queueing.pending import Entry, Resume
 from quorate.queueing.preemption import Preemptor, Target, classical_targets
 from quorate.queueing.queues import ClusterQueueState
 from quorate.queueing.reduction import Counts, reduce
@@ -49,30 +49,43 @@ def nominate(state: State, queue: ClusterQueueState, entry: Entry) -> Nomination
     return Nomination(entry, queue, entry.workload, wakes, assignment, targets, assignment.causes)
 
 
-def _choose(state: State, queue: ClusterQueueState, entry: Entry) -> tuple[Assignment, tuple[Target, ...]]:
+_Choice = tuple[Assignment, tuple[Target, ...]]
+
+
+def _choose(state: State, queue: ClusterQueueState, entry: Entry) -> _Choice:
     """Flavors for as many pods as possible, and whom to preempt for that.
 
     More pods with preemption are better than fewer without.  When nothing works the answer is that for
     all the pods.
+
+    Who preempted for fewer pods than all does not borrow further up for more of them once there is room:
+    else it would have to stand back behind the very workloads it preempted, and so on for ever.
     """
     pod_sets = entry.shape.pod_sets
     start = _start(state, queue, entry)
-    search = _Search(state, queue, entry.order)
+    search = _Search(state, queue, entry)
 
-    def judge(counts: Sequence[int]) -> tuple[Assignment, tuple[Target, ...]]:
+    def judge(counts: Sequence[int]) -> _Choice:
         assignment = assign(_market(state, queue, search), pod_sets, counts, start)
         if not assignment.mode.needs_preemption:
             return assignment, ()
         return assignment, search.targets(assignment.usage, assignment.short)
 
-    def attempt(counts: Sequence[int]) -> tuple[Assignment, tuple[Target, ...]] | None:
+    def attempt(counts: Sequence[int]) -> _Choice | None:
         assignment, targets = judge(counts)
         return (assignment, targets) if assignment.mode is Mode.FIT or targets else None
 
     whole = judge([pod_set.count for pod_set in pod_sets])
-    if whole[0].mode is Mode.FIT or whole[1] or not state.configuration.gates.partial_admission:
+    choice: _Choice | None = whole
+    if whole[0].mode is not Mode.FIT and not whole[1]:
+        ranges = [Counts(pod_set.count, pod_set.min_count) for pod_set in pod_sets]
+        choice = reduce(ranges, attempt) if state.configuration.gates.partial_admission else None
+    if choice is None:
+        entry.claim = None
         return whole
-    return reduce([Counts(pod_set.count, pod_set.min_count) for pod_set in pod_sets], attempt) or whole
+    if entry.claim is not None and choice[0].level > entry.claim.level:
+        choice = attempt(entry.claim.counts) or choice
+    return choice
 
 
 def could_ever_fit(state: State, queue: ClusterQueueState, entry: Entry) -> bool:
@@ -88,7 +101,7 @@ def could_ever_fit(state: State, queue: ClusterQueueState, entry: Entry) -> bool
         for other in state.queues_below(queue.node.root):
             for reservation in other.reservations.values():
                 trial.remove(reservation, other.node)
-        market = _market(state, queue, _Search(state, queue, entry.order))
+        market = _market(state, queue, _Search(state, queue, entry))
         return assign(market, pod_sets, counts, ()).mode is Mode.FIT
 
 
@@ -100,10 +113,11 @@ _Question = tuple[frozenset[tuple[FlavorResource, int]], frozenset[FlavorResourc
 class _Search:
     """The search for victims, by the rules that are configured, on behalf of one head."""
 
-    def __init__(self, state: State, queue: ClusterQueueState, order: Order) -> None:
+    def __init__(self, state: State, queue: ClusterQueueState, entry: Entry) -> None:
         self._state = state
         self._queue = queue
-        self._order = order
+        self._order = entry.order
+        self._uid = entry.workload.metadata.uid
         # The oracle asks about one resource at a time, which is often all there is.
         self._found: dict[_Question, tuple[Target, ...]] = {}
 
@@ -118,7 +132,10 @@ class _Search:
         configuration = self._state.configuration
         sharing, gates = configuration.fair_sharing, configuration.gates
         lead_s = TIMESTAMP_BUFFER_S if gates.scheduler_timestamp_preemption_buffer else 0.0
-        preemptor = Preemptor(self._queue, self._order, usage, short, lead_s)
+        node = self._queue.node
+        within_quota = not any(tree.borrows_with(node, pair, amount) for pair, amount in usage.items())
+        spared = self._state.repeats.spared(node.root, self._uid, within_quota=within_quota)
+        preemptor = Preemptor(self._queue, self._order, usage, short, lead_s, spared - self._state.expected)
         if sharing is not None:
             return fair_targets(
                 preemptor,

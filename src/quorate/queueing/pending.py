@@ -66,10 +66,28 @@ class Resume(msgspec.Struct, frozen=True):
         return any(index != -1 for pod_set in self.positions for index in pod_set.values())
 
 
+class Claim(msgspec.Struct, frozen=True):
+    """What a workload preempted others for."""
+
+    counts: tuple[int, ...]  # pods per pod set
+    level: int  # how far up the cohort tree it was to borrow
+
+
 class Entry:
     """One pending workload."""
 
-    __slots__ = ("bucket", "cluster_queue", "hold", "key", "order", "resume", "shape", "ticket", "workload")
+    __slots__ = (
+        "bucket",
+        "claim",
+        "cluster_queue",
+        "hold",
+        "key",
+        "order",
+        "resume",
+        "shape",
+        "ticket",
+        "workload",
+    )
 
     def __init__(self, workload: Workload, shape: Shape, order: Order) -> None:
         self.key = workload.metadata.key
@@ -80,6 +98,7 @@ class Entry:
         self.ticket = 0  # that of its item in ``bucket``
         self.cluster_queue = ""  # the one it is queued in; empty while its queues are missing or stopped
         self.resume: Resume | None = None
+        self.claim: Claim | None = None  # None while nobody goes for it
         self.hold: Hold | None = None  # why it waits, as last judged itself
 
     @property

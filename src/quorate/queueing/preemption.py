@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from quorate.api.kueue import JOB_UID, BorrowWithinCohort, Preemption, Workload
+from quorate.api.meta import Uid
 from quorate.queueing.assignment import Assignment
 from quorate.queueing.decisions import Preempt, PreemptionReason
 from quorate.queueing.pending import Order
@@ -37,10 +38,17 @@ class Preemptor(msgspec.Struct, frozen=True):
     usage: Usage  # what it would use, all of it
     short: frozenset[FlavorResource]  # the part of that for which somebody has to go
     lead_s: float = 0.0  # by how much it must have queued before an equal of its own queue, at least
+    spared: frozenset[Uid] = frozenset()  # who made room for it before and is not asked again
 
     @property
     def policy(self) -> Preemption:
         return self.queue.spec.preemption
+
+    def wants(self, other: Reservation) -> bool:
+        """Whether it would help if ``other`` went, and it may be asked to (see ``queueing.repeats``)."""
+        return not self.short.isdisjoint(other.usage) and (
+            other.evicted or other.workload.metadata.uid not in self.spared
+        )
 
 
 class Standing(IntEnum):
@@ -235,7 +243,7 @@ def _candidates(preemptor: Preemptor, queues_below: Queues) -> Iterator[Candidat
     queue, short = preemptor.queue, preemptor.short
     may = own_rule(preemptor)
     for other in queue.reservations.values():
-        if not short.isdisjoint(other.usage) and may(other):
+        if may(other) and preemptor.wants(other):
             yield Candidate(other, queue, Standing.OWN)
     may, may_borrow = reclaim_rule(preemptor), borrow_rule(preemptor)
     if may is nobody:
@@ -249,7 +257,7 @@ def _candidates(preemptor: Preemptor, queues_below: Queues) -> Iterator[Candidat
         standing = Standing.HIERARCHICAL if advantage else Standing.PRIORITY
         for other_queue, between in _borrowers(ancestor, visited, short, queues_below):
             for other in other_queue.reservations.values():
-                if not short.isdisjoint(other.usage) and may(other):
+                if may(other) and preemptor.wants(other):
                     protected = not advantage and not may_borrow(other)
                     yield Candidate(other, other_queue, standing, protected, between)
         advantage = advantage or not any(

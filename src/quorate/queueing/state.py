@@ -256,6 +256,16 @@ class State(Ledger):
             self._put_pending(workload)
         else:
             self.remove_workload(key)
+        if known is None or known.metadata.generation != workload.metadata.generation:
+            self._note_news(key)
+
+    def _note_news(self, key: Key) -> None:
+        """The workload just came, or its spec changed."""
+        entry, reservation = self.entries.get(key), self.reservations.get(key)
+        name = reservation.admission.cluster_queue if reservation is not None else ""
+        queue = self.cluster_queues.get(entry.cluster_queue if entry is not None else name)
+        if queue is not None:
+            self.repeats.forget(queue.node.root)
 
     def remove_workload(self, key: Key) -> None:
         """Forget a workload that is gone or finished, or that may not run."""
@@ -278,6 +288,7 @@ class State(Ledger):
             self.release(reservation)
             self._put_pending(reservation.assumed.workload)
         elif (queue := self.cluster_queues.get(reservation.admission.cluster_queue)) is not None:
+            self.repeats.forget(queue.node.root)
             self.stir(queue.node)
 
     def _known(self, key: Key) -> Workload | None:

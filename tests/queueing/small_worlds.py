@@ -1,0 +1,371 @@
+"""Small worlds left to themselves: do they come to rest, whatever the policies and however victims stop?
+
+A world is a cohort with its queues, the workloads that run in it and those that wait.  From then on nothing
+comes from outside: whoever is preempted stops at some time and queues again.  Preemption policies, flavor
+fungibility and the order in which victims stop are ``Choices``, asked for when they matter.
+
+A *loop* is a course of events that comes back to where it was.  Where it was is everything that decides
+what happens next: who holds what since when, who is stopping, who waits where, which flavors were tried.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache
+from itertools import combinations
+from typing import Any, Final, NamedTuple, cast
+
+import msgspec
+
+from quorate.api import codec
+from quorate.api.configuration import Configuration
+from quorate.api.kueue import (
+    Admission,
+    BorrowWithinCohort,
+    ClusterQueue,
+    ClusterQueueSpec,
+    Cohort,
+    CohortSpec,
+    FairSharing,
+    FlavorFungibility,
+    FlavorQuotas,
+    LocalQueue,
+    LocalQueueSpec,
+    PodSet,
+    PodSetAssignment,
+    Preemption,
+    QueueingStrategy,
+    ResourceFlavor,
+    ResourceGroup,
+    ResourceQuota,
+    Workload,
+    WorkloadSpec,
+    WorkloadStatus,
+)
+from quorate.api.meta import LabelSelector, ObjectMeta, Uid, at_epoch
+from quorate.api.quantity import Quantity, parse_quantity
+from quorate.queueing import conditions as c
+from quorate.queueing.cycle import run_cycle
+from quorate.queueing.decisions import Preempt, Reserve
+from quorate.queueing.lifecycle import admit_status, preempt_status, release_status
+from quorate.queueing.state import State
+from quorate.quota import tree
+from quorate.quota.amount import FlavorResource
+from tests.queueing.choices import Choices
+
+STARTED: Final = 100  # later than anything that happened before
+OFTEN: Final = 3  # visits to one place; see ``queueing.repeats`` for why there can be three
+LONG: Final = 60  # events; no small world that comes to rest takes half of them
+replace = msgspec.structs.replace
+
+
+class Quota(NamedTuple):
+    nominal: int
+    borrowing: int | None = None
+    lending: int | None = None
+
+
+Quotas = tuple[tuple[Quota, ...], ...]  # per flavor, in order, and resource
+
+
+class Queue(NamedTuple):
+    cohort: str
+    quotas: Quotas
+    weight: str = "1"
+    strategy: QueueingStrategy = "BestEffortFIFO"
+
+
+class Group(NamedTuple):
+    """A cohort."""
+
+    parent: str = ""
+    quotas: Quotas = ()
+    weight: str = "1"
+
+
+class Job(NamedTuple):
+    queue: str
+    priority: int
+    size: tuple[int, ...]  # of one pod, per resource
+    pods: int = 1
+    least: int = 1  # pods that may do
+
+
+class SmallWorld(NamedTuple):
+    queues: dict[str, Queue]
+    jobs: tuple[Job, ...]  # in order of creation
+    running: tuple[int, ...]  # indices of jobs, in the order in which they got their quota; the others wait
+    cohorts: dict[str, Group]
+    configuration: Configuration = Configuration()
+
+
+class _Policy:
+    """The preemption policy of a queue, made up as it is asked for; only what the API would accept.
+
+    There is no ``maxPriorityThreshold``: it makes no difference where there are two priorities.
+    """
+
+    def __init__(self, queue: str, choices: Choices) -> None:
+        self._queue, self._choices = queue, choices
+
+    @property
+    def within_cluster_queue(self) -> str:
+        answers = ("Never", "LowerPriority", "LowerOrNewerEqualPriority")
+        return self._choices.choose((self._queue, "within"), answers)
+
+    @property
+    def reclaim_within_cohort(self) -> str:
+        return self._choices.choose((self._queue, "reclaim"), ("Never", "LowerPriority", "Any"))
+
+    @property
+    def borrow_within_cohort(self) -> BorrowWithinCohort:
+        if self.reclaim_within_cohort == "Never":
+            return BorrowWithinCohort()
+        answers = (BorrowWithinCohort(), BorrowWithinCohort(policy="LowerPriority"))
+        return self._choices.choose((self._queue, "borrow"), answers)
+
+
+class _Fungibility:
+    """Likewise the rules of choice between flavors."""
+
+    def __init__(self, queue: str, choices: Choices) -> None:
+        self._queue, self._choices = queue, choices
+
+    def _tries_next(self, when: str) -> str:
+        return self._choices.choose((self._queue, when), ("MayStopSearch", "TryNextFlavor"))
+
+    @property
+    def when_can_borrow(self) -> str:
+        return self._tries_next("borrowing")
+
+    @property
+    def when_can_preempt(self) -> str:
+        return self._tries_next("preempting")
+
+    @property
+    def preference(self) -> str | None:
+        if self.when_can_borrow != "TryNextFlavor" or self.when_can_preempt != "TryNextFlavor":
+            return None
+        return self._choices.choose((self._queue, "preference"), (None, "PreemptionOverBorrowing"))
+
+
+class Loop(NamedTuple):
+    world: SmallWorld
+    choices: Choices
+    story: tuple[str, ...]  # what happened, up to where it begins again
+
+    def __str__(self) -> str:
+        return "\n".join((f"{self.world}", f"{self.choices}", *self.story))
+
+
+class Course:
+    """One world as it goes on by itself."""
+
+    def __init__(self, world: SmallWorld, choices: Choices) -> None:
+        self._world, self._choices = world, choices
+        self._now = STARTED
+        self._versions = 0
+        self._workloads: dict[str, Workload] = {}
+        self.preemptions = 0
+        self.came_back = False  # once at least, to where it was
+        self.story: list[str] = []  # what happened so far
+        self.state = State(world.configuration)
+        self._set_up()
+
+    def loop(self) -> Loop | None:
+        """Let it go on until it comes to rest (None) or back to where it was."""
+        story = self.story
+        seen = Counter([self._where()])
+        while self._step(story):
+            where = self._where()
+            seen[where] += 1
+            self.came_back |= seen[where] > 1
+            if seen[where] > OFTEN or len(story) > LONG:
+                return Loop(self._world, self._choices, tuple(story))
+        return None
+
+    def unclaimed(self) -> str:
+        """A head that waits though it asks for its queue's own quota and its queue may reclaim from anybody.
+
+        Empty when there is none.  Only for queues of one flavor: with more, it may have been tried last.
+        """
+        for queue in self.state.cluster_queues.values():
+            (group,) = {id(group): group for group in queue.groups.values()}.values()
+            waiting = queue.pending.active() + ([] if queue.is_strict else queue.pending.inadmissible())
+            for entry in waiting[:1] if queue.is_strict else waiting:
+                (pods,) = entry.shape.pod_sets
+                needed = {
+                    FlavorResource(group.flavors[0], resource): amount * pods.min_count
+                    for resource, amount in pods.per_pod.items()
+                }
+                if len(group.flavors) > 1 or any(
+                    tree.borrows_with(queue.node, pair, amount) for pair, amount in needed.items()
+                ):
+                    continue
+                if queue.spec.preemption.reclaim_within_cohort == "Any":
+                    return entry.key.name
+        return ""
+
+    def _set_up(self) -> None:
+        world, state = self._world, self.state
+        state.put_namespace("", {})
+        for flavor in range(max(len(queue.quotas) for queue in world.queues.values())):
+            state.put_flavor(_flavor(flavor))
+        for name, cohort in world.cohorts.items():
+            spec = CohortSpec(
+                parent_name=cohort.parent,
+                resource_groups=_groups(cohort.quotas),
+                fair_sharing=FairSharing(weight=parse_quantity(cohort.weight)),
+            )
+            state.put_cohort(Cohort(metadata=ObjectMeta(name=name), spec=spec))
+        for name in world.queues:
+            state.put_cluster_queue(self._cluster_queue(name))
+            state.put_local_queue(_local_queue(name))
+        for index, job in enumerate(world.jobs):
+            self._put(_workload(index, job))
+        for at, index in enumerate(world.running):
+            workload = self._workloads[f"w{index}"]
+            reserve = Reserve(
+                key=workload.metadata.key,
+                uid=workload.metadata.uid,
+                resource_version="",
+                cluster_queue=world.jobs[index].queue,
+                admission=self._first_admission(index),
+                admitted=True,
+                waited_s=0,
+            )
+            self._put(replace(workload, status=admit_status(workload, reserve, at)))
+
+    def _cluster_queue(self, name: str) -> ClusterQueue:
+        queue = self._world.queues[name]
+        spec = ClusterQueueSpec(
+            resource_groups=_groups(queue.quotas),
+            cohort_name=queue.cohort,
+            queueing_strategy=queue.strategy,
+            namespace_selector=LabelSelector(),
+            flavor_fungibility=self._fungibility(name),
+            preemption=cast(Preemption, _Policy(name, self._choices)),
+            fair_sharing=FairSharing(weight=parse_quantity(queue.weight)),
+        )
+        return ClusterQueue(metadata=ObjectMeta(name=name), spec=spec)
+
+    def _fungibility(self, name: str) -> FlavorFungibility:
+        if len(self._world.queues[name].quotas) == 1:
+            return FlavorFungibility()  # nothing to choose from
+        return cast(FlavorFungibility, _Fungibility(name, self._choices))
+
+    def _first_admission(self, index: int) -> Admission:
+        job = self._world.jobs[index]
+        flavors = range(len(self._world.queues[job.queue].quotas))
+        flavor = self._choices.choose((index, "flavor"), flavors)
+        count = self._choices.choose((index, "count"), range(job.least, job.pods + 1))
+        used = {f"r{which}": amount for which, amount in enumerate(job.size) if amount}
+        pods = PodSetAssignment(
+            flavors=dict.fromkeys(used, f"f{flavor}"),
+            resource_usage={name: Quantity.of_units(amount * count) for name, amount in used.items()},
+            count=count,
+        )
+        return Admission(cluster_queue=job.queue, pod_set_assignments=(pods,))
+
+    def _put(self, workload: Workload) -> None:
+        self._versions += 1
+        metadata = replace(workload.metadata, resource_version=str(self._versions))
+        self._workloads[metadata.name] = replace(workload, metadata=metadata)
+        self.state.put_workload(self._workloads[metadata.name], self._now)
+
+    def _put_status(self, name: str, status: WorkloadStatus | None) -> None:
+        assert status is not None, f"what was decided about {name} changes nothing"
+        self._put(replace(self._workloads[name], status=status))
+
+    def _step(self, story: list[str]) -> bool:
+        """One cycle, and whatever part of the victims stops next; whether anything happened."""
+        self._now += 1
+        told = len(story)
+        for decision in run_cycle(self.state, self._now).decisions:
+            name = decision.key.name
+            match decision:
+                case Reserve():
+                    self._put_status(name, admit_status(self._workloads[name], decision, self._now))
+                    (pods,) = decision.admission.pod_set_assignments
+                    story.append(f"{name} starts, {pods.count} on {sorted(pods.flavors.values())}")
+                case Preempt():
+                    self.preemptions += 1
+                    self._put_status(name, preempt_status(self._workloads[name], decision, self._now))
+                    story.append(f"{name} is preempted for {decision.preemptor.name}: {decision.reason}")
+        stopping = [name for name, workload in self._workloads.items() if c.is_evicted(workload)]
+        stopping = [name for name in stopping if c.is_reserving(self._workloads[name])]
+        if stopping:
+            for name in self._choices.choose((self._where(), "stop"), _subsets(stopping)):
+                self._put_status(name, release_status(self._workloads[name], self._now))
+                story.append(f"{name} stops")
+        return len(story) > told
+
+    def _where(self) -> Any:
+        """Everything that decides what happens next."""
+        state = self.state
+        reserving = sorted(state.reservations.values(), key=lambda one: one.reserved_at)
+        held = tuple((one.key.name, one.evicted, *one.usage.items()) for one in reserving)
+        waiting = []
+        for name, queue in state.cluster_queues.items():
+            sticky = queue.pending.sticky
+            waiting.append((state.pending(name), sticky.key.name if sticky is not None else ""))
+        tried = tuple(
+            tuple(tuple(sorted(one.items())) for one in entry.resume.positions)
+            for entry in state.entries.values()
+            if entry.resume is not None and entry.resume.has_untried
+        )
+        return held, tuple(waiting), tried
+
+
+@cache
+def _flavor(index: int) -> ResourceFlavor:
+    return ResourceFlavor(metadata=ObjectMeta(name=f"f{index}"))
+
+
+@cache
+def _groups(quotas: Quotas) -> tuple[ResourceGroup, ...]:
+    if not quotas:
+        return ()
+    covered = tuple(f"r{index}" for index in range(len(quotas[0])))
+    flavors = tuple(
+        FlavorQuotas(
+            name=f"f{index}",
+            resources=tuple(
+                ResourceQuota(
+                    name=name,
+                    nominal_quota=Quantity.of_units(one.nominal),
+                    borrowing_limit=_quantity(one.borrowing),
+                    lending_limit=_quantity(one.lending),
+                )
+                for name, one in zip(covered, resources, strict=True)
+            ),
+        )
+        for index, resources in enumerate(quotas)
+    )
+    return (ResourceGroup(covered_resources=covered, flavors=flavors),)
+
+
+def _quantity(amount: int | None) -> Quantity | None:
+    return None if amount is None else Quantity.of_units(amount)
+
+
+@cache
+def _local_queue(name: str) -> LocalQueue:
+    return LocalQueue(metadata=ObjectMeta(name=name), spec=LocalQueueSpec(cluster_queue=name))
+
+
+@cache
+def _workload(index: int, job: Job) -> Workload:
+    requests = {f"r{which}": str(amount) for which, amount in enumerate(job.size) if amount}
+    template = {"spec": {"containers": [{"name": "main", "resources": {"requests": requests}}]}}
+    pods = PodSet(count=job.pods, min_count=job.least, template=msgspec.Raw(codec.encode(template)))
+    name = f"w{index}"
+    metadata = ObjectMeta(name=name, uid=Uid(name), generation=1, creation_timestamp=at_epoch(index))
+    return Workload(
+        metadata=metadata,
+        spec=WorkloadSpec(pod_sets=(pods,), queue_name=job.queue, priority=job.priority),
+    )
+
+
+def _subsets(names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """All but the empty one, the largest first."""
+    return tuple(subset for size in range(len(names), 0, -1) for subset in combinations(names, size))
