@@ -7,8 +7,9 @@ import pytest
 from quorate.api.batch import template_of
 from quorate.api.configuration import Configuration
 from quorate.api.kueue import ClusterQueue
-from quorate.api.meta import Key, find_condition
+from quorate.api.meta import Key, epoch, find_condition
 from quorate.kube.client import PatchKind
+from quorate.kube.clock import WallClock
 from quorate.kube.resources import (
     CLUSTER_QUEUES,
     EVENTS,
@@ -292,11 +293,18 @@ def test_a_new_value_of_a_priority_class_reaches_who_waits() -> None:
 )
 def test_queueing_strategy(strategy: str, small_starts: bool) -> None:
     async def story(world: World) -> None:
+        async def a_later_second() -> bool:
+            """Creation is stored in whole seconds; within one, the uid decides who is first."""
+            created = (await world.get_job("big")).metadata.creation_timestamp
+            assert created is not None
+            return WallClock().now() >= epoch(created) + 1
+
         await world.queues(cpu="3", queueingStrategy=strategy)
         await world.job("running", pods=2, runs="forever")
         await world.until_admitted("running")
         await world.job("big", pods=3)
         await world.until_condition("big", "QuotaReserved", "False")
+        await world.until("the second in which the big one was created is over", a_later_second)
         await world.job("small", pods=1, runs="forever")
         if small_starts:
             await world.until_admitted("small")
