@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quorate.api.configuration_gates import QUEUEING_GATES
 from quorate.queueing import conditions as c
 from quorate.queueing.cycle import Round, run_cycle
 from quorate.queueing.decisions import Decision, Hold, Preempt, Reserve
@@ -63,7 +64,12 @@ def workloads(draw: st.DrawFn, name: str) -> Json:
 
 @st.composite
 def worlds(draw: st.DrawFn, *, preempting: bool = True) -> Json:
-    """Three queues, alone or in cohorts up to three levels deep, flavors in order, and much to do."""
+    """Three queues, alone or in cohorts up to three levels deep, flavors in order, and much to do.
+
+    Any of the core's feature gates may be turned; no law depends on one.
+    """
+    gates = draw(st.dictionaries(st.sampled_from(QUEUEING_GATES), st.booleans()))
+    sharing: Json = {"fairSharing": {}} if draw(st.booleans()) else {}
     queues: Json = {}
     for name in QUEUES:
         cohort = draw(st.sampled_from(("", "left", "right", "top")))
@@ -77,7 +83,7 @@ def worlds(draw: st.DrawFn, *, preempting: bool = True) -> Json:
             "quota": draw(quotas(in_cohort=bool(cohort))),
         }
     return {
-        "config": {"fairSharing": {}} if draw(st.booleans()) else {},
+        "config": {**sharing, "featureGates": gates},
         "flavors": list(FLAVORS),
         "cohorts": {
             "left": {"parent": "top", "quota": draw(quotas(in_cohort=True))},
