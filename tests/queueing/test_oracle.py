@@ -1,0 +1,243 @@
+"""Who is admitted without preemption, against a second, slow and plain reading of the rules.
+
+The oracle knows the formulas of Kueue's quota (nominal, borrowing, lending, cohorts in cohorts), its order of
+heads, and nothing of how the core goes about it: all sums are made anew for each question, from the
+workloads that run.
+"""
+
+from typing import Any, NamedTuple
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quorate.queueing.cycle import run_cycle
+from tests.queueing.world import Json, World
+
+QUEUES = ("a", "b", "c", "d")
+COHORTS = ("R", "S", "T")  # each may lie in one before it: with the queues, up to four levels
+FLAVORS = ("one", "two")
+
+
+class Running(NamedTuple):
+    name: str
+    queue: str
+    flavor: str
+    pods: int
+    cpu: int  # of all its pods
+
+
+class Waiting(NamedTuple):
+    name: str
+    queue: str
+    rank: tuple[int, int, str]  # priority negated, creation, name: smaller goes first
+    pods: int
+    least: int
+    cpu: int  # of one pod
+
+
+class Oracle:
+    """The world as it is given, and who runs in it so far."""
+
+    def __init__(self, given: Json) -> None:
+        self.queues: Json = given["clusterQueues"]
+        self.cohorts: Json = given["cohorts"]
+        self.running: list[Running] = []
+        self.start: dict[str, int] = {}  # by workload: the flavor at which its next search starts, if not 0
+        self.waiting = [
+            Waiting(
+                one["name"],
+                one["queue"],
+                (-one["priority"], one["created"], one["name"]),
+                one["podSets"][0]["count"],
+                one["podSets"][0]["minCount"],
+                one["podSets"][0]["requests"]["cpu"],
+            )
+            for one in given["workloads"]
+        ]
+
+    # Quota, by the formulas.
+
+    def parent(self, node: str) -> str:
+        if node in self.queues:
+            return str(self.queues[node]["cohort"])
+        return str(self.cohorts[node].get("parent", ""))
+
+    def children(self, node: str) -> list[str]:
+        return [other for other in (*self.queues, *self.cohorts) if self.parent(other) == node]
+
+    def limits(self, node: str, flavor: str) -> Json:
+        quotas = (self.queues.get(node) or self.cohorts[node]).get("quota", [])
+        found: Json = next((entry[flavor]["cpu"] for entry in quotas if flavor in entry), {})
+        return found
+
+    def subtree(self, node: str, flavor: str) -> int:
+        lent = [self.subtree(c, flavor) - self.guaranteed(c, flavor) for c in self.children(node)]
+        return int(self.limits(node, flavor).get("nominal", 0)) + sum(lent)
+
+    def guaranteed(self, node: str, flavor: str) -> int:
+        lending = self.limits(node, flavor).get("lendingLimit")
+        return 0 if lending is None else max(0, self.subtree(node, flavor) - lending)
+
+    def usage(self, node: str, flavor: str) -> int:
+        own = sum(one.cpu for one in self.running if (one.queue, one.flavor) == (node, flavor))
+        below = [
+            max(0, self.usage(child, flavor) - self.guaranteed(child, flavor))
+            for child in self.children(node)
+        ]
+        return own + sum(below)
+
+    def free(self, node: str, flavor: str) -> int:
+        owned, kept = self.subtree(node, flavor), self.guaranteed(node, flavor)
+        used, parent = self.usage(node, flavor), self.parent(node)
+        if not parent:
+            return owned - used
+        above = self.free(parent, flavor)
+        borrowing = self.limits(node, flavor).get("borrowingLimit")
+        if borrowing is not None:
+            above = min(above, (owned - kept) - max(0, used - kept) + borrowing)
+        return max(0, kept - used) + above
+
+    def height(self, node: str) -> int:
+        return 1 + max((self.height(child) for child in self.children(node)), default=-1)
+
+    def level(self, queue: str, flavor: str, cpu: int) -> int:
+        """How far up the tree quota would be taken."""
+        if not self.parent(queue) or self.usage(queue, flavor) + cpu <= self.subtree(queue, flavor):
+            return 0
+        rest = cpu - max(0, self.guaranteed(queue, flavor) - self.usage(queue, flavor))
+        node = queue
+        while self.parent(node):
+            node = self.parent(node)
+            if self.usage(node, flavor) + rest <= self.subtree(node, flavor):
+                return self.height(node)
+            rest -= max(0, self.guaranteed(node, flavor) - self.usage(node, flavor))
+        return self.height(node)
+
+    # Admission.
+
+    def offer(self, one: Waiting, pods: int) -> tuple[int, int] | None:
+        """The level and flavor for so many pods: the first flavor that will do, from the start on."""
+        for index in range(self.start.get(one.name, 0), len(self.flavors(one))):
+            flavor = self.flavors(one)[index]
+            if pods * one.cpu <= self.free(one.queue, flavor):
+                return self.level(one.queue, flavor, pods * one.cpu), index
+        return None
+
+    def flavors(self, one: Waiting) -> list[str]:
+        return [flavor for entry in self.queues[one.queue]["quota"] for flavor in entry]
+
+    def best(self, one: Waiting) -> tuple[int, str, int] | None:
+        """The most pods that fit: with the level and flavor.  The next search goes on behind that flavor."""
+        for pods in range(one.pods, one.least - 1, -1):
+            offer = self.offer(one, pods)
+            if offer is not None:
+                level, index = offer
+                self.start[one.name] = (index + 1) % len(self.flavors(one))
+                return level, self.flavors(one)[index], pods
+        self.start[one.name] = 0
+        return None
+
+    def admit_all(self) -> set[tuple[str, str, int]]:
+        """Round by round: the heads are judged together, then take turns; until nobody fits."""
+        parked: set[str] = set()
+        while True:
+            heads: list[tuple[int, tuple[int, int, str], Waiting, str, int]] = []
+            moved = False
+            for queue in self.queues:
+                line = sorted(
+                    (one for one in self.waiting if one.queue == queue and one.name not in parked),
+                    key=lambda one: one.rank,
+                )
+                if not line:
+                    continue
+                found = self.best(line[0])
+                if found is not None:
+                    heads.append((found[0], line[0].rank, line[0], found[1], found[2]))
+                elif self.queues[queue]["strategy"] == "BestEffortFIFO":
+                    parked.add(line[0].name)
+                    moved = True
+            for _, _, one, flavor, pods in sorted(heads):
+                if pods * one.cpu <= self.free(one.queue, flavor):
+                    self.running.append(Running(one.name, one.queue, flavor, pods, pods * one.cpu))
+                    self.waiting.remove(one)
+                    moved = True
+            if not moved:
+                return {(one.name, one.flavor, one.pods) for one in self.running}
+
+
+@st.composite
+def limits(draw: st.DrawFn, *, below: bool) -> Json:
+    nominal = draw(st.integers(0, 6))
+    result: Json = {"nominal": nominal}
+    if below and draw(st.booleans()):
+        result["borrowingLimit"] = draw(st.integers(0, 6))
+    if below and draw(st.booleans()):
+        result["lendingLimit"] = draw(st.integers(0, nominal))
+    return result
+
+
+@st.composite
+def quota(draw: st.DrawFn, flavors: int, *, below: bool) -> list[Json]:
+    return [{flavor: {"cpu": draw(limits(below=below))}} for flavor in FLAVORS[:flavors]]
+
+
+@st.composite
+def worlds(draw: st.DrawFn, flavors: int) -> Json:
+    cohorts: Json = {}
+    for index, name in enumerate(COHORTS):
+        parent = draw(st.sampled_from(("", *COHORTS[:index])))
+        cohorts[name] = {"parent": parent, "quota": draw(quota(flavors, below=bool(parent)))}
+    queues: Json = {}
+    for name in QUEUES:
+        cohort = draw(st.sampled_from(("", *COHORTS)))
+        queues[name] = {
+            "cohort": cohort,
+            "strategy": draw(st.sampled_from(("BestEffortFIFO", "StrictFIFO"))),
+            "quota": draw(quota(flavors, below=bool(cohort))),
+        }
+    workloads = []
+    for index in range(draw(st.integers(1, 9))):
+        count = draw(st.integers(1, 4))
+        least = draw(st.integers(1, count)) if draw(st.booleans()) else count
+        pod_set = {"count": count, "minCount": least, "requests": {"cpu": draw(st.integers(1, 3))}}
+        workloads.append(
+            {
+                "name": f"w{index}",
+                "queue": draw(st.sampled_from(QUEUES)),
+                "created": draw(st.integers(0, 3)),
+                "priority": draw(st.integers(0, 2)),
+                "podSets": [pod_set],
+            }
+        )
+    return {
+        "flavors": list(FLAVORS),
+        "cohorts": cohorts,
+        "clusterQueues": queues,
+        "workloads": workloads,
+    }
+
+
+def admitted(given_: Json) -> set[tuple[str, str, int]]:
+    world = World(given_)
+    world.carry_out(run_cycle(world.state, world.now).decisions)
+    result: set[tuple[str, str, int]] = set()
+    for name, admission in world.admitted().items():
+        (pods,) = admission.pod_set_assignments
+        result.add((name, pods.flavors["cpu"], int(pods.count or 0)))
+    return result
+
+
+def agree(given_: Any) -> None:
+    assert admitted(given_) == Oracle(given_).admit_all()
+
+
+@given(worlds(flavors=1))
+@settings(max_examples=150)
+def test_the_core_admits_whom_the_oracle_admits(given_: Json) -> None:
+    agree(given_)
+
+
+@given(worlds(flavors=2))
+@settings(max_examples=150)
+def test_and_on_the_flavors_on_which_it_does(given_: Json) -> None:
+    agree(given_)
