@@ -40,6 +40,9 @@ vectors: $(STAMP) ## run a file of test vectors: make vectors CASES=FILE
 loops: $(STAMP) ## search all small worlds for preemption loops (long)
 	@$(BIN)/python -m tests.queueing.loop_search
 
+mutations: $(STAMP) ## break the core's rules one at a time; each must be caught (minutes)
+	@$(BIN)/python -m tests.mutations
+
 bench: $(STAMP) ## measure, and hold to the limits of bench/limits.yaml (minutes)
 	@$(BIN)/python -m bench.queueing
 	@$(BIN)/pytest bench --benchmark-only -o python_files='bench_*.py'
