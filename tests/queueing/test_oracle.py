@@ -97,21 +97,30 @@ class Oracle:
             above = min(above, (owned - kept) - max(0, used - kept) + borrowing)
         return max(0, kept - used) + above
 
+    def most(self, node: str, flavor: str) -> int:
+        """What could be used if nothing else ran anywhere."""
+        owned, parent = self.subtree(node, flavor), self.parent(node)
+        if not parent:
+            return owned
+        borrowing = self.limits(node, flavor).get("borrowingLimit")
+        whole = self.guaranteed(node, flavor) + self.most(parent, flavor)
+        return whole if borrowing is None else min(whole, owned + borrowing)
+
     def height(self, node: str) -> int:
         return 1 + max((self.height(child) for child in self.children(node)), default=-1)
 
-    def level(self, queue: str, flavor: str, cpu: int) -> int:
-        """How far up the tree quota would be taken."""
+    def level(self, queue: str, flavor: str, cpu: int) -> tuple[int, bool]:
+        """How far up the tree quota would be taken, and whether there is a cohort above that."""
         if not self.parent(queue) or self.usage(queue, flavor) + cpu <= self.subtree(queue, flavor):
-            return 0
+            return 0, bool(self.parent(queue))
         rest = cpu - max(0, self.guaranteed(queue, flavor) - self.usage(queue, flavor))
         node = queue
         while self.parent(node):
             node = self.parent(node)
             if self.usage(node, flavor) + rest <= self.subtree(node, flavor):
-                return self.height(node)
+                return self.height(node), bool(self.parent(node))
             rest -= max(0, self.guaranteed(node, flavor) - self.usage(node, flavor))
-        return self.height(node)
+        return self.height(node), False
 
     # Admission.
 
@@ -120,7 +129,7 @@ class Oracle:
         for index in range(self.start.get(one.name, 0), len(self.flavors(one))):
             flavor = self.flavors(one)[index]
             if pods * one.cpu <= self.free(one.queue, flavor):
-                return self.level(one.queue, flavor, pods * one.cpu), index
+                return self.level(one.queue, flavor, pods * one.cpu)[0], index
         return None
 
     def flavors(self, one: Waiting) -> list[str]:
@@ -134,33 +143,63 @@ class Oracle:
                 level, index = offer
                 self.start[one.name] = (index + 1) % len(self.flavors(one))
                 return level, self.flavors(one)[index], pods
-        self.start[one.name] = 0
         return None
 
+    def claim(self, one: Waiting) -> tuple[int, str] | None:
+        """The level and flavor on which it would wait for a preemption that nobody is there to suffer."""
+        cpu = one.pods * one.cpu
+        for flavor in self.flavors(one)[self.start.get(one.name, 0) :]:
+            level, may_reclaim = self.level(one.queue, flavor, cpu)
+            nominal = int(self.limits(one.queue, flavor).get("nominal", 0))
+            if cpu <= self.most(one.queue, flavor) and (cpu <= nominal or may_reclaim):
+                return level, flavor
+        return None
+
+    def held(self, one: Waiting, level: int, flavor: str) -> Running:
+        """What is kept for it until the round is over."""
+        cpu, quota = one.pods * one.cpu, self.limits(one.queue, flavor)
+        left = int(quota.get("nominal", 0)) - self.usage(one.queue, flavor)
+        if level == 0:
+            cpu = max(0, min(cpu, left))
+        elif quota.get("borrowingLimit") is not None:
+            cpu = max(0, min(cpu, left + quota["borrowingLimit"]))
+        return Running(one.name, one.queue, flavor, 0, cpu)
+
+    def head(self, queue: str, parked: set[str]) -> Waiting | None:
+        line = [one for one in self.waiting if one.queue == queue and one.name not in parked]
+        return min(line, key=lambda one: one.rank, default=None)
+
     def admit_all(self) -> set[tuple[str, str, int]]:
-        """Round by round: the heads are judged together, then take turns; until nobody fits."""
+        """Round by round: the heads are judged together, then take turns; until nothing changes."""
         parked: set[str] = set()
         while True:
-            heads: list[tuple[int, tuple[int, int, str], Waiting, str, int]] = []
+            turns: list[tuple[int, tuple[int, int, str], Waiting, str, int]] = []
             moved = False
-            for queue in self.queues:
-                line = sorted(
-                    (one for one in self.waiting if one.queue == queue and one.name not in parked),
-                    key=lambda one: one.rank,
-                )
-                if not line:
+            for head in [self.head(queue, parked) for queue in self.queues]:
+                if head is None:
                     continue
-                found = self.best(line[0])
+                found = self.best(head)
                 if found is not None:
-                    heads.append((found[0], line[0].rank, line[0], found[1], found[2]))
-                elif self.queues[queue]["strategy"] == "BestEffortFIFO":
-                    parked.add(line[0].name)
+                    turns.append((found[0], head.rank, head, *found[1:]))
+                    continue
+                claim = self.claim(head)
+                if claim is not None:
+                    turns.append((claim[0], head.rank, head, claim[1], 0))
+                self.start[head.name] = 0
+                if self.queues[head.queue]["strategy"] == "BestEffortFIFO":
+                    parked.add(head.name)
                     moved = True
-            for _, _, one, flavor, pods in sorted(heads):
-                if pods * one.cpu <= self.free(one.queue, flavor):
-                    self.running.append(Running(one.name, one.queue, flavor, pods, pods * one.cpu))
+            admitted = list(self.running)
+            for level, _, one, flavor, pods in sorted(turns):
+                if not pods:
+                    self.running.append(self.held(one, level, flavor))
+                elif pods * one.cpu <= self.free(one.queue, flavor):
+                    started = Running(one.name, one.queue, flavor, pods, pods * one.cpu)
+                    self.running.append(started)
+                    admitted.append(started)
                     self.waiting.remove(one)
                     moved = True
+            self.running = admitted
             if not moved:
                 return {(one.name, one.flavor, one.pods) for one in self.running}
 
