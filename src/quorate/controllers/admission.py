@@ -8,15 +8,12 @@ last one, or at the moment the core asked for; never for any other reason.
 import asyncio
 from collections.abc import Callable, Iterable
 
-from quorate.api.configuration import Configuration
 from quorate.api.core import LimitRange, Namespace
 from quorate.api.kueue import LocalQueue, Workload
 from quorate.api.meta import Key
 from quorate.controllers.carrying import Carrier
 from quorate.controllers.informers import Informers
-from quorate.kube.client import Client
-from quorate.kube.clock import Clock
-from quorate.kube.events import EventRecorder
+from quorate.controllers.shell import Shell
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import T, metadata_of
 from quorate.observe.recorder import Recorder
@@ -29,31 +26,19 @@ from quorate.queueing.state import State
 class Admission:
     """Runs the cycles over ``state``, which it alone changes."""
 
-    def __init__(
-        self,
-        informers: Informers,
-        client: Client,
-        clock: Clock,
-        events: EventRecorder,
-        configuration: Configuration,
-        recorder: Recorder,
-    ) -> None:
-        self.state = State(configuration)
+    def __init__(self, shell: Shell, recorder: Recorder) -> None:
+        self.state = State(shell.configuration)
         self._recorder = recorder
-        self._workloads = informers.workloads
-        self._clock = clock
+        self._workloads = shell.informers.workloads
+        self._clock = shell.clock
         self._changed = asyncio.Event()  # set when the state has changed since the last cycle began
         self._unsaid: dict[Key, Hold] = {}  # holds that were refused, and not decided anew since
         self._carrier = Carrier(
-            informers.workloads,
-            client,
-            clock,
-            events,
-            waits_for_pods=configuration.wait_for_pods_ready is not None,
+            shell,
             on_refusal=self._undo,
             on_written=lambda decision: recorder.decision_written(decision, self.state),
         )
-        self._feed_state(informers)
+        self._feed_state(shell.informers)
 
     def _feed_state(self, informers: Informers) -> None:
         state = self.state

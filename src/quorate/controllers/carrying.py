@@ -12,13 +12,10 @@ from typing import assert_never
 
 from quorate.api.kueue import Workload, WorkloadStatus
 from quorate.api.meta import Key, ObjectMeta
+from quorate.controllers.shell import Shell
 from quorate.controllers.writes import send, status_patch
 from quorate.kube.backoff import Backoff
-from quorate.kube.client import Client
-from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, Conflict, NotFound, Unreachable
-from quorate.kube.events import EventRecorder
-from quorate.kube.informer import Informer
 from quorate.kube.log import logger
 from quorate.kube.resources import WORKLOADS, reference_to
 from quorate.queueing.conditions import merged, replace
@@ -33,20 +30,16 @@ PAUSE = Backoff(first_s=0.1, cap_s=30.0)  # between tries for one workload, when
 class Carrier:
     def __init__(
         self,
-        workloads: Informer[Workload],
-        client: Client,
-        clock: Clock,
-        events: EventRecorder,
+        shell: Shell,
         *,
-        waits_for_pods: bool,
         on_refusal: Callable[[Decision], None],
         on_written: Callable[[Decision], None],
     ) -> None:
-        self._workloads = workloads
-        self._client = client
-        self._clock = clock
-        self._events = events
-        self._waits_for_pods = waits_for_pods
+        self._client = shell.client
+        self._clock = shell.clock
+        self._events = shell.events
+        self._waits_for_pods = shell.configuration.wait_for_pods_ready is not None
+        self._workloads = shell.informers.workloads
         self._on_refusal = on_refusal
         self._on_written = on_written
         # The last write of each workload, until the watch has delivered what came of it.

@@ -3,10 +3,8 @@
 from quorate.api.kueue import ClusterQueue, ResourceFlavor
 from quorate.api.meta import Key
 from quorate.controllers.finalizers import held, released
-from quorate.controllers.informers import Informers
+from quorate.controllers.shell import Shell
 from quorate.controllers.writes import send
-from quorate.kube.client import Client
-from quorate.kube.clock import Clock
 from quorate.kube.informer import Change
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import RESOURCE_FLAVORS
@@ -19,10 +17,10 @@ def flavors_of(queue: ClusterQueue) -> frozenset[str]:
 
 
 class FlavorController:
-    def __init__(self, informers: Informers, client: Client, clock: Clock) -> None:
-        self._informers = informers
-        self._client = client
-        self.reconciler = Reconciler("flavors", self.reconcile, clock)
+    def __init__(self, shell: Shell) -> None:
+        self._client = shell.client
+        self._informers = informers = shell.informers
+        self.reconciler = Reconciler("flavors", self.reconcile, shell.clock)
         informers.cluster_queues.add_index(_USED, flavors_of)
         informers.flavors.subscribe(self._flavor_changed)
         informers.cluster_queues.subscribe(self._queue_changed)

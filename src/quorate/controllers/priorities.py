@@ -2,10 +2,8 @@
 
 from quorate.api.kueue import GROUP, Workload, WorkloadPriorityClass
 from quorate.api.meta import Key
-from quorate.controllers.informers import Informers
+from quorate.controllers.shell import Shell
 from quorate.controllers.writes import Patch, send
-from quorate.kube.client import Client
-from quorate.kube.clock import Clock
 from quorate.kube.informer import Change
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import WORKLOADS
@@ -15,10 +13,10 @@ _OF_CLASS = "of priority class"
 
 
 class PriorityController:
-    def __init__(self, informers: Informers, client: Client, clock: Clock) -> None:
-        self._informers = informers
-        self._client = client
-        self.reconciler = Reconciler("priorities", self.reconcile, clock)
+    def __init__(self, shell: Shell) -> None:
+        self._client = shell.client
+        self._informers = informers = shell.informers
+        self.reconciler = Reconciler("priorities", self.reconcile, shell.clock)
         informers.workloads.add_index(_OF_CLASS, _class_of)
         informers.workload_classes.subscribe(self._class_changed)
 

@@ -22,6 +22,7 @@ from quorate.controllers.jobs.frameworks import BATCH_JOB, chosen, run_kind
 from quorate.controllers.jobs.reconcile import JobController
 from quorate.controllers.priorities import PriorityController
 from quorate.controllers.queues import QueueController
+from quorate.controllers.shell import Shell
 from quorate.controllers.workloads import WorkloadController
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
@@ -61,7 +62,9 @@ async def run_replica(
         election = Election(client, clock, lease, new_identity(), terms)
         try:
             async with asyncio.TaskGroup() as tasks:
-                following = tasks.create_task(follow(client, clock, configuration, replica), name="follow")
+                following = tasks.create_task(
+                    follow(client, clock, configuration, rng, replica), name="follow"
+                )
 
                 async def lead() -> None:
                     following.cancel()  # noqa: B023  called within this turn of the loop
@@ -73,11 +76,13 @@ async def run_replica(
             logger(__name__).warning("standing by again", problem=str(lost.exceptions[0]))
 
 
-async def follow(client: Client, clock: Clock, configuration: Configuration, replica: Replica) -> None:
+async def follow(
+    client: Client, clock: Clock, configuration: Configuration, rng: random.Random, replica: Replica
+) -> None:
     """Keep a model of what is stored until cancelled, and decide nothing."""
-    informers = Informers(client)
-    events = EventRecorder(client, clock, COMPONENT)  # never run: there is nothing to tell
-    model = Admission(informers, client, clock, events, configuration, replica.recorder).state
+    shell = _shell(client, clock, configuration, rng)  # its events are never run: there is nothing to tell
+    informers = shell.informers
+    model = Admission(shell, replica.recorder).state
     view = View(model, informers.workloads)
     async with asyncio.TaskGroup() as tasks:
         for informer in informers.all:
@@ -98,9 +103,9 @@ async def run_queueing(
     All that must survive is in the API: a new run on the same cluster, after a stop at whatever moment,
     goes on where this one left off.
     """
-    events = EventRecorder(client, clock, COMPONENT)
-    informers = Informers(client)
-    admission = Admission(informers, client, clock, events, configuration, replica.recorder)
+    shell = _shell(client, clock, configuration, rng)
+    informers = shell.informers
+    admission = Admission(shell, replica.recorder)
     state = admission.state
     view = View(state, informers.workloads)
     _record(informers, state, replica.recorder)
@@ -114,12 +119,12 @@ async def run_queueing(
 
     def controller_of(kind: JobKind[J], jobs: Informer[J]) -> JobController[J]:
         ancestry.add(kind.resource, jobs.get)
-        return JobController(kind, jobs, informers, client, clock, events, configuration, ancestry)
+        return JobController(shell, kind, jobs, ancestry)
 
-    workloads = WorkloadController(informers, state, client, clock, events, configuration, rng)
-    queues = QueueController(informers, state, client, clock)
-    flavors = FlavorController(informers, client, clock)
-    priorities = PriorityController(informers, client, clock)
+    workloads = WorkloadController(shell, state)
+    queues = QueueController(shell, state)
+    flavors = FlavorController(shell)
+    priorities = PriorityController(shell)
     reconcilers = [each.reconciler for each in (workloads, queues, flavors, priorities)]
     watched = list(informers.all)
     if BATCH_JOB in integrations.frameworks:
@@ -129,14 +134,19 @@ async def run_queueing(
     async with asyncio.TaskGroup() as tasks:
         for informer in watched:
             tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
-        tasks.create_task(events.run(), name="events")
+        tasks.create_task(shell.events.run(), name="events")
         await synced(*watched)
         tasks.create_task(admission.run(), name="admission")
         for reconciler in reconcilers:
             tasks.create_task(reconciler.run(), name=reconciler.name)
         for kind in kinds:
-            tasks.create_task(run_kind(kind, client, clock, controller_of), name=kind.resource.plural)
+            tasks.create_task(run_kind(shell, kind, controller_of), name=kind.resource.plural)
         replica.knows(view)
+
+
+def _shell(client: Client, clock: Clock, configuration: Configuration, rng: random.Random) -> Shell:
+    events = EventRecorder(client, clock, COMPONENT)
+    return Shell(client, clock, events, configuration, Informers(client), rng)
 
 
 def _record(informers: Informers, state: State, recorder: Recorder) -> None:

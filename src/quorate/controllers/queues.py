@@ -13,10 +13,9 @@ from typing import Any
 from quorate.api.kueue import ClusterQueue, ClusterQueueStatus, LocalQueue, LocalQueueStatus, Workload
 from quorate.api.meta import Key
 from quorate.controllers.finalizers import held, released
-from quorate.controllers.informers import POINTS_TO, Informers
+from quorate.controllers.informers import POINTS_TO
+from quorate.controllers.shell import Shell
 from quorate.controllers.writes import Patch, send
-from quorate.kube.client import Client
-from quorate.kube.clock import Clock
 from quorate.kube.informer import Change
 from quorate.kube.patches import merge_patch
 from quorate.kube.reconcile import Reconciler
@@ -29,13 +28,13 @@ Queue = ClusterQueue | LocalQueue
 
 
 class QueueController:
-    def __init__(self, informers: Informers, state: State, client: Client, clock: Clock) -> None:
-        self._informers = informers
+    def __init__(self, shell: Shell, state: State) -> None:
+        self._client = shell.client
+        self._clock = shell.clock
+        self._informers = informers = shell.informers
         self._state = state
-        self._client = client
-        self._clock = clock
         self._last_look: dict[Key, float] = {}  # of each queue that is there and was looked at
-        self.reconciler = Reconciler("queues", self.reconcile, clock)
+        self.reconciler = Reconciler("queues", self.reconcile, shell.clock)
         informers.workloads.subscribe(self._workload_changed)
         informers.local_queues.subscribe(self._local_queue_changed)
         informers.cluster_queues.subscribe(self._cluster_queue_changed)

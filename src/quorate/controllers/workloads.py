@@ -3,18 +3,14 @@
 What must happen is decided by ``queueing.lifecycle``; this writes it.
 """
 
-import random
 from typing import Any
 
-from quorate.api.configuration import Configuration
 from quorate.api.kueue import JOB_UID, ClusterQueue, LocalQueue, Workload
 from quorate.api.meta import Key
 from quorate.controllers.finalizers import released
-from quorate.controllers.informers import POINTS_TO, Informers
+from quorate.controllers.informers import POINTS_TO
+from quorate.controllers.shell import Shell
 from quorate.controllers.writes import Patch, Write, send, status_patch
-from quorate.kube.client import Client
-from quorate.kube.clock import Clock
-from quorate.kube.events import EventRecorder
 from quorate.kube.informer import Change
 from quorate.kube.log import logger
 from quorate.kube.reconcile import Reconciler
@@ -29,25 +25,16 @@ _CLUSTER_QUEUE = "holds quota of"
 
 
 class WorkloadController:
-    def __init__(
-        self,
-        informers: Informers,
-        state: State,
-        client: Client,
-        clock: Clock,
-        events: EventRecorder,
-        configuration: Configuration,
-        rng: random.Random,
-    ) -> None:
-        self._informers = informers
+    def __init__(self, shell: Shell, state: State) -> None:
+        self._client = shell.client
+        self._clock = shell.clock
+        self._events = shell.events
+        self._configuration = shell.configuration
+        self._rng = shell.rng
+        self._informers = informers = shell.informers
         self._state = state
-        self._client = client
-        self._clock = clock
-        self._events = events
-        self._configuration = configuration
-        self._rng = rng
         self._log = logger(__name__)
-        self.reconciler = Reconciler("workloads", self.reconcile, clock, workers=WORKERS)
+        self.reconciler = Reconciler("workloads", self.reconcile, shell.clock, workers=WORKERS)
         informers.workloads.add_index(_LOCAL_QUEUE, _local_queue_of)
         informers.workloads.add_index(_CLUSTER_QUEUE, _cluster_queue_of)
         informers.workloads.subscribe(self._workload_changed)

@@ -18,6 +18,7 @@ from quorate.controllers.jobs.jobset import JobSet
 from quorate.controllers.jobs.kubeflow import TRAINING_JOBS
 from quorate.controllers.jobs.mpijob import MPIJob
 from quorate.controllers.jobs.reconcile import JobController
+from quorate.controllers.shell import Shell
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, NotFound, Unreachable
@@ -49,11 +50,11 @@ def chosen(integrations: Integrations) -> tuple[ForeignKind, ...]:
     return (*named, *map(DeclaredKind, integrations.declared))
 
 
-async def run_kind(kind: ForeignKind, client: Client, clock: Clock, controller_for: ControllerFor) -> None:
+async def run_kind(shell: Shell, kind: ForeignKind, controller_for: ControllerFor) -> None:
     """Wait for the kind to be served, then keep its jobs in step with their workloads until cancelled."""
     resource = kind.resource
-    await _until_served(resource, client, clock)
-    jobs = Informer(client, resource)
+    await _until_served(resource, shell.client, shell.clock)
+    jobs = Informer(shell.client, resource)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(jobs.run(), name=f"watch {resource.plural}")
         await synced(jobs)

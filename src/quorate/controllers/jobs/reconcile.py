@@ -3,19 +3,16 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Generic, assert_never
 
-from quorate.api.configuration import Configuration
 from quorate.api.core import Namespace
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid, matches_selector
-from quorate.controllers.informers import WORKLOADS_OF, ByName, Informers
+from quorate.controllers.informers import WORKLOADS_OF, ByName
 from quorate.controllers.jobs import J, JobKind
 from quorate.controllers.jobs.ancestry import Ancestry, NotSeen
 from quorate.controllers.jobs.decide import JobPlan, JobRules, Surroundings, decide
+from quorate.controllers.shell import Shell
 from quorate.controllers.writes import Create, Delete, Patch, Write, send
-from quorate.kube.client import Client
-from quorate.kube.clock import Clock
 from quorate.kube.errors import NotFound
-from quorate.kube.events import EventRecorder
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.reconcile import Reconciler
@@ -35,24 +32,15 @@ _Version = tuple[str, str]  # a kind, and the resource version of one object of 
 class JobController(Generic[J]):
     """Keeps each job of one kind in step with its workload."""
 
-    def __init__(
-        self,
-        kind: JobKind[J],
-        jobs: Informer[J],
-        informers: Informers,
-        client: Client,
-        clock: Clock,
-        events: EventRecorder,
-        configuration: Configuration,
-        ancestry: Ancestry,
-    ) -> None:
-        self._ancestry = ancestry
+    def __init__(self, shell: Shell, kind: JobKind[J], jobs: Informer[J], ancestry: Ancestry) -> None:
+        self._client = shell.client
+        self._clock = shell.clock
+        self._events = shell.events
+        self._informers = shell.informers
         self._kind = kind
         self._jobs = jobs
-        self._informers = informers
-        self._client = client
-        self._clock = clock
-        self._events = events
+        self._ancestry = ancestry
+        configuration = shell.configuration
         self._selector = configuration.managed_jobs_namespace_selector
         self._rules = JobRules(
             manage_jobs_without_queue_name=configuration.manage_jobs_without_queue_name,
@@ -65,9 +53,9 @@ class JobController(Generic[J]):
         self._patience: dict[Key, float] = {}  # until when a patient plan of each job is put off
         self._log = logger(__name__).bind(kind=kind.resource.kind)
         name = f"jobs.{kind.resource.plural}"
-        self.reconciler = Reconciler(name, self.reconcile, clock, workers=JOB_WORKERS)
+        self.reconciler = Reconciler(name, self.reconcile, shell.clock, workers=JOB_WORKERS)
         self._owner_index = f"controlled by {kind.resource.api_version} {kind.resource.kind}"
-        informers.workloads.add_index(self._owner_index, self._owners)
+        shell.informers.workloads.add_index(self._owner_index, self._owners)
         self._follow()
 
     def _owners(self, workload: Workload) -> tuple[Key, ...]:

@@ -1,0 +1,20 @@
+"""What every controller needs of the world around it, made once for a run and handed on whole."""
+
+import random
+from dataclasses import dataclass
+
+from quorate.api.configuration import Configuration
+from quorate.controllers.informers import Informers
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.events import EventRecorder
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    client: Client
+    clock: Clock
+    events: EventRecorder
+    configuration: Configuration
+    informers: Informers  # of the kinds that several controllers look at; a job kind brings its own
+    rng: random.Random
