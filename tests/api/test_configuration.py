@@ -41,8 +41,8 @@ def refusals(text: str) -> list[str]:
     return [str(finding) for finding in refusal.value.findings]
 
 
-ON_V1BETA1 = WaitForPodsReady(timeout_s=300.0, recovery_timeout_s=300.0, block_admission=True)
-ON_V1BETA2 = WaitForPodsReady(timeout_s=1800.0, recovery_timeout_s=1800.0, block_admission=False)
+ON_V1BETA1 = WaitForPodsReady(timeout_s=300.0, recovery_timeout_s=300.0, block_admission="AllQueues")
+ON_V1BETA2 = WaitForPodsReady(timeout_s=1800.0, recovery_timeout_s=1800.0, block_admission=None)
 
 
 @pytest.mark.parametrize(
@@ -59,13 +59,13 @@ ON_V1BETA2 = WaitForPodsReady(timeout_s=1800.0, recovery_timeout_s=1800.0, block
         pytest.param(
             "v1beta2",
             "waitForPodsReady: {timeout: 10s, blockAdmission: true}",
-            WaitForPodsReady(timeout_s=10.0, recovery_timeout_s=10.0, block_admission=True),
+            WaitForPodsReady(timeout_s=10.0, recovery_timeout_s=10.0, block_admission="AllQueues"),
             id="recovery takes the timeout",
         ),
         pytest.param(
             "v1beta2",
             "waitForPodsReady: {timeout: 10s, recoveryTimeout: 0s}",
-            WaitForPodsReady(timeout_s=10.0, recovery_timeout_s=None, block_admission=False),
+            WaitForPodsReady(timeout_s=10.0, recovery_timeout_s=None, block_admission=None),
             id="a recovery timeout of nothing switches recovery off",
         ),
     ],
@@ -89,7 +89,7 @@ waitForPodsReady:
     assert waiting(body, "v1beta1") == WaitForPodsReady(
         timeout_s=600.0,
         recovery_timeout_s=600.0,
-        block_admission=True,
+        block_admission="AllQueues",
         requeuing_strategy=RequeuingStrategy(
             timestamp="Creation", backoff_limit_count=5, backoff_base_s=60.0, backoff_max_s=3600.0
         ),

@@ -6,8 +6,8 @@ from quorate.api.configuration import WaitForPodsReady
 from quorate.cli.run.standstill import analyse, movements
 from tests.cli.worlds import ADMITTED, Crowd, a_node, a_world, condition
 
-ON = WaitForPodsReady(timeout_s=600, recovery_timeout_s=600, block_admission=True)
-NO_RECOVERY = WaitForPodsReady(timeout_s=600, recovery_timeout_s=None, block_admission=True)
+ON = WaitForPodsReady(timeout_s=600, recovery_timeout_s=600, block_admission="AllQueues")
+NO_RECOVERY = WaitForPodsReady(timeout_s=600, recovery_timeout_s=None, block_admission="AllQueues")
 
 NOT_READY = (*ADMITTED, condition("PodsReady", "False", "WaitForStart"))
 RECOVERING = (*ADMITTED, condition("PodsReady", "False", "WaitForRecovery"))

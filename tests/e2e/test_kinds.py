@@ -71,7 +71,7 @@ class Life:
 
 
 def running(integrations: Integrations) -> Configuration:
-    waiting = WaitForPodsReady(timeout_s=60, recovery_timeout_s=60, block_admission=False)
+    waiting = WaitForPodsReady(timeout_s=60, recovery_timeout_s=60, block_admission=None)
     return Configuration(integrations=integrations, wait_for_pods_ready=waiting)
 
 

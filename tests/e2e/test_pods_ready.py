@@ -20,7 +20,7 @@ def waiting(timeout_s: float, block: bool = False, limit: int | None = None) -> 
         wait_for_pods_ready=WaitForPodsReady(
             timeout_s=timeout_s,
             recovery_timeout_s=timeout_s,
-            block_admission=block,
+            block_admission="AllQueues" if block else None,
             requeuing_strategy=RequeuingStrategy(
                 backoff_limit_count=limit, backoff_base_s=1.0, backoff_max_s=2.0
             ),

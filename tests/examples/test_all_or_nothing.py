@@ -68,6 +68,6 @@ def test_the_configurations_differ_in_waiting_for_pods() -> None:
     assert waiting.configuration.wait_for_pods_ready == WaitForPodsReady(
         timeout_s=600.0,
         recovery_timeout_s=600.0,
-        block_admission=True,
+        block_admission="AllQueues",
         requeuing_strategy=RequeuingStrategy(backoff_limit_count=5),
     )

@@ -96,7 +96,7 @@ _CONFIG: Final[Schema] = {
     "fairSharing": {"preemptionStrategies": _NAMES},
     "admissionFairSharing": _fields("usageHalfLifeTime usageSamplingInterval", resourceWeights=Each(LEAF)),
     "waitForPodsReady": _fields(
-        "timeout recoveryTimeout blockAdmission",
+        "timeout recoveryTimeout blockAdmission blockAdmissionScope",
         requeuingStrategy=_fields("timestamp backoffLimitCount backoffBaseSeconds backoffMaxSeconds"),
     ),
     "resources": _fields(

@@ -35,7 +35,7 @@ WAIT = Configuration(
     wait_for_pods_ready=WaitForPodsReady(
         timeout_s=300,
         recovery_timeout_s=300,
-        block_admission=False,
+        block_admission=None,
         requeuing_strategy=RequeuingStrategy(backoff_limit_count=1),
     )
 )

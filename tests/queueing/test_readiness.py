@@ -32,7 +32,7 @@ def rules(
     return WaitForPodsReady(
         timeout_s=timeout_s,
         recovery_timeout_s=recovery_timeout_s,
-        block_admission=False,
+        block_admission=None,
         requeuing_strategy=strategy,
     )
 

@@ -560,7 +560,7 @@ def read_wait_for_pods_ready(wait: Json) -> WaitForPodsReady:
     return WaitForPodsReady(
         timeout_s=timeout_s,
         recovery_timeout_s=recovery_s or None,
-        block_admission=wait.get("blockAdmission", False),
+        block_admission=wait.get("blockAdmissionScope", "AllQueues") if wait.get("blockAdmission") else None,
         requeuing_strategy=RequeuingStrategy(
             timestamp=strategy.get("timestamp", "Eviction"),
             backoff_limit_count=strategy.get("backoffLimitCount"),

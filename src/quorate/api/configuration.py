@@ -58,6 +58,7 @@ Version = Literal["v1beta1", "v1beta2"]
 RequeuingTimestamp = Literal["Eviction", "Creation"]
 TransformationStrategy = Literal["Retain", "Replace"]
 QuotaCheckStrategy = Literal["BlockUndeclared", "IgnoreUndeclared"]
+AdmissionBlock = Literal["AllQueues", "SameFlavors"]
 
 
 class RequeuingStrategy(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,7 +80,7 @@ class WaitForPodsReady(msgspec.Struct, frozen=True, kw_only=True):
 
     timeout_s: float
     recovery_timeout_s: float | None  # None: pods that fail after the start are not waited for
-    block_admission: bool
+    block_admission: AdmissionBlock | None  # whom an unready workload keeps from being admitted; None: nobody
     requeuing_strategy: RequeuingStrategy = RequeuingStrategy()
 
 
@@ -266,7 +267,7 @@ def _weight(place: Place) -> float:
 def _wait_for_pods_ready(fields: Section, version: Version) -> WaitForPodsReady | None:
     if version == "v1beta1":
         return fields.take("waitForPodsReady", section(_wait_v1beta1), None)
-    default = WaitForPodsReady(timeout_s=1800.0, recovery_timeout_s=1800.0, block_admission=False)
+    default = WaitForPodsReady(timeout_s=1800.0, recovery_timeout_s=1800.0, block_admission=None)
     return fields.take("waitForPodsReady", section(_wait_v1beta2), default)
 
 
@@ -290,6 +291,8 @@ def _wait(
     timeout_s = fields.take("timeout", duration(), timeout_s)
     recovery_s = fields.take("recoveryTimeout", duration(), timeout_s)
     strategy = fields.take("requeuingStrategy", section(_requeuing), RequeuingStrategy())
+    all_queues: AdmissionBlock = "AllQueues"
+    scope = fields.take("blockAdmissionScope", choice(get_args(AdmissionBlock)), all_queues)
     if flat is not None:
         given = fields.place.value.get("requeuingStrategy")
         if isinstance(given, dict) and given.get("timestamp") not in (None, flat):
@@ -300,7 +303,7 @@ def _wait(
     return WaitForPodsReady(
         timeout_s=timeout_s,
         recovery_timeout_s=recovery_s or None,
-        block_admission=fields.take("blockAdmission", boolean, block_admission),
+        block_admission=scope if fields.take("blockAdmission", boolean, block_admission) else None,
         requeuing_strategy=strategy,
     )
 

@@ -150,9 +150,13 @@ class AwaitingPreemption(msgspec.Struct, frozen=True):
 
 
 class AwaitingPodsReady(msgspec.Struct, frozen=True):
-    """Admission is held until every admitted workload is ready; ``blocking`` is one that is not."""
+    """Admission is held until every admitted workload is ready; ``blocking`` is one that is not.
+
+    With a ``flavor``, only those that hold some of it count.
+    """
 
     blocking: Key
+    flavor: str | None = None
 
 
 class BackingOff(msgspec.Struct, frozen=True):
@@ -243,8 +247,10 @@ def workload_text(cause: WorkloadCause) -> str:
             return "Workload has overlapping preemption targets with another workload"
         case AwaitingPreemption(victims):
             return f"Pending the preemption of {len(victims)} workload(s)"
-        case AwaitingPodsReady():
+        case AwaitingPodsReady(_, None):
             return "waiting for all admitted workloads to be in PodsReady condition"
+        case AwaitingPodsReady(blocking, flavor):
+            return f"waiting for {blocking}, admitted to flavor {flavor}, to be in PodsReady condition"
         case BackingOff(_, evicted_for):
             return f"backing off after an eviction for {evicted_for}"
     assert_never(cause)

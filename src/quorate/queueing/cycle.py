@@ -8,7 +8,8 @@ single rounds would.
 
 With ``blockAdmission`` a round stops before it admits a workload while another is not ready.  The state
 keeps it as it is; it goes on, with the assignments made before, as soon as all are ready, and no other round
-runs meanwhile.
+runs meanwhile.  Where only those are held back that compete for the same flavors, the round goes on with
+the others instead (see ``queueing.unready``).
 """
 
 from collections.abc import Iterable
@@ -107,12 +108,15 @@ class Round:
         while (nomination := self._turns.next()) is not None:
             if _is_outdated(nomination):
                 self._back.append((nomination, Requeue.FAILED_AFTER_NOMINATION))
-            elif (blocking := self._blocking()) is not None and self._would_admit(nomination):
-                decisions.append(_hold(nomination, "Waiting", (AwaitingPodsReady(blocking),)))
+            elif (awaiting := self._awaiting(nomination)) is None:
+                decisions.extend(self._decide(nomination, now))
+            elif awaiting.flavor is None:
+                decisions.append(_hold(nomination, "Waiting", (awaiting,)))
                 self._state.suspended = self
                 break
             else:
-                decisions.extend(self._decide(nomination, now))
+                self._state.unready.hold_back(nomination.queue, awaiting.flavor)
+                decisions.append(self._refuse(nomination, Requeue.AWAITING_PODS_READY, (awaiting,)))
             self._turns.done(nomination)
         for node, usage in self._held:
             tree.remove_usage(node, usage)
@@ -137,18 +141,18 @@ class Round:
             else:
                 state.restless.pop(root, None)
 
-    def _blocking(self) -> Key | None:
-        """A workload that holds quota and is not ready, if that blocks admission."""
-        rules = self._state.configuration.wait_for_pods_ready
-        if rules is None or not rules.block_admission:
-            return None
-        return next(iter(self._state.unready), None)
-
-    def _would_admit(self, nomination: Nomination) -> bool:
+    def _awaiting(self, nomination: Nomination) -> AwaitingPodsReady | None:
+        """Who must be ready before this one, which could be admitted now; None if nobody."""
+        rules, unready = self._state.configuration.wait_for_pods_ready, self._state.unready
         assignment = nomination.assignment
-        return (
-            assignment is not None and assignment.mode is Mode.FIT and not self._lacks(nomination, assignment)
-        )
+        if rules is None or rules.block_admission is None or assignment is None or not unready:
+            return None
+        if assignment.mode is not Mode.FIT or self._lacks(nomination, assignment):
+            return None
+        if rules.block_admission == "AllQueues":
+            return AwaitingPodsReady(unready.first())
+        holder = unready.holder_of(pair.flavor for pair in assignment.usage)
+        return None if holder is None else AwaitingPodsReady(holder.key, holder.flavor)
 
     def _decide(self, nomination: Nomination, now: float) -> list[Decision]:
         assignment = nomination.assignment
@@ -223,7 +227,8 @@ class Round:
 
     def _refuse(self, nomination: Nomination, reason: Requeue, causes: tuple[Cause, ...]) -> Hold:
         self._back.append((nomination, reason))
-        return _hold(nomination, "Pending", causes)
+        waits = reason is Requeue.AWAITING_PODS_READY
+        return _hold(nomination, "Waiting" if waits else "Pending", causes)
 
     def _reserve(self, nomination: Nomination, assignment: Assignment, now: float) -> Reserve:
         entry, queue = nomination.entry, nomination.queue

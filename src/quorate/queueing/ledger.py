@@ -16,6 +16,7 @@ from quorate.queueing.pending import Entry, Requeue
 from quorate.queueing.queues import ClusterQueueState, LocalQueueState, Reservation
 from quorate.queueing.repeats import Repeats
 from quorate.queueing.shape import Shapes
+from quorate.queueing.unready import Unready
 from quorate.quota import tree
 from quorate.quota.amount import Usage
 from quorate.quota.cohorts import QuotaTree
@@ -40,7 +41,7 @@ class Ledger:
         self.reservations: dict[Key, Reservation] = {}  # exactly those that hold quota; disjoint from entries
         self.expected: set[Uid] = set()  # workloads whose eviction was decided and is not yet seen
         self.repeats = Repeats()  # preemptions since anything happened from outside
-        self.unready: dict[Key, None] = {}  # exactly the reservations whose pods are not all ready
+        self.unready = Unready()  # exactly the reservations whose pods are not all ready
         # Roots of the trees in which a round may decide something new.  The value counts the rounds in a
         # row that changed nothing there but which flavors were tried.
         self.restless: dict[Node, int] = {}
@@ -261,7 +262,7 @@ class Ledger:
         key = reservation.key
         self.reservations[key] = reservation
         if not reservation.ready:
-            self.unready[key] = None
+            self.unready.add(reservation)
         self.local_queue(reservation.local_queue).tally.count(reservation, 1)
         queue = self.cluster_queues.get(reservation.admission.cluster_queue)
         if queue is not None:
@@ -281,20 +282,24 @@ class Ledger:
         self.reservations[key] = new  # no sum changes, which is what nearly always happens
         if queue is not None:
             queue.reservations[key] = new
-        if new.ready:
-            self.unready.pop(key, None)
-        else:
-            self.unready[key] = None
+        if new.ready and not old.ready:
+            self._no_longer_unready(old)
+        elif old.ready and not new.ready:
+            self.unready.add(new)
 
     def drop_reservation(self, reservation: Reservation) -> None:
         key = reservation.key
         del self.reservations[key]
-        self.unready.pop(key, None)
+        self._no_longer_unready(reservation)
         self.local_queues[reservation.local_queue].tally.count(reservation, -1)
         self.forget_if_unused(reservation.local_queue)
         queue = self.cluster_queues.get(reservation.admission.cluster_queue)
         if queue is not None:
             self.count_out(queue, reservation)
+
+    def _no_longer_unready(self, reservation: Reservation) -> None:
+        for queue in self.unready.discard(reservation):
+            self.wake_tree(queue.node)
 
     def expect_eviction(self, reservation: Reservation, preemptor: Entry) -> bool:
         """Note that ``reservation`` is to be evicted for ``preemptor``; whether that has to be asked for.

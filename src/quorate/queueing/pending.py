@@ -35,6 +35,7 @@ class Requeue(Enum):
     PENDING_PREEMPTION = "its victims are being evicted"
     NO_FIT = "no flavor can serve it"
     NO_CANDIDATES = "only preemption could help, and there is nobody to preempt"
+    AWAITING_PODS_READY = "it could start, but somebody with pods of the same flavor is not ready"
     NAMESPACE_MISMATCH = "the cluster queue does not serve its namespace"
     GENERIC = "anything else"
 
@@ -47,7 +48,7 @@ class Requeue(Enum):
     @property
     def holds_for_shape(self) -> bool:
         """Whether all workloads of the same shape would meet the same verdict."""
-        return self in (Requeue.NO_FIT, Requeue.NO_CANDIDATES)
+        return self in (Requeue.NO_FIT, Requeue.NO_CANDIDATES, Requeue.AWAITING_PODS_READY)
 
 
 class Resume(msgspec.Struct, frozen=True):
