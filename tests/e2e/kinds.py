@@ -11,9 +11,9 @@ from typing import Any
 
 from quorate.api.configuration import load_configuration
 from quorate.api.configuration_integrations import Integrations
-from quorate.controllers.jobs.foreign import ForeignJob
-from quorate.controllers.jobs.frameworks import chosen
-from quorate.kube.resources import Resource
+from quorate.controllers.jobs.foreign import ForeignJob, foreign
+from quorate.controllers.jobs.frameworks import BATCH_JOB, chosen
+from quorate.kube.resources import JOBS, Resource
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "configuration.md"
 
@@ -33,13 +33,19 @@ class Example:
     counts: Mapping[str, str] = field(default_factory=dict)  # where the number of pods is written
     runs: Json  # statuses
     stopped: Json
-    succeeded: Json
-    ends_with: str  # the message of the end
+    succeeded: Json | None  # None: such a job never ends
+    ends_with: str = ""  # the message of the end
     progress: Json | None = None  # some pods are done for good
     reclaims: Mapping[str, int] = field(default_factory=dict)
 
     @property
+    def is_built_in(self) -> bool:
+        return self.integrations.frameworks == (BATCH_JOB,)
+
+    @property
     def resource(self) -> Resource[ForeignJob]:
+        if self.is_built_in:
+            return foreign(JOBS.group, JOBS.version, JOBS.plural, JOBS.kind)
         (kind,) = chosen(self.integrations)
         return kind.resource
 
@@ -82,7 +88,15 @@ def pods(image: str = "busybox") -> Json:
 
 
 def condition(type_: str, message: str = "") -> Json:
-    return {"conditions": [{"type": type_, "status": "True", "reason": type_, "message": message}]}
+    return conditions(type_, message=message)
+
+
+def conditions(*types: str, message: str = "") -> Json:
+    return {
+        "conditions": [
+            {"type": type_, "status": "True", "reason": type_, "message": message} for type_ in types
+        ]
+    }
 
 
 def declared_on_the_page() -> Integrations:
@@ -91,6 +105,29 @@ def declared_on_the_page() -> Integrations:
     head = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
     declared = load_configuration(head + block).configuration.integrations.declared
     return Integrations(frameworks=(), declared=declared)
+
+
+STARTED_AT = "2026-01-01T00:00:00Z"
+FINISHED_AT = "2026-01-01T00:01:00Z"
+
+JOB = Example(
+    integrations=Integrations(frameworks=(BATCH_JOB,)),
+    # The built-in controller leaves jobs alone that are managed by another.
+    spec={"managedBy": "example.com/test", "parallelism": 3, "completions": 3, "template": pods()},
+    templates={"main": "spec.template"},
+    asks={"main": 3},
+    runs={"startTime": STARTED_AT, "active": 3, "ready": 3},
+    progress={"startTime": STARTED_AT, "active": 2, "ready": 2, "succeeded": 1},
+    reclaims={"main": 1},
+    stopped={"active": 0, "succeeded": 1, **condition("Suspended")},
+    succeeded={
+        "startTime": STARTED_AT,
+        "completionTime": FINISHED_AT,
+        "succeeded": 3,
+        **conditions("SuccessCriteriaMet", "Complete", message="all done"),
+    },
+    ends_with="all done",
+)
 
 
 def _replicated(name: str, active: int, ready: int, succeeded: int) -> Json:
@@ -218,4 +255,4 @@ TRAINING_JOBS = (
     training_job("xgboostjob", "xgbReplicaSpecs", "Master", "Worker"),
 )
 
-EXAMPLES = (JOB_SET, DECLARED, MPI_JOB, *TRAINING_JOBS)
+EXAMPLES = (JOB, JOB_SET, DECLARED, MPI_JOB, *TRAINING_JOBS)

@@ -231,6 +231,17 @@ def test_a_stop_with_nothing_to_restore_is_one_patch() -> None:
     assert stop.begins
 
 
+@pytest.mark.parametrize(("suspend", "want"), [(False, [BEGIN]), (True, [])])
+def test_a_template_is_restored_once_the_last_pod_is_gone(suspend: bool, want: list[Any]) -> None:
+    annotations = {"kueue.x-k8s.io/stopping": "true"} if suspend else {}
+    status = {"startTime": "2024-01-01T00:00:00Z", "active": 1}
+    stop = KIND.stop(
+        a_job(suspend=suspend, annotations=annotations, template=STARTED, status=status), [ORIGINAL]
+    )
+    assert [patch.body for patch in stop.patches] == want
+    assert stop.waits
+
+
 def test_a_stop_is_completed_also_when_its_original_is_lost() -> None:
     stopping = {"kueue.x-k8s.io/stopping": "true"}
     stop = KIND.stop(a_job(annotations=stopping, template=STARTED), None)

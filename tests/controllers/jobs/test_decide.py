@@ -285,9 +285,13 @@ def test_the_workload_of_a_deleted_job_is_finished_and_let_go() -> None:
 
 
 def test_deleting_the_workload_of_a_running_job_suspends_the_job() -> None:
-    got = plan(a_job(**RUNNING), a_workload(admitted_to=["spot"], deleted=True))
+    deleted = a_workload(admitted_to=["spot"], deleted=True)
+    got = plan(a_job(suspend=False), deleted)
     assert show(got)[0] == "patch Job metadata.annotations spec.suspend"
     assert show(got)[-1] == "patch Workload metadata.finalizers"
+    assert show(plan(a_job(**RUNNING), deleted)) == ["patch Job metadata.annotations spec.suspend"], (
+        "it is let go once the last pod is gone"
+    )
 
 
 BIGGER = template(containers=[{**CONTAINER, "resources": {"requests": {"cpu": "2"}}}])
@@ -304,9 +308,13 @@ def test_a_waiting_job_that_was_edited_has_its_workload_updated_in_place() -> No
 
 
 def test_a_running_job_that_was_edited_is_stopped_restored_and_starts_over() -> None:
-    got = plan(a_job(template=BIGGER, **RUNNING), a_workload(admitted_to=["spot"]))
+    workload = a_workload(admitted_to=["spot"])
+    got = plan(a_job(template=BIGGER, suspend=False), workload)
     assert reasons(got) == ["Stopped", "DeletedWorkload"]
     assert show(got)[-2:] == ["patch Workload metadata.finalizers", "delete Workload"]
+    assert reasons(plan(a_job(template=BIGGER, **RUNNING), workload)) == ["Stopped"], (
+        "the workload knows what is to be restored once the last pod is gone"
+    )
 
 
 def test_what_admission_injects_is_not_taken_for_an_edit() -> None:

@@ -37,6 +37,7 @@ class Stop:
 
     patches: tuple[Patch, ...] = ()
     begins: bool = False  # False also when an earlier attempt, cut short, is resumed
+    waits: bool = False  # the rest cannot be done before the last pod is gone
 
 
 class JobKind(Protocol[J]):

@@ -81,7 +81,8 @@ class BatchJob:
     def stop(self, job: Job, originals: Sequence[PodSet] | None) -> Stop:
         """One patch when there is nothing to restore, else three.
 
-        The annotation marks a stop that is under way, so that it is resumed wherever it was cut short.
+        The annotation marks a stop that is under way, so that it is resumed wherever it was cut short, and
+        once the last pod is gone: before, the API does not let the pod template change.
         """
         if self.is_suspended(job):
             return Stop()
@@ -91,6 +92,8 @@ class BatchJob:
         if not job.spec.suspend:
             begin = {"metadata": {"annotations": {STOPPING: "true"}}, "spec": {"suspend": True}}
             patches.append(_patch(job, begin))
+        if self.is_active(job):
+            return Stop(tuple(patches), begins=not job.spec.suspend, waits=True)
         patches += _clear_start_time(job)
         body: dict[str, Any] = {"metadata": {"annotations": {STOPPING: None}}}
         if spec := _restored(job, originals):

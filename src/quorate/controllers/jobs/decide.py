@@ -55,6 +55,7 @@ class JobPlan:
     events: tuple[Event, ...] = ()
     lacks: str = ""  # what must come to be before there can be a plan
     patient: bool = False  # the writes may wait a moment, as there may soon be more to say in them
+    waits: bool = False  # the job's last pods must be gone before it is stopped wholly
 
 
 IDLE = JobPlan()
@@ -199,6 +200,8 @@ def _reduced_to_one(case: _Case[J], match: Workload | None, surplus: Sequence[Wo
                 if only is None
                 else "No matching Workload; restoring pod templates according to existent Workload",
             )
+            if stopped.waits:
+                return stopped
             writes += stopped.writes
             events += stopped.events
     for workload in surplus:
@@ -287,6 +290,8 @@ def _with_workload(case: _Case[J], workload: Workload) -> JobPlan:
         return JobPlan(released(WORKLOADS, workload.metadata))
     if workload.metadata.deletion_timestamp is not None:
         stopped = _stopped(case, workload, "Workload is deleted")
+        if stopped.waits:
+            return stopped
         return JobPlan((*stopped.writes, *released(WORKLOADS, workload.metadata)), stopped.events)
     if case.outcome is not None:
         return _finished(case.outcome, workload, case.now)
@@ -379,7 +384,7 @@ def _started(case: _Case[J], workload: Workload) -> JobPlan:
 
 def _stopped(case: _Case[J], workload: Workload | None, why: str) -> JobPlan:
     stop = case.kind.stop(case.job, None if workload is None else workload.spec.pod_sets)
-    return JobPlan(stop.patches, (_told("Stopped", why),) if stop.begins else ())
+    return JobPlan(stop.patches, (_told("Stopped", why),) if stop.begins else (), waits=stop.waits)
 
 
 def _resubmitted(case: _Case[J], workload: Workload) -> JobPlan:
