@@ -116,6 +116,16 @@ BRIEF = WorkloadSpec(queue_name="lq", maximum_execution_time_seconds=60)
     [
         pytest.param(a_workload(), RUNNING, "nothing", id="pending with its queues running"),
         pytest.param(a_workload(is_(c.FINISHED)), queues(local=False), "nothing", id="finished is finished"),
+        # by hand
+        pytest.param(
+            replace(a_workload(RESERVED, ADMITTED), status=WorkloadStatus(conditions=(RESERVED, ADMITTED))),
+            RUNNING,
+            "not QuotaReserved Inadmissible, not Admitted NoReservation",
+            id="a reservation of nothing is none",
+        ),
+        pytest.param(
+            a_workload(ADMITTED), RUNNING, "not Admitted NoReservation", id="admitted without a reservation"
+        ),
         # queues
         pytest.param(
             a_workload(), queues(local=False), "not QuotaReserved Inadmissible", id="no local queue"

@@ -29,6 +29,7 @@ from quorate.queueing.statuses import (
     evict_status,
     finish_status,
     hold_status,
+    not_admitted,
     preempt_status,
     release_status,
     released,
@@ -105,11 +106,36 @@ def decide_workload(
     """
     if c.is_finished(workload):
         return Transition()
-    for row in (_follow_check_delay, _follow_activity, _follow_restarts, _follow_checks, _follow_queues):
+    for row in (
+        _undo_what_cannot_be,
+        _follow_check_delay,
+        _follow_activity,
+        _follow_restarts,
+        _follow_checks,
+        _follow_queues,
+    ):
         transition = row(workload, queues, now)
         if transition is not None:
             return transition
     return _follow_clocks(workload, configuration, now, jitter)
+
+
+def _undo_what_cannot_be(workload: Workload, queues: QueueView, now: float) -> Transition | None:
+    """Conditions that somebody wrote by hand, without what they stand on.
+
+    Kueue's webhook refuses the first of them; this holds where no webhook runs.
+    """
+    status = workload.status
+    if c.is_reserving(workload) and status.admission is None:
+        message = (
+            f"workload {workload.metadata.key}: status.admission: nothing while the condition QuotaReserved "
+            "was True, must name the cluster queue and flavors (leave both to the controllers)"
+        )
+        event = Event("Warning", "Inadmissible", message)
+        return Transition(released(workload, "Inadmissible", message, now), events=(event,))
+    if c.is_admitted(workload) and not c.is_reserving(workload):
+        return Transition(replace(status, conditions=merged(status.conditions, not_admitted(workload, now))))
+    return None
 
 
 def _follow_check_delay(workload: Workload, queues: QueueView, now: float) -> Transition | None:

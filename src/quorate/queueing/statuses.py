@@ -144,8 +144,7 @@ def released(workload: Workload, reason: str, message: str, now: float) -> Workl
     admitted = find_condition(status.conditions, c.ADMITTED)
     past_s = status.accumulated_past_execution_time_seconds
     if admitted is not None and admitted.status == "True":
-        all_ready = all(check.state == "Ready" for check in status.admission_checks)
-        new.append(_no_reservation(all_ready, now, generation))
+        new.append(not_admitted(workload, now))
         past_s = (past_s or 0) + int(now - c.since(admitted))
     ready = find_condition(status.conditions, c.PODS_READY)
     if ready is not None and ready.reason != "WaitForStart":
@@ -160,8 +159,10 @@ def released(workload: Workload, reason: str, message: str, now: float) -> Workl
     )
 
 
-def _no_reservation(all_ready: bool, now: float, generation: int) -> Condition:
-    if all_ready:
+def not_admitted(workload: Workload, now: float) -> Condition:
+    """Not admitted for want of a reservation."""
+    generation = workload.metadata.generation
+    if all(check.state == "Ready" for check in workload.status.admission_checks):
         return condition(
             c.ADMITTED, "False", "NoReservation", "The workload has no reservation", now, generation
         )

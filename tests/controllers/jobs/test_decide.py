@@ -393,3 +393,25 @@ def test_a_part_of_a_job_runs_with_the_whole(job: Job, whole: tuple[Workload, ..
     got = plan(job, part_of=whole)
     assert reasons(got) == want
     assert show(got) == ["patch Job spec.suspend"] * len(want)
+
+
+def test_a_workload_marked_as_admitted_by_hand_starts_nothing_and_says_why() -> None:
+    got = plan(a_job(), a_workload("QuotaReserved", "Admitted"))
+    assert got.writes == ()
+    (event,) = got.events
+    assert (event.type, event.reason) == ("Warning", "NotStarted")
+    assert event.message == (
+        "workload default/job-train-e4af4: status.admission: nothing while the condition Admitted is True, "
+        "but says where the pods run (leave the condition to the controllers, or write both)"
+    )
+
+
+def test_an_admission_that_leaves_out_a_pod_set_can_never_start() -> None:
+    admitted = a_workload(admitted_to=["spot"])
+    assert admitted.status.admission is not None
+    short = msgspec.structs.replace(admitted.status.admission, pod_set_assignments=())
+    status = msgspec.structs.replace(admitted.status, admission=short)
+    got = plan(a_job(), msgspec.structs.replace(admitted, status=status))
+    status_, reason, message = written(got, "Finished")
+    assert (status_, reason) == ("True", "FailedToStart")
+    assert "podSetAssignments: 0 for 1 pod sets" in message

@@ -38,7 +38,7 @@ from quorate.controllers.jobs.construct import (
 )
 from quorate.controllers.jobs.match import is_equivalent
 from quorate.controllers.jobs.podsets import InjectionConflict
-from quorate.controllers.jobs.starting import FlavorNotSeen, pod_set_infos
+from quorate.controllers.jobs.starting import FlavorNotSeen, NotAdmitted, pod_set_infos
 from quorate.controllers.writes import Create, Delete, Patch, Write, status_patch
 from quorate.kube.resources import WORKLOADS
 from quorate.queueing.conditions import EVICTED, is_admitted, is_evicted, is_finished, is_reserving, merged
@@ -367,19 +367,25 @@ def _evicted(case: _Case[J], workload: Workload) -> JobPlan:
 
 
 def _started(case: _Case[J], workload: Workload) -> JobPlan:
-    admission = workload.status.admission
-    assert admission is not None, f"{workload.metadata.key} is admitted without an admission"
     infos = pod_set_infos(workload, case.around.flavors)
+    if isinstance(infos, NotAdmitted):
+        return JobPlan(events=(Event("Warning", "NotStarted", str(infos)),))
     if isinstance(infos, FlavorNotSeen):
         return JobPlan(lacks=str(infos))
-    start = case.kind.start(case.job, infos)
+    start = infos if isinstance(infos, InjectionConflict) else case.kind.start(case.job, infos)
     if isinstance(start, InjectionConflict):
         status = finish_status(workload, "FailedToStart", start.message, case.now)
         event = _told(
             "FinishedWorkload", f"Workload {workload.metadata.key} is declared finished: {start.message}"
         )
         return JobPlan(status_patch(workload, status), (event,))
-    return JobPlan(start, (_told("Started", f"Admitted by clusterQueue {admission.cluster_queue}"),))
+    return JobPlan(start, (_told("Started", f"Admitted by clusterQueue {_admitted_by(workload)}"),))
+
+
+def _admitted_by(workload: Workload) -> str:
+    admission = workload.status.admission
+    assert admission is not None, f"{workload.metadata.key} starts without an admission"
+    return admission.cluster_queue
 
 
 def _stopped(case: _Case[J], workload: Workload | None, why: str) -> JobPlan:

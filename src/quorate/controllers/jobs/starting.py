@@ -7,12 +7,26 @@ import msgspec
 
 from quorate.api.core import Toleration
 from quorate.api.kueue import POD_SET, PodSet, PodSetAssignment, ResourceFlavor, Workload
+from quorate.api.meta import Key
 from quorate.api.names import is_dns_label
-from quorate.controllers.jobs.podsets import PodSetInfo
+from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo
 
 LOCAL_QUEUE_LABEL = "kueue.x-k8s.io/local-queue-name"
 CLUSTER_QUEUE_LABEL = "kueue.x-k8s.io/cluster-queue-name"
 WORKLOAD_ANNOTATION = "kueue.x-k8s.io/workload"
+
+
+@dataclass(frozen=True, slots=True)
+class NotAdmitted:
+    """The workload says that it is admitted, but not to what: somebody wrote the condition by hand."""
+
+    workload: Key
+
+    def __str__(self) -> str:
+        return (
+            f"workload {self.workload}: status.admission: nothing while the condition Admitted is True, but "
+            "says where the pods run (leave the condition to the controllers, or write both)"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +41,17 @@ class FlavorNotSeen:
 
 def pod_set_infos(
     workload: Workload, flavors: Mapping[str, ResourceFlavor]
-) -> tuple[PodSetInfo, ...] | FlavorNotSeen:
+) -> tuple[PodSetInfo, ...] | NotAdmitted | FlavorNotSeen | InjectionConflict:
     """One info per assignment; they belong to the workload's pod sets by position."""
     admission = workload.status.admission
-    assert admission is not None, f"{workload.metadata.key} is admitted without an admission"
+    if admission is None:
+        return NotAdmitted(workload.metadata.key)
     assignments = admission.pod_set_assignments
+    if len(assignments) != len(workload.spec.pod_sets):
+        return InjectionConflict(
+            f"workload {workload.metadata.key}: status.admission.podSetAssignments: {len(assignments)} "
+            f"for {len(workload.spec.pod_sets)} pod sets, must be one for each"
+        )
     for assignment in assignments:
         for name in sorted(assignment.flavors.values()):
             if name not in flavors:
