@@ -4,12 +4,13 @@ One file per kind implements ``JobKind``; everything else here is written once f
 answers questions about one object and composes patches; it reads nothing else and sends nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from quorate.api.kueue import PodSet, ReclaimablePod
-from quorate.api.meta import ObjectMeta
+from quorate.api.findings import Finding
+from quorate.api.kueue import PodSet, ReclaimablePod, Workload
+from quorate.api.meta import Condition, ObjectMeta
 from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo
 from quorate.controllers.writes import Patch
 from quorate.kube.resources import Resource
@@ -40,14 +41,46 @@ class Stop:
     waits: bool = False  # the rest cannot be done before the last pod is gone
 
 
+@dataclass(frozen=True, slots=True)
+class JobScope:
+    """What judges a job besides the job itself."""
+
+    queued: bool  # it names a queue, or jobs are queued that name none
+    elastic: bool  # it may change its size while it runs
+
+
 class JobKind(Protocol[J]):
     """A kind of job: it is held back suspended until its workload is admitted, and suspended to stop it.
 
     Whatever reads a job may raise ``paths.Unfit``: it does not hold what jobs of its kind must hold.
+    A kind derives from this class, and so has the usual answer to what it does not answer itself.
     """
+
+    can_be_elastic: bool = False  # jobs may change their size while they run
+    takes_prebuilt: bool = True  # jobs may name a workload that somebody else made
 
     @property
     def resource(self) -> Resource[J]: ...
+
+    def findings(self, old: J | None, new: J, scope: JobScope) -> Iterable[Finding]:
+        """What is wrong with a new job, or with a change of one, beyond the rules for jobs of any kind."""
+        return ()
+
+    def is_skipped(self, job: J) -> bool:
+        """Whether the job is none of ours, though it names a queue."""
+        return False
+
+    def is_on_hold(self, job: J) -> bool:
+        """Whether the job wants to keep its workload for now, but no quota."""
+        return False
+
+    def is_wanted(self, job: J) -> bool | None:
+        """Whether its workload is to be active; ``None`` where the kind leaves that to users."""
+        return None
+
+    def conditions(self, job: J, workload: Workload) -> tuple[Condition, ...]:
+        """What the kind itself has to say on the workload, complete for the types it speaks of."""
+        return ()
 
     def is_suspended(self, job: J) -> bool:
         """Whether nothing of the job will start, and a stop that was begun is complete."""
@@ -63,7 +96,7 @@ class JobKind(Protocol[J]):
 
     def priority_class(self, job: J) -> str | None:
         """The PriorityClass the kind itself names; ``None`` when the kind has no such field."""
-        ...
+        return None
 
     def finished(self, job: J) -> Outcome | None: ...
 
@@ -73,7 +106,7 @@ class JobKind(Protocol[J]):
 
     def reclaimable(self, job: J) -> tuple[ReclaimablePod, ...]:
         """Pods, by pod set, whose quota the job will not need again."""
-        ...
+        return ()
 
     def start(self, job: J, infos: Sequence[PodSetInfo]) -> tuple[Patch, ...] | InjectionConflict:
         """Unsuspend with what admission injects, one info per pod set and in their order."""

@@ -1,30 +1,39 @@
 """batch/v1 Job: one pod set, held back with ``spec.suspend``."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
 from quorate.api.batch import Job
+from quorate.api.findings import Finding
 from quorate.api.kueue import STOPPING, PodSet, ReclaimablePod
-from quorate.controllers.jobs import Outcome, Stop
+from quorate.controllers.jobs import JobKind, JobScope, Outcome, Stop
+from quorate.controllers.jobs.batch_findings import (
+    COMPLETIONS_EQUAL_PARALLELISM,
+    MIN_PARALLELISM,
+    TRUE,
+    job_findings,
+    pods_of,
+)
 from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo, inject, read_template, restore
 from quorate.controllers.writes import Patch
 from quorate.kube.resources import JOBS, Resource
 
-MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
-COMPLETIONS_EQUAL_PARALLELISM = "kueue.x-k8s.io/job-completions-equal-parallelism"
-
-_TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})  # as Go reads a bool
 # The Job controller puts these on the template; the first three name one job and must not travel with it.
 _OWN_LABELS = ("job-name", "controller-uid", "batch.kubernetes.io/controller-uid")
 _MANAGED_LABELS = frozenset({*_OWN_LABELS, "batch.kubernetes.io/job-name"})
 
 
-class BatchJob:
+class BatchJob(JobKind[Job]):
+    can_be_elastic = True
+
     @property
     def resource(self) -> Resource[Job]:
         return JOBS
+
+    def findings(self, old: Job | None, new: Job, scope: JobScope) -> Iterable[Finding]:
+        return job_findings(old, new, scope)
 
     def is_suspended(self, job: Job) -> bool:
         return job.spec.suspend and job.metadata.annotations.get(STOPPING) != "true"
@@ -36,14 +45,11 @@ class BatchJob:
         minimum = _min_parallelism(job)
         return (
             PodSet(
-                count=_count(job),
+                count=pods_of(job),
                 min_count=msgspec.UNSET if minimum is None else minimum,
                 template=_without_own_labels(job.spec.template),
             ),
         )
-
-    def priority_class(self, job: Job) -> str | None:
-        return None
 
     def finished(self, job: Job) -> Outcome | None:
         for condition in job.status.conditions:
@@ -53,9 +59,8 @@ class BatchJob:
 
     def pods_ready(self, job: Job) -> bool:
         status = job.status
-        return status.succeeded + status.ready + len(status.uncounted_terminated_pods.succeeded) >= _count(
-            job
-        )
+        uncounted = len(status.uncounted_terminated_pods.succeeded)
+        return status.succeeded + status.ready + uncounted >= pods_of(job)
 
     def reclaimable(self, job: Job) -> tuple[ReclaimablePod, ...]:
         parallelism = job.spec.parallelism
@@ -113,12 +118,6 @@ def _clear_start_time(job: Job) -> tuple[Patch, ...]:
     return (_patch(job, {"status": {"startTime": None}}, "status"),)
 
 
-def _count(job: Job) -> int:
-    if job.spec.completions is None:
-        return job.spec.parallelism
-    return min(job.spec.parallelism, job.spec.completions)
-
-
 def _min_parallelism(job: Job) -> int | None:
     try:
         return int(job.metadata.annotations.get(MIN_PARALLELISM, ""))
@@ -141,7 +140,7 @@ def _counts(job: Job, count: int) -> dict[str, int]:
     if _min_parallelism(job) is None:
         return {}
     counts = {"parallelism": count}
-    if job.metadata.annotations.get(COMPLETIONS_EQUAL_PARALLELISM) in _TRUE:
+    if job.metadata.annotations.get(COMPLETIONS_EQUAL_PARALLELISM) in TRUE:
         counts["completions"] = count
     present = {"parallelism": job.spec.parallelism, "completions": job.spec.completions}
     return {name: value for name, value in counts.items() if present[name] != value}

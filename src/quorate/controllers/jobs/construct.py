@@ -23,6 +23,7 @@ from quorate.api.meta import ObjectMeta, OwnerReference, Uid
 from quorate.api.names import is_label_value
 from quorate.kube.resources import Resource
 
+ELASTIC_JOB = "kueue.x-k8s.io/elastic-job"
 MAXIMUM_EXECUTION_S = "kueue.x-k8s.io/max-exec-time-seconds"
 ADMISSION_GATED_BY = "kueue.x-k8s.io/admission-gated-by"
 PROVISIONING_PREFIX = "provreq.kueue.x-k8s.io/"

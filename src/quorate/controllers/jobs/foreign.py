@@ -5,7 +5,7 @@ cannot be patched in part, so a patch carries the ones it changes whole, at the 
 """
 
 import copy
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,11 +14,11 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.batch import template_of
-from quorate.api.kueue import PodSet, ReclaimablePod
+from quorate.api.kueue import PodSet
 from quorate.api.meta import ObjectMeta, Struct
 from quorate.api.names import is_dns_label
 from quorate.api.paths import Path, Unfit, put, read, read_entries
-from quorate.controllers.jobs import Outcome, Stop
+from quorate.controllers.jobs import JobKind, Outcome, Stop
 from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo, inject, restore
 from quorate.controllers.writes import Patch
 from quorate.kube.patches import merge_patch, merged
@@ -70,7 +70,7 @@ def ended(job: ForeignJob, succeeded: str, failed: str) -> Outcome | None:
     return None
 
 
-class ForeignKind(ABC):
+class ForeignKind(JobKind[ForeignJob]):
     """The ``JobKind`` of objects kept as JSON.  Whatever reads an object raises ``Unfit``."""
 
     def __init__(self, resource: Resource[ForeignJob], suspend: Path) -> None:
@@ -80,15 +80,6 @@ class ForeignKind(ABC):
     @abstractmethod
     def roles(self, job: ForeignJob) -> tuple[Role, ...]:
         """The groups of equal pods, always in the same order."""
-
-    @abstractmethod
-    def is_active(self, job: ForeignJob) -> bool: ...
-
-    @abstractmethod
-    def finished(self, job: ForeignJob) -> Outcome | None: ...
-
-    @abstractmethod
-    def pods_ready(self, job: ForeignJob) -> bool: ...
 
     @property
     def resource(self) -> Resource[ForeignJob]:
@@ -105,12 +96,6 @@ class ForeignKind(ABC):
             if role.name in {other.name for other in roles[:index]}:
                 raise Unfit(role.template, f"belongs to {role.name!r}, the name of another pod set, too")
         return tuple(_pod_set(job, role) for role in roles)
-
-    def priority_class(self, job: ForeignJob) -> str | None:
-        return None
-
-    def reclaimable(self, job: ForeignJob) -> tuple[ReclaimablePod, ...]:
-        return ()
 
     def start(self, job: ForeignJob, infos: Sequence[PodSetInfo]) -> tuple[Patch, ...] | InjectionConflict:
         roles = self.roles(job)
