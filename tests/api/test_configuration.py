@@ -64,6 +64,20 @@ ON_V1BETA2 = WaitForPodsReady(timeout_s=1800.0, recovery_timeout_s=1800.0, block
         ),
         pytest.param(
             "v1beta2",
+            "waitForPodsReady: {timeout: 10s, blockAdmission: true, blockAdmissionScope: SameFlavors, "
+            "schedulingTimeout: 5s, overrides: {shortest: 1s, longest: 1h}}",
+            WaitForPodsReady(
+                timeout_s=10.0,
+                recovery_timeout_s=10.0,
+                block_admission="SameFlavors",
+                scheduling_timeout_s=5.0,
+                shortest_override_s=1.0,
+                longest_override_s=3600.0,
+            ),
+            id="what Kueue does not have",
+        ),
+        pytest.param(
+            "v1beta2",
             "waitForPodsReady: {timeout: 10s, recoveryTimeout: 0s}",
             WaitForPodsReady(timeout_s=10.0, recovery_timeout_s=None, block_admission=None),
             id="a recovery timeout of nothing switches recovery off",
@@ -297,6 +311,16 @@ leaderElection:
             "v1beta2", "waitForPodsReady: {enable: true}",
             "waitForPodsReady.enable: true is not in v1beta2, which waits always "
             "(or set featureGates.DisableWaitForPodsReady)", id="a field of the other version",
+        ),
+        pytest.param(
+            "v1beta2", "waitForPodsReady: {overrides: {shortest: 1h, longest: 5m}}",
+            "waitForPodsReady.overrides.longest: '5m' is shorter than shortest "
+            "(give a longer one, or leave one out)", id="bounds that cross",
+        ),
+        pytest.param(
+            "v1beta2", "waitForPodsReady: {blockAdmission: true, blockAdmissionScope: Flavor}",
+            "waitForPodsReady.blockAdmissionScope: 'Flavor' is not allowed here "
+            "(write AllQueues or SameFlavors)", id="a scope that is none",
         ),
         pytest.param(
             "v1beta2", "waitForPodsReady: {timout: 10m}",

@@ -15,11 +15,14 @@ NODES = Fleet(2, cpu="8")
 ALL_WAIT = "waiting for all admitted workloads to be in PodsReady condition"
 
 
-def waiting(timeout_s: float, block: bool = False, limit: int | None = None) -> Configuration:
+def waiting(
+    timeout_s: float, block: bool = False, limit: int | None = None, scheduling_s: float | None = None
+) -> Configuration:
     return Configuration(
         wait_for_pods_ready=WaitForPodsReady(
             timeout_s=timeout_s,
             recovery_timeout_s=timeout_s,
+            scheduling_timeout_s=scheduling_s,
             block_admission="AllQueues" if block else None,
             requeuing_strategy=RequeuingStrategy(
                 backoff_limit_count=limit, backoff_base_s=1.0, backoff_max_s=2.0
@@ -116,3 +119,31 @@ def test_a_blocked_queue_moves_on_when_who_blocks_it_is_evicted() -> None:
         await world.until_finished("next")
 
     play(story, waiting(timeout_s=3, block=True), NODES)
+
+
+def test_pods_without_a_node_have_a_clock_of_their_own() -> None:
+    """``slow`` takes its time to start, but on a node; ``lost`` finds no node for its second pod."""
+
+    async def story(world: World) -> None:
+        await world.queues(cpu="100")
+        await world.job("slow", pods=2, starts="4s", runs="forever")
+        await world.until_admitted("slow")
+        await world.job("lost", pods=2, cpu="8", runs="forever")
+        evicted = await world.until_condition("lost", "Evicted", "True", "PodsReadyTimeout")
+        stats = evicted.status.scheduling_stats
+        assert stats is not None
+        assert [each.underlying_cause for each in stats.evictions] == ["WaitForScheduling"]
+        await world.until_condition("slow", "PodsReady")
+
+    play(story, waiting(timeout_s=60, scheduling_s=2), NODES)
+
+
+def test_a_workload_may_ask_for_shorter_clocks() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="8")
+        await world.job("hasty", starts="1h", annotations={"quorate.dev/pods-ready-timeout": "1s"})
+        await world.job("patient", starts="1h")
+        await world.until_condition("hasty", "Evicted", "True", "PodsReadyTimeout")
+        assert "patient" in await world.admitted()
+
+    play(story, waiting(timeout_s=60), NODES)

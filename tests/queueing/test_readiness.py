@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.api.configuration import RequeuingStrategy, WaitForPodsReady
+from quorate.api.configuration import RequeuingStrategy
 from quorate.api.kueue import RequeueState, Workload, WorkloadStatus
 from quorate.api.meta import Condition, ObjectMeta, Uid, at_epoch, epoch
 from quorate.queueing import conditions as c
-from quorate.queueing.readiness import GiveUp, Retry, backoff_s, on_expiry, pods_ready, remaining_s
+from quorate.queueing.clocks import Clocks
+from quorate.queueing.readiness import GiveUp, Retry, backoff_s, on_expiry, pods_ready, running
 from tests.queueing.world import World
 
 DOUBLING = RequeuingStrategy(backoff_base_s=60, backoff_max_s=3600)
@@ -21,19 +22,6 @@ def a_workload(*conditions: Condition, requeue_state: RequeueState | None = None
     return Workload(
         metadata=ObjectMeta(name="w", namespace="default", uid=Uid("w"), creation_timestamp=at_epoch(0)),
         status=WorkloadStatus(conditions=conditions, requeue_state=requeue_state),
-    )
-
-
-def rules(
-    timeout_s: float = 300,
-    recovery_timeout_s: float | None = 120,
-    strategy: RequeuingStrategy = DOUBLING,
-) -> WaitForPodsReady:
-    return WaitForPodsReady(
-        timeout_s=timeout_s,
-        recovery_timeout_s=recovery_timeout_s,
-        block_admission=None,
-        requeuing_strategy=strategy,
     )
 
 
@@ -134,33 +122,70 @@ def test_a_thousand_retries_do_not_overflow() -> None:
     assert backoff_s(5000, DOUBLING) == 3600
 
 
+CLOCKS = Clocks(timeout_s=300, recovery_timeout_s=120, scheduling_timeout_s=30)
+
+
 @pytest.mark.parametrize(
-    ("conditions", "remaining"),
+    ("conditions", "unplaced_since", "want"),
     [
-        pytest.param([], None, id="not admitted: no clock runs"),
-        pytest.param([true(c.QUOTA_RESERVED, 100)], None, id="a mere reservation has all the time"),
-        pytest.param([true(c.ADMITTED, 900)], 200, id="from admission, with no readiness known"),
+        pytest.param([], None, None, id="not admitted: no clock runs"),
+        pytest.param([true(c.QUOTA_RESERVED, 100)], None, None, id="a mere reservation has all the time"),
         pytest.param(
-            [true(c.ADMITTED, 900), false(c.PODS_READY, 10, "WaitForStart")], 200, id="from admission"
+            [true(c.ADMITTED, 900)],
+            None,
+            ("WaitForStart", 1200),
+            id="with no readiness known",
         ),
-        pytest.param([true(c.ADMITTED, 900), true(c.PODS_READY, 950)], None, id="ready: none"),
+        pytest.param(
+            [true(c.ADMITTED, 900), false(c.PODS_READY, 10, "WaitForStart")],
+            None,
+            ("WaitForStart", 1200),
+            id="from admission",
+        ),
+        pytest.param([true(c.ADMITTED, 900), true(c.PODS_READY, 950)], None, None, id="ready: none"),
         pytest.param(
             [true(c.ADMITTED, 100), false(c.PODS_READY, 950, "WaitForRecovery")],
-            70,
+            None,
+            ("WaitForRecovery", 1070),
             id="from the moment readiness was lost",
         ),
-        pytest.param([true(c.ADMITTED, 900), true(c.EVICTED, 950)], None, id="evicted: none"),
-        pytest.param([true(c.ADMITTED, 900), true(c.FINISHED, 950)], None, id="finished: none"),
-        pytest.param([true(c.ADMITTED, 600)], -100, id="expired long ago, say while nobody looked"),
+        pytest.param([true(c.ADMITTED, 900), true(c.EVICTED, 950)], None, None, id="evicted: none"),
+        pytest.param([true(c.ADMITTED, 900), true(c.FINISHED, 950)], None, None, id="finished: none"),
+        pytest.param(
+            [true(c.ADMITTED, 900)],
+            910,
+            ("WaitForScheduling", 940),
+            id="from a pod's creation",
+        ),
+        pytest.param(
+            [true(c.ADMITTED, 900)],
+            10,
+            ("WaitForScheduling", 930),
+            id="a pod made before admission",
+        ),
+        pytest.param(
+            [true(c.ADMITTED, 900)], 1190, ("WaitForStart", 1200), id="a late pod does not lengthen the start"
+        ),
+        pytest.param(
+            [true(c.ADMITTED, 100), false(c.PODS_READY, 950, "WaitForRecovery")],
+            960,
+            ("WaitForScheduling", 990),
+            id="a lost pod whose successor has no node",
+        ),
     ],
 )
-def test_the_clock(conditions: list[Condition], remaining: float | None) -> None:
-    assert remaining_s(a_workload(*conditions), rules(), now=1000) == remaining
+def test_the_clock(
+    conditions: list[Condition], unplaced_since: float | None, want: tuple[str, float] | None
+) -> None:
+    clock = running(a_workload(*conditions), CLOCKS, unplaced_since)
+    assert (None if clock is None else (clock.phase, clock.expires_at)) == want
 
 
-def test_without_recovery_timeout_lost_readiness_runs_no_clock() -> None:
+def test_without_recovery_timeout_lost_readiness_never_expires() -> None:
     lost = a_workload(true(c.ADMITTED, 100), false(c.PODS_READY, 950, "WaitForRecovery"))
-    assert remaining_s(lost, rules(recovery_timeout_s=None), now=5000) is None
+    clock = running(lost, Clocks(timeout_s=300))
+    assert clock is not None
+    assert clock.expires_at == math.inf
 
 
 @pytest.mark.parametrize(
@@ -220,7 +245,7 @@ def test_expiry_counts_up_and_never_moves_the_end_of_a_backoff_back(
     state = RequeueState(count=count, requeue_at=None if requeue_at is None else at_epoch(requeue_at))
     workload = a_workload(true(c.ADMITTED, 0), requeue_state=state)
     limit = strategy.backoff_limit_count
-    match on_expiry(workload, rules(strategy=strategy), now, jitter):
+    match on_expiry(workload, "WaitForStart", strategy, now, jitter):
         case GiveUp(retries):
             assert limit is not None
             assert retries == (count or 0) >= limit
@@ -230,16 +255,6 @@ def test_expiry_counts_up_and_never_moves_the_end_of_a_backoff_back(
             assert new.count == (count or 0) + 1
             assert new.requeue_at is not None
             assert epoch(new.requeue_at) >= max(requeue_at or 0, now)
-
-
-@given(admitted=moments, elapsed=moments, timeout=st.integers(1, 10**5))
-def test_what_remains_and_what_has_passed_make_up_the_limit(
-    admitted: int, elapsed: int, timeout: int
-) -> None:
-    """It holds at any moment with nothing remembered: a restart computes the same remaining time."""
-    workload = a_workload(true(c.ADMITTED, admitted))
-    remaining = remaining_s(workload, rules(timeout_s=timeout), now=admitted + elapsed)
-    assert remaining == timeout - elapsed
 
 
 @given(strategies, st.integers(1, 60))

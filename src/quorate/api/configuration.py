@@ -82,6 +82,9 @@ class WaitForPodsReady(msgspec.Struct, frozen=True, kw_only=True):
     recovery_timeout_s: float | None  # None: pods that fail after the start are not waited for
     block_admission: AdmissionBlock | None  # whom an unready workload keeps from being admitted; None: nobody
     requeuing_strategy: RequeuingStrategy = RequeuingStrategy()
+    scheduling_timeout_s: float | None = None  # for each pod to get a node; None: only the others count
+    shortest_override_s: float = 0.0  # of those that workloads ask for
+    longest_override_s: float | None = None  # None: as long as without asking
 
 
 class Transformation(msgspec.Struct, frozen=True, kw_only=True):
@@ -293,6 +296,7 @@ def _wait(
     strategy = fields.take("requeuingStrategy", section(_requeuing), RequeuingStrategy())
     all_queues: AdmissionBlock = "AllQueues"
     scope = fields.take("blockAdmissionScope", choice(get_args(AdmissionBlock)), all_queues)
+    overrides = fields.take("overrides", section(_overrides), _Bounds())
     if flat is not None:
         given = fields.place.value.get("requeuingStrategy")
         if isinstance(given, dict) and given.get("timestamp") not in (None, flat):
@@ -305,7 +309,25 @@ def _wait(
         recovery_timeout_s=recovery_s or None,
         block_admission=scope if fields.take("blockAdmission", boolean, block_admission) else None,
         requeuing_strategy=strategy,
+        scheduling_timeout_s=fields.take("schedulingTimeout", duration(), 0.0) or None,
+        shortest_override_s=overrides.shortest_s,
+        longest_override_s=overrides.longest_s,
     )
+
+
+class _Bounds(msgspec.Struct, frozen=True):
+    shortest_s: float = 0.0
+    longest_s: float | None = None
+
+
+def _overrides(fields: Section) -> _Bounds:
+    bounds = _Bounds(
+        fields.take("shortest", duration(), 0.0),
+        fields.take("longest", duration(), None),
+    )
+    if bounds.longest_s is not None and bounds.longest_s < bounds.shortest_s:
+        fields.at("longest").refuse("is shorter than shortest (give a longer one, or leave one out)")
+    return bounds
 
 
 def _flat_timestamp(fields: Section) -> RequeuingTimestamp | None:

@@ -91,6 +91,14 @@ class AdmissionScope(Struct):
     admission_mode: Literal["UsageBasedAdmissionFairSharing", "NoAdmissionFairSharing"]
 
 
+class ReadinessOverrides(Struct):
+    """Durations that stand in for those of the configuration; see ``queueing.clocks``.  Not in Kueue."""
+
+    timeout: str | None = None
+    recovery_timeout: str | None = None
+    scheduling_timeout: str | None = None
+
+
 class ClusterQueueSpec(Struct):
     resource_groups: tuple[ResourceGroup, ...] = ()
     cohort_name: str = ""
@@ -102,6 +110,7 @@ class ClusterQueueSpec(Struct):
     stop_policy: StopPolicy = "None"
     fair_sharing: FairSharing | None = None
     admission_scope: AdmissionScope | None = None
+    wait_for_pods_ready: ReadinessOverrides | None = None
 
 
 class ResourceUsage(Struct, omit_defaults=False):

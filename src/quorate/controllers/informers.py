@@ -6,6 +6,7 @@ from typing import Any
 
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid
+from quorate.controllers.unplaced import unplaced_pods
 from quorate.kube.client import Client
 from quorate.kube.informer import Informer
 from quorate.kube.resources import (
@@ -43,6 +44,7 @@ class Informers:
         self.pod_classes = Informer(client, PRIORITY_CLASSES)
         self.workloads = Informer(client, WORKLOADS)
         self.workloads.add_index(WORKLOADS_OF, _job_uid)
+        self.unplaced_pods = unplaced_pods(client)
 
     @property
     def all(self) -> tuple[Informer[Any], ...]:
@@ -58,6 +60,7 @@ class Informers:
             self.workload_classes,
             self.pod_classes,
             self.workloads,
+            self.unplaced_pods,
         )
 
 

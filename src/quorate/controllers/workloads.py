@@ -10,6 +10,7 @@ from quorate.api.meta import Key
 from quorate.controllers.finalizers import released
 from quorate.controllers.informers import POINTS_TO
 from quorate.controllers.shell import Shell
+from quorate.controllers.unplaced import UnplacedPod, unplaced_since, workloads_of
 from quorate.controllers.writes import Patch, Write, send, status_patch
 from quorate.kube.informer import Change
 from quorate.kube.log import logger
@@ -40,10 +41,16 @@ class WorkloadController:
         informers.workloads.subscribe(self._workload_changed)
         informers.local_queues.subscribe(self._local_queue_changed)
         informers.cluster_queues.subscribe(self._cluster_queue_changed)
+        informers.unplaced_pods.subscribe(self._unplaced_pod_changed)
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         if change.new is not None:
             self.reconciler.enqueue(change.new.metadata.key)
+
+    def _unplaced_pod_changed(self, change: Change[UnplacedPod]) -> None:
+        if change.old is None and change.new is not None:  # a clock may start; none does when one leaves
+            for workload in workloads_of(change.new):
+                self.reconciler.enqueue(workload)
 
     def _local_queue_changed(self, change: Change[LocalQueue]) -> None:
         old, new = change.old, change.new
@@ -77,7 +84,12 @@ class WorkloadController:
             await send(self._client, [*writes, *released(WORKLOADS, workload.metadata)])
             return None
         transition = decide_workload(
-            workload, self._state.queue_view(workload), self._configuration, now, self._rng.random()
+            workload,
+            self._state.queue_view(workload),
+            self._configuration,
+            now,
+            self._rng.random(),
+            unplaced_since(self._informers.unplaced_pods, key),
         )
         writes = [*status_patch(workload, transition.status)]
         if transition.deactivate:

@@ -6,12 +6,13 @@ previous one; a second call on the same world therefore changes nothing.  The ot
 decision of the cycle, or the stopping of a job, brings.
 """
 
+import math
 from collections.abc import Iterable
 from typing import Final, Literal
 
 import msgspec
 
-from quorate.api.configuration import Configuration
+from quorate.api.configuration import Configuration, RequeuingStrategy
 from quorate.api.kueue import (
     AdmissionCheckState,
     RequeueState,
@@ -21,8 +22,9 @@ from quorate.api.kueue import (
 )
 from quorate.api.meta import at_epoch, epoch, find_condition, is_true
 from quorate.queueing import conditions as c
+from quorate.queueing.clocks import Overrides, clocks_of
 from quorate.queueing.conditions import condition, merged, replace, without
-from quorate.queueing.readiness import GiveUp, on_expiry, remaining_s
+from quorate.queueing.readiness import GiveUp, Running, on_expiry, running
 from quorate.queueing.statuses import (
     admit_status,
     admitted,
@@ -69,6 +71,7 @@ class ClusterQueueView(msgspec.Struct, frozen=True):
     active: bool = False
     stop_policy: StopPolicy = "None"
     checks: tuple[str, ...] = ()  # that apply to the workload as it is, sorted
+    overrides: Overrides = Overrides()  # of the readiness clocks
 
 
 class QueueView(msgspec.Struct, frozen=True):
@@ -98,9 +101,16 @@ class Transition(msgspec.Struct, frozen=True):
 
 
 def decide_workload(
-    workload: Workload, queues: QueueView, configuration: Configuration, now: float, jitter: float
+    workload: Workload,
+    queues: QueueView,
+    configuration: Configuration,
+    now: float,
+    jitter: float,
+    unplaced_since: float | None = None,
 ) -> Transition:
     """The next step of ``workload``; ``jitter`` in [0, 1) spreads the backoffs of many.
+
+    ``unplaced_since`` is when the oldest of its pods that have no node was created (epoch seconds).
 
     The rows are those of the specification of Kueue's workload controller, in its order.
     """
@@ -117,7 +127,15 @@ def decide_workload(
         transition = row(workload, queues, now)
         if transition is not None:
             return transition
-    return _follow_clocks(workload, configuration, now, jitter)
+    rules = configuration.wait_for_pods_ready
+    clock: Running | None = None
+    if rules is not None:
+        overrides = queues.cluster_queue.overrides if queues.cluster_queue is not None else Overrides()
+        clocks = clocks_of(workload.metadata.annotations, overrides, rules)
+        clock = running(workload, clocks, unplaced_since)
+        if clock is not None and clock.expires_at <= now:
+            return _expire(workload, clock, rules.requeuing_strategy, now, jitter)
+    return _follow_execution(workload, clock, now)
 
 
 def _undo_what_cannot_be(workload: Workload, queues: QueueView, now: float) -> Transition | None:
@@ -330,18 +348,22 @@ def _follow_queues_pending(workload: Workload, queues: QueueView, now: float) ->
     return Transition(replace(workload.status, conditions=merged(workload.status.conditions, new)))
 
 
-def _follow_clocks(workload: Workload, configuration: Configuration, now: float, jitter: float) -> Transition:
-    """The readiness timeout and the maximum execution time of a workload that runs."""
-    rules = configuration.wait_for_pods_ready
-    ready_s = None if rules is None else remaining_s(workload, rules, now)
-    if rules is not None and ready_s is not None and ready_s <= 0:
-        verdict = on_expiry(workload, rules, now, jitter)
-        if isinstance(verdict, GiveUp):
-            return _target(workload, c.REQUEUING_LIMIT_EXCEEDED, now)
-        message = f"Exceeded the PodsReady timeout {workload.metadata.key}"
-        evicted = _evict(workload, c.PODS_READY_TIMEOUT, message, now, cause=verdict.phase)
-        assert evicted.status is not None
-        return replace(evicted, status=replace(evicted.status, requeue_state=verdict.state))
+def _expire(
+    workload: Workload, clock: Running, strategy: RequeuingStrategy, now: float, jitter: float
+) -> Transition:
+    """A readiness clock has run out."""
+    verdict = on_expiry(workload, clock.phase, strategy, now, jitter)
+    if isinstance(verdict, GiveUp):
+        return _target(workload, c.REQUEUING_LIMIT_EXCEEDED, now)
+    which = "scheduling" if clock.phase == "WaitForScheduling" else "PodsReady"
+    message = f"Exceeded the {which} timeout {workload.metadata.key}"
+    evicted = _evict(workload, c.PODS_READY_TIMEOUT, message, now, cause=clock.phase)
+    assert evicted.status is not None
+    return replace(evicted, status=replace(evicted.status, requeue_state=verdict.state))
+
+
+def _follow_execution(workload: Workload, clock: Running | None, now: float) -> Transition:
+    """The maximum execution time; ``clock`` is the readiness clock that runs beside it."""
     run_s = _execution_remaining_s(workload, now)
     if run_s is not None and run_s <= 0:
         if is_true(workload.status.conditions, c.DEACTIVATION_TARGET):
@@ -359,8 +381,10 @@ def _follow_clocks(workload: Workload, configuration: Configuration, now: float,
                 ),
             ),
         )
-    left_s = [left for left in (ready_s, run_s) if left is not None]
-    return Transition(wake_at=now + min(left_s) if left_s else None)
+    moments = [] if clock is None or clock.expires_at == math.inf else [clock.expires_at]
+    if run_s is not None:
+        moments.append(now + run_s)
+    return Transition(wake_at=min(moments, default=None))
 
 
 def _execution_remaining_s(workload: Workload, now: float) -> float | None:

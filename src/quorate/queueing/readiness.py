@@ -1,11 +1,14 @@
 """waitForPodsReady: the clocks of a workload that should become ready, and what follows when it does not.
 
 From admission the workload has ``timeout`` to get all its pods ready; when it loses one later it has
-``recoveryTimeout`` to get it back.  A clock that runs out evicts the workload and lets it try again after a
-backoff that grows with every retry, or deactivates it once its retries are used up.
+``recoveryTimeout`` to get it back.  Where ``schedulingTimeout`` is set, each of its pods has that long to get
+a node: a pod that pulls a large image and one for which there is no room deserve different patience.  A
+clock that runs out evicts the workload and lets it try again after a backoff that grows with every retry, or
+deactivates it once its retries are used up.
 
 Nothing is remembered between calls: the start of each clock is the transition time of a condition, so a
-restarted controller computes the same remaining time.  Specified in Kueue's KEP-349 and KEP-1282.
+restarted controller computes the same remaining time.  Specified in Kueue's KEP-349 and KEP-1282, but for
+``schedulingTimeout``, which is ours.
 """
 
 import math
@@ -13,9 +16,10 @@ from typing import Final, Literal, assert_never
 
 import msgspec
 
-from quorate.api.configuration import RequeuingStrategy, WaitForPodsReady
+from quorate.api.configuration import RequeuingStrategy
 from quorate.api.kueue import RequeueState, Workload
 from quorate.api.meta import Condition, at_epoch, find_condition
+from quorate.queueing.clocks import Clocks
 from quorate.queueing.conditions import (
     ADMITTED,
     PODS_READY,
@@ -31,14 +35,23 @@ STARTED: Final = "Started"
 WAIT_FOR_RECOVERY: Final = "WaitForRecovery"
 RECOVERED: Final = "Recovered"
 
+Phase = Literal["WaitForScheduling", "WaitForStart", "WaitForRecovery"]
+
 JITTER: Final = 0.0001  # of the delay, so that many workloads evicted together do not return together
 
 
 class Retry(msgspec.Struct, frozen=True):
     """Evict, and try again no earlier than ``state.requeue_at``."""
 
-    phase: Literal["WaitForStart", "WaitForRecovery"]
+    phase: Phase
     state: RequeueState
+
+
+class Running(msgspec.Struct, frozen=True):
+    """The clock that runs out first."""
+
+    phase: Phase
+    expires_at: float  # epoch seconds; infinite: never
 
 
 class GiveUp(msgspec.Struct, frozen=True):
@@ -83,11 +96,13 @@ def _readiness(
     return "WaitForRecovery" if was_ready or was_lost else "WaitForStart"
 
 
-def remaining_s(workload: Workload, rules: WaitForPodsReady, now: float) -> float | None:
-    """Seconds until the running clock of ``workload`` expires (not positive: it has); None: none runs.
+def running(workload: Workload, clocks: Clocks, unplaced_since: float | None = None) -> Running | None:
+    """The clock of ``workload`` that expires first; None if none runs.
 
-    A clock runs only while the workload is admitted, active, not finished and not evicted: a mere
-    reservation that waits for admission checks has all the time in the world.
+    Clocks run only while the workload is admitted, active, not finished and not evicted: a mere reservation
+    that waits for admission checks has all the time in the world.  ``unplaced_since`` is when the oldest of
+    its pods without a node was created (epoch seconds); a pod that was there before the admission waits for
+    a node since then.
     """
     conditions = workload.status.conditions
     admitted = find_condition(conditions, ADMITTED)
@@ -103,19 +118,23 @@ def remaining_s(workload: Workload, rules: WaitForPodsReady, now: float) -> floa
     if ready is not None and ready.status == "True":
         return None
     if ready is not None and ready.reason == WAIT_FOR_RECOVERY:
-        if rules.recovery_timeout_s is None:
-            return None
-        return since(ready) + rules.recovery_timeout_s - now
-    return since(admitted) + rules.timeout_s - now
+        first = Running("WaitForRecovery", since(ready) + clocks.recovery_timeout_s)
+    else:
+        first = Running("WaitForStart", since(admitted) + clocks.timeout_s)
+    if unplaced_since is None:
+        return first
+    placed_by = max(unplaced_since, since(admitted)) + clocks.scheduling_timeout_s
+    return Running("WaitForScheduling", placed_by) if placed_by < first.expires_at else first
 
 
-def on_expiry(workload: Workload, rules: WaitForPodsReady, now: float, jitter: float) -> Retry | GiveUp:
-    """What follows when the clock has run out.
+def on_expiry(
+    workload: Workload, phase: Phase, strategy: RequeuingStrategy, now: float, jitter: float
+) -> Retry | GiveUp:
+    """What follows when the clock of ``phase`` has run out.
 
     ``jitter`` in [0, 1) comes from the caller.  The count of retries survives readiness and admission; only
     deactivation clears it.  An end of backoff that is set already never moves back.
     """
-    strategy = rules.requeuing_strategy
     old = workload.status.requeue_state or RequeueState()
     retry = (old.count or 0) + 1
     if strategy.backoff_limit_count is not None and retry > strategy.backoff_limit_count:
@@ -124,11 +143,7 @@ def on_expiry(workload: Workload, rules: WaitForPodsReady, now: float, jitter: f
     until = at_epoch(now + delay_s)
     if old.requeue_at is not None and old.requeue_at > until:
         until = old.requeue_at
-    ready = find_condition(workload.status.conditions, PODS_READY)
-    recovering = ready is not None and ready.reason == WAIT_FOR_RECOVERY
-    return Retry(
-        "WaitForRecovery" if recovering else "WaitForStart", RequeueState(count=retry, requeue_at=until)
-    )
+    return Retry(phase, RequeueState(count=retry, requeue_at=until))
 
 
 def backoff_s(retry: int, strategy: RequeuingStrategy) -> float:

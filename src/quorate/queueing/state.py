@@ -29,6 +29,7 @@ from quorate.api.meta import Key, epoch
 from quorate.api.quantity import NANOS
 from quorate.queueing import conditions as c
 from quorate.queueing import queue_status
+from quorate.queueing.clocks import queue_overrides
 from quorate.queueing.ledger import Ledger
 from quorate.queueing.lifecycle import ClusterQueueView, LocalQueueView, QueueView
 from quorate.queueing.order import may_queue, order_of
@@ -383,6 +384,7 @@ class State(Ledger):
             active=self.is_active(queue),
             stop_policy=queue.spec.stop_policy,
             checks=queue.checks_for(admission),
+            overrides=queue_overrides(queue.spec, queue.object.metadata.annotations),
         )
 
 

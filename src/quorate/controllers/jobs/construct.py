@@ -22,6 +22,7 @@ from quorate.api.kueue import (
 from quorate.api.meta import ObjectMeta, OwnerReference, Uid
 from quorate.api.names import is_label_value
 from quorate.kube.resources import Resource
+from quorate.queueing.clocks import OVERRIDES
 
 ELASTIC_JOB = "kueue.x-k8s.io/elastic-job"
 MAXIMUM_EXECUTION_S = "kueue.x-k8s.io/max-exec-time-seconds"
@@ -125,7 +126,7 @@ def construct(
     copied = {
         key: value
         for key, value in metadata.annotations.items()
-        if key.startswith(PROVISIONING_PREFIX) or key == ADMISSION_GATED_BY
+        if key.startswith(PROVISIONING_PREFIX) or key in (ADMISSION_GATED_BY, *OVERRIDES)
     }
     owner = OwnerReference(
         api_version=resource.api_version,

@@ -41,6 +41,7 @@ from quorate.controllers.jobs.podsets import InjectionConflict
 from quorate.controllers.jobs.starting import FlavorNotSeen, NotAdmitted, pod_set_infos
 from quorate.controllers.writes import Create, Delete, Patch, Write, status_patch
 from quorate.kube.resources import WORKLOADS
+from quorate.queueing.clocks import asked_findings
 from quorate.queueing.conditions import EVICTED, is_admitted, is_evicted, is_finished, is_reserving, merged
 from quorate.queueing.lifecycle import Event
 from quorate.queueing.readiness import pods_ready
@@ -261,7 +262,9 @@ def _without_workload(case: _Case[J]) -> JobPlan:
         return _not_composed(str(workload), lacks=str(workload))
     key = workload.metadata.key
     create = Create(WORKLOADS, workload, key.namespace)
-    return JobPlan((create,), (_told("CreatedWorkload", f"Created Workload: {key}"),))
+    ignored = asked_findings(case.job.metadata.annotations)
+    warnings = [Event("Warning", "IgnoredAnnotation", finding) for finding in ignored]
+    return JobPlan((create,), (*warnings, _told("CreatedWorkload", f"Created Workload: {key}")))
 
 
 def _constructed(case: _Case[J]) -> Workload | MissingPriorityClass:

@@ -1,0 +1,46 @@
+"""The pods of admitted workloads that have no node yet, for the clock that runs for them.
+
+Only these are watched: a pod drops out of the selection as soon as it is bound.
+"""
+
+from quorate.api.kueue import POD_SET
+from quorate.api.meta import Key, ObjectMeta, Struct, epoch
+from quorate.controllers.jobs.starting import WORKLOAD_ANNOTATION
+from quorate.kube.client import Client
+from quorate.kube.informer import Informer
+from quorate.kube.resources import Resource
+
+_WORKLOAD = "of workload"
+
+
+class UnplacedPod(Struct):
+    metadata: ObjectMeta
+
+
+UNPLACED_PODS = Resource("", "v1", "pods", "Pod", True, UnplacedPod)
+
+
+def unplaced_pods(client: Client) -> Informer[UnplacedPod]:
+    pods = Informer(
+        client,
+        UNPLACED_PODS,
+        label_selector=POD_SET,
+        field_selector="spec.nodeName=,status.phase=Pending",
+    )
+    pods.add_index(_WORKLOAD, workloads_of)
+    return pods
+
+
+def workloads_of(pod: UnplacedPod) -> tuple[Key, ...]:
+    name = pod.metadata.annotations.get(WORKLOAD_ANNOTATION)
+    return () if name is None else (Key(pod.metadata.namespace, name),)
+
+
+def unplaced_since(pods: Informer[UnplacedPod], workload: Key) -> float | None:
+    """When the oldest of them was created (epoch seconds); None if all have a node."""
+    created = [
+        epoch(pod.metadata.creation_timestamp)
+        for pod in pods.by_index(_WORKLOAD, workload)
+        if pod.metadata.creation_timestamp is not None
+    ]
+    return min(created, default=None)
