@@ -247,6 +247,7 @@ def test_workloads() -> None:
         "(at most 63 letters, digits, '-', '_' or '.')",
         "spec.podSets[1].template.metadata.annotations[a b]: 'a b' is not the key of an annotation "
         "(write name or example.com/name)",
+        "spec.podSets: 'workers, more' have a minCount, and at most one podSet can use minCount",
         "status.admission.podSetAssignments[0].resourceUsage.memory: '4Gi' does not divide "
         "evenly among 3 pods",
         "status.admission.podSetAssignments[1].name: 'others' is no pod set of this workload "

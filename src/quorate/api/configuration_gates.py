@@ -1,4 +1,4 @@
-"""The feature gates that change how the queueing core decides.
+"""The feature gates that change how the queueing core decides, and what objects are held to.
 
 Each is read once, where its rule is decided; the configuration carries them there.
 """
@@ -29,3 +29,19 @@ QUEUEING_GATES: Final = tuple(field.encode_name for field in msgspec.structs.fie
 def queueing_gates(given: Mapping[str, bool]) -> Gates:
     """Those of the gates ``given`` that concern the queueing core; others are left to others."""
     return msgspec.convert(given, Gates)
+
+
+class ReviewGates(msgspec.Struct, frozen=True, kw_only=True):
+    """What objects are held to, and given, when they are written."""
+
+    elastic_jobs: bool = msgspec.field(name="ElasticJobsViaWorkloadSlices", default=True)
+    non_negative_resources: bool = msgspec.field(name="WorkloadValidateResourcesAreNonNegative", default=True)
+    pod_set_metadata: bool = msgspec.field(name="WorkloadValidationForPodSetMetadata", default=True)
+    strict_on_flavors: bool = msgspec.field(name="RejectUpdatesToCQWithInvalidOnFlavors", default=False)
+    priority_boost: bool = msgspec.field(name="PriorityBoost", default=False)
+    default_priority_class: bool = msgspec.field(name="WorkloadPriorityClassDefaulting", default=False)
+
+
+def review_gates(given: Mapping[str, bool]) -> ReviewGates:
+    """Those of the gates ``given`` that concern reviews."""
+    return msgspec.convert(given, ReviewGates)

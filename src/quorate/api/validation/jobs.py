@@ -1,0 +1,118 @@
+"""What is wrong with the labels and annotations by which a job of any kind speaks to its queue."""
+
+import msgspec
+
+from quorate.api.documents import child
+from quorate.api.findings import Finding
+from quorate.api.kueue import PRIORITY_CLASS, QUEUE_NAME
+from quorate.api.meta import ObjectMeta
+from quorate.api.names import is_dns_subdomain
+from quorate.api.validation.fields import Findings
+from quorate.api.validation.gates import gate_findings, gate_update_findings
+
+PREBUILT_WORKLOAD = "kueue.x-k8s.io/prebuilt-workload-name"
+ELASTIC = "kueue.x-k8s.io/elastic-job"
+MAXIMUM_EXECUTION = "kueue.x-k8s.io/max-exec-time-seconds"
+
+
+class JobFacts(msgspec.Struct, frozen=True):
+    """What the rules for all kinds look at."""
+
+    kind: str
+    metadata: ObjectMeta
+    suspended: bool
+    takes_prebuilt: bool  # what its kind can do
+    can_be_elastic: bool
+
+    @property
+    def queue(self) -> str:
+        return self.metadata.labels.get(QUEUE_NAME, "")
+
+    @property
+    def priority_class(self) -> str:
+        return self.metadata.labels.get(PRIORITY_CLASS, "")
+
+    @property
+    def prebuilt(self) -> str:
+        metadata = self.metadata
+        return metadata.annotations.get(PREBUILT_WORKLOAD) or metadata.labels.get(PREBUILT_WORKLOAD, "")
+
+    @property
+    def maximum_execution(self) -> str | None:
+        return self.metadata.labels.get(MAXIMUM_EXECUTION)
+
+    @property
+    def elastic(self) -> bool:
+        return self.metadata.annotations.get(ELASTIC) == "true"
+
+
+def job_findings(job: JobFacts) -> Findings:
+    """What is wrong with a new job."""
+    yield from _names(job)
+    limit = job.maximum_execution
+    if limit is not None and not _is_positive(limit):
+        yield Finding(_label(MAXIMUM_EXECUTION), limit, "is no number of seconds (write 1 or more)")
+    if job.elastic and not job.can_be_elastic:
+        yield Finding(_annotation(ELASTIC), "true", f"is not supported for kind {job.kind} (leave it out)")
+    yield from gate_findings(job.metadata.annotations)
+
+
+def job_update_findings(old: JobFacts, new: JobFacts, *, has_default_queue: bool) -> Findings:
+    """What is wrong with a job's becoming ``new``.
+
+    Its queue is judged by whether it is suspended afterwards, its time limit by both moments.
+    """
+    yield from _queue_update(old, new, has_default_queue=has_default_queue)
+    if not new.suspended and not old.elastic and old.prebuilt != new.prebuilt:
+        rule = f"cannot change while the job is not suspended (it was {old.prebuilt or 'not set'})"
+        yield Finding(_label(PREBUILT_WORKLOAD), new.prebuilt, rule)
+    if not (old.suspended and new.suspended) and old.maximum_execution != new.maximum_execution:
+        rule = f"cannot change while the job is not suspended (it was {old.maximum_execution or 'not set'})"
+        yield Finding(_label(MAXIMUM_EXECUTION), new.maximum_execution, rule)
+    if old.priority_class and not new.priority_class:
+        rule = f"cannot be taken away (it was {old.priority_class}; name another class)"
+        yield Finding(_label(PRIORITY_CLASS), new.priority_class, rule)
+    elif new.priority_class and not old.priority_class and not new.suspended:
+        rule = "cannot be added while the job is not suspended (suspend it first)"
+        yield Finding(_label(PRIORITY_CLASS), new.priority_class, rule)
+    if old.elastic != new.elastic:
+        rule = f"cannot change (it was {'true' if old.elastic else 'not set'})"
+        yield Finding(_annotation(ELASTIC), new.metadata.annotations.get(ELASTIC), rule)
+    yield from gate_update_findings(old.metadata.annotations, new.metadata.annotations)
+
+
+def _queue_update(old: JobFacts, new: JobFacts, *, has_default_queue: bool) -> Findings:
+    where = _label(QUEUE_NAME)
+    if old.queue != new.queue and not new.suspended:
+        rule = f"cannot change while the job is not suspended (it was {old.queue or 'not set'})"
+        yield Finding(where, new.queue, rule)
+    elif old.queue and not new.queue and has_default_queue:
+        rule = "is missing: queue-name must not be empty in namespace with default queue"
+        yield Finding(where, new.queue, rule)
+    if new.suspended:
+        yield from _names(new)
+
+
+def _names(job: JobFacts) -> Findings:
+    for where, name, noun in (
+        (_label(QUEUE_NAME), job.queue, "LocalQueue"),
+        (_label(PREBUILT_WORKLOAD), job.prebuilt, "Workload"),
+    ):
+        if name and not is_dns_subdomain(name):
+            rule = f"is not the name of a {noun} (lower case letters, digits, '-' and '.')"
+            yield Finding(where, name, rule)
+    if job.prebuilt and not job.takes_prebuilt:
+        rule = f"is not supported for kind {job.kind} (leave it out)"
+        yield Finding(_label(PREBUILT_WORKLOAD), job.prebuilt, rule)
+
+
+def _is_positive(text: str) -> bool:
+    return text.isascii() and text.removeprefix("+").isdecimal() and int(text) > 0
+
+
+def _label(key: str) -> str:
+    return child("metadata.labels", key)
+
+
+def _annotation(key: str) -> str:
+    return child("metadata.annotations", key)

@@ -1,0 +1,186 @@
+"""What is wrong with flavors and queues beyond what the schemas of their CRDs can say."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from quorate.api.findings import Finding
+from quorate.api.kueue import (
+    ClusterQueue,
+    ClusterQueueSpec,
+    Cohort,
+    FairSharing,
+    FlavorQuotas,
+    LocalQueue,
+    ResourceFlavor,
+    ResourceGroup,
+    ResourceQuota,
+)
+from quorate.api.names import is_qualified_name
+from quorate.api.quantity import Quantity
+from quorate.api.validation.fields import (
+    Findings,
+    in_order,
+    listed_names,
+    of_labels,
+    of_selector,
+    of_taints,
+    of_tolerations,
+)
+
+MOST_FLAVORS: Final = 256  # of a queue, over all groups
+MOST_RESOURCES: Final = 256
+MOST_PAIRS: Final = 512  # flavors times resources, in one group
+SMALLEST_WEIGHT: Final = Quantity(1)  # a billionth; below, shares would overflow
+
+
+def resource_flavor_findings(flavor: ResourceFlavor) -> Findings:
+    spec = flavor.spec
+    yield from of_labels("spec.nodeLabels", spec.node_labels)
+    yield from of_taints("spec.nodeTaints", spec.node_taints)
+    yield from of_tolerations("spec.tolerations", spec.tolerations)
+
+
+def cluster_queue_findings(queue: ClusterQueue) -> Findings:
+    yield from _cluster_queue(queue.spec, known=frozenset())
+
+
+def cluster_queue_update_findings(old: ClusterQueue, new: ClusterQueue, *, strict_checks: bool) -> Findings:
+    """The findings of ``new``, without those on the flavors of checks that ``old`` had, too.
+
+    Queues from before that rule must stay editable, so they are let pass while the queue has the same
+    flavors; ``strict_checks`` (gate RejectUpdatesToCQWithInvalidOnFlavors) ends that.
+    """
+    tolerated = not strict_checks and _flavors(old.spec) == _flavors(new.spec)
+    yield from _cluster_queue(new.spec, known=_strangers(old.spec) if tolerated else frozenset())
+
+
+def _cluster_queue(spec: ClusterQueueSpec, known: frozenset[tuple[str, str]]) -> Findings:
+    """``known``: the pairs of check and flavor whose being wrong is no news."""
+    yield from _quotas(spec.resource_groups, parent=spec.cohort_name, parent_field="cohortName")
+    for at, group in enumerate(spec.resource_groups):
+        yield from _lending(f"spec.resourceGroups[{at}]", group)
+    yield from of_selector("spec.namespaceSelector", spec.namespace_selector)
+    yield from _policies(spec)
+    flavors = _flavors(spec)
+    for at, check in enumerate(spec.admission_checks_strategy.admission_checks):
+        for position, name in enumerate(check.on_flavors):
+            if name not in flavors and (check.name, name) not in known:
+                path = f"spec.admissionChecksStrategy.admissionChecks[{at}].onFlavors[{position}]"
+                yield Finding(path, name, f"is no flavor of this queue ({listed_names(flavors)})")
+    yield from _weight(spec.fair_sharing)
+
+
+def _flavors(spec: ClusterQueueSpec) -> frozenset[str]:
+    return frozenset(flavor.name for group in spec.resource_groups for flavor in group.flavors)
+
+
+def _strangers(spec: ClusterQueueSpec) -> frozenset[tuple[str, str]]:
+    """Checks with flavors that are none of the queue's."""
+    flavors, checks = _flavors(spec), spec.admission_checks_strategy.admission_checks
+    pairs = ((check.name, name) for check in checks for name in check.on_flavors)
+    return frozenset((check, name) for check, name in pairs if name not in flavors)
+
+
+def cohort_findings(cohort: Cohort) -> Findings:
+    """As for a cluster queue, except that a cohort may lend more than its own quota."""
+    spec = cohort.spec
+    yield from _quotas(spec.resource_groups, parent=spec.parent_name, parent_field="parentName")
+    yield from _weight(spec.fair_sharing)
+
+
+def local_queue_findings(queue: LocalQueue) -> Findings:
+    if not queue.spec.cluster_queue:
+        yield Finding("spec.clusterQueue", queue.spec.cluster_queue, "is missing (name a ClusterQueue)")
+    yield from _weight(queue.spec.fair_sharing)
+
+
+def _quotas(groups: Sequence[ResourceGroup], *, parent: str, parent_field: str) -> Findings:
+    """The rules of a list of resource groups; without a parent there is nobody to borrow from or lend to."""
+    resource_paths: dict[str, str] = {}
+    flavor_paths: dict[str, str] = {}
+    for at, group in enumerate(groups):
+        path = f"spec.resourceGroups[{at}]"
+        covered = [
+            (f"{path}.coveredResources[{position}]", name)
+            for position, name in enumerate(group.covered_resources)
+        ]
+        flavors = [
+            (f"{path}.flavors[{position}].name", flavor.name) for position, flavor in enumerate(group.flavors)
+        ]
+        for where, name in covered:
+            if not is_qualified_name(name):
+                yield Finding(where, name, "is not the name of a resource (write cpu or example.com/gpu)")
+        yield from _repeated(covered, resource_paths)
+        yield from _repeated(flavors, flavor_paths)
+        pairs = len(covered) * len(flavors)
+        if pairs > MOST_PAIRS:
+            yield Finding(path, pairs, f"pairs of flavor and resource are too many, at most {MOST_PAIRS}")
+        for position, flavor in enumerate(group.flavors):
+            below = f"{path}.flavors[{position}]"
+            yield from _flavor_quotas(below, flavor, group.covered_resources)
+            for index, quota in enumerate(flavor.resources):
+                yield from _limits(f"{below}.resources[{index}]", quota, parent, parent_field)
+    if len(flavor_paths) > MOST_FLAVORS:
+        rule = f"flavors in all groups are too many, at most {MOST_FLAVORS}"
+        yield Finding("spec.resourceGroups", len(flavor_paths), rule)
+    if len(resource_paths) > MOST_RESOURCES:
+        rule = f"resources in all groups are too many, at most {MOST_RESOURCES}"
+        yield Finding("spec.resourceGroups", len(resource_paths), rule)
+
+
+def _repeated(places: Iterable[tuple[str, str]], seen: dict[str, str]) -> Findings:
+    """Names that stand in two places; the first places of all names are gathered in ``seen``."""
+    for path, name in places:
+        if name in seen:
+            yield Finding(path, name, f"is given already in {seen[name]} (keep one of them)")
+        seen.setdefault(name, path)
+
+
+def _flavor_quotas(path: str, flavor: FlavorQuotas, covered: Sequence[str]) -> Findings:
+    names = tuple(quota.name for quota in flavor.resources)
+    if names != tuple(covered):
+        rule = f"must match coveredResources, in the same order ({in_order(covered)})"
+        yield Finding(f"{path}.resources", in_order(names), rule)
+
+
+def _limits(path: str, quota: ResourceQuota, parent: str, parent_field: str) -> Findings:
+    limits = {"borrowingLimit": quota.borrowing_limit, "lendingLimit": quota.lending_limit}
+    for field, amount in {"nominalQuota": quota.nominal_quota, **limits}.items():
+        if amount is not None and amount.nanos < 0:
+            yield Finding(f"{path}.{field}", str(amount), "is negative, must be at least 0")
+    for field, limit in limits.items():
+        if limit is not None and not parent:
+            rule = f"needs spec.{parent_field} (set that or leave this out)"
+            yield Finding(f"{path}.{field}", str(limit), rule)
+
+
+def _lending(path: str, group: ResourceGroup) -> Findings:
+    for at, flavor in enumerate(group.flavors):
+        for position, quota in enumerate(flavor.resources):
+            if quota.lending_limit is not None and quota.lending_limit > quota.nominal_quota:
+                rule = f"is more than nominalQuota, at most {quota.nominal_quota}"
+                where = f"{path}.flavors[{at}].resources[{position}].lendingLimit"
+                yield Finding(where, str(quota.lending_limit), rule)
+
+
+def _policies(spec: ClusterQueueSpec) -> Findings:
+    """Policies that exclude each other.  Schemas say this too, but not those of every Kueue release."""
+    fungibility, preemption = spec.flavor_fungibility, spec.preemption
+    both = (fungibility.when_can_borrow, fungibility.when_can_preempt)
+    if fungibility.preference is not None and both != ("TryNextFlavor", "TryNextFlavor"):
+        rule = "needs whenCanBorrow and whenCanPreempt to be TryNextFlavor (or leave it out)"
+        yield Finding("spec.flavorFungibility.preference", fungibility.preference, rule)
+    policy = preemption.borrow_within_cohort.policy
+    if policy != "Never" and preemption.reclaim_within_cohort == "Never":
+        rule = "needs reclaimWithinCohort to be LowerPriority or Any (or write Never)"
+        yield Finding("spec.preemption.borrowWithinCohort.policy", policy, rule)
+
+
+def _weight(sharing: FairSharing | None) -> Findings:
+    if sharing is None:
+        return
+    if sharing.weight.nanos < 0:
+        yield Finding("spec.fairSharing.weight", str(sharing.weight), "is negative, must be at least 0")
+    elif Quantity(0) < sharing.weight <= SMALLEST_WEIGHT:
+        rule = "is too small a share, must be 0 or more than a billionth (write 1 for an equal share)"
+        yield Finding("spec.fairSharing.weight", str(sharing.weight), rule)

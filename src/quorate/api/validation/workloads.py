@@ -1,0 +1,245 @@
+"""What is wrong with a Workload, and with a change of one, beyond what the schema of its CRD can say."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from quorate.api import codec
+from quorate.api.batch import EMPTY_OBJECT, template_of
+from quorate.api.configuration_gates import ReviewGates
+from quorate.api.core import PodTemplate, ResourceRequirements
+from quorate.api.documents import child
+from quorate.api.findings import Finding
+from quorate.api.kueue import PodSet, ReclaimablePod, Workload, WorkloadSpec
+from quorate.api.meta import is_true
+from quorate.api.validation.fields import Findings, listed_names, of_annotations, of_labels, of_tolerations
+from quorate.api.validation.gates import gate_findings, gate_update_findings
+
+PODS: Final = "pods"  # counted by the queue itself, so no pod may ask for it
+ELASTIC: Final = "kueue.x-k8s.io/elastic-job"
+PRIORITY_BOOST: Final = "kueue.x-k8s.io/priority-boost"
+RESERVED: Final = "QuotaReserved"
+
+
+class ReviewedPodSet(PodSet, omit_defaults=False):
+    """A pod set with the fields that only a review reads; the controllers do without, in memory."""
+
+    topology_request: msgspec.Raw = EMPTY_OBJECT
+
+
+class ReviewedSpec(WorkloadSpec):
+    pod_sets: tuple[ReviewedPodSet, ...] = ()
+
+
+class ReviewedWorkload(Workload):
+    spec: ReviewedSpec = ReviewedSpec()
+
+
+def workload_findings(workload: ReviewedWorkload, gates: ReviewGates = ReviewGates()) -> Findings:  # noqa: B008
+    """What is wrong with a Workload as it stands; its admission gates count as given at creation."""
+    yield from gate_findings(workload.metadata.annotations)
+    yield from _standing(workload, gates)
+    yield from _reservation(workload)
+
+
+def workload_update_findings(old: ReviewedWorkload, new: ReviewedWorkload, gates: ReviewGates) -> Findings:
+    """What is wrong with ``new``, and with its coming after ``old``."""
+    yield from gate_update_findings(old.metadata.annotations, new.metadata.annotations)
+    yield from _standing(new, gates)
+    if next(_reservation(old), None) is None:  # who was broken in this way before must be able to mend
+        yield from _reservation(new)
+    was_reserved = _is_reserved(old)
+    if was_reserved:
+        yield from _frozen_pod_sets(old.spec.pod_sets, new.spec.pod_sets, may_shrink=gates.elastic_jobs)
+    if was_reserved and _is_reserved(new):
+        yield from _reclaimed(old, new, elastic=gates.elastic_jobs and ELASTIC in new.metadata.annotations)
+    before, after = old.status.admission, new.status.admission
+    if before is not None and after is not None and before != after:
+        rule = f"cannot become another one (it is in {before.cluster_queue}; take it back first)"
+        yield Finding("status.admission", after.cluster_queue, rule)
+    yield from _frozen_updates(old, new)
+
+
+def _standing(workload: ReviewedWorkload, gates: ReviewGates) -> Findings:
+    pod_sets = workload.spec.pod_sets
+    counts = {pod_set.name: pod_set.count for pod_set in pod_sets}
+    for at, pod_set in enumerate(pod_sets):
+        yield from _pod_set(f"spec.podSets[{at}]", pod_set, gates)
+    yield from _minimums(workload)
+    if gates.priority_boost:
+        yield from _boost(workload.metadata.annotations)
+    yield from _assignments(workload, counts)
+    yield from _reclaimable(workload.status.reclaimable_pods, counts)
+    yield from _pod_set_updates(workload, counts)
+
+
+def _pod_set(path: str, pod_set: ReviewedPodSet, gates: ReviewGates) -> Findings:
+    if isinstance(pod_set.min_count, int) and pod_set.min_count > pod_set.count:
+        yield Finding(f"{path}.minCount", pod_set.min_count, f"is more than count, at most {pod_set.count}")
+    template = template_of(pod_set.template)
+    if gates.pod_set_metadata:
+        yield from of_labels(f"{path}.template.metadata.labels", template.metadata.labels)
+        yield from of_annotations(f"{path}.template.metadata.annotations", template.metadata.annotations)
+    for where, requirements in _requirements(f"{path}.template.spec", template):
+        yield from _amounts(where, requirements, non_negative=gates.non_negative_resources)
+    yield from _slices(f"{path}.topologyRequest", pod_set.topology_request)
+
+
+def _requirements(path: str, template: PodTemplate) -> Iterator[tuple[str, ResourceRequirements]]:
+    for field, containers in (
+        ("initContainers", template.spec.init_containers),
+        ("containers", template.spec.containers),
+    ):
+        for at, container in enumerate(containers):
+            yield f"{path}.{field}[{at}].resources", container.resources
+    yield f"{path}.resources", template.spec.resources
+
+
+def _amounts(path: str, requirements: ResourceRequirements, *, non_negative: bool) -> Findings:
+    for field, amounts in (("requests", requirements.requests), ("limits", requirements.limits)):
+        for name, amount in amounts.items():
+            where = child(f"{path}.{field}", name)
+            if name == PODS:
+                yield Finding(where, str(amount), "is not for pods to ask: a queue counts them itself")
+            elif amount.nanos < 0 and non_negative:
+                yield Finding(where, str(amount), "is negative, must be at least 0")
+
+
+class _TopologyRequest(msgspec.Struct, frozen=True, rename="camel"):
+    pod_set_slice_required_topology: str | None = None
+    pod_set_slice_size: int | None = None
+
+
+def _slices(path: str, request: msgspec.Raw) -> Findings:
+    read = codec.decode(_TopologyRequest, request)
+    topology, size = read.pod_set_slice_required_topology, read.pod_set_slice_size
+    if size is not None and size <= 0:
+        yield Finding(f"{path}.podSetSliceSize", size, "must be more than 0")
+    if topology is None and size is not None:
+        yield Finding(f"{path}.podSetSliceSize", size, "needs podSetSliceRequiredTopology (give both)")
+    if topology is not None and size is None:
+        rule = "needs podSetSliceSize (give both)"
+        yield Finding(f"{path}.podSetSliceRequiredTopology", topology, rule)
+
+
+def _minimums(workload: ReviewedWorkload) -> Findings:
+    """Partial admission looks for one number, so only one pod set may vary; an elastic one varies already."""
+    varying = [pod_set.name for pod_set in workload.spec.pod_sets if isinstance(pod_set.min_count, int)]
+    if len(varying) > 1:
+        rule = "have a minCount, and at most one podSet can use minCount"
+        yield Finding("spec.podSets", ", ".join(varying), rule)
+    if varying and workload.metadata.annotations.get(ELASTIC) == "true":
+        rule = f"has a minCount, which cannot be used with annotation {ELASTIC} (leave one out)"
+        yield Finding("spec.podSets", varying[0], rule)
+
+
+def _boost(annotations: Mapping[str, str]) -> Findings:
+    text = annotations.get(PRIORITY_BOOST)
+    if text is not None and not text.removeprefix("-").removeprefix("+").isdecimal():
+        where = child("metadata.annotations", PRIORITY_BOOST)
+        yield Finding(where, text, "is no signed whole number (write 10 or -10)")
+
+
+def _assignments(workload: Workload, counts: Mapping[str, int]) -> Findings:
+    if workload.status.admission is None:
+        return
+    for at, assignment in enumerate(workload.status.admission.pod_set_assignments):
+        path = f"status.admission.podSetAssignments[{at}]"
+        if assignment.name not in counts:
+            rule = f"is no pod set of this workload ({listed_names(counts)})"
+            yield Finding(f"{path}.name", assignment.name, rule)
+            continue
+        count = counts[assignment.name] if assignment.count is None else assignment.count
+        for name, total in assignment.resource_usage.items():
+            # Cpu is counted in thousandths, everything else in whole units.
+            amount = total.milli if name == "cpu" else total.units
+            if count and amount % count:
+                rule = f"does not divide evenly among {count} pods"
+                yield Finding(child(f"{path}.resourceUsage", name), str(total), rule)
+
+
+def _reclaimable(reclaimable: Sequence[ReclaimablePod], counts: Mapping[str, int]) -> Findings:
+    for at, entry in enumerate(reclaimable):
+        path, name = f"status.reclaimablePods[{at}]", entry.name
+        if name not in counts:
+            yield Finding(f"{path}.name", name, f"is no pod set of this workload ({listed_names(counts)})")
+        elif entry.count > counts[name]:
+            rule = f"is more than the pod set holds, at most {counts[name]}"
+            yield Finding(f"{path}.count", entry.count, rule)
+
+
+def _pod_set_updates(workload: Workload, counts: Mapping[str, int]) -> Findings:
+    """What checks add to pods is merged into templates when the job starts: it must be fit for that."""
+    for at, check in enumerate(workload.status.admission_checks):
+        for position, update in enumerate(check.pod_set_updates):
+            path = f"status.admissionChecks[{at}].podSetUpdates[{position}]"
+            if update.name not in counts:
+                rule = f"is no pod set of this workload ({listed_names(counts)})"
+                yield Finding(f"{path}.name", update.name, rule)
+            yield from of_labels(f"{path}.labels", update.labels)
+            yield from of_annotations(f"{path}.annotations", update.annotations)
+            yield from of_labels(f"{path}.nodeSelector", update.node_selector)
+            yield from of_tolerations(f"{path}.tolerations", update.tolerations)
+
+
+def _is_reserved(workload: Workload) -> bool:
+    return is_true(workload.status.conditions, RESERVED)
+
+
+def _reservation(workload: Workload) -> Findings:
+    if _is_reserved(workload) and workload.status.admission is None:
+        rule = f"is missing while the condition {RESERVED} is True (write both, or set the condition False)"
+        yield Finding("status.admission", None, rule)
+
+
+def _frozen_pod_sets(
+    old: Sequence[ReviewedPodSet], new: Sequence[ReviewedPodSet], *, may_shrink: bool
+) -> Findings:
+    if len(old) != len(new):
+        yield Finding("spec.podSets", len(new), f"is a number that cannot change {_WHILE_RESERVED}")
+        return
+    for at, (before, after) in enumerate(zip(old, new, strict=True)):
+        path = f"spec.podSets[{at}]"
+        shrinks = may_shrink and after.count < before.count
+        if after.count != before.count and not shrinks:
+            rule = f"cannot change {_WHILE_RESERVED} (it was {before.count})"
+            yield Finding(f"{path}.count", after.count, rule)
+        if _but_count(before) != _but_count(after):
+            yield Finding(path, after.name, f"cannot change {_WHILE_RESERVED} (evict the workload first)")
+
+
+_WHILE_RESERVED: Final = "while quota is reserved"
+
+
+def _but_count(pod_set: ReviewedPodSet) -> Any:
+    """All of a pod set but its count, to compare: JSON means the same however it is written."""
+    whole = codec.to_builtins(pod_set)
+    return {name: value for name, value in whole.items() if name != "count"}
+
+
+def _reclaimed(old: Workload, new: Workload, *, elastic: bool) -> Findings:
+    """Pods whose quota was given back do not take it again, except those an elastic job does without."""
+    now = {entry.name: entry.count for entry in new.status.reclaimable_pods}
+    sizes = {pod_set.name: pod_set.count for pod_set in new.spec.pod_sets}
+    for entry in old.status.reclaimable_pods:
+        least = min(entry.count, sizes.get(entry.name, 0)) if elastic else entry.count
+        path = child("status.reclaimablePods", entry.name)
+        if entry.name not in now:
+            if least:
+                yield Finding(path, None, f"cannot disappear {_WHILE_RESERVED} (it was {entry.count})")
+        elif now[entry.name] < least:
+            rule = f"cannot become less {_WHILE_RESERVED}, at least {least}"
+            yield Finding(f"{path}.count", now[entry.name], rule)
+
+
+def _frozen_updates(old: Workload, new: Workload) -> Findings:
+    before = {check.name: check for check in old.status.admission_checks}
+    for at, check in enumerate(new.status.admission_checks):
+        was = before.get(check.name)
+        if was is None or (was.state, check.state) != ("Ready", "Ready"):
+            continue
+        if was.pod_set_updates != check.pod_set_updates:
+            path = f"status.admissionChecks[{at}].podSetUpdates"
+            names = [update.name for update in check.pod_set_updates]
+            yield Finding(path, names, "cannot change while the check stays Ready")

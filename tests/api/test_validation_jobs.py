@@ -1,0 +1,134 @@
+"""The labels and annotations of jobs are checked at creation and at each change."""
+
+import pytest
+import yaml
+
+from quorate.api import codec
+from quorate.api.meta import ObjectMeta
+from quorate.api.validation.jobs import JobFacts, job_findings, job_update_findings
+
+OWN = "kueue.x-k8s.io"
+QUEUE = f"metadata.labels[{OWN}/queue-name]"
+PREBUILT = f"metadata.labels[{OWN}/prebuilt-workload-name]"
+LIMIT = f"metadata.labels[{OWN}/max-exec-time-seconds]"
+CLASS = f"metadata.labels[{OWN}/priority-class]"
+ELASTIC = f"metadata.annotations[{OWN}/elastic-job]"
+
+
+def a_job(text: str, kind: str = "Job") -> JobFacts:
+    """``queue-name: q, suspend: true``: labels of ours without their prefix; ``a:`` before annotations."""
+    given = {name: str(value) for name, value in (yaml.safe_load(f"{{{text}}}") or {}).items()}
+    suspended = given.pop("suspend", "True") == "True"
+    labels = {f"{OWN}/{name}": value for name, value in given.items() if not name.startswith("a:")}
+    annotations = {f"{OWN}/{name[2:]}": value for name, value in given.items() if name.startswith("a:")}
+    metadata = codec.convert(ObjectMeta, {"name": "j", "labels": labels, "annotations": annotations})
+    able = kind == "Job"
+    return JobFacts(kind, metadata, suspended, takes_prebuilt=able, can_be_elastic=able)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "want"),
+    [
+        pytest.param("Job", "", [], id="nothing of ours"),
+        pytest.param(
+            "Job", "queue-name: q, max-exec-time-seconds: 10, a:elastic-job: 'true'", [], id="all of it"
+        ),
+        pytest.param(
+            "Job", "queue-name: '@q', prebuilt-workload-name: A_b",
+            [
+                f"{QUEUE}: '@q' is not the name of a LocalQueue (lower case letters, digits, '-' and '.')",
+                f"{PREBUILT}: 'A_b' is not the name of a Workload (lower case letters, digits, '-' and '.')",
+            ], id="names",
+        ),
+        pytest.param(
+            "SparkApplication", "prebuilt-workload-name: w, a:elastic-job: 'true'",
+            [
+                f"{PREBUILT}: 'w' is not supported for kind SparkApplication (leave it out)",
+                f"{ELASTIC}: 'true' is not supported for kind SparkApplication (leave it out)",
+            ], id="what a kind cannot do",
+        ),
+        pytest.param(
+            "Job", "max-exec-time-seconds: 0",
+            [f"{LIMIT}: '0' is no number of seconds (write 1 or more)"], id="no time at all",
+        ),
+        pytest.param(
+            "Job", "max-exec-time-seconds: ten",
+            [f"{LIMIT}: 'ten' is no number of seconds (write 1 or more)"], id="a time in words",
+        ),
+        pytest.param(
+            "Job", "a:admission-gated-by: plain",
+            [
+                f"metadata.annotations[{OWN}/admission-gated-by]: 'plain' is no gate "
+                "(write example.com/name, at most 63 characters)"
+            ], id="a gate",
+        ),
+    ],
+)  # fmt: skip
+def test_a_new_job(kind: str, text: str, want: list[str]) -> None:
+    assert [str(finding) for finding in job_findings(a_job(text, kind))] == want
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "want"),
+    [
+        pytest.param("queue-name: q", "queue-name: r", [], id="another queue while suspended"),
+        pytest.param(
+            "queue-name: q", "queue-name: r, suspend: false",
+            [f"{QUEUE}: 'r' cannot change while the job is not suspended (it was q)"],
+            id="another queue while starting",
+        ),
+        pytest.param("queue-name: q, suspend: false", "queue-name: r", [], id="another queue while stopping"),
+        pytest.param(
+            "queue-name: q", "queue-name: '@r'",
+            [f"{QUEUE}: '@r' is not the name of a LocalQueue (lower case letters, digits, '-' and '.')"],
+            id="a name that is none",
+        ),
+        pytest.param(
+            "queue-name: q", "",
+            [f"{QUEUE}: '' is missing: queue-name must not be empty in namespace with default queue"],
+            id="out of the queue where there is a default one",
+        ),
+        pytest.param(
+            "suspend: false", "suspend: false, prebuilt-workload-name: w",
+            [f"{PREBUILT}: 'w' cannot change while the job is not suspended (it was not set)"],
+            id="a prebuilt workload while running",
+        ),
+        pytest.param("", "prebuilt-workload-name: w", [], id="a prebuilt workload while suspended"),
+        pytest.param(
+            "suspend: false", "max-exec-time-seconds: 5",
+            [f"{LIMIT}: '5' cannot change while the job is not suspended (it was not set)"],
+            id="a limit while stopping",
+        ),
+        pytest.param("", "max-exec-time-seconds: 5", [], id="a limit while suspended"),
+        pytest.param(
+            "suspend: false", "suspend: false, priority-class: high",
+            [f"{CLASS}: 'high' cannot be added while the job is not suspended (suspend it first)"],
+            id="a class while running",
+        ),
+        pytest.param(
+            "priority-class: low, suspend: false", "priority-class: high, suspend: false", [],
+            id="another class while running",
+        ),
+        pytest.param(
+            "priority-class: low", "",
+            [f"{CLASS}: '' cannot be taken away (it was low; name another class)"], id="no class any more",
+        ),
+        pytest.param(
+            "a:elastic-job: 'true'", "", [f"{ELASTIC}: null cannot change (it was true)"],
+            id="elastic no more",
+        ),
+    ],
+)  # fmt: skip
+def test_a_job_that_changes(old: str, new: str, want: list[str]) -> None:
+    findings = job_update_findings(a_job(old), a_job(new), has_default_queue=True)
+    assert [str(finding) for finding in findings] == want
+
+
+def test_a_job_may_leave_its_queue_where_there_is_no_default_one() -> None:
+    assert not list(job_update_findings(a_job("queue-name: q"), a_job(""), has_default_queue=False))
+
+
+def test_an_elastic_job_takes_another_prebuilt_workload_while_it_runs() -> None:
+    elastic = "a:elastic-job: 'true', suspend: false"
+    changed = a_job(f"prebuilt-workload-name: w, {elastic}")
+    assert not list(job_update_findings(a_job(elastic), changed, has_default_queue=False))

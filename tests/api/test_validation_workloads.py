@@ -1,0 +1,257 @@
+"""Workloads are checked at creation and at each change, with every finding at once."""
+
+from typing import Any
+
+import pytest
+import yaml
+
+from quorate.api import codec
+from quorate.api.configuration_gates import ReviewGates, review_gates
+from quorate.api.validation.workloads import ReviewedWorkload, workload_findings, workload_update_findings
+
+Json = dict[str, Any]
+NO_GATES = ReviewGates()
+
+RESERVED = "{type: QuotaReserved, status: 'True', reason: QuotaReserved, message: ''}"
+ADMISSION = "{clusterQueue: q, podSetAssignments: [{name: main, count: 3}]}"
+
+
+def a_workload(text: str) -> ReviewedWorkload:
+    body = yaml.safe_load(text) or {}
+    return codec.convert(ReviewedWorkload, {"metadata": {"name": "w"}} | body)
+
+
+def said(text: str, gates: ReviewGates = NO_GATES) -> list[str]:
+    return [str(finding) for finding in workload_findings(a_workload(text), gates)]
+
+
+def change_said(old: str, new: str, gates: ReviewGates = NO_GATES) -> list[str]:
+    return [str(each) for each in workload_update_findings(a_workload(old), a_workload(new), gates)]
+
+
+def reserved(pod_sets: str = "{name: main, count: 3}", status: str = "", metadata: str = "{name: w}") -> str:
+    more = f", {status}" if status else ""
+    return (
+        f"metadata: {metadata}\nspec: {{podSets: [{pod_sets}]}}\n"
+        f"status: {{conditions: [{RESERVED}], admission: {ADMISSION}{more}}}"
+    )
+
+
+GATED = "metadata.annotations[kueue.x-k8s.io/admission-gated-by]"
+
+
+def gated(value: str) -> str:
+    return f"metadata: {{name: w, annotations: {{kueue.x-k8s.io/admission-gated-by: '{value}'}}}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        pytest.param("spec: {podSets: [{count: 3}]}", [], id="a plain workload"),
+        pytest.param("spec: {podSets: [{count: 0}]}", [], id="no pods for now"),
+        pytest.param(
+            "spec: {podSets: [{name: a, count: 3, minCount: 1}]}\n"
+            "metadata: {name: w, annotations: {kueue.x-k8s.io/elastic-job: 'true'}}",
+            [
+                "spec.podSets: 'a' has a minCount, which cannot be used with annotation "
+                "kueue.x-k8s.io/elastic-job (leave one out)"
+            ],
+            id="elastic and partial at once",
+        ),
+        pytest.param(
+            "spec: {podSets: [{topologyRequest: {podSetSliceSize: 0}}, "
+            "{topologyRequest: {podSetSliceRequiredTopology: rack}}]}",
+            [
+                "spec.podSets[0].topologyRequest.podSetSliceSize: 0 must be more than 0",
+                "spec.podSets[0].topologyRequest.podSetSliceSize: 0 needs podSetSliceRequiredTopology "
+                "(give both)",
+                "spec.podSets[1].topologyRequest.podSetSliceRequiredTopology: 'rack' needs podSetSliceSize "
+                "(give both)",
+            ],
+            id="half of a slice",
+        ),
+        pytest.param(
+            "spec: {podSets: [{count: 1}]}\n"
+            "status: {admissionChecks: [{name: c, state: Ready, podSetUpdates: ["
+            "{name: main, labels: {'@a': b}, annotations: {'@b': x}, nodeSelector: {a: '@c'}, "
+            "tolerations: [{key: '@d'}]}, {name: third}]}]}",
+            [
+                "status.admissionChecks[0].podSetUpdates[0].labels[@a]: '@a' is not the key of a label "
+                "(write name or example.com/name)",
+                "status.admissionChecks[0].podSetUpdates[0].annotations[@b]: '@b' is not the key of an "
+                "annotation (write name or example.com/name)",
+                "status.admissionChecks[0].podSetUpdates[0].nodeSelector.a: '@c' is not the value of a "
+                "label (at most 63 letters, digits, '-', '_' or '.')",
+                "status.admissionChecks[0].podSetUpdates[0].tolerations[0].key: '@d' is not the key of a "
+                "taint (write example.com/name)",
+                "status.admissionChecks[0].podSetUpdates[1].name: 'third' is no pod set of this workload "
+                "(there is main)",
+            ],
+            id="what a check would add to pods",
+        ),
+        pytest.param(
+            f"status: {{conditions: [{RESERVED}]}}",
+            [
+                "status.admission: null is missing while the condition QuotaReserved is True "
+                "(write both, or set the condition False)"
+            ],
+            id="a reservation of nothing",
+        ),
+        pytest.param(gated(""), [], id="no gate"),
+        pytest.param(gated("example.com/budget,example.com/data"), [], id="two gates"),
+        pytest.param(
+            gated("example.com/a,,plain,example.com/a"),
+            [
+                f"{GATED}: '' is no gate (write example.com/name, at most 63 characters)",
+                f"{GATED}: 'plain' is no gate (write example.com/name, at most 63 characters)",
+                f"{GATED}: 'example.com/a' is named twice (name it once)",
+            ],
+            id="gates that are none",
+        ),
+        pytest.param(
+            gated("example.com/" + "g" * 52),
+            [f"{GATED}: 'example.com/{'g' * 52}' is no gate (write example.com/name, at most 63 characters)"],
+            id="a gate too long",
+        ),
+    ],
+)
+def test_a_workload_is_checked_as_it_stands(text: str, want: list[str]) -> None:
+    assert said(text) == want
+
+
+@pytest.mark.parametrize(
+    ("gate", "text", "want"),
+    [
+        pytest.param(
+            "WorkloadValidateResourcesAreNonNegative",
+            "spec: {podSets: [{template: {spec: {containers: [{resources: {requests: {cpu: -1}}}]}}}]}",
+            "spec.podSets[0].template.spec.containers[0].resources.requests.cpu: '-1' is negative, "
+            "must be at least 0",
+            id="negative requests",
+        ),
+        pytest.param(
+            "WorkloadValidationForPodSetMetadata",
+            "spec: {podSets: [{template: {metadata: {labels: {a: b c}}}}]}",
+            "spec.podSets[0].template.metadata.labels.a: 'b c' is not the value of a label "
+            "(at most 63 letters, digits, '-', '_' or '.')",
+            id="labels of pods",
+        ),
+        pytest.param(
+            "PriorityBoost",
+            "metadata: {name: w, annotations: {kueue.x-k8s.io/priority-boost: high}}",
+            "metadata.annotations[kueue.x-k8s.io/priority-boost]: 'high' is no signed whole number "
+            "(write 10 or -10)",
+            id="a boost",
+        ),
+    ],
+)
+def test_a_gate_switches_its_rule(gate: str, text: str, want: str) -> None:
+    assert said(text, review_gates({gate: True})) == [want]
+    assert said(text, review_gates({gate: False})) == []
+
+
+def test_a_boost_may_have_a_sign_but_must_not_be_empty() -> None:
+    gates = review_gates({"PriorityBoost": True})
+    boosted = "metadata: {{name: w, annotations: {{kueue.x-k8s.io/priority-boost: '{}'}}}}"
+    assert [bool(said(boosted.format(text), gates)) for text in ("10", "-10", "+1", "", "1.5")] == [
+        False, False, False, True, True,
+    ]  # fmt: skip
+
+
+PODS = "{name: main, count: 3}"
+RECLAIMED = "reclaimablePods: [{name: main, count: 2}]"
+READY = "admissionChecks: [{{name: c, state: {}, podSetUpdates: [{{name: main, labels: {{a: {}}}}}]}}]"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "want"),
+    [
+        pytest.param("spec: {podSets: [{count: 1}]}", "spec: {podSets: [{count: 2}]}", [], id="not reserved"),
+        pytest.param(
+            reserved(), reserved("{name: main, count: 4}"),
+            ["spec.podSets[0].count: 4 cannot change while quota is reserved (it was 3)"], id="growing",
+        ),
+        pytest.param(reserved(), reserved("{name: main, count: 2}"), [], id="shrinking"),
+        pytest.param(
+            reserved(), reserved("{name: main, count: 3, template: {spec: {nodeName: x}}}"),
+            ["spec.podSets[0]: 'main' cannot change while quota is reserved (evict the workload first)"],
+            id="another template",
+        ),
+        pytest.param(
+            reserved("{name: main, count: 3, template: {spec: {nodeName: x, hostNetwork: true}}}"),
+            reserved("{name: main, count: 3, template: {spec: {hostNetwork: true, nodeName: x}}}"),
+            [], id="the same template written in another order",
+        ),
+        pytest.param(
+            reserved(), reserved("{name: main, count: 3, topologyRequest: {required: rack}}"),
+            ["spec.podSets[0]: 'main' cannot change while quota is reserved (evict the workload first)"],
+            id="another topology",
+        ),
+        pytest.param(
+            reserved(), reserved(f"{PODS}, {{name: more, count: 1}}"),
+            ["spec.podSets: 2 is a number that cannot change while quota is reserved"], id="one more pod set",
+        ),
+        pytest.param(
+            reserved(), reserved().replace("clusterQueue: q", "clusterQueue: other"),
+            ["status.admission: 'other' cannot become another one (it is in q; take it back first)"],
+            id="another admission",
+        ),
+        pytest.param(
+            reserved(), reserved().replace("count: 3}]", "count: 3, topologyAssignment: {levels: [rack]}}]"),
+            [], id="a topology assigned later",
+        ),
+        pytest.param(reserved(), f"spec: {{podSets: [{PODS}]}}", [], id="admission taken back"),
+        pytest.param(reserved(), reserved(status=RECLAIMED), [], id="pods given back"),
+        pytest.param(
+            reserved(status=RECLAIMED), reserved(status="reclaimablePods: [{name: main, count: 1}]"),
+            [
+                "status.reclaimablePods.main.count: 1 cannot become less while quota is reserved, "
+                "at least 2"
+            ], id="pods taken again",
+        ),
+        pytest.param(
+            reserved(status=RECLAIMED), reserved(),
+            ["status.reclaimablePods.main: null cannot disappear while quota is reserved (it was 2)"],
+            id="pods forgotten",
+        ),
+        pytest.param(
+            reserved(status=RECLAIMED), f"spec: {{podSets: [{PODS}]}}", [],
+            id="pods forgotten with the reservation",
+        ),
+        pytest.param(
+            reserved(status=RECLAIMED),
+            reserved("{name: main, count: 1}", "reclaimablePods: [{name: main, count: 1}]",
+                     "{name: w, annotations: {kueue.x-k8s.io/elastic-job: 'true'}}"),
+            [], id="an elastic job that shrinks",
+        ),
+        pytest.param(
+            reserved(status=READY.format("Ready", "b")), reserved(status=READY.format("Ready", "c")),
+            ['status.admissionChecks[0].podSetUpdates: ["main"] cannot change while the check stays Ready'],
+            id="a check that changes its mind",
+        ),
+        pytest.param(
+            reserved(status=READY.format("Ready", "b")), reserved(status=READY.format("Pending", "c")), [],
+            id="a check that begins anew",
+        ),
+        pytest.param(
+            f"status: {{conditions: [{RESERVED}]}}",
+            f"metadata: {{name: w, labels: {{a: b}}}}\nstatus: {{conditions: [{RESERVED}]}}", [],
+            id="what was broken before can be mended in steps",
+        ),
+        pytest.param(gated("a.b/c,a.b/d"), gated("a.b/d"), [], id="a gate opened"),
+        pytest.param(
+            "metadata: {name: w}", gated("a.b/c"),
+            [f"{GATED}: 'a.b/c' cannot be added later (gates are given when the object is created)"],
+            id="a gate put up later",
+        ),
+    ],
+)  # fmt: skip
+def test_a_change_is_checked_against_what_was(old: str, new: str, want: list[str]) -> None:
+    assert change_said(old, new) == want
+
+
+def test_without_elastic_jobs_nothing_shrinks() -> None:
+    gates = review_gates({"ElasticJobsViaWorkloadSlices": False})
+    assert change_said(reserved(), reserved("{name: main, count: 2}"), gates) == [
+        "spec.podSets[0].count: 2 cannot change while quota is reserved (it was 3)"
+    ]
