@@ -16,6 +16,7 @@ from quorate.local.server import (
     delete,
     listing,
     media,
+    metrics,
     patches,
     plain,
     reviews,
@@ -67,6 +68,7 @@ class ApiServer:
         self._definitions = Definitions(store, self._context.registry, self._context.timestamp, converters)
         self._following: asyncio.Task[None] | None = None
         self._tokens = tokens
+        self._requests = metrics.Requests()
         self._runner: web.ServerRunner | None = None
         self._watches: set[asyncio.Task[Any]] = set()
         self.port = 0
@@ -99,6 +101,11 @@ class ApiServer:
         await self._context.store.stop()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        response = await self._respond(request)
+        self._requests.count(request, response.status)
+        return response
+
+    async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
             return await self._answer(request)
         except StatusError as error:
@@ -118,6 +125,8 @@ class ApiServer:
         if user is ANONYMOUS and not asked.path.startswith(PUBLIC_PATHS):
             raise refuse(user, asked)
         if not asked.resource or not self._known(asked):
+            if asked.path == metrics.PATH:
+                return _response(self._requests.answer())
             return _response(plain.answer(self._context.registry, request))
         kind = routes.resolve(self._context.registry, asked, request.method)
         call = Call(
