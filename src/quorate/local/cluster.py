@@ -58,27 +58,43 @@ async def run_cluster(
     ``converters``: by API group, how its custom resources change from one version to another.
     A part that fails ends the block with an ``ExceptionGroup``.  Raises ``AddressUnusable``.
     """
+    async with (
+        run_server(directory, settings.port, clock, new_uid, converters) as url,
+        Client(await load_cluster(directory.kubeconfig), rng) as client,
+        asyncio.TaskGroup() as parts,
+    ):
+        tasks = (
+            parts.create_task(run_controllers(client, clock, rng)),
+            parts.create_task(run_nodes(client, clock, settings.fleet, settings.speed)),
+        )
+        yield url
+        for task in tasks:
+            task.cancel()
+
+
+@asynccontextmanager
+async def run_server(
+    directory: HeldDirectory,
+    port: int,
+    clock: Clock,
+    new_uid: Callable[[], str],
+    converters: Mapping[str, Converter],
+) -> AsyncIterator[str]:
+    """The API server of a cluster alone, announced in ``directory``; yields its URL.
+
+    Raises ``AddressUnusable``.
+    """
     credentials = directory.credentials(clock.now())
     tokens = {credentials.token: ADMINISTRATOR}
     server = ApiServer(Store(directory.database), tokens, clock, new_uid, converters)
     try:
         try:
-            await server.start(HOST, settings.port, credentials.tls)
+            await server.start(HOST, port, credentials.tls)
         except OSError as error:
-            raise AddressUnusable(settings.port, _reason(error)) from error
+            raise AddressUnusable(port, _reason(error)) from error
         url = f"https://{HOST}:{server.port}"
         directory.announce(url, credentials)
-        async with (
-            Client(await load_cluster(directory.kubeconfig), rng) as client,
-            asyncio.TaskGroup() as parts,
-        ):
-            tasks = (
-                parts.create_task(run_controllers(client, clock, rng)),
-                parts.create_task(run_nodes(client, clock, settings.fleet, settings.speed)),
-            )
-            yield url
-            for task in tasks:
-                task.cancel()
+        yield url
     finally:
         await server.stop()
 
