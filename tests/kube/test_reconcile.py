@@ -70,6 +70,31 @@ def test_an_earlier_moment_wakes_it_earlier() -> None:
     play(story, recorded)
 
 
+def test_a_key_that_is_due_later_costs_nothing_until_then() -> None:
+    """A loop that wakes itself would sleep again and again."""
+
+    class CountingClock(VirtualClock):
+        sleeps = 0
+
+        async def sleep_until(self, moment: float) -> None:
+            self.sleeps += 1
+            await super().sleep_until(moment)
+
+    async def run() -> None:
+        clock = CountingClock()
+        reconciler = Reconciler("under test", Recorded(), clock)
+        running = asyncio.create_task(reconciler.run())
+        reconciler.enqueue_at(A, 1050.0)
+        for _ in range(10):
+            reconciler.enqueue(B)
+            await settle()
+        assert clock.sleeps == 1
+        reconciler.stop()
+        await running
+
+    asyncio.run(run())
+
+
 def conflict() -> Conflict:
     return Conflict("PATCH /x", 409, "Conflict", "the object has been modified")
 

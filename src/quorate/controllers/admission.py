@@ -14,6 +14,7 @@ from quorate.api.meta import Key
 from quorate.controllers.carrying import Carrier
 from quorate.controllers.informers import Informers
 from quorate.controllers.shell import Shell
+from quorate.kube.clock import Alarm
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import T, metadata_of
 from quorate.observe.recorder import Recorder
@@ -32,6 +33,7 @@ class Admission:
         self._workloads = shell.informers.workloads
         self._clock = shell.clock
         self._changed = asyncio.Event()  # set when the state has changed since the last cycle began
+        self._alarm = Alarm(shell.clock, self._changed)
         self._unsaid: dict[Key, Hold] = {}  # holds that were refused, and not decided anew since
         self._carrier = Carrier(
             shell,
@@ -103,15 +105,24 @@ class Admission:
 
     async def run(self) -> None:
         """Decide until cancelled; the informers must have synced."""
-        async with asyncio.TaskGroup() as writes:
-            while True:
-                self._changed.clear()
-                began = self._clock.now()
-                cycle = run_cycle(self.state, began)
-                self._recorder.cycle_ended(cycle, self._clock.now() - began)
-                for decision in (*cycle.decisions, *self._said_again(cycle.decisions)):
-                    self._carrier.carry_out(writes, decision)
-                await self._news(cycle.wake_at)
+        try:
+            async with asyncio.TaskGroup() as writes:
+                while True:
+                    self._changed.clear()
+                    self._alarm.set_for(self._decide(writes))
+                    await asyncio.sleep(0)  # whatever else is ready to run may bring more to decide at once
+                    await self._changed.wait()
+        finally:
+            self._alarm.set_for(None)
+
+    def _decide(self, writes: asyncio.TaskGroup) -> float | None:
+        """Run a cycle and begin to write what it decided; when to run the next if nothing changes before."""
+        began = self._clock.now()
+        cycle = run_cycle(self.state, began)
+        self._recorder.cycle_ended(cycle, self._clock.now() - began)
+        for decision in (*cycle.decisions, *self._said_again(cycle.decisions)):
+            self._carrier.carry_out(writes, decision)
+        return cycle.wake_at
 
     def _said_again(self, decisions: Iterable[Decision]) -> list[Hold]:
         """Refused holds that are as true of the newer object: the core has said them and will not again."""
@@ -119,15 +130,3 @@ class Admission:
         unsaid, self._unsaid = self._unsaid, {}
         holds = (waiting(self.state, key) for key in sorted(unsaid.keys() - decided))
         return [hold for hold in holds if hold is not None and hold.causes == unsaid[hold.key].causes]
-
-    async def _news(self, wake_at: float | None) -> None:
-        await asyncio.sleep(0)  # whatever else is ready to run may bring more to decide at once
-        if wake_at is None:
-            await self._changed.wait()
-            return
-        alarm = asyncio.ensure_future(self._clock.sleep_until(wake_at))
-        alarm.add_done_callback(lambda _: self._changed.set())
-        try:
-            await self._changed.wait()
-        finally:
-            alarm.cancel()

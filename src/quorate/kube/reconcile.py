@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 
 from quorate.api.meta import Key
 from quorate.kube.backoff import Backoff
-from quorate.kube.clock import Clock
+from quorate.kube.clock import Alarm, Clock
 from quorate.kube.errors import ApiError, Conflict, Unreachable, Unreadable
 from quorate.kube.keyqueue import KeyQueue
 from quorate.kube.log import logger
@@ -35,6 +35,7 @@ class Reconciler:
         self._busy = 0  # runs under way, at most _workers
         self._stopping = False
         self._news = asyncio.Event()  # set when the queue may have something to start or to wait for
+        self._alarm = Alarm(clock, self._news)
         self._idle = asyncio.Event()  # set while nothing runs and nothing is ready
         self._idle.set()
         self._log = logger(__name__).bind(controller=name)
@@ -59,29 +60,25 @@ class Reconciler:
 
     async def run(self) -> None:
         """Work until ``stop`` or cancellation; a cancelled run leaves its object for the next start."""
-        async with asyncio.TaskGroup() as tasks:
-            while not self._stopping:
-                self._news.clear()
-                while self._busy < self._workers:
-                    key = self._queue.take(self._clock.now())
-                    if key is None:
-                        break
-                    self._busy += 1
-                    self._idle.clear()
-                    tasks.create_task(self._run_once(key))
-                await self._wait_for_news()
-
-    async def _wait_for_news(self) -> None:
-        moment = self._queue.next_due()
-        if moment is None or self._busy == self._workers:
-            await self._news.wait()
-            return
-        alarm = asyncio.ensure_future(self._clock.sleep_until(moment))
-        alarm.add_done_callback(lambda _: self._news.set())
         try:
-            await self._news.wait()
+            async with asyncio.TaskGroup() as tasks:
+                while not self._stopping:
+                    self._news.clear()
+                    self._start_runs(tasks)
+                    if self._busy < self._workers:
+                        self._alarm.set_for(self._queue.next_due())
+                    await self._news.wait()
         finally:
-            alarm.cancel()
+            self._alarm.set_for(None)
+
+    def _start_runs(self, tasks: asyncio.TaskGroup) -> None:
+        while self._busy < self._workers:
+            key = self._queue.take(self._clock.now())
+            if key is None:
+                break
+            self._busy += 1
+            self._idle.clear()
+            tasks.create_task(self._run_once(key))
 
     async def _run_once(self, key: Key) -> None:
         try:
