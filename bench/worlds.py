@@ -6,6 +6,7 @@ the cohorts are equal, so how long the work takes at best is known beforehand (`
 
 from collections.abc import Iterator
 from itertools import cycle
+from math import ceil
 from typing import Final, NamedTuple
 
 from quorate.api import codec
@@ -49,6 +50,16 @@ class World(NamedTuple):
         """The least virtual time it can take: all the work, in all the quota, all the time."""
         work = sum(one.per_queue * one.cpu * one.runs_ms for one in self.classes)
         return work / self.nominal / 1000
+
+    @property
+    def quota(self) -> int:
+        """All there is of it, in cpus."""
+        return self.cohorts * self.queues * self.nominal
+
+    def scaled(self, scale: float) -> "World":
+        """The same work at the same pace, for a part of the time (or longer)."""
+        classes = (one._replace(per_queue=ceil(one.per_queue * scale)) for one in self.classes)
+        return self._replace(classes=tuple(classes))
 
     def queue_names(self) -> Iterator[str]:
         """Of each cluster queue, and of its one local queue."""

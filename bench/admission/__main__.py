@@ -1,0 +1,102 @@
+"""``python -m bench.admission``: see the package."""
+
+import sys
+import tempfile
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+import typer
+import uvloop
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from bench.admission.recorder import Record
+from bench.admission.report import how_it_went, measures
+from bench.admission.run import NotDone, Outcome, Plan, run
+from bench.limits import load
+from bench.worlds import BASELINE, LARGE_SCALE, World
+
+
+class Name(StrEnum):
+    KUEUE = "kueue"
+    LARGE = "large"
+
+
+WORLDS: Final = {Name.KUEUE: BASELINE, Name.LARGE: LARGE_SCALE}
+OURS: Final = f"{sys.executable} -m quorate controllers"
+NONE: Final = "none"
+
+
+def main(
+    kubeconfig: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The cluster; without one a local API server is run.")
+    ] = None,
+    world: Annotated[Name, typer.Option(help="Which of the worlds of Kueue's benchmark.")] = Name.KUEUE,
+    scale: Annotated[float, typer.Option(min=0.01, help="How much of its work, at the same pace.")] = 1.0,
+    controllers: Annotated[
+        str,
+        typer.Option(
+            metavar="COMMAND",
+            help=f"What runs the controllers, by KUBECONFIG; [b]{NONE}[/b]: they run already.",
+        ),
+    ] = OURS,
+    pid: Annotated[
+        int | None, typer.Option(metavar="PID", help="The process of controllers that run already.")
+    ] = None,
+    within_s: Annotated[float, typer.Option(metavar="SECONDS", help="Give up after this long.")] = 1200.0,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write all that was measured there, as JSON.")
+    ] = None,
+    keep: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep the log of the controllers there.")
+    ] = None,
+) -> None:
+    """Measure admission over HTTP; a whole world on the local server is held to bench/limits.yaml."""
+    console = Console()
+    chosen = WORLDS[world].scaled(scale)
+    with tempfile.TemporaryDirectory(prefix="quorate-bench-") as temporary:
+        directory = keep or Path(temporary)
+        directory.mkdir(parents=True, exist_ok=True)
+        command = "" if controllers == NONE else controllers
+        plan = Plan(chosen, kubeconfig, command, pid, within_s, directory)
+        try:
+            outcome = _run(plan, console)
+        except* NotDone as failure:
+            for each in failure.exceptions:
+                console.print(f"[red]error[/]: {each}")
+            sys.exit(2)
+    console.print(how_it_went(chosen, outcome))
+    if output is not None:
+        output.write_bytes(msgspec.json.format(msgspec.json.encode(outcome)))
+    sys.exit(1 if scale == 1.0 and _broken(chosen, outcome, console) else 0)
+
+
+def _run(plan: Plan, console: Console) -> Outcome:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        created, finished = (
+            progress.add_task(name, total=plan.world.workloads) for name in ("created", "finished")
+        )
+
+        def show(record: Record) -> None:
+            progress.update(created, completed=record.workloads)
+            progress.update(finished, completed=record.finished)
+
+        return uvloop.run(run(plan, show))
+
+
+def _broken(world: World, outcome: Outcome, console: Console) -> bool:
+    limits = load()
+    found = measures(world, outcome)
+    for name, value in found.items():
+        console.print(f"  {name}: {value:,.4g} ({limits.measures[name]})")
+    broken = limits.broken(found)
+    for name in broken:
+        console.print(f"[red]broken[/]: {name}: {limits.measures[name].reason}")
+    return bool(broken)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,67 @@
+"""Standing in for the jobs of workloads: what runs ends when its time is up, what is evicted stops at once.
+
+The writes are those of the job framework, one for the end of a run and one for the quota an evicted workload
+gives back, each for the version it was decided on.  Who is refused looks again at the next change.
+"""
+
+import asyncio
+
+from bench.admission.objects import RUNS_MS
+from quorate.api.kueue import Workload, WorkloadStatus
+from quorate.api.meta import Key
+from quorate.controllers.writes import send, status_patch
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.errors import Conflict, NotFound
+from quorate.kube.informer import Change, Informer
+from quorate.queueing import conditions as c
+from quorate.queueing.statuses import finish_status, release_status
+
+
+class Jobs:
+    def __init__(self, client: Client, clock: Clock, workloads: Informer[Workload]) -> None:
+        self._client = client
+        self._clock = clock
+        self._workloads = workloads
+        self._runs: dict[Key, asyncio.TimerHandle] = {}  # of what is admitted and not being evicted
+        self._writes: asyncio.TaskGroup | None = None  # while running
+        workloads.subscribe(self._workload_changed)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as self._writes:
+            await asyncio.Event().wait()
+
+    def _workload_changed(self, change: Change[Workload]) -> None:
+        workload, key = change.new, change.key
+        if workload is None or c.is_finished(workload) or not c.is_reserving(workload):
+            self._stop(key)
+        elif c.is_evicted(workload):
+            self._stop(key)
+            self._write(workload, release_status(workload, self._clock.now()))
+        elif c.is_admitted(workload) and key not in self._runs:
+            runs_s = int(workload.metadata.labels[RUNS_MS]) / 1000
+            self._runs[key] = asyncio.get_running_loop().call_later(runs_s, self._finish, key)
+        elif key in self._runs and self._runs[key].when() <= asyncio.get_running_loop().time():
+            self._finish(key)  # the version it was finished on was not the newest
+
+    def _stop(self, key: Key) -> None:
+        run = self._runs.pop(key, None)
+        if run is not None:
+            run.cancel()
+
+    def _finish(self, key: Key) -> None:
+        workload = self._workloads.get(key)
+        if workload is not None:
+            status = finish_status(workload, "Succeeded", "Job finished successfully", self._clock.now())
+            self._write(workload, status)
+
+    def _write(self, workload: Workload, status: WorkloadStatus | None) -> None:
+        assert self._writes is not None, "workloads change before anybody stands in for their jobs"
+        self._writes.create_task(self._send(workload, status))
+
+    async def _send(self, workload: Workload, status: WorkloadStatus | None) -> None:
+        try:
+            await send(self._client, status_patch(workload, status))
+        except (Conflict, NotFound):
+            return  # a newer version is on its way

@@ -1,0 +1,71 @@
+"""The objects of a world as they are sent to an API server.
+
+Every queue has a namespace of its own, named as it is, as in Kueue's benchmark.  All names begin with
+``bench-``, and what does not go with its namespace carries a label, so that it can be found again.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from bench.worlds import WorkloadClass, World
+
+Json = dict[str, Any]
+
+FLAVOR: Final = "bench-flavor"
+LABEL: Final = "quorate.dev/bench"
+CLASS: Final = "quorate.dev/bench-class"
+RUNS_MS: Final = "quorate.dev/bench-runs-ms"
+_LABELS: Final[Mapping[str, str]] = {LABEL: "true"}
+
+
+def queue_names(world: World) -> list[str]:
+    return [f"bench-{name}" for name in world.queue_names()]
+
+
+def flavor() -> Json:
+    return {"metadata": {"name": FLAVOR, "labels": _LABELS}}
+
+
+def namespace(queue: str) -> Json:
+    return {"metadata": {"name": queue, "labels": _LABELS}}
+
+
+def local_queue(queue: str) -> Json:
+    return {"metadata": {"namespace": queue, "name": queue}, "spec": {"clusterQueue": queue}}
+
+
+def cluster_queue(world: World, queue: str) -> Json:
+    quota = {"name": "cpu", "nominalQuota": str(world.nominal), "borrowingLimit": str(world.borrowing)}
+    return {
+        "metadata": {"name": queue, "labels": _LABELS},
+        "spec": {
+            "cohortName": queue.rpartition("-")[0],
+            "namespaceSelector": {},
+            "preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"},
+            "resourceGroups": [
+                {"coveredResources": ["cpu"], "flavors": [{"name": FLAVOR, "resources": [quota]}]}
+            ],
+        },
+    }
+
+
+def workload(queue: str, class_: WorkloadClass, number: int) -> Json:
+    """The ``number``-th of its class in ``queue``; its labels tell who stands in for its job what to do."""
+    container = {
+        "name": "work",
+        "image": "registry.example/work:1",
+        "resources": {"requests": {"cpu": str(class_.cpu)}},
+    }
+    pod_spec = {"containers": [container], "restartPolicy": "Never"}
+    return {
+        "metadata": {
+            "namespace": queue,
+            "name": f"{class_.name}-{number}",
+            "labels": {CLASS: class_.name, RUNS_MS: str(class_.runs_ms)},
+        },
+        "spec": {
+            "queueName": queue,
+            "priority": class_.priority,
+            "podSets": [{"name": "main", "count": 1, "template": {"spec": pod_spec}}],
+        },
+    }

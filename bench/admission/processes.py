@@ -1,0 +1,60 @@
+"""What a process and its children have used, as Linux tells in /proc."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+_PROC: Final = Path("/proc")
+_TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
+_SAMPLE_EVERY_S: Final = 0.2
+
+
+class Usage:
+    """Sampled while ``follow`` runs; a process that has ended keeps what it had used."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._cpu_s: dict[int, float] = {}
+        self._began_s: dict[int, float] = {}
+        self.peak_bytes = 0  # resident, of all of them together
+
+    @property
+    def cpu_s(self) -> float:
+        """Since ``begin``; from its start for a process that came later."""
+        return sum(cpu_s - self._began_s.get(pid, 0.0) for pid, cpu_s in self._cpu_s.items())
+
+    def begin(self) -> None:
+        """Count from now on only, for processes that have been at work for something else before."""
+        self.sample()
+        self._began_s = dict(self._cpu_s)
+
+    async def follow(self) -> None:
+        """Until cancelled."""
+        while True:
+            self.sample()
+            await asyncio.sleep(_SAMPLE_EVERY_S)
+
+    def sample(self) -> None:
+        resident = 0
+        for pid in _family(self._pid):
+            try:
+                stat = (_PROC / str(pid) / "stat").read_text()
+                status = (_PROC / str(pid) / "status").read_text()
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # it has ended meanwhile
+            user, system = stat.rpartition(")")[2].split()[11:13]
+            self._cpu_s[pid] = (int(user) + int(system)) * _TICK_S
+            resident += sum(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
+        self.peak_bytes = max(self.peak_bytes, resident * 1024)
+
+
+def _family(pid: int) -> Iterator[int]:
+    yield pid
+    try:
+        children = (_PROC / str(pid) / "task" / str(pid) / "children").read_text().split()
+    except (FileNotFoundError, ProcessLookupError):
+        return
+    for child in children:
+        yield from _family(int(child))

@@ -1,0 +1,88 @@
+"""One outcome as tables, and as the measures that have limits."""
+
+from math import ceil
+from statistics import fmean
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Group
+from rich.table import Table
+
+from bench.admission.recorder import SAMPLE_EVERY_S
+from bench.admission.run import Outcome
+from bench.worlds import World
+
+_BARS = " ▁▂▃▄▅▆▇█"
+_COLUMNS = 60
+
+
+def measures(world: World, outcome: Outcome) -> dict[str, float]:
+    """What has limits, those of a whole world; a part of one has no times to be held to."""
+    found = {
+        "wall, s": outcome.record.wall_s,
+        "writes an admission": outcome.writes_per_admission,
+    }
+    if outcome.controllers_cpu_s is not None and outcome.controllers_peak_bytes is not None:
+        found["controllers: CPU, s"] = outcome.controllers_cpu_s
+        found["controllers: peak memory, MB"] = outcome.controllers_peak_bytes / 1e6
+    for name, waits in outcome.record.waits_s.items():
+        found[f"mean wait, {name}, s"] = fmean(waits)
+    return {f"{world.name} over HTTP: {name}": value for name, value in found.items()}
+
+
+def how_it_went(world: World, outcome: Outcome) -> Group:
+    record = outcome.record
+    return Group(
+        f"[bold]{world.name}[/]: {record.workloads:,} workloads in {world.cohorts} × {world.queues} queues, "
+        f"created in {record.created_s:.1f} s",
+        _waits(outcome),
+        f"  {record.wall_s:.1f} s of wall time, at best {world.floor_s:.1f} s; "
+        f"{record.admissions:,} admissions, {record.evictions:,} evictions",
+        f"  quota in use: {_bars(record.in_use)} {fmean(record.in_use):.0%} "
+        f"(samples every {SAMPLE_EVERY_S:g} s)",
+        _processes(outcome),
+        _requests(outcome),
+        f"  {outcome.writes_per_admission:.2f} writes an admission, events apart\n",
+    )
+
+
+def _waits(outcome: Outcome) -> Table:
+    table = _table("mean", "50 %", "90 %", "99 %", "longest", first="time to admission")
+    for name, unsorted in outcome.record.waits_s.items():
+        waits = sorted(unsorted)
+        parts = [waits[len(waits) * percent // 100] for percent in (50, 90, 99)]
+        table.add_row(name, *(f"{wait:.1f} s" for wait in (fmean(waits), *parts, waits[-1])))
+    return table
+
+
+def _processes(outcome: Outcome) -> Table:
+    table = _table("CPU", "peak memory", first="process")
+    if outcome.controllers_cpu_s is not None and outcome.controllers_peak_bytes is not None:
+        memory = f"{outcome.controllers_peak_bytes / 1e6:.0f} MB"
+        table.add_row("controllers", f"{outcome.controllers_cpu_s:.1f} s", memory)
+    table.add_row("API server", f"{outcome.server_cpu_s:.1f} s", "")
+    table.add_row("generator and jobs", f"{outcome.own_cpu_s:.1f} s", "")
+    return table
+
+
+def _requests(outcome: Outcome) -> Table:
+    """By verb and resource, the generator's and the jobs' own left out."""
+    table = _table("carried out", "an admission", "refused", first="requests")
+    for name in sorted(outcome.requests.keys() | outcome.refused.keys()):
+        count = outcome.requests.get(name, 0)
+        refused = str(outcome.refused.get(name, ""))
+        table.add_row(name, f"{count:,}", f"{count / outcome.record.admissions:.3f}", refused)
+    return table
+
+
+def _bars(samples: list[float]) -> str:
+    """One bar for each part of the time, as high as the part of quota in use."""
+    step = max(1, ceil(len(samples) / _COLUMNS))
+    means = [fmean(samples[at : at + step]) for at in range(0, len(samples), step)]
+    return "".join(_BARS[min(8, round(mean * 8))] for mean in means)
+
+
+def _table(*headings: str, first: str) -> Table:
+    table = Table(first, box=SIMPLE_HEAD)
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    return table

@@ -1,0 +1,83 @@
+"""Who asked the API server for what: its own counters, less what we asked for ourselves.
+
+A kube-apiserver and the local one count alike, but neither tells its clients apart.
+"""
+
+import re
+from collections import Counter
+from typing import Any, Final, NamedTuple
+
+from quorate.kube.client import Client
+
+_SERIES: Final = re.compile(r"^apiserver_request_total\{(?P<labels>[^}]*)\} (?P<count>\S+)$", re.MULTILINE)
+_LABEL: Final = re.compile(r'(\w+)="([^"]*)"')
+_CPU: Final = re.compile(r"^process_cpu_seconds_total (\S+)$", re.MULTILINE)
+WRITES: Final = frozenset({"POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION"})
+NOT_ADMISSION: Final = frozenset({"events", "leases"})  # reports, and who is the leader
+
+
+class Asked(NamedTuple):
+    """One kind of request; ``resource`` with its subresource, as workloads/status."""
+
+    verb: str
+    resource: str
+
+
+class ServerCounts(NamedTuple):
+    """What a server has done since it started."""
+
+    answered: Counter[Asked]  # carried out
+    refused: Counter[Asked]  # with a status of 400 or above
+    cpu_s: float  # of its process
+
+    def since(self, before: "ServerCounts") -> "ServerCounts":
+        return ServerCounts(
+            self.answered - before.answered, self.refused - before.refused, self.cpu_s - before.cpu_s
+        )
+
+
+async def read_counts(client: Client) -> ServerCounts:
+    """From the server's metrics, which need the right to GET /metrics."""
+    return parse_counts((await client.request("GET", "/metrics")).decode())
+
+
+def parse_counts(text: str) -> ServerCounts:
+    answered: Counter[Asked] = Counter()
+    refused: Counter[Asked] = Counter()
+    for series in _SERIES.finditer(text):
+        labels = dict(_LABEL.findall(series["labels"]))
+        subresource = f"/{labels['subresource']}" if labels["subresource"] else ""
+        asked = Asked(labels["verb"], labels["resource"] + subresource)
+        counts = answered if int(labels["code"] or 0) < 400 else refused
+        counts[asked] += int(float(series["count"]))
+    cpu = _CPU.search(text)
+    return ServerCounts(answered, refused, float(cpu[1]) if cpu is not None else 0.0)
+
+
+class CountingClient(Client):
+    """Counts what it asked for and got, in the server's words."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.answered: Counter[Asked] = Counter()
+
+    async def request(self, method: str, path: str, **options: Any) -> bytes:
+        answer = await super().request(method, path, **options)
+        parts = path.strip("/").split("/")
+        parts = parts[2:] if parts[0] == "api" else parts[3:]
+        if parts[:1] == ["namespaces"] and len(parts) > 2:
+            parts = parts[2:]
+        if parts:
+            collection = len(parts) == 1
+            verb = {"GET": "LIST", "DELETE": "DELETECOLLECTION"}.get(method, method) if collection else method
+            self.answered[Asked(verb, "/".join([parts[0], *parts[2:]]))] += 1
+        return answer
+
+
+def admission_writes(answered: Counter[Asked]) -> int:
+    """The writes among them that admission needs: reports and elections do not count."""
+    return sum(
+        count
+        for asked, count in answered.items()
+        if asked.verb in WRITES and asked.resource not in NOT_ADMISSION
+    )

@@ -1,0 +1,185 @@
+"""One run: a server, controllers or none, a world, and what came of it."""
+
+import asyncio
+import os
+import random
+import shlex
+from asyncio.subprocess import DEVNULL, Process
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from bench.admission.generator import clear_away, create_queues, create_workloads, until_active
+from bench.admission.jobs import Jobs
+from bench.admission.processes import Usage
+from bench.admission.recorder import Record, Recorder
+from bench.admission.requests import Asked, CountingClient, ServerCounts, admission_writes, read_counts
+from bench.admission.server import local_server
+from bench.worlds import World
+from quorate.api.crds import custom_resource_definitions
+from quorate.cli.crds import field_list
+from quorate.cli.run.apply import install_definitions
+from quorate.kube.clock import WallClock
+from quorate.kube.config import load_cluster
+from quorate.kube.errors import NotFound
+from quorate.kube.informer import Informer
+from quorate.kube.resources import WORKLOADS
+
+TAKEN_UP_WITHIN_S: Final = 60.0
+LOG: Final = "controllers.log"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    world: World
+    kubeconfig: Path | None  # None: a local server, for this run
+    controllers: str  # the command that runs them, with KUBECONFIG in its environment; "": they run already
+    pid: int | None  # of the controllers to be measured when they run already
+    within_s: float
+    directory: Path  # for the local server's state and the controllers' log
+
+
+class Outcome(msgspec.Struct):
+    """What one run measured; requests are those of everybody but the generator and the stand-in for jobs."""
+
+    record: Record
+    controllers_cpu_s: float | None  # None: they were not ours to watch
+    controllers_peak_bytes: int | None
+    server_cpu_s: float
+    own_cpu_s: float  # of this process: generator, stand-in for jobs, recorder
+    requests: dict[str, int]  # carried out, as "PATCH workloads/status"
+    refused: dict[str, int]
+
+    @property
+    def writes_per_admission(self) -> float:
+        return self._writes / self.record.admissions
+
+    @property
+    def _writes(self) -> int:
+        return admission_writes(Counter({Asked(*name.split(" ")): n for name, n in self.requests.items()}))
+
+
+class NotDone(Exception):
+    """The run did not come to its end."""
+
+
+async def run(plan: Plan, on_progress: Callable[[Record], None]) -> Outcome:
+    """Raises ``NotDone``; whatever was created is cleared away from a server that is not ours."""
+    async with AsyncExitStack() as stack:
+        kubeconfig = plan.kubeconfig
+        if kubeconfig is None:
+            kubeconfig = await stack.enter_async_context(local_server(plan.directory))
+        client = CountingClient(await load_cluster(kubeconfig), random.Random(), concurrency=200)
+        await stack.enter_async_context(client)
+        await _require_kinds(client)
+        process = None
+        if plan.controllers:
+            log = plan.directory / LOG
+            process = await stack.enter_async_context(_controllers(plan.controllers, kubeconfig, log))
+        if plan.kubeconfig is not None:
+            stack.push_async_callback(clear_away, client, plan.world)
+        await create_queues(client, plan.world)
+        pid = process.pid if process is not None else plan.pid
+        usage = Usage(pid) if pid is not None else None
+        if usage is not None and process is None:
+            usage.begin()
+        return await _measure(plan, client, process, usage, on_progress)
+
+
+async def _measure(
+    plan: Plan,
+    client: CountingClient,
+    process: Process | None,
+    usage: Usage | None,
+    on_progress: Callable[[Record], None],
+) -> Outcome:
+    recorder = Recorder(plan.world)
+    workloads = Informer(client, WORKLOADS)
+    jobs = Jobs(client, WallClock(), workloads)
+    workloads.subscribe(recorder.workload_changed)
+    async with asyncio.TaskGroup() as tasks:
+        parts = [tasks.create_task(part) for part in (workloads.run(), jobs.run())]
+        if process is not None:
+            parts.append(tasks.create_task(_alive(process)))
+        if usage is not None:
+            parts.append(tasks.create_task(usage.follow()))
+        await _within(
+            TAKEN_UP_WITHIN_S, "no controllers take up the queues", until_active(client, plan.world)
+        )
+        await workloads.synced.wait()
+        asked, before, cpu_s = Counter(client.answered), await read_counts(client), _own_cpu_s()
+        recorder.begin()
+        parts.append(tasks.create_task(create_workloads(client, plan.world)))
+        parts.append(tasks.create_task(recorder.sample(on_progress)))
+        await _within(plan.within_s, "not all workloads finished", recorder.done.wait())
+        if usage is not None:
+            usage.sample()
+        counts = (await read_counts(client)).since(before)
+        own_cpu_s = _own_cpu_s() - cpu_s
+        for part in parts:
+            part.cancel()
+    return Outcome(
+        record=recorder.record,
+        controllers_cpu_s=usage.cpu_s if usage is not None else None,
+        controllers_peak_bytes=usage.peak_bytes if usage is not None else None,
+        server_cpu_s=counts.cpu_s,
+        own_cpu_s=own_cpu_s,
+        requests=_others(counts, client.answered - asked),
+        refused=_named(counts.refused),
+    )
+
+
+def _others(counts: ServerCounts, ours: Counter[Asked]) -> dict[str, int]:
+    metrics = Counter({asked: n for asked, n in counts.answered.items() if asked.resource != "metrics"})
+    return _named(metrics - ours)
+
+
+def _named(counts: Mapping[Asked, int]) -> dict[str, int]:
+    return {f"{asked.verb} {asked.resource}": count for asked, count in sorted(counts.items())}
+
+
+async def _require_kinds(client: CountingClient) -> None:
+    """Install our definitions where nobody has installed any."""
+    try:
+        await client.request("GET", f"/apis/{WORKLOADS.group}/{WORKLOADS.version}")
+    except NotFound:
+        await install_definitions(client, custom_resource_definitions(field_list()))
+
+
+@asynccontextmanager
+async def _controllers(command: str, kubeconfig: Path, log: Path) -> AsyncIterator[Process]:
+    environment = os.environ | {"KUBECONFIG": str(kubeconfig)}
+    with log.open("wb") as output:
+        process = await asyncio.create_subprocess_exec(
+            *shlex.split(command), stdin=DEVNULL, stdout=output, stderr=output, env=environment
+        )
+        try:
+            yield process
+        finally:
+            if process.returncode is None:
+                process.terminate()
+            await process.wait()
+
+
+async def _alive(process: Process) -> None:
+    """Until cancelled.  Raises ``NotDone`` when the process ends."""
+    code = await process.wait()
+    raise NotDone(f"the controllers ended by themselves, with status {code}: see {LOG}")
+
+
+async def _within(seconds: float, otherwise: str, work: Awaitable[object]) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await work
+    except TimeoutError:
+        raise NotDone(f"{otherwise} within {seconds:g} s") from None
+
+
+def _own_cpu_s() -> float:
+    times = os.times()
+    return times.user + times.system

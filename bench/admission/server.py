@@ -1,0 +1,48 @@
+"""``python -m bench.admission.server DIR``: the local API server alone, in a process of its own.
+
+As in a test environment with a real one, nothing else runs in it: no job controller, no garbage collection,
+no nodes.
+"""
+
+import asyncio
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import uvloop
+
+from quorate.api.conversion import convert_version
+from quorate.api.kueue import GROUP
+from quorate.cli.composition import new_uid, until_stopped
+from quorate.kube.clock import WallClock
+from quorate.local.cluster import run_server
+from quorate.local.directory import ClusterDirectory
+
+
+@asynccontextmanager
+async def local_server(directory: Path) -> AsyncIterator[Path]:
+    """A server for as long as the block lasts, its state in ``directory``; yields its kubeconfig."""
+    command = (sys.executable, "-m", "bench.admission.server", str(directory))
+    process = await asyncio.create_subprocess_exec(*command, stdout=PIPE)
+    try:
+        assert process.stdout is not None
+        if not await process.stdout.readline():
+            raise RuntimeError("the local API server did not start; it says why above")
+        yield ClusterDirectory(directory).kubeconfig
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.wait()
+
+
+async def _serve(directory: Path) -> None:
+    clock = WallClock()
+    with ClusterDirectory(directory).hold(clock.now()) as held:
+        async with run_server(held, 0, clock, new_uid, {GROUP: convert_version}):
+            await until_stopped(lambda: print("ready", flush=True))  # noqa: T201  for who started it
+
+
+if __name__ == "__main__":
+    uvloop.run(_serve(Path(sys.argv[1])))

@@ -1,0 +1,82 @@
+"""The benchmark of admission over HTTP, on worlds small enough to know what must come out.
+
+Nothing here looks at how long it took: counts do not depend on what else the machine does.
+"""
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from bench.admission.__main__ import OURS
+from bench.admission.requests import Asked, admission_writes, parse_counts
+from bench.admission.run import Outcome, Plan, run
+from bench.worlds import BASELINE, WorkloadClass, World
+
+AT_ONCE = WorkloadClass("small", per_queue=20, cpu=1, priority=50, runs_ms=100, every_ms=5)
+
+
+def outcome_of(world: World, directory: Path) -> Outcome:
+    return asyncio.run(run(Plan(world, None, OURS, None, 60.0, directory), lambda _: None))
+
+
+@pytest.mark.slow
+def test_a_workload_that_fits_is_admitted_in_one_write(tmp_path: Path) -> None:
+    world = World("roomy", cohorts=1, queues=2, classes=(AT_ONCE,), nominal=100)
+    outcome = outcome_of(world, tmp_path)
+    record = outcome.record
+    assert (record.workloads, record.admissions, record.evictions, record.finished) == (40, 40, 0, 40)
+    assert outcome.requests["PATCH workloads/status"] == 40
+    assert outcome.refused == {}
+    assert outcome.controllers_cpu_s is not None
+    assert outcome.controllers_peak_bytes is not None
+    assert outcome.controllers_peak_bytes > 1e7
+
+
+@pytest.mark.slow
+def test_a_preemption_is_one_write_for_the_victim(tmp_path: Path) -> None:
+    """The late one takes all the room; the early one starts over when it has ended."""
+    early = WorkloadClass("early", per_queue=1, cpu=1, priority=50, runs_ms=3_000, every_ms=0)
+    late = WorkloadClass("late", per_queue=1, cpu=2, priority=200, runs_ms=100, every_ms=0, from_ms=1_000)
+    world = World("tight", cohorts=1, queues=1, classes=(early, late), nominal=2, borrowing=0)
+    outcome = outcome_of(world, tmp_path)
+    assert (outcome.record.admissions, outcome.record.evictions) == (3, 1)
+    # At most: three admissions, one eviction, and for each that it waits.
+    assert outcome.requests["PATCH workloads/status"] <= 3 + 1 + 2
+
+
+def test_part_of_a_world_is_the_same_work_for_a_shorter_time() -> None:
+    part = BASELINE.scaled(0.1)
+    assert [one.per_queue for one in part.classes] == [35, 10, 5]
+    assert part.workloads == 1_500
+    assert part.floor_s == pytest.approx(BASELINE.floor_s / 10)
+
+
+METRICS = """\
+# TYPE apiserver_request_total counter
+apiserver_request_total{code="200",component="apiserver",dry_run="",group="kueue.x-k8s.io",resource="workloads",\
+scope="resource",subresource="status",verb="PATCH",version="v1beta2"} 40
+apiserver_request_total{code="200",group="kueue.x-k8s.io",resource="workloads",subresource="status",\
+verb="APPLY",version="v1beta2"} 1.5e+06
+apiserver_request_total{code="409",group="kueue.x-k8s.io",resource="workloads",subresource="status",\
+verb="PATCH",version="v1beta2"} 3
+apiserver_request_total{code="201",group="events.k8s.io",resource="events",subresource="",verb="POST",\
+version="v1"} 80
+apiserver_request_total{code="0",group="",resource="pods",subresource="",verb="WATCH",version="v1"} 2
+process_cpu_seconds_total 12.25
+"""
+
+
+def test_the_counters_of_a_kube_apiserver_are_read() -> None:
+    counts = parse_counts(METRICS)
+    assert counts.answered == Counter(
+        {
+            Asked("PATCH", "workloads/status"): 40,
+            Asked("APPLY", "workloads/status"): 1_500_000,
+            Asked("POST", "events"): 80,
+            Asked("WATCH", "pods"): 2,
+        }
+    )
+    assert counts.refused == Counter({Asked("PATCH", "workloads/status"): 3})
+    assert counts.cpu_s == 12.25
+    assert admission_writes(counts.answered) == 1_500_040
