@@ -13,6 +13,8 @@ from quorate.cli.failures import message_of
 from quorate.cli.local import local
 from quorate.cli.run.command import run
 from quorate.cli.run.outcome import Exit
+from quorate.cli.verbs.queue import queue
+from quorate.cli.verbs.workload import workload
 
 app = typer.Typer(
     name="quorate",
@@ -23,6 +25,8 @@ app = typer.Typer(
 )
 local.command()(run)
 app.add_typer(local, name="local")
+app.add_typer(queue, name="queue")
+app.add_typer(workload, name="workload")
 app.command()(demo)
 app.command()(controllers)
 app.command()(crds)

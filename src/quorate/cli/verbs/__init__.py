@@ -1,0 +1,1 @@
+"""Looking at queues and workloads, stopping and resuming them: ``quorate queue``, ``quorate workload``."""

@@ -1,0 +1,143 @@
+"""Where a workload stands: why it waits, with the numbers, and what it would take.
+
+An ``Account`` is a value, so that a terminal and ``-o json`` tell the same.  The verdict is that of the
+queueing core (``queueing.explain``); here it is only put into words.
+"""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from quorate.api.kueue import Workload
+from quorate.api.meta import Key, Struct, find_condition
+from quorate.cli.verbs.remedies import Reason, reason_of, remedies
+from quorate.cli.verbs.rows import why_not_running
+from quorate.queueing import conditions as c
+from quorate.queueing.decisions import Decision, Preempt, Reserve
+from quorate.queueing.explain import Explanation, Holder, explain
+from quorate.queueing.order import ADMISSION_GATES
+from quorate.queueing.state import State
+from quorate.quota.amount import as_quantity
+
+Standing = Literal["waits", "can start", "has quota", "runs", "finished", "kept out"]
+
+
+class HeldBy(Struct):
+    """A workload that holds some of what is lacking."""
+
+    workload: str
+    cluster_queue: str
+    flavor: str
+    resource: str
+    amount: str
+    evicted: bool = False  # it is about to give it back
+
+
+class Account(Struct):
+    workload: str
+    standing: Standing
+    says: str  # in one sentence
+    local_queue: str = ""
+    cluster_queue: str = ""
+    ahead: int | None = None  # pending workloads before it in its cluster queue; None: it does not wait
+    first_ahead: tuple[str, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+    can_never_fit: bool = False
+    held_by: tuple[HeldBy, ...] = ()
+    would_take: tuple[str, ...] = ()
+
+
+def account_of(state: State, decided: Mapping[Key, Decision], workload: Workload) -> Account:
+    """``state`` after everybody was judged; ``decided`` is what came of it."""
+    key = workload.metadata.key
+    decision = decided.get(key)
+    standing, says = _standing(workload, decision)
+    account = Account(
+        workload=str(key),
+        standing=standing,
+        says=says,
+        local_queue=workload.spec.queue_name,
+        cluster_queue=_cluster_queue(state, workload),
+    )
+    if standing != "waits":
+        return account
+    explanation = explain(state, key)
+    assert explanation is not None, f"{key} is neither kept out nor pending"
+    return _with_reasons(account, state, explanation, key)
+
+
+def _standing(workload: Workload, decision: Decision | None) -> tuple[Standing, str]:
+    conditions = workload.status.conditions
+    if c.is_finished(workload):
+        finished = find_condition(conditions, c.FINISHED)
+        return (
+            "finished",
+            finished.message if finished is not None and finished.message else "it has finished",
+        )
+    evicted = find_condition(conditions, c.EVICTED)
+    if evicted is not None and evicted.status == "True" and c.is_reserving(workload):
+        return (
+            "kept out",
+            f"it is being evicted and holds its quota until its pods are gone: {evicted.message}",
+        )
+    if not workload.spec.active:
+        return "kept out", "it is stopped, spec.active is false (quorate workload resume lets it queue again)"
+    if isinstance(decision, Preempt):
+        return "runs", f"it is about to be preempted for {decision.preemptor}"
+    if c.is_admitted(workload):
+        return "runs", "it is admitted"
+    if c.is_reserving(workload):
+        return "has quota", why_not_running(workload) or "it has quota and no check outstanding"
+    if workload.metadata.deletion_timestamp is not None:
+        return "kept out", "it is being deleted"
+    if gates := workload.metadata.annotations.get(ADMISSION_GATES):
+        return "kept out", f"its annotation {ADMISSION_GATES} names gates that are closed: {gates}"
+    if isinstance(decision, Reserve):
+        return "can start", (
+            f"there is room for it in cluster queue {decision.cluster_queue} now (should it go on waiting: "
+            "do the controllers run, and is --config theirs?)"
+        )
+    reserved = find_condition(conditions, c.QUOTA_RESERVED)
+    if reserved is not None and reserved.reason == c.ON_HOLD:
+        return "kept out", f"its job is on hold: {reserved.message}"
+    return "waits", "it waits"
+
+
+def _cluster_queue(state: State, workload: Workload) -> str:
+    if workload.status.admission is not None:
+        return workload.status.admission.cluster_queue
+    local = state.local_queues.get(Key(workload.metadata.namespace, workload.spec.queue_name))
+    return local.cluster_queue if local is not None else ""
+
+
+def _with_reasons(account: Account, state: State, explanation: Explanation, key: Key) -> Account:
+    causes = explanation.hold.causes if explanation.hold is not None else ()
+    if explanation.hold is None:
+        says = "it has not been judged yet: those before it are tried first"
+    elif explanation.can_never_fit:
+        says = "it can never start as things are, whoever else finishes"
+    else:
+        says = explanation.hold.message
+    return msgspec.structs.replace(
+        account,
+        says=says,
+        ahead=explanation.ahead,
+        first_ahead=tuple(map(str, explanation.first_ahead)),
+        reasons=tuple(map(reason_of, causes)),
+        can_never_fit=explanation.can_never_fit,
+        held_by=tuple(map(_held_by, explanation.holders)),
+        would_take=remedies(state, key, causes, explanation),
+    )
+
+
+def _held_by(holder: Holder) -> HeldBy:
+    flavor, resource = holder.pair
+    return HeldBy(
+        workload=str(holder.key),
+        cluster_queue=holder.cluster_queue,
+        flavor=flavor,
+        resource=resource,
+        amount=str(as_quantity(resource, holder.amount)),
+        evicted=holder.evicted,
+    )

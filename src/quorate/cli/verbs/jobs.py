@@ -1,0 +1,100 @@
+"""From a job, as a user knows it, to its workloads: ``job/train``, ``mpijob.kubeflow.org/train``."""
+
+from collections.abc import Callable
+from typing import Final
+
+from quorate.api import codec
+from quorate.api.kueue import JOB_UID, Workload
+from quorate.api.meta import Key, ObjectMeta, Struct
+from quorate.cli.failures import Refusal
+from quorate.cli.verbs.options import Connection
+from quorate.kube.client import Client
+from quorate.kube.resources import WORKLOADS, Json, Resource, untyped
+
+_AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+_OURS: Final = ("workload", "workloads", "kwl", "kueueworkload", "kueueworkloads", "wl")
+
+
+class _Kind(Struct):
+    kind: str = ""
+
+
+class _Served(Struct):
+    resource: str
+    response_kind: _Kind = _Kind()
+    scope: str = "Namespaced"
+    singular_resource: str = ""
+    short_names: tuple[str, ...] = ()
+
+
+class _Version(Struct):
+    version: str
+    resources: tuple[_Served, ...] = ()
+
+
+class _Group(Struct):
+    metadata: ObjectMeta = ObjectMeta()
+    versions: tuple[_Version, ...] = ()
+
+
+class _Groups(Struct):
+    items: tuple[_Group, ...] = ()
+
+
+async def named_workloads(connection: Connection, written: str) -> tuple[Workload, ...]:
+    """The workload of that name, or those of the job ``TYPE[.GROUP]/NAME``.  Raises ``Refusal`` if none."""
+    type_, slash, name = written.rpartition("/")
+    if not slash or type_.partition(".")[0].lower() in _OURS:
+        return (await connection.client.get(WORKLOADS, Key(connection.namespace, name)),)
+    belongs = await workloads_of(connection, written)
+    listed = await connection.client.list(WORKLOADS, connection.namespace)
+    found = tuple(each for each in listed.items if belongs(each))
+    if not found:
+        raise Refusal(
+            f"{written} in {connection.place} has no workload (does it name a queue in its label "
+            "kueue.x-k8s.io/queue-name, and do the controllers run?)"
+        )
+    return found
+
+
+async def workloads_of(connection: Connection, written: str) -> Callable[[Workload], bool]:
+    """Whether a workload is of the job ``TYPE[.GROUP]/NAME``: by its label, or else by its owners."""
+    type_, slash, name = written.rpartition("/")
+    if not slash or not type_ or not name:
+        raise Refusal(f"{written!r} names no job (write TYPE/NAME or TYPE.GROUP/NAME, such as job/train)")
+    if not connection.namespace:
+        raise Refusal("a job is looked for in one namespace (write -n NAMESPACE instead of -A)")
+    resource = await _kind(connection.client, type_)
+    job = await connection.client.get(resource, Key(connection.namespace, name))
+    uid = job["metadata"]["uid"]
+
+    def belongs(workload: Workload) -> bool:
+        metadata = workload.metadata
+        labelled = metadata.labels.get(JOB_UID)
+        return uid == labelled or any(owner.uid == uid for owner in metadata.owner_references)
+
+    return belongs
+
+
+async def _kind(client: Client, written: str) -> Resource[Json]:
+    """The namespaced kind with that name, singular, plural or short; the core's before those of groups."""
+    name, _, group = written.lower().partition(".")
+    if not group and name in ("job", "jobs"):  # most are, and need not be asked for
+        return untyped("batch", "v1", "jobs", "Job", True)
+    for root in ("/api", "/apis"):
+        answer = await client.request("GET", root, headers={"Accept": _AGGREGATED})
+        for found in codec.decode(_Groups, answer).items:
+            if group in ("", found.metadata.name):
+                for version in found.versions[:1]:  # the one the server prefers
+                    for served in version.resources:
+                        if name in _names(served) and served.scope == "Namespaced":
+                            kind = served.response_kind.kind
+                            return untyped(found.metadata.name, version.version, served.resource, kind, True)
+    raise Refusal(
+        f"{client.cluster.server} serves no namespaced kind {written!r} (kubectl api-resources lists them)"
+    )
+
+
+def _names(served: _Served) -> tuple[str, ...]:
+    kind = served.response_kind.kind.lower()
+    return served.resource, served.singular_resource, kind, *served.short_names

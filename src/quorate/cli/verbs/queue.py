@@ -1,0 +1,240 @@
+"""``quorate queue``: cluster queues and local queues, under one verb each."""
+
+from enum import StrEnum
+from typing import Annotated, Any, Final
+
+import typer
+
+from quorate.api.kueue import StopPolicy
+from quorate.api.meta import Key
+from quorate.cli.failures import Refusal
+from quorate.cli.verbs import options as o
+from quorate.cli.verbs.description import cluster_queue_in_words, local_queue_in_words, print_sections
+from quorate.cli.verbs.rows import cluster_queue_columns, is_active, local_queue_columns
+from quorate.cli.verbs.stopping import patch_spec
+from quorate.cli.verbs.tables import print_document, print_documents, print_objects, wants_documents, whole
+from quorate.kube.clock import WallClock
+from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, Resource
+
+queue = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="Cluster queues and local queues: list, describe, stop, resume.",
+)
+
+
+class Kind(StrEnum):
+    CLUSTER = "cq"
+    LOCAL = "lq"
+
+
+class YesNo(StrEnum):
+    TRUE = "true"
+    FALSE = "false"
+
+
+_NAMES: Final = {
+    **dict.fromkeys(("cq", "clusterqueue", "clusterqueues"), Kind.CLUSTER),
+    **dict.fromkeys(("lq", "localqueue", "localqueues", "queue", "queues"), Kind.LOCAL),
+}
+_RESOURCES: Final[dict[Kind, Resource[Any]]] = {Kind.CLUSTER: CLUSTER_QUEUES, Kind.LOCAL: LOCAL_QUEUES}
+
+Local = Annotated[bool, typer.Option("--local", help="Local queues rather than cluster queues.")]
+Names = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="[cq/|lq/]NAME...",
+        help="Cluster queues, unless they begin with [b]lq/[/b] or --local is given.",
+    ),
+]
+
+
+@queue.command("list")
+def list_(
+    kind: Annotated[
+        str, typer.Argument(metavar="[cq|lq]", help="Which kind of queue.", show_default=False)
+    ] = "",
+    local: Local = False,
+    active: Annotated[
+        YesNo | None, typer.Option(help="Only cluster queues that admit workloads, or that do not.")
+    ] = None,
+    cluster_queue: Annotated[
+        str, typer.Option("--clusterqueue", "-c", metavar="NAME", help="Only local queues that lead there.")
+    ] = "",
+    namespace: o.Namespace = "",
+    all_namespaces: o.AllNamespaces = False,
+    selector: o.LabelSelector = "",
+    field_selector: o.FieldSelector = "",
+    output: o.Format = o.Output.TABLE,
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
+) -> None:
+    """List cluster queues, or with [b]lq[/b] or [b]--local[/b] local queues.
+
+    [b]Example:[/b] quorate queue list lq --all-namespaces
+    """
+    wanted = _kind_of(kind, local) if kind else _default(local)
+    if wanted is Kind.CLUSTER:
+        _refuse_namespace(namespace, all_namespaces)
+        if cluster_queue:
+            raise Refusal("-c is for local queues (add --local)")
+    elif active is not None:
+        raise Refusal("--active is for cluster queues (leave out lq and --local)")
+    reach = o.Reach(kubeconfig, context, namespace, all_namespaces)
+    now = WallClock().now()
+
+    async def cluster_queues(connection: o.Connection) -> None:
+        found = await connection.client.list(CLUSTER_QUEUES, "", selector, field_selector)
+        queues = [each for each in found.items if active is None or is_active(each) == (active is YesNo.TRUE)]
+        if wants_documents(output):
+            names = {each.metadata.name for each in queues}
+            documents = await connection.client.list(whole(CLUSTER_QUEUES), "", selector, field_selector)
+            kept = [each for each in documents.items if each["metadata"]["name"] in names]
+            print_documents(CLUSTER_QUEUES, kept, output)
+        elif queues:
+            print_objects(cluster_queue_columns(now), queues, output)
+        else:
+            typer.echo("No resources found", err=True)
+
+    async def local_queues(connection: o.Connection) -> None:
+        where = connection.namespace
+        if wants_documents(output):
+            documents = await connection.client.list(whole(LOCAL_QUEUES), where, selector, field_selector)
+            kept = [each for each in documents.items if cluster_queue in ("", each["spec"]["clusterQueue"])]
+            print_documents(LOCAL_QUEUES, kept, output)
+            return
+        found = await connection.client.list(LOCAL_QUEUES, where, selector, field_selector)
+        queues = [each for each in found.items if cluster_queue in ("", each.spec.cluster_queue)]
+        if queues:
+            print_objects(local_queue_columns(now, namespaces=all_namespaces), queues, output)
+        else:
+            o.say_none_found(connection)
+
+    o.at(reach, cluster_queues if wanted is Kind.CLUSTER else local_queues)
+
+
+@queue.command()
+def describe(
+    names: Names,
+    local: Local = False,
+    namespace: o.Namespace = "",
+    output: o.Format = o.Output.TABLE,
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
+) -> None:
+    """Show what a queue offers, who uses it, and what keeps it from admitting.
+
+    [b]Example:[/b] quorate queue describe research
+    """
+    targets = _targets(names, local, namespace)
+    now = WallClock().now()
+
+    async def show(connection: o.Connection) -> None:
+        for kind, name in targets:
+            key = _key(connection, kind, name)
+            if wants_documents(output):
+                resource = _RESOURCES[kind]
+                print_document(resource, await connection.client.get(whole(resource), key), output)
+            elif kind is Kind.CLUSTER:
+                found = await connection.client.get(CLUSTER_QUEUES, key)
+                locals_ = await connection.client.list(LOCAL_QUEUES)
+                print_sections(cluster_queue_in_words(found, locals_.items, now))
+            else:
+                print_sections(local_queue_in_words(await connection.client.get(LOCAL_QUEUES, key), now))
+
+    o.at(o.Reach(kubeconfig, context, namespace), show)
+
+
+@queue.command()
+def stop(
+    names: Names,
+    local: Local = False,
+    keep_already_running: Annotated[
+        bool, typer.Option("--keep-already-running", help="Admit nobody any more, but evict nobody either.")
+    ] = False,
+    namespace: o.Namespace = "",
+    dry_run: o.Rehearsal = o.DryRun.NONE,
+    output: o.Format = o.Output.TABLE,
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
+) -> None:
+    """Stop queues: they admit nobody any more, and those that run are evicted.
+
+    [b]Example:[/b] quorate queue stop research --keep-already-running
+    """
+    policy: StopPolicy = "Hold" if keep_already_running else "HoldAndDrain"
+    reach = o.Reach(kubeconfig, context, namespace)
+    _set_policy(reach, _targets(names, local, namespace), policy, "stopped", dry_run, output)
+
+
+@queue.command()
+def resume(
+    names: Names,
+    local: Local = False,
+    namespace: o.Namespace = "",
+    dry_run: o.Rehearsal = o.DryRun.NONE,
+    output: o.Format = o.Output.TABLE,
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
+) -> None:
+    """Let stopped queues admit again.
+
+    [b]Example:[/b] quorate queue resume lq/team-a --namespace team-a
+    """
+    reach = o.Reach(kubeconfig, context, namespace)
+    _set_policy(reach, _targets(names, local, namespace), "None", "resumed", dry_run, output)
+
+
+def _set_policy(
+    reach: o.Reach,
+    targets: list[tuple[Kind, str]],
+    policy: StopPolicy,
+    done: str,
+    dry_run: o.DryRun,
+    output: o.Output,
+) -> None:
+    async def write(connection: o.Connection) -> None:
+        for kind, name in targets:
+            key = _key(connection, kind, name)
+            spec = {"stopPolicy": policy}
+            await patch_spec(connection, _RESOURCES[kind], key, spec, done, dry_run, output)
+
+    o.at(reach, write)
+
+
+def _targets(names: list[str], local: bool, namespace: str) -> list[tuple[Kind, str]]:
+    """Each queue that is named, with its kind."""
+    targets: list[tuple[Kind, str]] = []
+    for written in names:
+        prefix, slash, name = written.rpartition("/")
+        targets.append((_kind_of(prefix, local) if slash else _default(local), name))
+    if all(kind is Kind.CLUSTER for kind, _ in targets):
+        _refuse_namespace(namespace, False)
+    return targets
+
+
+def _kind_of(written: str, local: bool) -> Kind:
+    name, _, group = written.lower().partition(".")
+    kind = _NAMES.get(name)
+    if kind is None or group not in ("", CLUSTER_QUEUES.group):
+        raise Refusal(f"{written!r} is no kind of queue (write cq for cluster queues, lq for local queues)")
+    if local and kind is Kind.CLUSTER:
+        raise Refusal(f"{written} are cluster queues and --local means the others (drop one of the two)")
+    return kind
+
+
+def _default(local: bool) -> Kind:
+    return Kind.LOCAL if local else Kind.CLUSTER
+
+
+def _refuse_namespace(namespace: str, all_namespaces: bool) -> None:
+    """Cluster queues have no namespace: who gives one means a local queue, perhaps of the same name."""
+    if namespace or all_namespaces:
+        flag = "-A" if all_namespaces else "-n"
+        raise Refusal(
+            f"{flag} is for local queues, and cluster queues are in no namespace (lq, lq/NAME or --local)"
+        )
+
+
+def _key(connection: o.Connection, kind: Kind, name: str) -> Key:
+    return Key("" if kind is Kind.CLUSTER else connection.namespace, name)

@@ -1,0 +1,112 @@
+"""Showing objects: in columns, or as JSON, YAML or names."""
+
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+import typer
+import yaml
+from rich.console import Console
+from rich.text import Text
+
+from quorate.api import codec
+from quorate.api.meta import epoch
+from quorate.cli.verbs.options import Output
+from quorate.kube.resources import HasMetadata, Json, Resource, untyped
+from quorate.local.objects.tables.durations import human
+
+T = TypeVar("T", bound=HasMetadata)
+
+_GAP: Final = 3
+_NARROWEST: Final = 30  # less than this is no room to break a sentence in
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[T]):
+    title: str
+    cell: Callable[[T], str]
+    wide: bool = False  # shown with ``-o wide`` only
+
+
+def print_objects(columns: Sequence[Column[T]], objects: Sequence[T], output: Output) -> None:
+    """The objects as a table, a line each."""
+    shown = [column for column in columns if output is Output.WIDE or not column.wide]
+    print_rows(
+        [column.title for column in shown], [[column.cell(each) for column in shown] for each in objects]
+    )
+
+
+def print_rows(titles: Sequence[str], rows: Sequence[Sequence[str]], indent: int = 0) -> None:
+    """Aligned columns.  Names are never broken, since they are there to be copied; on a terminal the last
+    column, if it is long, is broken between words."""
+    console = Console()
+    widths = [max(map(len, cells)) + _GAP for cells in zip(titles, *rows, strict=True)]
+    start = indent + sum(widths[:-1])
+    for number, row in enumerate((titles, *rows)):
+        head = "".join(cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False))
+        for line in broken(console, f"{' ' * indent}{head}{row[-1]}".rstrip(), start):
+            console.print(Text(line, "bold" if number == 0 else ""), soft_wrap=True)
+
+
+def broken(console: Console, text: str, start: int) -> list[str]:
+    """``text`` in lines as the terminal has room for, all but the first indented up to ``start``."""
+    if not console.is_terminal or console.width - start < _NARROWEST or len(text) <= console.width:
+        return [text]
+    first, rest = text[:start], text[start:]
+    lines = textwrap.wrap(rest, console.width - start, break_long_words=False, break_on_hyphens=False)
+    return [f"{first if number == 0 else ' ' * start}{line}" for number, line in enumerate(lines)]
+
+
+def print_documents(resource: Resource[Any], documents: Sequence[Json], output: Output) -> None:
+    """Several objects, whole, as one List, or their names."""
+    if output is Output.NAME:
+        for document in documents:
+            typer.echo(name_of(resource, document["metadata"]["name"]))
+        return
+    items = [_headed(resource, document) for document in documents]
+    _dump({"apiVersion": "v1", "kind": "List", "items": items, "metadata": {"resourceVersion": ""}}, output)
+
+
+def print_document(resource: Resource[Any], document: Json, output: Output) -> None:
+    """One object, whole."""
+    _dump(_headed(resource, document), output)
+
+
+def print_value(value: msgspec.Struct, output: Output) -> None:
+    """An answer of our own that is no object of the API."""
+    _dump(codec.to_builtins(value), output)
+
+
+def _headed(resource: Resource[Any], document: Json) -> Json:
+    """Items of a list need not say what they are."""
+    return {"apiVersion": resource.api_version, "kind": resource.kind, **document}
+
+
+def _dump(document: Any, output: Output) -> None:
+    plain = codec.to_builtins(document)
+    if output is Output.YAML:
+        typer.echo(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True), nl=False)
+    else:
+        typer.echo(msgspec.json.format(msgspec.json.encode(plain), indent=4).decode())
+
+
+def name_of(resource: Resource[Any], name: str) -> str:
+    """``clusterqueue.kueue.x-k8s.io/research``, as kubectl names an object."""
+    kind = resource.kind.lower()
+    return f"{kind}.{resource.group}/{name}" if resource.group else f"{kind}/{name}"
+
+
+def whole(resource: Resource[Any]) -> Resource[Json]:
+    """The same kind with every field of its objects, ours to show and not to understand."""
+    return untyped(resource.group, resource.version, resource.plural, resource.kind, resource.namespaced)
+
+
+def age(moment: datetime | None, now: float) -> str:
+    return "<unknown>" if moment is None else human(now - epoch(moment))
+
+
+def wants_documents(output: Output) -> bool:
+    return output in (Output.JSON, Output.YAML, Output.NAME)

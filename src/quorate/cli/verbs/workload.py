@@ -1,0 +1,241 @@
+"""``quorate workload``: list, describe, stop, resume, and explain why one waits."""
+
+import asyncio
+from typing import Annotated, Final
+
+import typer
+
+from quorate.api.configuration import Configuration
+from quorate.api.kueue import Workload
+from quorate.api.meta import Key
+from quorate.cli.files import Config, read_configuration
+from quorate.cli.verbs import options as o
+from quorate.cli.verbs.account import Account, account_of
+from quorate.cli.verbs.description import account_in_words, print_sections, workload_in_words
+from quorate.cli.verbs.jobs import named_workloads, workloads_of
+from quorate.cli.verbs.model import judge_all, model_of
+from quorate.cli.verbs.positions import positions
+from quorate.cli.verbs.rows import Status, cluster_queue_of, status_of, workload_columns
+from quorate.cli.verbs.stopping import patch_spec
+from quorate.cli.verbs.tables import (
+    print_document,
+    print_documents,
+    print_objects,
+    print_value,
+    wants_documents,
+    whole,
+)
+from quorate.kube.clock import WallClock
+from quorate.kube.resources import LOCAL_QUEUES, WORKLOADS
+
+workload = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="Workloads, one for each job: list, describe, stop, resume, explain.",
+)
+
+Names = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="NAME|TYPE/NAME...",
+        help="Workloads by name, or by their job: job/train, rayjob.ray.io/train.",
+    ),
+]
+_ALL: Final = "all"
+
+
+@workload.command("list")
+def list_(
+    status: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="STATUS",
+            help="Only pending, quotareserved, admitted or finished ones; may be given several times.",
+        ),
+    ] = None,
+    cluster_queue: Annotated[
+        str, typer.Option("--clusterqueue", "-c", metavar="NAME", help="Only those of this cluster queue.")
+    ] = "",
+    local_queue: Annotated[
+        str, typer.Option("--localqueue", "-q", metavar="NAME", help="Only those of this local queue.")
+    ] = "",
+    for_: Annotated[
+        str,
+        typer.Option("--for", metavar="TYPE[.GROUP]/NAME", help="Only those of one job, such as job/train."),
+    ] = "",
+    namespace: o.Namespace = "",
+    all_namespaces: o.AllNamespaces = False,
+    selector: o.LabelSelector = "",
+    field_selector: o.FieldSelector = "",
+    output: o.Format = o.Output.TABLE,
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
+) -> None:
+    """List workloads: whose they are, how far they have come, and their place in the queue.
+
+    With [b]-o wide[/b] also why they wait.
+
+    [b]Example:[/b] quorate workload list --status pending --all-namespaces
+    """
+    statuses = _statuses(status or [_ALL])
+    now = WallClock().now()
+
+    async def show(connection: o.Connection) -> None:
+        client, where = connection.client, connection.namespace
+        belongs = await workloads_of(connection, for_) if for_ else _anybody
+        found, queues = await asyncio.gather(
+            client.list(WORKLOADS, where, selector, field_selector), client.list(LOCAL_QUEUES, where)
+        )
+        leads_to = {each.metadata.key: each.spec.cluster_queue for each in queues.items}
+        chosen = [
+            each
+            for each in found.items
+            if status_of(each) in statuses
+            and cluster_queue in ("", cluster_queue_of(each, leads_to))
+            and local_queue in ("", each.spec.queue_name)
+            and belongs(each)
+        ]
+        if wants_documents(output):
+            keys = {each.metadata.key for each in chosen}
+            documents = (await client.list(whole(WORKLOADS), where, selector, field_selector)).items
+            kept = [each for each in documents if _key_of(each["metadata"]) in keys]
+            print_documents(WORKLOADS, kept, output)
+        elif chosen:
+            pending = (each for each in chosen if status_of(each) is Status.PENDING)
+            places = await positions(
+                client, (Key(each.metadata.namespace, each.spec.queue_name) for each in pending)
+            )
+            columns = workload_columns(now, leads_to, places, namespaces=all_namespaces)
+            print_objects(columns, chosen, output)
+        else:
+            o.say_none_found(connection)
+
+    o.at(o.Reach(kubeconfig, context, namespace, all_namespaces), show)
+
+
+@workload.command()
+def describe(
+    names: Names,
+    namespace: o.Namespace = "",
+    output: o.Format = o.Output.TABLE,
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
+) -> None:
+    """Show what a workload asks for, what it was given, and its conditions.
+
+    [b]Example:[/b] quorate workload describe job/train
+    """
+    now = WallClock().now()
+
+    async def show(connection: o.Connection) -> None:
+        for name in names:
+            for found in await named_workloads(connection, name):
+                if wants_documents(output):
+                    document = await connection.client.get(whole(WORKLOADS), found.metadata.key)
+                    print_document(WORKLOADS, document, output)
+                    continue
+                queues = (await connection.client.list(LOCAL_QUEUES, found.metadata.namespace)).items
+                leads_to = {each.metadata.key: each.spec.cluster_queue for each in queues}
+                print_sections(workload_in_words(found, cluster_queue_of(found, leads_to), now))
+
+    o.at(o.Reach(kubeconfig, context, namespace), show)
+
+
+@workload.command()
+def stop(
+    names: Names,
+    namespace: o.Namespace = "",
+    dry_run: o.Rehearsal = o.DryRun.NONE,
+    output: o.Format = o.Output.TABLE,
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
+) -> None:
+    """Stop workloads: they are evicted if they run, and do not queue until they are resumed.
+
+    [b]Example:[/b] quorate workload stop job/train
+    """
+    _set_active(o.Reach(kubeconfig, context, namespace), names, False, "stopped", dry_run, output)
+
+
+@workload.command()
+def resume(
+    names: Names,
+    namespace: o.Namespace = "",
+    dry_run: o.Rehearsal = o.DryRun.NONE,
+    output: o.Format = o.Output.TABLE,
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
+) -> None:
+    """Let stopped workloads queue again.
+
+    [b]Example:[/b] quorate workload resume job/train
+    """
+    _set_active(o.Reach(kubeconfig, context, namespace), names, True, "resumed", dry_run, output)
+
+
+@workload.command()
+def explain(
+    names: Names,
+    config: Config = None,
+    namespace: o.Namespace = "",
+    output: o.Format = o.Output.TABLE,
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
+) -> None:
+    """Say why a workload waits, in numbers, and what it would take to start it.
+
+    The whole cluster is read and judged by the rules the controllers follow; nothing is written. Where they
+    have a Configuration, give the same one with [b]--config[/b].
+
+    [b]Example:[/b] quorate workload explain job/train
+    """
+    configuration = read_configuration(config).configuration
+
+    async def show(connection: o.Connection) -> None:
+        accounts = await _accounts(connection, names, configuration)
+        for account in accounts:
+            if wants_documents(output):
+                print_value(account, output)
+            else:
+                print_sections(account_in_words(account))
+
+    o.at(o.Reach(kubeconfig, context, namespace), show)
+
+
+async def _accounts(
+    connection: o.Connection, names: list[str], configuration: Configuration
+) -> list[Account]:
+    found = [each for name in names for each in await named_workloads(connection, name)]
+    now = WallClock().now()
+    state = await model_of(connection.client, configuration, now)
+    decided = judge_all(state, now)
+    return [account_of(state, decided, each) for each in found]
+
+
+def _set_active(
+    reach: o.Reach, names: list[str], active: bool, done: str, dry_run: o.DryRun, output: o.Output
+) -> None:
+    async def write(connection: o.Connection) -> None:
+        for name in names:
+            for found in await named_workloads(connection, name):
+                key = found.metadata.key
+                await patch_spec(connection, WORKLOADS, key, {"active": active}, done, dry_run, output)
+
+    o.at(reach, write)
+
+
+def _statuses(written: list[str]) -> frozenset[Status]:
+    asked = {each.strip().lower() for one in written for each in one.split(",")}
+    unknown = sorted(asked - {_ALL, *Status})
+    if unknown:
+        known = ", ".join((_ALL, *Status))
+        raise typer.BadParameter(f"{unknown[0]!r} is no status (there are: {known})", param_hint="--status")
+    return frozenset(Status) if _ALL in asked else frozenset(map(Status, asked))
+
+
+def _anybody(workload: Workload) -> bool:
+    return True
+
+
+def _key_of(metadata: dict[str, str]) -> Key:
+    return Key(metadata["namespace"], metadata["name"])

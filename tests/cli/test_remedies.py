@@ -1,0 +1,107 @@
+"""What would let a workload start, for each cause the core can give."""
+
+from typing import get_args
+
+import pytest
+
+from quorate.api.configuration import default_configuration
+from quorate.api.core import Taint
+from quorate.api.kueue import (
+    ClusterQueue,
+    ClusterQueueSpec,
+    LocalQueue,
+    LocalQueueSpec,
+    ResourceFlavor,
+    ResourceFlavorSpec,
+    Workload,
+    WorkloadSpec,
+)
+from quorate.api.meta import Key, ObjectMeta, Uid, at_epoch
+from quorate.cli.verbs.remedies import reason_of, remedies
+from quorate.queueing import causes as c
+from quorate.queueing.decisions import Hold
+from quorate.queueing.explain import Explanation
+from quorate.queueing.state import State
+
+KEY = Key("team", "train")
+OTHER = Key("team", "other")
+
+
+@pytest.fixture
+def state() -> State:
+    """One workload that waits in a stopped queue."""
+    state = State(default_configuration())
+    labels = ResourceFlavorSpec(node_labels={"zone": "a"}, node_taints=(Taint(key="x", effect="NoSchedule"),))
+    state.put_flavor(ResourceFlavor(metadata=ObjectMeta(name="spot"), spec=labels))
+    queue = ClusterQueueSpec(stop_policy="Hold")
+    state.put_cluster_queue(ClusterQueue(metadata=ObjectMeta(name="research"), spec=queue))
+    local = LocalQueueSpec(cluster_queue="research")
+    state.put_local_queue(LocalQueue(metadata=ObjectMeta(namespace="team", name="main"), spec=local))
+    metadata = ObjectMeta(
+        namespace=KEY.namespace, name=KEY.name, uid=Uid("1"), creation_timestamp=at_epoch(0.0)
+    )
+    state.put_workload(Workload(metadata=metadata, spec=WorkloadSpec(queue_name="main")), 0.0)
+    return state
+
+
+SHORT = c.QuotaShort("main", "spot", "cpu", needed=8000, free=2000, at_most=9000)
+TAINT = c.TaintUntolerated("main", "dear", "gpu", "yes", "NoSchedule")
+CASES: tuple[tuple[c.Cause, str], ...] = (
+    (SHORT, "6 more cpu of flavor spot must become free"),
+    (c.QuotaExceeded("main", "spot", "cpu", 4000, 8000, 0, 10_000), "ask for 2 less cpu of flavor spot"),
+    (c.ResourceUncovered("main", "gpu"), "let a resource group of cluster queue research cover gpu"),
+    (c.FlavorMissing("main", "spot"), "create the ResourceFlavor spot"),
+    (TAINT, "give pod set main (or flavor dear) a toleration of gpu=yes:NoSchedule"),
+    (c.AffinityMismatched("main", "spot"), "pod set main admit flavor spot (zone=a)"),
+    (c.QueueMissing("LocalQueue", "main"), "create the LocalQueue team/main"),
+    (c.QueueMissing("ClusterQueue", "research"), "create the ClusterQueue research"),
+    (c.QueueInactive("LocalQueue", "main"), "quorate queue resume lq/main --namespace team"),
+    (c.QueueInactive("ClusterQueue", "research"), "is stopped (quorate queue resume research)"),
+    (c.NamespaceMismatched("team", "research"), "cluster queue research match the labels of namespace team"),
+    (c.RequestsAboveLimits(("cpu",)), "request no more than their own limits"),
+    (c.LimitRangeViolated(("cpu",)), "what the LimitRanges of namespace team allow"),
+    (c.ChecksFailed(), "wait until its admission checks are tried again"),
+    (c.RoomTaken(OTHER, ()), "team/other was ahead of it"),
+    (c.TargetsOverlap(OTHER, KEY), "wait until team/other has gone"),
+    (c.AwaitingPreemption((OTHER,)), "wait until the pods of these are gone: team/other"),
+    (c.AwaitingPodsReady(OTHER), "wait until the pods of team/other are ready"),
+    (c.BackingOff(3600.0, "PodsReadyTimeout"), "wait until 01:00:00 UTC"),
+)  # fmt: skip
+
+
+def explained(*causes: c.Cause) -> Explanation:
+    hold = Hold(key=KEY, uid=Uid("1"), resource_version="1", reason="Pending", causes=causes, requests=())
+    return Explanation(hold, can_never_fit=False, ahead=0, first_ahead=(), holders=())
+
+
+@pytest.mark.parametrize(("cause", "want"), CASES, ids=lambda case: type(case).__name__)
+def test_each_cause_has_a_remedy(state: State, cause: c.Cause, want: str) -> None:
+    (told,) = remedies(state, KEY, (cause,), explained(cause))
+    assert want in told
+
+
+def test_no_cause_is_left_out() -> None:
+    assert {type(cause) for cause, _ in CASES} == {*get_args(c.PodSetCause), *get_args(c.WorkloadCause)}
+
+
+def test_the_flavors_of_one_pod_set_are_alternatives(state: State) -> None:
+    memory = c.QuotaShort("main", "spot", "memory", needed=3 << 30, free=1 << 30, at_most=9 << 30)
+    causes = (SHORT, memory, TAINT)
+    assert remedies(state, KEY, causes, explained(*causes)) == (
+        "either 6 more cpu of flavor spot must become free "
+        "and 2Gi more memory of flavor spot must become free",
+        "or give pod set main (or flavor dear) a toleration of gpu=yes:NoSchedule",
+    )
+
+
+def test_who_was_not_judged_waits_for_those_before_it(state: State) -> None:
+    behind = Explanation(None, can_never_fit=False, ahead=1, first_ahead=(OTHER,), holders=())
+    assert remedies(state, KEY, (), behind) == ("wait for those before it, team/other first of all",)
+
+
+def test_a_reason_carries_the_numbers_of_its_cause() -> None:
+    reason = reason_of(c.QuotaExceeded("main", "spot", "memory", 1 << 30, 2 << 30, 1 << 30, 2 << 30))
+    assert (reason.cause, reason.pod_set, reason.flavor, reason.resource) == (
+        "QuotaExceeded", "main", "spot", "memory"
+    )  # fmt: skip
+    assert (reason.needed, reason.free, reason.short_by, reason.at_most) == ("3Gi", "1Gi", "2Gi", "2Gi")

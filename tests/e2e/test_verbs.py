@@ -1,0 +1,353 @@
+"""``quorate queue`` and ``quorate workload`` against a cluster at work."""
+
+import asyncio
+import json
+import os
+import stat
+import subprocess
+import sys
+import tomllib
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from quorate.api.configuration import default_configuration
+from quorate.api.kueue import ClusterQueue
+from quorate.api.meta import Key
+from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS, untyped
+from tests.e2e.verbs import CommandLine, cells, titles
+from tests.e2e.world import NAMESPACE, World, play
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+Story = Callable[[World, CommandLine], Awaitable[None]]
+Tell = Callable[[Story], None]
+
+
+@pytest.fixture
+def tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tell:
+    """Play a story with controllers at work, one cluster queue of 4 cpu, and a command line."""
+
+    def run(story: Story) -> None:
+        async def with_commands(world: World) -> None:
+            await world.queues(cpu="4")
+            await story(world, CommandLine(world, tmp_path, monkeypatch))
+
+        play(with_commands, default_configuration())
+
+    return run
+
+
+async def name_of(world: World, job: str) -> str:
+    workload = await world.workload(job)
+    assert workload is not None
+    return workload.metadata.name
+
+
+async def queue_of(world: World, name: str = "research") -> ClusterQueue:
+    return await world.client.get(CLUSTER_QUEUES, Key("", name))
+
+
+async def until_counted(world: World, pending: int, admitted: int) -> None:
+    async def counted() -> bool:
+        status = (await queue_of(world)).status
+        return (status.pending_workloads, status.admitted_workloads) == (pending, admitted)
+
+    await world.until(f"{pending} pending and {admitted} admitted are counted", counted)
+
+
+def test_the_lists_have_the_columns_of_kueuectl(tell: Tell) -> None:
+    async def story(world: World, command: CommandLine) -> None:
+        await world.cluster_queue("1", name="idle", cohortName="science", flavor="none")
+        await world.job("train", pods=4)
+        await world.until_admitted("train")
+        await world.job("evaluate")
+        await world.until_condition("evaluate", "QuotaReserved", "False", "Pending")
+        await until_counted(world, pending=1, admitted=1)
+
+        listed = await command.says("queue", "list")
+        assert titles(listed) == [
+            "NAME", "COHORT", "PENDING WORKLOADS", "ADMITTED WORKLOADS", "ACTIVE", "AGE"
+        ]  # fmt: skip
+        rows = [line.split() for line in listed.splitlines()[1:]]
+        assert [row[:-1] for row in rows] == [
+            ["idle", "science", "0", "0", "false"],
+            ["research", "1", "1", "true"],
+        ]
+        assert "research" not in await command.says("queue", "list", "--active", "false")
+
+        listed = await command.says("queue", "list", "lq", "--all-namespaces")
+        assert titles(listed) == [
+            "NAMESPACE", "NAME", "CLUSTERQUEUE", "PENDING WORKLOADS", "ADMITTED WORKLOADS", "AGE"
+        ]  # fmt: skip
+        assert [line.split()[:-1] for line in listed.splitlines()[1:]] == [
+            [NAMESPACE, "queue", "research", "1", "1"]
+        ]
+        assert (await command("queue", "list", "--local", "-c", "idle")).err == (
+            f"No resources found in {NAMESPACE} namespace.\n"
+        )
+
+        listed = await command.says("workload", "list")
+        assert titles(listed) == [
+            "NAME", "JOB TYPE", "JOB NAME", "LOCALQUEUE", "CLUSTERQUEUE", "STATUS", "POSITION IN QUEUE",
+            "EXEC TIME", "AGE",
+        ]  # fmt: skip
+        train, evaluate = await name_of(world, "train"), await name_of(world, "evaluate")
+        rows = [line.split() for line in listed.splitlines()[1:]]
+        assert [row[:6] for row in rows] == [
+            [evaluate, "job.batch", "evaluate", "queue", "research", "PENDING"],
+            [train, "job.batch", "train", "queue", "research", "ADMITTED"],
+        ]
+        assert (len(rows[0]), len(rows[1])) == (7, 8), "only what was admitted has an execution time"
+        for options, want in (
+            (("--status", "pending"), [evaluate]),
+            (("--status", "admitted", "--status", "finished"), [train]),
+            (("--for", "job/train"), [train]),
+            (("--for", "jobs.batch/evaluate"), [evaluate]),
+            (("-q", "other"), []),
+            (("-c", "research", "-n", NAMESPACE), [evaluate, train]),
+            (("--field-selector", f"metadata.name={train}"), [train]),
+        ):
+            done = await command("workload", "list", "-o", "name", *options)
+            assert done.out.split() == [f"workload.kueue.x-k8s.io/{name}" for name in want], options
+        wide = cells(await command.says("workload", "list", "-o", "wide", "--status", "pending"))
+        assert (
+            wide[0][-1].strip().endswith("insufficient unused quota for cpu in flavor default, 1 more needed")
+        )
+
+    tell(story)
+
+
+def test_what_is_printed_whole_can_be_read_back(tell: Tell) -> None:
+    async def story(world: World, command: CommandLine) -> None:
+        listed = json.loads(await command.says("queue", "list", "-o", "json"))
+        assert [
+            (each["apiVersion"], each["kind"], each["spec"]["stopPolicy"]) for each in listed["items"]
+        ] == [("kueue.x-k8s.io/v1beta2", "ClusterQueue", "None")]
+        listed = yaml.safe_load(await command.says("queue", "list", "lq", "-o", "yaml"))
+        assert [each["metadata"]["name"] for each in listed["items"]] == ["queue"]
+        one = yaml.safe_load(await command.says("queue", "describe", "lq/queue", "-o", "yaml"))
+        assert one["spec"]["clusterQueue"] == "research"
+        names = (await command.says("queue", "list", "-o", "name")).split()
+        assert await command.says("queue", "describe", *names, "-o", "name")
+
+    tell(story)
+
+
+def test_a_stopped_queue_gives_its_work_back_and_a_resumed_one_takes_it_again(tell: Tell) -> None:
+    async def story(world: World, command: CommandLine) -> None:
+        await world.job("train")
+        await world.until_admitted("train")
+
+        for rehearsal in ("client", "server"):
+            done = await command("queue", "stop", "research", "--dry-run", rehearsal)
+            assert done.out == f"clusterqueue.kueue.x-k8s.io/research stopped ({rehearsal} dry run)\n"
+            shown = await command.says("queue", "stop", "research", "--dry-run", rehearsal, "-o", "json")
+            assert json.loads(shown)["spec"]["stopPolicy"] == "HoldAndDrain"
+        assert (await queue_of(world)).spec.stop_policy == "None"
+
+        said = await command.says("queue", "stop", "research", "--keep-already-running")
+        assert said == "clusterqueue.kueue.x-k8s.io/research stopped\n"
+        assert (await queue_of(world)).spec.stop_policy == "Hold"
+        assert await world.admitted() == {"train"}
+
+        await command.says("queue", "stop", "research")
+        await world.until_condition("train", "Evicted", reason="ClusterQueueStopped")
+        said = await command.says("queue", "resume", "cq/research")
+        assert said == "clusterqueue.kueue.x-k8s.io/research resumed\n"
+        await world.until_admitted("train")
+
+        said = await command.says("queue", "stop", "queue", "--local", "-n", NAMESPACE)
+        assert said == "localqueue.kueue.x-k8s.io/queue stopped\n"
+        await world.until_condition("train", "Evicted", reason="LocalQueueStopped")
+        await command.says("queue", "resume", "localqueue.kueue.x-k8s.io/queue")
+        assert (await world.client.get(LOCAL_QUEUES, Key(NAMESPACE, "queue"))).spec.stop_policy == "None"
+
+    tell(story)
+
+
+def test_a_stopped_workload_waits_until_it_is_resumed(tell: Tell) -> None:
+    async def story(world: World, command: CommandLine) -> None:
+        await world.job("train")
+        await world.until_admitted("train")
+        name = await name_of(world, "train")
+        said = await command.says("workload", "stop", "job/train")
+        assert said == f"workload.kueue.x-k8s.io/{name} stopped\n"
+        await world.until_condition("train", "Evicted", reason="Deactivated")
+        assert "quorate workload resume" in await command.says("workload", "explain", name)
+        said = await command.says("workload", "resume", name)
+        assert said == f"workload.kueue.x-k8s.io/{name} resumed\n"
+        await world.until_admitted("train")
+        assert (await world.client.get(WORKLOADS, Key(NAMESPACE, name))).spec.active
+
+    tell(story)
+
+
+def test_explain_says_what_is_lacking_who_holds_it_and_what_it_would_take(tell: Tell) -> None:
+    async def story(world: World, command: CommandLine) -> None:
+        await world.job("train", pods=3)
+        await world.until_admitted("train")
+        await world.job("big", pods=2)
+        await world.until_condition("big", "QuotaReserved", "False", "Pending")
+        await world.job("huge", pods=5)
+        await world.until_condition("huge", "QuotaReserved", "False", "Pending")
+        train, big = await name_of(world, "train"), await name_of(world, "big")
+
+        account = json.loads(await command.says("workload", "explain", "job/big", "-o", "json"))
+        lacking = "insufficient unused quota for cpu in flavor default, 1 more needed"
+        assert account == {
+            "workload": f"{NAMESPACE}/{big}",
+            "standing": "waits",
+            "says": f"couldn't assign flavors to pod set main: {lacking}",
+            "localQueue": "queue",
+            "clusterQueue": "research",
+            "ahead": 0,
+            "reasons": [
+                {
+                    "cause": "QuotaShort", "text": lacking, "podSet": "main", "flavor": "default",
+                    "resource": "cpu", "needed": "2", "free": "1", "shortBy": "1", "atMost": "4",
+                }
+            ],
+            "heldBy": [
+                {
+                    "workload": f"{NAMESPACE}/{train}", "clusterQueue": "research", "flavor": "default",
+                    "resource": "cpu", "amount": "3",
+                }
+            ],
+            "wouldTake": ["1 more cpu of flavor default must become free"],
+        }  # fmt: skip
+
+        account = json.loads(await command.says("workload", "explain", "job/huge", "-o", "json"))
+        assert account["canNeverFit"]
+        assert account["says"] == "it can never start as things are, whoever else finishes"
+        assert account["ahead"] == 1
+        assert account["firstAhead"] == [f"{NAMESPACE}/{big}"]
+        (advice,) = account["wouldTake"]
+        assert advice.startswith("ask for 1 less cpu of flavor default")
+
+        told = await command.says("workload", "explain", big)
+        assert "In numbers:" in told
+        assert "- 1 more cpu of flavor default must become free" in told
+
+    tell(story)
+
+
+def test_explain_knows_queues_that_are_missing_or_stopped(tell: Tell) -> None:
+    async def story(world: World, command: CommandLine) -> None:
+        await world.job("lost", queue="nowhere")
+        await world.until_condition("lost", "QuotaReserved", "False", "Inadmissible")
+        told = await command.says("workload", "explain", "job/lost")
+        assert f"create the LocalQueue {NAMESPACE}/nowhere" in told
+        await command.says("queue", "stop", "research")
+        await world.job("train")
+        await world.until_condition("train", "QuotaReserved", "False", "Inadmissible")
+        told = await command.says("workload", "explain", "job/train")
+        assert "make cluster queue research active again: is stopped (quorate queue resume research)" in told
+
+    tell(story)
+
+
+def test_describe_tells_all_that_matters(tell: Tell) -> None:
+    async def story(world: World, command: CommandLine) -> None:
+        await world.job("train", pods=3)
+        await world.until_admitted("train")
+        await until_counted(world, pending=0, admitted=1)
+        told = await command.says("queue", "describe", "research")
+        assert "Workloads:    0 pending, 1 with quota, 1 admitted" in told
+        assert ["default", "cpu", "4", "any", "all", "3", "3", "0"] in [
+            line.split() for line in told.splitlines()
+        ]
+        assert [NAMESPACE, "queue", "0", "1"] in [line.split() for line in told.splitlines()]
+        told = await command.says("queue", "describe", "lq/queue")
+        assert ["default", "cpu", "3", "3"] in [line.split() for line in told.splitlines()]
+        told = await command.says("workload", "describe", "job/train")
+        assert "Status:         ADMITTED" in told
+        assert ["main", "3", "3", "cpu", "3", "cpu:", "default"] in [
+            line.split() for line in told.splitlines()
+        ]
+        assert "QuotaReserved   True" in told
+
+    tell(story)
+
+
+MISTAKES = (
+    ("queue stop queue -n default", "-n is for local queues"),
+    ("queue list -A", "-A is for local queues"),
+    ("queue list pods", "'pods' is no kind of queue"),
+    ("queue resume --local cq/a", "cq are cluster queues"),
+    ("queue list lq --active true", "--active is for cluster queues"),
+    ("queue list -c research", "-c is for local queues"),
+    ("queue stop none", 'PATCH /apis/kueue.x-k8s.io/v1beta2/clusterqueues/none: 404 NotFound: '
+                        'clusterqueues.kueue.x-k8s.io "none" not found'),
+    ("workload explain none", "GET /apis/kueue.x-k8s.io/v1beta2/namespaces/default/workloads/none: 404"),
+    ("workload explain job/none", "GET /apis/batch/v1/namespaces/default/jobs/none: 404 NotFound"),
+    ("workload describe job/unmanaged", "job/unmanaged in namespace default has no workload"),
+    ("workload list --for train", "'train' names no job (write TYPE/NAME"),
+    ("workload list --for cow/train", "{server} serves no namespaced kind 'cow'"),
+    ("workload list -A --for job/unmanaged", "a job is looked for in one namespace"),
+    ("workload list -A -n default", "-n names one namespace and -A means all of them"),
+    ("workload list --context nowhere", "{kubeconfig}: contexts: there is no context 'nowhere'"),
+)  # fmt: skip
+
+
+def test_mistakes_are_told_in_one_message(tell: Tell) -> None:
+    async def story(world: World, command: CommandLine) -> None:
+        await world.job("unmanaged", queue="")
+        known = {"server": world.client.cluster.server, "kubeconfig": os.environ["KUBECONFIG"]}
+        for line, message in MISTAKES:
+            done = await command(*line.split())
+            assert (done.code, done.out) == (2, ""), line
+            assert done.err.startswith(f"error: {message.format(**known)}"), line
+            assert done.err.count("\n") == 1, line
+        done = await command("workload", "list", "--status", "asleep")
+        assert done.code == 2
+        assert "'asleep' is no status" in done.err
+
+    tell(story)
+
+
+def test_other_kinds_of_job_are_found_by_any_of_their_names(tell: Tell) -> None:
+    async def story(world: World, command: CommandLine) -> None:
+        await world.job("train")
+        await world.until_admitted("train")
+        name = await name_of(world, "train")
+        # Any kind may own a workload; the label says so where the owner does not.
+        config_maps = untyped("", "v1", "configmaps", "ConfigMap", True)
+        owner = await world.client.create(config_maps, {"metadata": {"name": "train"}}, NAMESPACE)
+        labels = {"kueue.x-k8s.io/job-uid": owner["metadata"]["uid"]}
+        await world.client.patch(WORKLOADS, Key(NAMESPACE, name), {"metadata": {"labels": labels}})
+        for written in ("cm/train", "configmap/train", "configmaps/train", "ConfigMap/train"):
+            said = await command.says("workload", "list", "--for", written, "-o", "name")
+            assert said == f"workload.kueue.x-k8s.io/{name}\n"
+
+    tell(story)
+
+
+def test_it_is_a_plugin_of_kubectl(tell: Tell, tmp_path: Path) -> None:
+    entries: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert entries["kubectl-quorate"] == entries["quorate"]
+    module, function = entries["kubectl-quorate"].split(":")
+    script = tmp_path / "bin" / "kubectl-quorate"  # as an installer writes it
+    script.parent.mkdir()
+    script.write_text(f"#!{sys.executable}\nfrom {module} import {function}\n{function}()\n")
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+
+    async def story(world: World, command: CommandLine) -> None:
+        environment = {**os.environ, "PATH": f"{script.parent}{os.pathsep}{os.environ['PATH']}"}
+
+        async def kubectl(*arguments: str) -> str:
+            done = await asyncio.to_thread(
+                subprocess.run, ["kubectl", *arguments], env=environment, capture_output=True, check=False
+            )
+            assert done.returncode == 0, done.stderr
+            return done.stdout.decode()
+
+        assert str(script) in await kubectl("plugin", "list")
+        listed = await kubectl("quorate", "queue", "list")
+        assert [line.split()[0] for line in listed.splitlines()] == ["NAME", "research"]
+
+    tell(story)

@@ -1,0 +1,54 @@
+"""The command line within a story: run in this process, beside the loop the cluster runs on."""
+
+import asyncio
+import io
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import pytest
+
+from quorate.cli import main
+from tests.cli.conftest import Done
+from tests.e2e.test_controllers_command import kubeconfig
+from tests.e2e.world import World
+
+
+class CommandLine:
+    """``await command("queue", "list")``, as an administrator of ``world``."""
+
+    def __init__(self, world: World, directory: Path, patch: pytest.MonkeyPatch) -> None:
+        cluster = world.client.cluster
+        token = cluster.credentials.authorization().removeprefix("Bearer ")
+        patch.setenv("KUBECONFIG", str(kubeconfig(directory, cluster.server, token)))
+        patch.setenv("COLUMNS", "200")
+        self._patch = patch
+
+    async def __call__(self, *arguments: str) -> Done:
+        self._patch.setattr(sys, "argv", ["quorate", *arguments])
+        return await asyncio.to_thread(_run)
+
+    async def says(self, *arguments: str) -> str:
+        """What a command prints that succeeds."""
+        done = await self(*arguments)
+        assert done.code == 0, done.err
+        return done.out
+
+
+def _run() -> Done:
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as exit_:
+            code = exit_.code if isinstance(exit_.code, int) else 0
+    return Done(code, out.getvalue(), err.getvalue())
+
+
+def cells(table: str) -> list[list[str]]:
+    """The cells of a table in columns, without its header; columns are at least two spaces apart."""
+    return [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in table.splitlines()[1:]]
+
+
+def titles(table: str) -> list[str]:
+    return [cell.strip() for cell in table.splitlines()[0].split("  ") if cell.strip()]
