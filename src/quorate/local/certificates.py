@@ -51,8 +51,8 @@ def new_authority(now: float) -> KeyPair:
     return _pair(certificate, key)
 
 
-def new_server_certificate(authority: KeyPair, now: float) -> KeyPair:
-    """A certificate of ``authority`` for a server on loopback."""
+def new_server_certificate(authority: KeyPair, now: float, *names: str) -> KeyPair:
+    """A certificate of ``authority`` for a server on loopback, also under further DNS names."""
     signer = x509.load_pem_x509_certificate(authority.certificate)
     signing_key = serialization.load_pem_private_key(authority.key, password=None)
     assert isinstance(signing_key, ec.EllipticCurvePrivateKey), "the authority's key is one of ours"
@@ -63,7 +63,7 @@ def new_server_certificate(authority: KeyPair, now: float) -> KeyPair:
         builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName(_LOOPBACK), critical=False)
+        .add_extension(x509.SubjectAlternativeName([*_LOOPBACK, *map(x509.DNSName, names)]), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(signing_key.public_key()), critical=False
         )

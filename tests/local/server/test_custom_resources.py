@@ -11,13 +11,13 @@ import pytest
 from quorate.local.server.app import NO_CONVERTERS
 from quorate.local.server.custom import Converter
 from tests.local.clusters import api_server
+from tests.local.talk import Talk
 
 pytestmark = pytest.mark.slow
 
 Json = dict[str, Any]
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
-DEADLINE_S = 10.0
 
 
 def a_version(name: str, storage: bool, **properties: Json) -> Json:
@@ -42,27 +42,9 @@ def a_definition(**older: Json) -> Json:
     }
 
 
-class Talk:
-    def __init__(self, url: str, session: aiohttp.ClientSession) -> None:
-        self._url, self._session = url, session
-
-    async def send(self, method: str, path: str, body: Json | None = None) -> tuple[int, Any]:
-        async with self._session.request(method, self._url + path, json=body) as response:
-            return response.status, await response.json(content_type=None) if response.status != 404 else None
-
-    async def until(self, path: str, holds: Callable[[int, Any], bool]) -> Any:
-        """What a path answers once it is as expected; fails at the deadline."""
-        async with asyncio.timeout(DEADLINE_S):
-            while True:
-                code, body = await self.send("GET", path)
-                if holds(code, body):
-                    return body
-                await asyncio.sleep(0.01)
-
-    async def define(self, definition: Json | None = None) -> None:
-        code, body = await self.send("POST", DEFINITIONS, definition or a_definition())
-        assert code == 201, body
-        await self.until(f"{DEFINITIONS}/widgets.example.com", lambda _, body: is_established(body))
+async def define(talk: Talk, definition: Json | None = None) -> None:
+    await talk.create(DEFINITIONS, definition or a_definition())
+    await talk.until(f"{DEFINITIONS}/widgets.example.com", lambda _, body: is_established(body))
 
 
 def is_established(definition: Json) -> bool:
@@ -86,7 +68,7 @@ def told(
 
 def test_an_established_definition_is_served() -> None:
     async def story(talk: Talk) -> None:
-        await talk.define()
+        await define(talk)
         code, made = await talk.send("POST", WIDGETS, {"metadata": {"name": "a"}, "spec": {"size": 1}})
         assert (code, made["spec"]) == (201, {"size": 1, "color": "red"})
         code, refusal = await talk.send("POST", WIDGETS, {"metadata": {"name": "b"}, "spec": {"size": 10}})
@@ -97,7 +79,7 @@ def test_an_established_definition_is_served() -> None:
 
 def test_an_object_is_read_in_every_version() -> None:
     async def story(talk: Talk) -> None:
-        await talk.define()
+        await define(talk)
         beta = WIDGETS.replace("v1", "v1beta1")
         await talk.send("POST", beta, {"metadata": {"name": "a"}, "spec": {"size": 1, "color": "blue"}})
         _, old = await talk.send("GET", f"{beta}/a")
@@ -116,7 +98,7 @@ def test_a_group_may_bring_its_own_conversion() -> None:
         return {**obj, "apiVersion": api_version, "spec": spec}
 
     async def story(talk: Talk) -> None:
-        await talk.define(a_definition(paint={"type": "string"}))
+        await define(talk, a_definition(paint={"type": "string"}))
         beta = WIDGETS.replace("v1", "v1beta1")
         await talk.send("POST", beta, {"metadata": {"name": "a"}, "spec": {"paint": "blue"}})
         _, new = await talk.send("GET", f"{WIDGETS}/a")
@@ -131,7 +113,7 @@ def test_a_group_may_bring_its_own_conversion() -> None:
 
 def test_a_restarted_server_serves_what_was_defined_before(tmp_path: Path) -> None:
     async def before(talk: Talk) -> None:
-        await talk.define()
+        await define(talk)
         await talk.send("POST", WIDGETS, {"metadata": {"name": "a"}, "spec": {"size": 1}})
 
     async def after(talk: Talk) -> None:
@@ -144,11 +126,11 @@ def test_a_restarted_server_serves_what_was_defined_before(tmp_path: Path) -> No
 
 def test_with_a_definition_go_all_objects_of_its_kind() -> None:
     async def story(talk: Talk) -> None:
-        await talk.define()
+        await define(talk)
         await talk.send("POST", WIDGETS, {"metadata": {"name": "a"}, "spec": {}})
         await talk.send("DELETE", f"{DEFINITIONS}/widgets.example.com")
         await talk.until(WIDGETS, lambda code, _: code == 404)
-        await talk.define()
+        await define(talk)
         assert (await talk.until(WIDGETS, lambda code, _: code == 200))["items"] == []
 
     told(story)

@@ -33,14 +33,17 @@ def require_namespace(call: Call, obj: Json) -> None:
 
 def complete(call: Call, obj: Json) -> None:
     """Fill in what other objects say.  Raises StatusError(403) when they do not allow it."""
-    match call.kind.resource:
-        case "pods":
-            _service_account(call, obj)
-            _priority(call, obj)
-            tolerate_silence(obj["spec"])
-            limits.apply(call, obj)
-        case "services":
-            _addresses(call, obj["spec"], obj["metadata"]["uid"])
+    if call.kind.resource == "pods":
+        _service_account(call, obj)
+        _priority(call, obj)
+        tolerate_silence(obj["spec"])
+        limits.apply(call, obj)
+
+
+def allocate(call: Call, obj: Json) -> None:
+    """Give a new object what there is only one of."""
+    if call.kind.resource == "services":
+        _addresses(call, obj["spec"], obj["metadata"]["uid"])
 
 
 def _refuse(call: Call, obj: Json, why: str) -> StatusError:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -33,8 +33,10 @@ from quorate.local.server.call import Call, Context
 from quorate.local.server.custom import Converter, Definitions
 from quorate.local.server.errors import JSON_PARSE_LIMIT, StatusError, too_large
 from quorate.local.server.kinds import Registry
+from quorate.local.server.outside import Outside
 from quorate.local.server.routes import Asked
 from quorate.local.server.store import Store
+from quorate.local.server.webhooks.registered import Registered
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +65,7 @@ class ApiServer:
         converters: Mapping[str, Converter] = NO_CONVERTERS,
     ) -> None:
         """``converters``: by API group, how its custom resources change from one version to another."""
-        self._context = Context(store, Registry(), clock, new_uid)
+        self._context = Context(store, Registry(), clock, new_uid, Outside(store), Registered(store))
         self._context.registry.put(*KINDS)
         self._definitions = Definitions(store, self._context.registry, self._context.timestamp, converters)
         self._following: asyncio.Task[None] | None = None
@@ -98,6 +100,7 @@ class ApiServer:
         if self._following is not None:
             self._following.cancel()
             await asyncio.gather(self._following, return_exceptions=True)
+        await self._context.outside.close()
         await self._context.store.stop()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -142,8 +145,10 @@ class ApiServer:
         )
         if asked.verb == "watch":
             return await self._watch(request, call)
-        answer = await _handler(call)(call)
-        return _response(answer, kind.warning)
+        try:
+            return _response(await _handler(call)(call), kind.warning)
+        except StatusError as error:
+            return _refusal(error, call.warnings)
 
     def _known(self, asked: Asked) -> bool:
         registry = self._context.registry
@@ -194,14 +199,21 @@ def _response(answer: Answer, warning: str = "") -> web.Response:
     response = web.Response(
         status=answer.code, body=answer.body, headers={"Content-Type": answer.content_type}
     )
-    for text in dict.fromkeys([*answer.warnings, *([warning] if warning else [])]):
-        escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-        response.headers.add("Warning", f'299 - "{escaped}"')
+    _warn(response, [*answer.warnings, *([warning] if warning else [])])
     return response
 
 
-def _refusal(error: StatusError) -> web.Response:
+def _refusal(error: StatusError, warnings: Sequence[str] = ()) -> web.Response:
     headers = {"Content-Type": media.JSON}
     if error.details and "retryAfterSeconds" in error.details:
         headers["Retry-After"] = str(error.details["retryAfterSeconds"])
-    return web.Response(status=error.code, body=media.Accepted().encode(error.to_json()), headers=headers)
+    body = media.Accepted().encode(error.to_json())
+    response = web.Response(status=error.code, body=body, headers=headers)
+    _warn(response, warnings)
+    return response
+
+
+def _warn(response: web.Response, warnings: Iterable[str]) -> None:
+    for text in dict.fromkeys(warnings):
+        escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+        response.headers.add("Warning", f'299 - "{escaped}"')

@@ -1,8 +1,9 @@
 """Who is asking, by bearer token."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hmac import compare_digest
+from typing import Any
 
 from quorate.local.server.errors import StatusError, details_of, qualified, unauthorized
 from quorate.local.server.routes import Asked
@@ -13,6 +14,18 @@ class User:
     name: str
     groups: tuple[str, ...] = ()
     uid: str = ""
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """As webhooks and reviews are told who is asking."""
+        info: dict[str, Any] = {"username": self.name}
+        if self.uid:
+            info["uid"] = self.uid
+        if self.groups:
+            info["groups"] = list(self.groups)
+        if self.extra:
+            info["extra"] = {name: list(values) for name, values in self.extra.items()}
+        return info
 
 
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))

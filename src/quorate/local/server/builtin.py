@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from quorate.local.server import events, forms, reviews
+from quorate.local.server.builtin_cluster import CLUSTER
 from quorate.local.server.errors import qualified
 from quorate.local.server.kinds import EVERY_VERB, STATUS, Kind, Rules, Subresource
 from quorate.local.server.rules import RULES
@@ -182,4 +183,4 @@ REVIEWS = tuple(
     for kind, namespaced in reviews.SCOPES.items()
 )
 
-KINDS = tuple(_complete(kind) for kind in CORE + GROUPED) + REVIEWS
+KINDS = tuple(_complete(kind) for kind in CORE + GROUPED + CLUSTER) + REVIEWS

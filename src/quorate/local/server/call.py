@@ -10,8 +10,10 @@ from quorate.local.server.authentication import User
 from quorate.local.server.errors import StatusError, invalid, not_found, not_supported
 from quorate.local.server.kinds import Kind, Registry
 from quorate.local.server.media import Accepted
+from quorate.local.server.outside import Outside
 from quorate.local.server.routes import Asked
 from quorate.local.server.store import Entry, Key, Store
+from quorate.local.server.webhooks.registered import Registered
 
 Json = dict[str, Any]
 
@@ -29,6 +31,8 @@ class Context:
     registry: Registry
     clock: Clock
     new_uid: Callable[[], str]
+    outside: Outside
+    webhooks: Registered
 
     def timestamp(self) -> str:
         """Now, as objects carry it: RFC 3339 in UTC, whole seconds."""

@@ -7,15 +7,10 @@ from quorate.local.server import admission, answers, quota, tracking
 from quorate.local.server.answers import Answer
 from quorate.local.server.bodies import read_object
 from quorate.local.server.call import Call
-from quorate.local.server.errors import (
-    StatusError,
-    already_exists,
-    bad_request,
-    internal,
-    invalid,
-)
+from quorate.local.server.errors import already_exists, bad_request, internal, invalid
 from quorate.local.server.store import Key, Stale
 from quorate.local.server.validation import metadata
+from quorate.local.server.webhooks import admission as webhooks
 
 Json = dict[str, Any]
 
@@ -33,20 +28,12 @@ NAME_ATTEMPTS = 8
 async def create(call: Call) -> Answer:
     dry_run = call.dry_run("CreateOptions")
     obj = read_object(call, call.kind, "CreateOptions")
-    generated = address(call, obj)
-    for attempt in range(NAME_ATTEMPTS):
-        if generated:
-            obj["metadata"]["name"] = call.context.generate_name(obj["metadata"]["generateName"])
-        try:
-            return await create_object(call, obj, dry_run)
-        except StatusError as error:
-            if not (generated and error.reason == "AlreadyExists" and attempt + 1 < NAME_ATTEMPTS):
-                raise
-    raise AssertionError("the loop returns or raises")
+    address(call, obj)
+    return await create_object(call, obj, dry_run)
 
 
-def address(call: Call, obj: Json) -> bool:
-    """Put the object where the request says; whether its name is to be generated.  Raises StatusError."""
+def address(call: Call, obj: Json) -> None:
+    """Put the object where the request says.  Raises StatusError."""
     meta = obj.setdefault("metadata", {})
     if not call.kind.namespaced:
         meta.pop("namespace", None)
@@ -55,40 +42,60 @@ def address(call: Call, obj: Json) -> bool:
         raise bad_request(why)
     if meta.get("resourceVersion"):
         raise internal("resourceVersion should not be set on objects to be created")
-    return bool(meta.get("generateName")) and not meta.get("name")
 
 
 async def create_object(call: Call, obj: Json, dry_run: bool, tracked: bool = False) -> Answer:
-    """Complete, check and store an object whose name and namespace are known.
+    """Complete, check and store an object whose namespace is known.
 
     ``tracked``: it is said already who owns which field.
     """
-    kind, meta = call.kind, obj["metadata"]
     for name in ONLY_THE_SERVER_SAYS:
-        meta.pop(name, None)
-    meta |= {"uid": call.context.new_uid(), "creationTimestamp": call.context.timestamp()}
-    if kind.counts_generations:
-        meta["generation"] = 1
+        obj["metadata"].pop(name, None)
     admission.require_namespace(call, obj)
-    kind.rules.default(obj)
+    call.kind.rules.default(obj)
     if not tracked:
-        tracking.track(call, obj, types.empty(kind.type))
+        tracking.track(call, obj, types.empty(call.kind.type))
     admission.complete(call, obj)
-    kind.rules.begin(obj)
-    findings = metadata.validate(kind, obj) + kind.rules.validate(obj) + kind.rules.validate_new(obj)
-    if findings:
-        raise invalid(kind.group, kind.kind, meta.get("name", ""), findings)
-    call.warnings.extend(kind.rules.warn(obj))
-    key = Key(kind.resource, call.namespace, meta["name"])
+    obj = await webhooks.mutated(call, "CREATE", obj)
+    _begin(call, obj)
+    await webhooks.admitted(call, "CREATE", obj)
+    call.kind.rules.read_back(obj)
+    key = Key(call.kind.resource, call.namespace, obj["metadata"]["name"])
     refuse_existing(call, key)
     await quota.charge(call, obj, dry_run)
     if dry_run:
         return answers.single(call, obj, 201)
     try:
-        return answers.stored(call, await call.context.store.create(key, kind.stored(obj)), 201)
+        return answers.stored(call, await call.context.store.create(key, call.kind.stored(obj)), 201)
     except Stale:
         refuse_existing(call, key)
         raise
+
+
+def _begin(call: Call, obj: Json) -> None:
+    """What a new object gets from the server alone; then its rules.  Raises StatusError(422)."""
+    kind, meta = call.kind, obj["metadata"]
+    if not meta.get("name") and meta.get("generateName"):
+        meta["name"] = _unused_name(call, meta["generateName"])
+    meta |= {"uid": call.context.new_uid(), "creationTimestamp": call.context.timestamp()}
+    if kind.counts_generations:
+        meta["generation"] = 1
+    admission.allocate(call, obj)
+    kind.rules.begin(obj)
+    findings = metadata.validate(kind, obj) + kind.rules.validate(obj) + kind.rules.validate_new(obj)
+    if findings:
+        raise invalid(kind.group, kind.kind, meta.get("name", ""), findings)
+    call.warnings.extend(kind.rules.warn(obj))
+
+
+def _unused_name(call: Call, base: str) -> str:
+    """A generated name that nothing has yet; the last of several tries may be somebody's."""
+    name = ""
+    for _ in range(NAME_ATTEMPTS):
+        name = call.context.generate_name(base)
+        if call.context.store.get(Key(call.kind.resource, call.namespace, name)) is None:
+            break
+    return name
 
 
 def refuse_existing(call: Call, key: Key) -> None:

@@ -10,6 +10,7 @@ from quorate.local.server.answers import Answer, Page
 from quorate.local.server.call import Call, invalid_options, timestamp
 from quorate.local.server.errors import StatusError, bad_request, conflict, invalid_value, not_supported
 from quorate.local.server.store import Entry, Stale
+from quorate.local.server.webhooks import admission as webhooks
 
 Json = dict[str, Any]
 
@@ -87,10 +88,13 @@ async def delete(call: Call) -> Answer:
     return await delete_current(call, read_options(call))
 
 
-async def delete_current(call: Call, options: Options) -> Answer:
+async def delete_current(call: Call, options: Options, *, reviewed: bool = False) -> Answer:
+    """``reviewed``: webhooks have been asked already, in another form."""
     while True:
         entry = call.current()
         _require(call, options, entry)
+        if not reviewed:
+            await webhooks.deletion_admitted(call, call.decode(entry), _options_json(options))
         try:
             return await _delete_entry(call, options, entry)
         except Stale:
@@ -104,6 +108,7 @@ async def delete_collection(call: Call) -> Answer:
     for entry in page.entries:
         current: Entry | None = entry
         while current is not None:
+            await webhooks.deletion_admitted(call, call.decode(current), _options_json(options))
             try:
                 await _delete_entry(call, options, current)
                 break
@@ -147,6 +152,11 @@ async def _delete_entry(call: Call, options: Options, entry: Entry) -> Answer:
     if marked == old or options.dry_run:
         return answers.single(call, marked)
     return answers.stored(call, await store.update(entry.key, call.kind.stored(marked), entry.revision))
+
+
+def _options_json(options: Options) -> Json:
+    given: Json = msgspec.to_builtins(options)
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def mark(call: Call, options: Options, obj: Json) -> Json:

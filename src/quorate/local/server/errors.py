@@ -174,6 +174,13 @@ def too_large() -> StatusError:
     return StatusError(413, "RequestEntityTooLarge", message)
 
 
+def internal_error(message: str) -> StatusError:
+    """Something this server depends on has failed."""
+    return StatusError(
+        500, "InternalError", f"Internal error occurred: {message}", {"causes": [{"message": message}]}
+    )
+
+
 def internal(message: str) -> StatusError:
     """The request could not be carried out and no reason is given to programs."""
     return StatusError(500, "", message)

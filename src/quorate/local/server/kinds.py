@@ -47,6 +47,8 @@ class Rules:
     """Fill in what was left out; on create and on update, so it must be idempotent."""
     begin: Callable[[Json], None] = unchanged
     """A new object, uid already given: what only the server may say at birth (an empty status, labels)."""
+    read_back: Callable[[Json], None] = unchanged
+    """What a new object gets when it is read from the store, which webhooks therefore do not see."""
     carry: Callable[[Json, Json], None] = unchanged
     """An update (new, old) of the object itself: put back what this path may not change, such as status."""
     carry_status: Callable[[Json, Json], None] = unchanged

@@ -4,6 +4,7 @@ from quorate.local.objects.crd import definition
 from quorate.local.server.defaults import jobs as job_defaults
 from quorate.local.server.defaults import others as other_defaults
 from quorate.local.server.defaults import pods as pod_defaults
+from quorate.local.server.defaults import webhooks as webhook_defaults
 from quorate.local.server.kinds import Rules
 from quorate.local.server.validation import (
     cluster,
@@ -16,6 +17,7 @@ from quorate.local.server.validation import (
     rbac,
     records,
     services,
+    webhooks,
 )
 
 RULES: dict[str, Rules] = {
@@ -39,6 +41,7 @@ RULES: dict[str, Rules] = {
     "jobs.batch": Rules(
         default=job_defaults.default,
         begin=job_defaults.begin,
+        read_back=job_defaults.read_back,
         validate=jobs.validate,
         validate_update=jobs.validate_update,
         validate_status=job_status.validate_status,
@@ -97,4 +100,16 @@ RULES: dict[str, Rules] = {
     "clusterrolebindings.rbac.authorization.k8s.io": Rules(
         validate=rbac.cluster_role_binding, validate_update=rbac.binding_update
     ),
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io": Rules(
+        default=webhook_defaults.mutating, validate=webhooks.validate
+    ),
+    "validatingwebhookconfigurations.admissionregistration.k8s.io": Rules(
+        default=webhook_defaults.validating, validate=webhooks.validate
+    ),
+    "poddisruptionbudgets.policy": Rules(
+        default=other_defaults.disruption_budget, begin=other_defaults.begin_without_status
+    ),
+    "networkpolicies.networking.k8s.io": Rules(default=other_defaults.network_policy),
+    "endpoints": Rules(default=other_defaults.endpoints),
+    "endpointslices.discovery.k8s.io": Rules(default=other_defaults.endpoint_slice),
 }

@@ -8,6 +8,7 @@ from quorate.local.server.answers import Answer
 from quorate.local.server.call import Call
 from quorate.local.server.errors import conflict
 from quorate.local.server.kinds import Kind
+from quorate.local.server.webhooks import admission as webhooks
 
 Json = dict[str, Any]
 
@@ -34,10 +35,12 @@ async def _change(call: Call, wanted: update.Change, dry_run: bool) -> Answer:
     """Set the number of replicas as a change of the object's Scale asks for."""
     paths = call.kind.scale
     assert paths is not None, "only a kind with paths lists the subresource"
+    old = _scale(call.kind, call.decode(call.current()))
+    scale = await webhooks.mutated(call, "UPDATE", wanted(old), old, kind=SCALE)
+    await webhooks.admitted(call, "UPDATE", scale, old, kind=SCALE)
     changed: list[Json] = []
 
     def scaled(obj: Json) -> Json:
-        scale = wanted(_scale(call.kind, obj))
         version = scale.get("metadata", {}).get("resourceVersion")
         if version and version != obj["metadata"]["resourceVersion"]:
             raise conflict(call.kind.group, call.kind.plural, call.name)
@@ -45,7 +48,7 @@ async def _change(call: Call, wanted: update.Change, dry_run: bool) -> Answer:
         changed[:] = [obj]
         return obj
 
-    await update.change(call, scaled, dry_run)
+    await update.change(call, scaled, dry_run, reviewed=True)
     return answers.document(call, _scale(call.kind, changed[0] if dry_run else call.decode(call.current())))
 
 

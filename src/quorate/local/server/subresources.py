@@ -12,6 +12,7 @@ from quorate.local.server.bodies import read_object
 from quorate.local.server.call import Call
 from quorate.local.server.errors import StatusError, conflict, invalid, required
 from quorate.local.server.kinds import Kind
+from quorate.local.server.webhooks import admission as webhooks
 
 Json = dict[str, Any]
 
@@ -23,10 +24,12 @@ async def bind(call: Call) -> Answer:
     """POST pods/x/binding: put the pod on a node.  Raises StatusError(409) if it is on one."""
     dry_run = call.dry_run("CreateOptions")
     binding = read_object(call, BINDING, "CreateOptions")
-    target = binding.get("target") or {}
-    if not target.get("name"):
+    if not (binding.get("target") or {}).get("name"):
         raise invalid("", "Binding", binding.get("metadata", {}).get("name", ""), [required("target.name")])
-    uid = binding.get("metadata", {}).get("uid")
+    binding.setdefault("metadata", {}).setdefault("namespace", call.namespace)
+    binding = await webhooks.mutated(call, "CREATE", binding, kind=BINDING)
+    await webhooks.admitted(call, "CREATE", binding, kind=BINDING)
+    target, uid = binding["target"], binding["metadata"].get("uid")
 
     def bound(pod: Json) -> Json:
         if uid and uid != pod["metadata"]["uid"]:
@@ -71,10 +74,12 @@ SUCCESS: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status":
 async def evict(call: Call) -> Answer:
     """POST pods/x/eviction: delete the pod as its owner would want it; no disruption budgets here."""
     eviction = read_object(call, EVICTION, "CreateOptions")
+    eviction = await webhooks.mutated(call, "CREATE", eviction, kind=EVICTION)
+    await webhooks.admitted(call, "CREATE", eviction, kind=EVICTION)
     options = msgspec.convert(eviction.get("deleteOptions") or {}, delete.Options)
     if call.dry_run("CreateOptions"):
         options = msgspec.structs.replace(options, dry_run=("All",))
-    await delete.delete_current(call, delete.consistent(options))
+    await delete.delete_current(call, delete.consistent(options), reviewed=True)
     return answers.document(call, SUCCESS, 201)
 
 

@@ -13,6 +13,7 @@ from quorate.local.server.errors import bad_request, conflict, internal, invalid
 from quorate.local.server.kinds import Kind
 from quorate.local.server.store import Entry, Stale
 from quorate.local.server.validation import metadata
+from quorate.local.server.webhooks import admission as webhooks
 
 Json = dict[str, Any]
 Change = Callable[[Json], Json]
@@ -55,20 +56,27 @@ def _check_address(call: Call, wanted: Json) -> None:
         raise bad_request(why)
 
 
-async def change(call: Call, wanted: Change, dry_run: bool, tracked: bool = False) -> Answer:
+async def change(
+    call: Call, wanted: Change, dry_run: bool, *, tracked: bool = False, reviewed: bool = False
+) -> Answer:
     """Carry out a change on the newest state, again if somebody else was faster.
 
     A change that names a resourceVersion is for that version only.  One that changes nothing writes nothing.
-    ``tracked``: the change has said itself who owns which field.
+    ``tracked``: the change has said itself who owns which field.  ``reviewed``: webhooks have seen it, in
+    another form.
     """
     while True:
         entry = call.current()
         old = call.decode(entry)
         new = wanted(call.decode(entry))
         _require_version(call, new, entry)
+        if not reviewed:
+            new = await webhooks.mutated(call, "UPDATE", new, old)
         merged = settle(call, new, old)
         if not tracked:
             tracking.track(call, merged, old)
+        if not reviewed:
+            await webhooks.admitted(call, "UPDATE", merged, old)
         if managed_fields.same_but_for_times(old, merged):
             return answers.stored(call, entry)
         if dry_run:

@@ -50,7 +50,14 @@ def begin(job: Json) -> None:
         "job-name": meta["name"],
     }
     labels = spec["template"]["metadata"].get("labels", {})
-    if meta.get("labels", {}) == labels:
+    if labels and meta.get("labels") == labels:
         meta["labels"] = labels | own
     spec["template"]["metadata"]["labels"] = labels | own
     spec.setdefault("selector", {}).setdefault("matchLabels", {})[f"{PREFIX}controller-uid"] = meta["uid"]
+
+
+def read_back(job: Json) -> None:
+    """A job without labels has its template's, by now also those that tell its pods from all others."""
+    labels = job["spec"]["template"]["metadata"].get("labels")
+    if labels and not job["metadata"].get("labels"):
+        job["metadata"]["labels"] = dict(labels)

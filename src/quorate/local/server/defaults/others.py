@@ -99,3 +99,28 @@ def carry_service(new: Json, old: Json) -> None:
     for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
         if name in old["spec"] and new.get("spec", {}).get("type", "ClusterIP") != "ExternalName":
             new.setdefault("spec", {}).setdefault(name, old["spec"][name])
+
+
+def disruption_budget(obj: Json) -> None:
+    obj.setdefault("spec", {})
+
+
+def network_policy(obj: Json) -> None:
+    """A policy is about traffic that comes in, and about what goes out if it has a rule for it."""
+    spec = obj.get("spec", {})
+    if "policyTypes" not in spec:
+        spec["policyTypes"] = ["Ingress", *(["Egress"] if spec.get("egress") else [])]
+    for rule in (*spec.get("ingress", ()), *spec.get("egress", ())):
+        for port in rule.get("ports", ()):
+            port.setdefault("protocol", "TCP")
+
+
+def endpoints(obj: Json) -> None:
+    for subset in obj.get("subsets", ()):
+        for port in subset.get("ports", ()):
+            port.setdefault("protocol", "TCP")
+
+
+def endpoint_slice(obj: Json) -> None:
+    for port in obj.get("ports") or ():
+        fill(port, {"name": "", "protocol": "TCP"})

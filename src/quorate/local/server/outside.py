@@ -1,0 +1,160 @@
+"""Other servers that this one asks: by URL, or by the name of a Service.
+
+Nothing on one machine routes the addresses of Services, so a Service is followed to what is behind it, as
+kube-apiserver does with ``--enable-aggregator-routing``: its EndpointSlices, else its Endpoints; or the
+host that a Service of type ExternalName names.  The certificate must be the Service's: NAME.NAMESPACE.svc.
+"""
+
+import asyncio
+import base64
+import ssl
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import aiohttp
+
+from quorate.local.server.store import Key, Store
+
+Json = dict[str, Any]
+
+HTTPS_PORT = 443
+OF_SERVICE = "kubernetes.io/service-name"
+CONNECTIONS = 256
+
+
+class Unreachable(Exception):
+    """Nobody is there, or what is there does not answer as it should."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a server is, and how it has to prove itself."""
+
+    url: str  # as messages name it: https://NAME.NAMESPACE.svc:443/path
+    address: str  # where to connect: host and port
+    name: str  # that the certificate must carry; empty: the host of the URL
+    authority: bytes  # PEM of whom to trust; empty: whom this machine trusts
+    verified: bool = True
+
+    @property
+    def path(self) -> str:
+        return "/" + self.url.partition("://")[2].partition("/")[2]
+
+
+class Outside:
+    """Connections to other servers, kept open between requests; ``close`` at the end."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    def place(self, config: Json) -> Place:
+        """Where a clientConfig (``url`` or ``service``, ``caBundle``) leads to.  Raises Unreachable."""
+        authority = base64.b64decode(config.get("caBundle", ""))
+        if "url" in config:
+            host = config["url"].partition("://")[2].partition("/")[0]
+            return Place(config["url"], host, "", authority)
+        service = config["service"]
+        return self.of_service(service, service.get("path", ""), authority)
+
+    def of_service(self, service: Json, path: str, authority: bytes, verified: bool = True) -> Place:
+        """Where a Service (``namespace``, ``name``, ``port``) leads to.  Raises Unreachable."""
+        port = service.get("port", HTTPS_PORT)
+        host = f"{service['name']}.{service['namespace']}.svc"
+        address = _address(self._store, service["namespace"], service["name"], port)
+        url = f"https://{host}:{port}/{path.removeprefix('/')}"
+        return Place(url, address, host, authority, verified)
+
+    async def post(self, place: Place, document: bytes, timeout_s: float) -> bytes:
+        """The body of the answer to a POST of JSON.  Raises Unreachable, also for any status but 200."""
+        url = f"{place.url}?timeout={timeout_s:g}s"
+        try:
+            async with (
+                asyncio.timeout(timeout_s),
+                self.request("POST", place, url, document) as response,
+            ):
+                content = await response.read()
+        except TimeoutError as late:
+            raise Unreachable(f'Post "{url}": context deadline exceeded') from late
+        except (aiohttp.ClientError, OSError) as failure:
+            raise Unreachable(f'Post "{url}": {failure}') from failure
+        if response.status != 200:
+            said = content[:2048].decode("utf-8", "replace").strip()
+            raise Unreachable(f'an error on the server ("{said}") has prevented the request from succeeding')
+        return content
+
+    def request(
+        self, method: str, place: Place, url: str, body: bytes = b"", headers: dict[str, str] | None = None
+    ) -> "aiohttp.client._BaseRequestContextManager[aiohttp.ClientResponse]":
+        """A request to a place; ``url`` begins as the place's own does."""
+        if self._session is None:
+            # No limit of its own on the time: each request has its caller's.
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=CONNECTIONS),
+                timeout=aiohttp.ClientTimeout(),
+                auto_decompress=False,
+            )
+        scheme, _, rest = url.partition("://")
+        named, _, path = rest.partition("/")
+        return self._session.request(
+            method,
+            f"{scheme}://{place.address}/{path}",
+            data=body or None,
+            headers={"Host": named, "Content-Type": "application/json", **(headers or {})},
+            ssl=_trust(place.authority, place.verified),
+            server_hostname=place.name or None,
+            allow_redirects=False,
+        )
+
+
+@lru_cache(maxsize=64)
+def _trust(authority: bytes, verified: bool) -> ssl.SSLContext:
+    context = ssl.create_default_context(cadata=authority.decode() if authority else None)
+    if not verified:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+def _address(store: Store, namespace: str, name: str, port: int) -> str:
+    """Host and port of one who serves a Service's port.  Raises Unreachable."""
+    entry = store.get(Key("services", namespace, name))
+    if entry is None:
+        raise Unreachable(f'service "{name}" not found')
+    spec = entry.decode().get("spec", {})
+    if spec.get("type") == "ExternalName":
+        return f"{spec['externalName']}:{port}"
+    offered = next((offer for offer in spec.get("ports", ()) if offer["port"] == port), None)
+    if offered is None:
+        raise Unreachable(f'no service port {port} found for service "{name}"')
+    port_name = offered.get("name", "")
+    for host, number in _behind(store, namespace, name, port_name):
+        return f"[{host}]:{number}" if ":" in host else f"{host}:{number}"
+    raise Unreachable(f'no endpoints available for service "{name}"')
+
+
+def _behind(store: Store, namespace: str, name: str, port_name: str) -> Iterator[tuple[str, int]]:
+    """The addresses that are ready, with the number of the port of that name."""
+    for entry in store.entries("endpointslices.discovery.k8s.io", namespace):
+        if entry.labels.get(OF_SERVICE) != name:
+            continue
+        slice_ = entry.decode()
+        for endpoint in slice_.get("endpoints") or ():
+            if endpoint.get("conditions", {}).get("ready", True):
+                yield from _pairs(endpoint.get("addresses", []), slice_.get("ports") or [], port_name)
+    listed = store.get(Key("endpoints", namespace, name))
+    for subset in listed.decode().get("subsets", ()) if listed is not None else ():
+        addresses = [address["ip"] for address in subset.get("addresses", ())]
+        yield from _pairs(addresses, subset.get("ports", []), port_name)
+
+
+def _pairs(addresses: list[str], ports: list[Json], port_name: str) -> Iterator[tuple[str, int]]:
+    for address in addresses:
+        for port in ports:
+            if port.get("name", "") == port_name:
+                yield address, port["port"]
