@@ -40,6 +40,7 @@ def test_a_new_jobs_pods_are_told_apart_by_its_uid() -> None:
     job = a_job()
     jobs.default(job)
     jobs.begin(job)
+    jobs.read_back(job)
     assert job["spec"]["selector"] == {"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}
     labels = job["spec"]["template"]["metadata"]["labels"]
     assert labels == job["metadata"]["labels"]

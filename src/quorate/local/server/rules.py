@@ -9,11 +9,13 @@ from quorate.local.server.kinds import Rules
 from quorate.local.server.validation import (
     cluster,
     configuration,
+    endpoints,
     job_status,
     jobs,
     limits,
     pod_updates,
     pods,
+    policies,
     rbac,
     records,
     services,
@@ -107,9 +109,17 @@ RULES: dict[str, Rules] = {
         default=webhook_defaults.validating, validate=webhooks.validate
     ),
     "poddisruptionbudgets.policy": Rules(
-        default=other_defaults.disruption_budget, begin=other_defaults.begin_without_status
+        default=other_defaults.disruption_budget,
+        begin=other_defaults.begin_without_status,
+        validate=policies.disruption_budget,
     ),
-    "networkpolicies.networking.k8s.io": Rules(default=other_defaults.network_policy),
-    "endpoints": Rules(default=other_defaults.endpoints),
-    "endpointslices.discovery.k8s.io": Rules(default=other_defaults.endpoint_slice),
+    "networkpolicies.networking.k8s.io": Rules(
+        default=other_defaults.network_policy, validate=policies.network_policy
+    ),
+    "endpoints": Rules(default=other_defaults.endpoints, validate=endpoints.endpoints),
+    "endpointslices.discovery.k8s.io": Rules(
+        default=other_defaults.endpoint_slice,
+        validate=endpoints.endpoint_slice,
+        validate_update=endpoints.endpoint_slice_update,
+    ),
 }
