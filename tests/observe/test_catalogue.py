@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from quorate.observe.catalogue import FAMILIES
+from quorate.observe.catalogue import FAMILIES, OF_KUEUE
 
 NOT_YET = {
     "kueue_admission_cycle_preemption_skips": "a cycle does not say whom it passed over",
@@ -24,14 +24,19 @@ CLIENT_DEFAULT = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
 
 def test_every_series_of_kueue_is_exported_or_known_to_be_missing() -> None:
-    ours = [family.name for family in FAMILIES]
-    assert sorted([*ours, *NOT_YET]) == sorted(each["name"] for each in LISTED)
+    exported = [family.name for family in OF_KUEUE]
+    assert sorted([*exported, *NOT_YET]) == sorted(each["name"] for each in LISTED)
 
 
 def test_types_labels_and_buckets_are_the_listed_ones() -> None:
     listed = {each["name"]: each for each in LISTED}
-    for family in FAMILIES:
+    for family in OF_KUEUE:
         want = listed[family.name]
         assert (family.kind, list(family.labels)) == (want["type"], want["labels"]), family.name
         bounds = want.get("buckets", [])
         assert list(family.buckets) == (CLIENT_DEFAULT if isinstance(bounds, str) else bounds), family.name
+
+
+def test_every_name_says_whose_it_is() -> None:
+    for family in FAMILIES:
+        assert family.name.startswith("kueue_" if family in OF_KUEUE else "quorate_"), family.name

@@ -91,7 +91,9 @@ async def _serve(kubeconfig: Path | None, context: str, configuration: Configura
     health, counted = configuration.health, configuration.metrics
     replica = Replica("follower" if configuration.leader_election.elect else "standalone")
     async with (
-        Client(await load_cluster(kubeconfig, context), rng) as client,
+        Client(
+            await load_cluster(kubeconfig, context), rng, on_answer=replica.recorder.request_answered
+        ) as client,
         serving("health.healthProbeBindAddress", health.address, health_checks(health, replica)),
         serving("metrics.bindAddress", counted.address, metrics(replica)),
         serving("visibilityServer", configuration.visibility.address, visibility(replica)),

@@ -8,7 +8,7 @@ object holds only the fields we read: patch what exists, and write whole only wh
 import asyncio
 import random
 import socket
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from enum import StrEnum
 from types import TracebackType
 from typing import Any, Self
@@ -46,6 +46,14 @@ class PatchKind(StrEnum):
     APPLY = "application/apply-patch+yaml"  # JSON is YAML
 
 
+# Told of each attempt: verb (``WATCH`` when a watch begins), path, status code (0: no answer), seconds.
+OnAnswer = Callable[[str, str, int, float], None]
+
+
+def _ignore(verb: str, path: str, code: int, seconds: float) -> None:
+    pass
+
+
 class Client:
     """An async context manager; requests outside it are a mistake.
 
@@ -60,8 +68,10 @@ class Client:
         concurrency: int = 100,
         deadline_s: float = 30.0,
         field_manager: str = "quorate",
+        on_answer: OnAnswer = _ignore,
     ) -> None:
         self.cluster = cluster
+        self._on_answer = on_answer
         self.rng = rng  # spreads the attempts of many clients that failed together
         self._turns = asyncio.Semaphore(concurrency)
         self._deadline_s = deadline_s
@@ -204,7 +214,6 @@ class Client:
 
         Raises ``ApiError`` or ``Unreachable``.
         """
-        asked = f"{method} {path}"
         clock = asyncio.get_running_loop().time
         async with self._turns:
             deadline = clock() + self._deadline_s
@@ -217,7 +226,7 @@ class Client:
                     opening = self._open(
                         method, self._url(path, query), authorization, timeout, body, headers
                     )
-                    return await self._answer(asked, opening)
+                    return await self._answer(method, path, opening)
                 except Unauthorized:
                     # Credentials expire; with fresh ones it is another request, and this one did nothing.
                     if attempt > 1 or not await self.cluster.credentials.renew(authorization):
@@ -232,12 +241,17 @@ class Client:
                     await asyncio.sleep(delay_s)
                 attempt += 1
 
-    async def _answer(self, asked: str, opening: aiohttp.client._RequestContextManager) -> bytes:
+    async def _answer(self, method: str, path: str, opening: aiohttp.client._RequestContextManager) -> bytes:
+        asked, clock, code = f"{method} {path}", asyncio.get_running_loop().time, 0
+        began = clock()
         try:
             async with opening as response:
                 answer = await response.read()
+            code = response.status
         except (aiohttp.ClientError, TimeoutError) as error:
             raise self._unreachable(asked, error) from error
+        finally:
+            self._on_answer(method, path, code, clock() - began)
         if response.status >= 400:
             raise error_from_answer(asked, response.status, answer, _retry_after_s(response))
         return answer
@@ -267,9 +281,8 @@ class Client:
         authorization = self.cluster.credentials.authorization()
         lines = Lines()
         try:
-            async with asyncio.timeout(self._deadline_s):  # to be let in; silence afterwards is normal
-                opened = await self._open("GET", self._url(path, query), authorization, timeout)
-            async with opened as response:
+            opening = self._open("GET", self._url(path, query), authorization, timeout)
+            async with await self._let_in(path, opening) as response:
                 if response.status >= 400:
                     answer = await response.read()
                     raise error_from_answer(asked, response.status, answer, _retry_after_s(response))
@@ -281,6 +294,20 @@ class Client:
             raise
         except (aiohttp.ClientError, TimeoutError) as error:
             raise self._unreachable(asked, error) from error
+
+    async def _let_in(
+        self, path: str, opening: aiohttp.client._RequestContextManager
+    ) -> aiohttp.ClientResponse:
+        """A watch that begins; silence afterwards is normal, before it is not."""
+        clock, code = asyncio.get_running_loop().time, 0
+        began = clock()
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                response = await opening
+            code = response.status
+        finally:
+            self._on_answer("WATCH", path, code, clock() - began)
+        return response
 
     def _open(
         self,

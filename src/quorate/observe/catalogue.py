@@ -1,4 +1,4 @@
-"""The series we export: Kueue's names, labels and buckets, so that dashboards made for it keep working.
+"""The series we export: Kueue's, so that dashboards made for it keep working, and ours.
 
 Every series but ``kueue_build_info`` also has the label ``replica_role``.
 """
@@ -48,7 +48,7 @@ def _of_both_queues(
 
 _BUILD: Final = ("git_version", "git_commit", "build_date", "go_version", "compiler", "platform")
 
-FAMILIES: Final[tuple[Family, ...]] = (
+OF_KUEUE: Final[tuple[Family, ...]] = (
     Family("kueue_build_info", "gauge", _BUILD, "What runs here, in labels; always 1"),
     _with_role("counter", "admission_attempts_total", ("result",), "Cycles that decided something"),
     _with_role(
@@ -138,4 +138,30 @@ FAMILIES: Final[tuple[Family, ...]] = (
         "gauge", "cohort_subtree_admitted_active_workloads", ("cohort",), "Admitted workloads below a cohort"
     ),
 )  # fmt: skip
+_REQUEST_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+OURS: Final[tuple[Family, ...]] = (
+    Family(
+        "quorate_cycle_decisions_total", "counter", ("decision", ROLE),
+        "What cycles decided: reserve, preempt or hold",
+    ),
+    Family(
+        "quorate_api_requests_total", "counter", ("verb", "resource", "code", ROLE),
+        "Answers of the API server, by the code of the answer; 0 is none",
+    ),
+    Family(
+        "quorate_api_request_duration_seconds", "histogram", ("verb", "resource", ROLE),
+        "Time from asking the API server to its answer; of a watch, to its beginning", _REQUEST_S,
+    ),
+    Family(
+        "quorate_audits_total", "counter", ("result", ROLE),
+        "Comparisons of the model with what is stored, by whether they were the same",
+    ),
+    Family("quorate_audit_duration_seconds", "histogram", (ROLE,), "Time of such a comparison", _CYCLE_S),
+    Family(
+        "quorate_audit_differences", "gauge", (ROLE,),
+        "Differences that the last comparison found; other than 0 is a fault of ours",
+    ),
+)  # fmt: skip
+FAMILIES: Final = OF_KUEUE + OURS
 BY_NAME: Final = {family.name: family for family in FAMILIES}

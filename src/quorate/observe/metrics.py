@@ -9,7 +9,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 import quorate
-from quorate.observe.catalogue import BY_NAME, FAMILIES
+from quorate.observe.catalogue import BY_NAME, FAMILIES, ROLE
 from quorate.observe.gauges import readings
 from quorate.observe.replica import Replica
 
@@ -32,10 +32,13 @@ class Gauges(Collector):
         }
         build = BY_NAME["kueue_build_info"]
         families[build.name].add_metric([_BUILD.get(label, "") for label in build.labels], 1.0)
+        role, differences = self._replica.role, self._replica.recorder.differences
+        if differences is not None:
+            families["quorate_audit_differences"].add_metric([role], differences)
         if self._replica.view is not None:
             for reading in readings(self._replica.view):
                 name = f"kueue_{reading.name}"
-                labels = {**reading.labels, "replica_role": self._replica.role}
+                labels = {**reading.labels, ROLE: role}
                 families[name].add_metric([labels[label] for label in BY_NAME[name].labels], reading.value)
         yield from families.values()
 

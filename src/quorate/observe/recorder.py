@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from quorate.api.kueue import ClusterQueue, LocalQueue, Workload
 from quorate.kube.informer import Change
+from quorate.observe.asked import resource_of
 from quorate.observe.catalogue import BY_NAME, FAMILIES, ROLE
 from quorate.observe.milestones import Sample, milestones
 from quorate.observe.view import is_shown, local_queue_labels, local_queue_of
@@ -20,6 +21,7 @@ class Recorder:
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         self._role = role
+        self.differences: int | None = None  # between the model and what is stored, as last found
         self._counters = {
             family.name: Counter(family.name, family.help, family.labels, registry=self.registry)
             for family in FAMILIES
@@ -48,6 +50,20 @@ class Recorder:
         result = {"result": "success" if admits else "inadmissible"}
         self.record("kueue_admission_attempts_total", result)
         self.record("kueue_admission_attempt_duration_seconds", result, seconds)
+
+        for decision in cycle.decisions:
+            self.record("quorate_cycle_decisions_total", {"decision": type(decision).__name__.lower()})
+
+    def request_answered(self, verb: str, path: str, code: int, seconds: float) -> None:
+        """``code`` is 0 when there was no answer; see ``kube.client.OnAnswer``."""
+        asked = {"verb": verb, "resource": resource_of(path)}
+        self.record("quorate_api_requests_total", asked | {"code": str(code)})
+        self.record("quorate_api_request_duration_seconds", asked, seconds)
+
+    def audited(self, differences: int, seconds: float) -> None:
+        self.differences = differences
+        self.record("quorate_audits_total", {"result": "different" if differences else "same"})
+        self.record("quorate_audit_duration_seconds", {}, seconds)
 
     def decision_written(self, decision: Decision, state: State) -> None:
         if not isinstance(decision, Preempt):

@@ -18,6 +18,7 @@ class Replica:
         # goes on being shown until the new role has its own lists.
         self.ready = asyncio.Event()
         self.view: View | None = None  # what is known, once all of it is
+        self.rebuilt_at: float | None = None  # when its model was last found wrong and built anew
         self.recorder = Recorder(lambda: self.role)
 
     def knows(self, view: View) -> None:
