@@ -9,11 +9,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from quorate.api.meta import Key
 from quorate.queueing import conditions as c
 from quorate.queueing.cycle import run_cycle
+from quorate.queueing.model_audit import audit_model
 from quorate.queueing.state import State
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource
-from quorate.quota.audit import audit
-from tests.queueing.test_laws import QUEUES, policies, quotas, usage_of, writes
+from tests.queueing.test_laws import QUEUES, policies, quotas, writes
 from tests.queueing.world import Json, World
 
 COHORTS = ("", "left", "right", "top")
@@ -189,7 +189,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @invariant()
     def usage_is_the_sum_of_reservations(self) -> None:
-        assert audit(usage_of(self.world.state)) == ()
+        assert audit_model(self.world.state, self.world.workloads.values()) == ()
 
     @invariant()
     def nothing_is_used_beyond_its_limits(self) -> None:

@@ -138,6 +138,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     leader_election: LeaderElection = LeaderElection()
     metrics: Metrics = Metrics()
     visibility: Visibility = Visibility()
+    audit_every_s: float = 300.0  # 0: never
 
 
 class LoadedConfiguration(msgspec.Struct, frozen=True):
@@ -225,6 +226,7 @@ def _configuration(fields: Section, version: Version) -> Configuration:
         leader_election=fields.take("leaderElection", section(leader_election), LeaderElection()),
         metrics=_metrics(fields, gates),
         visibility=fields.take("visibilityServer", section(visibility), Visibility()),
+        audit_every_s=fields.take("auditInterval", duration(), 300.0),
     )
 
 

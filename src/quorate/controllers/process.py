@@ -13,6 +13,7 @@ from typing import Any
 from quorate.api.configuration import Configuration
 from quorate.api.meta import Key
 from quorate.controllers.admission import Admission
+from quorate.controllers.auditor import Auditor, ModelDiffers
 from quorate.controllers.flavors import FlavorController
 from quorate.controllers.informers import Informers, synced
 from quorate.controllers.jobs import J, JobKind
@@ -101,8 +102,22 @@ async def run_queueing(
     """Decide until cancelled.  ``replica`` is ready once everything stored is known and work has begun.
 
     All that must survive is in the API: a new run on the same cluster, after a stop at whatever moment,
-    goes on where this one left off.
+    goes on where this one left off.  So it does when the auditor finds the model wrong.
     """
+    while True:
+        try:
+            await _decide(client, clock, configuration, rng, replica)
+        except* ModelDiffers as found:
+            logger(__name__).error("building the model anew", problem=str(found.exceptions[0]))
+
+
+async def _decide(
+    client: Client,
+    clock: Clock,
+    configuration: Configuration,
+    rng: random.Random,
+    replica: Replica,
+) -> None:
     shell = _shell(client, clock, configuration, rng)
     informers = shell.informers
     admission = Admission(shell, replica.recorder)
@@ -141,6 +156,7 @@ async def run_queueing(
             tasks.create_task(reconciler.run(), name=reconciler.name)
         for kind in kinds:
             tasks.create_task(run_kind(shell, kind, controller_of), name=kind.resource.plural)
+        tasks.create_task(Auditor(shell, state, replica).run(), name="auditor")
         replica.knows(view)
 
 

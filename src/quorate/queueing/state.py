@@ -250,8 +250,7 @@ class State(Ledger):
             return
         self.expected.discard(workload.metadata.uid)  # evicted as asked, or to be asked again
         admission = workload.status.admission
-        holds_quota = c.is_reserving(workload) and workload.spec.active and not c.is_finished(workload)
-        if holds_quota and admission is not None:
+        if holds_quota(workload) and admission is not None:
             self._put_reserving(workload, admission)
         elif may_queue(workload):
             self._put_pending(workload)
@@ -386,6 +385,10 @@ class State(Ledger):
             checks=queue.checks_for(admission),
             overrides=queue_overrides(queue.spec, queue.object.metadata.annotations),
         )
+
+
+def holds_quota(workload: Workload) -> bool:
+    return c.is_reserving(workload) and workload.spec.active and not c.is_finished(workload)
 
 
 def _restore(past_use: PastUse, local_queue: LocalQueue) -> None:

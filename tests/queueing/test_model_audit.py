@@ -1,0 +1,87 @@
+"""What the audit of the model finds, each fault made by hand."""
+
+from collections.abc import Callable
+
+import pytest
+
+from quorate.api.meta import Key
+from quorate.queueing.cycle import run_cycle
+from quorate.queueing.model_audit import Lost, Misjudged, Reserving, audit_model
+from quorate.quota import tree
+from quorate.quota.amount import FlavorResource
+from quorate.quota.audit import Difference
+from tests.queueing.world import World
+
+CPU = FlavorResource("default", "cpu")
+RUNS, WAITS = Key("default", "runs"), Key("default", "waits")
+TWO_CPUS = Reserving("cq", {CPU: 2000})
+
+
+def a_world() -> World:
+    """``runs`` holds 2 of 3 cpus, ``waits`` for as many."""
+    world = World(
+        {
+            "flavors": ["default"],
+            "clusterQueues": {"cq": {"quota": [{"default": {"cpu": 3}}]}},
+            "workloads": [
+                {"name": "runs", "queue": "cq", "requests": {"cpu": 2}},
+                {"name": "waits", "queue": "cq", "requests": {"cpu": 2}, "created": 1},
+            ],
+        }
+    )
+    world.carry_out(run_cycle(world.state, world.now).decisions)
+    return world
+
+
+def test_nothing_in_a_sound_model() -> None:
+    world = a_world()
+    assert audit_model(world.state, world.workloads.values()) == ()
+
+
+def test_nothing_while_a_reservation_is_being_written() -> None:
+    world = a_world()
+    world.run({"finish": ["runs"]})
+    assert run_cycle(world.state, world.now).decisions
+    assert audit_model(world.state, world.workloads.values()) == ()
+
+
+def forget_the_entry(world: World) -> None:
+    world.state.drop_entry(world.state.entries[WAITS])
+
+
+def forget_the_reservation(world: World) -> None:
+    world.state.release(world.state.reservations[RUNS])
+
+
+def keep_a_finished_one(world: World) -> None:
+    del world.workloads["runs"]
+
+
+def count_usage_twice(world: World) -> None:
+    tree.add_usage(world.node("cq"), {CPU: 500})
+
+
+@pytest.mark.parametrize(
+    ("fault", "found"),
+    [
+        pytest.param(forget_the_entry, [Lost(WAITS)], id="one that waits is not known"),
+        pytest.param(
+            forget_the_reservation, [Misjudged(RUNS, None, TWO_CPUS)], id="one that holds quota is not known"
+        ),
+        pytest.param(
+            keep_a_finished_one, [Misjudged(RUNS, TWO_CPUS, None)], id="one that is gone holds quota"
+        ),
+        pytest.param(
+            count_usage_twice,
+            [
+                Difference("cq", CPU, "usage", 2500, 2000),
+                Difference("cq", CPU, "available", 500, 1000),
+            ],
+            id="the sums are wrong",
+        ),
+    ],
+)
+def test_a_fault_is_found(fault: Callable[[World], None], found: list[object]) -> None:
+    world = a_world()
+    fault(world)
+    assert list(audit_model(world.state, world.workloads.values())) == found
