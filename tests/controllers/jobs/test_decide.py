@@ -18,7 +18,8 @@ from quorate.api.kueue import (
 )
 from quorate.api.meta import Condition, ObjectMeta, find_condition, is_true
 from quorate.controllers.jobs.batch import BatchJob
-from quorate.controllers.jobs.decide import IDLE, JobPlan, JobRules, Surroundings, decide
+from quorate.controllers.jobs.decide import decide
+from quorate.controllers.jobs.plans import IDLE, JobPlan, JobRules, Surroundings
 from quorate.controllers.writes import Create, Delete, Patch
 from tests.controllers.objects import CONTAINER, a_flavor, a_job, a_workload, template
 

@@ -8,10 +8,11 @@ from quorate.api import codec
 from quorate.api.configuration_integrations import HONOURED_FRAMEWORKS
 from quorate.api.kueue import ReclaimablePod
 from quorate.api.paths import Unfit
-from quorate.controllers.jobs.decide import JobPlan, JobRules, Surroundings, decide
+from quorate.controllers.jobs.decide import decide
 from quorate.controllers.jobs.foreign import ForeignJob
 from quorate.controllers.jobs.frameworks import BATCH_JOB, FOREIGN
 from quorate.controllers.jobs.jobset import JobSet
+from quorate.controllers.jobs.plans import JobPlan, JobRules, Surroundings
 from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo
 from quorate.queueing.lifecycle import Event
 

@@ -9,7 +9,8 @@ from quorate.api.meta import Key, Uid, matches_selector
 from quorate.controllers.informers import WORKLOADS_OF, ByName
 from quorate.controllers.jobs import J, JobKind
 from quorate.controllers.jobs.ancestry import Ancestry, NotSeen
-from quorate.controllers.jobs.decide import JobPlan, JobRules, Surroundings, decide
+from quorate.controllers.jobs.decide import decide
+from quorate.controllers.jobs.plans import JobPlan, JobRules, Surroundings
 from quorate.controllers.shell import Shell
 from quorate.controllers.writes import Create, Delete, Patch, Write, send
 from quorate.kube.errors import NotFound

@@ -1,0 +1,82 @@
+"""What a job's plan is, and what every rule that makes one looks at."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Generic
+
+from quorate.api.core import PriorityClass
+from quorate.api.kueue import (
+    PodSet,
+    ResourceFlavor,
+    Workload,
+    WorkloadPriorityClass,
+)
+from quorate.controllers.jobs import J, JobKind, Outcome
+from quorate.controllers.writes import Patch, Write
+from quorate.kube.resources import WORKLOADS
+from quorate.queueing.lifecycle import Event
+
+
+@dataclass(frozen=True, slots=True)
+class JobPlan:
+    """Writes to send in order, then events to show on the job."""
+
+    writes: tuple[Write, ...] = ()
+    events: tuple[Event, ...] = ()
+    lacks: str = ""  # what must come to be before there can be a plan
+    patient: bool = False  # the writes may wait a moment, as there may soon be more to say in them
+    waits: bool = False  # the job's last pods must be gone before it is stopped wholly
+
+
+IDLE = JobPlan()
+
+
+@dataclass(frozen=True, slots=True)
+class JobRules:
+    """The part of the configuration that concerns jobs."""
+
+    manage_jobs_without_queue_name: bool = False
+    wait_for_pods_ready: bool = False
+    label_keys_to_copy: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a job's plan depends on besides the job and its workloads."""
+
+    namespace_managed: bool
+    flavors: Mapping[str, ResourceFlavor]
+    workload_classes: Mapping[str, WorkloadPriorityClass]
+    pod_classes: Mapping[str, PriorityClass]
+    part_of: tuple[Workload, ...] | None = None  # the workloads of the job it is a part of; None: of none
+
+
+@dataclass(frozen=True, slots=True)
+class Case(Generic[J]):
+    """One job as every rule sees it."""
+
+    kind: JobKind[J]
+    job: J
+    pod_sets: tuple[PodSet, ...]
+    suspended: bool
+    outcome: Outcome | None
+    around: Surroundings
+    rules: JobRules
+    now: float
+
+
+def told(reason: str, message: str) -> Event:
+    return Event("Normal", reason, message)
+
+
+def not_composed(why: str, lacks: str = "") -> JobPlan:
+    return JobPlan(events=(Event("Warning", "ErrWorkloadCompose", why),), lacks=lacks)
+
+
+def stop_plan(case: Case[J], workload: Workload | None, why: str) -> JobPlan:
+    stop = case.kind.stop(case.job, None if workload is None else workload.spec.pod_sets)
+    return JobPlan(stop.patches, (told("Stopped", why),) if stop.begins else (), waits=stop.waits)
+
+
+def updated(workload: Workload, body: Mapping[str, object]) -> Patch:
+    return Patch(WORKLOADS, workload.metadata.key, workload.metadata.resource_version, body)
