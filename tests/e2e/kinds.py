@@ -197,6 +197,65 @@ DECLARED = Example(
 )
 
 
+def _cluster(**fields: Json | bool) -> Json:
+    """A Ray cluster of a head and two groups of workers, one of them of two hosts each."""
+    return {
+        "rayVersion": "2.46.0",
+        "headGroupSpec": {"rayStartParams": {}, "template": pods("rayproject/ray")},
+        "workerGroupSpecs": [
+            {"groupName": "small", "replicas": 2, "rayStartParams": {}, "template": pods()},
+            {"groupName": "Large", "numOfHosts": 2, "rayStartParams": {}, "template": pods("worker")},
+        ],
+        **fields,
+    }
+
+
+def _cluster_templates(cluster: str) -> dict[str, str]:
+    return {
+        "head": f"{cluster}.headGroupSpec.template",
+        "small": f"{cluster}.workerGroupSpecs[0].template",
+        "large": f"{cluster}.workerGroupSpecs[1].template",
+    }
+
+
+_RAY_PODS = {"head": 1, "small": 2, "large": 2}
+
+RAY_CLUSTER = Example(
+    integrations=Integrations(frameworks=("ray.io/raycluster",)),
+    spec=_cluster(),
+    templates=_cluster_templates("spec"),
+    asks=_RAY_PODS,
+    runs={"state": "ready"},
+    stopped={"state": "suspended"},
+    succeeded=None,
+)
+RAY_SERVICE = Example(
+    integrations=Integrations(frameworks=("ray.io/rayservice",)),
+    spec={"serveConfigV2": "applications: []", "rayClusterConfig": _cluster()},
+    suspend="spec.rayClusterConfig.suspend",
+    templates=_cluster_templates("spec.rayClusterConfig"),
+    asks=_RAY_PODS,
+    runs=condition("Ready"),
+    stopped={"conditions": []},
+    succeeded=None,
+)
+RAY_JOB = Example(
+    integrations=Integrations(frameworks=("ray.io/rayjob",)),
+    spec={
+        "entrypoint": "python train.py",
+        "shutdownAfterJobFinishes": True,
+        "rayClusterSpec": _cluster(),
+        "submitterPodTemplate": pods("rayproject/ray"),
+    },
+    templates={**_cluster_templates("spec.rayClusterSpec"), "submitter": "spec.submitterPodTemplate"},
+    asks={**_RAY_PODS, "submitter": 1},
+    runs={"jobDeploymentStatus": "Running", "jobStatus": "RUNNING", "rayClusterStatus": {"state": "ready"}},
+    stopped={"jobDeploymentStatus": "Suspended"},
+    succeeded={"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED", "message": "Job finished."},
+    ends_with="Job finished.",
+)
+
+
 def _replicas(**active: int) -> Json:
     return {"replicaStatuses": {type_: {"active": count} for type_, count in active.items()}}
 
@@ -255,4 +314,4 @@ TRAINING_JOBS = (
     training_job("xgboostjob", "xgbReplicaSpecs", "Master", "Worker"),
 )
 
-EXAMPLES = (JOB, JOB_SET, DECLARED, MPI_JOB, *TRAINING_JOBS)
+EXAMPLES = (JOB, JOB_SET, DECLARED, MPI_JOB, *TRAINING_JOBS, RAY_CLUSTER, RAY_JOB, RAY_SERVICE)

@@ -416,3 +416,45 @@ def test_an_admission_that_leaves_out_a_pod_set_can_never_start() -> None:
     status_, reason, message = written(got, "Finished")
     assert (status_, reason) == ("True", "FailedToStart")
     assert "podSetAssignments: 0 for 1 pod sets" in message
+
+
+class HeldJob(BatchJob):
+    def is_on_hold(self, job: Job) -> bool:
+        return True
+
+
+def decided(kind: BatchJob, workload: Workload) -> JobPlan:
+    around = Surroundings(namespace_managed=True, flavors={}, workload_classes={}, pod_classes={})
+    return decide(kind, a_job(), [workload], around, RULES, NOW)
+
+
+def test_a_job_on_hold_keeps_its_workload_without_quota() -> None:
+    held = decided(HeldJob(), a_workload("QuotaReserved"))
+    assert written(held, "QuotaReserved") == ("False", "OnHold", "Job is on hold")
+    assert decided(HeldJob(), a_workload("!QuotaReserved=OnHold")) == IDLE
+    back = decided(BatchJob(), a_workload("!QuotaReserved=OnHold"))
+    assert written(back, "QuotaReserved") == (
+        "False",
+        "Pending",
+        "Workload no longer on hold; waiting for quota reservation",
+    )
+
+
+class OpinionatedJob(BatchJob):
+    """Speaks for itself in its workload, and does not want it."""
+
+    def conditions(self, job: Job, workload: Workload) -> tuple[Condition, ...]:
+        return (Condition(type="Seen", status="True", reason="Seen", message="seen"),)
+
+    def is_wanted(self, job: Job) -> bool | None:
+        return False
+
+
+def test_a_kind_may_say_something_in_the_workload_and_whether_it_is_active() -> None:
+    first = decided(OpinionatedJob(), a_workload())
+    assert written(first, "Seen") == ("True", "Seen", "seen")
+    seen = a_workload()
+    said = msgspec.structs.replace(seen.status, conditions=OpinionatedJob().conditions(a_job(), seen))
+    (patch,) = decided(OpinionatedJob(), msgspec.structs.replace(seen, status=said)).writes
+    assert isinstance(patch, Patch)
+    assert patch.body == {"spec": {"active": False}}

@@ -5,7 +5,7 @@ Workload is admitted, runs while it is, and is stopped and restored when it no l
 in order and the first that finds something to do makes the plan; what is left is found when the result of
 its writes comes back.  A world that needs nothing gives the empty plan.
 
-Knowingly missing: prebuilt and elastic workloads, jobs on hold.
+Knowingly missing: prebuilt and elastic workloads.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,6 +18,7 @@ from quorate.api.kueue import (
     PriorityClassRef,
     ReclaimablePod,
     Workload,
+    WorkloadStatus,
 )
 from quorate.api.meta import find_condition
 from quorate.api.paths import Unfit
@@ -40,10 +41,21 @@ from quorate.controllers.jobs.podsets import InjectionConflict
 from quorate.controllers.jobs.starting import FlavorNotSeen, NotAdmitted, pod_set_infos
 from quorate.controllers.writes import Patch, Write, status_patch
 from quorate.kube.resources import WORKLOADS
-from quorate.queueing.conditions import EVICTED, is_admitted, is_evicted, is_finished, is_reserving, merged
+from quorate.queueing.conditions import (
+    EVICTED,
+    ON_HOLD,
+    QUOTA_RESERVED,
+    condition,
+    is_admitted,
+    is_evicted,
+    is_finished,
+    is_reserving,
+    merged,
+)
 from quorate.queueing.lifecycle import Event
 from quorate.queueing.readiness import pods_ready
 from quorate.queueing.statuses import finish_status, release_status
+from quorate.queueing.statuses import released as given_back
 
 
 def decide(
@@ -72,6 +84,8 @@ def _decided(
     rules: JobRules,
     now: float,
 ) -> JobPlan:
+    if job is not None and kind.is_skipped(job):
+        return IDLE
     owned = sorted(workloads, key=_by_age)
     if job is None or job.metadata.deletion_timestamp is not None:
         return _orphaned(owned, now)
@@ -113,6 +127,8 @@ def _orphaned(workloads: Sequence[Workload], now: float) -> JobPlan:
 
 
 def _with_workload(case: Case[J], workload: Workload) -> JobPlan:
+    if said := _said_by_kind(case, workload):
+        return JobPlan(said)
     if is_finished(workload):
         return JobPlan(released(WORKLOADS, workload.metadata))
     if workload.metadata.deletion_timestamp is not None:
@@ -120,14 +136,46 @@ def _with_workload(case: Case[J], workload: Workload) -> JobPlan:
         if stopped.waits:
             return stopped
         return JobPlan((*stopped.writes, *released(WORKLOADS, workload.metadata)), stopped.events)
+    if case.kind.is_on_hold(case.job):
+        return _on_hold(workload, case.now)
     if case.outcome is not None:
         return _finished(case.outcome, workload, case.now)
+    if (back := _no_longer_on_hold(workload, case.now)) is not None:
+        return JobPlan(status_patch(workload, back))
     if told := _readiness(case, workload):
         return JobPlan(told)
     plan = _next_step(case, workload)
     if plan == IDLE and (reclaimed := _reclaimed(case, workload)):
         return JobPlan(reclaimed, patient=True)
     return plan
+
+
+def _said_by_kind(case: Case[J], workload: Workload) -> tuple[Patch, ...]:
+    """What the kind itself wants to stand in the workload."""
+    status = workload.status
+    conditions = merged(status.conditions, *case.kind.conditions(case.job, workload))
+    if conditions != status.conditions:
+        return status_patch(workload, msgspec.structs.replace(status, conditions=conditions))
+    wanted = case.kind.is_wanted(case.job)
+    if wanted is None or wanted is workload.spec.active:
+        return ()
+    return (updated(workload, {"spec": {"active": wanted}}),)
+
+
+def _on_hold(workload: Workload, now: float) -> JobPlan:
+    """A job that is on hold keeps its workload, which takes no quota until the hold ends."""
+    if not is_reserving(workload):
+        return IDLE
+    return JobPlan(status_patch(workload, given_back(workload, ON_HOLD, "Job is on hold", now)))
+
+
+def _no_longer_on_hold(workload: Workload, now: float) -> WorkloadStatus | None:
+    reserved = find_condition(workload.status.conditions, QUOTA_RESERVED)
+    if reserved is None or reserved.reason != ON_HOLD:
+        return None
+    text = "Workload no longer on hold; waiting for quota reservation"
+    pending = condition(QUOTA_RESERVED, "False", "Pending", text, now, workload.metadata.generation)
+    return msgspec.structs.replace(workload.status, conditions=merged(workload.status.conditions, pending))
 
 
 def _next_step(case: Case[J], workload: Workload) -> JobPlan:

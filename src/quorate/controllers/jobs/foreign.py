@@ -47,6 +47,7 @@ class Role:
     count: int
     min_count: int | None = None
     count_field: Path | None = None  # where the count is written that was admitted
+    pods: Json | None = None  # the template the pods really get, where it is not the one that stands there
 
 
 def foreign(group: str, version: str, plural: str, kind: str) -> Resource[ForeignJob]:
@@ -106,7 +107,7 @@ class ForeignKind(JobKind[ForeignJob]):
             )
         changed = copy.deepcopy(job.document)
         for role, info in zip(roles, infos, strict=True):
-            injected = inject(_template(job, role), info)
+            injected = inject(_written(job, role), info)
             if isinstance(injected, InjectionConflict):
                 return injected
             _change(changed, role, injected, info.count)
@@ -119,9 +120,13 @@ class ForeignKind(JobKind[ForeignJob]):
         roles = self.roles(job)
         if originals is not None and len(originals) == len(roles):
             for role, original in zip(roles, originals, strict=True):
-                restored = restore(_template(job, role), original.template, ())
+                restored = restore(_written(job, role), original.template, ())
                 _change(changed, role, restored, original.count)
+            self.tidy(job, changed)
         return Stop(self._patches(job, changed, suspend=True), begins=True)
+
+    def tidy(self, job: ForeignJob, restored: Json) -> None:
+        """Take away what a start leaves behind besides what it injects.  Changes ``restored``."""
 
     def _patches(self, job: ForeignJob, changed: Json, suspend: bool) -> tuple[Patch, ...]:
         put(changed, self._suspend, suspend)
@@ -134,7 +139,7 @@ def _pod_set(job: ForeignJob, role: Role) -> PodSet:
     if not is_dns_label(role.name):
         raise Unfit(role.template, f"belongs to {role.name!r}, which cannot be the name of a pod set")
     minimum = msgspec.UNSET if role.min_count is None else role.min_count
-    template = _template(job, role)
+    template = _raw(read(job.document, role.template, dict) if role.pods is None else role.pods)
     try:
         template_of(template)
     except msgspec.ValidationError as error:
@@ -142,11 +147,15 @@ def _pod_set(job: ForeignJob, role: Role) -> PodSet:
     return PodSet(name=role.name, count=role.count, min_count=minimum, template=template)
 
 
-def _template(job: ForeignJob, role: Role) -> msgspec.Raw:
-    return msgspec.Raw(codec.encode(read(job.document, role.template, dict)))
+def _written(job: ForeignJob, role: Role) -> msgspec.Raw:
+    return _raw(read(job.document, role.template, dict, role.pods))
+
+
+def _raw(template: Json) -> msgspec.Raw:
+    return msgspec.Raw(codec.encode(template))
 
 
 def _change(document: Any, role: Role, template: Json, count: int) -> None:
-    put(document, role.template, merged(read(document, role.template, dict), template))
+    put(document, role.template, merged(read(document, role.template, dict, role.pods), template))
     if role.count_field is not None and count != role.count:
         put(document, role.count_field, count)

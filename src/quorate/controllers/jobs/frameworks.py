@@ -17,6 +17,9 @@ from quorate.controllers.jobs.foreign import ForeignJob, ForeignKind
 from quorate.controllers.jobs.jobset import JobSet
 from quorate.controllers.jobs.kubeflow import TRAINING_JOBS
 from quorate.controllers.jobs.mpijob import MPIJob
+from quorate.controllers.jobs.raycluster import RayCluster
+from quorate.controllers.jobs.rayjob import RayJob
+from quorate.controllers.jobs.rayservice import RayService
 from quorate.controllers.jobs.reconcile import JobController
 from quorate.controllers.shell import Shell
 from quorate.kube.client import Client
@@ -31,6 +34,9 @@ FOREIGN: Final[Mapping[str, ForeignKind]] = {
     "jobset.x-k8s.io/jobset": JobSet(),
     "kubeflow.org/mpijob": MPIJob(),
     **TRAINING_JOBS,
+    "ray.io/raycluster": RayCluster(),
+    "ray.io/rayjob": RayJob(),
+    "ray.io/rayservice": RayService(),
 }
 LOOK_AGAIN_S: Final = 5.0  # one small request for each kind that is not served
 

@@ -1,0 +1,112 @@
+"""ray.io RayJob: a Ray cluster of its own, and what submits the job to it."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from quorate.api.findings import Finding
+from quorate.api.paths import Path, look_up, put, read
+from quorate.controllers.jobs import JobScope, Outcome
+from quorate.controllers.jobs.foreign import ForeignJob, ForeignKind, Role, foreign
+from quorate.controllers.jobs.ray import GROUP, READY, VERSION, cluster_findings, cluster_roles
+from quorate.kube.resources import Json
+
+_CLUSTER: Final[Path] = ("spec", "rayClusterSpec")
+_SELECTOR: Final[Path] = ("spec", "clusterSelector")
+_SUBMITTER: Final[Path] = ("spec", "submitterPodTemplate")
+
+# What KubeRay gives the container that submits, and in which way it submits unless it is told.
+_SUBMITTER_NAME: Final = "ray-job-submitter"
+_SUBMITTER_RESOURCES: Final[Json] = {
+    "limits": {"cpu": "1", "memory": "1Gi"},
+    "requests": {"cpu": "500m", "memory": "200Mi"},
+}
+_BY_A_JOB: Final = "K8sJobMode"
+_BY_A_SIDECAR: Final = "SidecarMode"
+
+
+class RayJob(ForeignKind):
+    can_be_elastic = True
+
+    def __init__(self) -> None:
+        super().__init__(foreign(GROUP, VERSION, "rayjobs", "RayJob"), suspend=("spec", "suspend"))
+
+    def findings(self, old: ForeignJob | None, new: ForeignJob, scope: JobScope) -> Iterable[Finding]:
+        return _findings(new, scope) if scope.queued else ()
+
+    def is_skipped(self, job: ForeignJob) -> bool:
+        """A job that looks for a cluster brings no pods of its own but the one that submits it."""
+        return bool(look_up(job.document, _SELECTOR))
+
+    def is_on_hold(self, job: ForeignJob) -> bool:
+        return _deployment(job) == "ValidationFailed"
+
+    def roles(self, job: ForeignJob) -> tuple[Role, ...]:
+        match read(job.document, ("spec", "submissionMode"), str, _BY_A_JOB):
+            case "K8sJobMode":
+                return (*cluster_roles(job, _CLUSTER), _submitter(job))
+            case "SidecarMode":
+                sidecar = {"name": _SUBMITTER_NAME, "resources": _SUBMITTER_RESOURCES}
+                return cluster_roles(job, _CLUSTER, in_head=(sidecar,))
+            case _:
+                return cluster_roles(job, _CLUSTER)
+
+    def is_active(self, job: ForeignJob) -> bool:
+        return _deployment(job) not in ("", "Suspended")
+
+    def finished(self, job: ForeignJob) -> Outcome | None:
+        if _deployment(job) not in ("Complete", "Failed"):
+            return None
+        told = read(job.document, ("status", "jobStatus"), str, "")
+        return Outcome(told == "SUCCEEDED", read(job.document, ("status", "message"), str, ""))
+
+    def pods_ready(self, job: ForeignJob) -> bool:
+        return read(job.document, ("status", "rayClusterStatus", "state"), str, "") == READY
+
+    def tidy(self, job: ForeignJob, restored: Json) -> None:
+        """The template that was written down only to be injected into goes again."""
+        if _without_nothing(look_up(restored, _SUBMITTER)) == _usual_submitter(job):
+            put(restored, _SUBMITTER, None)
+
+
+def _deployment(job: ForeignJob) -> str:
+    return read(job.document, ("status", "jobDeploymentStatus"), str, "")
+
+
+def _submitter(job: ForeignJob) -> Role:
+    return Role(
+        "submitter", _SUBMITTER, count=1, pods=look_up(job.document, _SUBMITTER) or _usual_submitter(job)
+    )
+
+
+def _usual_submitter(job: ForeignJob) -> Json:
+    """KubeRay's own, with the image of the head, so that both are of one version."""
+    head: Path = (*_CLUSTER, "headGroupSpec", "template", "spec", "containers", 0)
+    container: dict[str, Any] = {"name": _SUBMITTER_NAME, "resources": _SUBMITTER_RESOURCES}
+    if image := look_up(job.document, (*head, "image")):
+        container["image"] = image
+    return {"spec": {"containers": [container], "restartPolicy": "Never"}}
+
+
+def _without_nothing(value: Any) -> Any:
+    """The value without mappings that hold nothing: restored ones may."""
+    if not isinstance(value, dict):
+        return value
+    kept = {name: _without_nothing(item) for name, item in value.items()}
+    return {name: item for name, item in kept.items() if item not in ({}, None)}
+
+
+def _findings(job: ForeignJob, scope: JobScope) -> Iterator[Finding]:
+    spec = job.spec
+    if spec.get("clusterSelector"):
+        if spec.get("rayClusterSpec") is not None:
+            rule = "a kueue managed job should not use an existing cluster"
+            yield Finding("spec.clusterSelector", spec["clusterSelector"], rule)
+        return
+    if spec.get("rayClusterSpec") is None:
+        rule = "rayClusterSpec is required for Kueue-managed jobs that don't use clusterSelector"
+        yield Finding("spec.rayClusterSpec", None, rule)
+        return
+    if not spec.get("shutdownAfterJobFinishes"):
+        rule = "a kueue managed job should delete the cluster after finishing"
+        yield Finding("spec.shutdownAfterJobFinishes", False, rule)
+    yield from cluster_findings(job, _CLUSTER, scope)

@@ -1,0 +1,200 @@
+"""KubeRay's kinds: what pods they really run, and when they are left alone."""
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from quorate.api.batch import template_of
+from quorate.api.kueue import PodSet
+from quorate.controllers.jobs import JobScope
+from quorate.controllers.jobs.decide import decide
+from quorate.controllers.jobs.foreign import ForeignJob, ForeignKind
+from quorate.controllers.jobs.plans import IDLE, JobRules
+from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo
+from quorate.controllers.jobs.raycluster import RayCluster
+from quorate.controllers.jobs.rayjob import RayJob
+from quorate.kube.patches import merged
+from tests.controllers.jobs.test_foreign import MANAGED, foreign_job
+
+HEAD = {"spec": {"containers": [{"name": "ray", "image": "ray:2"}]}}
+CLUSTER: dict[str, Any] = {
+    "headGroupSpec": {"template": HEAD},
+    "workerGroupSpecs": [{"groupName": "Workers", "replicas": 3, "numOfHosts": 2, "template": HEAD}],
+}
+
+
+def a_cluster(annotations: Mapping[str, str] | None = None, **fields: Any) -> ForeignJob:
+    job = foreign_job(copy.deepcopy({**CLUSTER, **fields}))
+    job.metadata.annotations.update(annotations or {})
+    return job
+
+
+def a_ray_job(cluster: Mapping[str, Any] | None = None, **spec: Any) -> ForeignJob:
+    spec = {
+        "suspend": True,
+        "shutdownAfterJobFinishes": True,
+        "rayClusterSpec": {**CLUSTER, **(cluster or {})},
+    } | spec
+    return foreign_job(copy.deepcopy(spec))
+
+
+def asked(pod_set: PodSet) -> list[str]:
+    """The containers of one pod, as ``name: cpu memory``."""
+    containers = template_of(pod_set.template).spec.containers
+    return [
+        " ".join(
+            [
+                f"{each.name}:",
+                *(str(each.resources.requests[name]) for name in sorted(each.resources.requests)),
+            ]
+        )
+        for each in containers
+    ]
+
+
+def sizes(kind: ForeignKind, job: ForeignJob) -> dict[str, int]:
+    return {each.name: each.count for each in kind.pod_sets(job)}
+
+
+def test_a_group_runs_all_hosts_of_all_its_replicas() -> None:
+    assert sizes(RayCluster(), a_cluster()) == {"head": 1, "workers": 6}
+
+
+def test_a_group_runs_one_worker_unless_it_says_how_many() -> None:
+    group = {"groupName": "w", "template": HEAD}
+    assert sizes(RayCluster(), a_cluster(workerGroupSpecs=[group])) == {"head": 1, "w": 1}
+
+
+@pytest.mark.parametrize(
+    ("job", "want"),
+    [
+        pytest.param(a_cluster(), ["ray:"], id="as written"),
+        pytest.param(
+            a_cluster(enableInTreeAutoscaling=True),
+            ["ray:", "autoscaler: 500m 512Mi"],
+            id="with an autoscaler",
+        ),
+        pytest.param(
+            a_cluster(
+                enableInTreeAutoscaling=True,
+                autoscalerOptions={"resources": {"requests": {"cpu": "1", "memory": "1Gi"}}},
+            ),
+            ["ray:", "autoscaler: 1 1Gi"],
+            id="with an autoscaler of a size of its own",
+        ),
+        pytest.param(a_cluster(gcsFaultToleranceOptions={}), ["ray: 200m 256Mi"], id="with state in Redis"),
+        pytest.param(
+            a_cluster({"ray.io/ft-enabled": "True"}),
+            ["ray: 200m 256Mi"],
+            id="with state in Redis, by annotation",
+        ),
+    ],
+)
+def test_what_kuberay_adds_to_the_head_counts(job: ForeignJob, want: list[str]) -> None:
+    assert asked(RayCluster().pod_sets(job)[0]) == want
+
+
+def test_the_head_makes_room_for_cleaning_up_redis_only_where_it_is_smaller() -> None:
+    head = {
+        "spec": {"containers": [{"name": "ray", "resources": {"requests": {"cpu": "2", "memory": "1Mi"}}}]}
+    }
+    job = a_cluster(gcsFaultToleranceOptions={}, headGroupSpec={"template": head})
+    assert asked(RayCluster().pod_sets(job)[0]) == ["ray: 2 256Mi"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "want"),
+    [
+        pytest.param({}, {"head": ["ray:"], "submitter": ["ray-job-submitter: 500m 200Mi"]}, id="by a job"),
+        pytest.param(
+            {"submissionMode": "SidecarMode"},
+            {"head": ["ray:", "ray-job-submitter: 500m 200Mi"]},
+            id="by a container of the head",
+        ),
+        pytest.param({"submissionMode": "HTTPMode"}, {"head": ["ray:"]}, id="over HTTP"),
+        pytest.param(
+            {"submitterPodTemplate": {"spec": {"containers": [{"name": "mine"}]}}},
+            {"head": ["ray:"], "submitter": ["mine:"]},
+            id="by a job of one's own",
+        ),
+    ],
+)
+def test_what_submits_a_job_counts(mode: dict[str, Any], want: dict[str, list[str]]) -> None:
+    pod_sets = RayJob().pod_sets(a_ray_job(**mode))
+    assert {each.name: asked(each) for each in pod_sets if each.name != "workers"} == want
+
+
+def test_the_usual_submitter_is_written_down_for_a_run_and_goes_again() -> None:
+    kind, job = RayJob(), a_ray_job()
+    originals = kind.pod_sets(job)
+    infos = [
+        PodSetInfo(name=each.name, count=each.count, labels={"queue": "q"}, node_selector={"pool": "spot"})
+        for each in originals
+    ]
+    start = kind.start(job, infos)
+    assert not isinstance(start, InjectionConflict)
+    running = merged(job.spec, start[0].body["spec"])
+    submitter = running["submitterPodTemplate"]
+    assert submitter["spec"]["nodeSelector"] == {"pool": "spot"}
+    assert submitter["spec"]["containers"][0]["image"] == "ray:2", "that of the head"
+    (stop,) = kind.stop(foreign_job(running), originals).patches
+    restored = merged(running, stop.body["spec"])
+    assert "submitterPodTemplate" not in restored
+    assert not restored["rayClusterSpec"]["headGroupSpec"]["template"]["spec"].get("nodeSelector")
+
+
+def test_a_job_that_looks_for_a_cluster_is_left_alone() -> None:
+    job = a_ray_job(clusterSelector={"ray.io/cluster": "shared"}, suspend=False)
+    assert decide(RayJob(), job, (), MANAGED, JobRules(), now=0.0) == IDLE
+
+
+@pytest.mark.parametrize(
+    ("kind", "job", "elastic", "want"),
+    [
+        pytest.param(RayCluster(), a_cluster(), False, [], id="a sound cluster"),
+        pytest.param(
+            RayCluster(), a_cluster(enableInTreeAutoscaling=True), False,
+            ["spec.enableInTreeAutoscaling: true a kueue managed job should only use autoscaling when "
+             "workload slicing is enabled"], id="a cluster that changes its size",
+        ),
+        pytest.param(
+            RayCluster(), a_cluster(enableInTreeAutoscaling=True), True, [], id="an elastic cluster may"
+        ),
+        pytest.param(
+            RayCluster(), a_cluster(workerGroupSpecs=[{"groupName": "head", "template": HEAD}]), False,
+            ["spec.workerGroupSpecs[0].groupName: 'head' is reserved for the head group"], id="a second head",
+        ),
+        pytest.param(
+            RayCluster(), a_cluster(workerGroupSpecs=[{"groupName": f"g{i}"} for i in range(18)]), False,
+            ["spec.workerGroupSpecs: 18 make 19 pod sets with the head, more than the 18 of a workload"],
+            id="more groups than a workload holds",
+        ),
+        pytest.param(RayJob(), a_ray_job(), False, [], id="a sound job"),
+        pytest.param(
+            RayJob(), a_ray_job(clusterSelector={"a": "b"}), False,
+            ['spec.clusterSelector: {"a": "b"} a kueue managed job should not use an existing cluster'],
+            id="a cluster of its own, and another",
+        ),
+        pytest.param(
+            RayJob(), a_ray_job(clusterSelector={"a": "b"}, rayClusterSpec=None), False, [],
+            id="another's cluster",
+        ),
+        pytest.param(
+            RayJob(), a_ray_job(rayClusterSpec=None), False,
+            ["spec.rayClusterSpec: null rayClusterSpec is required for Kueue-managed jobs that don't use "
+             "clusterSelector"], id="no cluster",
+        ),
+        pytest.param(
+            RayJob(), a_ray_job({"enableInTreeAutoscaling": True}, shutdownAfterJobFinishes=False), False,
+            ["spec.shutdownAfterJobFinishes: false a kueue managed job should delete the cluster after "
+             "finishing",
+             "spec.rayClusterSpec.enableInTreeAutoscaling: true a kueue managed job should only use "
+             "autoscaling when workload slicing is enabled"], id="every finding, not the first",
+        ),
+    ],
+)  # fmt: skip
+def test_findings(kind: ForeignKind, job: ForeignJob, elastic: bool, want: list[str]) -> None:
+    assert [str(each) for each in kind.findings(None, job, JobScope(queued=True, elastic=elastic))] == want
+    assert list(kind.findings(None, job, JobScope(queued=False, elastic=elastic))) == []
