@@ -11,7 +11,7 @@ from ssl import SSLContext
 from quorate.kube.clock import Clock, WallClock
 from quorate.local.server.app import NO_CONVERTERS, ApiServer
 from quorate.local.server.authentication import User
-from quorate.local.server.custom import Converter
+from quorate.local.server.conversion import Converter
 from quorate.local.server.store import Store
 
 TOKEN = "let-me-in"

@@ -30,6 +30,11 @@ class Talk:
             text = response.content_type != "application/json"
             return response.status, await (response.text() if text else response.json())
 
+    @asynccontextmanager
+    async def stream(self, path: str) -> AsyncIterator[aiohttp.StreamReader]:
+        async with self._session.get(self._url + path) as response:
+            yield response.content
+
     async def create(self, path: str, body: Json) -> Json:
         code, created = await self.send("POST", path, body)
         assert code == 201, created

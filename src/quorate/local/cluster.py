@@ -19,7 +19,7 @@ from quorate.local.directory import HeldDirectory
 from quorate.local.nodes import Fleet, run_nodes
 from quorate.local.server.app import ApiServer
 from quorate.local.server.authentication import User
-from quorate.local.server.custom import Converter
+from quorate.local.server.conversion import Converter
 from quorate.local.server.store import Store
 
 HOST: Final = "127.0.0.1"

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from quorate.local.server.app import NO_CONVERTERS
-from quorate.local.server.custom import Converter
+from quorate.local.server.conversion import Converter
 from tests.local.clusters import api_server
 from tests.local.talk import Talk
 

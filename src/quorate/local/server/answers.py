@@ -26,18 +26,12 @@ class Answer:
 
 
 def whole(kind: Kind, data: bytes) -> bytes:
-    """An object's bytes as the store keeps them, completed with the version they are asked for in."""
-    data = bare(kind, data)
+    """An object's bytes as entries have them, completed with their version."""
     return b'{"kind":"%s","apiVersion":"%s",%s' % (kind.kind.encode(), kind.api_version.encode(), data[1:])
 
 
-def bare(kind: Kind, data: bytes) -> bytes:
-    """An object's bytes in the version they are asked for in, which they do not name."""
-    return msgspec.json.encode(kind.served(msgspec.json.decode(data))) if kind.convert else data
-
-
 def stored(call: Call, entry: Entry, code: int = 200) -> Answer:
-    """The answer that is an object as it is in the store."""
+    """The answer that is an object of the store, in the version asked for."""
     if call.accepted.form is Form.OBJECT and call.accepted.media_type == JSON:
         return Answer(code, whole(call.kind, entry.data), warnings=call.warnings)
     return single(call, call.decode(entry), code)
@@ -82,7 +76,7 @@ class Lens:
         self._named_columns = False
 
     def show(self, data: bytes) -> bytes:
-        """An object's bytes in the store as a frame carries them.  Raises StatusError: 400, 406."""
+        """An object's bytes as a frame carries them.  Raises StatusError: 400, 406."""
         call = self._call
         complete = whole(call.kind, data)
         if call.accepted.form is Form.OBJECT:
@@ -126,15 +120,14 @@ class Page:
 
 
 def listed(call: Call, page: Page) -> Answer:
-    """The answer that is a list; its objects are passed on as they are stored."""
+    """The answer that is a list; its objects are passed on as they are."""
     kind, metadata = call.kind, page.metadata()
     if kind.custom and call.accepted.form is Form.OBJECT:
         metadata.setdefault("continue", "")  # kube-apiserver leaves it out of other lists
     if call.accepted.form is Form.OBJECT and call.accepted.media_type == JSON:
         head = {"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": metadata}
         # Items of built-in kinds carry no version of their own; custom ones do.
-        form = whole if kind.custom else bare
-        items = b",".join(form(kind, entry.data) for entry in page.entries)
+        items = b",".join(whole(kind, entry.data) if kind.custom else entry.data for entry in page.entries)
         body = b'%s,"items":[%s]}' % (msgspec.json.encode(head)[:-1], items)
         return Answer(200, body, warnings=call.warnings)
     match call.accepted.form:
@@ -150,8 +143,6 @@ def listed(call: Call, page: Page) -> Answer:
         "kind": kind.list_kind,
         "apiVersion": kind.api_version,
         "metadata": metadata,
-        "items": [
-            call.decode(entry) if kind.custom else kind.served(entry.decode()) for entry in page.entries
-        ],
+        "items": [call.decode(entry) if kind.custom else entry.decode() for entry in page.entries],
     }
     return document(call, content)

@@ -30,7 +30,8 @@ from quorate.local.server.answers import Answer
 from quorate.local.server.authentication import ANONYMOUS, PUBLIC_PATHS, User, authenticate, refuse
 from quorate.local.server.builtin import KINDS
 from quorate.local.server.call import Call, Context
-from quorate.local.server.custom import Converter, Definitions
+from quorate.local.server.conversion import Converter, conversion_of
+from quorate.local.server.custom import Definitions
 from quorate.local.server.errors import JSON_PARSE_LIMIT, StatusError, too_large
 from quorate.local.server.kinds import Registry
 from quorate.local.server.outside import Outside
@@ -67,7 +68,12 @@ class ApiServer:
         """``converters``: by API group, how its custom resources change from one version to another."""
         self._context = Context(store, Registry(), clock, new_uid, Outside(store), Registered(store))
         self._context.registry.put(*KINDS)
-        self._definitions = Definitions(store, self._context.registry, self._context.timestamp, converters)
+        self._definitions = Definitions(
+            store,
+            self._context.registry,
+            self._context.timestamp,
+            lambda definition: conversion_of(definition, converters, self._context.outside, new_uid),
+        )
         self._following: asyncio.Task[None] | None = None
         self._tokens = tokens
         self._requests = metrics.Requests()

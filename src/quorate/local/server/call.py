@@ -88,20 +88,35 @@ class Call:
             raise invalid_options(options, [not_supported("dryRun", [value], ["All"])])
         return value == "All"
 
-    def current(self) -> Entry:
-        """The object asked about.  Raises StatusError(404)."""
+    async def current(self) -> Entry:
+        """The object asked about, in the version asked for.  Raises StatusError(404)."""
         entry = self.context.store.get(self.key)
         if entry is None:
             raise self.not_found()
-        return entry
+        return await self.served(entry)
+
+    async def served(self, entry: Entry) -> Entry:
+        """A stored object in the version asked for."""
+        if self.kind.convert is None:
+            return entry
+        (served,) = await self.kind.served([entry])
+        return served
+
+    async def create(self, key: Key, obj: Json) -> Entry:
+        """Store a new object; it as it now is.  Raises Stale if there is one already."""
+        return await self.served(await self.context.store.create(key, await self.kind.stored(obj)))
+
+    async def update(self, entry: Entry, obj: Json) -> Entry:
+        """Store an object that was decided on ``entry``; it as it now is.  Raises Stale."""
+        stored = await self.kind.stored(obj)
+        return await self.served(await self.context.store.update(entry.key, stored, entry.revision))
 
     def not_found(self) -> StatusError:
         return not_found(self.kind.group, self.kind.plural, self.name)
 
     def decode(self, entry: Entry) -> Json:
-        """A fresh copy of an object, complete with the version it was asked for in."""
-        obj = self.kind.served(entry.decode())
-        return {"kind": self.kind.kind, "apiVersion": self.kind.api_version} | obj
+        """A fresh copy of an object, complete with the version it was asked for in, which it must be in."""
+        return {"kind": self.kind.kind, "apiVersion": self.kind.api_version} | entry.decode()
 
 
 def invalid_options(kind: str, causes: list[Any]) -> StatusError:

@@ -66,7 +66,7 @@ async def create_object(call: Call, obj: Json, dry_run: bool, tracked: bool = Fa
     if dry_run:
         return answers.single(call, obj, 201)
     try:
-        return answers.stored(call, await call.context.store.create(key, call.kind.stored(obj)), 201)
+        return answers.stored(call, await call.create(key, obj), 201)
     except Stale:
         refuse_existing(call, key)
         raise

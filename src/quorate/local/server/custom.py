@@ -4,7 +4,7 @@ The registry follows the definitions in the store, so a restart serves what was 
 is served before its Established condition says so; once it is gone, its kinds and all objects of them go too.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,13 +16,21 @@ from quorate.local.objects.crd.filling import fill_defaults, prune
 from quorate.local.objects.crd.validation import validate
 from quorate.local.objects.tables.layout import custom_layout
 from quorate.local.objects.types import Anything, MapOf, object_meta
+from quorate.local.server.conversion import Convert
 from quorate.local.server.errors import Cause, bad_request
-from quorate.local.server.kinds import STATUS, Decoded, Kind, Registry, Rules, Subresource, unchanged
+from quorate.local.server.kinds import (
+    STATUS,
+    Conversion,
+    Decoded,
+    Kind,
+    Registry,
+    Rules,
+    Subresource,
+    unchanged,
+)
 from quorate.local.server.store import Entry, Stale, Store
 
 Json = dict[str, Any]
-Converter = Callable[[Json, str], Json]
-"""From an object and a wanted apiVersion to the object in that version."""
 
 RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
 SCALE = Subresource("scale", ("get", "patch", "update"), "autoscaling", "v1", "Scale")
@@ -42,10 +50,10 @@ class Definitions:
         store: Store,
         registry: Registry,
         timestamp: Callable[[], str],
-        converters: Mapping[str, Converter],
+        conversion: Callable[[Definition], Convert],
     ) -> None:
         self._store, self._registry, self._timestamp = store, registry, timestamp
-        self._converters = converters
+        self._conversion = conversion
         # By name of the definition; the generation says whether it has to be compiled again.
         self._served: dict[str, tuple[int, Definition]] = {}
 
@@ -73,7 +81,7 @@ class Definitions:
     def _serve(self, name: str, generation: int, compiled: Definition) -> None:
         self._served[name] = (generation, compiled)
         self._registry.remove(compiled.group, compiled.plural)
-        self._registry.put(*kinds_of(compiled, self._converters.get(compiled.group, only_version)))
+        self._registry.put(*kinds_of(compiled, self._conversion(compiled)))
 
     async def _establish(self, entry: Entry, obj: Json) -> None:
         taken = [compiled for _, compiled in self._served.values()]
@@ -94,12 +102,7 @@ class Definitions:
                 continue  # deleted by a request that was under way
 
 
-def only_version(obj: Json, api_version: str) -> Json:
-    """The strategy None: an object means the same in every version."""
-    return obj | {"apiVersion": api_version}
-
-
-def kinds_of(definition: Definition, converter: Converter) -> Iterator[Kind]:
+def kinds_of(definition: Definition, convert: Convert) -> Iterator[Kind]:
     """A kind for each served version."""
     storage = definition.versions[definition.storage_version]
     for version in definition.versions.values():
@@ -108,7 +111,7 @@ def kinds_of(definition: Definition, converter: Converter) -> Iterator[Kind]:
             yield (
                 kind
                 if version is storage
-                else replace(kind, convert=_conversion(kind, version, storage, converter))
+                else replace(kind, convert=_conversion(kind, version, storage, convert))
             )
 
 
@@ -179,18 +182,20 @@ def _keep_metadata(new: Json, old: Json) -> None:
     new["metadata"] = kept
 
 
-def _conversion(
-    kind: Kind, version: Version, storage: Version, converter: Converter
-) -> Callable[[Json, bool], Json]:
+def _conversion(kind: Kind, version: Version, storage: Version, convert: Convert) -> Conversion:
     """Between a version and the stored one; what the other version does not know is lost."""
     names = {True: f"{kind.group}/{storage.name}", False: kind.api_version}
 
-    def convert(obj: Json, to_storage: bool) -> Json:
+    async def converted(objects: Sequence[Json], to_storage: bool) -> list[Json]:
         was = {"apiVersion": names[not to_storage], "kind": kind.kind}
-        converted = converter(obj | was, names[to_storage])
         schema = (storage if to_storage else version).schema
-        prune(converted, schema)
-        fill_defaults(converted, schema)
-        return {name: part for name, part in converted.items() if name not in ("apiVersion", "kind")}
+        results = await convert([obj | was for obj in objects], names[to_storage])
+        for result in results:
+            prune(result, schema)
+            fill_defaults(result, schema)
+        return [
+            {name: part for name, part in result.items() if name not in ("apiVersion", "kind")}
+            for result in results
+        ]
 
-    return convert
+    return converted

@@ -91,7 +91,7 @@ async def delete(call: Call) -> Answer:
 async def delete_current(call: Call, options: Options, *, reviewed: bool = False) -> Answer:
     """``reviewed``: webhooks have been asked already, in another form."""
     while True:
-        entry = call.current()
+        entry = await call.current()
         _require(call, options, entry)
         if not reviewed:
             await webhooks.deletion_admitted(call, call.decode(entry), _options_json(options))
@@ -104,7 +104,7 @@ async def delete_current(call: Call, options: Options, *, reviewed: bool = False
 async def delete_collection(call: Call) -> Answer:
     """Each object as if it were deleted by itself; answers with the objects as they were."""
     options = read_options(call)
-    page = listing.page(call)
+    page = await listing.page(call)
     for entry in page.entries:
         current: Entry | None = entry
         while current is not None:
@@ -113,7 +113,7 @@ async def delete_collection(call: Call) -> Answer:
                 await _delete_entry(call, options, current)
                 break
             except Stale as stale:
-                current = stale.current
+                current = stale.current and await call.served(stale.current)
     return answers.listed(call, Page(page.entries, call.context.store.revision))
 
 
@@ -144,14 +144,14 @@ async def _delete_entry(call: Call, options: Options, entry: Entry) -> Answer:
         if not options.dry_run:
             if "deletionTimestamp" in old["metadata"] and marked != old:
                 # Whoever waited for the end of its grace period sees that it was cut short.
-                entry = await store.update(entry.key, marked, entry.revision)
+                entry = await call.update(entry, marked)
             await store.delete(entry.key, entry.revision)
         if call.kind.deletion_answers_object:
             return answers.single(call, marked if call.kind.resource == "pods" else old)
         return answers.deleted(call, entry.key.name, old["metadata"]["uid"])
     if marked == old or options.dry_run:
         return answers.single(call, marked)
-    return answers.stored(call, await store.update(entry.key, call.kind.stored(marked), entry.revision))
+    return answers.stored(call, await call.update(entry, marked))
 
 
 def _options_json(options: Options) -> Json:

@@ -1,5 +1,6 @@
 """One event, two forms: core/v1 names its fields otherwise than events.k8s.io/v1 does."""
 
+from collections.abc import Sequence
 from typing import Any
 
 Json = dict[str, Any]
@@ -23,8 +24,12 @@ STORED_ALWAYS: Json = {
 LEFT_OUT_WHEN_EMPTY = ("reportingController", "reportingInstance", "regarding")
 
 
-def convert(event: Json, to_stored: bool) -> Json:
+async def convert(events: Sequence[Json], to_stored: bool) -> list[Json]:
     """Events are stored in the core form."""
+    return [_converted(event, to_stored) for event in events]
+
+
+def _converted(event: Json, to_stored: bool) -> Json:
     names = CORE_NAMES if to_stored else NEW_NAMES
     renamed = {names.get(name, name): value for name, value in event.items()}
     if to_stored:

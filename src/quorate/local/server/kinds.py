@@ -4,7 +4,7 @@ The built-in kinds are in ``builtin``; a CustomResourceDefinition puts its own i
 """
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from quorate.local.objects.crd.definition import ScalePaths
 from quorate.local.objects.tables.layout import Layout
 from quorate.local.objects.types import MapOf
 from quorate.local.server.errors import Cause
+from quorate.local.server.store import Entry, in_form
 
 Json = dict[str, Any]
 
@@ -76,6 +77,10 @@ class Subresource:
 STATUS = Subresource("status", ("get", "patch", "update"))
 
 
+Conversion = Callable[[Sequence[Json], bool], Awaitable[list[Json]]]
+"""Turns objects of a version into the stored one (True) or back (False); all at once, it may have to ask."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """One resource in one served version."""
@@ -116,8 +121,8 @@ class Kind:
     """Where the scale subresource finds its numbers; None: there is none."""
     stored_as: str = ""
     """The resource whose objects these are too, in another form; empty: its own."""
-    convert: Callable[[Json, bool], Json] | None = None
-    """Turns an object of this version into the stored one (True) or back (False); None: it is that one."""
+    convert: Conversion | None = None
+    """None: this version is the stored one."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "singular", self.singular or self.kind.lower())
@@ -136,13 +141,19 @@ class Kind:
     def has_status(self) -> bool:
         return any(sub.name == "status" for sub in self.subresources)
 
-    def stored(self, obj: Json) -> Json:
-        """An object of this version in the version that is stored."""
-        return self.convert(copy.deepcopy(obj), True) if self.convert else obj
+    async def stored(self, obj: Json) -> Json:
+        """An object of this version in the version that is stored.  Raises StatusError(500)."""
+        if self.convert is None:
+            return obj
+        (converted,) = await self.convert([copy.deepcopy(obj)], True)
+        return converted
 
-    def served(self, obj: Json) -> Json:
-        """A stored object in this version."""
-        return self.convert(obj, False) if self.convert else obj
+    async def served(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Stored objects as entries in this version.  Raises StatusError(500)."""
+        if self.convert is None or not entries:
+            return entries
+        converted = await self.convert([entry.decode() for entry in entries], False)
+        return [in_form(entry, obj) for entry, obj in zip(entries, converted, strict=True)]
 
     def subresource(self, name: str) -> Subresource | None:
         return next((sub for sub in self.subresources if sub.name == name), None)

@@ -32,12 +32,12 @@ EXPIRED = (
 
 
 async def get(call: Call) -> Answer:
-    return answers.stored(call, call.current())
+    return answers.stored(call, await call.current())
 
 
 async def list_objects(call: Call) -> Answer:
     check_options(call)
-    return answers.listed(call, page(call))
+    return answers.listed(call, await page(call))
 
 
 def check_options(call: Call) -> None:
@@ -81,25 +81,29 @@ def revision_of(text: str) -> int:
     return int(text)
 
 
-def page(call: Call) -> Page:
+async def page(call: Call) -> Page:
     """The objects a list or a collection's deletion is about, as many as asked for."""
     labels, fields = call.query.get("labelSelector", ""), call.query.get("fieldSelector", "")
     selector = selectors.parse(call.kind, labels, fields)
     limit, token = _limit(call), call.query.get("continue", "")
     if token:
         at, start = _decode_token(token)
-        entries = [entry for entry in _entries(call, at, _expired(start)) if entry.key >= start]
+        found = [entry for entry in _entries(call, at, _expired(start)) if entry.key >= start]
     else:
         at = _revision_to_list_at(call)
-        entries = _entries(call, at, gone("The resourceVersion for the provided list is too old."))
+        found = _entries(call, at, gone("The resourceVersion for the provided list is too old."))
     revision = at or call.context.store.revision
+    # Fields are selected in the version asked for; what is not selected by its labels need not be converted.
+    entries = await call.kind.served(found) if selector.fields else found
     chosen = [entry for entry in entries if selector.matches(entry)]
-    if not limit or len(chosen) <= limit:
-        return Page(chosen, revision)
+    page = chosen[:limit] if limit else chosen
+    shown = page if selector.fields else await call.kind.served(page)
+    if len(shown) == len(chosen):
+        return Page(shown, revision)
     following = _encode_token(revision, chosen[limit].key)
     # How many are left is not counted when most of them may not match.
     remaining = None if labels or fields else len(chosen) - limit
-    return Page(chosen[:limit], revision, following, remaining)
+    return Page(shown, revision, following, remaining)
 
 
 def _entries(call: Call, at: int, too_old: StatusError) -> list[Entry]:

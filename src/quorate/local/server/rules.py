@@ -9,6 +9,7 @@ from quorate.local.server.kinds import Rules
 from quorate.local.server.validation import (
     cluster,
     configuration,
+    definitions,
     endpoints,
     job_status,
     jobs,
@@ -25,7 +26,7 @@ from quorate.local.server.validation import (
 RULES: dict[str, Rules] = {
     "customresourcedefinitions.apiextensions.k8s.io": Rules(
         default=definition.fill_in,
-        validate=definition.findings,
+        validate=definitions.validate,
         validate_new=definition.name_findings,
         validate_update=definition.update_findings,
     ),

@@ -18,7 +18,7 @@ SCALE = Kind("autoscaling", "v1", "Scale", "scales", True, type=_TYPE)
 
 
 async def get(call: Call) -> Answer:
-    return answers.document(call, _scale(call.kind, call.decode(call.current())))
+    return answers.document(call, _scale(call.kind, call.decode(await call.current())))
 
 
 async def replace(call: Call) -> Answer:
@@ -35,7 +35,7 @@ async def _change(call: Call, wanted: update.Change, dry_run: bool) -> Answer:
     """Set the number of replicas as a change of the object's Scale asks for."""
     paths = call.kind.scale
     assert paths is not None, "only a kind with paths lists the subresource"
-    old = _scale(call.kind, call.decode(call.current()))
+    old = _scale(call.kind, call.decode(await call.current()))
     scale = await webhooks.mutated(call, "UPDATE", wanted(old), old, kind=SCALE)
     await webhooks.admitted(call, "UPDATE", scale, old, kind=SCALE)
     changed: list[Json] = []
@@ -49,7 +49,9 @@ async def _change(call: Call, wanted: update.Change, dry_run: bool) -> Answer:
         return obj
 
     await update.change(call, scaled, dry_run, reviewed=True)
-    return answers.document(call, _scale(call.kind, changed[0] if dry_run else call.decode(call.current())))
+    return answers.document(
+        call, _scale(call.kind, changed[0] if dry_run else call.decode(await call.current()))
+    )
 
 
 def _scale(kind: Kind, obj: Json) -> Json:

@@ -45,7 +45,7 @@ def field_values(kind: Kind, entry: Entry) -> dict[str, str]:
     if kind.namespaced:
         values["metadata.namespace"] = entry.key.namespace
     if kind.selectable:
-        obj = kind.served(entry.decode())
+        obj = entry.decode()
         values |= {label: _text(_at(obj, label), absent) for label, absent in kind.selectable.items()}
     return values
 

@@ -293,8 +293,17 @@ class Store:
             part.changes = part.after(self._compacted)
 
 
+def in_form(entry: Entry, obj: Json) -> Entry:
+    """The same revision of an object, its contents in another form."""
+    return _encoded(entry.key, entry.revision, obj)
+
+
 def _entry(key: Key, revision: int, obj: Json) -> Entry:
     obj["metadata"]["resourceVersion"] = str(revision)
+    return _encoded(key, revision, obj)
+
+
+def _encoded(key: Key, revision: int, obj: Json) -> Entry:
     body = {name: value for name, value in obj.items() if name not in ("apiVersion", "kind")}
     return Entry(key, revision, msgspec.json.encode(body), _labels(obj))
 

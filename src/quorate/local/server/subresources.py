@@ -97,7 +97,7 @@ async def finalize(call: Call) -> Answer:
 
 async def unreachable(call: Call) -> Answer:
     """Endpoints that need more behind the object than this server has, such as a container."""
-    call.current()
+    await call.current()
     raise StatusError(501, "NotImplemented", f"{call.asked.subresource} is not served by this server")
 
 

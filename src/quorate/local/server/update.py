@@ -66,7 +66,7 @@ async def change(
     another form.
     """
     while True:
-        entry = call.current()
+        entry = await call.current()
         old = call.decode(entry)
         new = wanted(call.decode(entry))
         _require_version(call, new, entry)
@@ -90,7 +90,7 @@ async def change(
 async def rewrite(call: Call, rewritten: Change, dry_run: bool) -> Answer:
     """A change by the server itself, carried out on the newest state; it obeys no rules but its own."""
     while True:
-        entry = call.current()
+        entry = await call.current()
         new = rewritten(call.decode(entry))
         if dry_run or new == call.decode(entry):
             return answers.single(call, new)
@@ -102,11 +102,10 @@ async def rewrite(call: Call, rewritten: Change, dry_run: bool) -> Answer:
 
 async def _write(call: Call, obj: Json, entry: Entry) -> Answer:
     """Store the change; an object that waits for deletion goes with its last finalizer."""
-    store = call.context.store
     if is_gone(obj):
-        await store.delete(entry.key, entry.revision)
+        await call.context.store.delete(entry.key, entry.revision)
         return answers.single(call, obj)
-    return answers.stored(call, await store.update(entry.key, call.kind.stored(obj), entry.revision))
+    return answers.stored(call, await call.update(entry, obj))
 
 
 def is_gone(obj: Json) -> bool:

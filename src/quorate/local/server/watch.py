@@ -1,8 +1,9 @@
 """GET with watch: changes as they happen, one JSON frame a line."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -10,7 +11,15 @@ import msgspec
 from quorate.local.server import selectors
 from quorate.local.server.answers import Lens, whole
 from quorate.local.server.call import Call, invalid_options
-from quorate.local.server.errors import Cause, bad_request, forbidden_field, gone, internal, not_supported
+from quorate.local.server.errors import (
+    Cause,
+    StatusError,
+    bad_request,
+    forbidden_field,
+    gone,
+    internal,
+    not_supported,
+)
 from quorate.local.server.selectors import Selector
 from quorate.local.server.store import Change, Compacted, Entry
 
@@ -36,7 +45,16 @@ def frames(call: Call) -> AsyncIterator[bytes]:
     labels, fields = call.query.get("labelSelector", ""), call.query.get("fieldSelector", "")
     if call.name:
         fields = f"metadata.name={call.name}"
-    return _stream(call, int(text or 0), selectors.parse(call.kind, labels, fields))
+    return _told_of_failure(_stream(call, int(text or 0), selectors.parse(call.kind, labels, fields)))
+
+
+async def _told_of_failure(frames: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The same frames; a refusal on the way, such as of a conversion, is the last one."""
+    try:
+        async for data in frames:
+            yield data
+    except StatusError as error:
+        yield frame("ERROR", msgspec.json.encode(error.to_json()))
 
 
 def _check_options(call: Call) -> None:
@@ -69,7 +87,7 @@ async def _stream(call: Call, since: int, selector: Selector) -> AsyncIterator[b
     end = clock() + min(float(call.query.get("timeoutSeconds") or 0) or LONGEST_S, LONGEST_S)
     seen = since or store.revision
     lens = Lens(call)
-    yield b"".join(_initial(call, since, selector, lens))
+    yield await _initial(call, since, selector, lens)
     bookmark_at = clock() + BOOKMARK_INTERVAL_S
     while clock() < end:
         # Taken before looking: what happens while frames are on their way sets it, so nothing is missed.
@@ -81,7 +99,8 @@ async def _stream(call: Call, since: int, selector: Selector) -> AsyncIterator[b
             yield frame("ERROR", msgspec.json.encode(gone(message).to_json()))
             return
         if changes:
-            yield b"".join(data for change in changes for data in _told(call, change, selector, lens))
+            shown = await _served(call, changes)
+            yield b"".join(data for change in shown for data in _told(call, change, selector, lens))
             seen = changes[-1].revision
         if clock() >= bookmark_at:
             bookmark_at = clock() + BOOKMARK_INTERVAL_S
@@ -93,15 +112,33 @@ async def _stream(call: Call, since: int, selector: Selector) -> AsyncIterator[b
                 await moved.wait()
 
 
-def _initial(call: Call, since: int, selector: Selector, lens: Lens) -> Iterator[bytes]:
+async def _initial(call: Call, since: int, selector: Selector, lens: Lens) -> bytes:
     """The objects that are there, as if they had just been added, and the mark of their end."""
-    wanted = call.query.get("sendInitialEvents")
+    store, wanted = call.context.store, call.query.get("sendInitialEvents")
+    revision = store.revision
+    frames: list[bytes] = []
     if wanted == "true" or (wanted is None and since == 0):
-        for entry in call.context.store.entries(call.kind.resource, call.namespace):
-            if selector.matches(entry):
-                yield frame("ADDED", lens.show(entry.data))
+        entries = await call.kind.served(store.entries(call.kind.resource, call.namespace))
+        frames += [frame("ADDED", lens.show(entry.data)) for entry in entries if selector.matches(entry)]
     if wanted == "true" and _bookmarks(call):
-        yield _bookmark(call, call.context.store.revision, {INITIAL_EVENTS_END: "true"})
+        frames.append(_bookmark(call, revision, {INITIAL_EVENTS_END: "true"}))
+    return b"".join(frames)
+
+
+async def _served(call: Call, changes: Sequence[Change]) -> Sequence[Change]:
+    """The changes with their objects in the version asked for, converted all at once."""
+    if call.kind.convert is None:
+        return changes
+    entries = list({entry.revision: entry for c in changes for entry in (c.old, c.new) if entry}.values())
+    served = {entry.revision: entry for entry in await call.kind.served(entries)}
+    return [
+        replace(
+            change,
+            old=change.old and served[change.old.revision],
+            new=change.new and served[change.new.revision],
+        )
+        for change in changes
+    ]
 
 
 def _bookmarks(call: Call) -> bool:

@@ -79,7 +79,7 @@ async def _round(
             continue
         told, answer = verdict
         if answer.patch and given.new is not None:
-            new = _patched(call, webhook, answer.patch, told, given)
+            new = await _patched(call, webhook, answer.patch, told, given)
             if new != given.new:
                 given = attempts.replaced(given, new)
                 again |= {other.name: other for other in asked}
@@ -88,7 +88,7 @@ async def _round(
     return given, list(again.values())
 
 
-def _patched(call: Call, webhook: Webhook, patch: list[Any], told: Attempt, given: Attempt) -> Json:
+async def _patched(call: Call, webhook: Webhook, patch: list[Any], told: Attempt, given: Attempt) -> Json:
     """The object with a webhook's patch, in the version that was asked for.
 
     Fields that the kind does not have are dropped as they are from any request.
@@ -105,7 +105,7 @@ def _patched(call: Call, webhook: Webhook, patch: list[Any], told: Attempt, give
     except StatusError as refusal:
         raise internal_error(f'webhook "{webhook.name}": {refusal.message}') from refusal
     told.kind.rules.default(read)
-    return read if told.path is given.path else attempts.convert(read, told.path, given.path)
+    return read if told.path is given.path else await attempts.convert(read, told.path, given.path)
 
 
 def _mismatch(operation: Any) -> str:
@@ -134,7 +134,7 @@ async def _ask(
     wanted = matching.version_for(call.context, webhook, given)
     if wanted is None:
         return None
-    told = given if wanted is given.path else attempts.in_version(given, wanted)
+    told = given if wanted is given.path else await attempts.in_version(given, wanted)
     request = review.request_of(call.context.new_uid(), call.user, told, given)
     try:
         if not hold(webhook.conditions, request):

@@ -60,13 +60,10 @@ def _options(call: Call) -> Json:
     return named | ({"dryRun": ["All"]} if call.query.get("dryRun") else {})
 
 
-def in_version(given: Attempt, path: Kind) -> Attempt:
-    """The same in another version of the kind."""
-
-    def converted(obj: Json | None) -> Json | None:
-        return obj and convert(obj, given.path, path)
-
-    return replace(given, path=path, kind=path, new=converted(given.new), old=converted(given.old))
+async def in_version(given: Attempt, path: Kind) -> Attempt:
+    """The same in another version of the kind.  Raises StatusError(500)."""
+    new, old = [obj and await convert(obj, given.path, path) for obj in (given.new, given.old)]
+    return replace(given, path=path, kind=path, new=new, old=old)
 
 
 def replaced(given: Attempt, new: Json) -> Attempt:
@@ -74,7 +71,9 @@ def replaced(given: Attempt, new: Json) -> Attempt:
     return replace(given, new=new, name=new["metadata"].get("name") or given.name)
 
 
-def convert(obj: Json, source: Kind, target: Kind) -> Json:
-    """An object of one version of a kind in another one."""
-    bare = target.served(source.stored(obj))
-    return bare | {"kind": target.kind, "apiVersion": target.api_version}
+async def convert(obj: Json, source: Kind, target: Kind) -> Json:
+    """An object of one version of a kind in another one.  Raises StatusError(500)."""
+    converted = await source.stored(obj)
+    if target.convert is not None:
+        (converted,) = await target.convert([converted], False)
+    return converted | {"kind": target.kind, "apiVersion": target.api_version}

@@ -1,0 +1,142 @@
+"""Custom resources whose versions a webhook converts."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.local.hooks import Hook, hook
+from tests.local.server.test_custom_resources import WIDGETS, a_definition, define
+from tests.local.server.test_webhooks import a_webhook, register
+from tests.local.talk import Talk, told
+
+pytestmark = pytest.mark.slow
+
+Json = dict[str, Any]
+BETA = WIDGETS.replace("v1", "v1beta1")
+
+
+def centimetres(request: Json) -> Json:
+    """v1 counts in metres what v1beta1 counts in centimetres, and calls it otherwise."""
+    factor = 0.01 if request["desiredAPIVersion"] == "example.com/v1" else 100
+    fields = ("length", "size") if factor < 1 else ("size", "length")
+    converted = []
+    for obj in request["objects"]:
+        length = int(obj["spec"][fields[0]] * factor)
+        converted.append(obj | {"apiVersion": request["desiredAPIVersion"], "spec": {fields[1]: length}})
+    return {"result": {"status": "Success"}, "convertedObjects": converted}
+
+
+def refusing(_: Json) -> Json:
+    return {"result": {"status": "Failure", "message": "no idea"}}
+
+
+def converted_by(end: Hook) -> Json:
+    definition = a_definition(length={"type": "integer"})
+    config = {"clientConfig": end.url(), "conversionReviewVersions": ["v1"]}
+    definition["spec"]["conversion"] = {"strategy": "Webhook", "webhook": config}
+    return definition
+
+
+def test_a_webhook_converts_what_is_written_read_and_patched() -> None:
+    async def story(talk: Talk) -> None:
+        async with hook(centimetres) as end:
+            await define(talk, converted_by(end))
+            made = await talk.create(BETA, {"metadata": {"name": "a"}, "spec": {"length": 300}})
+            assert (made["apiVersion"], made["spec"]) == ("example.com/v1beta1", {"length": 300})
+            _, new = await talk.send("GET", f"{WIDGETS}/a")
+            assert (new["apiVersion"], new["spec"]) == ("example.com/v1", {"size": 3, "color": "red"})
+            code, old = await talk.send("PATCH", f"{BETA}/a", {"spec": {"length": 700}})
+            assert (code, old["spec"]) == (200, {"length": 700})
+            _, new = await talk.send("GET", f"{WIDGETS}/a")
+            assert new["spec"]["size"] == 7
+            assert new["metadata"]["uid"] == made["metadata"]["uid"]
+
+    told(story)
+
+
+def test_a_list_is_converted_in_one_request() -> None:
+    async def story(talk: Talk) -> None:
+        async with hook(centimetres) as end:
+            await define(talk, converted_by(end))
+            for name in "abc":
+                await talk.create(WIDGETS, {"metadata": {"name": name}, "spec": {"size": 2}})
+            assert end.asked == []  # the stored version asks nobody
+            _, listed = await talk.send("GET", BETA)
+            assert [item["spec"] for item in listed["items"]] == [{"length": 200}] * 3
+            assert [len(asked["objects"]) for asked in end.asked] == [3]
+
+    told(story)
+
+
+def test_a_watch_shows_every_change_in_its_version() -> None:
+    async def story(talk: Talk) -> None:
+        async with hook(centimetres) as end:
+            await define(talk, converted_by(end))
+            await talk.create(WIDGETS, {"metadata": {"name": "a"}, "spec": {"size": 1}})
+            async with talk.stream(f"{BETA}?watch=1") as frames:
+                assert shown(json.loads(await frames.readline())) == ("ADDED", {"length": 100})
+                await talk.send("PATCH", f"{WIDGETS}/a", {"spec": {"size": 2}})
+                assert shown(json.loads(await frames.readline())) == ("MODIFIED", {"length": 200})
+                await talk.send("DELETE", f"{WIDGETS}/a")
+                assert shown(json.loads(await frames.readline())) == ("DELETED", {"length": 200})
+
+    def shown(frame: Json) -> tuple[str, Json]:
+        return frame["type"], frame["object"]["spec"]
+
+    told(story)
+
+
+def test_a_failed_conversion_fails_the_request_and_ends_a_watch_with_the_reason() -> None:
+    async def story(talk: Talk) -> None:
+        async with hook(refusing) as end:
+            await define(talk, converted_by(end))
+            await talk.create(WIDGETS, {"metadata": {"name": "a"}, "spec": {"size": 1}})
+            code, refusal = await talk.send("GET", f"{BETA}/a")
+            reason = "conversion webhook for example.com, Kind=Widget failed: no idea"
+            assert (code, refusal["message"]) == (500, reason)
+            async with talk.stream(f"{BETA}?watch=1") as frames:
+                frame = json.loads(await frames.readline())
+                assert (frame["type"], frame["object"]["message"]) == ("ERROR", reason)
+                assert await frames.readline() == b""
+
+    told(story)
+
+
+def test_an_admission_webhook_sees_its_version_by_way_of_the_conversion_webhook() -> None:
+    async def story(talk: Talk) -> None:
+        async with hook(centimetres) as converting, hook(lambda _: {"allowed": True}) as judging:
+            await define(talk, converted_by(converting))
+            await register(talk, "validating", a_webhook(judging.url(), resource="widgets"))
+            await talk.create(BETA, {"metadata": {"name": "a"}, "spec": {"length": 500}})
+            (asked,) = judging.asked
+            assert asked["object"]["spec"] == {"size": 5, "color": "red"}
+
+    told(story)
+
+
+@pytest.mark.parametrize(
+    ("conversion", "field"),
+    [
+        ({"strategy": "Magic"}, "strategy"),
+        ({"strategy": "Webhook"}, "webhook.clientConfig"),
+        (
+            {
+                "strategy": "Webhook",
+                "webhook": {"clientConfig": {"url": "https://h"}, "conversionReviewVersions": ["v9"]},
+            },
+            "webhook.conversionReviewVersions",
+        ),
+    ],
+)
+def test_a_definition_must_say_who_converts(conversion: Json, field: str) -> None:
+    async def story(talk: Talk) -> None:
+        definition = a_definition()
+        definition["spec"]["conversion"] = conversion
+        path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        code, refusal = await talk.send("POST", path, definition)
+        causes = [cause["field"] for cause in refusal["details"]["causes"]]
+        assert code == 422
+        assert f"spec.conversion.{field}" in causes
+
+    told(story)
