@@ -66,10 +66,18 @@ class CountingClient(Client):
 
 
 class FaultyClient(CountingClient):
-    """Loses one write in ``one_in``: half of them on the way there, half on the way back."""
+    """Loses one write in ``one_in``: half of them on the way there, half on the way back.
+
+    While ``punctual`` is not set, writes are carried out but their answers wait for it.
+    """
 
     one_in = 0  # none
     lost = 0
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.punctual = asyncio.Event()
+        self.punctual.set()
 
     async def request(self, method: str, path: str, **options: Any) -> bytes:
         fault = self.one_in and method != "GET" and self.rng.randrange(self.one_in) == 0
@@ -80,6 +88,8 @@ class FaultyClient(CountingClient):
         answer = await super().request(method, path, **options)
         if lost_on_the_way_back:
             raise Unreachable(f"{method} {path}", self.cluster.server, "lost on the way back")
+        if method != "GET":
+            await self.punctual.wait()
         return answer
 
 

@@ -71,6 +71,15 @@ class ObjectMeta(Struct):
         return next((owner for owner in self.owner_references if owner.controller), None)
 
 
+def is_older(one: ObjectMeta, other: ObjectMeta) -> bool:
+    """Whether ``one`` was stored before ``other``, a version of the same object.
+
+    Versions are numbers that grow (KEP-5504); those that are none are taken as they come.
+    """
+    mine, theirs = one.resource_version, other.resource_version
+    return mine.isdecimal() and theirs.isdecimal() and int(mine) < int(theirs)
+
+
 class Condition(Struct):
     """One entry of ``status.conditions``; ``last_transition_time`` moves only when ``status`` does."""
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import assert_never
 
 from quorate.api.kueue import Workload, WorkloadStatus
-from quorate.api.meta import Key, ObjectMeta
+from quorate.api.meta import Key, ObjectMeta, is_older
 from quorate.controllers.shell import Shell
 from quorate.controllers.writes import send, status_patch
 from quorate.kube.backoff import Backoff
@@ -78,8 +78,11 @@ class Carrier:
         """The workload as written; None when the write was refused."""
         versions = {workload.metadata.resource_version}
         if before is not None:
-            workload = await before or workload
-            versions.add(workload.metadata.resource_version)
+            # Its answer may be late: the watch may have brought it, and more, before this was decided.
+            written = await before
+            if written is not None and not is_older(written.metadata, workload.metadata):
+                workload = written
+                versions.add(workload.metadata.resource_version)
         patches = status_patch(workload, self._status(decision, workload))
         if not patches:
             return workload
@@ -94,8 +97,8 @@ class Carrier:
         self._failures.pop(decision.key, None)
         self._on_written(decision)
         self._tell(decision, workload)
-        written: Workload = answers[0]
-        return written
+        answer: Workload = answers[0]
+        return answer
 
     def _status(self, decision: Decision, workload: Workload) -> WorkloadStatus | None:
         now = self._clock.now()

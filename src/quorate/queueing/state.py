@@ -25,7 +25,7 @@ from quorate.api.kueue import (
     ResourceFlavor,
     Workload,
 )
-from quorate.api.meta import Key, epoch
+from quorate.api.meta import Key, epoch, is_older
 from quorate.api.quantity import NANOS
 from quorate.queueing import conditions as c
 from quorate.queueing import queue_status
@@ -246,7 +246,7 @@ class State(Ledger):
         known = self._known(key)
         if known is not None and known.metadata.uid != workload.metadata.uid:
             self.remove_workload(key)
-        elif known is not None and _is_older(workload, known):
+        elif known is not None and is_older(workload.metadata, known.metadata):
             return
         self.expected.discard(workload.metadata.uid)  # evicted as asked, or to be asked again
         admission = workload.status.admission
@@ -400,12 +400,6 @@ def _restore(past_use: PastUse, local_queue: LocalQueue) -> None:
         past_use.consumed = {
             resource: quantity.nanos / NANOS for resource, quantity in stored.consumed_resources.items()
         }
-
-
-def _is_older(one: Workload, other: Workload) -> bool:
-    """Whether ``one`` was stored before ``other``; versions that are no numbers are taken as they come."""
-    mine, theirs = one.metadata.resource_version, other.metadata.resource_version
-    return mine.isdecimal() and theirs.isdecimal() and int(mine) < int(theirs)
 
 
 def _frees(old: Reservation, new: Reservation) -> bool:
