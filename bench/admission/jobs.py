@@ -5,6 +5,7 @@ gives back, each for the version it was decided on.  Who is refused looks again 
 """
 
 import asyncio
+from typing import NamedTuple
 
 from bench.admission.objects import RUNS_MS
 from quorate.api.kueue import Workload, WorkloadStatus
@@ -18,12 +19,17 @@ from quorate.queueing import conditions as c
 from quorate.queueing.statuses import finish_status, release_status
 
 
+class _Run(NamedTuple):
+    until_s: float  # by the event loop's clock
+    timer: asyncio.TimerHandle
+
+
 class Jobs:
     def __init__(self, client: Client, clock: Clock, workloads: Informer[Workload]) -> None:
         self._client = client
         self._clock = clock
         self._workloads = workloads
-        self._runs: dict[Key, asyncio.TimerHandle] = {}  # of what is admitted and not being evicted
+        self._runs: dict[Key, _Run] = {}  # of what is admitted and not being evicted
         self._writes: asyncio.TaskGroup | None = None  # while running
         workloads.subscribe(self._workload_changed)
 
@@ -33,7 +39,7 @@ class Jobs:
             await asyncio.Event().wait()
 
     def _workload_changed(self, change: Change[Workload]) -> None:
-        workload, key = change.new, change.key
+        workload, key, clock = change.new, change.key, asyncio.get_running_loop().time
         if workload is None or c.is_finished(workload) or not c.is_reserving(workload):
             self._stop(key)
         elif c.is_evicted(workload):
@@ -41,14 +47,15 @@ class Jobs:
             self._write(workload, release_status(workload, self._clock.now()))
         elif c.is_admitted(workload) and key not in self._runs:
             runs_s = int(workload.metadata.labels[RUNS_MS]) / 1000
-            self._runs[key] = asyncio.get_running_loop().call_later(runs_s, self._finish, key)
-        elif key in self._runs and self._runs[key].when() <= asyncio.get_running_loop().time():
+            timer = asyncio.get_running_loop().call_later(runs_s, self._finish, key)
+            self._runs[key] = _Run(clock() + runs_s, timer)
+        elif key in self._runs and self._runs[key].until_s <= clock():
             self._finish(key)  # the version it was finished on was not the newest
 
     def _stop(self, key: Key) -> None:
         run = self._runs.pop(key, None)
         if run is not None:
-            run.cancel()
+            run.timer.cancel()
 
     def _finish(self, key: Key) -> None:
         workload = self._workloads.get(key)
