@@ -1,12 +1,13 @@
 """What a decision asks of the API server, as values, and the one place that sends them."""
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, assert_never
 
 from quorate.api.kueue import Workload, WorkloadStatus
 from quorate.api.meta import Key, Uid
-from quorate.kube.client import Client
+from quorate.kube.client import Client, PatchKind
 from quorate.kube.errors import NotFound
 from quorate.kube.patches import merge_patch
 from quorate.kube.resources import WORKLOADS, Resource
@@ -37,7 +38,18 @@ class Delete:
     uid: Uid
 
 
-Write = Create | Patch | Delete
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """A server-side apply in a manager's name: the fields in ``body`` become as it says."""
+
+    resource: Resource[Any]
+    key: Key
+    body: Mapping[str, Any]
+    field_manager: str
+    subresource: str = ""
+
+
+Write = Create | Patch | Apply | Delete
 
 
 async def send(client: Client, writes: Iterable[Write]) -> list[Any]:
@@ -59,6 +71,19 @@ async def send(client: Client, writes: Iterable[Write]) -> list[Any]:
                 )
                 produced[resource.plural, key] = patched.metadata.resource_version
                 answers.append(patched)
+            case Apply(resource, key, body, field_manager, subresource):
+                named = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
+                applied = await client.patch(
+                    resource,
+                    key,
+                    named,
+                    subresource=subresource,
+                    kind=PatchKind.APPLY,
+                    force=True,
+                    field_manager=field_manager,
+                )
+                produced[resource.plural, key] = applied.metadata.resource_version
+                answers.append(applied)
             case Delete(resource, key, uid):
                 try:
                     await client.delete(resource, key, uid=uid, propagation="Background")
@@ -67,6 +92,19 @@ async def send(client: Client, writes: Iterable[Write]) -> list[Any]:
             case _:
                 assert_never(write)
     return answers
+
+
+async def send_side_by_side(client: Client, sequences: Iterable[Iterable[Write]]) -> None:
+    """Send each of ``sequences`` in order, all of them at once; what is gone already needs no write.
+
+    All are sent, however some end; then the first failure is raised.
+    """
+    outcomes = await asyncio.gather(
+        *(send(client, sequence) for sequence in sequences), return_exceptions=True
+    )
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException) and not isinstance(outcome, NotFound):
+            raise outcome
 
 
 def _expecting(version: str, body: Mapping[str, Any]) -> dict[str, Any]:

@@ -164,11 +164,17 @@ class Client:
         subresource: str = "",
         kind: PatchKind = PatchKind.MERGE,
         force: bool = False,
+        field_manager: str = "",
         dry_run: bool = False,
     ) -> T:
-        """The object after ``patch``; ``force`` takes fields over from other appliers (APPLY only)."""
+        """The object after ``patch``; ``force`` takes fields over from other appliers (APPLY only).
+
+        ``field_manager`` is who is said to have written it, by default the client's.
+        """
         path = resource.path(key.namespace, key.name, subresource)
         query = self._writing(dry_run) | ({"force": "true"} if force else {})
+        if field_manager:
+            query["fieldManager"] = field_manager
         answer = await self.request(
             "PATCH", path, query=query, body=codec.encode(patch), headers={"Content-Type": kind.value}
         )

@@ -20,7 +20,7 @@ from quorate.api.meta import Condition, ObjectMeta, find_condition, is_true
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.decide import decide
 from quorate.controllers.jobs.plans import IDLE, JobPlan, JobRules, Surroundings
-from quorate.controllers.writes import Create, Delete, Patch
+from quorate.controllers.writes import Apply, Create, Delete, Patch, Write
 from tests.controllers.objects import CONTAINER, a_flavor, a_job, a_workload, template
 
 NOW = 2_000.0
@@ -53,12 +53,14 @@ def show(plan: JobPlan) -> list[str]:
     return [_show(write) for write in plan.writes]
 
 
-def _show(write: Create | Patch | Delete) -> str:
+def _show(write: Write) -> str:
     match write:
         case Create(resource):
             return f"create {resource.kind}"
         case Delete(resource):
             return f"delete {resource.kind}"
+        case Apply(resource):
+            return f"apply {resource.kind}"
         case Patch(resource, _, _, body, subresource):
             fields = sorted(f"{top}.{name}" for top, part in body.items() for name in part)
             return f"patch {resource.kind}{'/status' if subresource else ''} {' '.join(fields)}"

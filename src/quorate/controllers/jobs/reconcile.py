@@ -1,18 +1,18 @@
 """Carrying out the plans for the jobs of one kind."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Generic, assert_never
+from typing import Any, Generic
 
 from quorate.api.core import Namespace
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid, matches_selector
+from quorate.controllers.echoes import Echoes, versions
 from quorate.controllers.informers import WORKLOADS_OF, ByName
 from quorate.controllers.jobs import J, JobKind
 from quorate.controllers.jobs.ancestry import Ancestry, NotSeen
 from quorate.controllers.jobs.decide import decide
 from quorate.controllers.jobs.plans import JobPlan, JobRules, Surroundings
 from quorate.controllers.shell import Shell
-from quorate.controllers.writes import Create, Delete, Patch, Write, send
+from quorate.controllers.writes import send
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
@@ -22,12 +22,9 @@ from quorate.kube.resources import WORKLOADS, reference_to
 JOB_WORKERS = 16  # a run mostly waits for the answers to its two or three writes
 PATIENCE_S = 1.0  # pods of one job tend to end together: one write can tell of many
 OWNER_S = 1.0  # after so long an owner that was not seen is looked for again
-ECHO_S = 5.0  # how late the watch may deliver our own writes before they are doubted
 
 
 _PARTS = "parts of"  # index of jobs by the uid of their controller
-
-_Version = tuple[str, str]  # a kind, and the resource version of one object of it; "" where there was none
 
 
 class JobController(Generic[J]):
@@ -49,8 +46,7 @@ class JobController(Generic[J]):
             label_keys_to_copy=configuration.integrations.label_keys_to_copy,
         )
         self._lacking: set[Key] = set()  # jobs for which something must come to be first
-        # What our last writes for each job have replaced, and how long that is remembered.
-        self._outdated: dict[Key, tuple[frozenset[_Version], float]] = {}
+        self._echoes = Echoes()
         self._patience: dict[Key, float] = {}  # until when a patient plan of each job is put off
         self._log = logger(__name__).bind(kind=kind.resource.kind)
         name = f"jobs.{kind.resource.plural}"
@@ -107,8 +103,12 @@ class JobController(Generic[J]):
             self._forget(key)
             return None
         now = self._clock.now()
-        if self._awaits_own_writes(key, job, workloads, now):
-            return self._outdated[key][1]
+        seen = versions(WORKLOADS, workloads)
+        if job is not None:
+            seen |= versions(self._kind.resource, (job,))
+        until = self._echoes.awaited(key, seen, now)
+        if until is not None:
+            return until
         if job is None:
             job = await self._if_it_lives(key)
         manager = self._manager_of(job)
@@ -125,7 +125,7 @@ class JobController(Generic[J]):
         self._patience.pop(key, None)
         if plan.writes:
             await send(self._client, plan.writes)
-            self._outdated[key] = (frozenset(map(_replaced, plan.writes)), now + ECHO_S)
+            self._echoes.expect(key, plan.writes, now)
         if job is not None:
             self._tell(job, plan)
         return None
@@ -138,29 +138,13 @@ class JobController(Generic[J]):
     def _forget(self, key: Key) -> None:
         self._lacking.discard(key)
         self._patience.pop(key, None)
-        self._outdated.pop(key, None)
+        self._echoes.forget(key)
 
     def _tell(self, job: J, plan: JobPlan) -> None:
         regarding = reference_to(self._kind.resource, job)
         for event in plan.events:
             self._events.event(regarding, event.type, event.reason, event.message)
             self._log.info("job", key=job.metadata.key, did=event.reason, note=event.message)
-
-    def _awaits_own_writes(self, key: Key, job: J | None, workloads: Sequence[Workload], now: float) -> bool:
-        """Whether what we wrote last is still on its way back to us: there is no deciding on the past."""
-        outdated, until = self._outdated.get(key, (frozenset(), now))
-        if now < until:
-            return not outdated.isdisjoint(self._versions(job, workloads))
-        self._outdated.pop(key, None)
-        return False
-
-    def _versions(self, job: J | None, workloads: Sequence[Workload]) -> Iterator[_Version]:
-        if job is not None:
-            yield (self._kind.resource.plural, job.metadata.resource_version)
-        if not workloads:
-            yield (WORKLOADS.plural, "")
-        for workload in workloads:
-            yield (WORKLOADS.plural, workload.metadata.resource_version)
 
     async def _if_it_lives(self, key: Key) -> J | None:
         """The job, should only our copy lack it: the workload of a living job must never be finished."""
@@ -186,14 +170,3 @@ class JobController(Generic[J]):
 def _owner_uid(obj: Any) -> tuple[Uid, ...]:
     owner = obj.metadata.controller
     return () if owner is None else (owner.uid,)
-
-
-def _replaced(write: Write) -> _Version:
-    match write:
-        case Create(resource):
-            return (resource.plural, "")
-        case Patch(resource, _, version):
-            return (resource.plural, version)
-        case Delete(resource, _, uid):
-            return (resource.plural, uid)
-    assert_never(write)

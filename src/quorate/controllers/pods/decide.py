@@ -1,0 +1,186 @@
+"""What to do about pods and the one workload that stands for them: the table for single pods and groups.
+
+The rows are those of Kueue's generic job framework, the first that finds something to do makes the plan.
+What differs from other jobs: a pod that was started can only be stopped for good, by deleting it.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from quorate.api.kueue import ReclaimablePod, Workload
+from quorate.api.meta import find_condition
+from quorate.controllers.finalizers import released
+from quorate.controllers.jobs import Outcome
+from quorate.controllers.jobs.construct import queue_name_of
+from quorate.controllers.jobs.podsets import InjectionConflict
+from quorate.controllers.jobs.starting import FlavorNotSeen, NotAdmitted, pod_set_infos
+from quorate.controllers.pods.objects import QueuedPod, is_deleted, is_gated, is_suspended
+from quorate.controllers.pods.plan import IDLE, Catalogue, PodPlan, PodRules, let_go, told
+from quorate.controllers.pods.start_stop import start, stop
+from quorate.controllers.pods.units import Unit
+from quorate.controllers.writes import Patch, Write, status_patch
+from quorate.kube.resources import WORKLOADS
+from quorate.queueing import conditions as c
+from quorate.queueing.readiness import pods_ready
+from quorate.queueing.statuses import finish_status, release_status
+
+WAITING_FOR_REPLACEMENT = "WaitingForReplacementPods"
+
+
+def decide_with_workload(
+    unit: Unit, workload: Workload, catalogue: Catalogue, rules: PodRules, now: float
+) -> PodPlan:
+    if c.is_finished(workload):
+        return PodPlan(let_go(unit.pods), released(WORKLOADS, workload.metadata))
+    if workload.metadata.deletion_timestamp is not None:
+        return _given_up(unit, workload, now)
+    if unit.outcome is not None:
+        return _finished(unit.outcome, workload, now)
+    if told_of := _replacement(unit, workload, now) or _readiness(unit, workload, rules, now):
+        return PodPlan(workload=told_of)
+    plan = _next_step(unit, workload, catalogue, now)
+    if plan == IDLE and rules.reclaimable_pods and (reclaimed := _reclaimed(unit, workload)):
+        return PodPlan(workload=reclaimed, patient=True)
+    return plan
+
+
+def stopped(unit: Unit, reason: str, message: str, now: float) -> PodPlan:
+    """End every pod that runs or could; those that are gated or have ended are no matter."""
+    ending = [pod for pod in unit.pods if not is_deleted(pod) and not is_suspended(pod)]
+    return _ended(ending, reason, message, now)
+
+
+def _ended(pods: list[QueuedPod], reason: str, message: str, now: float) -> PodPlan:
+    return PodPlan(
+        pods=tuple(stop(pod, reason, message, now) for pod in pods),
+        told=tuple(told(pod, "Stopped", message) for pod in pods),
+    )
+
+
+def _given_up(unit: Unit, workload: Workload, now: float) -> PodPlan:
+    """Without its workload a pod may not stay, not even gated or done; nobody waits for its replacement."""
+    ending = [pod for pod in unit.pods if not is_deleted(pod)]
+    if ending:
+        return _ended(ending, "WorkloadDeleted", "Workload is deleted", now)
+    return PodPlan(let_go(unit.pods), released(WORKLOADS, workload.metadata))
+
+
+def _finished(outcome: Outcome, workload: Workload, now: float) -> PodPlan:
+    reason = "Succeeded" if outcome.success else "Failed"
+    status = finish_status(workload, reason, outcome.message or f"Job {reason.lower()}", now)
+    return PodPlan(workload=status_patch(workload, status))
+
+
+def _replacement(unit: Unit, workload: Workload, now: float) -> tuple[Patch, ...]:
+    """Say whether pods of the group are missing: a group that is not whole is not queued."""
+    old = find_condition(workload.status.conditions, WAITING_FOR_REPLACEMENT)
+    if not unit.absent and (old is None or old.status == "False"):
+        return ()
+    if unit.absent:
+        evicted = find_condition(workload.status.conditions, c.EVICTED)
+        if evicted is not None and evicted.status == "True":
+            reason, message = evicted.reason, evicted.message
+        elif old is not None and old.status == "True":
+            return ()
+        else:
+            reason, message = "PodsFailed", "Some Failed pods need replacement"
+    else:
+        reason, message = "PodsReady", "No pods need replacement"
+    status = "True" if unit.absent else "False"
+    generation = workload.metadata.generation
+    new = c.condition(WAITING_FOR_REPLACEMENT, status, reason, message, now, generation)
+    if c.says_the_same(old, new):
+        return ()
+    return _with_condition(workload, new)
+
+
+def _readiness(unit: Unit, workload: Workload, rules: PodRules, now: float) -> tuple[Patch, ...]:
+    if not rules.wait_for_pods_ready or not workload.status.conditions:
+        return ()  # absent means not ready; whoever admits it or makes it wait says so in the same write
+    ready = pods_ready(workload, unit.ready, now)
+    return () if ready is None else _with_condition(workload, ready)
+
+
+def _with_condition(workload: Workload, new: c.Condition) -> tuple[Patch, ...]:
+    status = workload.status
+    return status_patch(workload, c.replace(status, conditions=c.merged(status.conditions, new)))
+
+
+def _next_step(unit: Unit, workload: Workload, catalogue: Catalogue, now: float) -> PodPlan:
+    if c.is_evicted(workload):
+        evicted = _evicted(unit, workload, now)
+        if evicted != IDLE or c.is_reserving(workload):
+            return evicted
+    if c.is_admitted(workload):
+        return _started(unit, workload, catalogue, now)
+    if not unit.suspended:
+        return stopped(unit, "NotAdmitted", "Not admitted by cluster queue", now)
+    return _resubmitted(unit, workload)
+
+
+def _evicted(unit: Unit, workload: Workload, now: float) -> PodPlan:
+    """Stop the pods; once none holds capacity any more, give the quota back."""
+    evicted = find_condition(workload.status.conditions, c.EVICTED)
+    assert evicted is not None, f"{workload.metadata.key} is evicted without saying why"
+    stop_now = stopped(unit, f"WorkloadEvictedDueTo{evicted.reason}", evicted.message, now)
+    if stop_now != IDLE or unit.active(now):
+        return stop_now
+    status = release_status(workload, now)
+    if status is None:
+        return IDLE
+    fresh = c.replace(status, reclaimable_pods=_done(unit, workload))
+    return PodPlan(workload=status_patch(workload, fresh))
+
+
+def _reclaimed(unit: Unit, workload: Workload) -> tuple[Patch, ...]:
+    done = _done(unit, workload)
+    return status_patch(workload, c.replace(workload.status, reclaimable_pods=done))
+
+
+def _done(unit: Unit, workload: Workload) -> tuple[ReclaimablePod, ...]:
+    sizes = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
+    return tuple(
+        ReclaimablePod(name=each.name, count=min(each.count, sizes[each.name]))
+        for each in unit.reclaimable()
+        if each.name in sizes
+    )
+
+
+def _started(unit: Unit, workload: Workload, catalogue: Catalogue, now: float) -> PodPlan:
+    gated = [pod for pod in unit.pods if is_gated(pod) and not is_deleted(pod)]
+    if not gated:
+        return IDLE
+    infos = pod_set_infos(workload, catalogue.flavors)
+    if isinstance(infos, FlavorNotSeen | NotAdmitted):
+        return PodPlan(lacks=str(infos))
+    if isinstance(infos, InjectionConflict):
+        return _cannot_start(workload, infos.message, now)
+    by_role = {info.name: info for info in infos}
+    writes: list[tuple[Write, ...]] = []
+    for pod in gated:
+        role = unit.role_of(pod)
+        if role not in by_role:
+            return _cannot_start(workload, f"the workload has no pod set {role!r}, the role of a pod", now)
+        patch = start(pod, by_role[role])
+        if isinstance(patch, InjectionConflict):
+            return _cannot_start(workload, patch.message, now)
+        writes.append((patch,))
+    admission = workload.status.admission
+    assert admission is not None, f"{workload.metadata.key} has pod sets to start without an admission"
+    message = f"Admitted by clusterQueue {admission.cluster_queue}"
+    return PodPlan(tuple(writes), told=tuple(told(pod, "Started", message) for pod in gated))
+
+
+def _cannot_start(workload: Workload, why: str, now: float) -> PodPlan:
+    return PodPlan(workload=status_patch(workload, finish_status(workload, "FailedToStart", why, now)))
+
+
+def _resubmitted(unit: Unit, workload: Workload) -> PodPlan:
+    """A waiting workload follows its pods to another queue."""
+    wanted = queue_name_of(unit.pods[0].metadata)
+    if workload.spec.queue_name == wanted or c.is_reserving(workload):
+        return IDLE
+    metadata = workload.metadata
+    body: Mapping[str, object] = {"spec": {"queueName": wanted}}
+    return PodPlan(workload=(Patch(WORKLOADS, metadata.key, metadata.resource_version, body),))

@@ -1,0 +1,196 @@
+"""A group of pods: admitted whole, made whole again when pods fail, done when enough have succeeded.
+
+Its workload bears the group's name and is owned by every pod of it.  Pods are kept by a finalizer until the
+group has taken note of how they ended: as succeeded, or as replaced by another.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from quorate.api.kueue import Workload
+from quorate.controllers.finalizers import released
+from quorate.controllers.jobs.construct import MissingPriorityClass, maximum_execution_s
+from quorate.controllers.pods import names
+from quorate.controllers.pods.census import Census, by_age, by_worth, take_census
+from quorate.controllers.pods.compose import (
+    NotComposed,
+    disagreement,
+    group_workload,
+    is_fast,
+    owner,
+    total_of,
+)
+from quorate.controllers.pods.decide import decide_with_workload, stopped
+from quorate.controllers.pods.objects import PODS, QueuedPod, can_count, is_deleted, is_managed
+from quorate.controllers.pods.plan import (
+    IDLE,
+    Catalogue,
+    PodPlan,
+    PodRules,
+    let_go,
+    told,
+    warned,
+    without_finalizer,
+)
+from quorate.controllers.pods.single import created, deleted, not_composed
+from quorate.controllers.pods.units import PodGroup
+from quorate.controllers.writes import Delete, Patch, Write
+from quorate.kube.resources import WORKLOADS
+from quorate.queueing.conditions import is_finished, is_reserving
+
+
+def decide_group(
+    name: str,
+    pods: Sequence[QueuedPod],
+    workload: Workload | None,
+    catalogue: Catalogue,
+    rules: PodRules,
+    now: float,
+) -> PodPlan:
+    """The next thing to do for group ``name``.  ``workload`` is the one of that name, whoever made it."""
+    members = by_age(pod for pod in pods if is_managed(pod))
+    if not members:
+        ours = workload is not None and names.IS_GROUP in workload.metadata.annotations
+        # Others that carry the annotation, made for a set of pods, are let go by who made them.
+        bereft = workload is not None and ours and (not pods) and not workload.metadata.controller
+        return PodPlan(workload=released(WORKLOADS, workload.metadata)) if workload and bereft else IDLE
+    if workload is not None and rules.validate_group_owner and not _is_of_group(workload):
+        why = f"workload {name} exists and is not that of a pod group: name the group otherwise"
+        return PodPlan(told=(warned(members[0], "WorkloadNameConflict", why),))
+    total = total_of(name, members)
+    if isinstance(total, NotComposed):
+        return not_composed(members[0], str(total))
+    group = _group(members, total, rules)
+    if workload is None:
+        return _without_workload(name, group, catalogue, rules, now)
+    if is_finished(workload) or workload.metadata.deletion_timestamp is not None:
+        return decide_with_workload(group, workload, catalogue, rules, now)
+    census = take_census(workload, members, now)
+    fits = workload.spec.maximum_execution_time_seconds == maximum_execution_s(members[0].metadata)
+    if not census.kept or not fits:
+        return _mismatched(name, group, workload, catalogue, rules, now)
+    tidied = _tidied(workload, census)
+    if tidied != IDLE:
+        return tidied
+    kept = _group(census.kept, total, rules, census.absent)
+    return decide_with_workload(kept, workload, catalogue, rules, now)
+
+
+def _is_of_group(workload: Workload) -> bool:
+    return workload.metadata.annotations.get(names.IS_GROUP) == "true"
+
+
+def _group(pods: Sequence[QueuedPod], total: int, rules: PodRules, absent: int = 0) -> PodGroup:
+    return PodGroup(
+        pods=tuple(pods),
+        total=total,
+        absent=absent,
+        serving=pods[0].metadata.annotations.get(names.SERVING) == "true",
+        fast_quota_release=rules.fast_quota_release,
+    )
+
+
+# There is a workload.
+
+
+def _tidied(workload: Workload, census: Census) -> PodPlan:
+    """Own the workload with every pod; drop pods that are too many, and let go of those that were replaced."""
+    events = [
+        told(pod, "ExcessPodDeleted", "Excess pod deleted") for pod in census.excess if not is_deleted(pod)
+    ]
+    owners = {reference.uid for reference in workload.metadata.owner_references}
+    new = [owner(pod) for pod in census.kept if pod.metadata.uid not in owners]
+    writes: tuple[Write, ...] = ()
+    if new:
+        metadata = workload.metadata
+        body: Mapping[str, object] = {
+            "metadata": {"ownerReferences": [*workload.metadata.owner_references, *new]}
+        }
+        writes = (Patch(WORKLOADS, metadata.key, metadata.resource_version, body),)
+        added = f"Added {len(new)} owner reference(s)"
+        events.append(told(workload, "OwnerReferencesAdded", added))
+    return PodPlan((*_dropped(census.excess), *let_go(census.replaced)), writes, tuple(events))
+
+
+def _dropped(pods: Sequence[QueuedPod]) -> tuple[tuple[Write, ...], ...]:
+    """Those on their way out already only lack our consent."""
+    dropped = []
+    for pod in pods:
+        writes: list[Write] = [sequence[0] for sequence in let_go((pod,))]
+        if not is_deleted(pod):
+            writes.append(Delete(PODS, pod.metadata.key, pod.metadata.uid))
+        if writes:
+            dropped.append(tuple(writes))
+    return tuple(dropped)
+
+
+def _mismatched(
+    name: str, group: PodGroup, workload: Workload, catalogue: Catalogue, rules: PodRules, now: float
+) -> PodPlan:
+    first = group.pods[0]
+    if group.suspended and not is_reserving(workload):
+        fresh = _composed(name, group, catalogue, rules)
+        if not isinstance(fresh, Workload):
+            return fresh
+        metadata = workload.metadata
+        body = {"spec": {**_spec_of(fresh)}, "metadata": {"ownerReferences": fresh.metadata.owner_references}}
+        event = told(first, "UpdatedWorkload", f"Updated not matching Workload for suspended job: {metadata.key}")
+        patch = Patch(WORKLOADS, metadata.key, metadata.resource_version, body)
+        return PodPlan(workload=(patch,), told=(event,))
+    plan = IDLE
+    if not group.suspended and group.outcome is None:
+        message = "No matching Workload; restoring pod templates according to existent Workload"
+        plan = stopped(group, "NoMatchingWorkload", message, now)
+    return plan.and_then(deleted(first, (workload,)))
+
+
+def _spec_of(workload: Workload) -> Mapping[str, object]:
+    spec = workload.spec
+    return {
+        "podSets": spec.pod_sets,
+        "queueName": spec.queue_name,
+        "priority": spec.priority,
+        "priorityClassRef": spec.priority_class_ref,
+        "maximumExecutionTimeSeconds": spec.maximum_execution_time_seconds,
+    }
+
+
+# There is none yet.
+
+
+def _without_workload(
+    name: str, group: PodGroup, catalogue: Catalogue, rules: PodRules, now: float
+) -> PodPlan:
+    if group.outcome is not None:
+        return PodPlan(let_go(group.pods))
+    if not group.suspended:
+        return stopped(group, "NoMatchingWorkload", "Missing Workload; unable to restore pod templates", now)
+    if group.active(now) or names.PREBUILT in group.pods[0].metadata.labels | group.pods[0].metadata.annotations:
+        return IDLE  # pods still run outside of any quota, or who made the group makes the workload
+    forgotten = let_go(pod for pod in group.pods if not can_count(pod))
+    composed = _composed(name, group, catalogue, rules)
+    if not isinstance(composed, Workload):
+        return PodPlan(forgotten).and_then(composed)
+    runnable = by_worth(pod for pod in group.pods if can_count(pod))
+    excess = runnable[group.total :]
+    events = tuple(told(pod, "ExcessPodDeleted", "Excess pod deleted") for pod in excess if not is_deleted(pod))
+    cleared = PodPlan((*forgotten, *_dropped(excess)), told=events)
+    return cleared.and_then(created(group.pods[0], composed))
+
+
+def _composed(name: str, group: PodGroup, catalogue: Catalogue, rules: PodRules) -> Workload | PodPlan:
+    """The workload of the pods that count, as many as the group has places; else what to say."""
+    first = group.pods[0]
+    runnable = by_worth(pod for pod in group.pods if can_count(pod))
+    if not runnable or (len(runnable) < group.total and not is_fast(group.pods)):
+        return not_composed(first, f"'{name}' group has fewer runnable pods than expected")
+    problem = disagreement(group.pods)
+    if problem is not None:
+        return not_composed(first, str(problem))
+    composed = group_workload(name, by_age(runnable[: group.total]), group.total, catalogue, rules)
+    match composed:
+        case MissingPriorityClass():
+            return not_composed(first, str(composed), lacks=str(composed))
+        case NotComposed():
+            return not_composed(first, str(composed))
+        case _:
+            return composed

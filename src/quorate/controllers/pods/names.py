@@ -1,0 +1,24 @@
+"""The labels, annotations, gates and finalizers that pods and their parents carry, as in Kueue."""
+
+from typing import Final
+
+MANAGED: Final = "kueue.x-k8s.io/managed"  # the label with the value "true", and the finalizer
+ADMISSION_GATE: Final = "kueue.x-k8s.io/admission"
+TOPOLOGY_GATE: Final = "kueue.x-k8s.io/topology"
+
+GROUP_NAME: Final = "kueue.x-k8s.io/pod-group-name"  # a label; an annotation where it is too long for one
+TOTAL_COUNT: Final = "kueue.x-k8s.io/pod-group-total-count"
+FAST_ADMISSION: Final = "kueue.x-k8s.io/pod-group-fast-admission"
+SERVING: Final = "kueue.x-k8s.io/pod-group-serving"
+RETRIABLE: Final = "kueue.x-k8s.io/retriable-in-group"
+ROLE_HASH: Final = "kueue.x-k8s.io/role-hash"
+SUSPENDING_PARENT: Final = "kueue.x-k8s.io/pod-suspending-parent"
+IS_GROUP: Final = "kueue.x-k8s.io/is-group-workload"  # on the Workload
+PREBUILT: Final = "kueue.x-k8s.io/prebuilt-workload-name"
+FORCEFULLY: Final = "kueue.x-k8s.io/safe-to-forcefully-delete"
+
+OWNER_KIND: Final = "kueue.x-k8s.io/job-owner-gvk"  # on the Workload of a set: group/version, Kind=...
+OWNER_NAME: Final = "kueue.x-k8s.io/job-owner-name"
+COMPONENT_INDEX: Final = "kueue.x-k8s.io/component-workload-index"
+
+TERMINATION_TARGET: Final = "TerminationTarget"  # a condition of a pod that is being stopped

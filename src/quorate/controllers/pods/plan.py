@@ -1,0 +1,84 @@
+"""What is decided about pods and their workload, as a value, and what it is decided on."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from quorate.api.core import PriorityClass
+from quorate.api.kueue import ResourceFlavor, Workload, WorkloadPriorityClass
+from quorate.controllers.pods import names
+from quorate.controllers.pods.objects import PODS, QueuedPod, is_held
+from quorate.controllers.writes import Patch, Write
+from quorate.queueing.lifecycle import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An event, and whom it is about."""
+
+    regarding: QueuedPod | Workload
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class PodPlan:
+    """Writes to pods, which go side by side, then those to the workload in order, then events."""
+
+    pods: tuple[tuple[Write, ...], ...] = ()  # one sequence for each pod
+    workload: tuple[Write, ...] = ()
+    told: tuple[Told, ...] = ()
+    lacks: str = ""  # what must come to be before there can be a plan
+    patient: bool = False  # the writes may wait a moment, as there may soon be more to say in them
+
+    def and_then(self, more: "PodPlan") -> "PodPlan":
+        return replace(
+            more,
+            pods=(*self.pods, *more.pods),
+            workload=(*self.workload, *more.workload),
+            told=(*self.told, *more.told),
+            lacks=self.lacks or more.lacks,
+        )
+
+
+IDLE = PodPlan()
+
+
+@dataclass(frozen=True, slots=True)
+class PodRules:
+    """The part of the configuration that concerns pods."""
+
+    manage_without_queue_name: bool = False
+    wait_for_pods_ready: bool = False
+    label_keys_to_copy: tuple[str, ...] = ()
+    group_by_annotation: bool = True  # gate WorkloadIdentifierAnnotations
+    validate_group_owner: bool = True  # gate PodIntegrationValidateGroupOwner
+    fast_quota_release: bool = False  # gate FastQuotaReleaseInPodIntegration
+    reclaimable_pods: bool = True  # gate ReclaimablePods
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """What a plan depends on besides the pods and their workload."""
+
+    flavors: Mapping[str, ResourceFlavor]
+    workload_classes: Mapping[str, WorkloadPriorityClass]
+    pod_classes: Mapping[str, PriorityClass]
+
+
+def told(regarding: QueuedPod | Workload, reason: str, message: str) -> Told:
+    return Told(regarding, Event("Normal", reason, message))
+
+
+def warned(regarding: QueuedPod | Workload, reason: str, message: str) -> Told:
+    return Told(regarding, Event("Warning", reason, message))
+
+
+def let_go(pods: Iterable[QueuedPod]) -> tuple[tuple[Write, ...], ...]:
+    """The patches that take our finalizer off, for those pods that have it."""
+    return tuple((without_finalizer(pod),) for pod in pods if is_held(pod))
+
+
+def without_finalizer(pod: QueuedPod) -> Patch:
+    metadata = pod.metadata
+    left = tuple(each for each in metadata.finalizers if each != names.MANAGED)
+    body = {"metadata": {"finalizers": left or None}}
+    return Patch(PODS, metadata.key, metadata.resource_version, body)
