@@ -191,7 +191,7 @@ controller:
 clientConnection: {qps: 50, burst: 100}
 internalCertManagement: {enable: false}
 integrations:
-  frameworks: [batch/job, deployment, pod]
+  frameworks: [batch/job, deployment, statefulset]
   externalFrameworks: [Foo.v1.example.com]
 fairSharing: {preemptionStrategies: [LessThanOrEqualToFinalShare, LessThanInitialShare]}
 featureGates: {PartialAdmission: true, ConcurrentAdmission: true}
@@ -202,7 +202,7 @@ featureGates: {PartialAdmission: true, ConcurrentAdmission: true}
         "controller: is checked but not honoured yet",
         "featureGates.ConcurrentAdmission: is not honoured yet",
         "integrations.externalFrameworks: is checked but not honoured yet",
-        "integrations.frameworks: deployment, pod: jobs of these kinds are not handled yet",
+        "integrations.frameworks: deployment, statefulset: jobs of these kinds are not handled yet",
         "internalCertManagement: is checked but not honoured yet",
         "metrics.bindAddress: is answered in plain HTTP, whoever asks",
         "webhook: is checked but not honoured yet",

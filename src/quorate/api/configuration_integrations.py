@@ -20,7 +20,7 @@ FRAMEWORKS: Final = (
 HONOURED_FRAMEWORKS: Final = (
     "batch/job", "jobset.x-k8s.io/jobset", "kubeflow.org/jaxjob", "kubeflow.org/mpijob",
     "kubeflow.org/paddlejob", "kubeflow.org/pytorchjob", "kubeflow.org/tfjob", "kubeflow.org/xgboostjob",
-    "ray.io/raycluster", "ray.io/rayjob", "ray.io/rayservice",
+    "pod", "ray.io/raycluster", "ray.io/rayjob", "ray.io/rayservice",
 )  # fmt: skip
 
 _EXTERNAL_FRAMEWORK: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*\.v[0-9][a-z0-9]*\.[a-z0-9][-a-z0-9.]*")

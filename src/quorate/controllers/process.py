@@ -19,8 +19,10 @@ from quorate.controllers.informers import Informers, synced
 from quorate.controllers.jobs import J, JobKind
 from quorate.controllers.jobs.ancestry import Ancestry
 from quorate.controllers.jobs.batch import BatchJob
-from quorate.controllers.jobs.frameworks import BATCH_JOB, chosen, run_kind
+from quorate.controllers.jobs.frameworks import BATCH_JOB, chosen, queues_pods, run_kind
 from quorate.controllers.jobs.reconcile import JobController
+from quorate.controllers.pods.controller import PodController
+from quorate.controllers.pods.objects import PODS
 from quorate.controllers.priorities import PriorityController
 from quorate.controllers.queues import QueueController
 from quorate.controllers.shell import Shell
@@ -146,6 +148,10 @@ async def _decide(
         jobs = Informer(client, JOBS)
         watched.append(jobs)
         reconcilers.append(controller_of(BatchJob(), jobs).reconciler)
+    if queues_pods(integrations):
+        pods = Informer(client, PODS)
+        watched.append(pods)
+        reconcilers += PodController(shell, pods, ancestry).reconcilers
     async with asyncio.TaskGroup() as tasks:
         for informer in watched:
             tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")

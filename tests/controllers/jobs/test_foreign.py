@@ -10,7 +10,7 @@ from quorate.api.kueue import ReclaimablePod
 from quorate.api.paths import Unfit
 from quorate.controllers.jobs.decide import decide
 from quorate.controllers.jobs.foreign import ForeignJob
-from quorate.controllers.jobs.frameworks import BATCH_JOB, FOREIGN
+from quorate.controllers.jobs.frameworks import BATCH_JOB, FOREIGN, OF_PODS
 from quorate.controllers.jobs.jobset import JobSet
 from quorate.controllers.jobs.plans import JobPlan, JobRules, Surroundings
 from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo
@@ -44,7 +44,7 @@ def a_job_set(*jobs: Any, status: Any = None, suspend: bool = True) -> ForeignJo
 
 
 def test_every_framework_the_configuration_honours_is_run() -> None:
-    assert {BATCH_JOB, *FOREIGN} == set(HONOURED_FRAMEWORKS)
+    assert {BATCH_JOB, *OF_PODS, *FOREIGN} == set(HONOURED_FRAMEWORKS)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from quorate.kube.log import logger
 from quorate.kube.resources import Resource
 
 BATCH_JOB: Final = "batch/job"
+OF_PODS: Final = ("pod",)  # admitted pod by pod or in groups, see ``controllers.pods``
 FOREIGN: Final[Mapping[str, ForeignKind]] = {
     "jobset.x-k8s.io/jobset": JobSet(),
     "kubeflow.org/mpijob": MPIJob(),
@@ -54,6 +55,11 @@ class _ServedList(Struct):
 def chosen(integrations: Integrations) -> tuple[ForeignKind, ...]:
     named = (FOREIGN[name] for name in integrations.frameworks if name in FOREIGN)
     return (*named, *map(DeclaredKind, integrations.declared))
+
+
+def queues_pods(integrations: Integrations) -> bool:
+    """Whether plain pods are queued: by themselves, or as those of a set that is admitted pod by pod."""
+    return any(name in OF_PODS for name in integrations.frameworks)
 
 
 async def run_kind(shell: Shell, kind: ForeignKind, controller_for: ControllerFor) -> None:

@@ -33,9 +33,7 @@ class NotComposed:
         return self.why
 
 
-def single_workload(
-    pod: QueuedPod, catalogue: Catalogue, rules: PodRules
-) -> Workload | MissingPriorityClass:
+def single_workload(pod: QueuedPod, catalogue: Catalogue, rules: PodRules) -> Workload | MissingPriorityClass:
     pod_sets = single_pod_sets(pod)
     priority = resolve_priority(
         pod.metadata.labels, None, pod_sets, catalogue.workload_classes, catalogue.pod_classes
@@ -105,7 +103,9 @@ def group_workload(
     """The workload of group ``name``, owned by all of ``pods``: it goes when the last of them goes."""
     pod_sets = group_pod_sets(pods, total)
     if len(pod_sets) > MOST_ROLES:
-        return NotComposed(f"pod group can't include more than {MOST_ROLES} roles, {name} has {len(pod_sets)}")
+        return NotComposed(
+            f"pod group can't include more than {MOST_ROLES} roles, {name} has {len(pod_sets)}"
+        )
     labels = _copied_labels(pods, rules.label_keys_to_copy)
     if isinstance(labels, NotComposed):
         return labels

@@ -1,29 +1,23 @@
 """Carrying out the plans for plain pods and for groups of them."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, assert_never
+from typing import Any, Final
 
 from quorate.api.configuration import Configuration
 from quorate.api.core import Namespace
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, matches_selector
+from quorate.controllers.echoes import Echoes, Version, versions
 from quorate.controllers.informers import ByName
 from quorate.controllers.jobs.ancestry import Ancestry, NotSeen
 from quorate.controllers.pods import names
-from quorate.controllers.pods.adoption import Adoption, adopt
+from quorate.controllers.pods.adoption import Place, decide_stray
 from quorate.controllers.pods.group import decide_group
-from quorate.controllers.pods.objects import (
-    PODS,
-    QueuedPod,
-    asks_to_be_queued,
-    group_name_of,
-    is_deleted,
-    is_managed,
-)
-from quorate.controllers.pods.plan import IDLE, Catalogue, PodPlan, PodRules
+from quorate.controllers.pods.objects import PODS, QueuedPod, group_name_of, is_managed
+from quorate.controllers.pods.plan import Catalogue, PodPlan, PodRules, Told
 from quorate.controllers.pods.single import decide_pod
 from quorate.controllers.shell import Shell
-from quorate.controllers.writes import Apply, Create, Delete, Patch, Write, send, send_side_by_side
+from quorate.controllers.writes import send, send_side_by_side
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.reconcile import Reconciler
@@ -31,18 +25,16 @@ from quorate.kube.resources import WORKLOADS, reference_to
 
 WORKERS: Final = 16  # a run mostly waits for the answers to its writes
 BATCH_S: Final = 0.5  # the pods of a group come and go together: one look for many
-PATIENCE_S: Final = 1.0  # they end together as well
+PATIENCE_S: Final = 1.0  # they end together as well, and one write can tell of many
 OWNER_S: Final = 1.0  # after so long an owner that was not seen is looked for again
-ECHO_S: Final = 5.0  # how late the watch may deliver our own writes before they are doubted
 
 _GROUP: Final = "group"  # index of pods by the key of their group
-_OWNER_POD: Final = "controlled by a pod"  # index of workloads by the key of their pod
-
-_Version = tuple[str, str]  # a kind, and the resource version of one object of it; "" where there was none
+_OF_POD: Final = "controlled by a pod"  # index of workloads by the key of their pod
+_NAMESPACE: Final = "namespace"
 
 
 class PodController:
-    """Keeps single pods, by their keys, and groups, by namespace and name, in step with their workloads."""
+    """Takes pods in, and keeps them, single or in groups, in step with their workloads."""
 
     def __init__(self, shell: Shell, pods: Informer[QueuedPod], ancestry: Ancestry) -> None:
         self._shell = shell
@@ -55,8 +47,174 @@ class PodController:
             workload_classes=ByName(shell.informers.workload_classes),
             pod_classes=ByName(shell.informers.pod_classes),
         )
+        self._warned: set[Key] = set()  # pods that stand outside of quota: each is told so once
+        self._lacking: dict[Reconciler, set[Key]] = {}  # for which something must come to be first
+        self._echoes: dict[Reconciler, Echoes] = {}
+        self._patience: dict[Key, float] = {}  # until when a patient plan of a group is put off
         self._log = logger(__name__)
-        self.single = _Unit(shell, "pods", self._reconcile_pod)
-        self.groups = _Unit(shell, "pods.groups", self._reconcile_group)
-        self._ungated: set[Key] = set()  # pods that were told of, so that they are told of once
+        self.single = self._reconciler("pods", self._reconcile_pod)
+        self.groups = self._reconciler("pods.groups", self._reconcile_group)
         self._follow()
+
+    def _reconciler(self, name: str, reconcile: Any) -> Reconciler:
+        made = Reconciler(name, reconcile, self._shell.clock, workers=WORKERS)
+        self._lacking[made], self._echoes[made] = set(), Echoes()
+        return made
+
+    @property
+    def reconcilers(self) -> tuple[Reconciler, ...]:
+        return (self.single, self.groups)
+
+    def _group_of(self, pod: QueuedPod) -> tuple[Key, ...]:
+        name = group_name_of(pod.metadata, self._rules.group_by_annotation)
+        return (Key(pod.metadata.namespace, name),) if name else ()
+
+    def _follow(self) -> None:
+        informers = self._shell.informers
+        self._pods.add_index(_GROUP, self._group_of)
+        self._pods.add_index(_NAMESPACE, lambda pod: (pod.metadata.namespace,))
+        self._workloads.add_index(_OF_POD, _pod_of)
+        self._pods.subscribe(self._pod_changed)
+        self._workloads.subscribe(self._workload_changed)
+        informers.namespaces.subscribe(self._namespace_changed)
+        for come in (informers.flavors, informers.workload_classes, informers.pod_classes):
+            come.subscribe(self._something_came)
+
+    def _pod_changed(self, change: Change[QueuedPod]) -> None:
+        if change.new is None:
+            self._warned.discard(change.key)
+        self.single.enqueue(change.key)
+        soon = self._shell.clock.now() + BATCH_S
+        for pod in (change.old, change.new):
+            for group in () if pod is None else self._group_of(pod):
+                self.groups.enqueue_at(group, soon)
+
+    def _workload_changed(self, change: Change[Workload]) -> None:
+        for workload in (change.old, change.new):
+            if workload is None:
+                continue
+            for key in _pod_of(workload):
+                self.single.enqueue(key)
+            if self._pods.by_index(_GROUP, workload.metadata.key) or _is_group(workload):
+                self.groups.enqueue(workload.metadata.key)
+
+    def _namespace_changed(self, change: Change[Namespace]) -> None:
+        old, new = change.old, change.new
+        if new is not None and (old is None or old.metadata.labels != new.metadata.labels):
+            for pod in self._pods.by_index(_NAMESPACE, new.metadata.name):
+                self.single.enqueue(pod.metadata.key)
+
+    def _something_came(self, change: Change[Any]) -> None:
+        for reconciler, keys in self._lacking.items():
+            for key in sorted(keys):
+                reconciler.enqueue(key)
+
+    async def _reconcile_pod(self, key: Key) -> float | None:
+        pod = self._pods.get(key)
+        now = self._shell.clock.now()
+        if pod is not None and not is_managed(pod):
+            return await self._consider(pod, now)
+        if pod is not None and self._group_of(pod):
+            return None
+        workloads = self._workloads.by_index(_OF_POD, key)
+        pods = () if pod is None else (pod,)
+        if not pods and not workloads:
+            self._forget(self.single, key)
+            return None
+        until = self._echoes[self.single].awaited(key, _seen(pods, workloads), now)
+        if until is not None:
+            return until
+        plan = decide_pod(pod, workloads, self._catalogue, self._rules, now)
+        return await self._carry_out(self.single, key, plan, now)
+
+    async def _reconcile_group(self, key: Key) -> float | None:
+        pods = self._pods.by_index(_GROUP, key)
+        workload = self._workloads.get(key)
+        now = self._shell.clock.now()
+        if not pods and workload is None:
+            self._forget(self.groups, key)
+            return None
+        seen = _seen(pods, () if workload is None else (workload,))
+        until = self._echoes[self.groups].awaited(key, seen, now)
+        if until is not None:
+            return until
+        plan = decide_group(key.name, pods, workload, self._catalogue, self._rules, now)
+        return await self._carry_out(self.groups, key, plan, now)
+
+    async def _consider(self, pod: QueuedPod, now: float) -> float | None:
+        """Take in a pod that is not managed, if it is to be."""
+        key = pod.metadata.key
+        until = self._echoes[self.single].awaited(key, _seen((pod,), ()), now)
+        if until is not None:
+            return until
+        manager = None
+        if (
+            names.SUSPENDING_PARENT not in pod.metadata.annotations
+        ):  # else its parent sees to it that it waits
+            manager = self._ancestry.manager_of(pod.metadata)
+        if isinstance(manager, NotSeen):
+            return now + OWNER_S
+        namespace = self._shell.informers.namespaces.get(Key("", key.namespace))
+        selector = self._shell.configuration.managed_jobs_namespace_selector
+        managed = namespace is not None and matches_selector(selector, namespace.metadata.labels)
+        plan = decide_stray(pod, Place(managed, manager is not None), self._rules)
+        if plan.told:
+            if key in self._warned:
+                return None
+            self._warned.add(key)
+        return await self._carry_out(self.single, key, plan, now)
+
+    async def _carry_out(self, of: Reconciler, key: Key, plan: PodPlan, now: float) -> float | None:
+        if plan.lacks:
+            self._lacking[of].add(key)
+        else:
+            self._lacking[of].discard(key)
+        if plan.patient and now < (due := self._patience.setdefault(key, now + PATIENCE_S)):
+            return due
+        self._patience.pop(key, None)
+        if plan.pods:
+            await send_side_by_side(self._shell.client, plan.pods)
+        if plan.workload:
+            await send(self._shell.client, plan.workload)
+        if plan.pods or plan.workload:
+            sent = [*(write for writes in plan.pods for write in writes), *plan.workload]
+            self._echoes[of].expect(key, sent, now)
+        self._tell(plan.told)
+        return None
+
+    def _tell(self, told: Iterable[Told]) -> None:
+        for each in told:
+            regarding, event = each.regarding, each.event
+            if isinstance(regarding, QueuedPod):
+                about = reference_to(PODS, regarding)
+            else:
+                about = reference_to(WORKLOADS, regarding)
+            self._shell.events.event(about, event.type, event.reason, event.message)
+            self._log.info("pods", key=regarding.metadata.key, did=event.reason, note=event.message)
+
+    def _forget(self, of: Reconciler, key: Key) -> None:
+        self._lacking[of].discard(key)
+        self._echoes[of].forget(key)
+        self._patience.pop(key, None)
+
+
+def _rules(configuration: Configuration) -> PodRules:
+    return PodRules(
+        manage_without_queue_name=configuration.manage_jobs_without_queue_name,
+        wait_for_pods_ready=configuration.wait_for_pods_ready is not None,
+        label_keys_to_copy=configuration.integrations.label_keys_to_copy,
+    )
+
+
+def _seen(pods: Sequence[QueuedPod], workloads: Sequence[Workload]) -> set[Version]:
+    return (versions(PODS, pods) if pods else set()) | versions(WORKLOADS, workloads)
+
+
+def _pod_of(workload: Workload) -> Iterator[Key]:
+    owner = workload.metadata.controller
+    if owner is not None and (owner.api_version, owner.kind) == (PODS.api_version, PODS.kind):
+        yield Key(workload.metadata.namespace, owner.name)
+
+
+def _is_group(workload: Workload) -> bool:
+    return names.IS_GROUP in workload.metadata.annotations

@@ -6,10 +6,8 @@ What differs from other jobs: a pod that was started can only be stopped for goo
 
 from collections.abc import Mapping
 
-import msgspec
-
 from quorate.api.kueue import ReclaimablePod, Workload
-from quorate.api.meta import find_condition
+from quorate.api.meta import Condition, find_condition
 from quorate.controllers.finalizers import released
 from quorate.controllers.jobs import Outcome
 from quorate.controllers.jobs.construct import queue_name_of
@@ -87,9 +85,14 @@ def _replacement(unit: Unit, workload: Workload, now: float) -> tuple[Patch, ...
             reason, message = "PodsFailed", "Some Failed pods need replacement"
     else:
         reason, message = "PodsReady", "No pods need replacement"
-    status = "True" if unit.absent else "False"
-    generation = workload.metadata.generation
-    new = c.condition(WAITING_FOR_REPLACEMENT, status, reason, message, now, generation)
+    new = c.condition(
+        WAITING_FOR_REPLACEMENT,
+        "True" if unit.absent else "False",
+        reason,
+        message,
+        now,
+        workload.metadata.generation,
+    )
     if c.says_the_same(old, new):
         return ()
     return _with_condition(workload, new)
@@ -102,7 +105,7 @@ def _readiness(unit: Unit, workload: Workload, rules: PodRules, now: float) -> t
     return () if ready is None else _with_condition(workload, ready)
 
 
-def _with_condition(workload: Workload, new: c.Condition) -> tuple[Patch, ...]:
+def _with_condition(workload: Workload, new: Condition) -> tuple[Patch, ...]:
     status = workload.status
     return status_patch(workload, c.replace(status, conditions=c.merged(status.conditions, new)))
 

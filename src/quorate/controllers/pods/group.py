@@ -4,9 +4,10 @@ Its workload bears the group's name and is owned by every pod of it.  Pods are k
 group has taken note of how they ended: as succeeded, or as replaced by another.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from quorate.api.kueue import Workload
+from quorate.api.meta import ObjectMeta
 from quorate.controllers.finalizers import released
 from quorate.controllers.jobs.construct import MissingPriorityClass, maximum_execution_s
 from quorate.controllers.pods import names
@@ -26,10 +27,10 @@ from quorate.controllers.pods.plan import (
     Catalogue,
     PodPlan,
     PodRules,
+    Told,
     let_go,
     told,
     warned,
-    without_finalizer,
 )
 from quorate.controllers.pods.single import created, deleted, not_composed
 from quorate.controllers.pods.units import PodGroup
@@ -49,10 +50,7 @@ def decide_group(
     """The next thing to do for group ``name``.  ``workload`` is the one of that name, whoever made it."""
     members = by_age(pod for pod in pods if is_managed(pod))
     if not members:
-        ours = workload is not None and names.IS_GROUP in workload.metadata.annotations
-        # Others that carry the annotation, made for a set of pods, are let go by who made them.
-        bereft = workload is not None and ours and (not pods) and not workload.metadata.controller
-        return PodPlan(workload=released(WORKLOADS, workload.metadata)) if workload and bereft else IDLE
+        return IDLE if pods or workload is None else _bereft(workload)
     if workload is not None and rules.validate_group_owner and not _is_of_group(workload):
         why = f"workload {name} exists and is not that of a pod group: name the group otherwise"
         return PodPlan(told=(warned(members[0], "WorkloadNameConflict", why),))
@@ -75,6 +73,13 @@ def decide_group(
     return decide_with_workload(kept, workload, catalogue, rules, now)
 
 
+def _bereft(workload: Workload) -> PodPlan:
+    """No pod of the group is left.  A workload that another made for its pods stays until it is deleted."""
+    metadata = workload.metadata
+    kept = metadata.controller is not None and metadata.deletion_timestamp is None
+    return IDLE if kept or not _is_of_group(workload) else PodPlan(workload=released(WORKLOADS, metadata))
+
+
 def _is_of_group(workload: Workload) -> bool:
     return workload.metadata.annotations.get(names.IS_GROUP) == "true"
 
@@ -93,10 +98,8 @@ def _group(pods: Sequence[QueuedPod], total: int, rules: PodRules, absent: int =
 
 
 def _tidied(workload: Workload, census: Census) -> PodPlan:
-    """Own the workload with every pod; drop pods that are too many, and let go of those that were replaced."""
-    events = [
-        told(pod, "ExcessPodDeleted", "Excess pod deleted") for pod in census.excess if not is_deleted(pod)
-    ]
+    """Every pod owns the workload; pods that are too many are dropped, those that were replaced let go."""
+    events = [*_excess_events(census.excess)]
     owners = {reference.uid for reference in workload.metadata.owner_references}
     new = [owner(pod) for pod in census.kept if pod.metadata.uid not in owners]
     writes: tuple[Write, ...] = ()
@@ -109,6 +112,10 @@ def _tidied(workload: Workload, census: Census) -> PodPlan:
         added = f"Added {len(new)} owner reference(s)"
         events.append(told(workload, "OwnerReferencesAdded", added))
     return PodPlan((*_dropped(census.excess), *let_go(census.replaced)), writes, tuple(events))
+
+
+def _excess_events(pods: Iterable[QueuedPod]) -> tuple[Told, ...]:
+    return tuple(told(pod, "ExcessPodDeleted", "Excess pod deleted") for pod in pods if not is_deleted(pod))
 
 
 def _dropped(pods: Sequence[QueuedPod]) -> tuple[tuple[Write, ...], ...]:
@@ -133,7 +140,8 @@ def _mismatched(
             return fresh
         metadata = workload.metadata
         body = {"spec": {**_spec_of(fresh)}, "metadata": {"ownerReferences": fresh.metadata.owner_references}}
-        event = told(first, "UpdatedWorkload", f"Updated not matching Workload for suspended job: {metadata.key}")
+        message = f"Updated not matching Workload for suspended job: {metadata.key}"
+        event = told(first, "UpdatedWorkload", message)
         patch = Patch(WORKLOADS, metadata.key, metadata.resource_version, body)
         return PodPlan(workload=(patch,), told=(event,))
     plan = IDLE
@@ -164,17 +172,20 @@ def _without_workload(
         return PodPlan(let_go(group.pods))
     if not group.suspended:
         return stopped(group, "NoMatchingWorkload", "Missing Workload; unable to restore pod templates", now)
-    if group.active(now) or names.PREBUILT in group.pods[0].metadata.labels | group.pods[0].metadata.annotations:
-        return IDLE  # pods still run outside of any quota, or who made the group makes the workload
+    if group.active(now) or _is_prebuilt(group.pods[0].metadata):
+        return IDLE  # pods still run outside of any quota, or whoever made the group makes the workload
     forgotten = let_go(pod for pod in group.pods if not can_count(pod))
     composed = _composed(name, group, catalogue, rules)
     if not isinstance(composed, Workload):
         return PodPlan(forgotten).and_then(composed)
     runnable = by_worth(pod for pod in group.pods if can_count(pod))
     excess = runnable[group.total :]
-    events = tuple(told(pod, "ExcessPodDeleted", "Excess pod deleted") for pod in excess if not is_deleted(pod))
-    cleared = PodPlan((*forgotten, *_dropped(excess)), told=events)
+    cleared = PodPlan((*forgotten, *_dropped(excess)), told=_excess_events(excess))
     return cleared.and_then(created(group.pods[0], composed))
+
+
+def _is_prebuilt(metadata: ObjectMeta) -> bool:
+    return names.PREBUILT in metadata.labels or names.PREBUILT in metadata.annotations
 
 
 def _composed(name: str, group: PodGroup, catalogue: Catalogue, rules: PodRules) -> Workload | PodPlan:

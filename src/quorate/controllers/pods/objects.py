@@ -110,7 +110,7 @@ def asks_to_be_queued(pod: QueuedPod, manage_without_queue_name: bool) -> bool:
 
 
 def last_active(pod: QueuedPod, never: datetime) -> datetime:
-    """When a pod that no longer counts was last seen at work: it failed, or was deleted, whichever is first."""
+    """When a pod that no longer counts was last at work: it failed, or was deleted, whichever is first."""
     moments = [never]
     ready = find_condition(pod.status.conditions, "ContainersReady")
     if ready is not None and (ready.status, ready.reason) == ("False", "PodFailed"):

@@ -55,9 +55,7 @@ def _stands_for(workload: Workload, unit: SinglePod) -> bool:
     return (
         owner is not None
         and owner.uid == metadata.uid
-        and is_equivalent(
-            workload, single_pod_sets(unit.pod), maximum_execution_s(metadata), unit.suspended
-        )
+        and is_equivalent(workload, single_pod_sets(unit.pod), maximum_execution_s(metadata), unit.suspended)
     )
 
 

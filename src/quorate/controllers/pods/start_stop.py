@@ -30,7 +30,8 @@ def start(pod: QueuedPod, info: PodSetInfo) -> Patch | InjectionConflict:
     if isinstance(injected, InjectionConflict):
         return injected
     left = [{"name": gate} for gate in pod.gates if gate not in _OURS]
-    body: dict[str, Json] = {**injected, "spec": {**injected.get("spec", {}), "schedulingGates": left or None}}
+    spec = {**injected.get("spec", {}), "schedulingGates": left or None}
+    body: dict[str, Json] = {**injected, "spec": spec}
     return Patch(PODS, metadata.key, metadata.resource_version, body)
 
 

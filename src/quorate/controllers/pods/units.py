@@ -84,7 +84,7 @@ class PodGroup:
 
     @property
     def outcome(self) -> Outcome | None:
-        """It ends when all have succeeded, or when all have ended and one says that it is not to be replaced."""
+        """It ends when all succeeded, or when all have ended and one says that it is not to be replaced."""
         if self.serving:
             return None
         succeeded = sum(pod.status.phase == "Succeeded" for pod in self.pods)

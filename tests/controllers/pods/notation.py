@@ -1,0 +1,183 @@
+"""Pods in a line, and plans as a line: ``leader=gated@2 worker=running`` -> ``ungate leader; +Started``."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from quorate.api import codec
+from quorate.api.kueue import Admission, PodSet, PodSetAssignment, Workload, WorkloadSpec, WorkloadStatus
+from quorate.api.meta import Condition, ConditionStatus, ObjectMeta, Uid, at_epoch
+from quorate.controllers.pods import names
+from quorate.controllers.pods.compose import owner
+from quorate.controllers.pods.objects import PodLife, QueuedPod
+from quorate.controllers.pods.plan import PodPlan
+from quorate.controllers.writes import Apply, Create, Delete, Patch, Write
+
+NOW = 1_000_000.0
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+_PHASES = {"running": "Running", "succeeded": "Succeeded", "failed": "Failed"}
+
+
+def a_pod(
+    name: str,
+    state: str = "gated",
+    *,
+    role: str = "main",
+    group: str = "train",
+    total: str = "2",
+    queue: str = "queue",
+    held: bool = True,
+    age: int = 0,
+    annotations: dict[str, str] | None = None,
+    labels: dict[str, str] | None = None,
+) -> QueuedPod:
+    """``state``: gated, pending, running, succeeded or failed; ``-gone`` after it: deleted, not yet away.
+
+    ``age``: the smaller, the older.
+    """
+    phase, _, gone = state.partition("-")
+    spec: dict[str, Any] = {"containers": [{"name": "main"}]}
+    if phase == "gated":
+        spec["schedulingGates"] = [{"name": names.ADMISSION_GATE}]
+    elif phase != "pending":
+        spec["nodeName"] = "node-1"
+    in_group = {names.TOTAL_COUNT: total} if group else {}
+    return QueuedPod(
+        metadata=ObjectMeta(
+            name=name,
+            namespace="default",
+            uid=Uid(f"uid-{name}"),
+            resource_version="1",
+            labels={
+                names.MANAGED: "true",
+                "kueue.x-k8s.io/queue-name": queue,
+                **({names.GROUP_NAME: group} if group else {}),
+                **(labels or {}),
+            },
+            annotations={names.ROLE_HASH: role, **in_group, **(annotations or {})},
+            finalizers=(names.MANAGED,) if held else (),
+            creation_timestamp=START + timedelta(seconds=age),
+            deletion_timestamp=at_epoch(NOW + 30) if gone else None,
+        ),
+        spec=msgspec.Raw(codec.encode(spec)),
+        status=PodLife(
+            phase=_PHASES.get(phase, "Pending"),
+            conditions=(Condition(type="Ready", status="True" if phase == "running" else "False"),),
+        ),
+    )
+
+
+def pods(line: str, **common: Any) -> list[QueuedPod]:
+    """``name=state`` or ``name=state/role``, from the oldest to the newest."""
+    made = []
+    for age, word in enumerate(line.split()):
+        name, _, state = word.partition("=")
+        state, _, role = state.partition("/")
+        made.append(a_pod(name, state, age=age, role=role or "main", **common))
+    return made
+
+
+def a_group_workload(
+    roles: str = "main=2",
+    conditions: str = "",
+    *,
+    owners: list[QueuedPod] | None = None,
+    name: str = "train",
+    **metadata: Any,
+) -> Workload:
+    """``conditions``: types, each with its reason if it matters: ``QuotaReserved Evicted:Preempted``."""
+    counts = {role: int(count) for role, _, count in (word.partition("=") for word in roles.split())}
+    found = [_condition(word) for word in conditions.split()]
+    reserved = any(each.type == "QuotaReserved" and each.status == "True" for each in found)
+    assignments = tuple(
+        PodSetAssignment(name=role, flavors={}, count=count) for role, count in counts.items()
+    )
+    return Workload(
+        metadata=ObjectMeta(
+            name=name,
+            namespace="default",
+            uid=Uid("uid-workload"),
+            resource_version="1",
+            annotations={names.IS_GROUP: "true"},
+            finalizers=("kueue.x-k8s.io/resource-in-use",),
+            owner_references=tuple(map(owner, owners or ())),
+            **metadata,
+        ),
+        spec=WorkloadSpec(
+            pod_sets=tuple(PodSet(name=role, count=count) for role, count in counts.items()),
+            queue_name="queue",
+        ),
+        status=WorkloadStatus(
+            conditions=tuple(found),
+            admission=Admission(cluster_queue="research", pod_set_assignments=assignments)
+            if reserved
+            else None,
+        ),
+    )
+
+
+def _condition(word: str) -> Condition:
+    type_, _, reason = word.partition(":")
+    status: ConditionStatus = "False" if type_.startswith("not-") else "True"
+    return Condition(
+        type=type_.removeprefix("not-"),
+        status=status,
+        reason=reason or "Told",
+        message=f"because {reason or 'so'}",
+        last_transition_time=START,
+    )
+
+
+def show(plan: PodPlan) -> str:
+    """Writes, then events with ``+`` (``!`` a warning), then what is lacking, joined by ``; ``."""
+    words = [word for writes in plan.pods for word in _pod_words(writes)]
+    words += [_workload_word(write) for write in plan.workload]
+    words += [f"{'+' if each.event.type == 'Normal' else '!'}{each.event.reason}" for each in plan.told]
+    if plan.lacks:
+        words.append(f"lacks {plan.lacks}")
+    return "; ".join(words)
+
+
+def _pod_words(writes: tuple[Write, ...]) -> list[str]:
+    words = []
+    for write in writes:
+        match write:
+            case Apply(key=key, body=body):
+                words.append(f"say {key.name} {body['status']['conditions'][0]['reason']}")
+            case Delete(key=key):
+                words.append(f"delete {key.name}")
+            case Patch(key=key, body=body):
+                words.append(f"{'ungate' if 'spec' in body else 'let go'} {key.name}")
+            case _:
+                raise AssertionError(write)
+    return words
+
+
+def _workload_word(write: Write) -> str:
+    match write:
+        case Create(body=Workload() as made):
+            sets = " ".join(f"{each.name}={each.count}" for each in made.spec.pod_sets)
+            return f"create {made.metadata.name} {sets}"
+        case Delete():
+            return "delete workload"
+        case Patch(subresource="status", body=body):
+            return "status " + " ".join(_status_words(body["status"]))
+        case Patch(body=body):
+            if "spec" in body:
+                return f"spec {' '.join(sorted(body['spec']))}"
+            return "own" if "ownerReferences" in body["metadata"] else "release workload"
+        case _:
+            raise AssertionError(write)
+
+
+def _status_words(status: dict[str, Any]) -> list[str]:
+    """The conditions that are as of now, and what is reclaimable."""
+    words = [
+        f"{each['type']}={each['status']}:{each['reason']}"
+        for each in status.get("conditions") or ()
+        if each["lastTransitionTime"] == codec.to_builtins(at_epoch(NOW))
+    ]
+    words += [f"reclaim {each['name']}={each['count']}" for each in status.get("reclaimablePods") or ()]
+    return words

@@ -1,0 +1,233 @@
+"""What is decided for a group of pods, one world a line."""
+
+from typing import Any
+
+import pytest
+
+from quorate.api.meta import at_epoch
+from quorate.controllers.pods import names
+from quorate.controllers.pods.group import decide_group
+from quorate.controllers.pods.plan import Catalogue, PodPlan, PodRules
+from tests.controllers.pods.notation import NOW, a_group_workload, a_pod, pods, show
+
+NOTHING = Catalogue(flavors={}, workload_classes={}, pod_classes={})
+RULES = PodRules()
+
+
+def decide(members: list[Any], workload: Any, **rules: Any) -> PodPlan:
+    return decide_group("train", members, workload, NOTHING, PodRules(**rules), NOW)
+
+
+@pytest.mark.parametrize(
+    ("line", "want"),
+    [
+        pytest.param("a=gated b=gated", "create train main=2; +CreatedWorkload", id="a whole group"),
+        pytest.param(
+            "a=gated/x b=gated/a", "create train a=1 x=1; +CreatedWorkload", id="roles sorted by name"
+        ),
+        pytest.param("a=gated", "!ErrWorkloadCompose", id="pods are missing"),
+        pytest.param("a=gated b=gated-gone", "let go b; !ErrWorkloadCompose", id="one was deleted meanwhile"),
+        pytest.param(
+            "a=gated b=gated c=gated",
+            "let go c; delete c; create train main=2; +ExcessPodDeleted; +CreatedWorkload",
+            id="of too many the newest go",
+        ),
+        pytest.param(
+            "a=gated b=failed c=gated",
+            "let go b; create train main=2; +CreatedWorkload",
+            id="a failed pod that was replaced is let go",
+        ),
+        pytest.param("a=running b=gated", "", id="a pod runs without quota: it ends first"),
+        pytest.param(
+            "a=running b=running",
+            "say a NoMatchingWorkload; delete a; say b NoMatchingWorkload; delete b; +Stopped; +Stopped",
+            id="all run without quota",
+        ),
+        pytest.param("a=succeeded b=succeeded", "let go a; let go b", id="all is done, the workload gone"),
+    ],
+)
+def test_a_group_without_workload(line: str, want: str) -> None:
+    assert show(decide(pods(line), None)) == want
+
+
+@pytest.mark.parametrize(
+    ("line", "conditions", "want"),
+    [
+        pytest.param("a=gated b=gated", "not-QuotaReserved:Pending", "", id="waiting"),
+        pytest.param(
+            "a=gated b=gated",
+            "QuotaReserved Admitted",
+            "ungate a; ungate b; +Started; +Started",
+            id="admitted: it starts whole",
+        ),
+        pytest.param("a=running b=running", "QuotaReserved Admitted", "", id="it runs"),
+        pytest.param(
+            "a=running b=succeeded", "QuotaReserved Admitted", "status reclaim main=1", id="one is done"
+        ),
+        pytest.param(
+            "a=succeeded b=succeeded",
+            "QuotaReserved Admitted",
+            "status Finished=True:Succeeded",
+            id="all are done",
+        ),
+        pytest.param(
+            "a=running b=failed",
+            "QuotaReserved Admitted",
+            "status WaitingForReplacementPods=True:PodsFailed",
+            id="one failed",
+        ),
+        pytest.param(
+            "a=running b=failed c=gated",
+            "QuotaReserved Admitted WaitingForReplacementPods:PodsFailed",
+            "let go b; own; +OwnerReferencesAdded",
+            id="its replacement came",
+        ),
+        pytest.param(
+            "a=running b=running",
+            "QuotaReserved Admitted WaitingForReplacementPods:PodsFailed",
+            "status WaitingForReplacementPods=False:PodsReady",
+            id="it was replaced",
+        ),
+        pytest.param(
+            "a=running b=running c=gated",
+            "QuotaReserved Admitted",
+            "let go c; delete c; +ExcessPodDeleted",
+            id="one too many",
+        ),
+        pytest.param(
+            "a=running b=gated",
+            "QuotaReserved Admitted Evicted:Preempted",
+            "say a WorkloadEvictedDueToPreempted; delete a; +Stopped",
+            id="evicted: what runs is stopped, what is gated stays",
+        ),
+        pytest.param(
+            "a=running-gone b=running-gone",
+            "QuotaReserved Admitted Evicted:Preempted",
+            "",
+            id="stopping: it still holds capacity",
+        ),
+        pytest.param(
+            "a=failed-gone b=failed-gone",
+            "QuotaReserved Admitted Evicted:Preempted",
+            "status WaitingForReplacementPods=True:Preempted",
+            id="stopped: it lacks its pods",
+        ),
+        pytest.param(
+            "a=failed-gone b=failed-gone",
+            "QuotaReserved Admitted Evicted:Preempted WaitingForReplacementPods:Preempted",
+            "status QuotaReserved=False:Pending Admitted=False:NoReservation Requeued=True:Preempted",
+            id="then its quota is given back",
+        ),
+        pytest.param(
+            "a=running b=running",
+            "not-QuotaReserved:Pending",
+            "say a NotAdmitted; delete a; say b NotAdmitted; delete b; +Stopped; +Stopped",
+            id="somebody took the gates off",
+        ),
+        pytest.param(
+            "a=succeeded b=succeeded",
+            "QuotaReserved Admitted Finished:Succeeded",
+            "let go a; let go b; release workload",
+            id="finished: all are let go",
+        ),
+        pytest.param(
+            "a=gated/other b=gated/other",
+            "not-QuotaReserved:Pending",
+            "spec maximumExecutionTimeSeconds podSets priority priorityClassRef queueName; +UpdatedWorkload",
+            id="other pods than it was made for: it follows them",
+        ),
+        pytest.param(
+            "a=gated/other b=gated/other",
+            "QuotaReserved",
+            "release workload; delete workload; +DeletedWorkload",
+            id="other pods than were given quota",
+        ),
+    ],
+)
+def test_a_group_with_its_workload(line: str, conditions: str, want: str) -> None:
+    members = pods(line)
+    owned = [each for each in members if each.metadata.name in "ab"]
+    assert show(decide(members, a_group_workload(conditions=conditions, owners=owned))) == want
+
+
+def test_deleting_the_workload_ends_all_pods_then_lets_them_go() -> None:
+    workload = a_group_workload(conditions="not-QuotaReserved", deletion_timestamp=at_epoch(NOW))
+    first = show(decide(pods("a=gated b=succeeded"), workload))
+    assert first == "say a WorkloadDeleted; delete a; say b WorkloadDeleted; delete b; +Stopped; +Stopped"
+    then = show(decide(pods("a=gated-gone b=succeeded-gone"), workload))
+    assert then == "let go a; let go b; release workload"
+
+
+def test_the_workload_of_a_group_without_pods_is_let_go() -> None:
+    assert show(decide([], a_group_workload())) == "release workload"
+
+
+def test_the_workload_of_something_else_is_not_touched() -> None:
+    foreign = a_group_workload()
+    foreign.metadata.annotations.clear()
+    assert show(decide([], foreign)) == ""
+    assert show(decide(pods("a=gated b=gated"), foreign)) == "!WorkloadNameConflict"
+    assert show(decide(pods("a=gated b=gated"), foreign, validate_group_owner=False)) == (
+        "own; +OwnerReferencesAdded"
+    )
+
+
+def test_a_group_with_fast_admission_does_not_wait_for_all_its_pods() -> None:
+    fast = {names.FAST_ADMISSION: "true"}
+    assert show(decide(pods("a=gated", total="3", annotations=fast), None)) == (
+        "create train main=3; +CreatedWorkload"
+    )
+
+
+def test_a_group_that_is_not_to_be_retried_ends_when_its_last_pod_does() -> None:
+    kept, final = a_pod("a", "failed"), a_pod("b", "failed", annotations={names.RETRIABLE: "false"})
+    workload = a_group_workload(conditions="QuotaReserved Admitted", owners=[kept, final])
+    plan = decide([kept, final], workload)
+    assert show(plan) == "status Finished=True:Succeeded"
+    assert show(decide([a_pod("a", "running"), final], workload)) == (
+        "status WaitingForReplacementPods=True:PodsFailed"
+    )
+
+
+def test_a_serving_group_never_ends_and_gives_nothing_back() -> None:
+    members = pods("a=succeeded b=succeeded", annotations={names.SERVING: "true"})
+    assert show(decide(members, a_group_workload(conditions="QuotaReserved Admitted", owners=members))) == ""
+
+
+def test_quota_is_released_fast_where_that_is_wanted() -> None:
+    members = pods("a=running-gone b=running-gone")
+    evicted = a_group_workload(conditions="QuotaReserved Admitted Evicted:Preempted", owners=members)
+    assert show(decide(members, evicted)) == ""
+    assert show(decide(members, evicted, fast_quota_release=True)).startswith("status QuotaReserved=False")
+
+
+def test_pods_that_disagree_make_no_workload() -> None:
+    two_queues = [a_pod("a"), a_pod("b", queue="other")]
+    plan = decide(two_queues, None)
+    assert [each.event.message for each in plan.told] == [
+        "pods 'a' and 'b' has different queue names: queue!=other"
+    ]
+    two_totals = [a_pod("a"), a_pod("b", total="3")]
+    plan = decide(two_totals, None)
+    assert plan.told[0].event.message.endswith(
+        "has different 'kueue.x-k8s.io/pod-group-total-count' values: 2!=3"
+    )
+    two_teams = [a_pod("a", labels={"team": "x"}), a_pod("b", labels={"team": "y"})]
+    plan = decide(two_teams, None, label_keys_to_copy=("team",))
+    assert plan.told[0].event.message == "pods have different values of label team: x, y"
+
+
+def test_a_group_of_too_many_roles_makes_no_workload() -> None:
+    members = [a_pod(f"p{number}", role=f"r{number}", total="19") for number in range(19)]
+    assert show(decide(members, None)) == "!ErrWorkloadCompose"
+
+
+@pytest.mark.parametrize("total", ["", "0", "-1", "two", "²"])
+def test_a_group_must_say_how_many_pods_it_has(total: str) -> None:
+    assert show(decide(pods("a=gated", total=total), None)) == "!ErrWorkloadCompose"
+
+
+def test_a_group_that_has_started_holds_on_to_started_pods_when_there_are_too_many() -> None:
+    members = [a_pod("a", "gated", age=0), a_pod("b", "running", age=1), a_pod("c", "running", age=2)]
+    workload = a_group_workload(conditions="QuotaReserved Admitted", owners=members)
+    assert show(decide(members, workload)) == "let go a; delete a; +ExcessPodDeleted"

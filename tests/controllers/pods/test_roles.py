@@ -1,0 +1,58 @@
+"""Which pods are equal."""
+
+from typing import Any
+
+import pytest
+
+from quorate.controllers.pods.roles import role_hash
+
+BARE: dict[str, Any] = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
+
+
+def test_the_hash_is_that_of_kueue() -> None:
+    assert role_hash(BARE) == "dc85db45"  # a pod of one container in Kueue 0.19
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"nodeSelector": {"disk": "ssd"}},
+        {"tolerations": [{"key": "spot", "operator": "Exists"}]},
+        {"priority": 1},
+        {"runtimeClassName": "kata"},
+        {"resources": {"requests": {"cpu": "2"}}},
+        {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]},
+        {"containers": [*BARE["containers"], {"name": "d"}]},
+        {"initContainers": [{"name": "i"}]},
+    ],
+    ids=str,
+)
+def test_what_a_scheduler_looks_at_makes_another_role(other: dict[str, Any]) -> None:
+    assert role_hash({**BARE, **other}) != role_hash(BARE)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"schedulingGates": [{"name": "any"}]},
+        {
+            "containers": [
+                {**BARE["containers"][0], "name": "x", "image": "y", "ports": [{"containerPort": 80}]}
+            ]
+        },
+        {"nodeSelector": {}},
+    ],
+    ids=str,
+)
+def test_what_it_does_not_look_at_makes_the_same_role(other: dict[str, Any]) -> None:
+    assert role_hash({**BARE, **other}) == role_hash(BARE)
+
+
+def test_the_order_of_fields_does_not_matter() -> None:
+    one = {**BARE, "tolerations": [{"key": "a", "operator": "Exists"}], "nodeSelector": {"x": "1", "y": "2"}}
+    other = {
+        "nodeSelector": {"y": "2", "x": "1"},
+        "tolerations": [{"operator": "Exists", "key": "a"}],
+        **BARE,
+    }
+    assert role_hash(one) == role_hash(other)

@@ -1,0 +1,286 @@
+"""Plain pods and groups of them, without any webhook: what their users see, over HTTP."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from quorate.api.configuration import Configuration
+from quorate.api.configuration_integrations import Integrations
+from quorate.api.kueue import Workload
+from quorate.api.meta import Key, find_condition, is_true
+from quorate.controllers.pods import names
+from quorate.controllers.pods.objects import PODS, QueuedPod, is_gated, is_managed
+from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
+from quorate.local.nodes import Fleet
+from tests.e2e.world import NAMESPACE, World, play
+
+pytestmark = pytest.mark.slow
+
+PODS_QUEUED = Configuration(integrations=Integrations(frameworks=("batch/job", "pod")))
+FLEET = Fleet(count=1, cpu="8", memory="16Gi")
+GATE = {"name": names.ADMISSION_GATE}
+FOREVER = "1h"
+FAILS = {"simulate.quorate.dev/exit-code": "1"}
+
+
+async def pod(
+    world: World,
+    name: str,
+    *,
+    cpu: str = "1",
+    queue: str = "queue",
+    runs: str = "100ms",
+    gated: bool = True,
+    group: str = "",
+    total: int = 0,
+    annotations: dict[str, str] | None = None,
+    labels: dict[str, str] | None = None,
+    **spec: Any,
+) -> None:
+    container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": cpu}}}
+    simulated = {"simulate.quorate.dev/duration": runs, "simulate.quorate.dev/start-delay": "10ms"}
+    in_group = {names.TOTAL_COUNT: str(total)} if group else {}
+    metadata = {
+        "name": name,
+        "labels": {
+            **({"kueue.x-k8s.io/queue-name": queue} if queue else {}),
+            **({names.GROUP_NAME: group} if group else {}),
+            **(labels or {}),
+        },
+        "annotations": {**simulated, **in_group, **(annotations or {})},
+    }
+    body = {
+        "restartPolicy": "Never",
+        "containers": [container],
+        "terminationGracePeriodSeconds": 1,
+        **({"schedulingGates": [GATE]} if gated else {}),
+        **spec,
+    }
+    await world.client.create(PODS, {"metadata": metadata, "spec": body}, NAMESPACE)
+
+
+async def pods_of(world: World) -> dict[str, QueuedPod]:
+    return {each.metadata.name: each for each in (await world.client.list(PODS, NAMESPACE)).items}
+
+
+async def until_pod(world: World, name: str, what: str, holds: Callable[[QueuedPod], bool]) -> QueuedPod:
+    async def find() -> QueuedPod | None:
+        found = (await pods_of(world)).get(name)
+        return found if found is not None and holds(found) else None
+
+    return await world.until(f"pod {name} {what}", find)
+
+
+async def until_gone(world: World, *pods: str) -> None:
+    async def find() -> bool:
+        return not set(pods) & set(await pods_of(world))
+
+    await world.until(f"pods {pods} gone", find)
+
+
+async def until_workload(world: World, name: str, what: str, holds: Callable[[Workload], bool]) -> Workload:
+    async def find() -> Workload | None:
+        for each in (await world.client.list(WORKLOADS, NAMESPACE)).items:
+            if each.metadata.name == name and holds(each):
+                return each
+        return None
+
+    return await world.until(f"workload {name} {what}", find)
+
+
+def has(type_: str, status: str = "True", reason: str = "") -> Callable[[Workload], bool]:
+    def holds(workload: Workload) -> bool:
+        found = find_condition(workload.status.conditions, type_)
+        return found is not None and found.status == status and reason in ("", found.reason)
+
+    return holds
+
+
+async def until_event(world: World, reason: str, about: str) -> str:
+    async def find() -> str:
+        for each in (await world.client.list(EVENTS, NAMESPACE)).items:
+            if each.reason == reason and each.regarding is not None and each.regarding.name == about:
+                return each.note
+        return ""
+
+    return await world.until(f"event {reason} about {about}", find)
+
+
+def test_a_gated_pod_waits_for_quota_then_runs_where_it_was_admitted() -> None:
+    async def story(world: World) -> None:
+        await pod(world, "one")
+        taken_in = await until_pod(world, "one", "taken in", is_managed)
+        assert names.MANAGED in taken_in.metadata.finalizers
+        assert len(taken_in.metadata.annotations[names.ROLE_HASH]) == 8
+        assert is_gated(taken_in)
+        workload = await world.until("a workload", lambda: world.workload("one"))
+        assert [(each.name, each.count) for each in workload.spec.pod_sets] == [("main", 1)]
+        await world.flavor(nodeLabels={"kubernetes.io/os": "linux"})
+        await world.cluster_queue("1")
+        await world.local_queue()
+        await world.until_finished("one")
+        ran = await until_pod(world, "one", "let go", lambda it: not it.metadata.finalizers)
+        assert ran.status.phase == "Succeeded"
+        assert ran.metadata.labels["kueue.x-k8s.io/podset"] == "main"
+        assert b'"nodeSelector":{"kubernetes.io/os":"linux"}' in bytes(ran.spec)
+        assert await until_event(world, "Started", "one") == "Admitted by clusterQueue research"
+
+    play(story, PODS_QUEUED, FLEET)
+
+
+def test_a_pod_that_was_made_without_a_gate_is_left_alone_and_told_of() -> None:
+    async def story(world: World) -> None:
+        await world.queues("4")
+        await pod(world, "one", gated=False)
+        await pod(world, "other", gated=False, queue="")
+        note = await until_event(world, "NotGated", "one")
+        assert note.startswith(
+            f"the pod asks for queue queue but was made without the scheduling gate {GATE['name']}"
+        )
+        await until_pod(world, "one", "ended", lambda it: it.status.phase == "Succeeded")
+        assert not is_managed((await pods_of(world))["one"])
+        assert await world.workload("one") is None
+
+    play(story, PODS_QUEUED, FLEET)
+
+
+def test_a_pod_is_preempted_by_being_deleted_with_the_reason_in_its_status() -> None:
+    async def story(world: World) -> None:
+        await world.queues("1")
+        await pod(world, "one", runs=FOREVER)
+        await until_pod(world, "one", "running", lambda it: it.status.phase == "Running")
+        workload = await world.until_condition("one", "Admitted")
+        seen: list[QueuedPod] = []
+
+        async def stopped() -> bool:
+            found = (await pods_of(world)).get("one")
+            if found is not None:
+                seen.append(found)
+            return found is None
+
+        await world.client.patch(WORKLOADS, workload.metadata.key, {"spec": {"active": False}})
+        await world.until("the pod is gone", stopped)
+        conditions = [find_condition(each.status.conditions, names.TERMINATION_TARGET) for each in seen]
+        said = next(each for each in conditions if each is not None)
+        assert (said.status, said.reason) == ("True", "WorkloadEvictedDueToDeactivated")
+        assert said.message == "The workload is deactivated"
+        await world.until("the workload is gone too", no_workloads(world))
+
+    play(story, PODS_QUEUED, FLEET)
+
+
+def no_workloads(world: World) -> Callable[[], Any]:
+    async def find() -> bool:
+        return not (await world.client.list(WORKLOADS, NAMESPACE)).items
+
+    return find
+
+
+def test_a_group_waits_until_it_is_complete_and_starts_whole() -> None:
+    async def story(world: World) -> None:
+        await world.queues("2")
+        await pod(world, "leader", group="train", total=3, cpu="500m")
+        await pod(world, "worker-1", group="train", total=3)
+        note = await until_event(world, "ErrWorkloadCompose", "leader")
+        assert note == "'train' group has fewer runnable pods than expected"
+        await pod(world, "worker-2", group="train", total=3)
+        waiting = await until_workload(world, "train", "waiting", has("QuotaReserved", "False"))
+        assert sorted(each.count for each in waiting.spec.pod_sets) == [1, 2]
+        assert len(waiting.metadata.owner_references) == 3
+        assert all(map(is_gated, (await pods_of(world)).values()))
+        await world.client.patch(CLUSTER_QUEUES, Key("", "research"), more_cpu("3"))
+        await until_workload(world, "train", "finished", has("Finished", reason="Succeeded"))
+        ended = await pods_of(world)
+        assert {each.status.phase for each in ended.values()} == {"Succeeded"}
+        await world.until("all let go", all_let_go(world))
+        finished = await until_workload(world, "train", "finished", has("Finished"))
+        said = find_condition(finished.status.conditions, "Finished")
+        assert said is not None
+        assert said.message == "Pods succeeded: 3/3."
+
+    play(story, PODS_QUEUED, FLEET)
+
+
+def more_cpu(cpu: str) -> dict[str, Any]:
+    quotas = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": cpu}]}
+    return {"spec": {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": [quotas]}]}}
+
+
+def all_let_go(world: World) -> Callable[[], Any]:
+    async def find() -> bool:
+        return not any(each.metadata.finalizers for each in (await pods_of(world)).values())
+
+    return find
+
+
+def test_a_failed_pod_of_a_group_is_replaced_by_another() -> None:
+    async def story(world: World) -> None:
+        await world.queues("2")
+        await pod(world, "one", group="train", total=2, runs=FOREVER)
+        await pod(world, "two", group="train", total=2, annotations=FAILS)
+        await until_workload(world, "train", "waits", has("WaitingForReplacementPods", reason="PodsFailed"))
+        failed = await until_pod(world, "two", "failed", lambda it: it.status.phase == "Failed")
+        assert failed.metadata.finalizers == (names.MANAGED,)
+        await pod(world, "three", group="train", total=2, runs=FOREVER)
+        await until_pod(world, "three", "running", lambda it: it.status.phase == "Running")
+        await until_pod(world, "two", "let go", lambda it: not it.metadata.finalizers)
+        whole = await until_workload(
+            world, "train", "is whole", has("WaitingForReplacementPods", "False", "PodsReady")
+        )
+        assert len(whole.metadata.owner_references) == 3
+
+    play(story, PODS_QUEUED, FLEET)
+
+
+def test_a_preempted_group_gives_its_quota_back_and_waits_for_its_pods_to_be_made_again() -> None:
+    async def story(world: World) -> None:
+        await world.flavor()
+        await world.cluster_queue("2", preemption={"withinClusterQueue": "LowerPriority"})
+        await world.local_queue()
+        await world.create(WORKLOAD_PRIORITY_CLASSES, "high", value=10)
+        for name in ("one", "two"):
+            await pod(world, name, group="low", total=2, runs=FOREVER)
+        await until_workload(world, "low", "admitted", has("Admitted"))
+        await until_pod(world, "two", "running", lambda it: it.status.phase == "Running")
+        await pod(world, "urgent", cpu="2", labels={"kueue.x-k8s.io/priority-class": "high"})
+        await world.until_finished("urgent")
+        low = await until_workload(
+            world, "low", "waits", has("WaitingForReplacementPods", reason="Preempted")
+        )
+        assert not is_true(low.status.conditions, "QuotaReserved")
+        stopped = await pods_of(world)
+        assert all(stopped[name].metadata.deletion_timestamp is not None for name in ("one", "two"))
+        for name in ("three", "four"):
+            await pod(world, name, group="low", total=2)
+        await until_gone(world, "one", "two")
+        await until_workload(world, "low", "finished", has("Finished", reason="Succeeded"))
+
+    play(story, PODS_QUEUED, FLEET)
+
+
+def test_deleting_the_workload_of_a_group_deletes_the_group() -> None:
+    async def story(world: World) -> None:
+        await world.queues("1")
+        for name in ("one", "two"):
+            await pod(world, name, group="train", total=2)
+        waiting = await until_workload(world, "train", "waits", has("QuotaReserved", "False"))
+        await world.client.delete(WORKLOADS, waiting.metadata.key)
+        await until_gone(world, "one", "two")
+        await world.until("the workload is gone too", no_workloads(world))
+
+    play(story, PODS_QUEUED, FLEET)
+
+
+def test_a_group_has_no_more_pods_than_it_said() -> None:
+    async def story(world: World) -> None:
+        await world.queues("2")
+        for name in ("one", "two"):
+            await pod(world, name, group="train", total=2, runs=FOREVER)
+        await until_workload(world, "train", "admitted", has("Admitted"))
+        await pod(world, "three", group="train", total=2)
+        assert await until_event(world, "ExcessPodDeleted", "three") == "Excess pod deleted"
+        await until_gone(world, "three")
+        assert len(await pods_of(world)) == 2
+
+    play(story, PODS_QUEUED, FLEET)
