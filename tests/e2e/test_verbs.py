@@ -157,6 +157,7 @@ def test_a_stopped_queue_gives_its_work_back_and_a_resumed_one_takes_it_again(te
 
         await command.says("queue", "stop", "research")
         await world.until_condition("train", "Evicted", reason="ClusterQueueStopped")
+        await world.until_condition("train", "QuotaReserved", "False")
         said = await command.says("queue", "resume", "cq/research")
         assert said == "clusterqueue.kueue.x-k8s.io/research resumed\n"
         await world.until_admitted("train")

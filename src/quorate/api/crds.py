@@ -128,7 +128,7 @@ def _definition(kind: str, versions: Mapping[str, KindVersion], conversion: Json
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{about.plural}.{GROUP}"},
+        "metadata": {"name": f"{about.plural}.{GROUP}", "labels": {"app.kubernetes.io/name": "quorate"}},
         "spec": {
             "group": GROUP,
             "scope": about.scope,

@@ -11,6 +11,7 @@ from quorate.cli.crds import crds
 from quorate.cli.demo import demo
 from quorate.cli.failures import message_of
 from quorate.cli.local import local
+from quorate.cli.preflight.command import preflight
 from quorate.cli.run.command import run
 from quorate.cli.run.outcome import Exit
 from quorate.cli.verbs.queue import queue
@@ -30,6 +31,7 @@ app.add_typer(workload, name="workload")
 app.command()(demo)
 app.command()(controllers)
 app.command()(crds)
+app.command()(preflight)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,0 +1,171 @@
+"""Which rights each part of the controllers needs: the one table behind roles, ``preflight`` and tests.
+
+Whoever makes a controller ask the API server for something new adds it here, or is told so by the test that
+compares what is asked in its stories with this table.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from quorate.api import visibility
+from quorate.api.kueue import GROUP
+
+READ: Final = ("get", "list", "watch")
+OWN: Final = "the controllers' own namespace"
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """Verbs on kinds of objects; subresources are written ``workloads/status``."""
+
+    needed_for: str
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    namespace: str = ""  # empty: the whole cluster; or ``OWN``
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        """Each verb with each resource."""
+        return ((verb, resource) for resource in self.resources for verb in self.verbs)
+
+
+@dataclass(frozen=True, slots=True)
+class JobResource:
+    """A kind of job: who queues it needs to see it, to stop and start it, and no more."""
+
+    framework: str  # as the Configuration names it
+    group: str
+    plural: str
+    singular: str
+
+
+JOBS: Final = (
+    JobResource("batch/job", "batch", "jobs", "job"),
+    JobResource("jobset.x-k8s.io/jobset", "jobset.x-k8s.io", "jobsets", "jobset"),
+    JobResource("kubeflow.org/mpijob", "kubeflow.org", "mpijobs", "mpijob"),
+    JobResource("kubeflow.org/tfjob", "kubeflow.org", "tfjobs", "tfjob"),
+    JobResource("kubeflow.org/pytorchjob", "kubeflow.org", "pytorchjobs", "pytorchjob"),
+    JobResource("kubeflow.org/paddlejob", "kubeflow.org", "paddlejobs", "paddlejob"),
+    JobResource("kubeflow.org/xgboostjob", "kubeflow.org", "xgboostjobs", "xgboostjob"),
+    JobResource("kubeflow.org/jaxjob", "kubeflow.org", "jaxjobs", "jaxjob"),
+    JobResource("trainer.kubeflow.org/trainjob", "trainer.kubeflow.org", "trainjobs", "trainjob"),
+    JobResource("ray.io/rayjob", "ray.io", "rayjobs", "rayjob"),
+    JobResource("ray.io/raycluster", "ray.io", "rayclusters", "raycluster"),
+    JobResource("ray.io/rayservice", "ray.io", "rayservices", "rayservice"),
+    JobResource("workload.codeflare.dev/appwrapper", "workload.codeflare.dev", "appwrappers", "appwrapper"),
+    JobResource(
+        "sparkoperator.k8s.io/sparkapplication",
+        "sparkoperator.k8s.io",
+        "sparkapplications",
+        "sparkapplication",
+    ),
+    JobResource(
+        "leaderworkerset.x-k8s.io/leaderworkerset",
+        "leaderworkerset.x-k8s.io",
+        "leaderworkersets",
+        "leaderworkerset",
+    ),
+    JobResource("statefulset", "apps", "statefulsets", "statefulset"),
+    JobResource("deployment", "apps", "deployments", "deployment"),
+)
+
+
+def _jobs() -> tuple[Right, ...]:
+    """One right for each group, since that is how roles are written.
+
+    ``finalizers``: where owner references are enforced, naming a job as the owner that blocks takes it.
+    """
+    rights: list[Right] = []
+    for group in dict.fromkeys(job.group for job in JOBS):
+        plurals = tuple(job.plural for job in JOBS if job.group == group)
+        finalizers = tuple(f"{plural}/finalizers" for plural in plurals)
+        rights += [
+            Right("starting and stopping jobs", group, plurals, (*READ, "patch", "update")),
+            Right("owning workloads by jobs", group, finalizers, ("update",)),
+        ]
+    return tuple(rights)
+
+
+RIGHTS: Final = (
+    Right(
+        "giving each job its workload", GROUP, ("workloads",),
+        (*READ, "create", "delete", "patch", "update"),
+    ),
+    Right("writing down what was decided", GROUP, ("workloads/status",), ("get", "patch", "update")),
+    Right(
+        "keeping objects while they are used", GROUP,
+        ("clusterqueues", "localqueues", "cohorts", "resourceflavors", "admissionchecks"),
+        (*READ, "patch", "update"),
+    ),
+    Right(
+        "owning by queueing kinds", GROUP,
+        ("workloads/finalizers", "clusterqueues/finalizers", "localqueues/finalizers",
+         "resourceflavors/finalizers", "admissionchecks/finalizers"),
+        ("update",),
+    ),
+    Right(
+        "showing counts and use", GROUP,
+        ("clusterqueues/status", "localqueues/status", "cohorts/status", "admissionchecks/status"),
+        ("get", "patch", "update"),
+    ),
+    Right("priorities of workloads", GROUP, ("workloadpriorityclasses",), READ),
+    *_jobs(),
+    Right("making a stopped job forget when it started", "batch", ("jobs/status",),
+          ("get", "patch", "update")),
+    Right("the templates of training jobs", "trainer.kubeflow.org",
+          ("trainingruntimes", "clustertrainingruntimes"), READ),
+    Right("queueing pods and groups of pods", "", ("pods",), (*READ, "delete", "patch", "update")),
+    Right("telling why a pod is stopped", "", ("pods/status",), ("get", "patch")),
+    Right("owning workloads by pods", "", ("pods/finalizers",), ("update",)),
+    Right("what pods ask for, and which queues a namespace may use", "", ("namespaces", "limitranges"), READ),
+    Right("priorities of pods", "scheduling.k8s.io", ("priorityclasses",), READ),
+    Right("overhead of pods", "node.k8s.io", ("runtimeclasses",), READ),
+    Right("telling what happened", "events.k8s.io", ("events",), ("create", "patch", "update")),
+    Right("telling what happened", "", ("events",), ("create", "patch", "update")),
+    Right(
+        "one of several replicas decides", "coordination.k8s.io", ("leases",),
+        ("get", "create", "patch", "update"), OWN,
+    ),
+    Right(
+        "the certificate that replicas share", "", ("secrets",), (*READ, "create", "patch", "update"), OWN
+    ),
+    Right(
+        "letting the API server trust that certificate", "admissionregistration.k8s.io",
+        ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"), (*READ, "patch", "update"),
+    ),
+    Right(
+        "letting the API server trust that certificate", "apiextensions.k8s.io",
+        ("customresourcedefinitions",), (*READ, "patch", "update"),
+    ),
+    Right(
+        "letting the API server trust that certificate", "apiregistration.k8s.io", ("apiservices",),
+        (*READ, "patch", "update"),
+    ),
+    Right("who asks for metrics or for places", "authentication.k8s.io", ("tokenreviews",), ("create",)),
+    Right("what they may see", "authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class QueueingKind:
+    """A kind whose editing or viewing is handed out as a role."""
+
+    plural: str
+    singular: str
+    edited_by: tuple[str, ...]
+    seen_by: tuple[str, ...]
+    aggregated_to: tuple[str, ...] = ()  # built-in roles that see it
+
+
+ADMIN: Final = "batch-admin"
+USER: Final = "batch-user"
+QUEUEING_KINDS: Final = (
+    QueueingKind("clusterqueues", "clusterqueue", (ADMIN,), (ADMIN,), ("admin",)),
+    QueueingKind("cohorts", "cohort", (ADMIN,), (ADMIN,), ("admin",)),
+    QueueingKind("localqueues", "localqueue", (ADMIN,), (ADMIN, USER), ("view", "edit", "admin")),
+    QueueingKind("resourceflavors", "resourceflavor", (ADMIN,), (ADMIN,), ("admin",)),
+    QueueingKind("topologies", "topology", (ADMIN,), (ADMIN,), ("admin",)),
+    QueueingKind("workloads", "workload", (ADMIN,), (ADMIN, USER), ("view", "edit", "admin")),
+)
+PENDING_GROUP: Final = visibility.GROUP

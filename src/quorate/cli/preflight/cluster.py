@@ -1,0 +1,203 @@
+"""Remarks about the cluster itself: its version, the queueing kinds, webhooks, and who decides already."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from quorate.api.kueue import GROUP, VERSION
+from quorate.api.meta import Key, epoch, is_true
+from quorate.cli.preflight.objects import (
+    ClientConfig,
+    Definition,
+    Deployment,
+    Endpoints,
+    HeldLease,
+    WebhookConfiguration,
+)
+from quorate.cli.preflight.remarks import Remark, error, info, warning
+
+_OLDEST: Final = (1, 25)  # the first whose definitions may hold rules
+_SELECTS: Final = (1, 31)  # the first that selects custom resources by their fields
+_OTHERS: Final = ("multikueueclusters", "multikueueconfigs", "provisioningrequestconfigs", "topologies")
+_INSTALL: Final = "quorate crds --output crds, then kubectl apply --server-side -f crds"
+
+
+def version_remarks(git_version: str) -> Iterator[Remark]:
+    numbers = re.match(r"v(\d+)\.(\d+)", git_version)
+    found = tuple(map(int, numbers.groups())) if numbers is not None else ()
+    if not found:
+        yield warning("server", f"its version {git_version!r} cannot be read")
+    elif found < _OLDEST:
+        yield error(
+            "server", f"Kubernetes {git_version} does not check rules in definitions", "use 1.25 or newer"
+        )
+    elif found < _SELECTS:
+        yield info("server", f"Kubernetes {git_version} cannot select workloads by fields; all else works")
+    else:
+        yield info("server", f"Kubernetes {git_version}")
+
+
+def definition_remarks(definitions: Iterable[Definition], wanted: Iterable[str]) -> Iterator[Remark]:
+    """Which of the queueing kinds are there, in which versions, and whose."""
+    found = {each.spec.names.plural: each for each in definitions if each.spec.group == GROUP}
+    sound: dict[str, list[str]] = {}  # by what there is to say about them
+    for plural in wanted:
+        definition = found.get(plural)
+        about = f"definition {plural}.{GROUP}"
+        if definition is None:
+            makes = info if plural in _OTHERS else error
+            yield makes(about, "it is not installed", _INSTALL)
+            continue
+        versions = definition.spec.versions
+        served = [each.name for each in versions if each.served]
+        stored = next((each.name for each in versions if each.storage), "none")
+        whose = _whose(definition)
+        if VERSION not in served:
+            yield error(
+                about, f"{whose}; it serves {', '.join(served) or 'no version'} and not {VERSION}", _INSTALL
+            )
+        elif not is_true(definition.status.conditions, "Established"):
+            yield error(about, f"{whose}; the server does not serve it", "kubectl describe crd tells why")
+        elif stored != VERSION:
+            yield warning(
+                about,
+                f"{whose}; it stores {stored}, in which some fields of {VERSION} have no place",
+                _INSTALL,
+            )
+        else:
+            sound.setdefault(f"{whose}; serve {', '.join(served)}, store {stored}", []).append(plural)
+        old = [name for name in definition.status.stored_versions if name != stored]
+        if old:
+            yield info(
+                about,
+                f"objects may still be stored as {', '.join(old)}",
+                "writing each object once (kubectl get and replace) stores it anew",
+            )
+    for says, plurals in sound.items():
+        yield info(f"definitions of {GROUP}", f"{', '.join(plurals)}: {says}")
+
+
+def _whose(definition: Definition) -> str:
+    labels = definition.metadata.labels
+    name = labels.get("app.kubernetes.io/name", "")
+    by_helm = " by Helm" if labels.get("app.kubernetes.io/managed-by") == "Helm" else ""
+    if name in ("kueue", "quorate"):
+        return f"{name.capitalize()}'s{by_helm}"
+    generator = "controller-gen.kubebuilder.io/version" in definition.metadata.annotations
+    return "Kueue's, it seems" if generator else "it does not say whose it is"
+
+
+def conversion_remarks(
+    definitions: Iterable[Definition], endpoints: Mapping[Key, Endpoints]
+) -> Iterator[Remark]:
+    for definition in definitions:
+        conversion = definition.spec.conversion
+        if definition.spec.group != GROUP or conversion.strategy != "Webhook" or conversion.webhook is None:
+            continue
+        problem = _unreachable(conversion.webhook.client_config, endpoints)
+        if problem:
+            yield error(
+                f"definition {definition.metadata.name}",
+                f"versions are converted by a webhook that cannot be reached: {problem}",
+                "start the controllers that serve it, or install Quorate's definitions, which need none",
+            )
+
+
+def webhook_remarks(
+    configurations: Iterable[WebhookConfiguration], endpoints: Mapping[Key, Endpoints]
+) -> Iterator[Remark]:
+    """About the webhooks for queueing kinds and jobs; those of others are left alone."""
+    ours = [each for each in configurations if _is_queueing(each)]
+    if not ours:
+        yield info(
+            "webhooks",
+            "none are installed: jobs are suspended, and mistakes found, after they were stored",
+        )
+    for configuration in ours:
+        about = f"webhooks {configuration.metadata.name}"
+        problems: dict[tuple[str, str], list[str]] = {}
+        for webhook in configuration.webhooks:
+            problem = _unreachable(webhook.client_config, endpoints)
+            if problem:
+                problems.setdefault((problem, webhook.failure_policy), []).append(webhook.name)
+        for (problem, policy), names in problems.items():
+            which = f"{', '.join(names)}: {problem}"
+            remedy = "start the controllers that serve them, or delete the configuration"
+            if policy == "Fail":
+                yield error(about, f"{which}; with failurePolicy Fail such writes are refused", remedy)
+            else:
+                yield warning(about, f"{which}; with failurePolicy {policy} they are passed over", remedy)
+        if not problems:
+            yield info(about, f"{len(configuration.webhooks)} webhooks, all have somebody to ask")
+
+
+def _is_queueing(configuration: WebhookConfiguration) -> bool:
+    by_name = any(name in configuration.metadata.name for name in ("kueue", "quorate"))
+    return by_name or any(GROUP in rule.api_groups for each in configuration.webhooks for rule in each.rules)
+
+
+def _unreachable(client: ClientConfig, endpoints: Mapping[Key, Endpoints]) -> str:
+    """Why the API server cannot ask there; empty if it can, as far as objects tell."""
+    if client.service is None:
+        return "" if client.url else "it names neither a service nor a URL"
+    key = Key(client.service.namespace, client.service.name)
+    if key not in endpoints:
+        return f"there is no service {key}"
+    if endpoints[key].ready == 0:
+        return f"service {key} has no ready pod"
+    return "" if client.ca_bundle else "it has no caBundle, so no certificate is trusted"
+
+
+def manager_remarks(
+    deployments: Iterable[Deployment], leases: Iterable[HeldLease], lease_name: str, now: float
+) -> Iterator[Remark]:
+    """Who decides in this cluster: two at once would undo each other's work."""
+    deciding = [each for each in deployments if _product(each) and each.spec.replicas > 0]
+    for each in deciding:
+        ready = f"{each.status.ready_replicas} of {each.spec.replicas} replicas are ready"
+        yield info(f"deployment {each.metadata.key}", f"{_product(each)} is installed, {ready}")
+    products = sorted({_product(each) for each in deciding})
+    if len(products) > 1:
+        yield error(
+            "controllers",
+            f"{' and '.join(products)} are both installed, and would both decide",
+            "scale one of them to 0 replicas",
+        )
+    holders = [each for each in leases if each.metadata.name == lease_name and _is_held(each, now)]
+    for lease in holders:
+        yield info(f"lease {lease.metadata.key}", f"held by {lease.spec.holder_identity}: it decides now")
+    if len(holders) > 1:
+        yield error(
+            "controllers",
+            f"leaders are elected in {len(holders)} namespaces, so that more than one decides",
+            "let all of them use the lease of one namespace (leaderElection.resourceNamespace)",
+        )
+    if not holders and not deciding:
+        yield info("controllers", "none are seen here; one without leader election leaves no trace")
+
+
+def _product(deployment: Deployment) -> str:
+    for container in deployment.spec.template.spec.containers:
+        name = container.image.rpartition("/")[2]
+        if name.startswith("quorate"):
+            return "Quorate"
+        if name.partition(":")[0].partition("@")[0] == "kueue":
+            return "Kueue"
+    return ""
+
+
+def _is_held(lease: HeldLease, now: float) -> bool:
+    renewed = lease.spec.renew_time
+    return (
+        bool(lease.spec.holder_identity)
+        and renewed is not None
+        and epoch(renewed) + lease.spec.lease_duration_seconds >= now
+    )
+
+
+def rights_remarks(about: str, denied: Mapping[str, tuple[str, ...]]) -> Iterator[Remark]:
+    """``denied``: by what they are needed for, the rights that are missing."""
+    for needed_for, rights in denied.items():
+        yield error(about, f"{needed_for}: may not {', '.join(rights)}", "kubectl apply -k deploy")
+    if not denied:
+        yield info(about, "they suffice to run the controllers")

@@ -1,0 +1,158 @@
+"""``quorate preflight``."""
+
+from typing import Annotated
+
+import typer
+
+from quorate.api import codec
+from quorate.api.configuration import Configuration
+from quorate.api.core import Namespace
+from quorate.api.meta import Struct
+from quorate.cli.deployment.rights import RIGHTS
+from quorate.cli.failures import Refusal
+from quorate.cli.files import Config, read_configuration
+from quorate.cli.preflight import objects as kinds
+from quorate.cli.preflight.cluster import (
+    conversion_remarks,
+    definition_remarks,
+    manager_remarks,
+    rights_remarks,
+    version_remarks,
+    webhook_remarks,
+)
+from quorate.cli.preflight.queues import Setup, queue_remarks
+from quorate.cli.preflight.remarks import Remark, Severity, info, warning, worst_first
+from quorate.cli.preflight.rights import denied
+from quorate.cli.verbs import options as o
+from quorate.cli.verbs.model import judge_all, model_of
+from quorate.cli.verbs.tables import print_rows, print_value, wants_documents
+from quorate.kube.client import Client
+from quorate.kube.clock import WallClock
+from quorate.kube.errors import Forbidden, NotFound
+from quorate.kube.resources import LOCAL_QUEUES, NAMESPACES, NODES, Resource, T
+
+WANTED = (
+    "workloads", "clusterqueues", "localqueues", "resourceflavors", "cohorts", "admissionchecks",
+    "workloadpriorityclasses", "topologies", "provisioningrequestconfigs", "multikueueconfigs",
+    "multikueueclusters",
+)  # fmt: skip
+
+
+class Report(Struct):
+    errors: int
+    warnings: int
+    remarks: tuple[Remark, ...]
+
+
+class _Version(Struct):
+    git_version: str = ""
+
+
+def preflight(
+    config: Config = None,
+    account: Annotated[
+        str,
+        typer.Option(
+            "--service-account",
+            metavar="NAMESPACE/NAME",
+            help="Whose rights to check, such as kueue-system/quorate-controllers. [default: your own]",
+        ),
+    ] = "",
+    output: o.Format = o.Output.TABLE,
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
+) -> None:
+    """Check a cluster before or after an installation, and say what is wrong and what to do.
+
+    Looks at the server's version, the queueing kinds and whose they are, rights, webhooks, who decides
+    already, and at the queues with the mistakes in them. Nothing is written.
+
+    [b]Exit code:[/b]
+    0 nothing is in the way
+    1 there are errors
+    2 the cluster could not be looked at
+
+    [b]Example:[/b] quorate preflight --service-account kueue-system/quorate-controllers
+    """
+    if account and account.count("/") != 1:
+        raise Refusal(f"--service-account: {account!r} is not NAMESPACE/NAME")
+    configuration = read_configuration(config).configuration
+
+    async def look(connection: o.Connection) -> tuple[Remark, ...]:
+        return await Look(connection.client, configuration, account).all()
+
+    remarks = worst_first(o.at(o.Reach(kubeconfig, context), look))
+    errors = sum(remark.severity is Severity.ERROR for remark in remarks)
+    warnings = sum(remark.severity is Severity.WARNING for remark in remarks)
+    if wants_documents(output):
+        print_value(Report(errors=errors, warnings=warnings, remarks=remarks), output)
+    else:
+        rows = [(remark.severity.upper(), remark.about, _in_words(remark)) for remark in remarks]
+        print_rows(("SEVERITY", "ABOUT", "FINDING (REMEDY)"), rows)
+    raise typer.Exit(1 if errors else 0)
+
+
+def _in_words(remark: Remark) -> str:
+    return f"{remark.says} ({remark.remedy})" if remark.remedy else remark.says
+
+
+class Look:
+    """One look at a cluster.  What may not be seen is a remark as well, and the rest is looked at."""
+
+    def __init__(self, client: Client, configuration: Configuration, account: str) -> None:
+        self._client = client
+        self._configuration = configuration
+        self._account = account
+        self._unseen: list[Remark] = []
+
+    async def all(self) -> tuple[Remark, ...]:
+        version = codec.decode(_Version, await self._client.request("GET", "/version"))
+        remarks = [*version_remarks(version.git_version)]
+        definitions = await self._list(kinds.DEFINITIONS)
+        endpoints = {each.metadata.key: each for each in await self._list(kinds.ENDPOINTS)}
+        remarks += definition_remarks(definitions, WANTED)
+        remarks += conversion_remarks(definitions, endpoints)
+        webhooks = [*await self._list(kinds.MUTATING), *await self._list(kinds.VALIDATING)]
+        remarks += webhook_remarks(webhooks, endpoints)
+        remarks += manager_remarks(
+            await self._list(kinds.DEPLOYMENTS),
+            await self._list(kinds.LEASES),
+            self._configuration.leader_election.name,
+            WallClock().now(),
+        )
+        remarks += await self._rights()
+        remarks += await self._queues()
+        return (*remarks, *self._unseen)
+
+    async def _list(self, resource: Resource[T]) -> tuple[T, ...]:
+        """All objects of a kind; none, with a remark, when they may not be seen."""
+        found = await self._try(resource)
+        return () if found is None else found
+
+    async def _try(self, resource: Resource[T]) -> tuple[T, ...] | None:
+        try:
+            return (await self._client.list(resource)).items
+        except (Forbidden, NotFound) as failure:
+            makes = info if isinstance(failure, NotFound) else warning
+            self._unseen.append(makes(resource.plural, f"they could not be looked at: {failure.message}"))
+            return None
+
+    async def _rights(self) -> list[Remark]:
+        who = f"rights of {self._account}" if self._account else "your rights"
+        namespace = self._configuration.namespace
+        try:
+            missing = await denied(self._client, RIGHTS, namespace, self._account)
+        except Forbidden as failure:
+            return [warning(who, f"they could not be asked for: {failure.message}")]
+        return list(rights_remarks(who, missing))
+
+    async def _queues(self) -> list[Remark]:
+        now = WallClock().now()
+        try:
+            state = await model_of(self._client, self._configuration, now)
+            namespaces: tuple[Namespace, ...] = (await self._client.list(NAMESPACES)).items
+            local_queues = (await self._client.list(LOCAL_QUEUES)).items
+        except (Forbidden, NotFound) as failure:
+            return [warning("queues", f"they could not be looked at: {failure.message}")]
+        nodes = await self._try(NODES)
+        return list(queue_remarks(Setup(state, judge_all(state, now), namespaces, nodes, local_queues)))

@@ -1,0 +1,144 @@
+"""As much of the objects that make up an installation as ``preflight`` reads."""
+
+from datetime import datetime
+
+import msgspec
+
+from quorate.api.meta import Condition, LabelSelector, ObjectMeta, Struct
+from quorate.kube.resources import Resource
+
+
+class ServiceReference(Struct):
+    namespace: str = ""
+    name: str = ""
+
+
+class ClientConfig(Struct):
+    service: ServiceReference | None = None
+    url: str = ""
+    ca_bundle: str = ""
+
+
+class RuleWithOperations(Struct):
+    operations: tuple[str, ...] = ()
+    api_groups: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+
+
+class Webhook(Struct):
+    name: str
+    client_config: ClientConfig = ClientConfig()
+    failure_policy: str = "Fail"
+    namespace_selector: LabelSelector = LabelSelector()
+    rules: tuple[RuleWithOperations, ...] = ()
+
+
+class WebhookConfiguration(Struct):
+    metadata: ObjectMeta
+    webhooks: tuple[Webhook, ...] = ()
+
+
+class ConversionWebhook(Struct):
+    client_config: ClientConfig = ClientConfig()
+
+
+class Conversion(Struct):
+    strategy: str = "None"
+    webhook: ConversionWebhook | None = None
+
+
+class DefinitionVersion(Struct):
+    name: str
+    served: bool = False
+    storage: bool = False
+
+
+class DefinitionNames(Struct):
+    plural: str = ""
+
+
+class DefinitionSpec(Struct):
+    group: str = ""
+    names: DefinitionNames = DefinitionNames()
+    versions: tuple[DefinitionVersion, ...] = ()
+    conversion: Conversion = Conversion()
+
+
+class DefinitionStatus(Struct):
+    conditions: tuple[Condition, ...] = ()
+    stored_versions: tuple[str, ...] = ()
+
+
+class Definition(Struct):
+    metadata: ObjectMeta
+    spec: DefinitionSpec = DefinitionSpec()
+    status: DefinitionStatus = DefinitionStatus()
+
+
+class Subset(Struct):
+    addresses: tuple[msgspec.Raw, ...] = ()
+
+
+class Endpoints(Struct):
+    metadata: ObjectMeta
+    subsets: tuple[Subset, ...] = ()
+
+    @property
+    def ready(self) -> int:
+        return sum(len(subset.addresses) for subset in self.subsets)
+
+
+class DeployedContainer(Struct):
+    image: str = ""
+
+
+class DeployedPodSpec(Struct):
+    containers: tuple[DeployedContainer, ...] = ()
+    service_account_name: str = ""
+
+
+class DeployedTemplate(Struct):
+    spec: DeployedPodSpec = DeployedPodSpec()
+
+
+class DeploymentSpec(Struct):
+    replicas: int = 1
+    template: DeployedTemplate = DeployedTemplate()
+
+
+class DeploymentStatus(Struct):
+    ready_replicas: int = 0
+
+
+class Deployment(Struct):
+    metadata: ObjectMeta
+    spec: DeploymentSpec = DeploymentSpec()
+    status: DeploymentStatus = DeploymentStatus()
+
+
+class HeldLeaseSpec(Struct):
+    holder_identity: str = ""
+    renew_time: datetime | None = None
+    lease_duration_seconds: int = 15
+
+
+class HeldLease(Struct):
+    metadata: ObjectMeta
+    spec: HeldLeaseSpec = HeldLeaseSpec()
+
+
+_ADMISSION = "admissionregistration.k8s.io"
+DEFINITIONS = Resource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False, Definition
+)
+MUTATING = Resource(
+    _ADMISSION, "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", False,
+    WebhookConfiguration,
+)  # fmt: skip
+VALIDATING = Resource(
+    _ADMISSION, "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", False,
+    WebhookConfiguration,
+)  # fmt: skip
+ENDPOINTS = Resource("", "v1", "endpoints", "Endpoints", True, Endpoints)
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", True, Deployment)
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", True, HeldLease)

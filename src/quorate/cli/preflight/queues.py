@@ -1,0 +1,297 @@
+"""Remarks about how queues, flavors and cohorts are configured: mistakes, and what surprises.
+
+Pure functions of the objects and of the core's own verdict on them: what is inactive, a loop, out of reach
+or uncovered is asked of the core, never worked out again here.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from quorate.api.core import Namespace, Node
+from quorate.api.kueue import LocalQueue, ResourceGroup
+from quorate.api.meta import Key, matches_selector
+from quorate.api.quantity import Quantity
+from quorate.api.requests import add_all
+from quorate.cli.preflight.remarks import Remark, error, info, warning
+from quorate.queueing.causes import Cause, QueueMissing, ResourceUncovered
+from quorate.queueing.decisions import Decision
+from quorate.queueing.explain import explain, waiting
+from quorate.queueing.queues import ClusterQueueState, FlavorsMissing, Stopped, Terminating, inactivity_text
+from quorate.queueing.state import State
+from quorate.quota.amount import FlavorResource, as_quantity, base_units
+
+_JUDGED: Final = 200  # pending workloads looked at one by one; each costs a pass over the reservations
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What is configured, and the core's model of it after everybody was judged."""
+
+    state: State
+    decided: Mapping[Key, Decision]
+    namespaces: Sequence[Namespace]
+    nodes: Sequence[Node] | None  # None: they may not be seen
+    local_queues: Sequence[LocalQueue]
+
+    @property
+    def cluster_queues(self) -> list[ClusterQueueState]:
+        queues = self.state.cluster_queues
+        return [queues[name] for name in sorted(queues)]
+
+
+def queue_remarks(setup: Setup) -> Iterator[Remark]:
+    if not setup.cluster_queues:
+        yield info(
+            "cluster queues", "there is none yet, so nothing is admitted", "docs/concepts/quota.md has one"
+        )
+    yield from _inactive(setup)
+    yield from _offers(setup)
+    yield from _namespaces(setup)
+    yield from _local_queues(setup)
+    yield from _cohorts(setup)
+    yield from _limits_without_cohort(setup)
+    yield from _reclaim(setup)
+    yield from _nodes(setup)
+    yield from _pending(setup)
+
+
+def _inactive(setup: Setup) -> Iterator[Remark]:
+    for queue in setup.cluster_queues:
+        for why in queue.inactive:
+            about, text = f"cluster queue {queue.name}", inactivity_text(why)
+            match why:
+                case Stopped():
+                    yield info(about, text, f"quorate queue resume {queue.name}")
+                case Terminating():
+                    yield warning(about, f"{text}: it goes once nothing holds its quota")
+                case FlavorsMissing(names):
+                    yield error(
+                        about, f"{text}, so it admits nothing", f"create {', '.join(names)}, or take them out"
+                    )
+                case _:
+                    yield error(
+                        about, f"{text}, so it admits nothing", "see its controller, or take the check out"
+                    )
+
+
+def _offers(setup: Setup) -> Iterator[Remark]:
+    for queue in setup.cluster_queues:
+        if not any(group.flavors for group in queue.spec.resource_groups):
+            yield error(
+                f"cluster queue {queue.name}",
+                "it offers no flavor of any resource, so no workload that requests something fits",
+                "add resourceGroups",
+            )
+
+
+def _namespaces(setup: Setup) -> Iterator[Remark]:
+    for queue in setup.cluster_queues:
+        about, selector = f"cluster queue {queue.name}", queue.spec.namespace_selector
+        if selector is None:
+            yield error(
+                about,
+                "it has no namespaceSelector, which means that no namespace may use it",
+                "write namespaceSelector: {} for all namespaces",
+            )
+        elif not any(matches_selector(selector, each.metadata.labels) for each in setup.namespaces):
+            yield warning(about, "its namespaceSelector matches no namespace there is", "label a namespace")
+
+
+def _local_queues(setup: Setup) -> Iterator[Remark]:
+    labels = {each.metadata.name: each.metadata.labels for each in setup.namespaces}
+    used: set[str] = set()
+    for local in setup.local_queues:
+        about, name = f"local queue {local.metadata.key}", local.spec.cluster_queue
+        queue = setup.state.cluster_queues.get(name)
+        used.add(name)
+        if queue is None:
+            yield error(
+                about, f"it leads to cluster queue {name}, which does not exist", "create that, or correct it"
+            )
+        elif queue.spec.namespace_selector is not None and not queue.welcomes(
+            labels.get(local.metadata.namespace, {})
+        ):
+            yield error(
+                about,
+                f"cluster queue {name} does not select namespace {local.metadata.namespace}, "
+                "so none of its workloads is admitted",
+                "label the namespace, or widen the namespaceSelector",
+            )
+        if local.spec.stop_policy != "None":
+            yield info(
+                about,
+                "it is stopped",
+                f"quorate queue resume lq/{local.metadata.name} -n {local.metadata.namespace}",
+            )
+    for cluster_queue in setup.cluster_queues:
+        if cluster_queue.name not in used:
+            yield info(
+                f"cluster queue {cluster_queue.name}", "no local queue leads to it, so nobody can use it"
+            )
+
+
+def _cohorts(setup: Setup) -> Iterator[Remark]:
+    tree = setup.state.quota
+    if tree.looped:
+        names = ", ".join(sorted(node.name for node in tree.looped))
+        stuck = [queue.name for queue in setup.cluster_queues if tree.is_looped(queue.node)]
+        yield error(
+            f"cohorts {names}",
+            f"their parents lead round in a circle; these admit nothing: {', '.join(stuck) or 'nobody'}",
+            "take away the parentName of one of them",
+        )
+    for name, node in sorted(tree.cohorts.items()):
+        if len(node.children) == 1 and node.parent is None and not node.limits:
+            (child,) = node.children
+            yield info(f"cohort {name}", f"{child.name} is alone in it, so there is nobody to borrow from")
+
+
+def _limits_without_cohort(setup: Setup) -> Iterator[Remark]:
+    for queue in setup.cluster_queues:
+        if queue.spec.cohort_name:
+            continue
+        limited = [
+            f"{flavor}/{resource}"
+            for (flavor, resource), limits in _quotas(queue.spec.resource_groups)
+            if limits
+        ]
+        if limited:
+            yield warning(
+                f"cluster queue {queue.name}",
+                f"it limits borrowing or lending of {', '.join(limited)}, but is in no cohort",
+                "set cohortName, or leave the limits out",
+            )
+        policy = queue.spec.preemption.reclaim_within_cohort
+        if policy != "Never":
+            yield warning(
+                f"cluster queue {queue.name}",
+                f"reclaimWithinCohort is {policy}, but it is in no cohort to reclaim in",
+                "set cohortName, or leave it out",
+            )
+
+
+def _quotas(groups: Iterable[ResourceGroup]) -> Iterator[tuple[FlavorResource, bool]]:
+    """Each pair that is offered, and whether it has a borrowing or lending limit."""
+    for group in groups:
+        for flavor in group.flavors:
+            for quota in flavor.resources:
+                limited = quota.borrowing_limit is not None or quota.lending_limit is not None
+                yield FlavorResource(flavor.name, quota.name), limited
+
+
+def _reclaim(setup: Setup) -> Iterator[Remark]:
+    """Who lends without limit and may not reclaim waits for its own quota as long as borrowers like."""
+    fair = setup.state.configuration.fair_sharing is not None
+    for queue in setup.cluster_queues:
+        siblings = [other for other in setup.state.queues_below(queue.node.root) if other.name != queue.name]
+        if queue.spec.preemption.reclaim_within_cohort != "Never" or not siblings or fair:
+            continue
+        lent = sorted(
+            {
+                f"{flavor.name}/{quota.name}"
+                for group in queue.spec.resource_groups
+                for flavor in group.flavors
+                for quota in flavor.resources
+                if quota.lending_limit is None and quota.nominal_quota > Quantity(0)
+                if any(_may_borrow(other, flavor.name, quota.name) for other in siblings)
+            }
+        )
+        if lent:
+            yield warning(
+                f"cluster queue {queue.name}",
+                f"others of its cohort may borrow all its {', '.join(lent)}, and it may not take that back "
+                "(reclaimWithinCohort is Never)",
+                "set reclaimWithinCohort, or a lendingLimit",
+            )
+
+
+def _may_borrow(queue: ClusterQueueState, flavor: str, resource: str) -> bool:
+    limits = queue.node.limits.get(FlavorResource(flavor, resource))
+    return limits is not None and limits.borrowing != 0
+
+
+def _nodes(setup: Setup) -> Iterator[Remark]:
+    """Quota that no node can honour: pods of admitted jobs would not find a place."""
+    if setup.nodes is None:
+        return
+    promised: dict[FlavorResource, int] = defaultdict(int)
+    for node in (*setup.state.quota.queues.values(), *setup.state.quota.cohorts.values()):
+        for pair, limits in node.limits.items():
+            promised[pair] += limits.nominal
+    reported: set[str] = set()
+    for (flavor, resource), amount in sorted(promised.items()):
+        known = setup.state.flavors.get(flavor)
+        if known is None or not amount:
+            continue
+        labels = known.spec.node_labels
+        nodes = [each for each in setup.nodes if labels.items() <= each.metadata.labels.items()]
+        about = f"flavor {flavor}"
+        if not nodes:
+            if flavor not in reported:
+                written = ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))
+                found = f"no node has its labels {written}" if written else "there is no node"
+                yield warning(about, f"{found}, so pods admitted to it find no place", "label the nodes")
+                reported.add(flavor)
+            continue
+        total = add_all(each.status.allocatable for each in nodes).get(resource, Quantity(0))
+        if amount > base_units(resource, total):
+            yield warning(
+                about,
+                f"cluster queues and cohorts promise {as_quantity(resource, amount)} {resource} of it, "
+                f"and its {len(nodes)} nodes have {total}",
+                "lower nominalQuota, or add nodes (autoscaled ones are not counted until they are there)",
+            )
+
+
+def _pending(setup: Setup) -> Iterator[Remark]:
+    state = setup.state
+    uncovered: dict[tuple[str, str], list[Key]] = defaultdict(list)
+    lost: dict[Cause, list[Key]] = defaultdict(list)
+    for key in sorted(state.entries):
+        hold = waiting(state, key)
+        for cause in hold.causes if hold is not None else ():
+            if isinstance(cause, ResourceUncovered):
+                uncovered[state.entries[key].cluster_queue, cause.resource].append(key)
+            elif isinstance(cause, QueueMissing) and cause.kind == "LocalQueue":
+                lost[cause].append(key)
+    for (name, resource), keys in sorted(uncovered.items()):
+        yield error(
+            f"cluster queue {name}",
+            f"{_count(keys)} for {resource}, which none of its resource groups covers",
+            f"cover {resource}, or let the jobs not request it",
+        )
+    for cause, keys in lost.items():
+        assert isinstance(cause, QueueMissing)
+        yield error(
+            f"local queue {keys[0].namespace}/{cause.name}",
+            f"{_count(keys)} for it, and it does not exist",
+            "create it, or correct the label kueue.x-k8s.io/queue-name of the jobs",
+        )
+    yield from _never(setup)
+
+
+def _count(keys: Sequence[Key]) -> str:
+    return f"{keys[0]} waits" if len(keys) == 1 else f"{len(keys)} workloads, such as {keys[0]}, wait"
+
+
+def _never(setup: Setup) -> Iterator[Remark]:
+    """Workloads that can never start; in a strict queue the first of them stops all behind it."""
+    for queue in setup.cluster_queues:
+        entries = sorted((*queue.pending.active(), *queue.pending.inadmissible()), key=queue.pending.rank)[
+            :_JUDGED
+        ]
+        for place, entry in enumerate(entries):
+            explanation = explain(setup.state, entry.key)
+            if explanation is None or not explanation.can_never_fit:
+                continue
+            remedy = f"quorate workload explain {entry.key.name} -n {entry.key.namespace}"
+            if queue.is_strict and place == 0 and len(entries) > 1:
+                yield error(
+                    f"cluster queue {queue.name}",
+                    f"{entry.key} can never start, and since its strategy is StrictFIFO nobody behind it can",
+                    remedy,
+                )
+            else:
+                yield warning(f"workload {entry.key}", "it can never start as things are", remedy)

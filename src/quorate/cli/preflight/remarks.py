@@ -1,0 +1,40 @@
+"""What a look at a cluster found: one remark for each thing, with a remedy where there is one."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final
+
+from quorate.api.meta import Struct
+
+
+class Severity(StrEnum):
+    ERROR = "error"  # something does not work
+    WARNING = "warning"  # something works otherwise than it looks
+    INFO = "info"  # worth knowing
+
+
+class Remark(Struct):
+    severity: Severity
+    about: str  # the object or part of the cluster
+    says: str
+    remedy: str = ""
+
+
+_RANK: Final = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
+
+
+def error(about: str, says: str, remedy: str = "") -> Remark:
+    return Remark(severity=Severity.ERROR, about=about, says=says, remedy=remedy)
+
+
+def warning(about: str, says: str, remedy: str = "") -> Remark:
+    return Remark(severity=Severity.WARNING, about=about, says=says, remedy=remedy)
+
+
+def info(about: str, says: str, remedy: str = "") -> Remark:
+    return Remark(severity=Severity.INFO, about=about, says=says, remedy=remedy)
+
+
+def worst_first(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
+    """By severity, otherwise in the order they were made."""
+    return tuple(sorted(remarks, key=lambda remark: _RANK[remark.severity]))

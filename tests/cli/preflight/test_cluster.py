@@ -1,0 +1,230 @@
+"""What is told of a cluster: its version, the kinds, webhooks, and who decides."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from quorate.api import codec
+from quorate.api.meta import Key, at_epoch
+from quorate.cli.preflight.cluster import (
+    conversion_remarks,
+    definition_remarks,
+    manager_remarks,
+    rights_remarks,
+    version_remarks,
+    webhook_remarks,
+)
+from quorate.cli.preflight.objects import Definition, Deployment, Endpoints, HeldLease, WebhookConfiguration
+from quorate.cli.preflight.remarks import Remark, Severity, error, info, warning, worst_first
+
+NOW = 1_000_000.0
+SERVICE = Key("kueue-system", "kueue-webhook-service")
+READY = {
+    SERVICE: codec.convert(Endpoints, {"metadata": {}, "subsets": [{"addresses": [{"ip": "10.0.0.1"}]}]})
+}
+EMPTY = {SERVICE: codec.convert(Endpoints, {"metadata": {}})}
+
+
+def told(remarks: Iterable[Remark]) -> list[str]:
+    return [f"{remark.severity} {remark.about}: {remark.says}" for remark in remarks]
+
+
+@pytest.mark.parametrize(
+    ("version", "want"),
+    [
+        ("v1.36.0", "info server: Kubernetes v1.36.0"),
+        ("v1.30.4-gke.1", "info server: Kubernetes v1.30.4-gke.1 cannot select"),
+        ("v1.24.0", "error server: Kubernetes v1.24.0 does not check rules in definitions"),
+        ("dev", "warning server: its version 'dev' cannot be read"),
+    ],
+)  # fmt: skip
+def test_the_version_of_the_server_is_judged(version: str, want: str) -> None:
+    (said,) = told(version_remarks(version))
+    assert said.startswith(want)
+
+
+def definition(
+    versions: dict[str, bool], labels: dict[str, str], established: bool = True, **spec: Any
+) -> Definition:
+    """``versions``: whether each is the one that is stored."""
+    condition = {"type": "Established", "status": str(established)}
+    return codec.convert(
+        Definition,
+        {
+            "metadata": {"name": "workloads.kueue.x-k8s.io", "labels": labels},
+            "spec": {
+                "group": "kueue.x-k8s.io",
+                "names": {"plural": "workloads"},
+                "versions": [
+                    {"name": name, "served": True, "storage": stored} for name, stored in versions.items()
+                ],
+                **spec,
+            },
+            "status": {"conditions": [condition], "storedVersions": ["v1beta1", *versions]},
+        },
+    )
+
+
+KUEUE = {"app.kubernetes.io/name": "kueue"}
+OURS = {"app.kubernetes.io/name": "quorate", "app.kubernetes.io/managed-by": "Helm"}
+ABOUT = "definition workloads.kueue.x-k8s.io"
+
+
+@pytest.mark.parametrize(
+    ("found", "want"),
+    [
+        pytest.param(
+            definition({"v1beta2": True}, OURS),
+            "info definitions of kueue.x-k8s.io: workloads: Quorate's by Helm; serve v1beta2, store v1beta2",
+            id="ours",
+        ),
+        pytest.param(
+            definition({"v1beta1": True, "v1beta2": False}, KUEUE),
+            f"warning {ABOUT}: Kueue's; it stores v1beta1, in which some fields of v1beta2 have no place",
+            id="the older version is stored",
+        ),
+        pytest.param(
+            definition({"v1beta1": True}, KUEUE),
+            f"error {ABOUT}: Kueue's; it serves v1beta1 and not v1beta2",
+            id="an old Kueue's",
+        ),
+        pytest.param(
+            definition({"v1beta2": True}, OURS, established=False),
+            f"error {ABOUT}: Quorate's by Helm; the server does not serve it",
+            id="not established",
+        ),
+    ],
+)
+def test_a_definition_is_told_by_whom_and_in_which_versions(found: Definition, want: str) -> None:
+    assert want in told(definition_remarks([found], ["workloads"]))
+
+
+def test_definitions_that_are_missing_are_named() -> None:
+    assert told(definition_remarks([], ["workloads", "topologies"])) == [
+        f"error {ABOUT}: it is not installed",
+        "info definition topologies.kueue.x-k8s.io: it is not installed",
+    ]
+
+
+def test_versions_that_may_still_be_stored_are_named() -> None:
+    (remark,) = (
+        remark
+        for remark in definition_remarks([definition({"v1beta2": True}, OURS)], ["workloads"])
+        if "may still" in remark.says
+    )
+    assert remark.says == "objects may still be stored as v1beta1"
+
+
+CLIENT = {"service": {"namespace": SERVICE.namespace, "name": SERVICE.name}, "caBundle": "Y2E="}
+UNTRUSTED = {"service": CLIENT["service"]}
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "client", "want"),
+    [
+        pytest.param(READY, CLIENT, "", id="reachable"),
+        pytest.param(EMPTY, CLIENT, f"service {SERVICE} has no ready pod", id="no pod"),
+        pytest.param({}, CLIENT, f"there is no service {SERVICE}", id="no service"),
+        pytest.param(READY, UNTRUSTED, "it has no caBundle, so no certificate is trusted", id="not trusted"),
+        pytest.param({}, {"url": "https://elsewhere"}, "", id="elsewhere"),
+        pytest.param({}, {}, "it names neither a service nor a URL", id="nowhere"),
+    ],
+)
+def test_webhooks_that_nobody_answers_are_found(
+    endpoints: dict[Key, Endpoints], client: dict[str, Any], want: str
+) -> None:
+    def configuration(policy: str) -> WebhookConfiguration:
+        webhook = {"name": "mjob.kb.io", "clientConfig": client, "failurePolicy": policy}
+        return codec.convert(
+            WebhookConfiguration, {"metadata": {"name": "kueue-mutating"}, "webhooks": [webhook]}
+        )
+
+    strict = told(webhook_remarks([configuration("Fail")], endpoints))
+    lenient = told(webhook_remarks([configuration("Ignore")], endpoints))
+    about = "webhooks kueue-mutating"
+    if not want:
+        assert strict == lenient == [f"info {about}: 1 webhooks, all have somebody to ask"]
+        return
+    assert strict == [f"error {about}: mjob.kb.io: {want}; with failurePolicy Fail such writes are refused"]
+    assert lenient == [f"warning {about}: mjob.kb.io: {want}; with failurePolicy Ignore they are passed over"]
+
+
+def test_webhooks_of_others_are_left_alone() -> None:
+    others = codec.convert(
+        WebhookConfiguration,
+        {"metadata": {"name": "policies"}, "webhooks": [{"name": "x", "rules": [{"apiGroups": ["apps"]}]}]},
+    )
+    (remark,) = webhook_remarks([others], {})
+    assert remark.says.startswith("none are installed")
+
+
+def test_a_conversion_that_nobody_answers_hides_every_object() -> None:
+    conversion = {"strategy": "Webhook", "webhook": {"clientConfig": CLIENT}}
+    found = definition({"v1beta2": True}, KUEUE, conversion=conversion)
+    assert told(conversion_remarks([found], READY)) == []
+    assert told(conversion_remarks([found], EMPTY)) == [
+        f"error {ABOUT}: versions are converted by a webhook that cannot be reached: "
+        f"service {SERVICE} has no ready pod"
+    ]
+
+
+def deployment(image: str, namespace: str = "kueue-system", replicas: int = 1) -> Deployment:
+    spec = {"replicas": replicas, "template": {"spec": {"containers": [{"image": image}]}}}
+    metadata = {"name": "manager", "namespace": namespace}
+    return codec.convert(
+        Deployment, {"metadata": metadata, "spec": spec, "status": {"readyReplicas": replicas}}
+    )
+
+
+def lease(namespace: str, renewed_at: float = NOW, name: str = "c1f6bfd2.kueue.x-k8s.io") -> HeldLease:
+    spec = {
+        "holderIdentity": f"{namespace}-leader",
+        "renewTime": at_epoch(renewed_at),
+        "leaseDurationSeconds": 15,
+    }
+    return codec.convert(HeldLease, {"metadata": {"name": name, "namespace": namespace}, "spec": spec})
+
+
+LEASE = "c1f6bfd2.kueue.x-k8s.io"
+KUEUES, QUORATES = "registry.example/kueue/kueue:v0.19.2", "registry.example/quorate:0.1.0"
+
+
+@pytest.mark.parametrize(
+    ("deployments", "leases", "errors"),
+    [
+        pytest.param([], [], [], id="nobody"),
+        pytest.param([deployment(KUEUES)], [lease("kueue-system")], [], id="one"),
+        pytest.param(
+            [deployment(KUEUES), deployment(QUORATES, "other")], [],
+            ["error controllers: Kueue and Quorate are both installed, and would both decide"], id="both",
+        ),
+        pytest.param([deployment(KUEUES, replicas=0), deployment(QUORATES)], [], [], id="one is scaled to 0"),
+        pytest.param(
+            [], [lease("kueue-system"), lease("other")],
+            ["error controllers: leaders are elected in 2 namespaces, so that more than one decides"],
+            id="two leaders",
+        ),
+        pytest.param([], [lease("kueue-system"), lease("other", NOW - 16)], [], id="the other has run out"),
+        pytest.param([], [lease("kueue-system"), lease("other", name="a")], [], id="the other is another's"),
+        pytest.param([deployment("docker.io/library/nginx:1")], [], [], id="somebody else"),
+    ],
+)  # fmt: skip
+def test_two_who_decide_are_found(
+    deployments: list[Deployment], leases: list[HeldLease], errors: list[str]
+) -> None:
+    remarks = list(manager_remarks(deployments, leases, LEASE, NOW))
+    assert told(remark for remark in remarks if remark.severity is Severity.ERROR) == errors
+
+
+def test_rights_that_are_missing_are_told_by_what_they_are_needed_for() -> None:
+    remarks = rights_remarks("your rights", {"telling what happened": ("create events", "patch events")})
+    assert told(remarks) == ["error your rights: telling what happened: may not create events, patch events"]
+    assert told(rights_remarks("your rights", {})) == [
+        "info your rights: they suffice to run the controllers"
+    ]
+
+
+def test_the_worst_is_said_first() -> None:
+    remarks = (info("a", ""), error("b", ""), warning("c", ""), error("d", ""))
+    assert [remark.about for remark in worst_first(remarks)] == ["b", "d", "c", "a"]

@@ -1,0 +1,42 @@
+"""``quorate preflight`` looks at a cluster over HTTP."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.verbs import CommandLine
+from tests.e2e.world import a_world
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_sound_cluster_passes_and_a_mistake_is_an_exit_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with a_world() as world:
+            command = CommandLine(world, tmp_path, monkeypatch)
+            await world.queues(cpu="4")
+            done = await command("preflight")
+            assert done.code == 0, done.out
+            assert "Quorate's; serve v1beta2, v1beta1, store v1beta2" in done.out
+            assert "your rights" in done.out
+
+            await world.cluster_queue("4", name="teaching", flavor="missing")
+            done = await command("preflight", "-o", "json")
+            assert done.code == 1
+            report = json.loads(done.out)
+            assert report["errors"] == 1
+            assert report["remarks"][0] == {
+                "severity": "error",
+                "about": "cluster queue teaching",
+                "says": "references missing ResourceFlavor(s): missing, so it admits nothing",
+                "remedy": "create missing, or take them out",
+            }
+            done = await command("preflight", "--service-account", "nobody")
+            assert (done.code, done.out) == (2, "")
+            assert "is not NAMESPACE/NAME" in done.err
+
+    asyncio.run(story())
