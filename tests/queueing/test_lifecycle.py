@@ -8,17 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.api.configuration import Configuration, RequeuingStrategy, WaitForPodsReady
+from quorate.api.configuration_gates import Gates
+from quorate.api.configuration_retention import Retention
 from quorate.api.kueue import (
+    RESOURCE_IN_USE,
     Admission,
     AdmissionCheckState,
     EvictionCount,
+    PodSetUpdate,
+    PreemptionGateState,
     RequeueState,
     SchedulingStats,
+    UnhealthyNode,
     Workload,
     WorkloadSpec,
     WorkloadStatus,
 )
-from quorate.api.meta import Condition, ObjectMeta, Uid, at_epoch, find_condition
+from quorate.api.meta import Condition, ObjectMeta, OwnerReference, Uid, at_epoch, find_condition
 from quorate.queueing import conditions as c
 from quorate.queueing.lifecycle import (
     ClusterQueueView,
@@ -88,6 +94,9 @@ def show(workload: Workload, transition: Transition) -> str:
     """What changed, as one line of the domain."""
     if transition.deactivate:
         return "deactivate"
+    acts = [word for word in ("release", "delete") if getattr(transition, word)]
+    if transition.status is None and acts:
+        return ", ".join(acts)
     if transition.status is None:
         return f"wake {transition.wake_at:g}" if transition.wake_at is not None else "nothing"
     old, new = workload.status, transition.status
@@ -104,7 +113,19 @@ def show(workload: Workload, transition: Transition) -> str:
         state = new.requeue_state or RequeueState()
         at = None if state.requeue_at is None else int(state.requeue_at.timestamp())
         parts.append(f"retries {state.count} until {at}")
-    return ", ".join(parts)
+    return ", ".join(parts + acts)
+
+
+NO_RESERVATION = "The workload has no reservation"
+OWNER = OwnerReference(api_version="batch/v1", kind="Job", name="j", uid=Uid("j"), controller=True)
+
+
+def with_metadata(workload: Workload, **metadata: Any) -> Workload:
+    return replace(workload, metadata=replace(workload.metadata, **metadata))
+
+
+def a_workload_with(**metadata: Any) -> Workload:
+    return with_metadata(a_workload(), **metadata)
 
 
 INACTIVE = WorkloadSpec(queue_name="lq", active=False)
@@ -327,14 +348,161 @@ def test_the_next_step(workload: Workload, view: QueueView, want: str) -> None:
     assert show(workload, decide(workload, view)) == want
 
 
+KEPT_100_S = Configuration(retention=Retention(finished_s=100))
+GRANULAR = Configuration(gates=Gates(unadmitted_workloads_observability=True))
+EXPLICIT = Configuration(
+    gates=Gates(unadmitted_workloads_observability=True, unadmitted_workloads_explicit_status=True)
+)
+LENIENT = Configuration(gates=Gates(finish_orphaned_workloads=False))
+UNGATED = Configuration(gates=Gates(admission_gated_by=False))
+GATED = a_workload_with(annotations={"kueue.x-k8s.io/admission-gated-by": "example.com/a"})
+ORPHAN = a_workload_with(labels={"kueue.x-k8s.io/job-uid": "u"}, finalizers=(RESOURCE_IN_USE,))
+LEAVING = a_workload_with(finalizers=(RESOURCE_IN_USE,), deletion_timestamp=at_epoch(900))
+DONE = is_(c.FINISHED, "OwnerNotFound", at=900)
+
+
+@pytest.mark.parametrize(
+    ("workload", "configuration", "want"),
+    [
+        # owners
+        pytest.param(
+            ORPHAN, WAIT, "Finished OwnerNotFound, release", id="its owner is gone: finished and let go"
+        ),
+        pytest.param(ORPHAN, LENIENT, "nothing", id="orphans are left alone without the gate"),
+        pytest.param(LEAVING, WAIT, "Finished OwnerNotFound, release", id="on its way out, alone"),
+        pytest.param(LEAVING, LENIENT, "release", id="on its way out, and no gate to finish it"),
+        pytest.param(
+            with_metadata(a_workload(DONE), labels={"kueue.x-k8s.io/job-uid": "u"}),
+            KEPT_100_S,
+            "release, delete",
+            id="an orphan that was let go is kept no longer than others",
+        ),
+        # retention
+        pytest.param(a_workload(is_(c.FINISHED, at=950)), KEPT_100_S, "wake 1050", id="kept for a while"),
+        pytest.param(a_workload(is_(c.FINISHED, at=900)), KEPT_100_S, "release, delete", id="kept enough"),
+        pytest.param(
+            a_workload(is_(c.FINISHED, at=1000)),
+            Configuration(retention=Retention(finished_s=0)),
+            "release, delete",
+            id="not kept at all",
+        ),
+        pytest.param(
+            with_metadata(a_workload(DONE), deletion_timestamp=at_epoch(990), owner_references=(OWNER,)),
+            KEPT_100_S,
+            "nothing",
+            id="deleted once",
+        ),
+        # gates of others
+        pytest.param(GATED, WAIT, "not QuotaReserved AdmissionGated", id="gated"),
+        pytest.param(GATED, UNGATED, "nothing", id="gated, and nobody minds"),
+        pytest.param(
+            replace(GATED, status=WorkloadStatus(conditions=(not_(c.QUOTA_RESERVED, c.ADMISSION_GATED),))),
+            WAIT,
+            "nothing",
+            id="still gated",
+        ),
+        pytest.param(
+            a_workload(not_(c.QUOTA_RESERVED, c.ADMISSION_GATED)),
+            WAIT,
+            "not QuotaReserved Pending",
+            id="the gate opened",
+        ),
+        # granular reasons
+        pytest.param(a_workload(), GRANULAR, "not Admitted NoReservation", id="never admitted"),
+        pytest.param(
+            a_workload(),
+            EXPLICIT,
+            "not QuotaReserved PendingEvaluation, not Admitted NoReservation",
+            id="explicit from the first",
+        ),
+        pytest.param(
+            a_workload(not_(c.ADMITTED, "NoReservation", message=NO_RESERVATION), spec=INACTIVE),
+            GRANULAR,
+            "Evicted Deactivated",
+            id="deactivation goes first",
+        ),
+        pytest.param(
+            a_workload(
+                is_(c.EVICTED), not_(c.ADMITTED, "NoReservation", message=NO_RESERVATION), spec=INACTIVE
+            ),
+            GRANULAR,
+            "not QuotaReserved Deactivated",
+            id="deactivated",
+        ),
+        pytest.param(
+            a_workload(not_(c.QUOTA_RESERVED, "WaitingForQuota", message="cpu")),
+            GRANULAR,
+            "not Admitted NoReservation",
+            id="what the cycle said stands",
+        ),
+        pytest.param(
+            a_workload(
+                not_(c.QUOTA_RESERVED, "Misconfigured", message="LocalQueue lq doesn't exist"),
+                not_(c.ADMITTED, "NoReservation", message=NO_RESERVATION),
+            ),
+            GRANULAR,
+            "not QuotaReserved PendingEvaluation",
+            id="the queue is there now",
+        ),
+        pytest.param(
+            a_workload(
+                not_(c.QUOTA_RESERVED, "Misconfigured", message="requests above limits"),
+                not_(c.ADMITTED, "NoReservation", message=NO_RESERVATION),
+            ),
+            GRANULAR,
+            "nothing",
+            id="queues do not cure what the workload has",
+        ),
+    ],
+)
+def test_the_next_step_as_configured(workload: Workload, configuration: Configuration, want: str) -> None:
+    assert show(workload, decide(workload, configuration=configuration)) == want
+
+
+def test_a_reservation_says_that_its_checks_are_not_ready() -> None:
+    workload = a_workload(RESERVED, admission_checks=(check("Pending"),))
+    got = decide(workload, queues(checks=("c",)), GRANULAR)
+    assert show(workload, got) == "not Admitted UnsatisfiedAdmissionChecks"
+    assert show(workload, decide(workload, queues(checks=("c",)), WAIT)) == "nothing"
+
+
+@pytest.mark.parametrize(
+    ("view", "reason"),
+    [
+        (queues(local=False), "Misconfigured"),
+        (queues("Hold"), "Suspended"),
+        (queues(cluster=False), "Misconfigured"),
+        (queues(active=False), "Suspended"),
+    ],
+)
+def test_a_queue_in_the_way_has_a_granular_reason(view: QueueView, reason: str) -> None:
+    want = f"not QuotaReserved {reason}, not Admitted NoReservation"
+    assert show(a_workload(), decide(a_workload(), view, GRANULAR)) == want
+
+
+def test_gates_are_told_as_events() -> None:
+    opened = a_workload(not_(c.QUOTA_RESERVED, c.ADMISSION_GATED))
+    assert [(event.type, event.reason, event.message) for event in decide(GATED).events] == [
+        ("Normal", "AdmissionGated", "Workload admission is gated by: example.com/a")
+    ]
+    assert [(event.type, event.reason) for event in decide(opened).events] == [
+        ("Normal", "AdmissionGateCleared")
+    ]
+
+
 def test_an_eviction_resets_checks_and_is_counted_but_keeps_the_quota() -> None:
     workload = a_workload(
         RESERVED,
         ADMITTED,
+        is_(c.BLOCKED_ON_PREEMPTION_GATES, "PreemptionGated"),
         admission_checks=(
             check("Retry", retry_count=1, requeue_after_seconds=5),
-            replace(check("Ready"), name="d"),
+            replace(check("Ready", pod_set_updates=(PodSetUpdate(name="main"),)), name="d"),
         ),
+        cluster_name="away",
+        nominated_cluster_names=("away",),
+        unhealthy_nodes=(UnhealthyNode(name="n"),),
+        preemption_gates=(PreemptionGateState(name="g", position="Open"),),
         scheduling_stats=SchedulingStats(
             evictions=(EvictionCount(reason="R", underlying_cause="C", count=1),)
         ),
@@ -346,6 +514,12 @@ def test_an_eviction_resets_checks_and_is_counted_but_keeps_the_quota() -> None:
         ("d", "Pending", "Reset to Pending after eviction. Previously: Ready", None),
     ]
     assert status.admission_checks[0].requeue_after_seconds == 5
+    assert status.admission_checks[1].pod_set_updates == ()
+    assert (status.cluster_name, status.nominated_cluster_names, status.unhealthy_nodes) == ("", (), ())
+    assert [gate.position for gate in status.preemption_gates] == ["Closed"]
+    blocked = find_condition(status.conditions, c.BLOCKED_ON_PREEMPTION_GATES)
+    assert blocked is not None
+    assert (blocked.status, blocked.reason) == ("False", "R")
     assert status.scheduling_stats is not None
     assert [one.count for one in status.scheduling_stats.evictions] == [2]
 
@@ -382,6 +556,18 @@ def test_a_release_gives_everything_back_and_says_when_to_queue_again(reason: st
     assert release_status(replace(workload, status=status), NOW) is None
 
 
+@pytest.mark.parametrize(("gate", "requeued"), [(True, "False"), (False, "True")])
+def test_the_workload_of_a_single_pod_is_not_queued_again(gate: bool, requeued: str) -> None:
+    pod = OwnerReference(api_version="v1", kind="Pod", name="p", uid=Uid("p"), controller=True)
+    evicted = a_workload(RESERVED, ADMITTED, is_(c.EVICTED, "Preempted"))
+    gates = Gates(skip_reassignment_for_pod_owned_workloads=gate)
+    status = release_status(with_metadata(evicted, owner_references=(pod,)), NOW, gates)
+    assert status is not None
+    found = find_condition(status.conditions, c.REQUEUED)
+    assert found is not None
+    assert found.status == requeued
+
+
 @pytest.mark.parametrize("conditions", [[RESERVED, ADMITTED], [is_(c.EVICTED, "Preempted")]])
 def test_without_eviction_or_reservation_there_is_nothing_to_release(conditions: list[Condition]) -> None:
     assert release_status(a_workload(*conditions), NOW) is None
@@ -414,9 +600,18 @@ conditions_of_any_kind = st.lists(
     check_state=st.sampled_from(("", "Pending", "Ready", "Retry", "Rejected")),
     stop=st.sampled_from(("None", "Hold", "HoldAndDrain")),
     found=st.booleans(),
+    gated=st.booleans(),
+    configuration=st.sampled_from((WAIT, GRANULAR, EXPLICIT, KEPT_100_S)),
 )
 def test_left_alone_it_comes_to_rest(
-    conditions: list[Condition], active: bool, state: RequeueState, check_state: str, stop: str, found: bool
+    conditions: list[Condition],
+    active: bool,
+    state: RequeueState,
+    check_state: str,
+    stop: str,
+    found: bool,
+    gated: bool,
+    configuration: Configuration,
 ) -> None:
     """Whatever a workload looks like, a few steps later no step is left: nothing is written for ever."""
     workload = a_workload(
@@ -425,9 +620,11 @@ def test_left_alone_it_comes_to_rest(
         requeue_state=state,
         admission_checks=(check(check_state),) if check_state else (),
     )
+    if gated:
+        workload = with_metadata(workload, annotations={"kueue.x-k8s.io/admission-gated-by": "a/b"})
     view = queues(stop=stop, cluster=found, checks=("c",) if check_state else ())
     for _ in range(8):
-        transition = decide(workload, view)
+        transition = decide(workload, view, configuration)
         if transition.deactivate:
             workload = replace(workload, spec=replace(workload.spec, active=False))
         elif transition.status is not None:

@@ -85,8 +85,8 @@ def test_all_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
             id="an unknown word for a step",
         ),
         pytest.param(
-            with_change("given", "config", to={"featureGates": {"PriorityBoost": True}}),
-            "given.config.featureGates.PriorityBoost: the core knows it only as False",
+            with_change("given", "config", to={"featureGates": {"ConcurrentAdmission": True}}),
+            "given.config.featureGates.ConcurrentAdmission: the core knows it only as False",
             id="a feature gate the core does not have",
         ),
         pytest.param(

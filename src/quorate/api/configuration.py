@@ -24,6 +24,7 @@ from quorate.api.configuration_process import (
     metrics,
     visibility,
 )
+from quorate.api.configuration_retention import Retention, retention
 from quorate.api.configuration_unused import DEVICE_CLASS_MAPPINGS, UNUSED
 from quorate.api.core import Resources
 from quorate.api.documents import InvalidYaml, read_documents
@@ -139,6 +140,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     metrics: Metrics = Metrics()
     visibility: Visibility = Visibility()
     audit_every_s: float = 300.0  # 0: never
+    retention: Retention = Retention()
 
 
 class LoadedConfiguration(msgspec.Struct, frozen=True):
@@ -227,6 +229,7 @@ def _configuration(fields: Section, version: Version) -> Configuration:
         metrics=_metrics(fields, gates),
         visibility=fields.take("visibilityServer", section(visibility), Visibility()),
         audit_every_s=fields.take("auditInterval", duration(), 300.0),
+        retention=fields.take("objectRetentionPolicies", section(retention), Retention()),
     )
 
 

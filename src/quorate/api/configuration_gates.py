@@ -1,4 +1,4 @@
-"""The feature gates that change how the queueing core decides, and what objects are held to.
+"""The feature gates that change how the controllers decide, and what objects are held to.
 
 Each is read once, where its rule is decided; the configuration carries them there.
 """
@@ -21,8 +21,19 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
     fair_sharing_prioritize_non_borrowing: bool = True  # who would not borrow goes before any smaller share
     prioritize_preemptor_workloads: bool = False  # who waits for its victims goes first in a round
     scheduler_timestamp_preemption_buffer: bool = False  # an equal is preempted only if minutes newer
+    priority_boost: bool = False  # the annotation priority-boost is added to the priority
+    admission_gated_by: bool = True  # who is gated by the annotation admission-gated-by is not queued
+    skip_reassignment_for_pod_owned_workloads: bool = True  # that of a single pod is never queued again
+    finish_orphaned_workloads: bool = True  # one whose owner is gone is finished
+    unadmitted_workloads_observability: bool = False  # reasons in the granular vocabulary
+    unadmitted_workloads_explicit_status: bool = False  # a new workload says at once that it waits
+    reclaimable_pods: bool = True  # pods that are done give their quota back before the job ends
+    assign_queue_labels_for_pods: bool = True  # pods carry the names of their queues
+    short_workload_names: bool = False  # names of workloads fit a label
+    workload_priority_class_defaulting: bool = False  # jobs without a class are of the class "default"
 
 
+DEFAULT_GATES: Final = Gates()
 QUEUEING_GATES: Final = tuple(field.encode_name for field in msgspec.structs.fields(Gates))
 
 

@@ -77,9 +77,6 @@ _every_version: Final[dict[str, Reader[Any]]] = {
     "pprofBindAddress": text,
     "controller": checked({"groupKindConcurrency": map_of(integer(least=1)), "cacheSyncTimeout": duration()}),
     "tls": _tls,
-    "objectRetentionPolicies": checked(
-        {"workloads": checked({"afterFinished": duration(), "afterDeactivatedByKueue": duration()})}
-    ),
     "multiKueue": checked(
         {
             "gcInterval": duration(),

@@ -22,6 +22,7 @@ PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
 JOB_UID = "kueue.x-k8s.io/job-uid"
 POD_SET = "kueue.x-k8s.io/podset"
 STOPPING = "kueue.x-k8s.io/stopping"
+ADMISSION_GATED_BY = "kueue.x-k8s.io/admission-gated-by"
 RESOURCE_IN_USE = "kueue.x-k8s.io/resource-in-use"
 
 StopPolicy = Literal["None", "Hold", "HoldAndDrain"]
@@ -278,6 +279,18 @@ class SchedulingStats(Struct):
     evictions: tuple[EvictionCount, ...] = ()
 
 
+class UnhealthyNode(Struct):
+    name: str
+
+
+class PreemptionGateState(Struct):
+    """One gate that holds back the workload's preemptions while it is closed."""
+
+    name: str
+    position: Literal["Closed", "Open"]
+    last_transition_time: datetime | None = None
+
+
 class WorkloadStatus(Struct):
     conditions: tuple[Condition, ...] = ()
     admission: Admission | None = None
@@ -287,6 +300,10 @@ class WorkloadStatus(Struct):
     resource_requests: tuple[PodSetRequest, ...] = ()
     accumulated_past_execution_time_seconds: int | None = None
     scheduling_stats: SchedulingStats | None = None
+    cluster_name: str = ""
+    nominated_cluster_names: tuple[str, ...] = ()
+    unhealthy_nodes: tuple[UnhealthyNode, ...] = ()
+    preemption_gates: tuple[PreemptionGateState, ...] = ()
 
 
 class Workload(Struct):

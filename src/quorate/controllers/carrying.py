@@ -22,7 +22,7 @@ from quorate.queueing.conditions import merged, replace
 from quorate.queueing.decisions import Decision, Hold, Preempt, Reserve
 from quorate.queueing.lifecycle import Event
 from quorate.queueing.readiness import pods_ready
-from quorate.queueing.statuses import admit_status, hold_status, preempt_status
+from quorate.queueing.statuses import admit_status, hold_reason, hold_status, preempt_status
 
 PAUSE = Backoff(first_s=0.1, cap_s=30.0)  # between tries for one workload, when not refused for its version
 
@@ -38,6 +38,7 @@ class Carrier:
         self._client = shell.client
         self._clock = shell.clock
         self._events = shell.events
+        self._gates = shell.configuration.gates
         self._waits_for_pods = shell.configuration.wait_for_pods_ready is not None
         self._workloads = shell.informers.workloads
         self._on_refusal = on_refusal
@@ -106,7 +107,8 @@ class Carrier:
             case Reserve():
                 return self._with_readiness(workload, admit_status(workload, decision, now), now)
             case Hold():
-                return self._with_readiness(workload, hold_status(workload, decision, now), now)
+                status = hold_status(workload, decision, now, self._gates)
+                return self._with_readiness(workload, status, now)
             case Preempt():
                 return preempt_status(workload, decision, now)
         assert_never(decision)
@@ -148,7 +150,8 @@ class Carrier:
                 if admitted:
                     text = f"Admitted by ClusterQueue {queue}, wait time since reservation was 0s"
                     self._event(workload, Event("Normal", "Admitted", text))
-            case Hold(reason=reason, message=message):
+            case Hold(message=message):
+                reason = hold_reason(decision, self._gates)
                 self._log.info("held", key=decision.key, reason=reason, note=message)
                 self._event(workload, Event("Warning", reason, message))
             case Preempt(preemptor=preemptor, message=message):

@@ -5,20 +5,19 @@ What must happen is decided by ``queueing.lifecycle``; this writes it.
 
 from typing import Any
 
-from quorate.api.kueue import JOB_UID, ClusterQueue, LocalQueue, Workload
+from quorate.api.kueue import ClusterQueue, LocalQueue, Workload
 from quorate.api.meta import Key
 from quorate.controllers.finalizers import released
 from quorate.controllers.informers import POINTS_TO
 from quorate.controllers.shell import Shell
 from quorate.controllers.unplaced import UnplacedPod, unplaced_since, workloads_of
-from quorate.controllers.writes import Patch, Write, send, status_patch
+from quorate.controllers.writes import Delete, Patch, Write, send, status_patch
 from quorate.kube.informer import Change
 from quorate.kube.log import logger
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import WORKLOADS, reference_to
-from quorate.queueing.lifecycle import decide_workload
+from quorate.queueing.lifecycle import Transition, decide_workload
 from quorate.queueing.state import State
-from quorate.queueing.statuses import finish_status
 
 WORKERS = 16  # a run mostly waits for the answer to its one write
 _LOCAL_QUEUE = "submitted to"
@@ -77,31 +76,33 @@ class WorkloadController:
         workload = self._informers.workloads.get(key)
         if workload is None:
             return None
-        now = self._clock.now()
-        if _is_orphan(workload):
-            gone = finish_status(workload, "OwnerNotFound", "The workload has no owner", now)
-            writes: list[Write] = [*status_patch(workload, gone)]
-            await send(self._client, [*writes, *released(WORKLOADS, workload.metadata)])
-            return None
         transition = decide_workload(
             workload,
             self._state.queue_view(workload),
             self._configuration,
-            now,
+            self._clock.now(),
             self._rng.random(),
             unplaced_since(self._informers.unplaced_pods, key),
         )
-        writes = [*status_patch(workload, transition.status)]
-        if transition.deactivate:
-            metadata = workload.metadata
-            body = {"spec": {"active": False}}
-            writes.append(Patch(WORKLOADS, metadata.key, metadata.resource_version, body))
-        await send(self._client, writes)
+        await send(self._client, _writes(workload, transition))
         regarding = reference_to(WORKLOADS, workload)
         for event in transition.events:
             self._events.event(regarding, event.type, event.reason, event.message)
             self._log.info("workload", key=key, became=event.reason, note=event.message)
         return transition.wake_at
+
+
+def _writes(workload: Workload, transition: Transition) -> list[Write]:
+    metadata = workload.metadata
+    writes: list[Write] = [*status_patch(workload, transition.status)]
+    if transition.deactivate:
+        body = {"spec": {"active": False}}
+        writes.append(Patch(WORKLOADS, metadata.key, metadata.resource_version, body))
+    if transition.release:
+        writes += released(WORKLOADS, metadata)
+    if transition.delete:
+        writes.append(Delete(WORKLOADS, metadata.key, metadata.uid))
+    return writes
 
 
 def _local_queue_of(workload: Workload) -> tuple[Key, ...]:
@@ -111,14 +112,6 @@ def _local_queue_of(workload: Workload) -> tuple[Key, ...]:
 def _cluster_queue_of(workload: Workload) -> tuple[str, ...]:
     admission = workload.status.admission
     return (admission.cluster_queue,) if admission is not None else ()
-
-
-def _is_orphan(workload: Workload) -> bool:
-    """Whether no job owns it although one did, or it is on its way out on its own."""
-    metadata = workload.metadata
-    if metadata.owner_references:
-        return False
-    return metadata.deletion_timestamp is not None or JOB_UID in metadata.labels
 
 
 def _says_the_same(old: Any, new: Any) -> bool:

@@ -24,7 +24,11 @@ PREEMPTED: Final = "Preempted"
 REQUEUED: Final = "Requeued"
 FINISHED: Final = "Finished"
 DEACTIVATION_TARGET: Final = "DeactivationTarget"
-ON_HOLD: Final = "OnHold"  # a reason of QuotaReserved=False
+BLOCKED_ON_PREEMPTION_GATES: Final = "BlockedOnPreemptionGates"
+
+# Reasons of QuotaReserved=False
+ON_HOLD: Final = "OnHold"
+ADMISSION_GATED: Final = "AdmissionGated"
 
 # Reasons of Evicted
 PODS_READY_TIMEOUT: Final = "PodsReadyTimeout"

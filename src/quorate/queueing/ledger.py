@@ -32,7 +32,7 @@ class Ledger:
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
         self.quota = QuotaTree()
-        self.shapes = Shapes(configuration.resources)
+        self.shapes = Shapes(configuration.resources, configuration.gates)
         self.namespaces: dict[str, Mapping[str, str]] = {}  # the labels of each
         self.cluster_queues: dict[str, ClusterQueueState] = {}
         # Every local queue that exists or that a workload known here names.

@@ -3,20 +3,21 @@
 from typing import Final
 
 from quorate.api.configuration import Configuration
-from quorate.api.kueue import Workload
+from quorate.api.configuration_gates import Gates
+from quorate.api.kueue import ADMISSION_GATED_BY, Workload
 from quorate.api.meta import Condition, find_condition
 from quorate.queueing import conditions as c
+from quorate.queueing.boost import boost_of, priority_of
 from quorate.queueing.conditions import created_at, since
 from quorate.queueing.pending import Order
 
-ADMISSION_GATES: Final = "kueue.x-k8s.io/admission-gated-by"
 _WAITING_FOR_REPLACEMENT: Final = "WaitingForReplacementPods"
 _BEHIND_S: Final = 0.001  # stored times are whole seconds: enough to be behind whoever came in that second
 
 
 def order_of(workload: Workload, configuration: Configuration) -> Order:
     return (
-        -(workload.spec.priority or 0),
+        -priority_of(workload, configuration.gates),
         queued_at(workload, configuration),
         workload.metadata.uid or str(workload.metadata.key),
     )
@@ -52,7 +53,7 @@ def _gave_way_to_a_borrower(preempted: Condition) -> bool:
     return preempted.status == "True" and preempted.reason == "InCohortReclaimWhileBorrowing"
 
 
-def may_queue(workload: Workload) -> bool:
+def may_queue(workload: Workload, gates: Gates) -> bool:
     """Whether a workload that holds no quota may wait for some, queues aside."""
     conditions = workload.status.conditions
     if not workload.spec.active or workload.metadata.deletion_timestamp is not None:
@@ -65,7 +66,7 @@ def may_queue(workload: Workload) -> bool:
     replacement = find_condition(conditions, _WAITING_FOR_REPLACEMENT)
     if replacement is not None and replacement.status == "True":
         return False
-    return not workload.metadata.annotations.get(ADMISSION_GATES)
+    return not (gates.admission_gated_by and workload.metadata.annotations.get(ADMISSION_GATED_BY))
 
 
 def changed_what_counts(old: Workload, new: Workload) -> bool:
@@ -73,6 +74,7 @@ def changed_what_counts(old: Workload, new: Workload) -> bool:
     return (
         old.metadata.generation != new.metadata.generation
         or old.status.reclaimable_pods != new.status.reclaimable_pods
+        or boost_of(old) != boost_of(new)
         or any(
             find_condition(old.status.conditions, type_) != find_condition(new.status.conditions, type_)
             for type_ in (c.EVICTED, c.REQUEUED)

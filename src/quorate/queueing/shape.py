@@ -13,6 +13,7 @@ import msgspec
 
 from quorate.api.batch import template_of
 from quorate.api.configuration import ResourceRules
+from quorate.api.configuration_gates import Gates
 from quorate.api.core import (
     Container,
     LimitRange,
@@ -25,6 +26,7 @@ from quorate.api.core import (
 from quorate.api.kueue import PodSet, PodSetRequest, Workload
 from quorate.api.meta import Key
 from quorate.api.requests import pod_requests
+from quorate.queueing.boost import priority_of
 from quorate.queueing.requests import (
     Bounds,
     Defaults,
@@ -76,8 +78,9 @@ class Shapes:
     # Many workloads carry byte-equal templates; so many decoded ones are kept.
     _TEMPLATES: Final = 1024
 
-    def __init__(self, rules: ResourceRules) -> None:
+    def __init__(self, rules: ResourceRules, gates: Gates) -> None:
         self._rules = rules
+        self._gates = gates
         self._overheads: dict[str, Resources] = {}  # of each runtime class
         self._limit_ranges: dict[Key, LimitRange] = {}
         self._defaults: dict[str, Defaults] = {}  # of each namespace whose limit ranges give any
@@ -128,7 +131,7 @@ class Shapes:
             (pod_set.name, max(0, pod_set.count - reclaimed.get(pod_set.name, 0)), pod_set.min_count)
             for pod_set in workload.spec.pod_sets
         ]
-        priority = workload.spec.priority or 0
+        priority = priority_of(workload, self._gates)
         # Whole keys would take more room than all else of a shape that only one workload has.
         key = blake2b(self._encoder.encode((priority, pod_sets, specs)), digest_size=16).digest()
         shape = self._shapes.get(key)

@@ -252,7 +252,7 @@ class State(Ledger):
         admission = workload.status.admission
         if holds_quota(workload) and admission is not None:
             self._put_reserving(workload, admission)
-        elif may_queue(workload):
+        elif may_queue(workload, self.configuration.gates):
             self._put_pending(workload)
         else:
             self.remove_workload(key)

@@ -4,19 +4,23 @@ Each function answers with the whole new status, composed in one piece, so that 
 None where nothing would change.
 """
 
+from datetime import datetime
 from typing import Final
 
+from quorate.api.configuration_gates import DEFAULT_GATES, Gates
 from quorate.api.kueue import (
     AdmissionCheckState,
     EvictionCount,
+    PreemptionGateState,
     SchedulingStats,
     Workload,
     WorkloadStatus,
 )
-from quorate.api.meta import Condition, at_epoch, find_condition
+from quorate.api.meta import Condition, at_epoch, find_condition, is_true
 from quorate.queueing import conditions as c
 from quorate.queueing.conditions import condition, merged, replace
 from quorate.queueing.decisions import Hold, Preempt, Reserve
+from quorate.queueing.unadmitted import PENDING_EVALUATION, not_admitted, not_reserved, reason_of
 
 _REQUEUED_AT_ONCE: Final = frozenset({"Preempted", c.NODE_FAILURES})
 
@@ -53,10 +57,13 @@ def admitted(workload: Workload, now: float) -> Condition:
     return condition(c.ADMITTED, "True", "Admitted", "The workload is admitted", now, generation)
 
 
-def hold_status(workload: Workload, hold: Hold, now: float) -> WorkloadStatus | None:
+def hold_status(
+    workload: Workload, hold: Hold, now: float, gates: Gates = DEFAULT_GATES
+) -> WorkloadStatus | None:
     """Quota not reserved, with the reason; None when the status says so already."""
     old = find_condition(workload.status.conditions, c.QUOTA_RESERVED)
-    new = condition(c.QUOTA_RESERVED, "False", hold.reason, hold.message, now, workload.metadata.generation)
+    reason = hold_reason(hold, gates)
+    new = condition(c.QUOTA_RESERVED, "False", reason, hold.message, now, workload.metadata.generation)
     if c.says_the_same(old, new) and workload.status.resource_requests == hold.requests:
         return None
     return replace(
@@ -64,6 +71,10 @@ def hold_status(workload: Workload, hold: Hold, now: float) -> WorkloadStatus | 
         conditions=merged(workload.status.conditions, new),
         resource_requests=hold.requests,
     )
+
+
+def hold_reason(hold: Hold, gates: Gates) -> str:
+    return reason_of(hold.causes) if gates.unadmitted_workloads_observability else hold.reason
 
 
 def preempt_status(workload: Workload, preempt: Preempt, now: float) -> WorkloadStatus | None:
@@ -84,13 +95,24 @@ def evict_status(
 
     ``counted_as`` is the reason and underlying cause under which the eviction is counted.
     """
-    evicted = condition(c.EVICTED, "True", reason, message, now, workload.metadata.generation)
+    status, generation = workload.status, workload.metadata.generation
+    new = [condition(c.EVICTED, "True", reason, message, now, generation)]
+    if is_true(status.conditions, c.BLOCKED_ON_PREEMPTION_GATES):
+        new.append(condition(c.BLOCKED_ON_PREEMPTION_GATES, "False", reason, message, now, generation))
     return replace(
-        workload.status,
-        conditions=merged(workload.status.conditions, evicted),
-        admission_checks=tuple(_reset_check(check, now) for check in workload.status.admission_checks),
-        scheduling_stats=_counted(workload.status.scheduling_stats, *counted_as),
+        status,
+        conditions=merged(status.conditions, *new),
+        admission_checks=tuple(_reset_check(check, now) for check in status.admission_checks),
+        scheduling_stats=_counted(status.scheduling_stats, *counted_as),
+        cluster_name="",
+        nominated_cluster_names=(),
+        unhealthy_nodes=(),
+        preemption_gates=tuple(_closed(gate, at_epoch(now)) for gate in status.preemption_gates),
     )
+
+
+def _closed(gate: PreemptionGateState, now: datetime) -> PreemptionGateState:
+    return gate if gate.position == "Closed" else replace(gate, position="Closed", last_transition_time=now)
 
 
 def _reset_check(check: AdmissionCheckState, now: float) -> AdmissionCheckState:
@@ -103,6 +125,7 @@ def _reset_check(check: AdmissionCheckState, now: float) -> AdmissionCheckState:
         last_transition_time=at_epoch(now),
         message=f"Reset to Pending after eviction. Previously: {check.state}",
         retry_count=retries,
+        pod_set_updates=(),
     )
 
 
@@ -116,19 +139,20 @@ def _counted(stats: SchedulingStats | None, reason: str, cause: str) -> Scheduli
     return SchedulingStats(evictions=tuple(evictions))
 
 
-def release_status(workload: Workload, now: float) -> WorkloadStatus | None:
+def release_status(workload: Workload, now: float, gates: Gates = DEFAULT_GATES) -> WorkloadStatus | None:
     """The quota given back, once the job of an evicted workload has stopped.
 
     None when there is nothing to give back.  Preempted workloads queue again at once; all others wait for
-    the rule that turns Requeued to true.
+    the rule that turns Requeued to true.  That of a single pod never does: its pod has ended with its quota.
     """
     evicted = find_condition(workload.status.conditions, c.EVICTED)
     if evicted is None or evicted.status != "True" or not c.is_reserving(workload):
         return None
-    status = released(workload, "Pending", evicted.message, now)
+    status = released(workload, PENDING_EVALUATION, evicted.message, now, gates)
+    ends = gates.skip_reassignment_for_pod_owned_workloads and _is_of_one_pod(workload)
     requeued = condition(
         c.REQUEUED,
-        "True" if evicted.reason in _REQUEUED_AT_ONCE else "False",
+        "True" if evicted.reason in _REQUEUED_AT_ONCE and not ends else "False",
         evicted.reason,
         evicted.message,
         now,
@@ -137,14 +161,19 @@ def release_status(workload: Workload, now: float) -> WorkloadStatus | None:
     return replace(status, conditions=merged(status.conditions, requeued))
 
 
-def released(workload: Workload, reason: str, message: str, now: float) -> WorkloadStatus:
-    """No reservation any more, hence not admitted and not ready either."""
+def _is_of_one_pod(workload: Workload) -> bool:
+    owner = workload.metadata.controller
+    return owner is not None and (owner.api_version, owner.kind) == ("v1", "Pod")
+
+
+def released(workload: Workload, reason: str, message: str, now: float, gates: Gates) -> WorkloadStatus:
+    """No reservation any more, for the granular ``reason``; hence not admitted and not ready either."""
     status, generation = workload.status, workload.metadata.generation
-    new = [condition(c.QUOTA_RESERVED, "False", reason, message, now, generation)]
+    new = [not_reserved(workload, reason, message, now, gates)]
     admitted = find_condition(status.conditions, c.ADMITTED)
     past_s = status.accumulated_past_execution_time_seconds
     if admitted is not None and admitted.status == "True":
-        new.append(not_admitted(workload, now))
+        new.append(not_admitted(workload, now, gates, reserving=False))
         past_s = (past_s or 0) + int(now - c.since(admitted))
     ready = find_condition(status.conditions, c.PODS_READY)
     if ready is not None and ready.reason != "WaitForStart":
@@ -156,23 +185,6 @@ def released(workload: Workload, reason: str, message: str, now: float) -> Workl
         conditions=merged(status.conditions, *new),
         admission=None,
         accumulated_past_execution_time_seconds=past_s,
-    )
-
-
-def not_admitted(workload: Workload, now: float) -> Condition:
-    """Not admitted for want of a reservation."""
-    generation = workload.metadata.generation
-    if all(check.state == "Ready" for check in workload.status.admission_checks):
-        return condition(
-            c.ADMITTED, "False", "NoReservation", "The workload has no reservation", now, generation
-        )
-    return condition(
-        c.ADMITTED,
-        "False",
-        "NoReservationUnsatisfiedChecks",
-        "The workload has no reservation and not all checks ready",
-        now,
-        generation,
     )
 
 

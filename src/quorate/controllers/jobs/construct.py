@@ -8,6 +8,7 @@ from typing import Any
 from quorate.api.batch import template_of
 from quorate.api.core import PriorityClass
 from quorate.api.kueue import (
+    ADMISSION_GATED_BY,
     GROUP,
     JOB_UID,
     PRIORITY_CLASS,
@@ -26,7 +27,6 @@ from quorate.queueing.clocks import OVERRIDES
 
 ELASTIC_JOB = "kueue.x-k8s.io/elastic-job"
 MAXIMUM_EXECUTION_S = "kueue.x-k8s.io/max-exec-time-seconds"
-ADMISSION_GATED_BY = "kueue.x-k8s.io/admission-gated-by"
 PROVISIONING_PREFIX = "provreq.kueue.x-k8s.io/"
 
 _LONGEST_NAME = 253
