@@ -7,9 +7,12 @@ import msgspec
 import pytest
 
 from quorate.api.batch import Job
+from quorate.api.configuration_gates import Gates
 from quorate.api.core import Toleration
 from quorate.api.kueue import (
+    AdmissionCheckState,
     PodSet,
+    PodSetUpdate,
     ReclaimablePod,
     ResourceFlavor,
     Workload,
@@ -460,3 +463,149 @@ def test_a_kind_may_say_something_in_the_workload_and_whether_it_is_active() -> 
     (patch,) = decided(OpinionatedJob(), msgspec.structs.replace(seen, status=said)).writes
     assert isinstance(patch, Patch)
     assert patch.body == {"spec": {"active": False}}
+
+
+def an_expiring_workload(*conditions: str) -> Workload:
+    return a_workload("!QuotaReserved", "!Admitted", *conditions, active=False)
+
+
+KEEPING = JobRules(deactivated_kept_s=1_500.0)  # from 1000, when every condition came about
+
+
+@pytest.mark.parametrize(
+    ("workload", "rules", "want"),
+    [
+        pytest.param(
+            an_expiring_workload("Evicted=DeactivatedDueToRequeuingLimitExceeded"),
+            KEEPING,
+            JobPlan(wake_at=2_500.0),
+            id="kept for a while",
+        ),
+        pytest.param(
+            an_expiring_workload("Evicted=Deactivated"), KEEPING, IDLE, id="by its user, who may think again"
+        ),
+        pytest.param(
+            an_expiring_workload("Evicted=DeactivatedDueToRequeuingLimitExceeded"), RULES, IDLE, id="for ever"
+        ),
+        pytest.param(
+            a_workload("!QuotaReserved", "!Admitted", "Evicted=DeactivatedDueToAdmissionCheck"),
+            KEEPING,
+            IDLE,
+            id="active again",
+        ),
+    ],
+)
+def test_a_job_that_the_system_deactivated_is_kept(
+    workload: Workload, rules: JobRules, want: JobPlan
+) -> None:
+    assert plan(a_job(), workload, rules=rules) == want
+
+
+def test_a_job_that_the_system_deactivated_is_deleted_in_the_end() -> None:
+    workload = an_expiring_workload("Evicted=DeactivatedDueToMaximumExecutionTimeExceeded")
+    got = plan(a_job(), workload, rules=JobRules(deactivated_kept_s=1_000.0))
+    assert (show(got), reasons(got)) == (["delete Job"], ["Deleted"])
+
+
+def test_it_is_told_what_the_checks_of_a_reservation_wait_for() -> None:
+    checks = (
+        AdmissionCheckState(name="a", state="Pending", message="in line"),
+        AdmissionCheckState(name="b", state="Pending", message="almost"),
+        AdmissionCheckState(name="c", state="Ready", message="done"),
+        AdmissionCheckState(name="d", state="Pending"),
+    )
+    waiting = a_workload("QuotaReserved", status=WorkloadStatus(admission_checks=checks))
+    (event,) = plan(a_job(), waiting).events
+    assert (event.reason, event.message) == ("UpdatedAdmissionCheck", "a: in line; b: almost")
+
+
+def started_with(**update: Any) -> JobPlan:
+    check = AdmissionCheckState(
+        name="prov", state="Ready", pod_set_updates=(PodSetUpdate(name="main", **update),)
+    )
+    admitted = a_workload(admitted_to=["spot"], status=WorkloadStatus(admission_checks=(check,)))
+    return plan(a_job(), admitted)
+
+
+def test_a_job_starts_with_what_its_checks_add() -> None:
+    got = started_with(
+        labels={"l": "1"}, annotations={"a": "2"}, node_selector={"zone": "b"},
+        tolerations=(Toleration(key="spot"), Toleration(key="new")),
+    )  # fmt: skip
+    (patch,) = got.writes
+    assert isinstance(patch, Patch)
+    template = patch.body["spec"]["template"]
+    assert template["metadata"]["labels"]["l"] == "1"
+    assert template["metadata"]["annotations"]["a"] == "2"
+    assert template["spec"]["nodeSelector"] == {"pool": "spot", "zone": "b"}
+    assert [each["key"] for each in template["spec"]["tolerations"]] == ["spot", "new"]
+
+
+def test_a_check_that_contradicts_the_flavor_can_never_start() -> None:
+    _, reason, message = written(started_with(node_selector={"pool": "dear"}), "Finished")
+    assert reason == "FailedToStart"
+    assert message == (
+        "pod set main: nodeSelector[pool]: 'dear' is wanted by admission check prov, "
+        "but 'spot' already where it was admitted"
+    )
+
+
+def test_pods_carry_the_names_of_their_queues_where_that_is_wanted() -> None:
+    labelled, bare = (
+        plan(
+            a_job(),
+            a_workload(admitted_to=["spot"]),
+            rules=JobRules(gates=Gates(assign_queue_labels_for_pods=on)),
+        )
+        for on in (True, False)
+    )
+    names = [
+        sorted(write.body["spec"]["template"]["metadata"]["labels"])
+        for got in (labelled, bare)
+        for write in got.writes
+        if isinstance(write, Patch)
+    ]
+    assert names == [
+        ["kueue.x-k8s.io/cluster-queue-name", "kueue.x-k8s.io/local-queue-name", "kueue.x-k8s.io/podset"],
+        ["kueue.x-k8s.io/podset"],
+    ]
+
+
+def test_without_the_gate_an_orphan_is_only_let_go() -> None:
+    lenient = JobRules(gates=Gates(finish_orphaned_workloads=False))
+    assert show(plan(None, a_workload())) == [
+        "patch Workload/status status.conditions",
+        "patch Workload metadata.finalizers",
+    ]
+    assert show(plan(None, a_workload(), rules=lenient)) == ["patch Workload metadata.finalizers"]
+
+
+def test_without_the_gate_no_pod_is_reclaimed() -> None:
+    done = a_job(suspend=False, parallelism=3, completions=3, status={"succeeded": 1, "active": 2})
+    running = a_workload(admitted_to=["spot"])
+    assert show(plan(done, running)) == ["patch Workload/status status.reclaimablePods"]
+    assert plan(done, running, rules=JobRules(gates=Gates(reclaimable_pods=False))) == IDLE
+
+
+def test_a_name_may_be_made_to_fit_a_label() -> None:
+    short = JobRules(gates=Gates(short_workload_names=True))
+    job = msgspec.structs.replace(a_job(), metadata=msgspec.structs.replace(a_job().metadata, name="a" * 63))
+    lengths = [
+        len(write.body.metadata.name)
+        for rules in (RULES, short)
+        for write in plan(job, rules=rules).writes
+        if isinstance(write, Create)
+    ]
+    assert lengths == [73, 63]
+
+
+def test_a_job_without_a_class_may_be_of_the_default_one() -> None:
+    default = WorkloadPriorityClass(metadata=ObjectMeta(name="default"), value=7)
+    by_default = JobRules(gates=Gates(workload_priority_class_defaulting=True))
+    priorities = [
+        write.body.spec.priority
+        for rules, classes in ((RULES, [default]), (by_default, []), (by_default, [default]))
+        for write in plan(a_job(), rules=rules, classes=classes).writes
+        if isinstance(write, Create)
+    ]
+    assert priorities == [0, 0, 7]

@@ -29,7 +29,9 @@ ELASTIC_JOB = "kueue.x-k8s.io/elastic-job"
 MAXIMUM_EXECUTION_S = "kueue.x-k8s.io/max-exec-time-seconds"
 PROVISIONING_PREFIX = "provreq.kueue.x-k8s.io/"
 
+DEFAULT_CLASS = "default"  # of workloads, for jobs that name none, where there is a class of that name
 _LONGEST_NAME = 253
+_LONGEST_LABEL = 63
 _HASH_DIGITS = 5
 
 
@@ -60,15 +62,18 @@ def maximum_execution_s(metadata: ObjectMeta) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else None
 
 
-def workload_name(kind: str, group: str, job_name: str, job_uid: Uid, extra: str = "") -> str:
+def workload_name(
+    kind: str, group: str, job_name: str, job_uid: Uid, extra: str = "", *, short: bool = False
+) -> str:
     """The name of the Workload of a job: readable, and different for each life of a job of one name.
 
     ``<kind>-<job name>``, cut if need be, and five hex digits of a SHA-1 over kind, group, name and uid, so
-    that whoever looks at the same job finds the same name.
+    that whoever looks at the same job finds the same name.  A ``short`` one fits the value of a label.
     """
     parts = [kind, group, job_name, job_uid, *([extra] if extra else [])]
     digest = hashlib.sha1("\n".join(parts).encode(), usedforsecurity=False).hexdigest()
-    readable = f"{kind.lower()}-{job_name}"[: _LONGEST_NAME - _HASH_DIGITS - 1]
+    longest = _LONGEST_LABEL if short else _LONGEST_NAME
+    readable = f"{kind.lower()}-{job_name}"[: longest - _HASH_DIGITS - 1]
     return f"{readable}-{digest[:_HASH_DIGITS]}"
 
 
@@ -78,13 +83,15 @@ def resolve_priority(
     pod_sets: Sequence[PodSet],
     workload_classes: Mapping[str, WorkloadPriorityClass],
     pod_classes: Mapping[str, PriorityClass],
+    by_default: str = "",
 ) -> Priority | MissingPriorityClass:
     """The priority of a new workload; the first that says one wins.
 
-    The label for a WorkloadPriorityClass; the job kind's own class if it has one, else the first pod set
-    that names a PriorityClass; the global default class, of several the lowest; zero.
+    The label for a WorkloadPriorityClass, else the class called ``by_default`` if it is there; the job kind's
+    own class if it has one, else the first pod set that names a PriorityClass; the global default class, of
+    several the lowest; zero.
     """
-    if name := labels.get(PRIORITY_CLASS):
+    if name := labels.get(PRIORITY_CLASS) or (by_default if by_default in workload_classes else ""):
         workload_class = workload_classes.get(name)
         if workload_class is None:
             return MissingPriorityClass("WorkloadPriorityClass", name)
@@ -118,6 +125,8 @@ def construct(
     pod_sets: tuple[PodSet, ...],
     priority: Priority,
     label_keys_to_copy: Iterable[str],
+    *,
+    short_name: bool = False,
 ) -> Workload:
     """The Workload of the job with ``metadata``, controlled by it and in its namespace."""
     labels = {key: metadata.labels[key] for key in label_keys_to_copy if key in metadata.labels}
@@ -138,7 +147,7 @@ def construct(
     )
     return Workload(
         metadata=ObjectMeta(
-            name=workload_name(resource.kind, resource.group, metadata.name, metadata.uid),
+            name=workload_name(resource.kind, resource.group, metadata.name, metadata.uid, short=short_name),
             namespace=metadata.namespace,
             labels=labels,
             annotations=copied,

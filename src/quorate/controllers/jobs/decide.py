@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from quorate.api.configuration_gates import Gates
 from quorate.api.kueue import (
     GROUP,
     PRIORITY_CLASS,
@@ -39,23 +40,25 @@ from quorate.controllers.jobs.plans import (
 )
 from quorate.controllers.jobs.podsets import InjectionConflict
 from quorate.controllers.jobs.starting import FlavorNotSeen, NotAdmitted, pod_set_infos
-from quorate.controllers.writes import Patch, Write, status_patch
+from quorate.controllers.writes import Delete, Patch, Write, status_patch
 from quorate.kube.resources import WORKLOADS
 from quorate.queueing.conditions import (
+    DEACTIVATED,
     EVICTED,
     ON_HOLD,
     QUOTA_RESERVED,
-    condition,
     is_admitted,
     is_evicted,
     is_finished,
     is_reserving,
     merged,
+    since,
 )
 from quorate.queueing.lifecycle import Event
 from quorate.queueing.readiness import pods_ready
 from quorate.queueing.statuses import finish_status, release_status
 from quorate.queueing.statuses import released as given_back
+from quorate.queueing.unadmitted import PENDING_EVALUATION, not_reserved
 
 
 def decide(
@@ -88,7 +91,7 @@ def _decided(
         return IDLE
     owned = sorted(workloads, key=_by_age)
     if job is None or job.metadata.deletion_timestamp is not None:
-        return _orphaned(owned, now)
+        return _orphaned(owned, rules.gates, now)
     if around.namespace_managed and around.part_of is not None:
         return _part(kind, job, around.part_of)
     queued = queue_name_of(job.metadata) or rules.manage_jobs_without_queue_name
@@ -116,10 +119,10 @@ def _by_age(workload: Workload) -> tuple[str, str]:
     return (created.isoformat() if created is not None else "", workload.metadata.name)
 
 
-def _orphaned(workloads: Sequence[Workload], now: float) -> JobPlan:
+def _orphaned(workloads: Sequence[Workload], gates: Gates, now: float) -> JobPlan:
     writes: list[Write] = []
     for workload in workloads:
-        if workload.metadata.deletion_timestamp is None:
+        if gates.finish_orphaned_workloads and workload.metadata.deletion_timestamp is None:
             gone = finish_status(workload, "OwnerNotFound", "The job of the workload is gone", now)
             writes += status_patch(workload, gone)
         writes += released(WORKLOADS, workload.metadata)
@@ -137,10 +140,10 @@ def _with_workload(case: Case[J], workload: Workload) -> JobPlan:
             return stopped
         return JobPlan((*stopped.writes, *released(WORKLOADS, workload.metadata)), stopped.events)
     if case.kind.is_on_hold(case.job):
-        return _on_hold(workload, case.now)
+        return _on_hold(case, workload)
     if case.outcome is not None:
         return _finished(case.outcome, workload, case.now)
-    if (back := _no_longer_on_hold(workload, case.now)) is not None:
+    if (back := _no_longer_on_hold(case, workload)) is not None:
         return JobPlan(status_patch(workload, back))
     if told := _readiness(case, workload):
         return JobPlan(told)
@@ -162,19 +165,20 @@ def _said_by_kind(case: Case[J], workload: Workload) -> tuple[Patch, ...]:
     return (updated(workload, {"spec": {"active": wanted}}),)
 
 
-def _on_hold(workload: Workload, now: float) -> JobPlan:
+def _on_hold(case: Case[J], workload: Workload) -> JobPlan:
     """A job that is on hold keeps its workload, which takes no quota until the hold ends."""
     if not is_reserving(workload):
         return IDLE
-    return JobPlan(status_patch(workload, given_back(workload, ON_HOLD, "Job is on hold", now)))
+    held = given_back(workload, ON_HOLD, "Job is on hold", case.now, case.rules.gates)
+    return JobPlan(status_patch(workload, held))
 
 
-def _no_longer_on_hold(workload: Workload, now: float) -> WorkloadStatus | None:
+def _no_longer_on_hold(case: Case[J], workload: Workload) -> WorkloadStatus | None:
     reserved = find_condition(workload.status.conditions, QUOTA_RESERVED)
     if reserved is None or reserved.reason != ON_HOLD:
         return None
     text = "Workload no longer on hold; waiting for quota reservation"
-    pending = condition(QUOTA_RESERVED, "False", "Pending", text, now, workload.metadata.generation)
+    pending = not_reserved(workload, PENDING_EVALUATION, text, case.now, case.rules.gates)
     return msgspec.structs.replace(workload.status, conditions=merged(workload.status.conditions, pending))
 
 
@@ -182,11 +186,29 @@ def _next_step(case: Case[J], workload: Workload) -> JobPlan:
     """Start, stop or release, as the workload's admission demands of the job."""
     if is_evicted(workload) and (not case.suspended or is_reserving(workload)):
         return _evicted(case, workload)
+    if (expired := _expiry(case, workload)) is not None:
+        return expired
     if not case.suspended:
         if is_admitted(workload):
             return IDLE
         return stop_plan(case, workload, "Not admitted by cluster queue")
     return _started(case, workload) if is_admitted(workload) else _resubmitted(case, workload)
+
+
+def _expiry(case: Case[J], workload: Workload) -> JobPlan | None:
+    """The end of a job whose workload the system deactivated, once it was kept long enough; None: no such."""
+    evicted = find_condition(workload.status.conditions, EVICTED)
+    keep_s = case.rules.deactivated_kept_s
+    if keep_s is None or workload.spec.active or evicted is None or evicted.status != "True":
+        return None
+    if not evicted.reason.startswith(f"{DEACTIVATED}DueTo"):
+        return None  # by its user, who may activate it again
+    until = since(evicted) + keep_s
+    if case.now < until:
+        return JobPlan(wake_at=until)
+    metadata = case.job.metadata
+    gone = Delete(case.kind.resource, metadata.key, metadata.uid)
+    return JobPlan((gone,), (told("Deleted", "Deleted job due to elapsed retention"),))
 
 
 def _finished(outcome: Outcome, workload: Workload, now: float) -> JobPlan:
@@ -218,6 +240,8 @@ def _reclaimed(case: Case[J], workload: Workload) -> tuple[Patch, ...]:
 
 
 def _done(case: Case[J], workload: Workload) -> tuple[ReclaimablePod, ...]:
+    if not case.rules.gates.reclaimable_pods:
+        return ()
     sizes = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
     return tuple(
         ReclaimablePod(name=each.name, count=min(each.count, sizes[each.name]))
@@ -234,7 +258,7 @@ def _evicted(case: Case[J], workload: Workload) -> JobPlan:
         return stop_plan(case, workload, evicted.message)
     if case.kind.is_active(case.job):
         return IDLE
-    status = release_status(workload, case.now)
+    status = release_status(workload, case.now, case.rules.gates)
     assert status is not None, f"{workload.metadata.key} has quota, but none to release"
     # A kind may begin anew after a stop: its next admission counts the pods that are to run again.
     fresh = msgspec.structs.replace(status, reclaimable_pods=_done(case, workload))
@@ -242,7 +266,8 @@ def _evicted(case: Case[J], workload: Workload) -> JobPlan:
 
 
 def _started(case: Case[J], workload: Workload) -> JobPlan:
-    infos = pod_set_infos(workload, case.around.flavors)
+    labelled = case.rules.gates.assign_queue_labels_for_pods
+    infos = pod_set_infos(workload, case.around.flavors, with_queue_labels=labelled)
     if isinstance(infos, NotAdmitted):
         return JobPlan(events=(Event("Warning", "NotStarted", str(infos)),))
     if isinstance(infos, FlavorNotSeen):
@@ -271,9 +296,18 @@ def _resubmitted(case: Case[J], workload: Workload) -> JobPlan:
         changes["queueName"] = queue_name
     changes |= _priority_change(case, workload)
     if not changes:
-        return IDLE
+        return JobPlan(events=_awaited_checks(workload))
     event = told("UpdatedWorkload", f"Updated Workload: {workload.metadata.key}")
     return JobPlan((updated(workload, {"spec": changes}),), (event,))
+
+
+def _awaited_checks(workload: Workload) -> tuple[Event, ...]:
+    """What the checks that a reservation waits for have to say."""
+    if not is_reserving(workload):
+        return ()
+    checks = (each for each in workload.status.admission_checks if each.state == "Pending" and each.message)
+    said = "; ".join(f"{each.name}: {each.message}" for each in checks)
+    return (told("UpdatedAdmissionCheck", said),) if said else ()
 
 
 def _priority_change(case: Case[J], workload: Workload) -> dict[str, object]:

@@ -6,6 +6,7 @@ from quorate.api.kueue import Workload
 from quorate.controllers.finalizers import released
 from quorate.controllers.jobs import J
 from quorate.controllers.jobs.construct import (
+    DEFAULT_CLASS,
     MissingPriorityClass,
     construct,
     maximum_execution_s,
@@ -24,7 +25,7 @@ def stands_for(workload: Workload, case: Case[J]) -> bool:
     owner = workload.metadata.controller
     return (
         owner is not None
-        and owner.uid == case.job.metadata.uid
+        and (owner.uid == case.job.metadata.uid or not case.rules.gates.finish_orphaned_workloads)
         and is_equivalent(workload, case.pod_sets, maximum_execution_s(case.job.metadata), case.suspended)
     )
 
@@ -117,7 +118,15 @@ def _constructed(case: Case[J]) -> Workload | MissingPriorityClass:
         case.pod_sets,
         case.around.workload_classes,
         case.around.pod_classes,
+        by_default=DEFAULT_CLASS if case.rules.gates.workload_priority_class_defaulting else "",
     )
     if isinstance(priority, MissingPriorityClass):
         return priority
-    return construct(case.kind.resource, metadata, case.pod_sets, priority, case.rules.label_keys_to_copy)
+    return construct(
+        case.kind.resource,
+        metadata,
+        case.pod_sets,
+        priority,
+        case.rules.label_keys_to_copy,
+        short_name=case.rules.gates.short_workload_names,
+    )

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic
 
+from quorate.api.configuration_gates import DEFAULT_GATES, Gates
 from quorate.api.core import PriorityClass
 from quorate.api.kueue import (
     PodSet,
@@ -24,6 +25,7 @@ class JobPlan:
     writes: tuple[Write, ...] = ()
     events: tuple[Event, ...] = ()
     lacks: str = ""  # what must come to be before there can be a plan
+    wake_at: float | None = None  # when to look again if nothing changes before, epoch seconds
     patient: bool = False  # the writes may wait a moment, as there may soon be more to say in them
     waits: bool = False  # the job's last pods must be gone before it is stopped wholly
 
@@ -38,6 +40,8 @@ class JobRules:
     manage_jobs_without_queue_name: bool = False
     wait_for_pods_ready: bool = False
     label_keys_to_copy: tuple[str, ...] = ()
+    gates: Gates = DEFAULT_GATES
+    deactivated_kept_s: float | None = None  # how long a job the system deactivated stays; None: for ever
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,8 @@ class JobController(Generic[J]):
             manage_jobs_without_queue_name=configuration.manage_jobs_without_queue_name,
             wait_for_pods_ready=configuration.wait_for_pods_ready is not None,
             label_keys_to_copy=configuration.integrations.label_keys_to_copy,
+            gates=configuration.gates,
+            deactivated_kept_s=configuration.retention.deactivated_s,
         )
         self._lacking: set[Key] = set()  # jobs for which something must come to be first
         self._echoes = Echoes()
@@ -128,7 +130,7 @@ class JobController(Generic[J]):
             self._echoes.expect(key, plan.writes, now)
         if job is not None:
             self._tell(job, plan)
-        return None
+        return plan.wake_at
 
     def _manager_of(self, job: J | None) -> Uid | NotSeen | None:
         if job is None or job.metadata.deletion_timestamp is not None:

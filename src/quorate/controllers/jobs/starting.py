@@ -6,7 +6,14 @@ from dataclasses import dataclass
 import msgspec
 
 from quorate.api.core import Toleration
-from quorate.api.kueue import POD_SET, PodSet, PodSetAssignment, ResourceFlavor, Workload
+from quorate.api.kueue import (
+    POD_SET,
+    PodSet,
+    PodSetAssignment,
+    PodSetUpdate,
+    ResourceFlavor,
+    Workload,
+)
 from quorate.api.meta import Key
 from quorate.api.names import is_dns_label
 from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo
@@ -40,7 +47,7 @@ class FlavorNotSeen:
 
 
 def pod_set_infos(
-    workload: Workload, flavors: Mapping[str, ResourceFlavor]
+    workload: Workload, flavors: Mapping[str, ResourceFlavor], *, with_queue_labels: bool
 ) -> tuple[PodSetInfo, ...] | NotAdmitted | FlavorNotSeen | InjectionConflict:
     """One info per assignment; they belong to the workload's pod sets by position."""
     admission = workload.status.admission
@@ -56,20 +63,29 @@ def pod_set_infos(
         for name in sorted(assignment.flavors.values()):
             if name not in flavors:
                 return FlavorNotSeen(name)
-    queues = {LOCAL_QUEUE_LABEL: workload.spec.queue_name, CLUSTER_QUEUE_LABEL: admission.cluster_queue}
-    infos = (
-        _info(pod_set, assignment, flavors)
-        for pod_set, assignment in zip(workload.spec.pod_sets, assignments, strict=True)
-    )
-    return tuple(
-        msgspec.structs.replace(
-            info,
-            # A queue's name may be longer than a label's value may be.
-            labels={POD_SET: info.name, **{key: name for key, name in queues.items() if is_dns_label(name)}},
+    labels = _queue_labels(workload.spec.queue_name, admission.cluster_queue) if with_queue_labels else {}
+    infos: list[PodSetInfo] = []
+    for pod_set, assignment in zip(workload.spec.pod_sets, assignments, strict=True):
+        info = msgspec.structs.replace(
+            _info(pod_set, assignment, flavors),
+            labels={POD_SET: pod_set.name, **labels},
             annotations={WORKLOAD_ANNOTATION: workload.metadata.name},
         )
-        for info in infos
-    )
+        for check in workload.status.admission_checks:
+            for update in check.pod_set_updates:
+                if update.name == pod_set.name:
+                    merged = _updated(info, update, check.name)
+                    if isinstance(merged, InjectionConflict):
+                        return merged
+                    info = merged
+        infos.append(info)
+    return tuple(infos)
+
+
+def _queue_labels(local_queue: str, cluster_queue: str) -> dict[str, str]:
+    queues = {LOCAL_QUEUE_LABEL: local_queue, CLUSTER_QUEUE_LABEL: cluster_queue}
+    # A queue's name may be longer than a label's value may be.
+    return {key: name for key, name in queues.items() if is_dns_label(name)}
 
 
 def _info(pod_set: PodSet, assignment: PodSetAssignment, flavors: Mapping[str, ResourceFlavor]) -> PodSetInfo:
@@ -82,4 +98,28 @@ def _info(pod_set: PodSet, assignment: PodSetAssignment, flavors: Mapping[str, R
     count = pod_set.count if assignment.count is None else assignment.count
     return PodSetInfo(
         name=pod_set.name, count=count, node_selector=node_selector, tolerations=tuple(tolerations)
+    )
+
+
+def _updated(info: PodSetInfo, update: PodSetUpdate, check: str) -> PodSetInfo | InjectionConflict:
+    """``info`` with what an admission check adds to it."""
+    parts = (
+        ("labels", info.labels, update.labels),
+        ("annotations", info.annotations, update.annotations),
+        ("nodeSelector", info.node_selector, update.node_selector),
+    )
+    for name, have, more in parts:
+        for key in sorted(more):
+            if have.get(key, more[key]) != more[key]:
+                return InjectionConflict(
+                    f"pod set {info.name}: {name}[{key}]: {more[key]!r} is wanted by "
+                    f"admission check {check}, but {have[key]!r} already where it was admitted"
+                )
+    added = (each for each in update.tolerations if each not in info.tolerations)
+    return msgspec.structs.replace(
+        info,
+        labels=info.labels | update.labels,
+        annotations=info.annotations | update.annotations,
+        node_selector=info.node_selector | update.node_selector,
+        tolerations=(*info.tolerations, *added),
     )
