@@ -1,6 +1,7 @@
 """Configuration files: what each version means, and that nothing wrong gets past."""
 
 import math
+from collections.abc import Callable
 from json import dumps
 from typing import Any
 
@@ -21,7 +22,8 @@ from quorate.api.configuration import (
 )
 from quorate.api.configuration_gates import QUEUEING_GATES, Gates
 from quorate.api.configuration_process import Address, Health, LeaderElection, Metrics
-from quorate.api.feature_gates import FEATURE_GATES
+from quorate.api.configuration_retention import Retention
+from quorate.api.feature_gates import FEATURE_GATES, NEEDS
 from quorate.api.meta import LabelSelector, Requirement
 from quorate.api.quantity import parse_quantity
 
@@ -194,13 +196,13 @@ integrations:
   frameworks: [batch/job, deployment, statefulset]
   externalFrameworks: [Foo.v1.example.com]
 fairSharing: {preemptionStrategies: [LessThanOrEqualToFinalShare, LessThanInitialShare]}
-featureGates: {PartialAdmission: true, ConcurrentAdmission: true}
+featureGates: {PartialAdmission: true, MultiKueue: false, TopologyAwareScheduling: true}
+objectRetentionPolicies: {workloads: {afterFinished: 24h, afterDeactivatedByKueue: 0s}}
 """
     loaded = load_configuration(a_file(body))
     assert sorted(loaded.warnings) == [
         "clientConnection: is checked but not honoured yet",
         "controller: is checked but not honoured yet",
-        "featureGates.ConcurrentAdmission: is not honoured yet",
         "integrations.externalFrameworks: is checked but not honoured yet",
         "integrations.frameworks: deployment, statefulset: jobs of these kinds are not handled yet",
         "internalCertManagement: is checked but not honoured yet",
@@ -209,6 +211,7 @@ featureGates: {PartialAdmission: true, ConcurrentAdmission: true}
     ]
     assert loaded.configuration.health == Health(address=Address("", 8081))
     assert loaded.configuration.leader_election == LeaderElection(elect=True)
+    assert loaded.configuration.retention == Retention(finished_s=86_400, deactivated_s=0)
     assert loaded.configuration.metrics == Metrics(address=Address("", 8443), cluster_queue_resources=True)
 
 
@@ -582,9 +585,62 @@ def test_gates_of_the_queueing_core_are_by_default_as_the_list_says() -> None:
     assert default_configuration().gates == Gates()
 
 
+@pytest.mark.parametrize(
+    ("gates", "rule"),
+    [
+        pytest.param("LendingLimit: true", "sets a feature gate that Kueue has removed", id="removed"),
+        pytest.param("ObjectRetentionPolicies: false", "is locked to true", id="generally available"),
+        pytest.param("ConcurrentAdmission: true", "switches on what there is none of here", id="absent"),
+        pytest.param("MetricsForCohorts: false", "is always true here", id="not to be switched off"),
+        pytest.param(
+            "UnadmittedWorkloadsExplicitStatus: true", "needs UnadmittedWorkloadsObservability", id="alone"
+        ),
+    ],
+)
+def test_a_gate_that_is_not_honoured_is_refused(gates: str, rule: str) -> None:
+    with pytest.raises(InvalidConfiguration, match=rule):
+        load_configuration(a_file(f"featureGates: {{{gates}}}"))
+
+
+@pytest.mark.parametrize(("gate", "default"), FEATURE_GATES.items())
+def test_a_gate_may_always_be_left_at_its_default(gate: str, default: bool) -> None:
+    loaded = load_configuration(a_file(f"featureGates: {{{gate}: {str(default).lower()}}}"))
+    assert loaded == load_configuration(a_file())
+
+
+@pytest.mark.parametrize(
+    ("body", "gate", "off"),
+    [
+        pytest.param(
+            "admissionFairSharing: {}",
+            "AdmissionFairSharing",
+            lambda c: c.admission_fair_sharing is None,
+            id="turns",
+        ),
+        pytest.param(
+            "resources: {quotaCheckStrategy: IgnoreUndeclared}",
+            "QuotaCheckStrategy",
+            lambda c: c.resources.quota_check_strategy == "BlockUndeclared",
+            id="undeclared resources",
+        ),
+        pytest.param(
+            "visibilityServer: {}",
+            "VisibilityOnDemand",
+            lambda c: c.visibility.address is None,
+            id="who waits",
+        ),
+    ],
+)
+def test_a_gate_switches_a_field_off(body: str, gate: str, off: Callable[[Configuration], bool]) -> None:
+    for on in (True, False):
+        loaded = load_configuration(a_file(f"{body}\nfeatureGates: {{{gate}: {str(on).lower()}}}"))
+        assert off(loaded.configuration) is not on
+
+
 @pytest.mark.parametrize("gate", QUEUEING_GATES)
 def test_a_gate_of_the_queueing_core_is_honoured(gate: str) -> None:
     turned = not FEATURE_GATES[gate]
-    loaded = load_configuration(a_file(dumps({"featureGates": {gate: turned}})[1:-1]))
-    want = msgspec.to_builtins(Gates()) | {gate: turned}
+    given = {gate: turned} | {needed: True for needed in (NEEDS.get(gate),) if needed}
+    loaded = load_configuration(a_file(dumps({"featureGates": given})[1:-1]))
+    want = msgspec.to_builtins(Gates()) | given
     assert (msgspec.to_builtins(loaded.configuration.gates), loaded.warnings) == (want, ())

@@ -5,11 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from quorate.api.configuration import (
-    HONOURED_GATES,
-    InvalidConfiguration,
-    load_configuration,
-)
+from quorate.api.configuration import InvalidConfiguration, load_configuration
+from quorate.api.configuration_gates import HONOURED_GATES
 from quorate.api.configuration_integrations import HONOURED_FRAMEWORKS
 from quorate.api.configuration_unused import UNUSED
 

@@ -7,12 +7,17 @@ are checked by ``configuration_unused`` and answered with a warning.
 """
 
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
 from typing import Final, Literal, get_args
 
 import msgspec
 
-from quorate.api.configuration_gates import QUEUEING_GATES, Gates, queueing_gates
+from quorate.api.configuration_gates import (
+    Gates,
+    ReviewGates,
+    feature_gates,
+    queueing_gates,
+    review_gates,
+)
 from quorate.api.configuration_integrations import Integrations, integrations
 from quorate.api.configuration_process import (
     Health,
@@ -28,7 +33,6 @@ from quorate.api.configuration_retention import Retention, retention
 from quorate.api.configuration_unused import DEVICE_CLASS_MAPPINGS, UNUSED
 from quorate.api.core import Resources
 from quorate.api.documents import InvalidYaml, read_documents
-from quorate.api.feature_gates import FEATURE_GATES
 from quorate.api.findings import Finding, listed
 from quorate.api.meta import LabelSelector, Requirement, matches_selector
 from quorate.api.names import is_dns_label, is_qualified_name
@@ -135,6 +139,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     fair_sharing: FairSharingRules | None = None  # None: off
     admission_fair_sharing: AdmissionFairSharingRules | None = None  # None: off
     gates: Gates = Gates()
+    review_gates: ReviewGates = ReviewGates()
     health: Health = Health()
     leader_election: LeaderElection = LeaderElection()
     metrics: Metrics = Metrics()
@@ -157,9 +162,6 @@ class InvalidConfiguration(ValueError):
 
     def __str__(self) -> str:
         return listed(self.findings)
-
-
-HONOURED_GATES: Final = (*QUEUEING_GATES, "DisableWaitForPodsReady", "LocalQueueMetrics")
 
 
 def default_configuration() -> Configuration:
@@ -206,8 +208,10 @@ def _version(root: Place) -> Version:
 
 def _configuration(fields: Section, version: Version) -> Configuration:
     namespace = fields.take("namespace", shaped(is_dns_label, "a namespace's name"), DEFAULT_NAMESPACE)
-    gates = fields.take("featureGates", _gates, {})
+    gates = fields.take("featureGates", feature_gates, {})
     wait = _wait_for_pods_ready(fields, version)
+    turns = fields.take("admissionFairSharing", section(_admission_fair_sharing), None)
+    shown = fields.take("visibilityServer", section(visibility), Visibility())
     for name, reader in UNUSED[version].items():
         if name in fields:
             fields.at(name).warn("is checked but not honoured yet")
@@ -220,17 +224,24 @@ def _configuration(fields: Section, version: Version) -> Configuration:
         managed_jobs_namespace_selector=_namespace_selector(fields, namespace),
         wait_for_pods_ready=None if gates.get("DisableWaitForPodsReady") else wait,
         integrations=fields.take("integrations", integrations(version), Integrations()),
-        resources=fields.take("resources", section(_resources), ResourceRules()),
+        resources=_resource_rules(fields, gates),
         fair_sharing=fields.take("fairSharing", section(_fair_sharing(version)), None),
-        admission_fair_sharing=fields.take("admissionFairSharing", section(_admission_fair_sharing), None),
+        admission_fair_sharing=turns if gates.get("AdmissionFairSharing", True) else None,
         gates=queueing_gates(gates),
+        review_gates=review_gates(gates),
         health=fields.take("health", section(health), Health()),
         leader_election=fields.take("leaderElection", section(leader_election), LeaderElection()),
         metrics=_metrics(fields, gates),
-        visibility=fields.take("visibilityServer", section(visibility), Visibility()),
         audit_every_s=fields.take("auditInterval", duration(), 300.0),
+        visibility=shown if gates.get("VisibilityOnDemand", True) else Visibility(),
         retention=fields.take("objectRetentionPolicies", section(retention), Retention()),
     )
+
+
+def _resource_rules(fields: Section, gates: dict[str, bool]) -> ResourceRules:
+    rules = fields.take("resources", section(_resources), ResourceRules())
+    on = gates.get("QuotaCheckStrategy", True)
+    return rules if on else msgspec.structs.replace(rules, quota_check_strategy="BlockUndeclared")
 
 
 def _metrics(fields: Section, gates: dict[str, bool]) -> Metrics:
@@ -371,19 +382,6 @@ def _namespace_selector(fields: Section, namespace: str) -> LabelSelector:
             f"(add {NAMESPACE_NAME_LABEL} NotIn [{', '.join(own)}])"
         )
     return selector
-
-
-def _gates(place: Place) -> dict[str, bool]:
-    gates = map_of(boolean)(place)
-    for name, on in gates.items():
-        if name not in FEATURE_GATES:
-            near = get_close_matches(name, FEATURE_GATES, n=1)
-            place.entry(name).refuse(
-                f"sets an unknown feature gate{f' (did you mean {near[0]}?)' if near else ''}"
-            )
-        elif name not in HONOURED_GATES and on != FEATURE_GATES[name]:
-            place.entry(name).warn("is not honoured yet")
-    return gates
 
 
 def _resources(fields: Section) -> ResourceRules:

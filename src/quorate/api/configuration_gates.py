@@ -4,9 +4,13 @@ Each is read once, where its rule is decided; the configuration carries them the
 """
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Final
 
 import msgspec
+
+from quorate.api.feature_gates import ABSENT, FEATURE_GATES, LOCKED, NEEDS, REMOVED
+from quorate.api.strict import Place, boolean, map_of
 
 
 class Gates(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
@@ -56,3 +60,43 @@ class ReviewGates(msgspec.Struct, frozen=True, kw_only=True):
 def review_gates(given: Mapping[str, bool]) -> ReviewGates:
     """Those of the gates ``given`` that concern reviews."""
     return msgspec.convert(given, ReviewGates)
+
+
+_REVIEW_GATES: Final = tuple(field.encode_name for field in msgspec.structs.fields(ReviewGates))
+_ELSEWHERE: Final = (
+    "AdmissionFairSharing",
+    "DisableWaitForPodsReady",
+    "LocalQueueMetrics",
+    "QuotaCheckStrategy",
+    "VisibilityOnDemand",
+    "WorkloadRequestUseMergePatch",  # either way every status is written as a merge patch
+)  # honoured where the field is read that they switch
+HONOURED_GATES: Final = tuple(dict.fromkeys((*QUEUEING_GATES, *_REVIEW_GATES, *_ELSEWHERE)))
+
+
+def feature_gates(place: Place) -> dict[str, bool]:
+    """The gates the file sets.  Each value is honoured or refused; what Kueue removed is unknown to it."""
+    gates = map_of(boolean)(place)
+    for name, on in gates.items():
+        if rule := _refusal(name, on):
+            place.entry(name).refuse(rule)
+        needed = NEEDS.get(name)
+        if needed is not None and on and not gates.get(needed, FEATURE_GATES[needed]):
+            place.entry(name).refuse(f"needs {needed} (set that to true as well)")
+    return gates
+
+
+def _refusal(name: str, on: bool) -> str:
+    """Why a gate cannot have that value; empty if it can."""
+    if name in REMOVED:
+        return "sets a feature gate that Kueue has removed (leave it out)"
+    if name not in FEATURE_GATES:
+        near = get_close_matches(name, FEATURE_GATES, n=1)
+        return f"sets an unknown feature gate{f' (did you mean {near[0]}?)' if near else ''}"
+    if on == FEATURE_GATES[name] or name in HONOURED_GATES:
+        return ""
+    if name in LOCKED:
+        return "is locked to true since what it switches is generally available (leave it out)"
+    if name in ABSENT:
+        return "switches on what there is none of here (leave it out)" if on else ""
+    return f"is always {str(FEATURE_GATES[name]).lower()} here (leave it out)"

@@ -32,3 +32,27 @@ _OFF: Final = (
     "WorkloadRequestUseMergePatch",
 )  # fmt: skip
 FEATURE_GATES: Final = dict.fromkeys(_ON, True) | dict.fromkeys(_OFF, False)
+
+# Generally available: nobody can switch them off any more.
+LOCKED: Final = frozenset(
+    ("HierarchicalCohorts", "ManagedJobsNamespaceSelectorAlwaysRespected", "ObjectRetentionPolicies")
+)
+# Once gates; what they switched is there for good, or gone.
+REMOVED: Final = frozenset(
+    ("ConfigurableResourceTransformations", "LendingLimit", "LocalQueueDefaulting", "ProvisioningACC",
+     "QueueVisibility")
+)  # fmt: skip
+# What a gate builds on.
+NEEDS: Final = {"UnadmittedWorkloadsExplicitStatus": "UnadmittedWorkloadsObservability"}
+# Switch what there is none of here: off is what they are, on is refused unless it is Kueue's default.
+ABSENT: Final = frozenset(
+    ("CleanupProvisioningRequestsOnEviction", "ConcurrentAdmission", "CustomMetricLabels",
+     "FailureRecoveryPolicy", "FastQuotaReleaseInPodIntegration", "KueueDRAIntegration",
+     "MetricForWorkloadCreationLatency", "MultiKueue", "MultiKueueOrchestratedPreemption",
+     "PodIntegrationValidateGroupOwner", "RecomputeAssignmentUponPreemptionTargetsOverlap",
+     "SchedulerLongRequeueInterval", "SparkApplicationIntegration", "TASBalancedPlacement",
+     "TASFailedNodeReplacement", "TASFailedNodeReplacementFailFast", "TASHandleOverlappingFlavors",
+     "TASMultiLayerTopology", "TASProfileMixed", "TASRecomputeAssignmentWithinSchedulingCycle",
+     "TASRespectNodeAffinityPreferred", "TopologyAwareScheduling", "ValidateRayAndSparkJobUpdates",
+     "WorkloadIdentifierAnnotations")
+)  # fmt: skip
