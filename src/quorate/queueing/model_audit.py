@@ -52,7 +52,7 @@ def audit_model(state: State, workloads: Iterable[Workload]) -> tuple[ModelDiffe
         if holds_quota(workload) and admission is not None:
             usage = usage_of(workload, admission)
             stored[workload.metadata.key] = Reserving(admission.cluster_queue, usage)
-        elif may_queue(workload):
+        elif may_queue(workload, state.configuration.gates):
             waiting.append(workload.metadata.key)
     kept = {
         key: Reserving(each.admission.cluster_queue, each.usage)

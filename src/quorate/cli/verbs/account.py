@@ -9,14 +9,13 @@ from typing import Literal
 
 import msgspec
 
-from quorate.api.kueue import Workload
+from quorate.api.kueue import ADMISSION_GATED_BY, Workload
 from quorate.api.meta import Key, Struct, find_condition
 from quorate.cli.verbs.remedies import Reason, reason_of, remedies
 from quorate.cli.verbs.rows import why_not_running
 from quorate.queueing import conditions as c
 from quorate.queueing.decisions import Decision, Preempt, Reserve
 from quorate.queueing.explain import Explanation, Holder, explain
-from quorate.queueing.order import ADMISSION_GATES
 from quorate.queueing.state import State
 from quorate.quota.amount import as_quantity
 
@@ -91,8 +90,8 @@ def _standing(workload: Workload, decision: Decision | None) -> tuple[Standing, 
         return "has quota", why_not_running(workload) or "it has quota and no check outstanding"
     if workload.metadata.deletion_timestamp is not None:
         return "kept out", "it is being deleted"
-    if gates := workload.metadata.annotations.get(ADMISSION_GATES):
-        return "kept out", f"its annotation {ADMISSION_GATES} names gates that are closed: {gates}"
+    if gates := workload.metadata.annotations.get(ADMISSION_GATED_BY):
+        return "kept out", f"its annotation {ADMISSION_GATED_BY} names gates that are closed: {gates}"
     if isinstance(decision, Reserve):
         return "can start", (
             f"there is room for it in cluster queue {decision.cluster_queue} now (should it go on waiting: "
