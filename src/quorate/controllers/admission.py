@@ -6,14 +6,14 @@ last one, or at the moment the core asked for; never for any other reason.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from quorate.api.core import LimitRange, Namespace
 from quorate.api.kueue import LocalQueue, Workload
-from quorate.api.meta import Key
 from quorate.controllers.carrying import Carrier
 from quorate.controllers.informers import Informers
 from quorate.controllers.shell import Shell
+from quorate.controllers.verdicts import Verdicts
 from quorate.kube.clock import Alarm
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import T, metadata_of
@@ -34,7 +34,7 @@ class Admission:
         self._clock = shell.clock
         self._changed = asyncio.Event()  # set when the state has changed since the last cycle began
         self._alarm = Alarm(shell.clock, self._changed)
-        self._unsaid: dict[Key, Hold] = {}  # holds that were refused, and not decided anew since
+        self._verdicts = Verdicts()
         self._carrier = Carrier(
             shell,
             on_refusal=self._undo,
@@ -88,7 +88,7 @@ class Admission:
                 self._undo(refused)
             self.state.put_workload(change.new, self._clock.now())
         else:
-            self._unsaid.pop(change.key, None)
+            self._verdicts.over(change.key)
             self.state.remove_workload(change.key)
         self._changed.set()
 
@@ -100,7 +100,8 @@ class Admission:
             return
         self.state.put_workload(newest, self._clock.now())
         if isinstance(decision, Hold):
-            self._unsaid[decision.key] = decision
+            self._verdicts.over(decision.key)
+            self._verdicts.passed(decision.key, self._clock.now())
         self._changed.set()
 
     async def run(self) -> None:
@@ -120,13 +121,21 @@ class Admission:
         began = self._clock.now()
         cycle = run_cycle(self.state, began)
         self._recorder.cycle_ended(cycle, self._clock.now() - began)
-        for decision in (*cycle.decisions, *self._said_again(cycle.decisions)):
-            self._carrier.carry_out(writes, decision)
-        return cycle.wake_at
+        for decision in cycle.decisions:
+            if isinstance(decision, Hold):
+                self._verdicts.passed(decision.key, began)
+            else:
+                self._verdicts.over(decision.key)
+                self._carrier.carry_out(writes, decision)
+        self._tell(writes, began)
+        moments = (cycle.wake_at, self._verdicts.next_due())
+        return min((moment for moment in moments if moment is not None), default=None)
 
-    def _said_again(self, decisions: Iterable[Decision]) -> list[Hold]:
-        """Refused holds that are as true of the newer object: the core has said them and will not again."""
-        decided = {decision.key for decision in decisions}
-        unsaid, self._unsaid = self._unsaid, {}
-        holds = (waiting(self.state, key) for key in sorted(unsaid.keys() - decided))
-        return [hold for hold in holds if hold is not None and hold.causes == unsaid[hold.key].causes]
+    def _tell(self, writes: asyncio.TaskGroup, now: float) -> None:
+        """Begin to write to workloads why they wait, where it is time; the reason is the one of now."""
+        for key in self._verdicts.take_due(now):
+            hold = waiting(self.state, key)
+            if hold is None:
+                self._verdicts.over(key)
+            else:
+                self._carrier.carry_out(writes, hold)

@@ -1,14 +1,16 @@
 """The status of queues: counts, use, and whether they admit; and the finalizer of cluster queues.
 
 The numbers come from ``queueing.State``.  They change with every workload, so a queue is looked at at most
-once a second, and written only when they differ from what is stored.
+once a second, and written only when they differ from what is stored.  Where they differ at look after look,
+looks become rarer: nobody can follow numbers that change all the time, and each write is a request.
 
 Both kinds are looked after together, since what changes the numbers of one mostly changes those of the
 other.  A key without a namespace names a cluster queue, one with a namespace a local queue.
 """
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 from quorate.api.kueue import ClusterQueue, ClusterQueueStatus, LocalQueue, LocalQueueStatus, Workload
 from quorate.api.meta import Key
@@ -22,9 +24,26 @@ from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, Resource
 from quorate.queueing.state import State
 
-INTERVAL_S = 1.0
+INTERVAL_S: Final = 1.0  # between looks at one queue
+BUSY_INTERVAL_S: Final = 5.0  # to which that grows while each look finds something to write
 
 Queue = ClusterQueue | LocalQueue
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One look at a queue, and how many in a row, up to it, found something to write."""
+
+    at: float = 0.0
+    writes: int = 0
+
+    @property
+    def next_at(self) -> float:
+        """When to look again: the first changes after a pause are shown quickly, one and what follows it."""
+        return self.at + min(BUSY_INTERVAL_S, max(1, self.writes - 1) * INTERVAL_S)
+
+    def then(self, now: float, *, writes: bool) -> "Look":
+        return Look(now, self.writes + 1 if writes else 0)
 
 
 class QueueController:
@@ -33,7 +52,7 @@ class QueueController:
         self._clock = shell.clock
         self._informers = informers = shell.informers
         self._state = state
-        self._last_look: dict[Key, float] = {}  # of each queue that is there and was looked at
+        self._looks: dict[Key, Look] = {}  # the last at each queue that is there and was looked at
         self.reconciler = Reconciler("queues", self.reconcile, shell.clock)
         informers.workloads.subscribe(self._workload_changed)
         informers.local_queues.subscribe(self._local_queue_changed)
@@ -52,44 +71,68 @@ class QueueController:
                 self._touch(Key("", workload.status.admission.cluster_queue))
 
     def _local_queue_changed(self, change: Change[LocalQueue]) -> None:
+        if mean_the_same(change.old, change.new):
+            self._touch(change.key)
+            return
         for queue in _each(change):
-            self._touch(queue.metadata.key)
-            self._touch(Key("", queue.spec.cluster_queue))
+            self._look_soon(queue.metadata.key)
+            self._look_soon(Key("", queue.spec.cluster_queue))
 
     def _cluster_queue_changed(self, change: Change[ClusterQueue]) -> None:
+        if mean_the_same(change.old, change.new):
+            self._touch(change.key)
+            return
         for queue in _each(change):
-            self._touch(queue.metadata.key)
+            self._look_soon(queue.metadata.key)
             for local in self._informers.local_queues.by_index(POINTS_TO, queue.metadata.name):
-                self._touch(local.metadata.key)
+                self._look_soon(local.metadata.key)
 
     def _whether_active_may_differ(self, change: Change[Any]) -> None:
         for queue in self._informers.cluster_queues:
-            self._touch(queue.metadata.key)
+            self._look_soon(queue.metadata.key)
 
     def _touch(self, key: Key) -> None:
-        self.reconciler.enqueue_at(key, self._last_look.get(key, 0.0) + INTERVAL_S)
+        """Its numbers may have changed."""
+        self.reconciler.enqueue_at(key, self._looks.get(key, Look()).next_at)
+
+    def _look_soon(self, key: Key) -> None:
+        """More than its numbers may have changed."""
+        self.reconciler.enqueue_at(key, self._looks.get(key, Look()).at + INTERVAL_S)
 
     async def reconcile(self, key: Key) -> None:
         queue = self._queue(key)
         if queue is None:
-            self._last_look.pop(key, None)
+            self._looks.pop(key, None)
             return
-        now = self._last_look[key] = self._clock.now()
-        if isinstance(queue, LocalQueue):
-            local = self._state.local_queue_status(key, now)
-            await send(self._client, _status_patch(LOCAL_QUEUES, queue, local))
-            return
-        cluster = self._state.cluster_queue_status(key.name, now)
-        metadata = queue.metadata
-        if metadata.deletion_timestamp is not None and cluster.reserving_workloads == 0:
-            await send(self._client, released(CLUSTER_QUEUES, metadata))
-            return
-        writes = (*held(CLUSTER_QUEUES, metadata), *_status_patch(CLUSTER_QUEUES, queue, cluster))
+        now = self._clock.now()
+        writes = self._writes(queue, now)
+        self._looks[key] = self._looks.get(key, Look()).then(now, writes=bool(writes))
         await send(self._client, writes)
+
+    def _writes(self, queue: Queue, now: float) -> Sequence[Patch]:
+        metadata = queue.metadata
+        if isinstance(queue, LocalQueue):
+            return _status_patch(LOCAL_QUEUES, queue, self._state.local_queue_status(metadata.key, now))
+        status = self._state.cluster_queue_status(metadata.name, now)
+        if metadata.deletion_timestamp is not None and status.reserving_workloads == 0:
+            return released(CLUSTER_QUEUES, metadata)
+        return (*held(CLUSTER_QUEUES, metadata), *_status_patch(CLUSTER_QUEUES, queue, status))
 
     def _queue(self, key: Key) -> Queue | None:
         informers = self._informers
         return informers.local_queues.get(key) if key.namespace else informers.cluster_queues.get(key)
+
+
+def mean_the_same(old: Queue | None, new: Queue | None) -> bool:
+    """Whether two versions of a queue mean the same for its workloads, to whom its numbers do not matter."""
+    if old is None or new is None:
+        return False
+    return _meaning(old) == _meaning(new)
+
+
+def _meaning(queue: Queue) -> tuple[object, ...]:
+    metadata = queue.metadata
+    return queue.spec, queue.status.conditions, metadata.annotations, metadata.deletion_timestamp
 
 
 def _each(change: Change[Any]) -> Iterable[Any]:

@@ -3,12 +3,11 @@
 What must happen is decided by ``queueing.lifecycle``; this writes it.
 """
 
-from typing import Any
-
 from quorate.api.kueue import ClusterQueue, LocalQueue, Workload
 from quorate.api.meta import Key
 from quorate.controllers.finalizers import released
 from quorate.controllers.informers import POINTS_TO
+from quorate.controllers.queues import mean_the_same
 from quorate.controllers.shell import Shell
 from quorate.controllers.unplaced import UnplacedPod, unplaced_since, workloads_of
 from quorate.controllers.writes import Delete, Patch, Write, send, status_patch
@@ -53,7 +52,7 @@ class WorkloadController:
 
     def _local_queue_changed(self, change: Change[LocalQueue]) -> None:
         old, new = change.old, change.new
-        if old is not None and new is not None and _says_the_same(old, new):
+        if mean_the_same(old, new):
             return
         for queue in (old, new):
             if queue is not None:
@@ -61,7 +60,7 @@ class WorkloadController:
 
     def _cluster_queue_changed(self, change: Change[ClusterQueue]) -> None:
         old, new = change.old, change.new
-        if old is not None and new is not None and _says_the_same(old, new):
+        if mean_the_same(old, new):
             return
         name = next(queue.metadata.name for queue in (old, new) if queue is not None)
         self._enqueue_all(_CLUSTER_QUEUE, name)
@@ -112,12 +111,3 @@ def _local_queue_of(workload: Workload) -> tuple[Key, ...]:
 def _cluster_queue_of(workload: Workload) -> tuple[str, ...]:
     admission = workload.status.admission
     return (admission.cluster_queue,) if admission is not None else ()
-
-
-def _says_the_same(old: Any, new: Any) -> bool:
-    """Whether two versions of a queue mean the same for its workloads, to whom its numbers do not matter."""
-    return (old.spec, old.status.conditions, old.metadata.deletion_timestamp) == (
-        new.spec,
-        new.status.conditions,
-        new.metadata.deletion_timestamp,
-    )

@@ -1,0 +1,60 @@
+"""How often queues are written, and workloads told why they wait."""
+
+import pytest
+
+from quorate.api.meta import Key
+from quorate.controllers.queues import Look
+from quorate.controllers.verdicts import Verdicts
+
+ONE, OTHER = Key("team", "one"), Key("team", "other")
+
+
+@pytest.mark.parametrize(
+    ("writes", "intervals"),
+    [
+        pytest.param([True, False], [1, 1], id="one change is followed by a look a second later"),
+        pytest.param(
+            [True] * 8, [1, 1, 2, 3, 4, 5, 5, 5], id="what never rests is looked at ever more rarely"
+        ),
+        pytest.param(
+            [True] * 4 + [False, True], [1, 1, 2, 3, 1, 1], id="a look that finds nothing starts over"
+        ),
+    ],
+)
+def test_the_pace_of_looks_at_a_queue(writes: list[bool], intervals: list[float]) -> None:
+    look, found = Look(), []
+    for wrote in writes:
+        look = look.then(100.0, writes=wrote)
+        found.append(look.next_at - 100.0)
+    assert found == intervals
+
+
+def test_a_verdict_is_told_once_it_has_stood_for_a_second() -> None:
+    verdicts = Verdicts()
+    verdicts.passed(ONE, 10.0)
+    verdicts.passed(ONE, 10.9)  # another one does not put it off
+    assert verdicts.take_due(10.9) == []
+    assert verdicts.next_due() == 11.0
+    assert verdicts.take_due(11.0) == [ONE]
+    assert verdicts.next_due() is None
+
+
+def test_who_was_told_one_is_told_another_after_a_pause() -> None:
+    verdicts = Verdicts()
+    verdicts.passed(ONE, 10.0)
+    assert verdicts.take_due(11.0) == [ONE]
+    verdicts.passed(ONE, 11.5)
+    assert verdicts.next_due() == 16.0
+    verdicts.passed(OTHER, 11.5)  # as others are meanwhile
+    assert verdicts.take_due(12.5) == [OTHER]
+    verdicts.passed(ONE, 15.5)
+    assert verdicts.take_due(16.0) == [ONE]
+
+
+def test_who_waits_anew_is_told_as_if_for_the_first_time() -> None:
+    verdicts = Verdicts()
+    verdicts.passed(ONE, 10.0)
+    assert verdicts.take_due(11.0) == [ONE]
+    verdicts.over(ONE)
+    verdicts.passed(ONE, 11.5)
+    assert verdicts.take_due(12.5) == [ONE]
