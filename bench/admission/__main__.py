@@ -100,4 +100,6 @@ def _broken(world: World, outcome: Outcome, console: Console) -> bool:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(main)
+    app()

@@ -5,7 +5,7 @@ gives back, each for the version it was decided on.  Who is refused looks again 
 """
 
 import asyncio
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from bench.admission.objects import RUNS_MS
 from quorate.api.kueue import Workload, WorkloadStatus
@@ -13,10 +13,12 @@ from quorate.api.meta import Key
 from quorate.controllers.writes import send, status_patch
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.errors import Conflict, NotFound
+from quorate.kube.errors import Conflict, NotFound, Unreachable
 from quorate.kube.informer import Change, Informer
 from quorate.queueing import conditions as c
 from quorate.queueing.statuses import finish_status, release_status
+
+PAUSE_S: Final = 1.0
 
 
 class _Run(NamedTuple):
@@ -68,7 +70,12 @@ class Jobs:
         self._writes.create_task(self._send(workload, status))
 
     async def _send(self, workload: Workload, status: WorkloadStatus | None) -> None:
-        try:
-            await send(self._client, status_patch(workload, status))
-        except (Conflict, NotFound):
-            return  # a newer version is on its way
+        while True:
+            try:
+                await send(self._client, status_patch(workload, status))
+            except (Conflict, NotFound):
+                return  # a newer version is on its way
+            except Unreachable:
+                await asyncio.sleep(PAUSE_S)  # if it did arrive, the next attempt is a conflict
+            else:
+                return

@@ -31,6 +31,7 @@ from quorate.kube.informer import Informer
 from quorate.kube.resources import WORKLOADS
 
 TAKEN_UP_WITHIN_S: Final = 60.0
+CONCURRENCY: Final = 50  # of generator and jobs together; each is a connection
 LOG: Final = "controllers.log"
 
 
@@ -74,7 +75,7 @@ async def run(plan: Plan, on_progress: Callable[[Record], None]) -> Outcome:
         kubeconfig = plan.kubeconfig
         if kubeconfig is None:
             kubeconfig = await stack.enter_async_context(local_server(plan.directory))
-        client = CountingClient(await load_cluster(kubeconfig), random.Random(), concurrency=200)
+        client = CountingClient(await load_cluster(kubeconfig), random.Random(), concurrency=CONCURRENCY)
         await stack.enter_async_context(client)
         await _require_kinds(client)
         process = None
