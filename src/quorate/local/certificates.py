@@ -72,6 +72,13 @@ def new_server_certificate(authority: KeyPair, now: float, *names: str) -> KeyPa
     return _pair(certificate, key)
 
 
+def new_signing_key() -> bytes:
+    """A private key for tokens, PEM."""
+    return ec.generate_private_key(ec.SECP256R1()).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
 def expires_soon(certificate: bytes, now: float) -> bool:
     """Whether the PEM ``certificate`` ends within ``RENEW_BEFORE``, or has ended."""
     ends = x509.load_pem_x509_certificate(certificate).not_valid_after_utc

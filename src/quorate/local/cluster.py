@@ -86,7 +86,7 @@ async def run_server(
     """
     credentials = directory.credentials(clock.now())
     tokens = {credentials.token: ADMINISTRATOR}
-    server = ApiServer(Store(directory.database), tokens, clock, new_uid, converters)
+    server = ApiServer(Store(directory.database), tokens, clock, new_uid, converters, directory.signing_key())
     try:
         try:
             await server.start(HOST, port, credentials.tls)

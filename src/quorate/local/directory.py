@@ -3,6 +3,7 @@
     running.json   locked while a cluster runs here; says which process and where it listens
     cluster.db     the objects
     ca.crt, ca.key, server.crt, server.key, token
+    tokens.key   signs the tokens of service accounts
     kubeconfig     for people and for our own controllers: server, authority, administrator's token
 
 The lock belongs to the open file, so it ends with the process however that ends; a stale record is
@@ -25,14 +26,20 @@ import msgspec
 import yaml
 
 from quorate.api.meta import Struct
-from quorate.local.certificates import KeyPair, expires_soon, new_authority, new_server_certificate
+from quorate.local.certificates import (
+    KeyPair,
+    expires_soon,
+    new_authority,
+    new_server_certificate,
+    new_signing_key,
+)
 
 CONTEXT: Final = "quorate-local"
 
 _RUNNING: Final = "running.json"
 _DATABASE: Final = "cluster.db"
 _FILES: Final = (
-    _RUNNING, "kubeconfig", "token", "ca.crt", "ca.key", "server.crt", "server.key",
+    _RUNNING, "kubeconfig", "token", "ca.crt", "ca.key", "server.crt", "server.key", "tokens.key",
     _DATABASE, f"{_DATABASE}-wal", f"{_DATABASE}-shm",
 )  # fmt: skip
 
@@ -178,6 +185,13 @@ class HeldDirectory:
         self._running = msgspec.structs.replace(self._running, server=server)
         self._write_record()
         self._write("kubeconfig", _kubeconfig(server, credentials).encode())
+
+    def signing_key(self) -> bytes:
+        """The key for tokens of service accounts, made at first use, PEM."""
+        path = self.path / "tokens.key"
+        if not path.exists():
+            self._write("tokens.key", new_signing_key())
+        return path.read_bytes()
 
     def _token(self) -> str:
         path = self.path / "token"

@@ -7,6 +7,7 @@ from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.informer import Informer
 from quorate.kube.resources import PODS, SERVICE_ACCOUNTS
+from quorate.local.controllers.cluster_roles import CLUSTER_ROLES, ClusterRoleAggregator
 from quorate.local.controllers.garbage import GarbageCollector
 from quorate.local.controllers.inventory import Inventory
 from quorate.local.controllers.job import objects as job
@@ -27,6 +28,7 @@ async def run_controllers(client: Client, clock: Clock, rng: random.Random) -> N
     """
     jobs, job_pods, pods = Informer(client, job.JOBS), Informer(client, job.PODS), Informer(client, PODS)
     namespaces, accounts = Informer(client, NAMESPACES), Informer(client, SERVICE_ACCOUNTS)
+    roles = Informer(client, CLUSTER_ROLES)
     inventory = Inventory(client, clock)
     controllers = (
         JobController(client, clock, rng, jobs, job_pods),
@@ -35,8 +37,9 @@ async def run_controllers(client: Client, clock: Clock, rng: random.Random) -> N
         NamespaceController(client, clock, namespaces, inventory),
         ServiceAccountController(client, clock, namespaces, accounts),
         QuotaController(client, clock, pods, inventory),
+        ClusterRoleAggregator(client, clock, roles),
         Scheduler(client, clock, rng, pods),
     )
     async with asyncio.TaskGroup() as tasks:
-        for part in (jobs, job_pods, pods, namespaces, accounts, inventory, *controllers):
+        for part in (jobs, job_pods, pods, namespaces, accounts, roles, inventory, *controllers):
             tasks.create_task(part.run())

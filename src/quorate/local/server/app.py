@@ -4,12 +4,14 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from hmac import compare_digest
 from types import MappingProxyType
 from typing import Any
 
 from aiohttp import web
 
 from quorate.kube.clock import Clock
+from quorate.local.certificates import new_signing_key
 from quorate.local.server import (
     bootstrap,
     create,
@@ -27,16 +29,19 @@ from quorate.local.server import (
     watch,
 )
 from quorate.local.server.answers import Answer
-from quorate.local.server.authentication import ANONYMOUS, PUBLIC_PATHS, User, authenticate, refuse
+from quorate.local.server.authentication import ANONYMOUS, User, bearer, refuse
+from quorate.local.server.authorization import Action, Authorizer
 from quorate.local.server.builtin import KINDS
 from quorate.local.server.call import Call, Context
 from quorate.local.server.conversion import Converter, conversion_of
 from quorate.local.server.custom import Definitions
-from quorate.local.server.errors import JSON_PARSE_LIMIT, StatusError, too_large
+from quorate.local.server.errors import JSON_PARSE_LIMIT, StatusError, too_large, unauthorized
+from quorate.local.server.impersonation import impersonated
 from quorate.local.server.kinds import Registry
 from quorate.local.server.outside import Outside
 from quorate.local.server.routes import Asked
 from quorate.local.server.store import Store
+from quorate.local.server.tokens import Rejected, Tokens
 from quorate.local.server.webhooks.registered import Registered
 
 log = logging.getLogger(__name__)
@@ -55,7 +60,7 @@ NO_CONVERTERS: Mapping[str, Converter] = MappingProxyType({})
 
 
 class ApiServer:
-    """A Kubernetes API on one port, over one store.  It allows everything to every known user."""
+    """A Kubernetes API on one port, over one store."""
 
     def __init__(
         self,
@@ -64,9 +69,23 @@ class ApiServer:
         clock: Clock,
         new_uid: Callable[[], str],
         converters: Mapping[str, Converter] = NO_CONVERTERS,
+        signing_key: bytes | None = None,
     ) -> None:
-        """``converters``: by API group, how its custom resources change from one version to another."""
-        self._context = Context(store, Registry(), clock, new_uid, Outside(store), Registered(store))
+        """``tokens``: of users that are no service accounts.
+
+        ``converters``: by API group, how its custom resources change from one version to another.
+        ``signing_key``: a private key, PEM; without one, tokens of service accounts end with the server.
+        """
+        self._context = Context(
+            store,
+            Registry(),
+            clock,
+            new_uid,
+            Outside(store),
+            Registered(store),
+            Authorizer(store),
+            Tokens(signing_key or new_signing_key(), store, clock, new_uid),
+        )
         self._context.registry.put(*KINDS)
         self._definitions = Definitions(
             store,
@@ -129,10 +148,8 @@ class ApiServer:
             )
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        user = authenticate(self._tokens, request.headers.get("Authorization", ""))
         asked = routes.read(request.method, request.path, request.query)
-        if user is ANONYMOUS and not asked.path.startswith(PUBLIC_PATHS):
-            raise refuse(user, asked)
+        user = self._allowed(request, asked)
         if not asked.resource or not self._known(asked):
             if asked.path == metrics.PATH:
                 return _response(self._requests.answer())
@@ -155,6 +172,29 @@ class ApiServer:
             return _response(await _handler(call)(call), kind.warning)
         except StatusError as error:
             return _refusal(error, call.warnings)
+
+    def _allowed(self, request: web.BaseRequest, asked: Asked) -> User:
+        """Who asks, if they may.  Raises StatusError: 401, 403."""
+        authorizer = self._context.authorizer
+        user = impersonated(self._authenticated(request), request.headers.items(), authorizer)
+        of_many = asked.verb in ("list", "watch", "deletecollection")
+        selector = request.query.get("fieldSelector", "") if of_many else ""
+        if not authorizer.allows(user, Action.of(asked, selector)):
+            raise refuse(user, asked)
+        return user
+
+    def _authenticated(self, request: web.BaseRequest) -> User:
+        """Anonymous without a token.  Raises StatusError(401) for one that is nobody's."""
+        token = bearer(request.headers.get("Authorization", ""))
+        if not token:
+            return ANONYMOUS
+        for known, user in self._tokens.items():
+            if compare_digest(known.encode(), token.encode()):
+                return user
+        try:
+            return self._context.tokens.read(token)[0]
+        except Rejected as rejected:
+            raise unauthorized() from rejected
 
     def _known(self, asked: Asked) -> bool:
         registry = self._context.registry
@@ -191,7 +231,7 @@ def _request(*parts: Any) -> web.BaseRequest:
 
 def _handler(call: Call) -> Callable[[Call], Awaitable[Answer]]:
     kind, asked = call.kind, call.asked
-    if kind.group == reviews.GROUP:
+    if kind.group in reviews.GROUPS:
         return reviews.review
     if asked.subresource == "scale":
         return scale.HANDLERS[asked.verb]

@@ -1,12 +1,14 @@
-"""Who is asking, by bearer token."""
+"""Who is asking: by bearer token, and in whose name."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from hmac import compare_digest
 from typing import Any
 
 from quorate.local.server.errors import StatusError, details_of, qualified, unauthorized
 from quorate.local.server.routes import Asked
+
+AUTHENTICATED = "system:authenticated"
+ACCOUNT_PREFIX = "system:serviceaccount:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +32,22 @@ class User:
 
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
-PUBLIC_PATHS = ("/version", "/healthz", "/livez", "/readyz")
-"""Answered without a token: whoever can connect may learn that the server lives."""
+
+def service_account(
+    namespace: str, name: str, uid: str = "", extra: Mapping[str, tuple[str, ...]] | None = None
+) -> User:
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
+    return User(f"{ACCOUNT_PREFIX}{namespace}:{name}", groups, uid, extra or {})
 
 
-def authenticate(tokens: Mapping[str, User], header: str) -> User:
-    """The user of an Authorization header; anonymous when there is none.  Raises StatusError(401)."""
+def bearer(header: str) -> str:
+    """The token of an Authorization header; empty if there is none.  Raises StatusError(401)."""
     scheme, _, token = header.partition(" ")
     if not header or scheme.lower() != "bearer":
-        return ANONYMOUS
-    given = token.strip().encode()
-    for known, user in tokens.items():
-        if compare_digest(known.encode(), given):
-            return user
-    raise unauthorized()
+        return ""
+    if not token.strip():
+        raise unauthorized()
+    return token.strip()
 
 
 def refuse(user: User, asked: Asked) -> StatusError:

@@ -1,7 +1,12 @@
 """The objects a new cluster has before anybody asks for any."""
 
+from collections.abc import Iterator
+from importlib.resources import files
 from typing import Any
 
+import yaml
+
+from quorate.local.server.authorization import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, GROUP, ROLES
 from quorate.local.server.call import Context
 from quorate.local.server.store import Key
 
@@ -41,6 +46,49 @@ async def prepare(context: Context) -> None:
             "preemptionPolicy": "PreemptLowerPriority",
         }
         await _ensure(context, Key("priorityclasses.scheduling.k8s.io", "", name), obj)
+    for key, obj in roles():
+        await _ensure(context, key, obj)
+
+
+def roles() -> Iterator[tuple[Key, Json]]:
+    """The roles and bindings that kube-apiserver makes by itself."""
+    text = files(__package__).joinpath("bootstrap_roles.yaml").read_text("utf-8")
+    document = yaml.load(text, Loader=yaml.CSafeLoader)
+    for name, role in document["cluster-roles"].items():
+        obj: Json = {"metadata": _metadata(name, role.get("labels", {})), "rules": None}
+        if "aggregates" in role:
+            selector = {"matchLabels": {role["aggregates"]: "true"}}
+            obj["aggregationRule"] = {"clusterRoleSelectors": [selector]}
+        if "rules" in role:
+            obj["rules"] = [_rule(*parts) for parts in role["rules"]]
+        yield Key(CLUSTER_ROLES, "", name), obj
+    for name, groups in document["cluster-role-bindings"].items():
+        yield (
+            Key(CLUSTER_ROLE_BINDINGS, "", name),
+            {
+                "metadata": _metadata(name, {}),
+                "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": name},
+                "subjects": [{"apiGroup": GROUP, "kind": "Group", "name": group} for group in groups],
+            },
+        )
+    reader = _metadata("extension-apiserver-authentication-reader", {}) | {"namespace": "kube-system"}
+    rule = _rule(["get", "list", "watch"], [""], ["configmaps"])
+    rule["resourceNames"] = ["extension-apiserver-authentication"]
+    yield Key(ROLES, "kube-system", reader["name"]), {"metadata": reader, "rules": [rule]}
+
+
+def _metadata(name: str, labels: dict[str, str]) -> Json:
+    return {
+        "name": name,
+        "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"} | labels,
+        "annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"},
+    }
+
+
+def _rule(verbs: list[str], about: list[str], resources: list[str] | None = None) -> Json:
+    if resources is None:
+        return {"verbs": verbs, "nonResourceURLs": about}
+    return {"verbs": verbs, "apiGroups": about, "resources": resources}
 
 
 async def _ensure(context: Context, key: Key, obj: Json) -> None:

@@ -179,8 +179,8 @@ def _complete(kind: Kind) -> Kind:
 
 
 REVIEWS = tuple(
-    Kind(reviews.GROUP, "v1", kind, kind.lower() + "s", namespaced, verbs=CREATE_ONLY)
-    for kind, namespaced in reviews.SCOPES.items()
+    Kind(group, "v1", kind, kind.lower() + "s", namespaced, verbs=CREATE_ONLY)
+    for kind, (group, namespaced) in reviews.KINDS.items()
 )
 
 KINDS = tuple(_complete(kind) for kind in CORE + GROUPED + CLUSTER) + REVIEWS

@@ -1,18 +1,20 @@
 """One request for a resource, with all that is needed to answer it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from quorate.kube.clock import Clock
-from quorate.local.server.authentication import User
+from quorate.local.server.authentication import User, refuse
+from quorate.local.server.authorization import Action, Authorizer
 from quorate.local.server.errors import StatusError, invalid, not_found, not_supported
 from quorate.local.server.kinds import Kind, Registry
 from quorate.local.server.media import Accepted
 from quorate.local.server.outside import Outside
 from quorate.local.server.routes import Asked
 from quorate.local.server.store import Entry, Key, Store
+from quorate.local.server.tokens import Tokens
 from quorate.local.server.webhooks.registered import Registered
 
 Json = dict[str, Any]
@@ -33,6 +35,8 @@ class Context:
     new_uid: Callable[[], str]
     outside: Outside
     webhooks: Registered
+    authorizer: Authorizer
+    tokens: Tokens
 
     def timestamp(self) -> str:
         """Now, as objects carry it: RFC 3339 in UTC, whole seconds."""
@@ -110,6 +114,12 @@ class Call:
         """Store an object that was decided on ``entry``; it as it now is.  Raises Stale."""
         stored = await self.kind.stored(obj)
         return await self.served(await self.context.store.update(entry.key, stored, entry.revision))
+
+    def require(self, verb: str) -> None:
+        """Raises StatusError(403) if the user may not also do this to what is asked about."""
+        asked = replace(self.asked, verb=verb)
+        if not self.context.authorizer.allows(self.user, Action.of(asked)):
+            raise refuse(self.user, asked)
 
     def not_found(self) -> StatusError:
         return not_found(self.kind.group, self.kind.plural, self.name)

@@ -8,6 +8,7 @@ from quorate.local.server.answers import Answer
 from quorate.local.server.bodies import read_object
 from quorate.local.server.call import Call
 from quorate.local.server.errors import already_exists, bad_request, internal, invalid
+from quorate.local.server.escalation import require_rights
 from quorate.local.server.store import Key, Stale
 from quorate.local.server.validation import metadata
 from quorate.local.server.webhooks import admission as webhooks
@@ -57,6 +58,7 @@ async def create_object(call: Call, obj: Json, dry_run: bool, tracked: bool = Fa
         tracking.track(call, obj, types.empty(call.kind.type))
     admission.complete(call, obj)
     obj = await webhooks.mutated(call, "CREATE", obj)
+    require_rights(call, obj)
     _begin(call, obj)
     await webhooks.admitted(call, "CREATE", obj)
     call.kind.rules.read_back(obj)

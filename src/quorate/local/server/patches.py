@@ -144,6 +144,7 @@ async def _apply(call: Call, dry_run: bool) -> Answer:
         return await update.change(call, changed, dry_run, tracked=True)
     if call.asked.subresource:
         raise call.not_found()
+    call.require("create")
     bare = types.empty(call.kind.type) | {"apiVersion": call.kind.api_version, "kind": call.kind.kind}
     bare["metadata"] = {"name": call.name} | ({"namespace": call.namespace} if call.namespace else {})
     new = applied(bare)

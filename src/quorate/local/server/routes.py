@@ -35,7 +35,7 @@ def read(method: str, path: str, query: Mapping[str, str]) -> Asked:
         case ["apis", group, version, *rest] if rest:
             pass
         case _:
-            return Asked(WRITES.get(method, "get"), path)
+            return Asked(method.lower(), path)
     watch = query.get("watch") in ("true", "1")
     if rest[0] == "watch" and len(rest) > 1:  # an old way to say watch=true
         watch, rest = True, rest[1:]

@@ -6,8 +6,9 @@ from quorate.local.objects import types
 from quorate.local.server import answers, bodies, patches, update
 from quorate.local.server.answers import Answer
 from quorate.local.server.call import Call
-from quorate.local.server.errors import conflict
+from quorate.local.server.errors import conflict, invalid, invalid_value
 from quorate.local.server.kinds import Kind
+from quorate.local.server.validation.fields import NOT_NEGATIVE
 from quorate.local.server.webhooks import admission as webhooks
 
 Json = dict[str, Any]
@@ -37,6 +38,10 @@ async def _change(call: Call, wanted: update.Change, dry_run: bool) -> Answer:
     assert paths is not None, "only a kind with paths lists the subresource"
     old = _scale(call.kind, call.decode(await call.current()))
     scale = await webhooks.mutated(call, "UPDATE", wanted(old), old, kind=SCALE)
+    replicas = scale.get("spec", {}).get("replicas", 0)
+    if replicas < 0:
+        cause = invalid_value("spec.replicas", replicas, NOT_NEGATIVE)
+        raise invalid("autoscaling", "Scale", call.name, [cause])
     await webhooks.admitted(call, "UPDATE", scale, old, kind=SCALE)
     changed: list[Json] = []
 
@@ -44,7 +49,7 @@ async def _change(call: Call, wanted: update.Change, dry_run: bool) -> Answer:
         version = scale.get("metadata", {}).get("resourceVersion")
         if version and version != obj["metadata"]["resourceVersion"]:
             raise conflict(call.kind.group, call.kind.plural, call.name)
-        _put(obj, paths.spec_replicas, scale.get("spec", {}).get("replicas", 0))
+        _put(obj, paths.spec_replicas, replicas)
         changed[:] = [obj]
         return obj
 

@@ -103,6 +103,7 @@ class _Resource:
     namespaces: dict[str, dict[str, Entry]] = field(default_factory=lambda: defaultdict(dict))
     changes: list[Change] = field(default_factory=list)  # by revision, none at or before the compaction
     moved: asyncio.Event = field(default_factory=asyncio.Event)  # set, and replaced, by each commit
+    newest: int = 0  # the revision of the newest change
 
     def get(self, key: Key) -> Entry | None:
         return self.namespaces[key.namespace].get(key.name) if key.namespace in self.namespaces else None
@@ -116,6 +117,7 @@ class _Resource:
         else:
             names[change.key.name] = change.new
         self.changes.append(change)
+        self.newest = change.revision
 
     def after(self, revision: int) -> list[Change]:
         return self.changes[bisect_right(self.changes, revision, key=lambda change: change.revision) :]
@@ -183,6 +185,10 @@ class Store:
         if after < self._compacted:
             raise Compacted(after, self._compacted)
         return self._resources[resource].after(after)
+
+    def newest(self, resource: str) -> int:
+        """The revision in which a resource last changed; 0 if there has never been any object of it."""
+        return self._resources[resource].newest
 
     def moved(self, resource: str) -> asyncio.Event:
         """An event that is set once the resource changes after this call."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from quorate.local.server import answers, delete, update
+from quorate.local.server import answers, delete, token_requests, update
 from quorate.local.server.answers import Answer
 from quorate.local.server.bodies import read_object
 from quorate.local.server.call import Call
@@ -101,12 +101,20 @@ async def unreachable(call: Call) -> Answer:
     raise StatusError(501, "NotImplemented", f"{call.asked.subresource} is not served by this server")
 
 
+async def log(call: Call) -> Answer:
+    """GET pods/x/log: there is nothing to read of a pod that is on no node."""
+    pod = call.decode(await call.current())
+    return Answer(204, b"") if not pod["spec"].get("nodeName") else await unreachable(call)
+
+
 Handler = Callable[[Call], Awaitable[Answer]]
 
 HANDLERS: dict[tuple[str, str, str], Handler] = {
     ("bindings", "", "create"): bind_by_name,
     ("pods", "binding", "create"): bind,
     ("pods", "eviction", "create"): evict,
+    ("pods", "log", "get"): log,
+    ("serviceaccounts", "token", "create"): token_requests.create,
     ("namespaces", "finalize", "update"): finalize,
 }
 """By resource, subresource and verb."""

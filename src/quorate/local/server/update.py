@@ -10,6 +10,7 @@ from quorate.local.server.answers import Answer
 from quorate.local.server.bodies import read_object
 from quorate.local.server.call import Call
 from quorate.local.server.errors import bad_request, conflict, internal, invalid, invalid_value
+from quorate.local.server.escalation import require_rights
 from quorate.local.server.kinds import Kind
 from quorate.local.server.store import Entry, Stale
 from quorate.local.server.validation import metadata
@@ -35,6 +36,7 @@ async def replace(call: Call) -> Answer:
     wanted = read_object(call, call.kind, "UpdateOptions")
     _check_address(call, wanted)
     if call.context.store.get(call.key) is None and call.kind.create_on_update:
+        call.require("create")
         wanted["metadata"].pop("resourceVersion", None)
         return await create.create_object(call, wanted, dry_run)
     if call.kind.update_names_version and not wanted["metadata"].get("resourceVersion"):
@@ -73,6 +75,7 @@ async def change(
         if not reviewed:
             new = await webhooks.mutated(call, "UPDATE", new, old)
         merged = settle(call, new, old)
+        require_rights(call, merged, old)
         if not tracked:
             tracking.track(call, merged, old)
         if not reviewed:

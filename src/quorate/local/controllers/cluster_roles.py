@@ -1,0 +1,86 @@
+"""ClusterRoles that aggregate others: their rules are those of every role that their selectors choose."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from quorate.api.meta import Key, LabelSelector, ObjectMeta, Struct, matches_selector
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.errors import NotFound
+from quorate.kube.informer import Change, Informer
+from quorate.kube.reconcile import Reconciler
+from quorate.kube.resources import Resource
+
+
+class PolicyRule(Struct):
+    verbs: tuple[str, ...] = ()
+    api_groups: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    resource_names: tuple[str, ...] = ()
+    non_resource_urls: tuple[str, ...] = msgspec.field(name="nonResourceURLs", default=())
+
+
+class AggregationRule(Struct):
+    cluster_role_selectors: tuple[LabelSelector, ...] = ()
+
+
+class ClusterRole(Struct):
+    metadata: ObjectMeta
+    rules: tuple[PolicyRule, ...] | None = None
+    aggregation_rule: AggregationRule | None = None
+
+
+def aggregated(
+    role: ClusterRole, rule: AggregationRule, roles: Iterable[ClusterRole]
+) -> tuple[PolicyRule, ...]:
+    """The rules of all roles but the role itself that a selector picks, by name, each rule once."""
+    picked = sorted(
+        (
+            other
+            for other in roles
+            if other.metadata.name != role.metadata.name
+            and any(matches_selector(s, other.metadata.labels) for s in rule.cluster_role_selectors)
+        ),
+        key=lambda other: other.metadata.name,
+    )
+    return tuple(dict.fromkeys(rule for other in picked for rule in other.rules or ()))
+
+
+CLUSTER_ROLES: Final = Resource(
+    "rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", False, ClusterRole
+)
+
+
+class ClusterRoleAggregator:
+    """Works once its informer, which it does not run itself, has synced."""
+
+    def __init__(self, client: Client, clock: Clock, roles: Informer[ClusterRole]) -> None:
+        self._client = client
+        self._roles = roles
+        self._reconciler = Reconciler("cluster-role", self.reconcile, clock)
+        roles.subscribe(self._on_role)
+
+    async def run(self) -> None:
+        await self._roles.synced.wait()
+        await self._reconciler.run()
+
+    def _on_role(self, _: Change[ClusterRole]) -> None:
+        """Any role may be part of any that aggregates: they are few, and change seldom."""
+        for role in self._roles:
+            if role.aggregation_rule is not None:
+                self._reconciler.enqueue(role.metadata.key)
+
+    async def reconcile(self, key: Key) -> None:
+        role = self._roles.get(key)
+        if role is None or role.aggregation_rule is None:
+            return
+        rules = aggregated(role, role.aggregation_rule, self._roles)
+        if rules == (role.rules or ()):
+            return
+        body: dict[str, Any] = {"rules": msgspec.to_builtins(rules)}
+        try:
+            await self._client.patch(CLUSTER_ROLES, key, body)
+        except NotFound:
+            return  # deleted meanwhile
