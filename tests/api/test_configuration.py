@@ -393,6 +393,12 @@ leaderElection:
             "integrations.frameworks: [] has 0 entries, must have at least 1", id="no framework",
         ),
         pytest.param(
+            "v1beta2", "integrations: {frameworks: [sparkoperator.k8s.io/sparkapplication]}",
+            'integrations.frameworks: ["sparkoperator.k8s.io/sparkapplication"] names '
+            "sparkoperator.k8s.io/sparkapplication, which is alpha "
+            "(set featureGates.SparkApplicationIntegration: true)", id="an alpha framework without its gate",
+        ),
+        pytest.param(
             "v1beta2", "integrations: {frameworks: [pod, pod]}",
             "integrations.frameworks[1]: 'pod' is listed twice (keep one)", id="a framework twice",
         ),

@@ -4,13 +4,14 @@ The definitions are small ones of our own; the controller of the kind is imitate
 """
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from quorate.api.configuration import load_configuration
 from quorate.api.configuration_integrations import Integrations
+from quorate.api.paths import look_up, parse_path
 from quorate.controllers.jobs.foreign import ForeignJob, foreign
 from quorate.controllers.jobs.frameworks import BATCH_JOB, chosen
 from quorate.kube.resources import JOBS, Resource
@@ -18,6 +19,47 @@ from quorate.kube.resources import JOBS, Resource
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "configuration.md"
 
 Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Added:
+    """What admission adds to the pods of one pod set."""
+
+    labels: Json
+    annotations: Json
+    node_selector: Json
+    toleration: Json
+
+
+def into_template(spec: Json, place: str, added: Added) -> None:
+    """Write ``added`` into the pod template at ``place``, as most kinds do."""
+    template = look_up(spec, parse_path(place))
+    template["metadata"]["labels"] |= added.labels
+    template["metadata"]["annotations"] |= added.annotations
+    template["spec"]["nodeSelector"] |= added.node_selector
+    template["spec"]["tolerations"].append(added.toleration)
+
+
+def beside_components(spec: Json, place: str, added: Added) -> None:
+    """As an AppWrapper does: one entry for each pod set of a component."""
+    entry = {
+        "labels": added.labels,
+        "annotations": added.annotations,
+        "nodeSelector": added.node_selector,
+        "tolerations": [added.toleration],
+    }
+    look_up(spec, parse_path(place)).setdefault("podSetInfos", []).append(entry)
+
+
+def into_fields(spec: Json, place: str, added: Added) -> None:
+    """As a SparkApplication does: into the fields of a role."""
+    role = look_up(spec, parse_path(place))
+    role["labels"] |= added.labels
+    role["annotations"] = role.get("annotations", {}) | added.annotations
+    role["nodeSelector"] |= added.node_selector
+    role["tolerations"] = [*role.get("tolerations", []), added.toleration]
+
+
 FREE: Json = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
@@ -26,10 +68,12 @@ class Example:
     integrations: Integrations  # of this kind alone
     spec: Json  # not suspended, as users write it
     templates: Mapping[str, str]  # where the pod template of each pod set stands, in their order
+    add: Callable[[Json, str, Added], None] = into_template  # to what stands there, what admission adds
     suspend: str = "spec.suspend"
     asks: Mapping[str, int]  # pods, by pod set
     cpu: str = "100"  # quota, of which each pod asks for 1
     gets: Mapping[str, int] = field(default_factory=dict)  # pods, where fewer are admitted
+    then_gets: Mapping[str, int] = field(default_factory=dict)  # the second time, as some are done for good
     counts: Mapping[str, str] = field(default_factory=dict)  # where the number of pods is written
     runs: Json  # statuses
     stopped: Json
@@ -119,6 +163,7 @@ JOB = Example(
     runs={"startTime": STARTED_AT, "active": 3, "ready": 3},
     progress={"startTime": STARTED_AT, "active": 2, "ready": 2, "succeeded": 1},
     reclaims={"main": 1},
+    then_gets={"main": 2},
     stopped={"active": 0, "succeeded": 1, **condition("Suspended")},
     succeeded={
         "startTime": STARTED_AT,
@@ -256,6 +301,60 @@ RAY_JOB = Example(
 )
 
 
+APP_WRAPPER = Example(
+    integrations=Integrations(frameworks=("workload.codeflare.dev/appwrapper",)),
+    spec={
+        "components": [
+            {
+                "podSets": [{"replicas": 2, "path": "template.spec.template"}],
+                "template": {"apiVersion": "example.com/v1", "kind": "Any", "spec": {"template": pods()}},
+            },
+            {
+                "template": {
+                    "apiVersion": "batch/v1",
+                    "kind": "Job",
+                    "metadata": {"name": "part"},
+                    "spec": {"parallelism": 3, "completions": 2, "template": pods()},
+                }
+            },
+        ]
+    },
+    templates={"train-0": "spec.components[0]", "train-1": "spec.components[1]"},
+    add=beside_components,
+    asks={"train-0": 2, "train-1": 2},
+    runs={"phase": "Running", **conditions("QuotaReserved", "ResourcesDeployed", "PodsReady")},
+    stopped={"phase": "Suspended", "conditions": []},
+    succeeded={"phase": "Succeeded", "conditions": []},
+    ends_with="AppWrapper finished successfully",
+)
+
+SPARK_APPLICATION = Example(
+    integrations=Integrations(frameworks=("sparkoperator.k8s.io/sparkapplication",)),
+    spec={
+        "mode": "cluster",
+        "driver": {"coreRequest": "1", "labels": {"team": "a"}, "nodeSelector": {"disk": "ssd"}},
+        "executor": {
+            "coreRequest": "1",
+            "instances": 2,
+            "labels": {"team": "a"},
+            "annotations": {"note": "mine"},
+            "nodeSelector": {"disk": "ssd"},
+            "tolerations": [{"key": "own", "operator": "Exists"}],
+        },
+    },
+    templates={"driver": "spec.driver", "executor": "spec.executor"},
+    add=into_fields,
+    asks={"driver": 1, "executor": 2},
+    runs={
+        "applicationState": {"state": "RUNNING"},
+        "executorState": {"exec-1": "RUNNING", "exec-2": "COMPLETED"},
+    },
+    stopped={"applicationState": {"state": "SUSPENDED"}},
+    succeeded={"applicationState": {"state": "COMPLETED"}},
+    ends_with="Job succeeded",
+)
+
+
 def _replicas(**active: int) -> Json:
     return {"replicaStatuses": {type_: {"active": count} for type_, count in active.items()}}
 
@@ -314,4 +413,15 @@ TRAINING_JOBS = (
     training_job("xgboostjob", "xgbReplicaSpecs", "Master", "Worker"),
 )
 
-EXAMPLES = (JOB, JOB_SET, DECLARED, MPI_JOB, *TRAINING_JOBS, RAY_CLUSTER, RAY_JOB, RAY_SERVICE)
+EXAMPLES = (
+    JOB,
+    JOB_SET,
+    DECLARED,
+    MPI_JOB,
+    *TRAINING_JOBS,
+    RAY_CLUSTER,
+    RAY_JOB,
+    RAY_SERVICE,
+    SPARK_APPLICATION,
+    APP_WRAPPER,
+)

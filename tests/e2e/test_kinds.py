@@ -1,6 +1,7 @@
 """One life that a job of every kind leads, over HTTP, with its kind's own controller imitated."""
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from quorate.controllers.jobs.foreign import ForeignJob
 from quorate.controllers.jobs.frameworks import BATCH_JOB, FOREIGN
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import JOBS, WORKLOADS
-from tests.e2e.kinds import EXAMPLES, JOB_SET, Example, Json, definition, pods
+from tests.e2e.kinds import EXAMPLES, JOB_SET, Added, Example, Json, definition, pods
 from tests.e2e.world import NAMESPACE, World, play
 
 pytestmark = pytest.mark.slow
@@ -94,10 +95,10 @@ def test_a_job_of_every_kind_leads_the_same_life(example: Example) -> None:
         await world.flavor(nodeLabels={"zone": "a"}, tolerations=[TOLERATION])
         await world.cluster_queue(example.cpu)
         await world.local_queue()
-        await starts_as_admitted(life)
+        await starts_as_admitted(life, example.gets)
         await gets_ready_and_gives_back(life)
         await is_evicted_and_restored(life)
-        await starts_as_admitted(life)
+        await starts_as_admitted(life, {**example.gets, **example.then_gets})
         await finishes(life)
         await goes(life)
 
@@ -111,28 +112,30 @@ async def is_held_back(life: Life) -> None:
     assert {each.name: each.count for each in workload.spec.pod_sets} == life.example.asks
 
 
-async def starts_as_admitted(life: Life) -> None:
+async def starts_as_admitted(life: Life, gets: Mapping[str, int]) -> None:
     example = life.example
     job = await life.until_suspended(False)
     workload = await life.until_workload("admitted", lambda it: is_true(it.status.conditions, "Admitted"))
     expected = copy.deepcopy(life.written)
     put(expected, parse_path(example.suspend), False)
     for name, place in example.templates.items():
-        template = look_up(expected, parse_path(place))
-        template["metadata"]["labels"] |= {
-            "kueue.x-k8s.io/podset": name,
-            "kueue.x-k8s.io/local-queue-name": "queue",
-            "kueue.x-k8s.io/cluster-queue-name": "research",
-        }
-        template["metadata"]["annotations"]["kueue.x-k8s.io/workload"] = workload.metadata.name
-        template["spec"]["nodeSelector"]["zone"] = "a"
-        template["spec"]["tolerations"].append(TOLERATION)
+        added = Added(
+            labels={
+                "kueue.x-k8s.io/podset": name,
+                "kueue.x-k8s.io/local-queue-name": "queue",
+                "kueue.x-k8s.io/cluster-queue-name": "research",
+            },
+            annotations={"kueue.x-k8s.io/workload": workload.metadata.name},
+            node_selector={"zone": "a"},
+            toleration=TOLERATION,
+        )
+        example.add(expected, place, added)
     for name, count in example.gets.items():
         put(expected, parse_path(example.counts[name]), count)
     assert {"spec": job.spec} == expected
     assert workload.status.admission is not None
     admitted = {each.name: each.count for each in workload.status.admission.pod_set_assignments}
-    assert admitted == {**example.asks, **example.gets}
+    assert admitted == {**example.asks, **gets}
 
 
 async def gets_ready_and_gives_back(life: Life) -> None:

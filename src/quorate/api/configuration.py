@@ -18,7 +18,7 @@ from quorate.api.configuration_gates import (
     queueing_gates,
     review_gates,
 )
-from quorate.api.configuration_integrations import Integrations, integrations
+from quorate.api.configuration_integrations import SPARK, Integrations, integrations
 from quorate.api.configuration_process import (
     Health,
     LeaderElection,
@@ -212,6 +212,10 @@ def _configuration(fields: Section, version: Version) -> Configuration:
     wait = _wait_for_pods_ready(fields, version)
     turns = fields.take("admissionFairSharing", section(_admission_fair_sharing), None)
     shown = fields.take("visibilityServer", section(visibility), Visibility())
+    kinds = fields.take("integrations", integrations(version), Integrations())
+    if SPARK in kinds.frameworks and not gates.get("SparkApplicationIntegration"):
+        place = fields.at("integrations").entry("frameworks")
+        place.refuse(f"names {SPARK}, which is alpha (set featureGates.SparkApplicationIntegration: true)")
     for name, reader in UNUSED[version].items():
         if name in fields:
             fields.at(name).warn("is checked but not honoured yet")
@@ -223,7 +227,7 @@ def _configuration(fields: Section, version: Version) -> Configuration:
         manage_jobs_without_queue_name=fields.take("manageJobsWithoutQueueName", boolean, False),
         managed_jobs_namespace_selector=_namespace_selector(fields, namespace),
         wait_for_pods_ready=None if gates.get("DisableWaitForPodsReady") else wait,
-        integrations=fields.take("integrations", integrations(version), Integrations()),
+        integrations=kinds,
         resources=_resource_rules(fields, gates),
         fair_sharing=fields.take("fairSharing", section(_fair_sharing(version)), None),
         admission_fair_sharing=turns if gates.get("AdmissionFairSharing", True) else None,

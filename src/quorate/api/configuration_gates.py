@@ -68,6 +68,7 @@ _ELSEWHERE: Final = (
     "DisableWaitForPodsReady",
     "LocalQueueMetrics",
     "QuotaCheckStrategy",
+    "SparkApplicationIntegration",
     "VisibilityOnDemand",
     "WorkloadRequestUseMergePatch",  # either way every status is written as a merge patch
 )  # honoured where the field is read that they switch

@@ -21,7 +21,9 @@ HONOURED_FRAMEWORKS: Final = (
     "batch/job", "jobset.x-k8s.io/jobset", "kubeflow.org/jaxjob", "kubeflow.org/mpijob",
     "kubeflow.org/paddlejob", "kubeflow.org/pytorchjob", "kubeflow.org/tfjob", "kubeflow.org/xgboostjob",
     "pod", "ray.io/raycluster", "ray.io/rayjob", "ray.io/rayservice",
+    "sparkoperator.k8s.io/sparkapplication", "workload.codeflare.dev/appwrapper",
 )  # fmt: skip
+SPARK: Final = "sparkoperator.k8s.io/sparkapplication"
 
 _EXTERNAL_FRAMEWORK: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*\.v[0-9][a-z0-9]*\.[a-z0-9][-a-z0-9.]*")
 _VERSION: Final = re.compile(r"v[0-9][a-z0-9]*")

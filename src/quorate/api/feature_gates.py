@@ -50,7 +50,7 @@ ABSENT: Final = frozenset(
      "FailureRecoveryPolicy", "FastQuotaReleaseInPodIntegration", "KueueDRAIntegration",
      "MetricForWorkloadCreationLatency", "MultiKueue", "MultiKueueOrchestratedPreemption",
      "PodIntegrationValidateGroupOwner", "RecomputeAssignmentUponPreemptionTargetsOverlap",
-     "SchedulerLongRequeueInterval", "SparkApplicationIntegration", "TASBalancedPlacement",
+     "SchedulerLongRequeueInterval", "TASBalancedPlacement",
      "TASFailedNodeReplacement", "TASFailedNodeReplacementFailFast", "TASHandleOverlappingFlavors",
      "TASMultiLayerTopology", "TASProfileMixed", "TASRecomputeAssignmentWithinSchedulingCycle",
      "TASRespectNodeAffinityPreferred", "TopologyAwareScheduling", "ValidateRayAndSparkJobUpdates",

@@ -342,6 +342,19 @@ def test_a_partially_admitted_job_runs_with_fewer_pods() -> None:
     assert plan(a_job(parallelism=2, annotations=annotations, **RUNNING), workload) == IDLE
 
 
+def test_a_job_that_needs_quota_for_fewer_pods_was_not_edited() -> None:
+    """Those that succeeded before an eviction are not admitted again, and the job does not change for it."""
+    workload = a_workload(admitted_to=["spot"])
+    admission = workload.status.admission
+    assert admission is not None
+    (assignment,) = admission.pod_set_assignments
+    left = msgspec.structs.replace(
+        admission, pod_set_assignments=(msgspec.structs.replace(assignment, count=2),)
+    )
+    status = msgspec.structs.replace(workload.status, admission=left)
+    assert plan(a_job(**RUNNING), msgspec.structs.replace(workload, status=status)) == IDLE
+
+
 def test_one_workload_is_kept_and_the_others_are_deleted() -> None:
     got = plan(a_job(), a_workload(), a_workload(name="other"))
     assert [write.key.name for write in got.writes if isinstance(write, Delete)] == ["other"]

@@ -47,6 +47,7 @@ class Role:
     count: int
     min_count: int | None = None
     count_field: Path | None = None  # where the count is written that was admitted
+    place: Path | None = None  # where what admission adds is written, by kinds that do not write it there
     pods: Json | None = None  # the template the pods really get, where it is not the one that stands there
 
 
@@ -107,10 +108,9 @@ class ForeignKind(JobKind[ForeignJob]):
             )
         changed = copy.deepcopy(job.document)
         for role, info in zip(roles, infos, strict=True):
-            injected = inject(_written(job, role), info)
-            if isinstance(injected, InjectionConflict):
-                return injected
-            _change(changed, role, injected, info.count)
+            conflict = self.inject(changed, role, info)
+            if conflict is not None:
+                return conflict
         return self._patches(job, changed, suspend=False)
 
     def stop(self, job: ForeignJob, originals: Sequence[PodSet] | None) -> Stop:
@@ -120,10 +120,22 @@ class ForeignKind(JobKind[ForeignJob]):
         roles = self.roles(job)
         if originals is not None and len(originals) == len(roles):
             for role, original in zip(roles, originals, strict=True):
-                restored = restore(_written(job, role), original.template, ())
-                _change(changed, role, restored, original.count)
+                self.restore(changed, role, original)
             self.tidy(job, changed)
         return Stop(self._patches(job, changed, suspend=True), begins=True)
+
+    def inject(self, document: Json, role: Role, info: PodSetInfo) -> InjectionConflict | None:
+        """Write what admission adds to the role's pods.  Changes ``document``."""
+        injected = inject(_written(document, role), info)
+        if isinstance(injected, InjectionConflict):
+            return injected
+        _change(document, role, injected, info.count)
+        return None
+
+    def restore(self, document: Json, role: Role, original: PodSet) -> None:
+        """Take away what ``inject`` wrote.  Changes ``document``."""
+        restored = restore(_written(document, role), original.template, ())
+        _change(document, role, restored, original.count)
 
     def tidy(self, job: ForeignJob, restored: Json) -> None:
         """Take away what a start leaves behind besides what it injects.  Changes ``restored``."""
@@ -139,7 +151,7 @@ def _pod_set(job: ForeignJob, role: Role) -> PodSet:
     if not is_dns_label(role.name):
         raise Unfit(role.template, f"belongs to {role.name!r}, which cannot be the name of a pod set")
     minimum = msgspec.UNSET if role.min_count is None else role.min_count
-    template = _raw(read(job.document, role.template, dict) if role.pods is None else role.pods)
+    template = raw(read(job.document, role.template, dict) if role.pods is None else role.pods)
     try:
         template_of(template)
     except msgspec.ValidationError as error:
@@ -147,11 +159,11 @@ def _pod_set(job: ForeignJob, role: Role) -> PodSet:
     return PodSet(name=role.name, count=role.count, min_count=minimum, template=template)
 
 
-def _written(job: ForeignJob, role: Role) -> msgspec.Raw:
-    return _raw(read(job.document, role.template, dict, role.pods))
+def _written(document: Json, role: Role) -> msgspec.Raw:
+    return raw(read(document, role.template, dict, role.pods))
 
 
-def _raw(template: Json) -> msgspec.Raw:
+def raw(template: Json) -> msgspec.Raw:
     return msgspec.Raw(codec.encode(template))
 
 

@@ -12,6 +12,7 @@ from quorate.api import codec
 from quorate.api.configuration_integrations import Integrations
 from quorate.api.meta import Struct
 from quorate.controllers.informers import synced
+from quorate.controllers.jobs.appwrapper import AppWrapper
 from quorate.controllers.jobs.declared import DeclaredKind
 from quorate.controllers.jobs.foreign import ForeignJob, ForeignKind
 from quorate.controllers.jobs.jobset import JobSet
@@ -21,6 +22,7 @@ from quorate.controllers.jobs.raycluster import RayCluster
 from quorate.controllers.jobs.rayjob import RayJob
 from quorate.controllers.jobs.rayservice import RayService
 from quorate.controllers.jobs.reconcile import JobController
+from quorate.controllers.jobs.spark import SparkApplication
 from quorate.controllers.shell import Shell
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
@@ -31,13 +33,20 @@ from quorate.kube.resources import Resource
 
 BATCH_JOB: Final = "batch/job"
 OF_PODS: Final = ("pod",)  # admitted pod by pod or in groups, see ``controllers.pods``
-FOREIGN: Final[Mapping[str, ForeignKind]] = {
+_PLAIN: Final[Mapping[str, ForeignKind]] = {
     "jobset.x-k8s.io/jobset": JobSet(),
     "kubeflow.org/mpijob": MPIJob(),
     **TRAINING_JOBS,
     "ray.io/raycluster": RayCluster(),
     "ray.io/rayjob": RayJob(),
     "ray.io/rayservice": RayService(),
+    "sparkoperator.k8s.io/sparkapplication": SparkApplication(),
+}
+FOREIGN: Final[Mapping[str, ForeignKind]] = {
+    **_PLAIN,
+    "workload.codeflare.dev/appwrapper": AppWrapper(
+        {(kind.resource.api_version, kind.resource.kind): kind for kind in _PLAIN.values()}
+    ),
 }
 LOOK_AGAIN_S: Final = 5.0  # one small request for each kind that is not served
 

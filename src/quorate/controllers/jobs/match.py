@@ -15,9 +15,10 @@ def is_equivalent(
 ) -> bool:
     """Whether ``workload`` asks for what the job with ``pod_sets`` asks for.
 
-    While quota is reserved the job may be in its running form: with the admitted counts, and with
-    tolerations it was given.  Node selectors, labels, annotations and affinity are never compared: admission
-    injects some of them, and none of the others changes what a pod needs of its quota.
+    While quota is reserved the job may be in its running form: with tolerations it was given, and with the
+    admitted count where fewer pods are enough.  (Pods that are done for good lower the count, too.)  Node
+    selectors, labels, annotations and affinity are never compared: admission injects some of them, and none
+    of the others changes what a pod needs of its quota.
     """
     if workload.spec.maximum_execution_time_seconds != maximum_execution_s:
         return False
@@ -38,7 +39,7 @@ def _as_admitted(workload: Workload) -> tuple[PodSet, ...]:
     counts = {assignment.name: assignment.count for assignment in admission.pod_set_assignments}
     return tuple(
         pod_set
-        if (count := counts.get(pod_set.name)) is None
+        if pod_set.min_count is msgspec.UNSET or (count := counts.get(pod_set.name)) is None
         else msgspec.structs.replace(pod_set, count=count)
         for pod_set in workload.spec.pod_sets
     )

@@ -1,0 +1,137 @@
+"""workload.codeflare.dev AppWrapper: any objects, queued together as one.
+
+A wrapper says for each of its components where the pod templates stand in it, or wraps a kind that is known
+here.  What admission adds is written beside the components, not into them: the wrapper's controller merges
+it when it makes them.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from quorate.api import codec
+from quorate.api.kueue import PodSet
+from quorate.api.paths import InvalidPath, Path, Unfit, look_up, parse_path, read, read_count, read_entries
+from quorate.controllers.jobs import Outcome
+from quorate.controllers.jobs.foreign import (
+    ForeignJob,
+    ForeignKind,
+    Role,
+    condition_message,
+    foreign,
+    raw,
+)
+from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo, inject
+from quorate.kube.resources import Json
+
+_COMPONENTS: Final[Path] = ("spec", "components")
+_INFOS: Final = "podSetInfos"
+
+
+class AppWrapper(ForeignKind):
+    def __init__(self, known: Mapping[tuple[str, str], ForeignKind]) -> None:
+        """``known``: kinds, by apiVersion and kind, whose pod templates a wrapper need not point at."""
+        super().__init__(
+            foreign("workload.codeflare.dev", "v1beta2", "appwrappers", "AppWrapper"),
+            suspend=("spec", "suspend"),
+        )
+        self._known = known
+
+    def roles(self, job: ForeignJob) -> tuple[Role, ...]:
+        """One for each pod set of each component, numbered in their order."""
+        roles: list[Role] = []
+        for index in range(len(read_entries(job.document, _COMPONENTS))):
+            component: Path = (*_COMPONENTS, index)
+            for number, (template, count) in enumerate(self._pod_sets_of(job, component)):
+                name = f"{job.metadata.name}-{len(roles)}"
+                roles.append(Role(name, template, count, place=(*component, _INFOS, number)))
+        return tuple(roles)
+
+    def is_active(self, job: ForeignJob) -> bool:
+        return condition_message(job, "QuotaReserved") is not None
+
+    def finished(self, job: ForeignJob) -> Outcome | None:
+        phase = read(job.document, ("status", "phase"), str, "")
+        if phase == "Succeeded":
+            return Outcome(True, "AppWrapper finished successfully")
+        if phase == "Failed" and condition_message(job, "ResourcesDeployed") is None:
+            return Outcome(False, "AppWrapper failed")
+        return None
+
+    def pods_ready(self, job: ForeignJob) -> bool:
+        return condition_message(job, "PodsReady") is not None
+
+    def inject(self, document: Json, role: Role, info: PodSetInfo) -> InjectionConflict | None:
+        conflict = inject(raw(read(document, role.template, dict)), info)
+        if isinstance(conflict, InjectionConflict):
+            return conflict
+        infos = _component(document, role).setdefault(_INFOS, [])
+        del infos[_number(role) :]
+        infos.append(_shown(info))
+        return None
+
+    def restore(self, document: Json, role: Role, original: PodSet) -> None:
+        _component(document, role).pop(_INFOS, None)
+
+    def _pod_sets_of(self, job: ForeignJob, component: Path) -> list[tuple[Path, int]]:
+        """Where each pod template of a component stands, and how many pods are made of it."""
+        declared: Path = (*component, "podSets")
+        places = [(*declared, index) for index in range(len(read_entries(job.document, declared)))]
+        if places:
+            return [(_template(job, component, place), _replicas(job, place)) for place in places]
+        return self._inferred(job, (*component, "template"))
+
+    def _inferred(self, job: ForeignJob, wrapped: Path) -> list[tuple[Path, int]]:
+        content = read(job.document, wrapped, dict)
+        match content.get("apiVersion"), content.get("kind"):
+            case "v1", "Pod":
+                return [(wrapped, 1)]
+            case "apps/v1", "Deployment" | "StatefulSet":
+                template: Path = (*wrapped, "spec", "template")
+                return [(template, read_count(job.document, (*wrapped, "spec", "replicas"), 1))]
+            case "batch/v1", "Job":
+                spec: Path = (*wrapped, "spec")
+                parallelism = read_count(job.document, (*spec, "parallelism"), 1)
+                completions = read_count(job.document, (*spec, "completions"), parallelism)
+                return [((*spec, "template"), min(parallelism, completions))]
+            case version, kind if (known := self._known.get((str(version), str(kind)))) is not None:
+                inner = codec.convert(ForeignJob, {"metadata": {}, **content})
+                return [((*wrapped, *role.template), role.count) for role in known.roles(inner)]
+        return []
+
+
+def _template(job: ForeignJob, component: Path, place: Path) -> Path:
+    text = read(job.document, (*place, "path"), str)
+    try:
+        path = parse_path(text)
+    except InvalidPath as invalid:
+        raise Unfit((*place, "path"), str(invalid)) from invalid
+    if path[0] != "template":
+        raise Unfit((*place, "path"), f"is {text!r}, must lead into template")
+    return (*component, *path)
+
+
+def _replicas(job: ForeignJob, place: Path) -> int:
+    return read_count(job.document, (*place, "replicas"), 1)
+
+
+def _component(document: Json, role: Role) -> Json:
+    assert role.place is not None, f"{role.name} has no place beside its component"
+    found: Json = look_up(document, role.place[:-2])
+    return found
+
+
+def _number(role: Role) -> int:
+    assert role.place is not None, f"{role.name} has no place beside its component"
+    number = role.place[-1]
+    assert isinstance(number, int), f"{role.name} has no number within its component"
+    return number
+
+
+def _shown(info: PodSetInfo) -> Json:
+    given: dict[str, Any] = {
+        "annotations": info.annotations,
+        "labels": info.labels,
+        "nodeSelector": info.node_selector,
+        "tolerations": codec.to_builtins(info.tolerations),
+    }
+    return {name: value for name, value in given.items() if value}
