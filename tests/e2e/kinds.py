@@ -4,7 +4,7 @@ The definitions are small ones of our own; the controller of the kind is imitate
 """
 
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from quorate.api.configuration_integrations import Integrations
 from quorate.api.paths import look_up, parse_path
 from quorate.controllers.jobs.foreign import ForeignJob, foreign
 from quorate.controllers.jobs.frameworks import BATCH_JOB, chosen
+from quorate.controllers.jobs.trainjob import TrainJob
 from quorate.kube.resources import JOBS, Resource
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "configuration.md"
@@ -51,6 +52,18 @@ def beside_components(spec: Json, place: str, added: Added) -> None:
     look_up(spec, parse_path(place)).setdefault("podSetInfos", []).append(entry)
 
 
+def into_runtime_patch(spec: Json, place: str, added: Added) -> None:
+    """As a TrainJob does: one entry for each replicated job, with all tolerations its pods are to have."""
+    own = {"key": "own", "operator": "Exists"}
+    template = {
+        "metadata": {"labels": added.labels, "annotations": added.annotations},
+        "spec": {"nodeSelector": added.node_selector, "tolerations": [own, added.toleration]},
+    }
+    entry = {"name": place, "template": {"spec": {"template": template}}}
+    patch = spec["spec"]["runtimePatches"][1]["trainingRuntimeSpec"]["template"]["spec"]
+    patch.setdefault("replicatedJobs", []).append(entry)
+
+
 def into_fields(spec: Json, place: str, added: Added) -> None:
     """As a SparkApplication does: into the fields of a role."""
     role = look_up(spec, parse_path(place))
@@ -75,6 +88,7 @@ class Example:
     gets: Mapping[str, int] = field(default_factory=dict)  # pods, where fewer are admitted
     then_gets: Mapping[str, int] = field(default_factory=dict)  # the second time, as some are done for good
     counts: Mapping[str, str] = field(default_factory=dict)  # where the number of pods is written
+    beside: Sequence[tuple[Resource[ForeignJob], Json]] = ()  # objects that jobs of the kind wait for
     runs: Json  # statuses
     stopped: Json
     succeeded: Json | None  # None: such a job never ends
@@ -109,11 +123,12 @@ def definition(resource: Resource[ForeignJob]) -> Json:
         "kind": resource.kind,
         "listKind": f"{resource.kind}List",
     }
+    scope = "Namespaced" if resource.namespaced else "Cluster"
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": f"{resource.plural}.{resource.group}"},
-        "spec": {"group": resource.group, "scope": "Namespaced", "names": names, "versions": [version]},
+        "spec": {"group": resource.group, "scope": scope, "names": names, "versions": [version]},
     }
 
 
@@ -355,6 +370,46 @@ SPARK_APPLICATION = Example(
 )
 
 
+_RUNTIME = {
+    "mlPolicy": {"numNodes": 1, "torch": {"numProcPerNode": "auto"}},
+    "template": {
+        "spec": {
+            "replicatedJobs": [
+                {"name": "data", "template": {"spec": {"template": pods()}}},
+                {
+                    "name": "node",
+                    "template": {
+                        "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
+                        "spec": {"template": pods("torch")},
+                    },
+                },
+            ]
+        }
+    },
+}
+TRAIN_JOB = Example(
+    integrations=Integrations(frameworks=("trainer.kubeflow.org/trainjob",)),
+    beside=[(resource, {"spec": _RUNTIME}) for resource in TrainJob.companions],
+    spec={
+        "runtimeRef": {"name": "train", "kind": "ClusterTrainingRuntime"},
+        "trainer": {"numNodes": 3, "image": "mine"},
+        "runtimePatches": [
+            {"manager": "example.com/user"},
+            {"manager": "kueue.x-k8s.io/manager", "trainingRuntimeSpec": {"template": {"spec": {}}}},
+        ],
+    },
+    templates={"data": "data", "node": "node"},
+    add=into_runtime_patch,
+    asks={"data": 1, "node": 3},
+    runs={"jobsStatus": [_replicated("data", 0, 0, 1), _replicated("node", 1, 1, 0)]},
+    reclaims={"data": 1},
+    progress={"jobsStatus": [_replicated("data", 0, 0, 1), _replicated("node", 1, 1, 0)]},
+    stopped={"jobsStatus": []},
+    succeeded=condition("Complete", "jobset completed successfully"),
+    ends_with="jobset completed successfully",
+)
+
+
 def _replicas(**active: int) -> Json:
     return {"replicaStatuses": {type_: {"active": count} for type_, count in active.items()}}
 
@@ -423,5 +478,6 @@ EXAMPLES = (
     RAY_JOB,
     RAY_SERVICE,
     SPARK_APPLICATION,
+    TRAIN_JOB,
     APP_WRAPPER,
 )

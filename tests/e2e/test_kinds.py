@@ -40,6 +40,9 @@ class Life:
         stored = await self.world.client.create(self.resource, body, NAMESPACE)
         self.written = copy.deepcopy({"spec": stored.spec})
         put(self.written, parse_path(self.example.suspend), True)
+        for resource, beside in self.example.beside:
+            namespace = NAMESPACE if resource.namespaced else ""
+            await self.world.client.create(resource, {"metadata": {"name": KEY.name}, **beside}, namespace)
 
     async def job(self) -> ForeignJob:
         return await self.world.client.get(self.resource, KEY)
@@ -86,8 +89,7 @@ def running(integrations: Integrations) -> Configuration:
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.resource.kind)
 def test_a_job_of_every_kind_leads_the_same_life(example: Example) -> None:
     async def story(world: World) -> None:
-        if not example.is_built_in:
-            await install_definitions(world.client, [definition(example.resource)])
+        await install(world, example)
         await world.start_queueing(running(example.integrations))
         life = Life(world, example)
         await life.create()
@@ -103,6 +105,13 @@ def test_a_job_of_every_kind_leads_the_same_life(example: Example) -> None:
         await goes(life)
 
     play(story)
+
+
+async def install(world: World, example: Example) -> None:
+    resources = [resource for resource, _ in example.beside]
+    if not example.is_built_in:
+        resources.append(example.resource)
+    await install_definitions(world.client, [definition(resource) for resource in resources])
 
 
 async def is_held_back(life: Life) -> None:

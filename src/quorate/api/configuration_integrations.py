@@ -21,7 +21,8 @@ HONOURED_FRAMEWORKS: Final = (
     "batch/job", "jobset.x-k8s.io/jobset", "kubeflow.org/jaxjob", "kubeflow.org/mpijob",
     "kubeflow.org/paddlejob", "kubeflow.org/pytorchjob", "kubeflow.org/tfjob", "kubeflow.org/xgboostjob",
     "pod", "ray.io/raycluster", "ray.io/rayjob", "ray.io/rayservice",
-    "sparkoperator.k8s.io/sparkapplication", "workload.codeflare.dev/appwrapper",
+    "sparkoperator.k8s.io/sparkapplication", "trainer.kubeflow.org/trainjob",
+    "workload.codeflare.dev/appwrapper",
 )  # fmt: skip
 SPARK: Final = "sparkoperator.k8s.io/sparkapplication"
 

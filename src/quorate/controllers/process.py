@@ -20,7 +20,7 @@ from quorate.controllers.jobs import J, JobKind
 from quorate.controllers.jobs.ancestry import Ancestry
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.frameworks import BATCH_JOB, chosen, queues_pods, run_kind
-from quorate.controllers.jobs.reconcile import JobController
+from quorate.controllers.jobs.reconcile import JobController, as_stored
 from quorate.controllers.pods.controller import PodController
 from quorate.controllers.pods.objects import PODS
 from quorate.controllers.priorities import PriorityController
@@ -134,9 +134,11 @@ async def _decide(
         resources.append(JOBS)
     ancestry = Ancestry(resources, configuration.manage_jobs_without_queue_name)
 
-    def controller_of(kind: JobKind[J], jobs: Informer[J]) -> JobController[J]:
+    def controller_of(
+        kind: JobKind[J], jobs: Informer[J], completed: Callable[[J], J] = as_stored
+    ) -> JobController[J]:
         ancestry.add(kind.resource, jobs.get)
-        return JobController(shell, kind, jobs, ancestry)
+        return JobController(shell, kind, jobs, ancestry, completed)
 
     workloads = WorkloadController(shell, state)
     queues = QueueController(shell, state)

@@ -254,10 +254,9 @@ def _evicted(case: Case[J], workload: Workload) -> JobPlan:
     """Stop the job; once none of its pods holds capacity any more, give the quota back."""
     evicted = find_condition(workload.status.conditions, EVICTED)
     assert evicted is not None, f"{workload.metadata.key} is evicted without saying why"
-    if not case.suspended:
-        return stop_plan(case, workload, evicted.message)
-    if case.kind.is_active(case.job):
-        return IDLE
+    stop = stop_plan(case, workload, evicted.message)
+    if stop.writes or not case.suspended or case.kind.is_active(case.job):
+        return stop
     status = release_status(workload, case.now, case.rules.gates)
     assert status is not None, f"{workload.metadata.key} has quota, but none to release"
     # A kind may begin anew after a stop: its next admission counts the pods that are to run again.

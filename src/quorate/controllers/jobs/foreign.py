@@ -15,7 +15,7 @@ import msgspec
 from quorate.api import codec
 from quorate.api.batch import template_of
 from quorate.api.kueue import PodSet
-from quorate.api.meta import ObjectMeta, Struct
+from quorate.api.meta import Key, ObjectMeta, Struct
 from quorate.api.names import is_dns_label
 from quorate.api.paths import Path, Unfit, put, read, read_entries
 from quorate.controllers.jobs import JobKind, Outcome, Stop
@@ -31,6 +31,8 @@ class ForeignJob(Struct):
     metadata: ObjectMeta
     spec: Json = msgspec.field(default_factory=dict)
     status: Json = msgspec.field(default_factory=dict)
+    # The spec of the object that says what the job leaves open; None where there is none, or not yet.
+    companion: Json | None = None
 
     @property
     def document(self) -> Json:
@@ -51,8 +53,10 @@ class Role:
     pods: Json | None = None  # the template the pods really get, where it is not the one that stands there
 
 
-def foreign(group: str, version: str, plural: str, kind: str) -> Resource[ForeignJob]:
-    return Resource(group, version, plural, kind, True, ForeignJob)
+def foreign(
+    group: str, version: str, plural: str, kind: str, *, namespaced: bool = True
+) -> Resource[ForeignJob]:
+    return Resource(group, version, plural, kind, namespaced, ForeignJob)
 
 
 def condition_message(job: ForeignJob, type_: str) -> str | None:
@@ -72,12 +76,26 @@ def ended(job: ForeignJob, succeeded: str, failed: str) -> Outcome | None:
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class Companion:
+    """The object that says what a job of some kind leaves open."""
+
+    resource: Resource[ForeignJob]
+    key: Key
+
+
 class ForeignKind(JobKind[ForeignJob]):
     """The ``JobKind`` of objects kept as JSON.  Whatever reads an object raises ``Unfit``."""
 
     def __init__(self, resource: Resource[ForeignJob], suspend: Path) -> None:
         self._resource = resource
         self._suspend = suspend
+
+    companions: tuple[Resource[ForeignJob], ...] = ()  # kinds of companion there are
+
+    def companion_of(self, job: ForeignJob) -> Companion | None:
+        """The one the job needs, of a kind in ``companions``."""
+        return None
 
     @abstractmethod
     def roles(self, job: ForeignJob) -> tuple[Role, ...]:

@@ -8,9 +8,11 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import msgspec
+
 from quorate.api import codec
 from quorate.api.configuration_integrations import Integrations
-from quorate.api.meta import Struct
+from quorate.api.meta import Key, Struct
 from quorate.controllers.informers import synced
 from quorate.controllers.jobs.appwrapper import AppWrapper
 from quorate.controllers.jobs.declared import DeclaredKind
@@ -23,11 +25,12 @@ from quorate.controllers.jobs.rayjob import RayJob
 from quorate.controllers.jobs.rayservice import RayService
 from quorate.controllers.jobs.reconcile import JobController
 from quorate.controllers.jobs.spark import SparkApplication
+from quorate.controllers.jobs.trainjob import TrainJob
 from quorate.controllers.shell import Shell
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, NotFound, Unreachable
-from quorate.kube.informer import Informer
+from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.resources import Resource
 
@@ -41,6 +44,7 @@ _PLAIN: Final[Mapping[str, ForeignKind]] = {
     "ray.io/rayjob": RayJob(),
     "ray.io/rayservice": RayService(),
     "sparkoperator.k8s.io/sparkapplication": SparkApplication(),
+    "trainer.kubeflow.org/trainjob": TrainJob(),
 }
 FOREIGN: Final[Mapping[str, ForeignKind]] = {
     **_PLAIN,
@@ -50,7 +54,10 @@ FOREIGN: Final[Mapping[str, ForeignKind]] = {
 }
 LOOK_AGAIN_S: Final = 5.0  # one small request for each kind that is not served
 
-ControllerFor = Callable[[ForeignKind, Informer[ForeignJob]], JobController[ForeignJob]]
+Completed = Callable[[ForeignJob], ForeignJob]
+ControllerFor = Callable[[ForeignKind, Informer[ForeignJob], Completed], JobController[ForeignJob]]
+
+_NEEDS: Final = "needs"  # index of jobs by the kind and key of their companion
 
 
 class _Served(Struct):
@@ -73,14 +80,50 @@ def queues_pods(integrations: Integrations) -> bool:
 
 async def run_kind(shell: Shell, kind: ForeignKind, controller_for: ControllerFor) -> None:
     """Wait for the kind to be served, then keep its jobs in step with their workloads until cancelled."""
-    resource = kind.resource
-    await _until_served(resource, shell.client, shell.clock)
-    jobs = Informer(shell.client, resource)
+    for resource in (kind.resource, *kind.companions):
+        await _until_served(resource, shell.client, shell.clock)
+    jobs = Informer(shell.client, kind.resource)
+    companions = {resource.kind: Informer(shell.client, resource) for resource in kind.companions}
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(jobs.run(), name=f"watch {resource.plural}")
-        await synced(jobs)
-        controller = controller_for(kind, jobs)
+        for informer in (jobs, *companions.values()):
+            tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
+        await synced(jobs, *companions.values())
+        controller = controller_for(kind, jobs, _completing(kind, companions))
+        _follow_companions(kind, jobs, companions, controller)
         tasks.create_task(controller.reconciler.run(), name=controller.reconciler.name)
+
+
+def _completing(kind: ForeignKind, companions: Mapping[str, Informer[ForeignJob]]) -> Completed:
+    def completed(job: ForeignJob) -> ForeignJob:
+        needed = kind.companion_of(job)
+        found = None if needed is None else companions[needed.resource.kind].get(needed.key)
+        return msgspec.structs.replace(job, companion=None if found is None else found.spec)
+
+    return completed
+
+
+def _follow_companions(
+    kind: ForeignKind,
+    jobs: Informer[ForeignJob],
+    companions: Mapping[str, Informer[ForeignJob]],
+    controller: JobController[ForeignJob],
+) -> None:
+    """Look at jobs again whenever what they need comes, changes or goes."""
+
+    def needs(job: ForeignJob) -> tuple[tuple[str, Key], ...]:
+        needed = kind.companion_of(job)
+        return () if needed is None else ((needed.resource.kind, needed.key),)
+
+    if not companions:
+        return
+    jobs.add_index(_NEEDS, needs)
+    for name, informer in companions.items():
+
+        def look_again(change: Change[ForeignJob], name: str = name) -> None:
+            for job in jobs.by_index(_NEEDS, (name, change.key)):
+                controller.reconciler.enqueue(job.metadata.key)
+
+        informer.subscribe(look_again)
 
 
 async def _until_served(resource: Resource[Any], client: Client, clock: Clock) -> None:

@@ -1,5 +1,6 @@
 """Carrying out the plans for the jobs of one kind."""
 
+from collections.abc import Callable
 from typing import Any, Generic
 
 from quorate.api.core import Namespace
@@ -27,10 +28,22 @@ OWNER_S = 1.0  # after so long an owner that was not seen is looked for again
 _PARTS = "parts of"  # index of jobs by the uid of their controller
 
 
+def as_stored(job: J) -> J:
+    return job
+
+
 class JobController(Generic[J]):
     """Keeps each job of one kind in step with its workload."""
 
-    def __init__(self, shell: Shell, kind: JobKind[J], jobs: Informer[J], ancestry: Ancestry) -> None:
+    def __init__(
+        self,
+        shell: Shell,
+        kind: JobKind[J],
+        jobs: Informer[J],
+        ancestry: Ancestry,
+        completed: Callable[[J], J] = as_stored,
+    ) -> None:
+        """``completed`` adds to a job what other objects say about it."""
         self._client = shell.client
         self._clock = shell.clock
         self._events = shell.events
@@ -38,6 +51,7 @@ class JobController(Generic[J]):
         self._kind = kind
         self._jobs = jobs
         self._ancestry = ancestry
+        self._completed = completed
         configuration = shell.configuration
         self._selector = configuration.managed_jobs_namespace_selector
         self._rules = JobRules(
@@ -117,6 +131,8 @@ class JobController(Generic[J]):
         if isinstance(manager, NotSeen):
             self._log.debug("owner not seen yet", key=key, owner=manager.owner.name)
             return now + OWNER_S
+        if job is not None:
+            job = self._completed(job)
         plan = decide(self._kind, job, workloads, self._surroundings(key, manager), self._rules, now)
         if plan.lacks:
             self._lacking.add(key)

@@ -1,0 +1,131 @@
+"""trainer.kubeflow.org TrainJob: the pods of the JobSet that its runtime makes of it.
+
+What admission adds goes into a patch of the runtime that is ours within the job.  The trainer takes changes
+of it only while the job is suspended, so it is written first, and the job starts by a second patch.
+"""
+
+import copy
+from collections.abc import Sequence
+from typing import Final
+
+from quorate.api.kueue import PodSet, ReclaimablePod
+from quorate.api.meta import Key
+from quorate.api.paths import Path, look_up, put, read, read_count, read_entries
+from quorate.controllers.jobs import Outcome, Stop
+from quorate.controllers.jobs.foreign import Companion, ForeignJob, ForeignKind, Role, ended, foreign, raw
+from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo, inject
+from quorate.controllers.jobs.trainingruntime import (
+    MANAGER,
+    PATCHED_JOBS,
+    PATCHES,
+    pods_of_each,
+    replicas_of,
+    replicated_jobs,
+    template_of_pods,
+)
+from quorate.controllers.writes import Patch
+from quorate.kube.resources import Json
+
+_GROUP: Final = "trainer.kubeflow.org"
+_VERSION: Final = "v1alpha1"
+_RUNTIME: Final = foreign(_GROUP, _VERSION, "trainingruntimes", "TrainingRuntime")
+_CLUSTER_RUNTIME: Final = foreign(
+    _GROUP, _VERSION, "clustertrainingruntimes", "ClusterTrainingRuntime", namespaced=False
+)
+_STATUSES: Final[Path] = ("status", "jobsStatus")
+
+
+class TrainJob(ForeignKind):
+    companions = (_RUNTIME, _CLUSTER_RUNTIME)
+
+    def __init__(self) -> None:
+        super().__init__(foreign(_GROUP, _VERSION, "trainjobs", "TrainJob"), suspend=("spec", "suspend"))
+
+    def companion_of(self, job: ForeignJob) -> Companion | None:
+        """The runtime; that of the whole cluster unless the job says otherwise."""
+        reference = look_up(job.document, ("spec", "runtimeRef"))
+        name, kind = look_up(reference, ("name",)), look_up(reference, ("kind",))
+        if not isinstance(name, str):
+            return None
+        if kind == _RUNTIME.kind:
+            return Companion(_RUNTIME, Key(job.metadata.namespace, name))
+        return Companion(_CLUSTER_RUNTIME, Key("", name))
+
+    def roles(self, job: ForeignJob) -> tuple[Role, ...]:
+        return tuple(
+            Role(
+                read(each, ("name",), str),
+                template=("spec", "runtimeRef"),
+                count=replicas_of(each) * pods_of_each(each),
+                pods=template_of_pods(each),
+            )
+            for each in replicated_jobs(job)
+        )
+
+    def is_active(self, job: ForeignJob) -> bool:
+        return any(_told(job, "active").values())
+
+    def finished(self, job: ForeignJob) -> Outcome | None:
+        return ended(job, "Complete", "Failed")
+
+    def pods_ready(self, job: ForeignJob) -> bool:
+        wanted = sum(replicas_of(each) for each in replicated_jobs(job))
+        return sum(_told(job, "ready").values()) + sum(_told(job, "succeeded").values()) == wanted
+
+    def reclaimable(self, job: ForeignJob) -> tuple[ReclaimablePod, ...]:
+        succeeded = _told(job, "succeeded")
+        done = [
+            (each["name"], succeeded[each["name"]] * pods_of_each(each))
+            for each in replicated_jobs(job)
+            if 0 < succeeded.get(each["name"], 0) <= replicas_of(each)
+        ]
+        return tuple(ReclaimablePod(name=name, count=count) for name, count in done)
+
+    def start(self, job: ForeignJob, infos: Sequence[PodSetInfo]) -> tuple[Patch, ...] | InjectionConflict:
+        roles = self.roles(job)
+        if len(infos) != len(roles):
+            return InjectionConflict(
+                f"the runtime of the TrainJob has {len(roles)} pod sets, its workload was admitted "
+                f"with {len(infos)}"
+            )
+        added: list[Json] = []
+        for role, info in zip(roles, infos, strict=True):
+            assert role.pods is not None, f"{role.name} has no pods"
+            injected = inject(raw(role.pods), info)
+            if isinstance(injected, InjectionConflict):
+                return injected
+            added.append({"name": role.name, "template": {"spec": {"template": injected}}})
+        return (*self._added(job, added), self._patch(job, {"spec": {"suspend": False}}))
+
+    def stop(self, job: ForeignJob, originals: Sequence[PodSet] | None) -> Stop:
+        """Suspended at once; what was added is taken away when the last job is gone, as the trainer asks."""
+        suspended = self.is_suspended(job)
+        begin = () if suspended else (self._patch(job, {"spec": {"suspend": True}}),)
+        if self.is_active(job):
+            return Stop(begin, begins=not suspended, waits=True)
+        return Stop((*begin, *self._added(job, [])), begins=not suspended)
+
+    def _added(self, job: ForeignJob, added: list[Json]) -> tuple[Patch, ...]:
+        """The patch that makes ``added`` all that admission adds; none when it is."""
+        patches = copy.deepcopy(read_entries(job.document, PATCHES))
+        ours = next((each for each in patches if each.get("manager") == MANAGER), None)
+        if ours is None:
+            ours = {"manager": MANAGER}
+            patches.append(ours)
+        if (look_up(ours, PATCHED_JOBS) or []) == added:
+            return ()
+        put(ours, PATCHED_JOBS, added)
+        if not added:
+            del look_up(ours, PATCHED_JOBS[:-1])[PATCHED_JOBS[-1]]
+        return (self._patch(job, {"spec": {PATCHES[-1]: patches}}),)
+
+    def _patch(self, job: ForeignJob, body: Json) -> Patch:
+        return Patch(self.resource, job.metadata.key, job.metadata.resource_version, body)
+
+
+def _told(job: ForeignJob, field: str) -> dict[str, int]:
+    """How many jobs, not pods, of each replicated job are in a state."""
+    return {
+        read(each, ("name",), str): read_count(each, (field,), 0)
+        for each in read_entries(job.document, _STATUSES)
+    }

@@ -1,0 +1,184 @@
+"""TrainJob: what a runtime makes of it, and its start and stop in steps."""
+
+import copy
+from typing import Any
+
+import msgspec
+import pytest
+
+from quorate.api import codec
+from quorate.api.paths import Unfit
+from quorate.controllers.jobs.foreign import ForeignJob
+from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo
+from quorate.controllers.jobs.trainingruntime import strategically_merged
+from quorate.controllers.jobs.trainjob import TrainJob
+from quorate.kube.patches import merged
+from tests.controllers.jobs.test_foreign import foreign_job
+
+KIND = TrainJob()
+
+
+def step(name: str, of: str, container: str = "", **fields: Any) -> dict[str, Any]:
+    """A replicated job that is the step ``of`` of a training."""
+    pods = {"spec": {"containers": [{"name": container or name, "image": "runtime"}]}}
+    labels = {"trainer.kubeflow.org/trainjob-ancestor-step": of}
+    return {"name": name, "template": {"metadata": {"labels": labels}, "spec": {"template": pods}}, **fields}
+
+
+def a_job(*steps: Any, policy: Any = None, status: Any = None, **spec: Any) -> ForeignJob:
+    runtime = {"mlPolicy": policy, "template": {"spec": {"replicatedJobs": list(steps)}}}
+    job = foreign_job({"suspend": True, "runtimeRef": {"name": "torch"}, **spec}, status)
+    return msgspec.structs.replace(job, companion=copy.deepcopy(runtime))
+
+
+NODE = step("node", "trainer")
+LAUNCHER = step("launcher", "")
+MPI = {"numNodes": 1, "mpi": {"runLauncherAsNode": True}}
+
+
+def sizes(job: ForeignJob) -> dict[str, int]:
+    return {each.name: each.count for each in KIND.pod_sets(job)}
+
+
+def containers(job: ForeignJob) -> list[dict[str, Any]]:
+    templates = [codec.decode(dict[str, Any], each.template) for each in KIND.pod_sets(job)]
+    return [template["spec"]["containers"][0] for template in templates]
+
+
+@pytest.mark.parametrize(
+    ("job", "want"),
+    [
+        pytest.param(a_job(NODE), {"node": 1}, id="one node"),
+        pytest.param(a_job(NODE, policy={"numNodes": 4}), {"node": 4}, id="as the runtime says"),
+        pytest.param(
+            a_job(NODE, policy={"numNodes": 4}, trainer={"numNodes": 2}), {"node": 2}, id="as the job says"
+        ),
+        pytest.param(
+            a_job(NODE, LAUNCHER, policy=MPI, trainer={"numNodes": 4}),
+            {"node": 3, "launcher": 1},
+            id="the launcher is a node, too",
+        ),
+        pytest.param(
+            a_job(step("data", "dataset-initializer", replicas=3)), {"data": 1}, id="data are prepared once"
+        ),
+        pytest.param(a_job({**LAUNCHER, "replicas": 2}), {"launcher": 2}, id="another step as it is"),
+    ],
+)
+def test_pods_of_a_training(job: ForeignJob, want: dict[str, int]) -> None:
+    assert sizes(job) == want
+
+
+def test_the_job_says_what_its_nodes_run_and_need() -> None:
+    trainer = {
+        "image": "mine",
+        "command": ["train"],
+        "env": [{"name": "A", "value": "1"}],
+        "resourcesPerNode": {"requests": {"cpu": "2"}},
+    }
+    assert containers(a_job(NODE, trainer=trainer)) == [
+        {
+            "name": "node",
+            "image": "mine",
+            "command": ["train"],
+            "env": [{"name": "A", "value": "1"}],
+            "resources": {"requests": {"cpu": "2"}},
+        }
+    ]
+    assert containers(a_job(LAUNCHER, trainer=trainer))[0]["image"] == "runtime", "it trains nothing"
+
+
+def test_the_job_says_which_data_are_prepared() -> None:
+    dataset = {"storageUri": "s3://data", "env": [{"name": "A", "value": "1"}], "secretRef": {"name": "key"}}
+    job = a_job(step("dataset-initializer", "dataset-initializer"), initializer={"dataset": dataset})
+    (container,) = containers(job)
+    assert container["env"] == [{"name": "STORAGE_URI", "value": "s3://data"}, {"name": "A", "value": "1"}]
+    assert container["envFrom"] == [{"secretRef": {"name": "key"}}]
+
+
+def test_patches_of_the_runtime_count_but_for_what_admission_adds() -> None:
+    def patch(manager: str, name: str) -> dict[str, Any]:
+        pods = {"spec": {"containers": [{"name": "node", "env": [{"name": name, "value": "1"}]}]}}
+        jobs = [{"name": "node", "template": {"spec": {"template": pods}}}]
+        spec = {"template": {"spec": {"replicatedJobs": jobs}}}
+        return {"manager": manager, "trainingRuntimeSpec": spec}
+
+    patches = [patch("me", "MINE"), patch("kueue.x-k8s.io/manager", "OURS")]
+    (container,) = containers(a_job(NODE, runtimePatches=patches))
+    assert (container["image"], container["env"]) == ("runtime", [{"name": "MINE", "value": "1"}])
+
+
+@pytest.mark.parametrize(
+    ("document", "patch", "want"),
+    [
+        pytest.param({"a": {"b": 1, "c": 2}}, {"a": {"b": 3}}, {"a": {"b": 3, "c": 2}}, id="maps merge"),
+        pytest.param({"a": 1, "b": 2}, {"a": None}, {"b": 2}, id="null takes away"),
+        pytest.param(
+            {"env": [{"name": "A", "value": "1"}]},
+            {"env": [{"name": "B", "value": "2"}, {"name": "A", "value": "3"}]},
+            {"env": [{"name": "A", "value": "3"}, {"name": "B", "value": "2"}]},
+            id="lists merge by key",
+        ),
+        pytest.param(
+            {"tolerations": [{"key": "a"}]}, {"tolerations": [{"key": "b"}]}, {"tolerations": [{"key": "b"}]},
+            id="a list without keys is replaced",
+        ),
+    ],
+)  # fmt: skip
+def test_strategic_merge(document: Any, patch: Any, want: Any) -> None:
+    assert strategically_merged(document, patch) == want
+
+
+def test_a_job_waits_for_its_runtime() -> None:
+    with pytest.raises(Unfit, match=r"spec.runtimeRef: names a runtime that doesn't exist"):
+        KIND.pod_sets(msgspec.structs.replace(a_job(NODE), companion=None))
+
+
+@pytest.mark.parametrize(
+    ("reference", "want"),
+    [
+        ({"name": "torch"}, ("ClusterTrainingRuntime", "torch")),
+        ({"name": "torch", "kind": "ClusterTrainingRuntime"}, ("ClusterTrainingRuntime", "torch")),
+        ({"name": "torch", "kind": "TrainingRuntime"}, ("TrainingRuntime", "default/torch")),
+        ({"name": 3}, None),
+        ("torch", None),
+    ],
+)
+def test_which_runtime_a_job_needs(reference: Any, want: tuple[str, str] | None) -> None:
+    needed = KIND.companion_of(foreign_job({"runtimeRef": reference}))
+    shown = None if needed is None else (needed.resource.kind, str(needed.key).removeprefix("/"))
+    assert shown == want
+
+
+INFO = PodSetInfo(name="node", count=1, node_selector={"pool": "spot"})
+
+
+def test_a_start_patches_the_runtime_first_and_a_stop_last() -> None:
+    job = a_job(NODE)
+    start = KIND.start(job, [INFO])
+    assert not isinstance(start, InjectionConflict)
+    added, go = (patch.body for patch in start)
+    assert go == {"spec": {"suspend": False}}
+    running = msgspec.structs.replace(job, spec=merged(merged(job.spec, added["spec"]), go["spec"]))
+    assert containers(running) == containers(job)
+
+    busy = msgspec.structs.replace(running, status={"jobsStatus": [{"name": "node", "active": 1}]})
+    begun = KIND.stop(busy, None)
+    assert ([patch.body for patch in begun.patches], begun.waits) == ([{"spec": {"suspend": True}}], True)
+
+    idle = msgspec.structs.replace(running, spec={**running.spec, "suspend": True})
+    (rest,) = KIND.stop(idle, None).patches
+    restored = merged(idle.spec, rest.body["spec"])
+    assert restored["runtimePatches"] == [
+        {"manager": "kueue.x-k8s.io/manager", "trainingRuntimeSpec": {"template": {"spec": {}}}}
+    ]
+    assert KIND.stop(msgspec.structs.replace(idle, spec=restored), None).patches == ()
+
+
+def test_a_start_that_was_cut_short_is_begun_again() -> None:
+    job = a_job(NODE)
+    first = KIND.start(job, [INFO])
+    assert not isinstance(first, InjectionConflict)
+    half = msgspec.structs.replace(job, spec=merged(job.spec, first[0].body["spec"]))
+    again = KIND.start(half, [INFO])
+    assert not isinstance(again, InjectionConflict)
+    assert [patch.body for patch in again] == [{"spec": {"suspend": False}}]
