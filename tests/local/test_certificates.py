@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from quorate.kube.certificates import KeyPair
 from quorate.kube.clock import WallClock
-from quorate.local.certificates import KeyPair, expires_soon, new_authority, new_server_certificate
+from quorate.local.certificates import expires_soon, new_authority, new_server_certificate
 
 NOW = 1_900_000_000.0
 DAY_S = 86_400.0

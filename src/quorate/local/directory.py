@@ -26,8 +26,8 @@ import msgspec
 import yaml
 
 from quorate.api.meta import Struct
+from quorate.kube.certificates import KeyPair
 from quorate.local.certificates import (
-    KeyPair,
     expires_soon,
     new_authority,
     new_server_certificate,
