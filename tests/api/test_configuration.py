@@ -23,6 +23,7 @@ from quorate.api.configuration import (
 from quorate.api.configuration_gates import QUEUEING_GATES, Gates
 from quorate.api.configuration_process import Address, Health, LeaderElection, Metrics
 from quorate.api.configuration_retention import Retention
+from quorate.api.configuration_webhooks import CertificateManagement, TlsRules, Webhooks
 from quorate.api.feature_gates import FEATURE_GATES, NEEDS
 from quorate.api.meta import LabelSelector, Requirement
 from quorate.api.quantity import parse_quantity
@@ -45,6 +46,9 @@ def refusals(text: str) -> list[str]:
 
 ON_V1BETA1 = WaitForPodsReady(timeout_s=300.0, recovery_timeout_s=300.0, block_admission="AllQueues")
 ON_V1BETA2 = WaitForPodsReady(timeout_s=1800.0, recovery_timeout_s=1800.0, block_admission=None)
+
+
+SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
 
 
 @pytest.mark.parametrize(
@@ -205,20 +209,38 @@ objectRetentionPolicies: {workloads: {afterFinished: 24h, afterDeactivatedByKueu
         "controller: is checked but not honoured yet",
         "integrations.externalFrameworks: is checked but not honoured yet",
         "integrations.frameworks: deployment, statefulset: jobs of these kinds are not handled yet",
-        "internalCertManagement: is checked but not honoured yet",
         "metrics.bindAddress: is answered in plain HTTP, whoever asks",
-        "webhook: is checked but not honoured yet",
     ]
     assert loaded.configuration.health == Health(address=Address("", 8081))
     assert loaded.configuration.leader_election == LeaderElection(elect=True)
     assert loaded.configuration.retention == Retention(finished_s=86_400, deactivated_s=0)
+    assert loaded.configuration.webhooks.address == Address("", 9443)
+    assert not loaded.configuration.certificates.enable
     assert loaded.configuration.metrics == Metrics(address=Address("", 8443), cluster_queue_resources=True)
+
+
+def test_webhooks_and_their_tls_are_read() -> None:
+    body = """
+webhook: {port: 8443, host: 127.0.0.1, certDir: /certificates}
+internalCertManagement: {webhookServiceName: hooks, webhookSecretName: hooks-tls}
+tls: {minVersion: VersionTLS12, cipherSuites: [TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256],
+      curvePreferences: [CurveP384]}
+"""
+    read = load_configuration(a_file(body)).configuration
+    assert read.webhooks == Webhooks(
+        address=Address("127.0.0.1", 8443), certificate_directory="/certificates"
+    )
+    assert read.certificates == CertificateManagement(enable=True, service="hooks", secret="hooks-tls")
+    assert read.tls == TlsRules(
+        minimum_version="VersionTLS12", ciphers=("ECDHE-ECDSA-AES128-GCM-SHA256",), curve="secp384r1"
+    )
 
 
 def test_nothing_listens_and_nobody_is_elected_unless_the_file_says_so() -> None:
     configuration = load_configuration(a_file("")).configuration
     assert configuration.health == Health(address=None, liveness="healthz", readiness="readyz")
     assert not configuration.leader_election.elect
+    assert configuration.webhooks.address is None
 
 
 @pytest.mark.parametrize(
@@ -437,8 +459,8 @@ leaderElection:
             "[LessThanOrEqualToFinalShare, LessThanInitialShare])", id="strategies in no known order",
         ),
         pytest.param(
-            "v1beta2", "tls: {minVersion: VersionTLS13, cipherSuites: [a]}",
-            'tls.cipherSuites: ["a"] contradicts minVersion VersionTLS13, whose suites are fixed',
+            "v1beta2", f"tls: {{minVersion: VersionTLS13, cipherSuites: [{SUITE}]}}",
+            f'tls.cipherSuites: ["{SUITE}"] contradicts minVersion VersionTLS13, whose suites are fixed',
             id="suites",
         ),
         pytest.param(
@@ -470,6 +492,20 @@ leaderElection:
             "v1beta2", "integrations: {externalFrameworks: [Foo]}",
             "integrations.externalFrameworks[0]: 'Foo' does not name a kind (write Kind.version.group)",
             id="no kind",
+        ),
+        pytest.param(
+            "v1beta2", "tls: {minVersion: TLS1.2}",
+            "tls.minVersion: 'TLS1.2' is not allowed here (write VersionTLS10 or VersionTLS11 or "
+            "VersionTLS12 or VersionTLS13)", id="a TLS version",
+        ),
+        pytest.param(
+            "v1beta2", "tls: {curvePreferences: [X25519, CurveP256]}",
+            'tls.curvePreferences: ["X25519", "CurveP256"] names several curves, and only one can be '
+            "insisted on (write one, or leave this out)", id="two curves",
+        ),
+        pytest.param(
+            "v1beta2", "internalCertManagement: {webhookSecretName: A_b}",
+            "internalCertManagement.webhookSecretName: 'A_b' is not the name of a Secret", id="a name",
         ),
         pytest.param(
             "v1beta2", "webhook: {port: 70000}",
@@ -538,7 +574,7 @@ resources:
   transformations: [{input: a, outputs: {b: 1}}]
   deviceClassMappings: [{name: a, deviceClassNames: [b]}]
 metrics: {customLabels: [{name: a, sourceLabelKey: b}, {name: c, sourceKind: Workload, trackedValues: [d]}]}
-tls: {minVersion: VersionTLS12, cipherSuites: [a]}
+tls: {minVersion: VersionTLS12, cipherSuites: [TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]}
 fairSharing: {preemptionStrategies: [LessThanInitialShare]}
 admissionFairSharing: {usageSamplingInterval: 1m, resourceWeights: {cpu: 2}}
 controller: {groupKindConcurrency: {Job.batch: 5}}

@@ -23,7 +23,8 @@ def a_job(text: str, kind: str = "Job") -> JobFacts:
     annotations = {f"{OWN}/{name[2:]}": value for name, value in given.items() if name.startswith("a:")}
     metadata = codec.convert(ObjectMeta, {"name": "j", "labels": labels, "annotations": annotations})
     able = kind == "Job"
-    return JobFacts(kind, metadata, suspended, takes_prebuilt=able, can_be_elastic=able)
+    queue = labels.get(f"{OWN}/queue-name", "")
+    return JobFacts(kind, metadata, queue, suspended, takes_prebuilt=able, can_be_elastic=able)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """The endpoints a kubelet probes, over HTTP."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 
 import aiohttp
 import pytest
@@ -17,8 +18,10 @@ FIELD = "health.healthProbeBindAddress"
 
 
 @asynccontextmanager
-async def probes(health: Health, replica: Replica) -> AsyncIterator[str]:
-    async with listening(FIELD, health_checks(health, replica)) as url:
+async def probes(
+    health: Health, replica: Replica, parts: Mapping[str, asyncio.Event] = MappingProxyType({})
+) -> AsyncIterator[str]:
+    async with listening(FIELD, health_checks(health, replica, parts)) as url:
         yield url
 
 
@@ -38,6 +41,19 @@ def test_a_replica_lives_at_once_and_is_ready_once_everything_stored_is_known() 
     asyncio.run(story())
 
 
+def test_it_is_not_ready_before_all_it_is_to_serve_is_served() -> None:
+    async def story() -> None:
+        replica, serves = Replica("follower"), asyncio.Event()
+        replica.ready.set()
+        async with probes(Health(), replica, {"webhooks": serves}) as url:
+            async with aiohttp.ClientSession() as session, session.get(f"{url}/readyz") as answer:
+                assert (answer.status, await answer.text()) == (503, "webhooks: not served yet")
+            serves.set()
+            assert await ask(f"{url}/readyz") == 200
+
+    asyncio.run(story())
+
+
 def test_the_endpoints_have_the_names_of_the_configuration() -> None:
     async def story() -> None:
         async with probes(Health(liveness="alive", readiness="ready"), Replica("standalone")) as url:
@@ -48,11 +64,11 @@ def test_the_endpoints_have_the_names_of_the_configuration() -> None:
 
 def test_an_address_that_is_taken_is_named_with_its_field() -> None:
     async def story() -> None:
-        app = health_checks(Health(), Replica("standalone"))
+        app = health_checks(Health(), Replica("standalone"), {})
         async with listening(FIELD, app) as url:
             address = Address("127.0.0.1", int(url.rpartition(":")[2]))
             with pytest.raises(CannotListen) as refusal:
-                async with serving(FIELD, address, health_checks(Health(), Replica("standalone"))):
+                async with serving(FIELD, address, health_checks(Health(), Replica("standalone"), {})):
                     pass
         assert str(refusal.value) == (
             f'{FIELD}: {address}: address already in use (write another address, or "0" for none)'
@@ -63,7 +79,7 @@ def test_an_address_that_is_taken_is_named_with_its_field() -> None:
 
 def test_nothing_listens_where_no_address_is_given() -> None:
     async def story() -> None:
-        app = health_checks(Health(), Replica("standalone"))
+        app = health_checks(Health(), Replica("standalone"), {})
         async with serving(FIELD, None, app):
             assert not app.frozen, "the application was set up to answer"
 

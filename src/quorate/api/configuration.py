@@ -31,6 +31,14 @@ from quorate.api.configuration_process import (
 )
 from quorate.api.configuration_retention import Retention, retention
 from quorate.api.configuration_unused import DEVICE_CLASS_MAPPINGS, UNUSED
+from quorate.api.configuration_webhooks import (
+    CertificateManagement,
+    TlsRules,
+    Webhooks,
+    certificate_management,
+    tls_rules,
+    webhooks,
+)
 from quorate.api.core import Resources
 from quorate.api.documents import InvalidYaml, read_documents
 from quorate.api.findings import Finding, listed
@@ -146,6 +154,9 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     visibility: Visibility = Visibility()
     audit_every_s: float = 300.0  # 0: never
     retention: Retention = Retention()
+    webhooks: Webhooks = Webhooks()
+    certificates: CertificateManagement = CertificateManagement()
+    tls: TlsRules = TlsRules()
 
 
 class LoadedConfiguration(msgspec.Struct, frozen=True):
@@ -239,6 +250,11 @@ def _configuration(fields: Section, version: Version) -> Configuration:
         audit_every_s=fields.take("auditInterval", duration(), 300.0),
         visibility=shown if gates.get("VisibilityOnDemand", True) else Visibility(),
         retention=fields.take("objectRetentionPolicies", section(retention), Retention()),
+        webhooks=fields.take("webhook", section(webhooks), Webhooks()),
+        certificates=fields.take(
+            "internalCertManagement", section(certificate_management), CertificateManagement()
+        ),
+        tls=fields.take("tls", section(tls_rules), TlsRules()),
     )
 
 

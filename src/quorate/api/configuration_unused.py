@@ -5,11 +5,10 @@ A field leaves this table on the day something honours it.
 
 from typing import Any, Final
 
-from quorate.api.names import is_dns_label, is_dns_subdomain, is_qualified_name
+from quorate.api.names import is_dns_subdomain, is_qualified_name
 from quorate.api.strict import (
     Place,
     Reader,
-    boolean,
     checked,
     choice,
     duration,
@@ -21,9 +20,6 @@ from quorate.api.strict import (
     shaped,
     text,
 )
-
-_port: Final = integer(least=1, most=65535)
-
 
 _custom_label = checked(
     {
@@ -56,27 +52,12 @@ def _custom_labels(place: Place) -> None:
             item.refuse(f"is one label too many for sourceKind {kind}, at most {most}")
 
 
-def _tls(place: Place) -> None:
-    checked({"minVersion": text, "cipherSuites": list_of(text), "curvePreferences": list_of(text)})(place)
-    if place.value.get("minVersion") == "VersionTLS13" and place.value.get("cipherSuites"):
-        place.entry("cipherSuites").refuse("contradicts minVersion VersionTLS13, whose suites are fixed")
-
-
 CUSTOM_LABELS: Final[Reader[None]] = _custom_labels
 
 _every_version: Final[dict[str, Reader[Any]]] = {
-    "internalCertManagement": checked(
-        {
-            "enable": boolean,
-            "webhookServiceName": shaped(is_dns_label, "the name of a Service"),
-            "webhookSecretName": shaped(is_dns_subdomain, "the name of a Secret"),
-        }
-    ),
     "clientConnection": checked({"qps": number, "burst": integer()}),
-    "webhook": checked({"port": _port, "host": text, "certDir": text}),
     "pprofBindAddress": text,
     "controller": checked({"groupKindConcurrency": map_of(integer(least=1)), "cacheSyncTimeout": duration()}),
-    "tls": _tls,
     "multiKueue": checked(
         {
             "gcInterval": duration(),

@@ -30,16 +30,22 @@ class UnknownVersion(ValueError):
 
 def convert_version(body: Json, api_version: str) -> Json:
     """``body`` in ``api_version``, a new object; raises ``UnknownVersion``."""
+    result = deepcopy(body)
+    convert_in_place(result, api_version)
+    return result
+
+
+def convert_in_place(body: Json, api_version: str) -> None:
+    """Make ``body`` an object of ``api_version``; raises ``UnknownVersion``, and has changed nothing then."""
     for version in (body.get("apiVersion"), api_version):
         if version not in (OLDER, NEWER):
             raise UnknownVersion(version)
-    result = deepcopy(body)
-    if body["apiVersion"] != api_version:
-        result["apiVersion"] = api_version
-        if changes := _CHANGES.get(body.get("kind", "")):
-            upgrade, downgrade = changes
-            (upgrade if api_version == NEWER else downgrade)(_part(result, "spec"), _part(result, "status"))
-    return result
+    if body["apiVersion"] == api_version:
+        return
+    body["apiVersion"] = api_version
+    if changes := _CHANGES.get(body.get("kind", "")):
+        upgrade, downgrade = changes
+        (upgrade if api_version == NEWER else downgrade)(_part(body, "spec"), _part(body, "status"))
 
 
 def _part(holder: Json, name: str) -> Json:

@@ -16,6 +16,7 @@ from quorate.cli.run.command import run
 from quorate.cli.run.outcome import Exit
 from quorate.cli.verbs.queue import queue
 from quorate.cli.verbs.workload import workload
+from quorate.cli.webhooks import webhooks
 
 app = typer.Typer(
     name="quorate",
@@ -32,6 +33,7 @@ app.command()(demo)
 app.command()(controllers)
 app.command()(crds)
 app.command()(preflight)
+app.command()(webhooks)
 
 
 def _print_version(wanted: bool) -> None:

@@ -37,6 +37,7 @@ from quorate.observe.metrics import metrics
 from quorate.observe.replica import Replica
 from quorate.observe.serving import serving
 from quorate.observe.visibility import visibility
+from quorate.webhooks.process import run_webhooks, with_webhooks
 
 NEEDED = (
     WORKLOADS,
@@ -66,6 +67,15 @@ def controllers(
             metavar="FILE", help="A Configuration of config.kueue.x-k8s.io; without one, the defaults."
         ),
     ] = None,
+    webhooks: Annotated[
+        bool | None,
+        typer.Option(
+            "--webhooks/--no-webhooks",
+            help="Serve webhooks, on 127.0.0.1:9443 if the configuration names no address. "
+            "[default: if it has the field webhook]",
+            show_default=False,
+        ),
+    ] = None,
     log_format: Annotated[
         Format, typer.Option(help="Lines for people, or JSON for machines; both on standard error.")
     ] = "console",
@@ -82,26 +92,33 @@ def controllers(
     configure(log_format, logging.DEBUG if verbose else logging.INFO)
     for warning in loaded.warnings:
         logger(__name__).warning("configuration", file=config, finding=warning)
-    uvloop.run(_serve(kubeconfig, context, loaded.configuration))
+    uvloop.run(_serve(kubeconfig, context, with_webhooks(loaded.configuration, webhooks)))
 
 
 async def _serve(kubeconfig: Path | None, context: str, configuration: Configuration) -> None:
     log = logger(__name__)
     rng = random.Random()
     health, counted = configuration.health, configuration.metrics
+    webhooks = {"webhooks": asyncio.Event()} if configuration.webhooks.address is not None else {}
     replica = Replica("follower" if configuration.leader_election.elect else "standalone")
     async with (
         Client(
             await load_cluster(kubeconfig, context), rng, on_answer=replica.recorder.request_answered
         ) as client,
-        serving("health.healthProbeBindAddress", health.address, health_checks(health, replica)),
+        serving("health.healthProbeBindAddress", health.address, health_checks(health, replica, webhooks)),
         serving("metrics.bindAddress", counted.address, metrics(replica)),
         serving("visibilityServer", configuration.visibility.address, visibility(replica)),
     ):
         await _require_kinds(client)
         async with asyncio.TaskGroup() as tasks:
+            # First of all: reading what is stored in an older version may ask for them.
+            asked = [
+                tasks.create_task(run_webhooks(client, WallClock(), configuration, serves))
+                for serves in webhooks.values()
+            ]
             deciding = run_replica(client, WallClock(), configuration, rng, replica, _identity)
             parts = [
+                *asked,
                 tasks.create_task(deciding),
                 tasks.create_task(_announce(replica, client.cluster.server)),
             ]

@@ -1,7 +1,12 @@
-"""The smallest write that makes one value into another: JSON merge patches (RFC 7396)."""
+"""The smallest write that makes one value into another: JSON merge patches (RFC 7396).
 
-from collections.abc import Mapping
-from typing import Any
+Reviews answer with JSON patches (RFC 6902) instead.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import msgspec
 
 from quorate.api import codec
 from quorate.api.meta import ObjectMeta, Struct
@@ -17,6 +22,39 @@ def merge_patch(old: Value, new: Value) -> Json:
     "null", so a field that is None counts as absent on both sides.
     """
     return _difference(_as_json(old), _as_json(new))
+
+
+class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One step of a JSON patch; ``path`` is a JSON pointer."""
+
+    op: Literal["add", "replace", "remove"]
+    path: str
+    value: Any = msgspec.UNSET
+
+
+def json_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Operation, ...]:
+    """The JSON patch that applied to ``old`` gives ``new``.  Lists that differ travel whole."""
+    return tuple(_operations("", old, new))
+
+
+def _operations(path: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Operation]:
+    for name in old:
+        if name not in new:
+            yield Operation("remove", _pointer(path, name))
+    for name, after in new.items():
+        place = _pointer(path, name)
+        if name not in old:
+            yield Operation("add", place, after)
+            continue
+        before = old[name]
+        if isinstance(before, dict) and isinstance(after, dict):
+            yield from _operations(place, before, after)
+        elif not _same(before, after):
+            yield Operation("replace", place, after)
+
+
+def _pointer(path: str, name: str) -> str:
+    return f"{path}/{name.replace('~', '~0').replace('/', '~1')}"
 
 
 def merged(document: Json, patch: Mapping[str, Any]) -> Json:

@@ -1,8 +1,12 @@
 """What a kubelet asks: does the process live, and is it ready.
 
 It lives while its event loop answers at all.  It is ready once everything stored is known to it, whether it
-decides or stands by; losing the API server for a while changes neither, as starting anew would not help.
+decides or stands by, and webhooks are served if they are to be; losing the API server for a while changes
+neither, as starting anew would not help.
 """
+
+import asyncio
+from collections.abc import Mapping
 
 from aiohttp import web
 
@@ -10,14 +14,19 @@ from quorate.api.configuration_process import Health
 from quorate.observe.replica import Replica
 
 
-def health_checks(health: Health, replica: Replica) -> web.Application:
+def health_checks(health: Health, replica: Replica, parts: Mapping[str, asyncio.Event]) -> web.Application:
+    """``parts``: what the process is to serve besides, each with the event that says that it does."""
+
     async def lives(_: web.Request) -> web.Response:
         return web.Response(text="ok")
 
     async def is_ready(_: web.Request) -> web.Response:
-        if replica.ready.is_set():
-            return web.Response(text="ok")
-        return web.Response(status=503, text="not all that is stored is known yet")
+        if not replica.ready.is_set():
+            return web.Response(status=503, text="not all that is stored is known yet")
+        missing = [name for name, works in parts.items() if not works.is_set()]
+        if missing:
+            return web.Response(status=503, text=f"{', '.join(missing)}: not served yet")
+        return web.Response(text="ok")
 
     app = web.Application()
     app.router.add_get(f"/{health.liveness}", lives)

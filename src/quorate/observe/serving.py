@@ -1,6 +1,7 @@
-"""Listening for those who observe: plain HTTP, only where the configuration says so."""
+"""Listening for those who observe and those who ask: only where the configuration says so."""
 
 import os
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -24,7 +25,9 @@ class CannotListen(Exception):
 
 
 @asynccontextmanager
-async def serving(field: str, address: Address | None, app: web.Application) -> AsyncIterator[None]:
+async def serving(
+    field: str, address: Address | None, app: web.Application, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[None]:
     """Answer at ``address``, the value of ``field``, while the block lasts; nowhere if it is None.
 
     Where it listens is logged, as port 0 takes any that is free.  Raises ``CannotListen``.
@@ -36,7 +39,7 @@ async def serving(field: str, address: Address | None, app: web.Application) -> 
     await runner.setup()
     try:
         try:
-            await web.TCPSite(runner, address.host or None, address.port).start()
+            await web.TCPSite(runner, address.host or None, address.port, ssl_context=tls).start()
         except OSError as error:
             reason = os.strerror(error.errno).lower() if error.errno else str(error)
             raise CannotListen(field, address, reason) from error

@@ -20,13 +20,10 @@ class JobFacts(msgspec.Struct, frozen=True):
 
     kind: str
     metadata: ObjectMeta
+    queue: str  # the name of the local queue it asks for; empty when it asks for none
     suspended: bool
     takes_prebuilt: bool  # what its kind can do
     can_be_elastic: bool
-
-    @property
-    def queue(self) -> str:
-        return self.metadata.labels.get(QUEUE_NAME, "")
 
     @property
     def priority_class(self) -> str:

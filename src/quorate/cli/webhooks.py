@@ -1,0 +1,43 @@
+"""``quorate webhooks``: write the webhook configurations as files."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from quorate.api.crds import to_yaml
+from quorate.cli.files import read_configuration
+from quorate.webhooks.manifests import Reached, webhook_configurations
+from quorate.webhooks.process import served_routes
+
+SERVICE_ACCOUNT = "kueue-controller-manager"
+
+
+def webhooks(
+    output: Annotated[Path, typer.Option(help="The directory to write into, one file for each of the two.")],
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The Configuration the controllers will have; without one, the defaults.",
+        ),
+    ] = None,
+    service_account: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="Their account, whose own writes are not asked about."),
+    ] = SERVICE_ACCOUNT,
+) -> None:
+    """Write the webhook configurations for the kinds of a Configuration, to install them in a cluster.
+
+    Certificates are filled in by the controllers.
+
+    [b]Example:[/b] quorate webhooks --config configuration.yaml --output hooks && kubectl apply -f hooks
+    """
+    configuration = read_configuration(config).configuration
+    reached = Reached(namespace=configuration.namespace, service=configuration.certificates.service)
+    user = f"system:serviceaccount:{configuration.namespace}:{service_account}"
+    output.mkdir(parents=True, exist_ok=True)
+    for manifest in webhook_configurations(configuration, served_routes(configuration), reached, user):
+        target = output / f"{manifest['metadata']['name']}.yaml"
+        target.write_text(to_yaml(manifest), encoding="utf-8")
+        typer.echo(target)

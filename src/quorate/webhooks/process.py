@@ -1,0 +1,131 @@
+"""The webhook server as a part of a process: certificate first, then serving, then keeping both good."""
+
+import asyncio
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from quorate.api.configuration import Configuration
+from quorate.api.configuration_process import Address
+from quorate.controllers.jobs.batch import BatchJob
+from quorate.controllers.jobs.frameworks import BATCH_JOB, chosen
+from quorate.kube.certificates import KeyPair, UnusableCertificate
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.errors import ApiError, Unreachable, Unreadable
+from quorate.kube.log import logger
+from quorate.kube.resources import JOBS, Resource
+from quorate.observe.serving import serving
+from quorate.webhooks.jobs import JobReviewer
+from quorate.webhooks.keeping import Files, Keeper, NoCertificate, SharedSecret
+from quorate.webhooks.queueing_kinds import Reviewer, queueing_kinds
+from quorate.webhooks.routes import ROUTES, Route, route_of
+from quorate.webhooks.server import webhook_server
+from quorate.webhooks.surroundings import ClusterSurroundings, Surroundings
+from quorate.webhooks.tls import server_context, show
+
+DEFAULT_ADDRESS: Final = Address("127.0.0.1", 9443)
+FILES_EVERY_S: Final = 10.0
+SECRET_EVERY_S: Final = 30.0  # ten small requests; a configuration applied anew is mended by then
+AGAIN_S: Final = 2.0  # while there is no certificate at all
+
+
+async def run_webhooks(
+    client: Client, clock: Clock, configuration: Configuration, serves: asyncio.Event
+) -> None:
+    """Serve until cancelled; ``serves`` is set once clients are answered.  Raises ``CannotListen``.
+
+    While no certificate can be had this says so and tries again: what it takes may be installed later.
+    """
+    keeper, every_s = _keeper(client, clock, configuration)
+    context = server_context(configuration.tls)
+    shown = await _first_shown(keeper, clock, context)
+    around = ClusterSurroundings(client, configuration, _queued(configuration))
+    server = webhook_server(reviewers(configuration, around))
+    async with (
+        serving("webhook", configuration.webhooks.address, server, context),
+        asyncio.TaskGroup() as tasks,
+    ):
+        serves.set()
+        tasks.create_task(around.run(), name="surroundings of reviews")
+        tasks.create_task(_keep_shown(keeper, clock, context, shown, every_s), name="certificate")
+
+
+def with_webhooks(configuration: Configuration, asked: bool | None) -> Configuration:
+    """``configuration`` with webhooks served or not as ``asked``; ``None`` leaves it as it is.
+
+    Asked for without an address they are served on loopback: to listen further takes a configuration.
+    """
+    webhooks = configuration.webhooks
+    if asked is None or asked is (webhooks.address is not None):
+        return configuration
+    changed = msgspec.structs.replace(webhooks, address=DEFAULT_ADDRESS if asked else None)
+    return msgspec.structs.replace(configuration, webhooks=changed)
+
+
+def reviewers(configuration: Configuration, around: Surroundings) -> dict[Route, Reviewer | None]:
+    """Who reviews what, for every route there is and for the kinds that the configuration declares."""
+    jobs: dict[Route, Reviewer] = {
+        route_of(kind.resource): JobReviewer(kind, around, configuration)
+        for kind in chosen(configuration.integrations)
+    }
+    if BATCH_JOB in configuration.integrations.frameworks:
+        batch = BatchJob()
+        jobs[route_of(batch.resource)] = JobReviewer(batch, around, configuration)
+    queueing = queueing_kinds(configuration)
+    known = {route: jobs.get(route) if route.is_job else queueing[route.kind] for route in ROUTES}
+    return known | jobs
+
+
+def served_routes(configuration: Configuration) -> list[Route]:
+    """The routes of the kinds that ``configuration`` queues, and of those that say how."""
+    jobs = {route_of(resource) for resource in _queued(configuration)}
+    known = [route for route in ROUTES if not route.is_job or route in jobs]
+    return [*known, *sorted(jobs.difference(ROUTES), key=lambda route: route.path("mutate"))]
+
+
+def _queued(configuration: Configuration) -> Iterator[Resource[Any]]:
+    if BATCH_JOB in configuration.integrations.frameworks:
+        yield JOBS
+    for kind in chosen(configuration.integrations):
+        yield kind.resource
+
+
+def _keeper(client: Client, clock: Clock, configuration: Configuration) -> tuple[Keeper, float]:
+    if configuration.certificates.enable:
+        return SharedSecret(client, clock, configuration), SECRET_EVERY_S
+    return Files(Path(configuration.webhooks.certificate_directory)), FILES_EVERY_S
+
+
+async def _first_shown(keeper: Keeper, clock: Clock, context: ssl.SSLContext) -> KeyPair:
+    said = ""
+    while True:
+        try:
+            pair = await keeper.newest()
+            show(context, pair)
+            return pair
+        except (NoCertificate, UnusableCertificate, ApiError, Unreachable, Unreadable) as error:
+            if str(error) != said:
+                logger(__name__).warning("webhooks cannot be served yet", problem=str(error))
+                said = str(error)
+        await clock.sleep_until(clock.now() + AGAIN_S)
+
+
+async def _keep_shown(
+    keeper: Keeper, clock: Clock, context: ssl.SSLContext, shown: KeyPair, every_s: float
+) -> None:
+    """A certificate that cannot be renewed now is good for a month yet; the old one is shown until then."""
+    log = logger(__name__)
+    while True:
+        await clock.sleep_until(clock.now() + every_s)
+        try:
+            newest = await keeper.newest()
+            if newest != shown:
+                show(context, newest)
+                shown = newest
+                log.info("certificate replaced")
+        except (NoCertificate, UnusableCertificate, ApiError, Unreachable, Unreadable) as error:
+            log.warning("certificate not looked after", problem=str(error))

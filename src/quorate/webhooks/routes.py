@@ -1,0 +1,80 @@
+"""Which objects the API server is to ask about, and where: the one table of routes and configurations.
+
+Names and paths are Kueue's, so that its own manifests lead here as well as ours do.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from quorate.api.kueue import GROUP, VERSION
+from quorate.kube.resources import Resource
+from quorate.webhooks.reviews import Operation
+
+Verb = Literal["mutate", "validate"]
+CONVERT_PATH: Final = "/convert"
+
+_CREATE: Final[tuple[Operation, ...]] = ("CREATE",)
+_WRITE: Final[tuple[Operation, ...]] = ("CREATE", "UPDATE")
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The webhooks of one kind."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    mutates: tuple[Operation, ...] = _CREATE
+    validates: tuple[Operation, ...] = _WRITE
+    subresources: tuple[str, ...] = ()  # validated as well
+
+    def path(self, verb: Verb) -> str:
+        return f"/{verb}-{self.group.replace('.', '-')}-{self.version}-{self.kind.lower()}"
+
+    def name(self, verb: Verb) -> str:
+        """The name of the webhook; the API server says it in front of every refusal."""
+        return f"{verb[0]}{self.kind.lower()}.kb.io"
+
+    @property
+    def is_job(self) -> bool:
+        """Whether it runs pods, as opposed to the kinds that say how they are queued."""
+        return self.group != GROUP
+
+
+def _queueing(kind: str, mutates: tuple[Operation, ...] = _CREATE, *subresources: str) -> Route:
+    return Route(GROUP, VERSION, kind, f"{kind.lower()}s", mutates, subresources=subresources)
+
+
+def _job(group: str, version: str, kind: str, mutates: tuple[Operation, ...] = _CREATE) -> Route:
+    return Route(group, version, kind, f"{kind.lower()}s", mutates)
+
+
+_KUBEFLOW: Final = ("TFJob", "PyTorchJob", "PaddleJob", "XGBoostJob", "JAXJob")
+ROUTES: Final = (
+    _queueing("Workload", _CREATE, "status"),
+    _queueing("ClusterQueue"),
+    _queueing("ResourceFlavor"),
+    _queueing("Cohort", mutates=()),
+    _job("batch", "v1", "Job"),
+    _job("jobset.x-k8s.io", "v1alpha2", "JobSet"),
+    *(_job("kubeflow.org", "v1", kind) for kind in _KUBEFLOW),
+    _job("kubeflow.org", "v2beta1", "MPIJob"),
+    _job("trainer.kubeflow.org", "v1alpha1", "TrainJob"),
+    _job("ray.io", "v1", "RayJob"),
+    _job("ray.io", "v1", "RayCluster"),
+    _job("ray.io", "v1", "RayService"),
+    _job("workload.codeflare.dev", "v1beta2", "AppWrapper"),
+    _job("sparkoperator.k8s.io", "v1beta2", "SparkApplication"),
+    _job("", "v1", "Pod"),
+    _job("apps", "v1", "Deployment", _WRITE),
+    _job("apps", "v1", "StatefulSet", _WRITE),
+    _job("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", _WRITE),
+)
+_BY_KIND: Final = {(route.group, route.version, route.kind): route for route in ROUTES}
+
+
+def route_of(resource: Resource[Any]) -> Route:
+    """The route of a kind; one of its own for a kind that Kueue does not know."""
+    known = _BY_KIND.get((resource.group, resource.version, resource.kind))
+    return known or Route(resource.group, resource.version, resource.kind, resource.plural)

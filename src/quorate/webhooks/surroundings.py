@@ -1,0 +1,104 @@
+"""What a review of a job must know besides the job: its namespace, the queues there, who made the job.
+
+The few objects that every review looks at are kept in memory, whether the replica leads or not, so that
+admitting a job costs no request.  Owners are rare, and a copy of all jobs would be large: they are asked for.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Protocol
+
+from quorate.api.configuration import Configuration
+from quorate.api.core import Namespace
+from quorate.api.meta import Key, ObjectMeta, Uid, matches_selector
+from quorate.controllers.informers import synced
+from quorate.controllers.jobs import JobObject
+from quorate.controllers.jobs.ancestry import MOST_LEVELS, Ancestry, Find, NotSeen
+from quorate.kube.client import Client
+from quorate.kube.errors import NotFound
+from quorate.kube.informer import Informer
+from quorate.kube.resources import LOCAL_QUEUES, NAMESPACES, WORKLOAD_PRIORITY_CLASSES, Resource
+
+DEFAULT_NAME: Final = "default"  # of the queue, and of the priority class, that jobs get which name none
+_NAMED_DEFAULT: Final = f"metadata.name={DEFAULT_NAME}"
+
+
+class Surroundings(Protocol):
+    async def manages_namespace(self, name: str) -> bool:
+        """Whether jobs in the namespace are ours to manage."""
+        ...
+
+    async def manager_of(self, metadata: ObjectMeta) -> Uid | None:
+        """The managed job that the object is a part of, if any."""
+        ...
+
+    def is_made_by_a_job(self, metadata: ObjectMeta) -> bool:
+        """Whether it has an owner of a kind that is queued, managed or not."""
+        ...
+
+    async def has_default_queue(self, namespace: str) -> bool: ...
+
+    async def has_default_priority_class(self) -> bool: ...
+
+
+class ClusterSurroundings:
+    """As they are in the cluster; ``run`` keeps them true."""
+
+    def __init__(self, client: Client, configuration: Configuration, kinds: Iterable[Resource[Any]]) -> None:
+        self._client = client
+        self._selector = configuration.managed_jobs_namespace_selector
+        self._manage_all = configuration.manage_jobs_without_queue_name
+        self._kinds = {(kind.api_version, kind.kind): kind for kind in kinds}
+        self._namespaces = Informer(client, NAMESPACES)
+        self._queues = Informer(client, LOCAL_QUEUES, field_selector=_NAMED_DEFAULT)
+        self._classes = Informer(client, WORKLOAD_PRIORITY_CLASSES, field_selector=_NAMED_DEFAULT)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for informer in (self._namespaces, self._queues, self._classes):
+                tasks.create_task(informer.run(), name=f"watch {informer.resource.plural} for reviews")
+
+    async def manages_namespace(self, name: str) -> bool:
+        await synced(self._namespaces)
+        namespace = self._namespaces.get(Key("", name)) or await self._newest(name)
+        return namespace is not None and matches_selector(self._selector, namespace.metadata.labels)
+
+    async def _newest(self, name: str) -> Namespace | None:
+        """A namespace that was made a moment ago: its first objects may be here before it is."""
+        try:
+            return await self._client.get(NAMESPACES, Key("", name))
+        except NotFound:
+            return None
+
+    async def manager_of(self, metadata: ObjectMeta) -> Uid | None:
+        ancestry = Ancestry(self._kinds.values(), self._manage_all)
+        seen: dict[tuple[str, str, Key], JobObject] = {}  # by apiVersion, kind and key
+        for resource in self._kinds.values():
+            ancestry.add(resource, _finder(seen, resource))
+        for _ in range(MOST_LEVELS):
+            found = ancestry.manager_of(metadata)
+            if not isinstance(found, NotSeen):
+                return found
+            owner, key = found.owner, Key(metadata.namespace, found.owner.name)
+            resource = self._kinds[owner.api_version, owner.kind]
+            try:
+                seen[owner.api_version, owner.kind, key] = await self._client.get(resource, key)
+            except NotFound:
+                return None  # gone with all it managed; who is left stands for itself
+        return None
+
+    def is_made_by_a_job(self, metadata: ObjectMeta) -> bool:
+        owner = metadata.controller
+        return owner is not None and (owner.api_version, owner.kind) in self._kinds
+
+    async def has_default_queue(self, namespace: str) -> bool:
+        await synced(self._queues)
+        return self._queues.get(Key(namespace, DEFAULT_NAME)) is not None
+
+    async def has_default_priority_class(self) -> bool:
+        await synced(self._classes)
+        return self._classes.get(Key("", DEFAULT_NAME)) is not None
+
+
+def _finder(seen: Mapping[tuple[str, str, Key], JobObject], resource: Resource[Any]) -> Find:
+    return lambda key: seen.get((resource.api_version, resource.kind, key))

@@ -1,0 +1,105 @@
+"""A cluster whose API server asks the webhooks of this process, by way of a Service as in a real one."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from quorate.api.configuration import Configuration, default_configuration
+from quorate.api.configuration_process import Address
+from quorate.api.configuration_webhooks import Webhooks
+from quorate.api.conversion import CONVERTED_KINDS
+from quorate.api.crds import custom_resource_definitions
+from quorate.cli.crds import field_list
+from quorate.cli.run.apply import install_definitions
+from quorate.kube.client import Client
+from quorate.kube.clock import WallClock
+from quorate.kube.config import Cluster
+from quorate.kube.credentials import Token
+from quorate.kube.resources import NAMESPACES, untyped
+from quorate.webhooks.manifests import Reached, conversion, webhook_configurations
+from quorate.webhooks.process import run_webhooks, served_routes
+from quorate.webhooks.trust import MUTATING, VALIDATING
+from tests.local.clusters import api_server
+from tests.observe.listening import free_port
+
+OWN = "kueue-system"
+SERVICES = untyped("", "v1", "services", "Service", True)
+ENDPOINT_SLICES = untyped("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", True)
+WITHIN_S = 20.0
+
+
+def listening_at(port: int) -> Configuration:
+    webhooks = Webhooks(address=Address("127.0.0.1", port))
+    return msgspec.structs.replace(default_configuration(), webhooks=webhooks)
+
+
+@dataclass
+class Webhooked:
+    client: Client
+    configuration: Configuration
+    serving: asyncio.Task[None] | None = None
+
+    async def serve(self) -> None:
+        serves = asyncio.Event()
+        self.serving = asyncio.create_task(run_webhooks(self.client, WallClock(), self.configuration, serves))
+        started = asyncio.create_task(serves.wait())
+        await asyncio.wait([self.serving, started], timeout=WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
+        if self.serving.done():
+            self.serving.result()
+        assert serves.is_set(), "webhooks are not served"
+
+    async def stop(self) -> None:
+        if self.serving is not None:
+            self.serving.cancel()
+            await asyncio.gather(self.serving, return_exceptions=True)
+            self.serving = None
+
+    async def install(self) -> None:
+        """What an administrator installs besides the Deployment: a Service, configurations, definitions."""
+        address, rules = self.configuration.webhooks.address, self.configuration.certificates
+        assert address is not None, "the webhooks of this cluster have an address"
+        reached = Reached(namespace=OWN, service=rules.service)
+        for name in (OWN, "team"):
+            await self.client.create(NAMESPACES, {"metadata": {"name": name}})
+        ports = [{"name": "https", "port": 443, "targetPort": address.port}]
+        await self.client.create(
+            SERVICES, {"metadata": {"name": rules.service, "namespace": OWN}, "spec": {"ports": ports}}
+        )
+        behind: dict[str, Any] = {
+            "metadata": {
+                "name": rules.service,
+                "namespace": OWN,
+                "labels": {"kubernetes.io/service-name": rules.service},
+            },
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": [address.host]}],
+            "ports": [{"name": "https", "port": address.port}],
+        }
+        await self.client.create(ENDPOINT_SLICES, behind)
+        conversions = dict.fromkeys(CONVERTED_KINDS, conversion(reached))
+        await install_definitions(self.client, custom_resource_definitions(field_list(), conversions))
+        routes = served_routes(self.configuration)
+        for resource, manifest in zip(
+            (MUTATING, VALIDATING), webhook_configurations(self.configuration, routes, reached), strict=True
+        ):
+            await self.client.create(resource, manifest)
+
+
+@asynccontextmanager
+async def webhooked(*, serves: bool = True) -> AsyncIterator[Webhooked]:
+    async with api_server() as server:
+        cluster = Cluster(server.url, credentials=Token(server.token))
+        async with Client(cluster, random.Random(1)) as client:
+            world = Webhooked(client, listening_at(free_port()))
+            await world.install()
+            try:
+                if serves:
+                    await world.serve()
+                yield world
+            finally:
+                await world.stop()

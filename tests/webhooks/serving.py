@@ -1,0 +1,60 @@
+"""A webhook server on a free port of this machine, and how to ask it."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from io import BytesIO
+
+import aiohttp
+from aiohttp import web
+
+from quorate.api.configuration_webhooks import TlsRules
+from quorate.kube.certificates import KeyPair, new_authority, new_server_certificate
+from quorate.kube.clock import WallClock
+from quorate.webhooks.tls import server_context, show
+
+
+def a_pair() -> tuple[KeyPair, bytes]:
+    """A certificate for this machine, and the authority to trust."""
+    now = WallClock().now()
+    authority = new_authority("tests", now)
+    return new_server_certificate(authority, "tests", ["127.0.0.1"], now), authority.certificate
+
+
+@dataclass
+class Served:
+    url: str
+    context: ssl.SSLContext
+    authority: bytes
+
+    async def post(self, path: str, body: bytes) -> tuple[int, bytes]:
+        """On a connection of its own."""
+        async with self.connected() as session:
+            return await self.ask(session, path, body)
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[aiohttp.ClientSession]:
+        trusting = ssl.create_default_context(cadata=self.authority.decode())
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting)) as session:
+            yield session
+        await asyncio.sleep(0)  # the transport of TLS ends in a turn of its own
+
+    async def ask(self, session: aiohttp.ClientSession, path: str, body: bytes) -> tuple[int, bytes]:
+        async with session.post(f"{self.url}{path}", data=BytesIO(body)) as answer:
+            return answer.status, await answer.read()
+
+
+@asynccontextmanager
+async def served(app: web.Application, rules: TlsRules = TlsRules()) -> AsyncIterator[Served]:  # noqa: B008
+    pair, authority = a_pair()
+    context = server_context(rules)
+    show(context, pair)
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+        yield Served(f"https://127.0.0.1:{runner.addresses[0][1]}", context, authority)
+    finally:
+        await runner.cleanup()
