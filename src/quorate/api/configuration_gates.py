@@ -35,6 +35,7 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
     assign_queue_labels_for_pods: bool = True  # pods carry the names of their queues
     short_workload_names: bool = False  # names of workloads fit a label
     workload_priority_class_defaulting: bool = False  # jobs without a class are of the class "default"
+    workload_identifier_annotations: bool = True  # jobs name their workload by annotation before label
 
 
 DEFAULT_GATES: Final = Gates()

@@ -53,6 +53,5 @@ ABSENT: Final = frozenset(
      "SchedulerLongRequeueInterval", "TASBalancedPlacement",
      "TASFailedNodeReplacement", "TASFailedNodeReplacementFailFast", "TASHandleOverlappingFlavors",
      "TASMultiLayerTopology", "TASProfileMixed", "TASRecomputeAssignmentWithinSchedulingCycle",
-     "TASRespectNodeAffinityPreferred", "TopologyAwareScheduling", "ValidateRayAndSparkJobUpdates",
-     "WorkloadIdentifierAnnotations")
+     "TASRespectNodeAffinityPreferred", "TopologyAwareScheduling", "ValidateRayAndSparkJobUpdates")
 )  # fmt: skip

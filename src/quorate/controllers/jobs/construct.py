@@ -22,6 +22,7 @@ from quorate.api.kueue import (
 )
 from quorate.api.meta import ObjectMeta, OwnerReference, Uid
 from quorate.api.names import is_label_value
+from quorate.api.validation.jobs import PREBUILT_WORKLOAD
 from quorate.kube.resources import Resource
 from quorate.queueing.clocks import OVERRIDES
 
@@ -60,6 +61,17 @@ def queue_name_of(metadata: ObjectMeta) -> str:
 def maximum_execution_s(metadata: ObjectMeta) -> int | None:
     text = metadata.labels.get(MAXIMUM_EXECUTION_S, "")
     return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else None
+
+
+def prebuilt_name_of(metadata: ObjectMeta, *, by_annotation: bool) -> str:
+    """The workload that a job names as its own; empty when it names none.
+
+    A label cannot hold every name: a longer one is always read from the annotation.
+    """
+    annotation = metadata.annotations.get(PREBUILT_WORKLOAD, "")
+    if annotation and (by_annotation or len(annotation) > _LONGEST_LABEL):
+        return annotation
+    return metadata.labels.get(PREBUILT_WORKLOAD, "")
 
 
 def workload_name(
@@ -119,6 +131,18 @@ def _of(pod_class: PriorityClass) -> Priority:
     return Priority(pod_class.value, ref)
 
 
+def owner_of(resource: Resource[Any], metadata: ObjectMeta) -> OwnerReference:
+    """What a workload says of the job with ``metadata`` that controls it."""
+    return OwnerReference(
+        api_version=resource.api_version,
+        kind=resource.kind,
+        name=metadata.name,
+        uid=metadata.uid,
+        controller=True,
+        block_owner_deletion=True,
+    )
+
+
 def construct(
     resource: Resource[Any],
     metadata: ObjectMeta,
@@ -127,6 +151,7 @@ def construct(
     label_keys_to_copy: Iterable[str],
     *,
     short_name: bool = False,
+    gated: bool = True,
 ) -> Workload:
     """The Workload of the job with ``metadata``, controlled by it and in its namespace."""
     labels = {key: metadata.labels[key] for key in label_keys_to_copy if key in metadata.labels}
@@ -135,16 +160,8 @@ def construct(
     copied = {
         key: value
         for key, value in metadata.annotations.items()
-        if key.startswith(PROVISIONING_PREFIX) or key in (ADMISSION_GATED_BY, *OVERRIDES)
+        if key.startswith(PROVISIONING_PREFIX) or key in OVERRIDES or (gated and key == ADMISSION_GATED_BY)
     }
-    owner = OwnerReference(
-        api_version=resource.api_version,
-        kind=resource.kind,
-        name=metadata.name,
-        uid=metadata.uid,
-        controller=True,
-        block_owner_deletion=True,
-    )
     return Workload(
         metadata=ObjectMeta(
             name=workload_name(resource.kind, resource.group, metadata.name, metadata.uid, short=short_name),
@@ -152,7 +169,7 @@ def construct(
             labels=labels,
             annotations=copied,
             finalizers=(RESOURCE_IN_USE,),
-            owner_references=(owner,),
+            owner_references=(owner_of(resource, metadata),),
         ),
         spec=WorkloadSpec(
             pod_sets=pod_sets,

@@ -5,18 +5,16 @@ Workload is admitted, runs while it is, and is stopped and restored when it no l
 in order and the first that finds something to do makes the plan; what is left is found when the result of
 its writes comes back.  A world that needs nothing gives the empty plan.
 
-Knowingly missing: prebuilt and elastic workloads.
+Knowingly missing: elastic workloads.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import msgspec
 
 from quorate.api.configuration_gates import Gates
 from quorate.api.kueue import (
-    GROUP,
-    PRIORITY_CLASS,
-    PriorityClassRef,
     ReclaimablePod,
     Workload,
     WorkloadStatus,
@@ -25,7 +23,7 @@ from quorate.api.meta import find_condition
 from quorate.api.paths import Unfit
 from quorate.controllers.finalizers import released
 from quorate.controllers.jobs import J, JobKind, Outcome
-from quorate.controllers.jobs.construct import queue_name_of
+from quorate.controllers.jobs.construct import prebuilt_name_of, queue_name_of
 from quorate.controllers.jobs.one_workload import reduced_to_one, stands_for, without_workload
 from quorate.controllers.jobs.plans import (
     IDLE,
@@ -33,13 +31,16 @@ from quorate.controllers.jobs.plans import (
     JobPlan,
     JobRules,
     Surroundings,
+    finished_event,
     not_composed,
     stop_plan,
     told,
     updated,
 )
 from quorate.controllers.jobs.podsets import InjectionConflict
+from quorate.controllers.jobs.prebuilt import prebuilt_to_prepare
 from quorate.controllers.jobs.starting import FlavorNotSeen, NotAdmitted, pod_set_infos
+from quorate.controllers.jobs.syncing import synced
 from quorate.controllers.writes import Delete, Patch, Write, status_patch
 from quorate.kube.resources import WORKLOADS
 from quorate.queueing.conditions import (
@@ -98,11 +99,22 @@ def _decided(
     if not (around.namespace_managed and queued):
         return IDLE
     case = Case(kind, job, kind.pod_sets(job), kind.is_suspended(job), kind.finished(job), around, rules, now)
+    by_annotation = rules.gates.workload_identifier_annotations
+    if kind.takes_prebuilt and prebuilt_name_of(job.metadata, by_annotation=by_annotation):
+        return _with_prebuilt(case, around.prebuilt)
     match = next((workload for workload in owned if stands_for(workload, case)), None)
     surplus = [workload for workload in owned if workload is not match]
     if surplus:
         return reduced_to_one(case, match, surplus)
     return without_workload(case) if match is None else _with_workload(case, match)
+
+
+def _with_prebuilt(case: Case[J], workload: Workload | None) -> JobPlan:
+    preparation = prebuilt_to_prepare(case, workload)
+    if preparation is not None:
+        return preparation
+    assert workload is not None, f"{case.job.metadata.key} has a workload that is not there"
+    return _with_workload(case, workload)
 
 
 def _part(kind: JobKind[J], job: J, workloads: Iterable[Workload]) -> JobPlan:
@@ -133,12 +145,21 @@ def _with_workload(case: Case[J], workload: Workload) -> JobPlan:
     if said := _said_by_kind(case, workload):
         return JobPlan(said)
     if is_finished(workload):
-        return JobPlan(released(WORKLOADS, workload.metadata))
+        return _let_go(case, workload)
     if workload.metadata.deletion_timestamp is not None:
         stopped = stop_plan(case, workload, "Workload is deleted")
         if stopped.waits:
             return stopped
         return JobPlan((*stopped.writes, *released(WORKLOADS, workload.metadata)), stopped.events)
+    changes = synced(case, workload)
+    if changes.writes:
+        return changes
+    plan = _followed(case, workload)
+    return replace(plan, lacks=plan.lacks or changes.lacks)
+
+
+def _followed(case: Case[J], workload: Workload) -> JobPlan:
+    """What follows from how the job fares and from what became of its workload."""
     if case.kind.is_on_hold(case.job):
         return _on_hold(case, workload)
     if case.outcome is not None:
@@ -151,6 +172,12 @@ def _with_workload(case: Case[J], workload: Workload) -> JobPlan:
     if plan == IDLE and (reclaimed := _reclaimed(case, workload)):
         return JobPlan(reclaimed, patient=True)
     return plan
+
+
+def _let_go(case: Case[J], workload: Workload) -> JobPlan:
+    """Who ended the workload of a job that did not end itself is told to the job, too."""
+    writes = released(WORKLOADS, workload.metadata)
+    return JobPlan(writes, (finished_event(workload),) if writes and case.outcome is None else ())
 
 
 def _said_by_kind(case: Case[J], workload: Workload) -> tuple[Patch, ...]:
@@ -192,7 +219,9 @@ def _next_step(case: Case[J], workload: Workload) -> JobPlan:
         if is_admitted(workload):
             return IDLE
         return stop_plan(case, workload, "Not admitted by cluster queue")
-    return _started(case, workload) if is_admitted(workload) else _resubmitted(case, workload)
+    if is_admitted(workload):
+        return _started(case, workload)
+    return JobPlan(events=_awaited_checks(workload))
 
 
 def _expiry(case: Case[J], workload: Workload) -> JobPlan | None:
@@ -214,8 +243,7 @@ def _expiry(case: Case[J], workload: Workload) -> JobPlan | None:
 def _finished(outcome: Outcome, workload: Workload, now: float) -> JobPlan:
     reason = "Succeeded" if outcome.success else "Failed"
     status = finish_status(workload, reason, outcome.message or f"Job {reason.lower()}", now)
-    event = told("FinishedWorkload", f"Workload {workload.metadata.key} is declared finished")
-    return JobPlan(status_patch(workload, status), (event,))
+    return JobPlan(status_patch(workload, status), (finished_event(workload),))
 
 
 def _readiness(case: Case[J], workload: Workload) -> tuple[Patch, ...]:
@@ -274,10 +302,7 @@ def _started(case: Case[J], workload: Workload) -> JobPlan:
     start = infos if isinstance(infos, InjectionConflict) else case.kind.start(case.job, infos)
     if isinstance(start, InjectionConflict):
         status = finish_status(workload, "FailedToStart", start.message, case.now)
-        event = told(
-            "FinishedWorkload", f"Workload {workload.metadata.key} is declared finished: {start.message}"
-        )
-        return JobPlan(status_patch(workload, status), (event,))
+        return JobPlan(status_patch(workload, status), (finished_event(workload, start.message),))
     return JobPlan(start, (told("Started", f"Admitted by clusterQueue {_admitted_by(workload)}"),))
 
 
@@ -287,19 +312,6 @@ def _admitted_by(workload: Workload) -> str:
     return admission.cluster_queue
 
 
-def _resubmitted(case: Case[J], workload: Workload) -> JobPlan:
-    """Bring queue and priority of a waiting workload up to date with what the job now asks for."""
-    changes: dict[str, object] = {}
-    queue_name = queue_name_of(case.job.metadata)
-    if workload.spec.queue_name != queue_name and not is_reserving(workload):
-        changes["queueName"] = queue_name
-    changes |= _priority_change(case, workload)
-    if not changes:
-        return JobPlan(events=_awaited_checks(workload))
-    event = told("UpdatedWorkload", f"Updated Workload: {workload.metadata.key}")
-    return JobPlan((updated(workload, {"spec": changes}),), (event,))
-
-
 def _awaited_checks(workload: Workload) -> tuple[Event, ...]:
     """What the checks that a reservation waits for have to say."""
     if not is_reserving(workload):
@@ -307,16 +319,3 @@ def _awaited_checks(workload: Workload) -> tuple[Event, ...]:
     checks = (each for each in workload.status.admission_checks if each.state == "Pending" and each.message)
     said = "; ".join(f"{each.name}: {each.message}" for each in checks)
     return (told("UpdatedAdmissionCheck", said),) if said else ()
-
-
-def _priority_change(case: Case[J], workload: Workload) -> dict[str, object]:
-    """The class a label now names; a class that pods name is fixed with them."""
-    name = case.job.metadata.labels.get(PRIORITY_CLASS, "")
-    now_of = workload.spec.priority_class_ref
-    asked = case.around.workload_classes.get(name)
-    if asked is None or (now_of is not None and (now_of.group != GROUP or now_of.name == name)):
-        return {}
-    if now_of is None and is_reserving(workload):
-        return {}
-    ref = PriorityClassRef(group=GROUP, kind="WorkloadPriorityClass", name=name)
-    return {"priorityClassRef": ref, "priority": asked.value}

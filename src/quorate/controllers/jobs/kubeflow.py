@@ -19,6 +19,7 @@ class KubeflowJob(ForeignKind):
         super().__init__(foreign(GROUP, version, f"{kind.lower()}s", kind), suspend=(*_POLICY, "suspend"))
         self._specs: Path = ("spec", replica_specs)
         self._types = types
+        self.takes_prebuilt = kind != "JAXJob"
 
     def minimum(self, job: ForeignJob, type_: str, count: int) -> int | None:
         """How many of ``count`` pods are enough; ``None`` when it takes all."""

@@ -22,12 +22,21 @@ from quorate.queueing.lifecycle import Event
 
 
 def stands_for(workload: Workload, case: Case[J]) -> bool:
+    """Whether it is the job's, and asks for what the job asks for."""
+    return _is_of(workload, case) and is_in_sync(workload, case)
+
+
+def is_in_sync(workload: Workload, case: Case[J]) -> bool:
+    limit_s = maximum_execution_s(case.job.metadata)
+    return is_equivalent(workload, case.pod_sets, limit_s, case.suspended)
+
+
+def _is_of(workload: Workload, case: Case[J]) -> bool:
+    """Whether it is of this life of the job, where an earlier one of the name makes a difference."""
     owner = workload.metadata.controller
-    return (
-        owner is not None
-        and (owner.uid == case.job.metadata.uid or not case.rules.gates.finish_orphaned_workloads)
-        and is_equivalent(workload, case.pod_sets, maximum_execution_s(case.job.metadata), case.suspended)
-    )
+    if owner is None:
+        return False
+    return owner.uid == case.job.metadata.uid or not case.rules.gates.finish_orphaned_workloads
 
 
 def reduced_to_one(case: Case[J], match: Workload | None, surplus: Sequence[Workload]) -> JobPlan:
@@ -65,10 +74,8 @@ def reduced_to_one(case: Case[J], match: Workload | None, surplus: Sequence[Work
 
 
 def _may_become(workload: Workload, case: Case[J]) -> bool:
-    owner = workload.metadata.controller
     return (
-        owner is not None
-        and owner.uid == case.job.metadata.uid
+        _is_of(workload, case)
         and workload.metadata.deletion_timestamp is None
         and not is_reserving(workload)
         and not is_finished(workload)
@@ -129,4 +136,5 @@ def _constructed(case: Case[J]) -> Workload | MissingPriorityClass:
         priority,
         case.rules.label_keys_to_copy,
         short_name=case.rules.gates.short_workload_names,
+        gated=case.rules.gates.admission_gated_by,
     )

@@ -53,6 +53,7 @@ class Surroundings:
     workload_classes: Mapping[str, WorkloadPriorityClass]
     pod_classes: Mapping[str, PriorityClass]
     part_of: tuple[Workload, ...] | None = None  # the workloads of the job it is a part of; None: of none
+    prebuilt: Workload | None = None  # the workload that the job names as its own, if there is one
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,11 @@ def told(reason: str, message: str) -> Event:
 
 def not_composed(why: str, lacks: str = "") -> JobPlan:
     return JobPlan(events=(Event("Warning", "ErrWorkloadCompose", why),), lacks=lacks)
+
+
+def finished_event(workload: Workload, why: str = "") -> Event:
+    text = f"Workload '{workload.metadata.key}' is declared finished"
+    return told("FinishedWorkload", f"{text}: {why}" if why else text)
 
 
 def stop_plan(case: Case[J], workload: Workload | None, why: str) -> JobPlan:

@@ -1,6 +1,6 @@
 """Carrying out the plans for the jobs of one kind."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic
 
 from quorate.api.core import Namespace
@@ -10,6 +10,7 @@ from quorate.controllers.echoes import Echoes, versions
 from quorate.controllers.informers import WORKLOADS_OF, ByName
 from quorate.controllers.jobs import J, JobKind
 from quorate.controllers.jobs.ancestry import Ancestry, NotSeen
+from quorate.controllers.jobs.construct import prebuilt_name_of
 from quorate.controllers.jobs.decide import decide
 from quorate.controllers.jobs.plans import JobPlan, JobRules, Surroundings
 from quorate.controllers.shell import Shell
@@ -19,6 +20,7 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import WORKLOADS, reference_to
+from quorate.queueing.lifecycle import Event
 
 JOB_WORKERS = 16  # a run mostly waits for the answers to its two or three writes
 PATIENCE_S = 1.0  # pods of one job tend to end together: one write can tell of many
@@ -26,6 +28,7 @@ OWNER_S = 1.0  # after so long an owner that was not seen is looked for again
 
 
 _PARTS = "parts of"  # index of jobs by the uid of their controller
+_NAMING = "naming"  # index of jobs by the key of the workload they name as their own
 
 
 def as_stored(job: J) -> J:
@@ -64,6 +67,7 @@ class JobController(Generic[J]):
         self._lacking: set[Key] = set()  # jobs for which something must come to be first
         self._echoes = Echoes()
         self._patience: dict[Key, float] = {}  # until when a patient plan of each job is put off
+        self._told: dict[Key, tuple[Event, ...]] = {}  # what was last said of each job without doing anything
         self._log = logger(__name__).bind(kind=kind.resource.kind)
         name = f"jobs.{kind.resource.plural}"
         self.reconciler = Reconciler(name, self.reconcile, shell.clock, workers=JOB_WORKERS)
@@ -78,9 +82,23 @@ class JobController(Generic[J]):
             return ()
         return (Key(workload.metadata.namespace, owner.name),)
 
+    def _named(self, job: J) -> tuple[Key, ...]:
+        """The workload that the job names as its own, if it names one."""
+        if not self._kind.takes_prebuilt:
+            return ()
+        by_annotation = self._rules.gates.workload_identifier_annotations
+        name = prebuilt_name_of(job.metadata, by_annotation=by_annotation)
+        return (Key(job.metadata.namespace, name),) if name else ()
+
+    def _prebuilt(self, job: J | None) -> Workload | None:
+        for key in () if job is None else self._named(job):
+            return self._informers.workloads.get(key)
+        return None
+
     def _follow(self) -> None:
         self._jobs.add_index("namespace", lambda job: (job.metadata.namespace,))
         self._jobs.add_index(_PARTS, _owner_uid)
+        self._jobs.add_index(_NAMING, self._named)
         self._jobs.subscribe(self._job_changed)
         self._informers.workloads.subscribe(self._workload_changed)
         self._informers.namespaces.subscribe(self._namespace_changed)
@@ -99,14 +117,17 @@ class JobController(Generic[J]):
                 for key in self._owners(workload):
                     self.reconciler.enqueue(key)
                 for uid in _owner_uid(workload):
-                    for job in self._jobs.by_index(_PARTS, uid):
-                        self.reconciler.enqueue(job.metadata.key)
+                    self._enqueue(self._jobs.by_index(_PARTS, uid))
+                self._enqueue(self._jobs.by_index(_NAMING, workload.metadata.key))
+
+    def _enqueue(self, jobs: Iterable[J]) -> None:
+        for job in jobs:
+            self.reconciler.enqueue(job.metadata.key)
 
     def _namespace_changed(self, change: Change[Namespace]) -> None:
         old, new = change.old, change.new
         if new is not None and (old is None or old.metadata.labels != new.metadata.labels):
-            for job in self._jobs.by_index("namespace", new.metadata.name):
-                self.reconciler.enqueue(job.metadata.key)
+            self._enqueue(self._jobs.by_index("namespace", new.metadata.name))
 
     def _something_came(self, change: Change[Any]) -> None:
         for key in sorted(self._lacking):
@@ -119,7 +140,8 @@ class JobController(Generic[J]):
             self._forget(key)
             return None
         now = self._clock.now()
-        seen = versions(WORKLOADS, workloads)
+        prebuilt = self._prebuilt(job)
+        seen = versions(WORKLOADS, workloads if prebuilt is None else (*workloads, prebuilt))
         if job is not None:
             seen |= versions(self._kind.resource, (job,))
         until = self._echoes.awaited(key, seen, now)
@@ -133,7 +155,8 @@ class JobController(Generic[J]):
             return now + OWNER_S
         if job is not None:
             job = self._completed(job)
-        plan = decide(self._kind, job, workloads, self._surroundings(key, manager), self._rules, now)
+        around = self._surroundings(key, manager, prebuilt)
+        plan = decide(self._kind, job, workloads, around, self._rules, now)
         if plan.lacks:
             self._lacking.add(key)
         else:
@@ -156,13 +179,19 @@ class JobController(Generic[J]):
     def _forget(self, key: Key) -> None:
         self._lacking.discard(key)
         self._patience.pop(key, None)
+        self._told.pop(key, None)
         self._echoes.forget(key)
 
     def _tell(self, job: J, plan: JobPlan) -> None:
+        """Show the plan's events on the job; what only describes it is not said twice in a row."""
+        key = job.metadata.key
+        if not plan.events or (not plan.writes and self._told.get(key) == plan.events):
+            return
+        self._told[key] = plan.events
         regarding = reference_to(self._kind.resource, job)
         for event in plan.events:
             self._events.event(regarding, event.type, event.reason, event.message)
-            self._log.info("job", key=job.metadata.key, did=event.reason, note=event.message)
+            self._log.info("job", key=key, did=event.reason, note=event.message)
 
     async def _if_it_lives(self, key: Key) -> J | None:
         """The job, should only our copy lack it: the workload of a living job must never be finished."""
@@ -171,7 +200,7 @@ class JobController(Generic[J]):
         except NotFound:
             return None
 
-    def _surroundings(self, key: Key, manager: Uid | None) -> Surroundings:
+    def _surroundings(self, key: Key, manager: Uid | None, prebuilt: Workload | None) -> Surroundings:
         namespace = self._informers.namespaces.get(Key("", key.namespace))
         return Surroundings(
             namespace_managed=namespace is not None
@@ -182,6 +211,7 @@ class JobController(Generic[J]):
             part_of=None
             if manager is None
             else tuple(self._informers.workloads.by_index(WORKLOADS_OF, manager)),
+            prebuilt=prebuilt,
         )
 
 
