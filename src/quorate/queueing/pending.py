@@ -15,6 +15,7 @@ Stale items are dropped when they surface, or when they outnumber the live ones;
 from collections.abc import Callable, Container, Iterator
 from enum import Enum
 from heapq import heapify, heappop, heappush
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -218,14 +219,26 @@ class PendingQueue:
 
     def active(self) -> list[Entry]:
         """In queue order, the one in flight included."""
-        entries = [entry for lane in self._lanes.values() for entry in lane.ready]
-        if self.in_flight is not None:
-            entries.append(self.in_flight)
-        return sorted(entries, key=self.rank)
+        return self._in_order(self._active())
 
     def inadmissible(self) -> list[Entry]:
+        return self._in_order(self._inadmissible())
+
+    def everybody(self) -> list[Entry]:
+        """Active or not, in queue order."""
+        return self._in_order([*self._active(), *self._inadmissible()])
+
+    def _active(self) -> list[Entry]:
+        entries = [entry for lane in self._lanes.values() for entry in lane.ready]
+        return entries if self.in_flight is None else [*entries, self.in_flight]
+
+    def _inadmissible(self) -> list[Entry]:
         entries = [entry for lane in self._parked.values() for entry in lane.parked]
-        entries += [*self.backing_off.values(), *self.strangers.values()]
+        return [*entries, *self.backing_off.values(), *self.strangers.values()]
+
+    def _in_order(self, entries: list[Entry]) -> list[Entry]:
+        if self.past_use is None and self.sticky is None:  # there is nothing else to the rank then
+            return sorted(entries, key=attrgetter("order"))
         return sorted(entries, key=self.rank)
 
     def is_active(self, entry: Entry) -> bool:
