@@ -1,0 +1,49 @@
+"""How the outputs on a page are compared."""
+
+import pytest
+
+from tests.docs.walk import File, Step, blocks, is_as_told
+
+PAGE = """
+```yaml title="job.yaml"
+kind: Job
+```
+
+Then:
+
+```console
+$ kubectl create -f job.yaml
+job.batch/a created
+$ kubectl get jobs
+NAME   AGE
+a      ...
+```
+
+```yaml
+kind: not a file
+```
+"""
+
+
+def test_a_page_is_files_and_steps() -> None:
+    assert list(blocks(PAGE)) == [
+        File("job.yaml", "kind: Job\n"),
+        Step("kubectl create -f job.yaml", "job.batch/a created"),
+        Step("kubectl get jobs", "NAME   AGE\na      ...\n"),
+    ]
+    assert [block.reads for block in blocks(PAGE) if isinstance(block, Step)] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("output", "told", "same"),
+    [
+        pytest.param("a  b\n", "a b", True, id="blanks do not count"),
+        pytest.param("a 17s\n", "a ...", True, id="any text"),
+        pytest.param("a 17s\nb 3s\n", "a ...\n", False, id="of one line"),
+        pytest.param("x\ny\nz\n", "...\nz", True, id="any lines"),
+        pytest.param("x\ny\n", "x\n...\ny", False, id="at least one"),
+        pytest.param("a.b", "a-b", False, id="nothing else is a pattern"),
+    ],
+)
+def test_outputs(output: str, told: str, same: bool) -> None:
+    assert is_as_told(output, told) is same

@@ -1,0 +1,100 @@
+"""A task page, done step by step as a reader would: files written, commands run, outputs compared.
+
+A block ``yaml title="NAME"`` is a file.  In a block ``console`` a line that begins with ``$ `` is a command
+and what follows it is what it prints, where ``...`` stands for any text: a whole line of it for any lines.
+Runs of blanks count as one.  A command is run again until it prints that, as a reader looks again; one
+that writes is not, for it would be done twice.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.e2e.commands import cluster
+
+TASKS: Final = Path(__file__).parents[2] / "docs" / "tasks"
+WITHIN_S: Final = 40.0
+_READS: Final = {"get", "describe", "list", "explain", "wait", "preflight", "logs", "auth"}
+_BLOCK: Final = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class File:
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Step:
+    command: str
+    output: str
+
+    @property
+    def reads(self) -> bool:
+        return not _READS.isdisjoint(self.command.split())
+
+
+def blocks(page: str) -> Iterator[File | Step]:
+    """What ``page`` tells to do, in its order."""
+    for language, title, text in _BLOCK.findall(page):
+        if title:
+            yield File(title, text)
+        elif language == "console":
+            for part in f"\n{text}".split("\n$ ")[1:]:
+                command, _, output = part.partition("\n")
+                yield Step(command, output)
+
+
+def walk(name: str, directory: Path) -> None:
+    """Do what the task page ``name`` tells, on a cluster of its own in ``directory``."""
+    environment = {
+        **os.environ,
+        "KUBECONFIG": str(directory / "data" / "kubeconfig"),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "HOME": str(directory),
+    }
+    with ExitStack() as running:
+        for block in blocks((TASKS / name).read_text()):
+            match block:
+                case File(file_name, text):
+                    (directory / file_name).write_text(text)
+                case Step(command, _) if command.startswith("quorate local up"):
+                    options = [_found(word, directory) for word in shlex.split(command)[3:]]
+                    running.enter_context(cluster(directory / "data", *options))
+                case Step():
+                    _do(block, directory, environment)
+
+
+def _found(word: str, directory: Path) -> str:
+    return str(directory / word) if (directory / word).is_file() else word
+
+
+def _do(step: Step, directory: Path, environment: dict[str, str]) -> None:
+    deadline = time.monotonic() + WITHIN_S
+    while True:
+        done = subprocess.run(
+            step.command, shell=True, cwd=directory, env=environment, text=True, timeout=WITHIN_S,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+        )  # fmt: skip
+        if is_as_told(done.stdout, step.output):
+            return
+        retry = step.reads and time.monotonic() < deadline
+        assert retry, f"$ {step.command}\n{done.stdout}\nis not as the page tells:\n{step.output}"
+        time.sleep(0.2)
+
+
+def is_as_told(output: str, told: str) -> bool:
+    def words(text: str) -> str:
+        return "\n".join(" ".join(line.split()) for line in text.strip().splitlines())
+
+    pattern = re.escape(words(told)).replace(r"\.\.\.", ".*")
+    pattern = re.sub(r"(^|\\\n)\.\*(?=\\\n|$)", r"\1(?s:.*)", pattern)
+    return re.fullmatch(pattern, words(output)) is not None
