@@ -147,7 +147,7 @@ def test_it_is_answered_page_by_page_over_http() -> None:
             aiohttp.ClientSession(f"{url}/visibility/") as session,
         ):
             everybody = "clusterqueues/research/pendingworkloads"
-            assert await ask(session, everybody) == (503, "not all that is stored is known yet")
+            assert await refused(session, everybody) == (503, "not all that is stored is known yet")
             replica.knows(View(a_state(), a_silent_informer()))
             assert await ask(session, f"{everybody}?limit=1&offset=2") == (
                 200,
@@ -180,16 +180,45 @@ def test_it_is_answered_page_by_page_over_http() -> None:
             )
             _, of_b = await ask(session, "namespaces/ns/localqueues/b/pendingworkloads?offset=1")
             assert [each["metadata"]["name"] for each in of_b["items"]] == ["late"]
-            assert await ask(session, "clusterqueues/gone/pendingworkloads") == (
+            assert await refused(session, "clusterqueues/gone/pendingworkloads") == (
                 404,
                 'clusterqueues.visibility.kueue.x-k8s.io "gone" not found',
             )
-            assert await ask(session, f"{everybody}?limit=ten") == (
+            assert await refused(session, f"{everybody}?limit=ten") == (
                 400,
                 "limit: 'ten' is not a whole number",
             )
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
+def test_it_is_an_aggregated_api_too(version: str) -> None:
+    """In the form in which a kube-apiserver passes on requests, and with what it asks for discovery."""
+
+    async def story() -> None:
+        replica = Replica("standalone")
+        replica.knows(View(a_state(), a_silent_informer()))
+        async with (
+            listening("visibilityServer", visibility(replica)) as url,
+            aiohttp.ClientSession(f"{url}/apis/visibility.kueue.x-k8s.io/") as session,
+        ):
+            _, resources = await ask(session, version)
+            assert {each["name"] for each in resources["resources"] if each["verbs"] == ["get"]} == {
+                "clusterqueues/pendingworkloads",
+                "localqueues/pendingworkloads",
+            }
+            _, found = await ask(session, f"{version}/namespaces/ns/localqueues/b/pendingworkloads")
+            assert found["apiVersion"] == f"visibility.kueue.x-k8s.io/{version}"
+            assert [each["positionInLocalQueue"] for each in found["items"]] == [0, 1]
+
+    asyncio.run(story())
+
+
+async def refused(session: aiohttp.ClientSession, path: str) -> tuple[int, str]:
+    code, body = await ask(session, path)
+    assert body["kind"] == "Status"
+    return code, body["message"]
 
 
 async def ask(session: aiohttp.ClientSession, path: str) -> tuple[int, Any]:

@@ -1,11 +1,12 @@
 """Kueue's visibility API (``visibility.kueue.x-k8s.io``): who waits in a queue, and in which place."""
 
-from typing import Final
+from typing import Any, Final
 
 from quorate.api.meta import ObjectMeta, Struct
 
 GROUP: Final = "visibility.kueue.x-k8s.io"
-VERSION: Final = "v1beta2"
+VERSION: Final = "v1beta2"  # the preferred one
+VERSIONS: Final = (VERSION, "v1beta1")  # they are the same
 
 
 class PendingWorkload(Struct, omit_defaults=False):
@@ -23,3 +24,29 @@ class PendingWorkloadsSummary(Struct, omit_defaults=False):
     kind: str = "PendingWorkloadsSummary"
     metadata: dict[str, str] = {}
     items: tuple[PendingWorkload, ...] = ()
+
+
+def discovery() -> dict[str, dict[str, Any]]:
+    """What an aggregated API tells about itself, by path."""
+    versions = [{"groupVersion": f"{GROUP}/{version}", "version": version} for version in VERSIONS]
+    group = {"name": GROUP, "versions": versions, "preferredVersion": versions[0]}
+    documents: dict[str, dict[str, Any]] = {
+        "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": [group]},
+        f"/apis/{GROUP}": {"kind": "APIGroup", "apiVersion": "v1", **group},
+    }
+    for version in VERSIONS:
+        documents[f"/apis/{GROUP}/{version}"] = {
+            "kind": "APIResourceList",
+            "apiVersion": "v1",
+            "groupVersion": f"{GROUP}/{version}",
+            "resources": [
+                {"name": plural, "singularName": "", "namespaced": namespaced, "kind": kind, "verbs": verbs}
+                for plural, kind, namespaced, verbs in (
+                    ("clusterqueues", "ClusterQueue", False, []),
+                    ("clusterqueues/pendingworkloads", "PendingWorkloadsSummary", False, ["get"]),
+                    ("localqueues", "LocalQueue", True, []),
+                    ("localqueues/pendingworkloads", "PendingWorkloadsSummary", True, ["get"]),
+                )
+            ],
+        }
+    return documents

@@ -1,14 +1,15 @@
-"""Who waits in a queue, in order, page by page; plainly under ``/visibility``.
+"""Who waits in a queue, in order, page by page; plainly under ``/visibility``, and as an aggregated API.
 
     GET /visibility/clusterqueues/NAME/pendingworkloads
     GET /visibility/namespaces/NAMESPACE/localqueues/NAME/pendingworkloads
+    GET /apis/visibility.kueue.x-k8s.io/VERSION/..., the same
 
 ``limit`` and ``offset`` choose a page.  An answer is worked out anew each time, in the time it takes to
 sort all who wait in the cluster queue.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -18,12 +19,22 @@ from aiohttp import web
 from quorate.api import codec
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, ObjectMeta, OwnerReference
-from quorate.api.visibility import GROUP, PendingWorkload, PendingWorkloadsSummary
+from quorate.api.visibility import (
+    GROUP,
+    VERSION,
+    VERSIONS,
+    PendingWorkload,
+    PendingWorkloadsSummary,
+    discovery,
+)
+from quorate.kube.reviews import Access, PathAccess, ResourceAccess
+from quorate.observe.guard import refusal, status
 from quorate.observe.replica import Replica
 from quorate.queueing.pending import Entry
 from quorate.queueing.queues import ClusterQueueState
 from quorate.queueing.state import State
 
+PLAIN: Final = "/visibility"
 DEFAULT_LIMIT: Final = 1000
 MOST: Final = 100_000
 
@@ -62,10 +73,8 @@ class _Place(NamedTuple):
 
 
 def _places(queue: ClusterQueueState) -> Iterator[_Place]:
-    pending = queue.pending
     before: Counter[Key] = Counter()  # by local queue, how many of it have come already
-    entries = sorted((*pending.active(), *pending.inadmissible()), key=pending.rank)
-    for position, entry in enumerate(entries):
+    for position, entry in enumerate(queue.pending.everybody()):
         yield _Place(entry, position, before[entry.local_queue])
         before[entry.local_queue] += 1
 
@@ -97,27 +106,56 @@ def _identity(workload: Workload) -> ObjectMeta:
 
 
 def visibility(replica: Replica) -> web.Application:
-    async def of_cluster_queue(request: web.Request) -> web.Response:
-        name = request.match_info["name"]
-        found = pending_in_cluster_queue(_state(replica), name, _asked(request))
-        return _answer("clusterqueues", name, found)
-
-    async def of_local_queue(request: web.Request) -> web.Response:
-        key = Key(request.match_info["namespace"], request.match_info["name"])
-        found = pending_in_local_queue(_state(replica), key, _asked(request))
-        return _answer("localqueues", key.name, found)
-
+    """Plainly, and in the paths of an aggregated API, for a kube-apiserver that passes requests on."""
     app = web.Application()
-    app.router.add_get("/visibility/clusterqueues/{name}/pendingworkloads", of_cluster_queue)
-    app.router.add_get(
-        "/visibility/namespaces/{namespace}/localqueues/{name}/pendingworkloads", of_local_queue
-    )
+
+    def add(prefix: str, version: str) -> None:
+        async def of_cluster_queue(request: web.Request) -> web.Response:
+            name = request.match_info["name"]
+            found = pending_in_cluster_queue(_state(replica), name, _asked(request))
+            return _answer(version, "clusterqueues", name, found)
+
+        async def of_local_queue(request: web.Request) -> web.Response:
+            key = Key(request.match_info["namespace"], request.match_info["name"])
+            found = pending_in_local_queue(_state(replica), key, _asked(request))
+            return _answer(version, "localqueues", key.name, found)
+
+        app.router.add_get(f"{prefix}/clusterqueues/{{name}}/pendingworkloads", of_cluster_queue)
+        app.router.add_get(
+            f"{prefix}/namespaces/{{namespace}}/localqueues/{{name}}/pendingworkloads", of_local_queue
+        )
+
+    add(PLAIN, VERSION)
+    for version in VERSIONS:
+        add(f"/apis/{GROUP}/{version}", version)
+    for path, document in discovery().items():
+        app.router.add_get(path, _constant(document))
     return app
+
+
+def needed(request: web.Request) -> Access:
+    """What a client must be allowed that asks for ``request``."""
+    match = request.match_info
+    if "name" not in match:
+        return PathAccess("get", request.path)
+    namespace = match.get("namespace", "")
+    plural = "localqueues" if namespace else "clusterqueues"
+    return ResourceAccess("get", GROUP, plural, "pendingworkloads", namespace, match["name"])
+
+
+def _constant(document: Mapping[str, object]) -> Callable[[web.Request], Awaitable[web.Response]]:
+    body = codec.encode(document)
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(body=body, content_type="application/json")
+
+    return answer
 
 
 def _state(replica: Replica) -> State:
     if replica.view is None:
-        raise web.HTTPServiceUnavailable(text="not all that is stored is known yet")
+        body = status(503, "ServiceUnavailable", "not all that is stored is known yet")
+        raise web.HTTPServiceUnavailable(text=body.decode(), content_type="application/json")
     return replica.view.state
 
 
@@ -130,11 +168,12 @@ def _number(request: web.Request, name: str) -> int:
     try:
         return int(written)
     except ValueError:
-        raise web.HTTPBadRequest(text=f"{name}: {written!r} is not a whole number") from None
+        body = status(400, "BadRequest", f"{name}: {written!r} is not a whole number")
+        raise web.HTTPBadRequest(text=body.decode(), content_type="application/json") from None
 
 
-def _answer(plural: str, name: str, found: tuple[PendingWorkload, ...] | None) -> web.Response:
+def _answer(version: str, plural: str, name: str, found: tuple[PendingWorkload, ...] | None) -> web.Response:
     if found is None:
-        raise web.HTTPNotFound(text=f'{plural}.{GROUP} "{name}" not found')
-    body = codec.encode(PendingWorkloadsSummary(items=found))
+        return refusal(404, "NotFound", f'{plural}.{GROUP} "{name}" not found')
+    body = codec.encode(PendingWorkloadsSummary(api_version=f"{GROUP}/{version}", items=found))
     return web.Response(body=body, content_type="application/json")

@@ -1,0 +1,79 @@
+"""Who may see a page that other machines can reach: asked of the API server, token by token."""
+
+import asyncio
+import random
+
+import aiohttp
+import pytest
+
+from quorate.kube.client import Client
+from quorate.kube.config import Cluster
+from quorate.kube.credentials import Token
+from quorate.kube.reviews import KEPT_S, Reviewer
+from quorate.observe.guard import guarded
+from quorate.observe.replica import Replica
+from quorate.observe.view import View
+from quorate.observe.visibility import needed, visibility
+from tests.kube.virtual import VirtualClock
+from tests.local.clusters import api_server
+from tests.local.server.test_access import ACCOUNTS, a_rule, grant, token_of
+from tests.local.talk import talk_to
+from tests.observe.listening import listening
+from tests.observe.test_visibility import a_silent_informer, a_state, refused
+
+pytestmark = pytest.mark.slow
+
+QUEUE = "apis/visibility.kueue.x-k8s.io/v1beta2/clusterqueues/research/pendingworkloads"
+
+
+def test_only_those_see_it_who_may() -> None:
+    async def story() -> None:
+        clock, replica = VirtualClock(1000.0), Replica("standalone")
+        replica.knows(View(a_state(), a_silent_informer()))
+        async with (
+            api_server() as server,
+            talk_to(server) as talk,
+            Client(Cluster(server.url, credentials=Token(server.token)), random.Random(1)) as client,
+        ):
+            await talk.create(ACCOUNTS, {"metadata": {"name": "robot"}})
+            robot = {"Authorization": f"Bearer {await token_of(talk, 'robot')}"}
+            app = guarded(visibility(replica), Reviewer(client, clock), needed)
+            async with listening("visibilityServer", app) as url:
+
+                async def see(headers: dict[str, str]) -> tuple[int, str]:
+                    async with aiohttp.ClientSession(f"{url}/", headers=headers) as session:
+                        return await refused(session, QUEUE)
+
+                nobody = (401, "show a bearer token of this cluster")
+                assert await see({}) == nobody
+                assert await see({"Authorization": "Bearer made-up"}) == nobody
+                assert await see({"Authorization": "Basic YTpi"}) == nobody
+                assert await see({"X-Remote-User": "admin", "X-Remote-Group": "system:masters"}) == nobody
+                refusal = f"system:serviceaccount:default:robot may not get /{QUEUE}"
+                assert await see(robot) == (403, refusal)
+
+                rule = a_rule("get", "clusterqueues/pendingworkloads", groups="visibility.kueue.x-k8s.io")
+                await grant(talk, "watcher", rule, everywhere=True)
+                assert await see(robot) == (403, refusal)  # the verdict is kept for a while
+                await clock.advance_to(clock.now() + KEPT_S)
+                async with aiohttp.ClientSession(f"{url}/", headers=robot) as session:
+                    assert (await session.get(QUEUE)).status == 200
+                    local = QUEUE.replace("clusterqueues/research", "namespaces/ns/localqueues/a")
+                    assert (await session.get(local)).status == 403
+
+    asyncio.run(story())
+
+
+def test_while_the_api_server_is_silent_nobody_is_let_in() -> None:
+    async def story() -> None:
+        replica = Replica("standalone")
+        cluster = Cluster("http://127.0.0.1:9", credentials=Token("any"))
+        async with Client(cluster, random.Random(1), deadline_s=0.2) as client:
+            app = guarded(visibility(replica), Reviewer(client, VirtualClock(0.0)), needed)
+            async with (
+                listening("visibilityServer", app) as url,
+                aiohttp.ClientSession(f"{url}/", headers={"Authorization": "Bearer t"}) as session,
+            ):
+                assert await refused(session, QUEUE) == (503, "the API server does not say who you are")
+
+    asyncio.run(story())
