@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check search loops vectors mutations bench crds clean
+.PHONY: help install demo test check search loops vectors mutations bench crds manifests clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -49,6 +49,9 @@ bench: $(STAMP) ## measure, and hold to the limits of bench/limits.yaml (minutes
 
 crds: $(STAMP) ## write deploy/crds/ from the field list
 	@$(BIN)/quorate crds --output deploy/crds
+
+manifests: $(STAMP) ## write deploy/ from the tables in src/quorate/cli/deployment
+	@$(BIN)/quorate manifests --output deploy --with-chart
 
 clean: ## remove the virtual environment and what tools left behind
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache build src/*.egg-info

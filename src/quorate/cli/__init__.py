@@ -9,6 +9,7 @@ from quorate import __version__
 from quorate.cli.controllers import controllers
 from quorate.cli.crds import crds
 from quorate.cli.demo import demo
+from quorate.cli.deployment.command import manifests
 from quorate.cli.failures import message_of
 from quorate.cli.local import local
 from quorate.cli.preflight.command import preflight
@@ -32,6 +33,7 @@ app.add_typer(workload, name="workload")
 app.command()(demo)
 app.command()(controllers)
 app.command()(crds)
+app.command()(manifests)
 app.command()(preflight)
 app.command()(webhooks)
 

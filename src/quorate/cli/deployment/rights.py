@@ -81,7 +81,7 @@ def _jobs() -> tuple[Right, ...]:
         plurals = tuple(job.plural for job in JOBS if job.group == group)
         finalizers = tuple(f"{plural}/finalizers" for plural in plurals)
         rights += [
-            Right("starting and stopping jobs", group, plurals, (*READ, "patch", "update")),
+            Right("starting and stopping jobs", group, plurals, (*READ, "patch")),
             Right("owning workloads by jobs", group, finalizers, ("update",)),
         ]
     return tuple(rights)
@@ -90,13 +90,13 @@ def _jobs() -> tuple[Right, ...]:
 RIGHTS: Final = (
     Right(
         "giving each job its workload", GROUP, ("workloads",),
-        (*READ, "create", "delete", "patch", "update"),
+        (*READ, "create", "delete", "patch"),
     ),
-    Right("writing down what was decided", GROUP, ("workloads/status",), ("get", "patch", "update")),
+    Right("writing down what was decided", GROUP, ("workloads/status",), ("patch",)),
     Right(
         "keeping objects while they are used", GROUP,
         ("clusterqueues", "localqueues", "cohorts", "resourceflavors", "admissionchecks"),
-        (*READ, "patch", "update"),
+        (*READ, "patch"),
     ),
     Right(
         "owning by queueing kinds", GROUP,
@@ -107,40 +107,40 @@ RIGHTS: Final = (
     Right(
         "showing counts and use", GROUP,
         ("clusterqueues/status", "localqueues/status", "cohorts/status", "admissionchecks/status"),
-        ("get", "patch", "update"),
+        ("patch",),
     ),
     Right("priorities of workloads", GROUP, ("workloadpriorityclasses",), READ),
     *_jobs(),
     Right("making a stopped job forget when it started", "batch", ("jobs/status",),
-          ("get", "patch", "update")),
+          ("patch",)),
     Right("the templates of training jobs", "trainer.kubeflow.org",
           ("trainingruntimes", "clustertrainingruntimes"), READ),
-    Right("queueing pods and groups of pods", "", ("pods",), (*READ, "delete", "patch", "update")),
-    Right("telling why a pod is stopped", "", ("pods/status",), ("get", "patch")),
+    Right("queueing pods and groups of pods", "", ("pods",), (*READ, "delete", "patch")),
+    Right("telling why a pod is stopped", "", ("pods/status",), ("patch",)),
     Right("owning workloads by pods", "", ("pods/finalizers",), ("update",)),
     Right("what pods ask for, and which queues a namespace may use", "", ("namespaces", "limitranges"), READ),
     Right("priorities of pods", "scheduling.k8s.io", ("priorityclasses",), READ),
     Right("overhead of pods", "node.k8s.io", ("runtimeclasses",), READ),
-    Right("telling what happened", "events.k8s.io", ("events",), ("create", "patch", "update")),
-    Right("telling what happened", "", ("events",), ("create", "patch", "update")),
+    Right("telling what happened", "events.k8s.io", ("events",), ("create", "patch")),
+    Right("telling what happened", "", ("events",), ("create", "patch")),
     Right(
         "one of several replicas decides", "coordination.k8s.io", ("leases",),
-        ("get", "create", "patch", "update"), OWN,
+        ("get", "create", "patch"), OWN,
     ),
     Right(
-        "the certificate that replicas share", "", ("secrets",), (*READ, "create", "patch", "update"), OWN
+        "the certificate that replicas share", "", ("secrets",), (*READ, "create", "patch"), OWN
     ),
     Right(
         "letting the API server trust that certificate", "admissionregistration.k8s.io",
-        ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"), (*READ, "patch", "update"),
+        ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"), (*READ, "patch"),
     ),
     Right(
         "letting the API server trust that certificate", "apiextensions.k8s.io",
-        ("customresourcedefinitions",), (*READ, "patch", "update"),
+        ("customresourcedefinitions",), (*READ, "patch"),
     ),
     Right(
         "letting the API server trust that certificate", "apiregistration.k8s.io", ("apiservices",),
-        (*READ, "patch", "update"),
+        (*READ, "patch"),
     ),
     Right("who asks for metrics or for places", "authentication.k8s.io", ("tokenreviews",), ("create",)),
     Right("what they may see", "authorization.k8s.io", ("subjectaccessreviews",), ("create",)),

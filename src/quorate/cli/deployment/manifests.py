@@ -1,0 +1,112 @@
+"""The files of an installation: ``deploy/`` in our own tree, or anywhere with other names in them."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+import yaml
+
+from quorate.api.crds import custom_resource_definitions
+from quorate.cli.crds import field_list
+from quorate.cli.deployment import controllers as c
+from quorate.cli.deployment.optional import priority_and_fairness, visibility_service
+from quorate.cli.deployment.roles import controller_roles, metrics_reader, people_roles
+
+Json = dict[str, Any]
+
+IMAGE: Final = "quorate:0.1.0"
+_RELEASE: Final = "{{ .Release.Namespace }}"
+_WRITTEN_BY: Final = (
+    "# Written by `quorate manifests`; what is changed here is lost when it is written again.\n"
+)
+
+
+def installation(namespace: str, image: str) -> Mapping[PurePosixPath, str]:
+    """Each file with its text.  The definitions are files of their own, written by ``quorate crds``."""
+    files = dict(_files(namespace, image))
+    definitions = [
+        f"crds/{each['metadata']['name']}.yaml" for each in custom_resource_definitions(field_list())
+    ]
+    needed = sorted(str(name) for name in files if name.parent == PurePosixPath())
+    files[PurePosixPath("kustomization.yaml")] = _text([_kustomization([*needed, *definitions])])
+    optional = sorted(name.name for name in files if name.parent.name == "optional")
+    files[PurePosixPath("optional/README.md")] = _explained(optional)
+    return files
+
+
+def chart() -> Mapping[PurePosixPath, str]:
+    """Those templates of the Helm chart that are the same objects, asked for or not by a value."""
+    templates = PurePosixPath("helm/quorate/templates")
+    return {
+        templates / f"{name}.yaml": f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n"
+        if condition
+        else text
+        for name, condition, objects in (
+            ("controllers-role", "", controller_roles(_RELEASE)),
+            ("people-roles", "", [*people_roles(), metrics_reader()]),
+            ("network-policy", ".Values.networkPolicy.enabled", [c.network_policy(_RELEASE)]),
+            ("service-monitor", ".Values.enablePrometheus", [c.service_monitor(_RELEASE)]),
+            ("visibility", ".Values.enableVisibility", visibility_service(_RELEASE)),
+            ("priority-and-fairness", ".Values.enableVisibilityAPF", priority_and_fairness()),
+        )
+        for text in (_text(objects),)
+    }
+
+
+def _files(namespace: str, image: str) -> Iterator[tuple[PurePosixPath, str]]:
+    for name, objects in (
+        ("namespace", [c.namespace_object(namespace)]),
+        ("controllers-role", controller_roles(namespace)),
+        ("people-roles", [*people_roles(), metrics_reader()]),
+        ("configuration", [c.configuration(namespace)]),
+        (
+            "controllers",
+            [c.service_account(namespace), c.deployment(namespace, image), c.disruption_budget(namespace)],
+        ),
+        ("services", c.services(namespace)),
+        ("network-policy", [c.network_policy(namespace)]),
+        ("optional/service-monitor", [c.service_monitor(namespace)]),
+        ("optional/visibility", visibility_service(namespace)),
+        ("optional/priority-and-fairness", priority_and_fairness()),
+    ):
+        yield PurePosixPath(f"{name}.yaml"), _text(objects)
+
+
+def _kustomization(resources: list[str]) -> Json:
+    return {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": resources,
+    }
+
+
+_OPTIONAL: Final = {
+    "service-monitor.yaml": "lets the Prometheus operator scrape the metrics; needs its definitions",
+    "visibility.yaml": "makes `kubectl get --raw /apis/visibility.kueue.x-k8s.io/...` work; install it only "
+    "while something listens on port 8082, since an API that does not answer slows down every client",
+    "priority-and-fairness.yaml": "keeps those who ask for places in queues from crowding out others",
+}
+
+
+def _explained(names: Iterable[str]) -> str:
+    lines = [f"- `{name}` {_OPTIONAL[name]}" for name in names]
+    return "\n".join(["Apply what is wanted with `kubectl apply -f FILE`:", "", *lines, ""])
+
+
+def _text(objects: Iterable[Json]) -> str:
+    documents = [yaml.dump(each, Dumper=_Dumper, sort_keys=False, width=110) for each in objects]
+    return _WRITTEN_BY + "---\n".join(documents)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Texts of several lines as blocks, and nothing by reference: files are read by people."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+def _represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _represent)

@@ -1,0 +1,119 @@
+"""The roles: that of the controllers, and those an administrator hands out to people.
+
+Names and aggregation labels of the latter are Kueue's, so that bindings made for it go on working.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from quorate.api.kueue import GROUP
+from quorate.cli.deployment.rights import (
+    ADMIN,
+    JOBS,
+    OWN,
+    PENDING_GROUP,
+    QUEUEING_KINDS,
+    READ,
+    RIGHTS,
+    USER,
+    Right,
+)
+
+Json = dict[str, Any]
+
+ACCOUNT: Final = "quorate-controllers"
+NAME_LABEL: Final = {"app.kubernetes.io/name": "quorate"}
+_RBAC: Final = "rbac.authorization.k8s.io/v1"
+_EDIT: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
+_USERS_DO_NOT_SEE: Final = ("rayclusters", "rayservices")  # as in Kueue: they are parts of a user's RayJob
+
+
+def controller_roles(namespace: str) -> Iterator[Json]:
+    """What the controllers may, and its binding to their service account."""
+    yield _role("ClusterRole", ACCOUNT, _rules(right for right in RIGHTS if not right.namespace))
+    yield _binding("ClusterRoleBinding", ACCOUNT, namespace, "")
+    yield _role("Role", ACCOUNT, _rules(right for right in RIGHTS if right.namespace == OWN), namespace)
+    yield _binding("RoleBinding", ACCOUNT, namespace, namespace)
+
+
+def metrics_reader() -> Json:
+    """For whoever scrapes the metrics."""
+    rules = [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
+    return _role("ClusterRole", "kueue-metrics-reader", rules)
+
+
+def people_roles() -> Iterator[Json]:
+    """Two empty roles to bind people to, and one for each kind that fills them."""
+    for who in (ADMIN, USER):
+        selector = {"matchLabels": {f"rbac.kueue.x-k8s.io/{who}": "true"}}
+        role = _role("ClusterRole", f"kueue-{who}-role", [])
+        yield {**role, "aggregationRule": {"clusterRoleSelectors": [selector]}}
+    for kind in QUEUEING_KINDS:
+        yield _editor(GROUP, kind.plural, kind.singular, kind.edited_by)
+        yield _viewer(GROUP, kind.plural, kind.singular, kind.seen_by, kind.aggregated_to)
+    for job in JOBS:
+        if job.group == "apps":
+            continue  # the built-in roles have them
+        seen_by = (ADMIN,) if job.plural in _USERS_DO_NOT_SEE else (ADMIN, USER)
+        yield _editor(job.group, job.plural, job.singular, (ADMIN, USER))
+        yield _viewer(job.group, job.plural, job.singular, seen_by, ("view", "edit", "admin"))
+    for short, plural, seen_by, aggregated in (
+        ("cq", "clusterqueues", (ADMIN,), ("view", "edit", "admin")),
+        ("lq", "localqueues", (ADMIN, USER), ()),
+    ):
+        rules = [_rule(PENDING_GROUP, (f"{plural}/pendingworkloads",), READ)]
+        labels = _aggregation(seen_by, aggregated)
+        yield _role("ClusterRole", f"kueue-pending-workloads-{short}-viewer-role", rules, labels=labels)
+
+
+def _editor(group: str, plural: str, singular: str, for_: tuple[str, ...]) -> Json:
+    rules = [_rule(group, (plural,), _EDIT), _rule(group, (f"{plural}/status",), ("get",))]
+    return _role("ClusterRole", f"kueue-{singular}-editor-role", rules, labels=_aggregation(for_, ()))
+
+
+def _viewer(
+    group: str, plural: str, singular: str, for_: tuple[str, ...], aggregated_to: tuple[str, ...]
+) -> Json:
+    rules = [_rule(group, (plural,), READ), _rule(group, (f"{plural}/status",), ("get",))]
+    labels = _aggregation(for_, aggregated_to)
+    return _role("ClusterRole", f"kueue-{singular}-viewer-role", rules, labels=labels)
+
+
+def _aggregation(for_: Iterable[str], aggregated_to: Iterable[str]) -> dict[str, str]:
+    labels = {f"rbac.kueue.x-k8s.io/{who}": "true" for who in for_}
+    return labels | {f"rbac.authorization.k8s.io/aggregate-to-{role}": "true" for role in aggregated_to}
+
+
+def _rules(rights: Iterable[Right]) -> list[Json]:
+    return [_rule(right.group, right.resources, right.verbs) for right in rights]
+
+
+def _rule(group: str, resources: Iterable[str], verbs: Iterable[str]) -> Json:
+    return {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs)}
+
+
+def _role(
+    kind: str, name: str, rules: list[Json], namespace: str = "", labels: dict[str, str] | None = None
+) -> Json:
+    return {
+        "apiVersion": _RBAC,
+        "kind": kind,
+        "metadata": metadata(name, namespace, labels or {}),
+        "rules": rules,
+    }
+
+
+def _binding(kind: str, name: str, account_namespace: str, namespace: str) -> Json:
+    role = "ClusterRole" if kind == "ClusterRoleBinding" else "Role"
+    return {
+        "apiVersion": _RBAC,
+        "kind": kind,
+        "metadata": metadata(name, namespace),
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": account_namespace}],
+    }
+
+
+def metadata(name: str, namespace: str = "", labels: dict[str, str] | None = None) -> Json:
+    where = {"namespace": namespace} if namespace else {}
+    return {"name": name, **where, "labels": {**NAME_LABEL, **(labels or {})}}

@@ -1,0 +1,189 @@
+"""``deploy/`` is what the generator writes, kubectl can read it, and it says what it should."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pytest
+import yaml
+
+from quorate.api.configuration import DEFAULT_NAMESPACE, load_configuration
+from quorate.cli.deployment.controllers import CONFIGURATION_FILE
+from quorate.cli.deployment.manifests import IMAGE, chart, installation
+from quorate.cli.deployment.rights import JOBS, RIGHTS, Right
+from quorate.cli.deployment.roles import ACCOUNT, people_roles
+from tests.cli.conftest import Quorate
+
+DEPLOY = Path(__file__).parents[3] / "deploy"
+Json = dict[str, Any]
+
+
+def objects(text: str) -> list[Json]:
+    return [each for each in yaml.load_all(text, Loader=yaml.CSafeLoader) if each is not None]
+
+
+def installed(kind: str) -> Iterator[Json]:
+    for name, text in installation(DEFAULT_NAMESPACE, IMAGE).items():
+        if name.suffix == ".yaml":
+            yield from (each for each in objects(text) if each["kind"] == kind)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [*installation(DEFAULT_NAMESPACE, IMAGE).items(), *chart().items()], ids=str
+)
+def test_the_files_are_what_the_generator_writes(name: PurePosixPath, text: str) -> None:
+    assert (DEPLOY / name).read_text(encoding="utf-8") == text, "run `make manifests`"
+
+
+def test_no_file_is_left_over() -> None:
+    written = {str(name) for name in (*installation(DEFAULT_NAMESPACE, IMAGE), *chart())}
+    by_hand = {
+        "Dockerfile", "helm/quorate/Chart.yaml", "helm/quorate/values.yaml",
+        "helm/quorate/templates/configuration.yaml",
+        "helm/quorate/templates/controllers.yaml", "helm/quorate/templates/services.yaml",
+        "helm/quorate/templates/cert-manager.yaml", "helm/quorate/.helmignore",
+    }  # fmt: skip
+    found = {
+        str(path.relative_to(DEPLOY))
+        for path in DEPLOY.rglob("*")
+        if path.is_file() and "crds" not in path.parts
+    }
+    assert found == written | by_hand
+
+
+def test_kubectl_reads_the_whole() -> None:
+    done = subprocess.run(
+        ["kubectl", "kustomize", str(DEPLOY)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    kinds = [each["kind"] for each in objects(done.stdout)]
+    assert kinds.count("CustomResourceDefinition") == 11
+    assert {"Namespace", "Deployment", "Service", "ClusterRole", "PodDisruptionBudget", "NetworkPolicy"} <= {
+        *kinds
+    }
+    assert "APIService" not in kinds, "an API that nobody serves yet must not come by itself"
+
+
+def test_the_configuration_that_is_shipped_is_understood() -> None:
+    (config_map,) = installed("ConfigMap")
+    loaded = load_configuration(config_map["data"][CONFIGURATION_FILE])
+    assert loaded.warnings == ("metrics.bindAddress: is answered in plain HTTP, whoever asks",)
+    assert loaded.configuration.leader_election.elect
+    assert loaded.configuration.namespace == DEFAULT_NAMESPACE
+
+
+def test_the_pod_is_restricted_and_fits_its_namespace() -> None:
+    (deployment,) = installed("Deployment")
+    spec = deployment["spec"]
+    pod = spec["template"]["spec"]
+    (container,) = pod["containers"]
+    assert spec["replicas"] == 2
+    assert pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+    }
+    labels = spec["template"]["metadata"]["labels"]
+    for other in (*installed("Service"), *installed("PodDisruptionBudget"), *installed("NetworkPolicy")):
+        selector = other["spec"].get("selector") or other["spec"]["podSelector"]
+        assert selector.get("matchLabels", selector).items() <= labels.items(), other["metadata"]["name"]
+    ports = {each["name"] for each in container["ports"]}
+    for service in installed("Service"):
+        assert all(port["targetPort"] in {*ports, 8082} for port in service["spec"]["ports"])
+    assert container["image"] == IMAGE
+
+
+def test_the_command_line_of_the_pod_is_understood(quorate: Quorate) -> None:
+    (deployment,) = installed("Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert quorate(*container["args"], "--help").code == 0
+
+
+def test_another_namespace_and_image_are_written_everywhere(quorate: Quorate, tmp_path: Path) -> None:
+    options = ("--output", str(tmp_path), "--namespace", "batch", "--image", "registry.example/q:1")
+    assert quorate("manifests", *options).code == 0
+    written = "".join(path.read_text() for path in tmp_path.rglob("*.yaml") if path.parent.name != "crds")
+    assert DEFAULT_NAMESPACE not in written
+    assert "image: registry.example/q:1" in written
+    assert len(list((tmp_path / "crds").iterdir())) == 11
+
+
+def test_the_bindings_lead_from_the_account_to_the_roles() -> None:
+    (deployment,) = installed("Deployment")
+    (account,) = installed("ServiceAccount")
+    assert (
+        deployment["spec"]["template"]["spec"]["serviceAccountName"] == account["metadata"]["name"] == ACCOUNT
+    )
+    roles = {
+        (each["kind"], each["metadata"]["name"])
+        for kind in ("Role", "ClusterRole")
+        for each in installed(kind)
+    }
+    own = [*installed("ClusterRoleBinding"), *installed("RoleBinding")]
+    own = [each for each in own if each["metadata"]["name"] == ACCOUNT]
+    assert len(own) == 2
+    for binding in own:
+        assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) in roles
+        assert binding["subjects"] == [
+            {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": DEFAULT_NAMESPACE}
+        ]
+
+
+def test_no_right_is_wider_than_it_must_be() -> None:
+    for right in RIGHTS:
+        assert "*" not in (right.group, *right.resources, *right.verbs)
+        assert not {"escalate", "bind", "impersonate", "deletecollection"} & {*right.verbs}
+        if "secrets" in right.resources:
+            assert right.namespace, "secrets of others are none of our business"
+
+
+def test_each_right_is_there_once() -> None:
+    pairs = [(right.group, verb, resource) for right in RIGHTS for verb, resource in right]
+    assert sorted({pair for pair in pairs if pairs.count(pair) > 1}) == []
+
+
+def test_roles_of_people_are_those_of_kueue() -> None:
+    roles = {each["metadata"]["name"]: each for each in people_roles()}
+    assert roles["kueue-batch-admin-role"]["aggregationRule"] == {
+        "clusterRoleSelectors": [{"matchLabels": {"rbac.kueue.x-k8s.io/batch-admin": "true"}}]
+    }
+
+    def handed_to(role: str) -> set[str]:
+        labels = roles[role]["metadata"]["labels"]
+        return {label.rpartition("/")[2] for label, value in labels.items() if value == "true"}
+
+    assert handed_to("kueue-clusterqueue-editor-role") == {"batch-admin"}
+    assert handed_to("kueue-job-editor-role") == {"batch-admin", "batch-user"}
+    assert handed_to("kueue-clusterqueue-viewer-role") == {"batch-admin", "aggregate-to-admin"}
+    everybody = {"batch-admin", "batch-user", "aggregate-to-view", "aggregate-to-edit", "aggregate-to-admin"}
+    assert handed_to("kueue-workload-viewer-role") == handed_to("kueue-job-viewer-role") == everybody
+    assert handed_to("kueue-raycluster-viewer-role") == everybody - {"batch-user"}
+    assert handed_to("kueue-pending-workloads-lq-viewer-role") == {"batch-admin", "batch-user"}
+    assert "kueue-admissioncheck-editor-role" not in roles
+
+
+def test_a_kind_of_job_is_listed_once() -> None:
+    assert len({(job.group, job.plural) for job in JOBS}) == len(JOBS)
+
+
+def test_a_right_pairs_each_verb_with_each_resource() -> None:
+    assert list(Right("", "g", ("a", "b/status"), ("get", "list"))) == [
+        ("get", "a"), ("list", "a"), ("get", "b/status"), ("list", "b/status")
+    ]  # fmt: skip
+
+
+def test_the_image_is_built_without_root_and_with_pinned_versions() -> None:
+    lines = (DEPLOY / "Dockerfile").read_text().splitlines()
+    assert sum(line.startswith("FROM ") for line in lines) == 2
+    assert "USER 65532:65532" in lines
+    assert any("-c constraints.txt" in line for line in lines)
+    root = DEPLOY.parent
+    copied = [
+        word
+        for line in lines
+        if line.startswith("COPY ") and "--from" not in line
+        for word in line.split()[1:-1]
+    ]
+    assert [name for name in copied if not (root / name).exists()] == []
