@@ -1,97 +1,140 @@
-"""The controllers ask the API server for nothing that the table of rights does not name."""
+"""The controllers run as their own service account, with exactly the roles that ``deploy/`` installs."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from quorate.api.configuration import default_configuration
-from quorate.cli.deployment.rights import RIGHTS
-from quorate.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
-from tests.e2e.world import FaultyClient, World, a_world
+from quorate.api import codec
+from quorate.api.configuration import DEFAULT_NAMESPACE, load_configuration
+from quorate.api.meta import Key, Struct
+from quorate.cli.deployment.controllers import service_account
+from quorate.cli.deployment.roles import ACCOUNT, controller_roles
+from quorate.controllers.process import run_replica
+from quorate.kube.clock import WallClock
+from quorate.kube.config import Cluster
+from quorate.kube.credentials import Token
+from quorate.kube.errors import Forbidden
+from quorate.kube.resources import (
+    CLUSTER_QUEUES,
+    JOBS,
+    LEASES,
+    LOCAL_QUEUES,
+    NAMESPACES,
+    PODS,
+    RESOURCE_FLAVORS,
+    SERVICE_ACCOUNTS,
+    WORKLOAD_PRIORITY_CLASSES,
+    WORKLOADS,
+    untyped,
+)
+from quorate.observe.replica import Replica
+from tests.e2e.world import NAMESPACE, FaultyClient, World, a_world
 
 pytestmark = pytest.mark.slow
 
-Asked = tuple[str, str, str]  # verb, group, resource with subresource
-_VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete"}
-GRANTED = {(verb, right.group, resource) for right in RIGHTS for verb, resource in right}
+CONFIGURATION = """
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+leaderElection: {leaderElect: true}
+waitForPodsReady: {timeout: 10m}
+objectRetentionPolicies: {workloads: {afterFinished: 1s}}
+integrations: {frameworks: [batch/job, pod]}
+"""
 
 
-class RecordingClient(FaultyClient):
-    """Writes down what it asks for, in the words of access rules."""
+class _Granted(Struct):
+    token: str = ""
+
+
+class _TokenRequest(Struct):
+    status: _Granted = _Granted()
+
+
+class WatchedClient(FaultyClient):
+    """Remembers what it was refused, and which kinds of request were granted."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.rights: set[Asked] = set()
+        self.refused: list[str] = []
 
     async def request(self, method: str, path: str, **options: Any) -> bytes:
-        self.rights |= rights_for(method, path)
-        return await super().request(method, path, **options)
+        try:
+            return await super().request(method, path, **options)
+        except Forbidden as failure:
+            self.refused.append(failure.message)
+            raise
 
-    async def watch(self, resource: Any, *args: Any, **options: Any) -> AsyncIterator[Any]:
-        self.rights.add(("watch", resource.group, resource.plural))
-        async for event in super().watch(resource, *args, **options):
-            yield event
-
-
-def rights_for(method: str, path: str) -> set[Asked]:
-    """What is needed to be answered; discovery is everybody's."""
-    parts = path.strip("/").split("/")
-    group, rest = ("", parts[2:]) if parts[0] == "api" else (parts[1], parts[3:])
-    if not rest:
-        return set()
-    if rest[0] == "namespaces" and len(rest) > 2:
-        rest = rest[2:]
-    plural, named, subresource = rest[0], len(rest) > 1, rest[2:]
-    resource = "/".join([plural, *subresource])
-    return {(_VERBS.get(method) or ("get" if named else "list"), group, resource)}
+    async def watch(self, *args: Any, **options: Any) -> AsyncIterator[Any]:
+        try:
+            async for event in super().watch(*args, **options):
+                yield event
+        except Forbidden as failure:
+            self.refused.append(failure.message)
+            raise
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "want"),
-    [
-        ("GET", "/api/v1/namespaces", ("list", "", "namespaces")),
-        ("GET", "/api/v1/namespaces/default", ("get", "", "namespaces")),
-        ("POST", "/api/v1/namespaces/default/pods", ("create", "", "pods")),
-        ("PATCH", "/apis/batch/v1/namespaces/default/jobs/a/status", ("patch", "batch", "jobs/status")),
-        ("DELETE", "/apis/ray.io/v1/namespaces/a/rayjobs/b", ("delete", "ray.io", "rayjobs")),
-    ],
-)  # fmt: skip
-def test_a_request_is_read_as_a_right(method: str, path: str, want: Asked) -> None:
-    assert rights_for(method, path) == {want}
+@asynccontextmanager
+async def as_the_account(world: World) -> AsyncIterator[WatchedClient]:
+    """A client with the token of the service account, once its roles are installed."""
+    await world.client.create(NAMESPACES, {"metadata": {"name": DEFAULT_NAMESPACE}})
+    for manifest in (service_account(DEFAULT_NAMESPACE), *controller_roles(DEFAULT_NAMESPACE)):
+        group, _, version = manifest["apiVersion"].rpartition("/")
+        namespace = manifest["metadata"].get("namespace", "")
+        kind = untyped(group, version, f"{manifest['kind'].lower()}s", manifest["kind"], bool(namespace))
+        await world.client.create(kind, manifest, namespace)
+    path = SERVICE_ACCOUNTS.path(DEFAULT_NAMESPACE, ACCOUNT, "token")
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    answer = await world.client.request("POST", path, body=codec.encode(body))
+    token = codec.decode(_TokenRequest, answer).status.token
+    async with WatchedClient(
+        Cluster(world.client.cluster.server, credentials=Token(token)), random.Random(1)
+    ) as client:
+        yield client
 
 
-def test_a_life_of_jobs_asks_for_no_more_than_is_granted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.e2e.world.FaultyClient", RecordingClient)
-
+def test_the_account_may_do_all_that_a_life_of_jobs_takes_and_no_more() -> None:
     async def story() -> None:
-        async with a_world() as world:
-            await world.start_queueing(default_configuration())
-            await live(world)
-            client = world.queueing_client
-            assert isinstance(client, RecordingClient)
-            assert sorted(client.rights - GRANTED) == []
-            expected = {
-                ("create", "kueue.x-k8s.io", "workloads"),
-                ("delete", "kueue.x-k8s.io", "workloads"),
-                ("patch", "kueue.x-k8s.io", "workloads/status"),
-                ("patch", "kueue.x-k8s.io", "clusterqueues/status"),
-                ("patch", "kueue.x-k8s.io", "localqueues/status"),
-                ("patch", "kueue.x-k8s.io", "clusterqueues"),
-                ("patch", "kueue.x-k8s.io", "resourceflavors"),
-                ("patch", "batch", "jobs"),
-                ("patch", "batch", "jobs/status"),
-                ("create", "events.k8s.io", "events"),
-                ("watch", "batch", "jobs"),
-            }
-            assert sorted(expected - client.rights) == [], "the story has become too poor"
+        async with a_world() as world, as_the_account(world) as client:
+            replica = Replica("follower")
+            configuration = load_configuration(CONFIGURATION).configuration
+            controllers = asyncio.create_task(
+                run_replica(client, WallClock(), configuration, random.Random(1), replica, lambda: "me")
+            )
+            try:
+                await world.until("the replica leads", lambda: leads(replica))
+                await live(world)
+            finally:
+                controllers.cancel()
+                await asyncio.gather(controllers, return_exceptions=True)
+            assert client.refused == []
+            assert not EXERCISED - client.asked.keys(), "the story has become too poor"
+            lease = await world.client.get(LEASES, Key(DEFAULT_NAMESPACE, configuration.leader_election.name))
+            assert lease.spec.holder_identity == "", "it was given back"
+            with pytest.raises(Forbidden):
+                await client.list(untyped("", "v1", "secrets", "Secret", True), NAMESPACE)
+            with pytest.raises(Forbidden):
+                await client.delete(CLUSTER_QUEUES, Key("", "research"))
 
     asyncio.run(story())
 
 
+async def leads(replica: Replica) -> bool:
+    return replica.role == "leader" and replica.ready.is_set()
+
+
+EXERCISED = {
+    "POST workloads", "PATCH workloads", "PATCH workloads/status", "DELETE workloads",
+    "PATCH clusterqueues", "PATCH clusterqueues/status", "PATCH localqueues/status", "PATCH resourceflavors",
+    "PATCH jobs", "PATCH pods", "POST events", "POST leases", "PATCH leases",
+}  # fmt: skip
+
+
 async def live(world: World) -> None:
-    """Jobs come, run, are stopped, are evicted, change and go."""
+    """Jobs and a pod come, run, are preempted, stopped and finished, and go; so do the queues."""
     await world.queues(cpu="2", preemption={"withinClusterQueue": "LowerPriority"})
     await world.create(WORKLOAD_PRIORITY_CLASSES, "high", value=1000)
     await world.job("low", pods=2)
@@ -99,22 +142,53 @@ async def live(world: World) -> None:
     await world.job("first", pods=2, labels={"kueue.x-k8s.io/priority-class": "high"})
     await world.until_condition("low", "Evicted", reason="Preempted")
     await world.until_admitted("first")
-    (queue,) = (await world.client.list(CLUSTER_QUEUES)).items
-    await world.client.patch(CLUSTER_QUEUES, queue.metadata.key, {"spec": {"stopPolicy": "HoldAndDrain"}})
+    queue = Key("", "research")
+    await world.client.patch(CLUSTER_QUEUES, queue, {"spec": {"stopPolicy": "HoldAndDrain"}})
     await world.until_condition("first", "Evicted", reason="ClusterQueueStopped")
-    for job in ("low", "first"):
-        key = (await world.get_job(job)).metadata.key
-        await world.client.delete(JOBS, key, propagation="Background")
+    await world.until_condition("first", "QuotaReserved", "False")
+    await world.client.patch(CLUSTER_QUEUES, queue, {"spec": {"stopPolicy": "None"}})
+    await world.until_admitted("first")
+    await finish(world, "first")
+    await world.until_admitted("low")
 
+    gated = {
+        "schedulingGates": [{"name": "kueue.x-k8s.io/admission"}],
+        "containers": [{"name": "main", "image": "busybox"}],
+    }
+    labels = {"kueue.x-k8s.io/queue-name": "queue", "kueue.x-k8s.io/managed": "true"}
+    pod = {"metadata": {"name": "alone", "labels": labels}, "spec": gated}
+    await world.client.create(PODS, pod, NAMESPACE)
+
+    async def let_go() -> bool:
+        return not (await world.client.get(PODS, Key(NAMESPACE, "alone"))).spec.scheduling_gates
+
+    await world.until("the pod is let go", let_go)
+    await world.client.delete(PODS, Key(NAMESPACE, "alone"), grace_period_s=0)
+    await world.client.delete(JOBS, Key(NAMESPACE, "low"), propagation="Background")
+    await until_gone(world, WORKLOADS)
+    await world.client.delete(LOCAL_QUEUES, Key(NAMESPACE, "queue"))
+    await world.client.delete(CLUSTER_QUEUES, queue)
+    await until_gone(world, CLUSTER_QUEUES)
+    await world.client.delete(RESOURCE_FLAVORS, Key("", "default"))
+    await until_gone(world, RESOURCE_FLAVORS)
+
+
+async def finish(world: World, name: str) -> None:
+    """Play the pods of a job, since there are no nodes, until nothing of its workload is kept."""
+
+    async def played() -> bool:
+        for pod in (await world.client.list(PODS, NAMESPACE)).items:
+            owner = pod.metadata.controller
+            if owner is not None and owner.name == name and pod.status.phase == "Pending":
+                succeeded = {"status": {"phase": "Succeeded"}}
+                await world.client.patch(PODS, pod.metadata.key, succeeded, subresource="status")
+        return (await world.workload(name)) is None
+
+    await world.until(f"{name} is over", played)
+
+
+async def until_gone(world: World, resource: Any) -> None:
     async def gone() -> bool:
-        return not (await world.client.list(WORKLOADS)).items
+        return not (await world.client.list(resource)).items
 
-    await world.until("the workloads are gone", gone)
-    (local,) = (await world.client.list(LOCAL_QUEUES)).items
-    await world.client.delete(LOCAL_QUEUES, local.metadata.key)
-    await world.client.delete(CLUSTER_QUEUES, queue.metadata.key)
-
-    async def no_queue() -> bool:
-        return not (await world.client.list(CLUSTER_QUEUES)).items
-
-    await world.until("the cluster queue is gone", no_queue)
+    await world.until(f"there are no {resource.plural}", gone)

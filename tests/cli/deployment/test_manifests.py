@@ -13,6 +13,7 @@ from quorate.cli.deployment.controllers import CONFIGURATION_FILE
 from quorate.cli.deployment.manifests import IMAGE, chart, installation
 from quorate.cli.deployment.rights import JOBS, RIGHTS, Right
 from quorate.cli.deployment.roles import ACCOUNT, people_roles
+from quorate.controllers.jobs.frameworks import FOREIGN
 from tests.cli.conftest import Quorate
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
@@ -162,6 +163,12 @@ def test_roles_of_people_are_those_of_kueue() -> None:
     assert handed_to("kueue-raycluster-viewer-role") == everybody - {"batch-user"}
     assert handed_to("kueue-pending-workloads-lq-viewer-role") == {"batch-admin", "batch-user"}
     assert "kueue-admissioncheck-editor-role" not in roles
+
+
+def test_every_kind_that_the_controllers_queue_is_listed() -> None:
+    listed = {(job.framework, job.group, job.plural) for job in JOBS}
+    for framework, kind in FOREIGN.items():
+        assert (framework, kind.resource.group, kind.resource.plural) in listed
 
 
 def test_a_kind_of_job_is_listed_once() -> None:
