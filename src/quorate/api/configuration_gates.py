@@ -35,7 +35,9 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
     assign_queue_labels_for_pods: bool = True  # pods carry the names of their queues
     short_workload_names: bool = False  # names of workloads fit a label
     workload_priority_class_defaulting: bool = False  # jobs without a class are of the class "default"
-    workload_identifier_annotations: bool = True  # jobs name their workload by annotation before label
+    workload_identifier_annotations: bool = True  # names may be annotations, longer than labels may be
+    pod_integration_validate_group_owner: bool = True  # pods of a group have one owner, or none
+    fast_quota_release_in_pod_integration: bool = False  # pods that end hold no quota while they do
 
 
 DEFAULT_GATES: Final = Gates()

@@ -46,12 +46,26 @@ REMOVED: Final = frozenset(
 NEEDS: Final = {"UnadmittedWorkloadsExplicitStatus": "UnadmittedWorkloadsObservability"}
 # Switch what there is none of here: off is what they are, on is refused unless it is Kueue's default.
 ABSENT: Final = frozenset(
-    ("CleanupProvisioningRequestsOnEviction", "ConcurrentAdmission", "CustomMetricLabels",
-     "FailureRecoveryPolicy", "FastQuotaReleaseInPodIntegration", "KueueDRAIntegration",
-     "MetricForWorkloadCreationLatency", "MultiKueue", "MultiKueueOrchestratedPreemption",
-     "PodIntegrationValidateGroupOwner", "RecomputeAssignmentUponPreemptionTargetsOverlap",
-     "SchedulerLongRequeueInterval", "TASBalancedPlacement",
-     "TASFailedNodeReplacement", "TASFailedNodeReplacementFailFast", "TASHandleOverlappingFlavors",
-     "TASMultiLayerTopology", "TASProfileMixed", "TASRecomputeAssignmentWithinSchedulingCycle",
-     "TASRespectNodeAffinityPreferred", "TopologyAwareScheduling", "ValidateRayAndSparkJobUpdates")
-)  # fmt: skip
+    (
+        "CleanupProvisioningRequestsOnEviction",
+        "ConcurrentAdmission",
+        "CustomMetricLabels",
+        "FailureRecoveryPolicy",
+        "KueueDRAIntegration",
+        "MetricForWorkloadCreationLatency",
+        "MultiKueue",
+        "MultiKueueOrchestratedPreemption",
+        "RecomputeAssignmentUponPreemptionTargetsOverlap",
+        "SchedulerLongRequeueInterval",
+        "TASBalancedPlacement",
+        "TASFailedNodeReplacement",
+        "TASFailedNodeReplacementFailFast",
+        "TASHandleOverlappingFlavors",
+        "TASMultiLayerTopology",
+        "TASProfileMixed",
+        "TASRecomputeAssignmentWithinSchedulingCycle",
+        "TASRespectNodeAffinityPreferred",
+        "TopologyAwareScheduling",
+        "ValidateRayAndSparkJobUpdates",
+    )
+)

@@ -14,7 +14,7 @@ from quorate.api.configuration import Configuration
 from quorate.api.meta import Key
 from quorate.controllers.admission import Admission
 from quorate.controllers.auditor import Auditor, ModelDiffers
-from quorate.controllers.flavors import FlavorController
+from quorate.controllers.in_use import InUseController, checks_of, flavors_of
 from quorate.controllers.informers import Informers, synced
 from quorate.controllers.jobs import J, JobKind
 from quorate.controllers.jobs.ancestry import Ancestry
@@ -142,9 +142,10 @@ async def _decide(
 
     workloads = WorkloadController(shell, state)
     queues = QueueController(shell, state)
-    flavors = FlavorController(shell)
+    flavors = InUseController(shell, informers.flavors, flavors_of)
+    checks = InUseController(shell, informers.checks, checks_of)
     priorities = PriorityController(shell)
-    reconcilers = [each.reconciler for each in (workloads, queues, flavors, priorities)]
+    reconcilers = [each.reconciler for each in (workloads, queues, flavors, checks, priorities)]
     watched = list(informers.all)
     if BATCH_JOB in integrations.frameworks:
         jobs = Informer(client, JOBS)

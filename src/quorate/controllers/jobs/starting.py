@@ -47,7 +47,7 @@ class FlavorNotSeen:
 
 
 def pod_set_infos(
-    workload: Workload, flavors: Mapping[str, ResourceFlavor], *, with_queue_labels: bool = True
+    workload: Workload, flavors: Mapping[str, ResourceFlavor], *, with_queue_labels: bool
 ) -> tuple[PodSetInfo, ...] | NotAdmitted | FlavorNotSeen | InjectionConflict:
     """One info per assignment; they belong to the workload's pod sets by position."""
     admission = workload.status.admission

@@ -199,10 +199,15 @@ class PodController:
 
 
 def _rules(configuration: Configuration) -> PodRules:
+    gates = configuration.gates
     return PodRules(
         manage_without_queue_name=configuration.manage_jobs_without_queue_name,
         wait_for_pods_ready=configuration.wait_for_pods_ready is not None,
         label_keys_to_copy=configuration.integrations.label_keys_to_copy,
+        group_by_annotation=gates.workload_identifier_annotations,
+        validate_group_owner=gates.pod_integration_validate_group_owner,
+        fast_quota_release=gates.fast_quota_release_in_pod_integration,
+        gates=gates,
     )
 
 

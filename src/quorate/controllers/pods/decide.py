@@ -6,6 +6,7 @@ What differs from other jobs: a pod that was started can only be stopped for goo
 
 from collections.abc import Mapping
 
+from quorate.api.configuration_gates import Gates
 from quorate.api.kueue import ReclaimablePod, Workload
 from quorate.api.meta import Condition, find_condition
 from quorate.controllers.finalizers import released
@@ -37,8 +38,8 @@ def decide_with_workload(
         return _finished(unit.outcome, workload, now)
     if told_of := _replacement(unit, workload, now) or _readiness(unit, workload, rules, now):
         return PodPlan(workload=told_of)
-    plan = _next_step(unit, workload, catalogue, now)
-    if plan == IDLE and rules.reclaimable_pods and (reclaimed := _reclaimed(unit, workload)):
+    plan = _next_step(unit, workload, catalogue, rules.gates, now)
+    if plan == IDLE and rules.gates.reclaimable_pods and (reclaimed := _reclaimed(unit, workload)):
         return PodPlan(workload=reclaimed, patient=True)
     return plan
 
@@ -110,29 +111,29 @@ def _with_condition(workload: Workload, new: Condition) -> tuple[Patch, ...]:
     return status_patch(workload, c.replace(status, conditions=c.merged(status.conditions, new)))
 
 
-def _next_step(unit: Unit, workload: Workload, catalogue: Catalogue, now: float) -> PodPlan:
+def _next_step(unit: Unit, workload: Workload, catalogue: Catalogue, gates: Gates, now: float) -> PodPlan:
     if c.is_evicted(workload):
-        evicted = _evicted(unit, workload, now)
+        evicted = _evicted(unit, workload, gates, now)
         if evicted != IDLE or c.is_reserving(workload):
             return evicted
     if c.is_admitted(workload):
-        return _started(unit, workload, catalogue, now)
+        return _started(unit, workload, catalogue, gates, now)
     if not unit.suspended:
         return stopped(unit, "NotAdmitted", "Not admitted by cluster queue", now)
     return _resubmitted(unit, workload)
 
 
-def _evicted(unit: Unit, workload: Workload, now: float) -> PodPlan:
+def _evicted(unit: Unit, workload: Workload, gates: Gates, now: float) -> PodPlan:
     """Stop the pods; once none holds capacity any more, give the quota back."""
     evicted = find_condition(workload.status.conditions, c.EVICTED)
     assert evicted is not None, f"{workload.metadata.key} is evicted without saying why"
     stop_now = stopped(unit, f"WorkloadEvictedDueTo{evicted.reason}", evicted.message, now)
     if stop_now != IDLE or unit.active(now):
         return stop_now
-    status = release_status(workload, now)
+    status = release_status(workload, now, gates)
     if status is None:
         return IDLE
-    fresh = c.replace(status, reclaimable_pods=_done(unit, workload))
+    fresh = c.replace(status, reclaimable_pods=_done(unit, workload) if gates.reclaimable_pods else ())
     return PodPlan(workload=status_patch(workload, fresh))
 
 
@@ -150,11 +151,11 @@ def _done(unit: Unit, workload: Workload) -> tuple[ReclaimablePod, ...]:
     )
 
 
-def _started(unit: Unit, workload: Workload, catalogue: Catalogue, now: float) -> PodPlan:
+def _started(unit: Unit, workload: Workload, catalogue: Catalogue, gates: Gates, now: float) -> PodPlan:
     gated = [pod for pod in unit.pods if is_gated(pod) and not is_deleted(pod)]
     if not gated:
         return IDLE
-    infos = pod_set_infos(workload, catalogue.flavors)
+    infos = pod_set_infos(workload, catalogue.flavors, with_queue_labels=gates.assign_queue_labels_for_pods)
     if isinstance(infos, FlavorNotSeen | NotAdmitted):
         return PodPlan(lacks=str(infos))
     if isinstance(infos, InjectionConflict):

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from quorate.api.configuration_gates import DEFAULT_GATES, Gates
 from quorate.api.core import PriorityClass
 from quorate.api.kueue import ResourceFlavor, Workload, WorkloadPriorityClass
 from quorate.controllers.pods import names
@@ -52,7 +53,7 @@ class PodRules:
     group_by_annotation: bool = True  # gate WorkloadIdentifierAnnotations
     validate_group_owner: bool = True  # gate PodIntegrationValidateGroupOwner
     fast_quota_release: bool = False  # gate FastQuotaReleaseInPodIntegration
-    reclaimable_pods: bool = True  # gate ReclaimablePods
+    gates: Gates = DEFAULT_GATES
 
 
 @dataclass(frozen=True, slots=True)
