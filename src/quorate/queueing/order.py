@@ -61,8 +61,9 @@ def may_queue(workload: Workload, gates: Gates) -> bool:
     if c.is_finished(workload) or c.is_reserving(workload):
         return False
     reserved = find_condition(conditions, c.QUOTA_RESERVED)
-    if reserved is not None and reserved.reason == c.ON_HOLD:
-        return False
+    held_by = (c.ON_HOLD, c.ADMISSION_GATED) if gates.admission_gated_by else (c.ON_HOLD,)
+    if reserved is not None and reserved.reason in held_by:
+        return False  # until it was told that it is free
     replacement = find_condition(conditions, _WAITING_FOR_REPLACEMENT)
     if replacement is not None and replacement.status == "True":
         return False

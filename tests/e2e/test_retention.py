@@ -1,0 +1,77 @@
+"""What is over is kept for a while, and then deleted: over HTTP, also what was over before we came."""
+
+import pytest
+
+from quorate.api.configuration import Configuration, RequeuingStrategy, WaitForPodsReady
+from quorate.api.configuration_retention import Retention
+from quorate.api.meta import Key
+from quorate.kube.errors import NotFound
+from quorate.kube.resources import JOBS, WORKLOADS
+from quorate.local.nodes import Fleet
+from tests.e2e.world import NAMESPACE, World, play
+
+pytestmark = pytest.mark.slow
+
+NODES = Fleet(1, cpu="8")
+
+
+async def until_no_workload_is_left(world: World) -> None:
+    async def gone() -> bool:
+        return not (await world.client.list(WORKLOADS, NAMESPACE)).items
+
+    await world.until("no workload", gone)
+
+
+def test_finished_workloads_go_and_their_jobs_stay_also_those_of_before() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="4")
+        await world.job("early")
+        await world.until_finished("early")
+        await world.stop_queueing()
+        await world.start_queueing(Configuration(retention=Retention(finished_s=1.0)))
+        await until_no_workload_is_left(world)
+        await world.job("late")
+        await until_finished_job(world, "late")
+        await until_no_workload_is_left(world)
+        assert [job.metadata.name for job in (await world.client.list(JOBS, NAMESPACE)).items] == [
+            "early",
+            "late",
+        ]
+
+    play(story, Configuration(), NODES)
+
+
+async def until_finished_job(world: World, name: str) -> None:
+    async def finished() -> bool:
+        return (await world.get_job(name)).status.succeeded == 1
+
+    await world.until(f"{name} succeeded", finished)
+
+
+def test_a_job_that_the_controllers_gave_up_goes() -> None:
+    impatient = Configuration(
+        wait_for_pods_ready=WaitForPodsReady(
+            timeout_s=1.0,
+            recovery_timeout_s=None,
+            block_admission=None,
+            requeuing_strategy=RequeuingStrategy(backoff_limit_count=0),
+        ),
+        retention=Retention(deactivated_s=1.0),
+    )
+
+    async def story(world: World) -> None:
+        await world.queues(cpu="4")
+        await world.job("stuck", starts="1h")
+        await world.until_condition("stuck", "Evicted", reason="DeactivatedDueToRequeuingLimitExceeded")
+
+        async def gone() -> bool:
+            try:
+                await world.client.get(JOBS, Key(NAMESPACE, "stuck"))
+            except NotFound:
+                return True
+            return False
+
+        await world.until("the job is gone", gone)
+        await until_no_workload_is_left(world)
+
+    play(story, impatient, NODES)
