@@ -9,14 +9,14 @@ from pathlib import Path
 from ssl import SSLContext
 
 from quorate.kube.clock import Clock, WallClock
-from quorate.local.certificates import new_signing_key
+from quorate.local.certificates import new_server_keys
 from quorate.local.server.app import NO_CONVERTERS, ApiServer
 from quorate.local.server.authentication import User
 from quorate.local.server.conversion import Converter
 from quorate.local.server.store import Store
 
 TOKEN = "let-me-in"
-SIGNING_KEY = new_signing_key()  # the same for every server, so that tokens outlive a restart
+KEYS = new_server_keys(WallClock().now())  # the same for every server, so that tokens outlive a restart
 ADMIN = User("admin", ("system:masters", "system:authenticated"))
 
 
@@ -45,7 +45,7 @@ async def api_server(
         clock or WallClock(),
         lambda: str(uuid.UUID(int=ids.getrandbits(128))),
         converters,
-        SIGNING_KEY,
+        KEYS,
     )
     await server.start("127.0.0.1", port, tls)
     try:

@@ -53,7 +53,7 @@ async def hook(answers: Answers, *names: str) -> AsyncIterator[Hook]:
     runner = web.AppRunner(application)
     await runner.setup()
     try:
-        tls = _serving(new_server_certificate(authority, now, *names))
+        tls = serving(new_server_certificate(authority, now, *names))
         site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
         await site.start()
         end.port = runner.addresses[0][1]
@@ -62,7 +62,7 @@ async def hook(answers: Answers, *names: str) -> AsyncIterator[Hook]:
         await runner.cleanup()
 
 
-def _serving(pair: KeyPair) -> ssl.SSLContext:
+def serving(pair: KeyPair) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.TemporaryDirectory() as directory:
         certificate, key = Path(directory, "crt"), Path(directory, "key")

@@ -18,7 +18,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from quorate.api.meta import at_epoch
 
 AUTHORITY_LIFETIME: Final = timedelta(days=3650)
-SERVER_LIFETIME: Final = timedelta(days=365)
+LEAF_LIFETIME: Final = timedelta(days=365)
 # A client's clock may be a little behind ours.
 _BACKDATED: Final = timedelta(hours=1)
 
@@ -36,7 +36,7 @@ class UnusableCertificate(ValueError):
 
 
 def new_authority(name: str, now: float) -> KeyPair:
-    """An authority that may sign server certificates and nothing else."""
+    """An authority that may sign certificates of servers and clients, and nothing else."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = _common_name(name)
     builder = _builder(subject, subject, key.public_key(), at_epoch(now), AUTHORITY_LIFETIME)
@@ -53,20 +53,36 @@ def new_server_certificate(authority: KeyPair, name: str, hosts: Iterable[str], 
 
     Raises ``UnusableCertificate``.
     """
+    names = x509.SubjectAlternativeName([_host(host) for host in hosts])
+    return _leaf(authority, name, ExtendedKeyUsageOID.SERVER_AUTH, names, now)
+
+
+def new_client_certificate(authority: KeyPair, name: str, now: float) -> KeyPair:
+    """A certificate of ``authority`` for a client called ``name``.  Raises ``UnusableCertificate``."""
+    return _leaf(authority, name, ExtendedKeyUsageOID.CLIENT_AUTH, None, now)
+
+
+def _leaf(
+    authority: KeyPair,
+    name: str,
+    purpose: x509.ObjectIdentifier,
+    names: x509.SubjectAlternativeName | None,
+    now: float,
+) -> KeyPair:
     signer, signing_key = _certificate(authority.certificate), _key(authority.key)
     key = ec.generate_private_key(ec.SECP256R1())
-    builder = _builder(_common_name(name), signer.subject, key.public_key(), at_epoch(now), SERVER_LIFETIME)
-    certificate = (
+    builder = _builder(_common_name(name), signer.subject, key.public_key(), at_epoch(now), LEAF_LIFETIME)
+    builder = (
         builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName([_host(host) for host in hosts]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(signing_key.public_key()), critical=False
         )
-        .sign(signing_key, hashes.SHA256())
     )
-    return _pair(certificate, key)
+    if names is not None:
+        builder = builder.add_extension(names, critical=False)
+    return _pair(builder.sign(signing_key, hashes.SHA256()), key)
 
 
 def ends_within(certificate: bytes, margin: timedelta, now: float) -> bool:

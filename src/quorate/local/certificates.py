@@ -3,6 +3,7 @@
 Nothing outside the data directory trusts the authority; the kubeconfig carries it.
 """
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -30,6 +31,18 @@ def new_signing_key() -> bytes:
     return ec.generate_private_key(ec.SECP256R1()).private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ServerKeys:
+    """What an API server signs with."""
+
+    tokens: bytes  # a private key, PEM
+    front_proxy: KeyPair  # the authority for the certificate with which it speaks for its users
+
+
+def new_server_keys(now: float) -> ServerKeys:
+    return ServerKeys(new_signing_key(), new_authority(now))
 
 
 def expires_soon(certificate: bytes, now: float) -> bool:

@@ -86,7 +86,8 @@ async def run_server(
     """
     credentials = directory.credentials(clock.now())
     tokens = {credentials.token: ADMINISTRATOR}
-    server = ApiServer(Store(directory.database), tokens, clock, new_uid, converters, directory.signing_key())
+    keys = directory.server_keys(clock.now())
+    server = ApiServer(Store(directory.database), tokens, clock, new_uid, converters, keys)
     try:
         try:
             await server.start(HOST, port, credentials.tls)

@@ -4,6 +4,7 @@
     cluster.db     the objects
     ca.crt, ca.key, server.crt, server.key, token
     tokens.key   signs the tokens of service accounts
+    front-proxy-ca.crt, front-proxy-ca.key   vouch for the API server where it speaks for its users
     kubeconfig     for people and for our own controllers: server, authority, administrator's token
 
 The lock belongs to the open file, so it ends with the process however that ends; a stale record is
@@ -28,6 +29,7 @@ import yaml
 from quorate.api.meta import Struct
 from quorate.kube.certificates import KeyPair
 from quorate.local.certificates import (
+    ServerKeys,
     expires_soon,
     new_authority,
     new_server_certificate,
@@ -40,6 +42,7 @@ _RUNNING: Final = "running.json"
 _DATABASE: Final = "cluster.db"
 _FILES: Final = (
     _RUNNING, "kubeconfig", "token", "ca.crt", "ca.key", "server.crt", "server.key", "tokens.key",
+    "front-proxy-ca.crt", "front-proxy-ca.key",
     _DATABASE, f"{_DATABASE}-wal", f"{_DATABASE}-shm",
 )  # fmt: skip
 
@@ -186,12 +189,15 @@ class HeldDirectory:
         self._write_record()
         self._write("kubeconfig", _kubeconfig(server, credentials).encode())
 
-    def signing_key(self) -> bytes:
-        """The key for tokens of service accounts, made at first use, PEM."""
+    def server_keys(self, now: float) -> ServerKeys:
+        """What the API server signs with, made at first use."""
         path = self.path / "tokens.key"
         if not path.exists():
-            self._write("tokens.key", new_signing_key())
-        return path.read_bytes()
+            self._write(path.name, new_signing_key())
+        authority = self._pair("front-proxy-ca")
+        if authority is None or expires_soon(authority.certificate, now):
+            authority = self._keep("front-proxy-ca", new_authority(now))
+        return ServerKeys(path.read_bytes(), authority)
 
     def _token(self) -> str:
         path = self.path / "token"

@@ -3,15 +3,17 @@
 import asyncio
 import logging
 import ssl
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from hmac import compare_digest
 from types import MappingProxyType
 from typing import Any
 
 from aiohttp import web
 
+from quorate.kube.certificates import new_client_certificate
 from quorate.kube.clock import Clock
-from quorate.local.certificates import new_signing_key
+from quorate.local.certificates import ServerKeys, new_server_keys
 from quorate.local.server import (
     bootstrap,
     create,
@@ -21,6 +23,7 @@ from quorate.local.server import (
     metrics,
     patches,
     plain,
+    proxy,
     reviews,
     routes,
     scale,
@@ -28,6 +31,7 @@ from quorate.local.server import (
     update,
     watch,
 )
+from quorate.local.server.aggregated import Aggregated
 from quorate.local.server.answers import Answer
 from quorate.local.server.authentication import ANONYMOUS, User, bearer, refuse
 from quorate.local.server.authorization import Action, Authorizer
@@ -69,13 +73,14 @@ class ApiServer:
         clock: Clock,
         new_uid: Callable[[], str],
         converters: Mapping[str, Converter] = NO_CONVERTERS,
-        signing_key: bytes | None = None,
+        keys: ServerKeys | None = None,
     ) -> None:
         """``tokens``: of users that are no service accounts.
 
         ``converters``: by API group, how its custom resources change from one version to another.
-        ``signing_key``: a private key, PEM; without one, tokens of service accounts end with the server.
+        ``keys``: without any, tokens of service accounts end with the server.
         """
+        keys = keys or new_server_keys(clock.now())
         self._context = Context(
             store,
             Registry(),
@@ -84,7 +89,7 @@ class ApiServer:
             Outside(store),
             Registered(store),
             Authorizer(store),
-            Tokens(signing_key or new_signing_key(), store, clock, new_uid),
+            Tokens(keys.tokens, store, clock, new_uid),
         )
         self._context.registry.put(*KINDS)
         self._definitions = Definitions(
@@ -93,7 +98,14 @@ class ApiServer:
             self._context.timestamp,
             lambda definition: conversion_of(definition, converters, self._context.outside, new_uid),
         )
-        self._following: asyncio.Task[None] | None = None
+        self._front_proxy = keys.front_proxy
+        self._aggregated = Aggregated(
+            store,
+            self._context.outside,
+            self._context.timestamp,
+            new_client_certificate(keys.front_proxy, proxy.CLIENT_NAME, clock.now()),
+        )
+        self._following: list[asyncio.Task[None]] = []
         self._tokens = tokens
         self._requests = metrics.Requests()
         self._runner: web.ServerRunner | None = None
@@ -105,7 +117,11 @@ class ApiServer:
         await self._context.store.start()
         await bootstrap.prepare(self._context)
         await self._definitions.catch_up()
-        self._following = asyncio.create_task(self._definitions.follow())
+        await proxy.publish(self._context, self._front_proxy.certificate)
+        self._following = [
+            asyncio.create_task(self._definitions.follow()),
+            asyncio.create_task(self._aggregated.follow()),
+        ]
         # With cancellation, so that a watch ends when its client goes, not when it has something to tell.
         server = web.Server(
             self._handle, request_factory=_request, handler_cancellation=True, access_log=None
@@ -122,9 +138,9 @@ class ApiServer:
             task.cancel()
         if self._runner is not None:
             await self._runner.cleanup()
-        if self._following is not None:
-            self._following.cancel()
-            await asyncio.gather(self._following, return_exceptions=True)
+        for following in self._following:
+            following.cancel()
+        await asyncio.gather(*self._following, return_exceptions=True)
         await self._context.outside.close()
         await self._context.store.stop()
 
@@ -150,10 +166,16 @@ class ApiServer:
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         asked = routes.read(request.method, request.path, request.query)
         user = self._allowed(request, asked)
+        remote = self._aggregated.find_for(asked.path)
+        if remote is not None:
+            with self._ending_with_the_server():
+                return await proxy.forward(request, user, self._aggregated, remote, self._context.outside)
         if not asked.resource or not self._known(asked):
             if asked.path == metrics.PATH:
                 return _response(self._requests.answer())
-            return _response(plain.answer(self._context.registry, request))
+            return _response(
+                plain.answer(self._context.registry, self._context.store, self._aggregated.groups(), request)
+            )
         kind = routes.resolve(self._context.registry, asked, request.method)
         call = Call(
             self._context,
@@ -210,17 +232,21 @@ class ApiServer:
         )
         response.enable_chunked_encoding()
         await response.prepare(request)
+        with self._ending_with_the_server(), suppress(ConnectionResetError):  # the client has seen enough
+            async for data in frames:
+                await response.write(data)
+        return response
+
+    @contextmanager
+    def _ending_with_the_server(self) -> Iterator[None]:
+        """What would go on for as long as the client likes is cut off when the server stops."""
         task = asyncio.current_task()
         assert task is not None
         self._watches.add(task)
         try:
-            async for data in frames:
-                await response.write(data)
-        except ConnectionResetError:
-            pass  # the client has seen enough
+            yield
         finally:
             self._watches.discard(task)
-        return response
 
 
 def _request(*parts: Any) -> web.BaseRequest:

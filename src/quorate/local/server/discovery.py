@@ -1,12 +1,29 @@
 """What the server has: groups, versions and resources, its own version, and health."""
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 from quorate.local.server.kinds import Kind, Registry
 
 Json = dict[str, Any]
+
+
+class Remote(Protocol):
+    """One version of a group that another server answers."""
+
+    @property
+    def group(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def available(self) -> bool: ...
+    @property
+    def resources(self) -> Sequence[Json]: ...
+
+
+Remotes = Mapping[str, Sequence[Remote]]
+"""By group, the preferred version first."""
 
 SERVER_VERSION: Json = {
     "major": "1",
@@ -20,9 +37,6 @@ SERVER_VERSION: Json = {
     "platform": "linux/amd64",
 }
 CHECKS = ("ping",)
-OPENAPI_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
-OPENAPI_V2_MESSAGE = b"\x0a\x032.0\x42\x00"
-"""The document in the one format that kubectl takes it in: `swagger` (1) is "2.0", `paths` (8) are empty."""
 
 
 def core_versions(address: str) -> Json:
@@ -31,14 +45,18 @@ def core_versions(address: str) -> Json:
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
 
 
-def groups(registry: Registry) -> Json:
-    """GET /apis."""
+def groups(registry: Registry, remote: Remotes) -> Json:
+    """GET /apis.  ``remote``: what other servers answer."""
     described = [_group(registry, name) for name in group_names(registry)]
+    described += [_group_of(name, [one.version for one in versions]) for name, versions in remote.items()]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": described}
 
 
-def group(registry: Registry, name: str) -> Json | None:
+def group(registry: Registry, name: str, remote: Remotes) -> Json | None:
     """GET /apis/GROUP; None if there is no such group."""
+    if name in remote and not registry.serves_group(name):
+        described = _group_of(name, [one.version for one in remote[name]])
+        return {"kind": "APIGroup", "apiVersion": "v1"} | described
     if not name or not registry.serves_group(name):
         return None
     return {"kind": "APIGroup", "apiVersion": "v1"} | _group(registry, name)
@@ -58,9 +76,9 @@ def resources(registry: Registry, group_name: str, version: str) -> Json | None:
     }
 
 
-def aggregated(registry: Registry, names: Iterable[str]) -> Json:
+def aggregated(registry: Registry, names: Iterable[str], remote: Remotes) -> Json:
     """The same in one document (KEP-3352), for /api (the group without a name) or /apis."""
-    items = []
+    items: list[Json] = []
     for name in names:
         versions = [
             {
@@ -71,6 +89,8 @@ def aggregated(registry: Registry, names: Iterable[str]) -> Json:
             for version in _versions(registry, name)
         ]
         items.append({"metadata": {"name": name} if name else {}, "versions": versions})
+    for name, others in remote.items():
+        items.append({"metadata": {"name": name}, "versions": [_remote_version(one) for one in others]})
     return {
         "kind": "APIGroupDiscoveryList",
         "apiVersion": "apidiscovery.k8s.io/v2",
@@ -81,51 +101,6 @@ def aggregated(registry: Registry, names: Iterable[str]) -> Json:
 
 def group_names(registry: Registry) -> list[str]:
     return sorted({kind.group for kind in registry if kind.group})
-
-
-def openapi_paths(registry: Registry) -> Json:
-    """GET /openapi/v3: where the document of each version is."""
-    paths = {}
-    for kind in registry:
-        path = f"apis/{kind.api_version}" if kind.group else f"api/{kind.version}"
-        paths[path] = {"serverRelativeURL": f"/openapi/v3/{path}"}
-    return {"paths": paths}
-
-
-def openapi_v3(registry: Registry, path: str) -> Json | None:
-    """GET /openapi/v3/PATH: which kinds a version has, nothing of their schemas; None if there is no such.
-
-    kubectl looks here whether the server checks fields; if so it does not need schemas to check them itself.
-    """
-    if path not in openapi_paths(registry)["paths"]:
-        return None
-    kinds = [kind for kind in registry if path.endswith(f"/{kind.api_version}")]
-    return {
-        "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": SERVER_VERSION["gitVersion"]},
-        "paths": {f"/{path}/{kind.plural}/{{name}}": _openapi_path(kind) for kind in kinds},
-        "components": {"schemas": {}},
-    }
-
-
-def _openapi_path(kind: Kind) -> Json:
-    options = ("dryRun", "fieldManager", "fieldValidation", "force")
-    patch = {
-        "parameters": [{"name": name, "in": "query", "schema": {"type": "string"}} for name in options],
-        "x-kubernetes-action": "patch",
-        "x-kubernetes-group-version-kind": {
-            "group": kind.group,
-            "version": kind.version,
-            "kind": kind.kind,
-        },
-        "responses": {"200": {"description": "OK"}},
-    }
-    return {"patch": patch}
-
-
-def openapi_v2() -> Json:
-    info = {"title": "Kubernetes", "version": SERVER_VERSION["gitVersion"]}
-    return {"swagger": "2.0", "info": info, "paths": {}, "definitions": {}}
 
 
 def version_order(version: str) -> tuple[int, int, int, str]:
@@ -147,10 +122,43 @@ def _kinds(registry: Registry, name: str, version: str) -> list[Kind]:
 
 
 def _group(registry: Registry, name: str) -> Json:
-    versions = [
-        {"groupVersion": f"{name}/{version}", "version": version} for version in _versions(registry, name)
-    ]
-    return {"name": name, "versions": versions, "preferredVersion": versions[0]}
+    return _group_of(name, _versions(registry, name))
+
+
+def _group_of(name: str, versions: Sequence[str]) -> Json:
+    listed = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
+    return {"name": name, "versions": listed, "preferredVersion": listed[0]}
+
+
+def _remote_version(remote: Remote) -> Json:
+    """What another server lists (an APIResourceList), in the form of the one document."""
+    entries: dict[str, Json] = {}
+    for listed in remote.resources:
+        plural, _, subresource = listed["name"].partition("/")
+        about = {
+            "group": listed.get("group") or remote.group,
+            "version": listed.get("version") or remote.version,
+            "kind": listed["kind"],
+        }
+        scope = "Namespaced" if listed["namespaced"] else "Cluster"
+        entry = entries.setdefault(
+            plural, {"resource": plural, "scope": scope, "singularResource": "", "verbs": []}
+        )
+        if subresource:
+            below = {"subresource": subresource, "responseKind": about, "verbs": listed["verbs"]}
+            entry.setdefault("subresources", []).append(below)
+            continue
+        entry |= {
+            "responseKind": about,
+            "singularResource": listed.get("singularName", ""),
+            "verbs": listed["verbs"],
+        }
+        entry |= {name: listed[name] for name in ("shortNames", "categories") if listed.get(name)}
+    return {
+        "version": remote.version,
+        "resources": list(entries.values()),
+        "freshness": "Current" if remote.available else "Stale",
+    }
 
 
 def _resource_entries(kind: Kind) -> Iterator[Json]:

@@ -8,13 +8,17 @@ host that a Service of type ExternalName names.  The certificate must be the Ser
 import asyncio
 import base64
 import ssl
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import aiohttp
+from multidict import CIMultiDict
+from yarl import URL
 
+from quorate.kube.certificates import KeyPair
 from quorate.local.server.store import Key, Store
 
 Json = dict[str, Any]
@@ -22,6 +26,7 @@ Json = dict[str, Any]
 HTTPS_PORT = 443
 OF_SERVICE = "kubernetes.io/service-name"
 CONNECTIONS = 256
+NO_HEADERS: CIMultiDict[str] = CIMultiDict()
 
 
 class Unreachable(Exception):
@@ -37,10 +42,7 @@ class Place:
     name: str  # that the certificate must carry; empty: the host of the URL
     authority: bytes  # PEM of whom to trust; empty: whom this machine trusts
     verified: bool = True
-
-    @property
-    def path(self) -> str:
-        return "/" + self.url.partition("://")[2].partition("/")[2]
+    identity: KeyPair | None = None  # with which this server proves itself in turn
 
 
 class Outside:
@@ -63,34 +65,56 @@ class Outside:
         service = config["service"]
         return self.of_service(service, service.get("path", ""), authority)
 
-    def of_service(self, service: Json, path: str, authority: bytes, verified: bool = True) -> Place:
+    def of_service(
+        self,
+        service: Json,
+        path: str,
+        authority: bytes,
+        *,
+        verified: bool = True,
+        identity: KeyPair | None = None,
+    ) -> Place:
         """Where a Service (``namespace``, ``name``, ``port``) leads to.  Raises Unreachable."""
         port = service.get("port", HTTPS_PORT)
         host = f"{service['name']}.{service['namespace']}.svc"
         address = _address(self._store, service["namespace"], service["name"], port)
         url = f"https://{host}:{port}/{path.removeprefix('/')}"
-        return Place(url, address, host, authority, verified)
+        return Place(url, address, host, authority, verified, identity)
 
     async def post(self, place: Place, document: bytes, timeout_s: float) -> bytes:
         """The body of the answer to a POST of JSON.  Raises Unreachable, also for any status but 200."""
         url = f"{place.url}?timeout={timeout_s:g}s"
+        return await self._answer("POST", place, url, timeout_s, document)
+
+    async def get(self, place: Place, url: str, timeout_s: float) -> bytes:
+        """The body of the answer to a GET below a place.  Raises Unreachable, also for any status but 200."""
+        return await self._answer("GET", place, url, timeout_s)
+
+    async def _answer(
+        self, method: str, place: Place, url: str, timeout_s: float, body: bytes = b""
+    ) -> bytes:
         try:
             async with (
                 asyncio.timeout(timeout_s),
-                self.request("POST", place, url, document) as response,
+                self.request(method, place, url, body, {"Content-Type": "application/json"}) as response,
             ):
                 content = await response.read()
         except TimeoutError as late:
-            raise Unreachable(f'Post "{url}": context deadline exceeded') from late
+            raise Unreachable(f'{method.title()} "{url}": context deadline exceeded') from late
         except (aiohttp.ClientError, OSError) as failure:
-            raise Unreachable(f'Post "{url}": {failure}') from failure
+            raise Unreachable(f'{method.title()} "{url}": {failure}') from failure
         if response.status != 200:
             said = content[:2048].decode("utf-8", "replace").strip()
             raise Unreachable(f'an error on the server ("{said}") has prevented the request from succeeding')
         return content
 
     def request(
-        self, method: str, place: Place, url: str, body: bytes = b"", headers: dict[str, str] | None = None
+        self,
+        method: str,
+        place: Place,
+        url: str,
+        body: bytes = b"",
+        headers: Mapping[str, str] = NO_HEADERS,
     ) -> "aiohttp.client._BaseRequestContextManager[aiohttp.ClientResponse]":
         """A request to a place; ``url`` begins as the place's own does."""
         if self._session is None:
@@ -99,25 +123,32 @@ class Outside:
                 connector=aiohttp.TCPConnector(limit=CONNECTIONS),
                 timeout=aiohttp.ClientTimeout(),
                 auto_decompress=False,
+                skip_auto_headers=("Accept-Encoding", "Content-Type", "User-Agent"),
             )
         scheme, _, rest = url.partition("://")
         named, _, path = rest.partition("/")
         return self._session.request(
             method,
-            f"{scheme}://{place.address}/{path}",
+            URL(f"{scheme}://{place.address}/{path}", encoded=True),
             data=body or None,
-            headers={"Host": named, "Content-Type": "application/json", **(headers or {})},
-            ssl=_trust(place.authority, place.verified),
+            headers=CIMultiDict([("Host", named), *headers.items()]),
+            ssl=_trust(place.authority, place.verified, place.identity),
             server_hostname=place.name or None,
             allow_redirects=False,
         )
 
 
 @lru_cache(maxsize=64)
-def _trust(authority: bytes, verified: bool) -> ssl.SSLContext:
+def _trust(authority: bytes, verified: bool, identity: KeyPair | None) -> ssl.SSLContext:
     context = ssl.create_default_context(cadata=authority.decode() if authority else None)
     if not verified:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if identity is not None:
+        # The interface takes files only; this one is readable by its owner, and gone at once.
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(identity.key + identity.certificate)
+            file.flush()
+            context.load_cert_chain(file.name)
     return context
 
 

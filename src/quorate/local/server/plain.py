@@ -2,20 +2,22 @@
 
 from aiohttp import web
 
-from quorate.local.server import discovery, media
+from quorate.local.server import discovery, media, openapi
 from quorate.local.server.answers import Answer
+from quorate.local.server.discovery import Remotes
 from quorate.local.server.errors import method_not_allowed
 from quorate.local.server.kinds import Registry
+from quorate.local.server.store import Store
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 NOT_FOUND = Answer(404, b"404 page not found\n", "text/plain; charset=utf-8")
 HEALTH = ("healthz", "livez", "readyz")
 
 
-def answer(registry: Registry, request: web.BaseRequest) -> Answer:
+def answer(registry: Registry, store: Store, remote: Remotes, request: web.BaseRequest) -> Answer:
     """Raises StatusError: 405 for anything but reading, 406 for a form that is not offered."""
     parts = request.path.strip("/").split("/")
-    found = _document(registry, parts, request)
+    found = _document(registry, store, remote, parts, request)
     if found is None:
         return NOT_FOUND
     if request.method not in ("GET", "HEAD"):
@@ -23,7 +25,9 @@ def answer(registry: Registry, request: web.BaseRequest) -> Answer:
     return found
 
 
-def _document(registry: Registry, parts: list[str], request: web.BaseRequest) -> Answer | None:
+def _document(
+    registry: Registry, store: Store, remote: Remotes, parts: list[str], request: web.BaseRequest
+) -> Answer | None:
     content: dict[str, object] | None
     match parts:
         case [check] if check in HEALTH:
@@ -33,42 +37,42 @@ def _document(registry: Registry, parts: list[str], request: web.BaseRequest) ->
         case ["version"]:
             content = discovery.SERVER_VERSION
         case ["api"] | ["apis"]:
-            return _top(registry, parts[0], request)
+            return _top(registry, remote, parts[0], request)
         case ["api", version]:
             content = discovery.resources(registry, "", version)
         case ["apis", group]:
-            content = discovery.group(registry, group)
+            content = discovery.group(registry, group, remote)
         case ["apis", group, version]:
             content = discovery.resources(registry, group, version)
-        case ["openapi", "v2"] if discovery.OPENAPI_PROTOBUF in request.headers.get("Accept", ""):
+        case ["openapi", "v2"] if openapi.V2_PROTOBUF in request.headers.get("Accept", ""):
             # Its name as it is asked for is no valid Content-Type.
-            media_type = discovery.OPENAPI_PROTOBUF.replace("@", ".")
-            return Answer(200, discovery.OPENAPI_V2_MESSAGE, media_type)
+            media_type = openapi.V2_PROTOBUF.replace("@", ".")
+            return Answer(200, openapi.V2_MESSAGE, media_type)
         case ["openapi", "v2"]:
-            content = discovery.openapi_v2()
+            content = openapi.v2()
         case ["openapi", "v3"]:
-            content = discovery.openapi_paths(registry)
+            content = openapi.paths(registry)
             return Answer(200, media.Accepted().encode(content), "text/plain; charset=utf-8")
         case ["openapi", "v3", *path]:
-            content = discovery.openapi_v3(registry, "/".join(path))
+            content = openapi.v3(registry, store, "/".join(path))
         case _:
             content = None
     return Answer(200, media.Accepted().encode(content)) if content is not None else None
 
 
-def _top(registry: Registry, path: str, request: web.BaseRequest) -> Answer:
+def _top(registry: Registry, remote: Remotes, path: str, request: web.BaseRequest) -> Answer:
     """/api and /apis: one document with everything for those who ask for that form."""
     plain = False
     for media_type, parameters in media.choices(request.headers.get("Accept", "")):
         if parameters.get("as") == "APIGroupDiscoveryList":
             if parameters.get("v") == "v2":
                 names = [""] if path == "api" else discovery.group_names(registry)
-                content = discovery.aggregated(registry, names)
+                content = discovery.aggregated(registry, names, remote if path == "apis" else {})
                 return Answer(200, media.Accepted().encode(content), AGGREGATED)
         elif media_type in (media.JSON, "*/*", "application/*"):
             plain = True
             break
     if not plain:
         raise media.not_acceptable()
-    content = discovery.core_versions(request.host) if path == "api" else discovery.groups(registry)
+    content = discovery.core_versions(request.host) if path == "api" else discovery.groups(registry, remote)
     return Answer(200, media.Accepted().encode(content))

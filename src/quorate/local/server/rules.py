@@ -7,6 +7,7 @@ from quorate.local.server.defaults import pods as pod_defaults
 from quorate.local.server.defaults import webhooks as webhook_defaults
 from quorate.local.server.kinds import Rules
 from quorate.local.server.validation import (
+    api_services,
     cluster,
     configuration,
     definitions,
@@ -116,6 +117,11 @@ RULES: dict[str, Rules] = {
     ),
     "networkpolicies.networking.k8s.io": Rules(
         default=other_defaults.network_policy, validate=policies.network_policy
+    ),
+    "apiservices.apiregistration.k8s.io": Rules(
+        default=other_defaults.api_service,
+        begin=other_defaults.begin_without_status,
+        validate=api_services.validate,
     ),
     "endpoints": Rules(default=other_defaults.endpoints, validate=endpoints.endpoints),
     "endpointslices.discovery.k8s.io": Rules(

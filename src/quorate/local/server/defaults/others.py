@@ -124,3 +124,9 @@ def endpoints(obj: Json) -> None:
 def endpoint_slice(obj: Json) -> None:
     for port in obj.get("ports") or ():
         fill(port, {"name": "", "protocol": "TCP"})
+
+
+def api_service(obj: Json) -> None:
+    service = obj.setdefault("spec", {}).get("service")
+    if service:
+        service.setdefault("port", 443)

@@ -1,5 +1,6 @@
-"""Service accounts and rights on a local cluster, with the real kubectl."""
+"""What kubectl can do with a local cluster: accounts and their rights, explanations, strict checks."""
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -52,3 +53,19 @@ def test_an_account_may_do_what_its_roles_say_and_keeps_its_token_over_a_restart
         poll(lambda: can(data_dir, "list", "workloads"), bool, WITHIN_S)
     with cluster(data_dir, "--without-controllers"):
         assert kubectl(data_dir, f"--token={token}", "get", "jobs", "-o", "name") == ""
+
+
+def test_kubectl_explains_kinds_and_refuses_fields_that_do_not_exist(tmp_path: Path) -> None:
+    data_dir = tmp_path / "cluster"
+    with cluster(data_dir, "--without-controllers"):
+        explained = kubectl(data_dir, "explain", "clusterqueue.spec.preemption")
+        assert "KIND:       ClusterQueue" in explained
+        assert "reclaimWithinCohort\t<string>\n  enum: Never, LowerPriority, Any" in explained
+        assert "completionMode\t<string>" in kubectl(data_dir, "explain", "job.spec")
+        manifest = tmp_path / "queue.json"
+        queue = {"metadata": {"name": "q"}, "spec": {"clusterQueue": "c", "colour": "red"}}
+        manifest.write_text(
+            json.dumps({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueue"} | queue)
+        )
+        with pytest.raises(AssertionError, match=r'unknown field "spec.colour"'):
+            kubectl(data_dir, "apply", "-f", str(manifest))
