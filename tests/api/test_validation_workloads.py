@@ -90,6 +90,13 @@ def gated(value: str) -> str:
             id="what a check would add to pods",
         ),
         pytest.param(
+            "spec: {podSets: [{name: a, count: 3, minCount: 1}, {name: b, count: 3, minCount: 1}]}\n"
+            "metadata: {name: w, ownerReferences: "
+            "[{apiVersion: batch/v1, kind: Job, name: j, uid: u, controller: true}]}",
+            [],
+            id="a job of which several pod sets may vary",
+        ),
+        pytest.param(
             f"status: {{conditions: [{RESERVED}]}}",
             [
                 "status.admission: null is missing while the condition QuotaReserved is True "

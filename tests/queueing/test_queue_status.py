@@ -61,6 +61,25 @@ def test_counts_and_usage_follow_the_workloads() -> None:
             id="a flavor is missing",
         ),
         pytest.param(
+            {"weight": "-1"},
+            {"flavors": []},
+            "Misconfigured",
+            "Can't admit new workloads: is misconfigured: spec.fairSharing.weight: '-1' is negative, "
+            "must be at least 0, references missing ResourceFlavor(s): spot.",
+            id="what no webhook refused",
+        ),
+        pytest.param(
+            {"namespaceSelector": {"a b": "c d", "e f": "g h"}},
+            {},
+            "Misconfigured",
+            "Can't admit new workloads: is misconfigured: spec.namespaceSelector.matchLabels[a b]: 'a b' is "
+            "not the key of a label (write name or example.com/name); "
+            "spec.namespaceSelector.matchLabels[a b]: 'c d' is not the value of a label (at most 63 letters, "
+            "digits, '-', '_' or '.'); spec.namespaceSelector.matchLabels[e f]: 'e f' is not the key of a "
+            "label (write name or example.com/name); and 1 more.",
+            id="the first three findings",
+        ),
+        pytest.param(
             {"stopPolicy": "HoldAndDrain"},
             {"flavors": []},
             "Stopped",

@@ -40,6 +40,13 @@ def decided(limits: list[dict[str, Any]], container: dict[str, Any]) -> str:
             id="above its own limit",
         ),
         pytest.param(
+            [],
+            {"requests": {"cpu": -1}, "limits": {"pods": 1}},
+            "resources validation failed: container (unnamed) asks for -1 of cpu, must be at least 0, "
+            "container (unnamed) asks for 1 of pods, which a queue counts itself",
+            id="what no container can ask for",
+        ),
+        pytest.param(
             [{"type": "Container", "max": {"cpu": 2}}], {"requests": {"cpu": 2}}, "admitted", id="at the most"
         ),
         pytest.param(

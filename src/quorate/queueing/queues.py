@@ -20,6 +20,7 @@ from quorate.api.kueue import (
 )
 from quorate.api.meta import Key, is_true, matches_selector
 from quorate.api.quantity import NANOS, Quantity
+from quorate.api.validation.queues import standing_findings
 from quorate.queueing import conditions as c
 from quorate.queueing.assignment import Group
 from quorate.queueing.past_use import PastUse
@@ -50,7 +51,14 @@ class ChecksInactive(msgspec.Struct, frozen=True):
     names: tuple[str, ...]
 
 
-Inactivity = Terminating | Stopped | FlavorsMissing | ChecksMissing | ChecksInactive
+class Misconfigured(msgspec.Struct, frozen=True):
+    """The queue breaks rules that a webhook would have refused it for; ``findings`` says which, in words."""
+
+    findings: tuple[str, ...]
+
+
+Inactivity = Terminating | Stopped | Misconfigured | FlavorsMissing | ChecksMissing | ChecksInactive
+_MOST_SHOWN: Final = 3  # findings in a message: more of them would hide what else is in it
 
 
 def active_reason(why: Inactivity) -> str:
@@ -60,6 +68,8 @@ def active_reason(why: Inactivity) -> str:
             return "Terminating"
         case Stopped():
             return "Stopped"
+        case Misconfigured():
+            return "Misconfigured"
         case FlavorsMissing():
             return "FlavorNotFound"
         case ChecksMissing():
@@ -75,6 +85,10 @@ def inactivity_text(why: Inactivity) -> str:
             return "clusterQueue is terminating"
         case Stopped():
             return "is stopped"
+        case Misconfigured(findings):
+            more = len(findings) - _MOST_SHOWN
+            shown = "; ".join(findings[:_MOST_SHOWN])
+            return f"is misconfigured: {shown}{f'; and {more} more' if more > 0 else ''}"
         case FlavorsMissing(names):
             return f"references missing ResourceFlavor(s): {','.join(names)}"
         case ChecksMissing(names):
@@ -163,6 +177,7 @@ class ClusterQueueState:
     """One cluster queue."""
 
     __slots__ = (
+        "findings",
         "generation",
         "groups",
         "inactive",
@@ -177,6 +192,7 @@ class ClusterQueueState:
         self.object = object_
         self.node = node
         self.groups = groups_of(object_.spec)
+        self.findings = findings_of(object_.spec)
         self.inactive: tuple[Inactivity, ...] = ()  # all that keeps it from taking new work, by precedence
         self.pending = PendingQueue()
         self.reservations: dict[Key, Reservation] = {}  # exactly those counted in the usage of ``node``
@@ -306,8 +322,14 @@ def usage_of(workload: Workload, admission: Admission) -> dict[FlavorResource, i
     return usage
 
 
+def findings_of(spec: ClusterQueueSpec) -> tuple[str, ...]:
+    """What is wrong with the spec of a cluster queue, as text."""
+    return tuple(str(finding) for finding in standing_findings(spec))
+
+
 def inactivity(
     cluster_queue: ClusterQueue,
+    findings: tuple[str, ...],
     flavors: Mapping[str, ResourceFlavor],
     checks: Mapping[str, AdmissionCheck],
 ) -> Iterator[Inactivity]:
@@ -317,6 +339,8 @@ def inactivity(
         yield Terminating()
     if spec.stop_policy != "None":
         yield Stopped()
+    if findings:
+        yield Misconfigured(findings)
     named = sorted({flavor.name for group in spec.resource_groups for flavor in group.flavors})
     missing = tuple(name for name in named if name not in flavors)
     if missing:

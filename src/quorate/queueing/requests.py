@@ -13,6 +13,7 @@ import msgspec
 from quorate.api.configuration import ResourceRules
 from quorate.api.core import Container, LimitRangeItem, PodSpec, ResourceRequirements, Resources
 from quorate.api.quantity import NANOS, Quantity
+from quorate.api.validation.workloads import PODS
 from quorate.quota.amount import base_units
 
 _ZERO: Final = Quantity(0)
@@ -100,6 +101,21 @@ def adjusted(spec: PodSpec, overhead: Resources, defaults: Defaults) -> PodSpec:
 def _filled(own: ResourceRequirements, limits: Resources, requests: Resources) -> ResourceRequirements:
     limited = {**limits, **own.limits}
     return ResourceRequirements(requests={**limited, **requests, **own.requests}, limits=limited)
+
+
+def senseless(spec: PodSpec) -> tuple[str, ...]:
+    """Each amount that no container can ask for: less than nothing, or pods, which a queue counts itself."""
+    containers = (
+        (f"container {container.name or '(unnamed)'}", container.resources)
+        for container in (*spec.init_containers, *spec.containers)
+    )
+    return tuple(
+        f"{who} asks for {amount} of {resource}, "
+        + ("must be at least 0" if amount.nanos < 0 else "which a queue counts itself")
+        for who, resources in (*containers, ("the pod", spec.resources))
+        for resource, amount in sorted({**resources.limits, **resources.requests}.items())
+        if amount.nanos < 0 or resource == PODS
+    )
 
 
 def above_limits(spec: PodSpec) -> tuple[str, ...]:

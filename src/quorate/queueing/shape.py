@@ -36,6 +36,7 @@ from quorate.queueing.requests import (
     charged,
     defaults_of,
     outside,
+    senseless,
 )
 from quorate.quota.amount import as_quantity
 
@@ -140,7 +141,7 @@ class Shapes:
                 self._pod_set(name, count, min_count, spec)
                 for (name, count, min_count), spec in zip(pod_sets, specs, strict=True)
             )
-            findings = tuple(finding for spec in specs for finding in above_limits(spec))
+            findings = tuple(finding for spec in specs for finding in (*senseless(spec), *above_limits(spec)))
             shape = Shape(priority, shapes, findings)
             self._shapes[key] = shape
         return shape

@@ -37,6 +37,7 @@ from quorate.queueing.past_use import PastUse
 from quorate.queueing.queues import (
     ClusterQueueState,
     Reservation,
+    findings_of,
     groups_of,
     inactivity,
     is_leaving,
@@ -146,6 +147,7 @@ class State(Ledger):
         if queue is None:
             queue = self._add_cluster_queue(cluster_queue, node)
         queue.groups = groups_of(cluster_queue.spec)
+        queue.findings = findings_of(cluster_queue.spec)
         turns = self.configuration.admission_fair_sharing is not None and queue.takes_turns
         queue.pending.take_turns(self.past_use if turns else None)
         if queue.is_strict:
@@ -233,7 +235,7 @@ class State(Ledger):
     def _set_inactivity(self, queue: ClusterQueueState) -> None:
         """Work out anew what keeps ``queue`` from taking work; wake it if nothing does any more."""
         was_inactive = bool(queue.inactive)
-        queue.inactive = tuple(inactivity(queue.object, self.flavors, self.checks))
+        queue.inactive = tuple(inactivity(queue.object, queue.findings, self.flavors, self.checks))
         if was_inactive and not queue.inactive:
             self.wake(queue)
 

@@ -54,6 +54,14 @@ def cluster_queue_update_findings(old: ClusterQueue, new: ClusterQueue, *, stric
     yield from _cluster_queue(new.spec, known=_strangers(old.spec) if tolerated else frozenset())
 
 
+def standing_findings(spec: ClusterQueueSpec) -> Findings:
+    """What keeps a stored cluster queue from meaning anything.
+
+    That a check names flavors the queue does not have is not among it: such a check applies to none.
+    """
+    yield from _cluster_queue(spec, known=_strangers(spec))
+
+
 def _cluster_queue(spec: ClusterQueueSpec, known: frozenset[tuple[str, str]]) -> Findings:
     """``known``: the pairs of check and flavor whose being wrong is no news."""
     yield from _quotas(spec.resource_groups, parent=spec.cohort_name, parent_field="cohortName")

@@ -124,9 +124,12 @@ def _slices(path: str, request: msgspec.Raw) -> Findings:
 
 
 def _minimums(workload: ReviewedWorkload) -> Findings:
-    """Partial admission looks for one number, so only one pod set may vary; an elastic one varies already."""
+    """Partial admission looks for one number, so only one pod set may vary; an elastic one varies already.
+
+    A job of which several may vary is admitted all the same: its workload is the controllers' to write.
+    """
     varying = [pod_set.name for pod_set in workload.spec.pod_sets if isinstance(pod_set.min_count, int)]
-    if len(varying) > 1:
+    if len(varying) > 1 and workload.metadata.controller is None:
         rule = "have a minCount, and at most one podSet can use minCount"
         yield Finding("spec.podSets", ", ".join(varying), rule)
     if varying and workload.metadata.annotations.get(ELASTIC) == "true":

@@ -130,7 +130,7 @@ def _remedy(state: State, key: Key, cause: Cause) -> str:
                 f"let the namespaceSelector of cluster queue {name} match the labels of namespace {namespace}"
             )
         case RequestsAboveLimits():
-            return "let the containers request no more than their own limits"
+            return "let the containers request no more than their own limits, nothing below zero, and no pods"
         case LimitRangeViolated():
             return f"let the pods request what the LimitRanges of namespace {key.namespace} allow"
         case ChecksFailed():
