@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -218,5 +219,19 @@ def test_without_a_token_one_learns_only_that_the_server_lives() -> None:
         async with api_server() as server, talk_to(server, token="") as nobody:
             codes = {path: (await nobody.send("GET", path))[0] for path in ("/readyz", "/version", "/api")}
             assert codes == {"/readyz": 200, "/version": 200, "/api": 403}
+
+    asyncio.run(story())
+
+
+def test_a_restart_gives_built_in_roles_back_what_they_lost_unless_they_say_not_to(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api_server(tmp_path / "cluster.db") as server, talk_to(server) as talk:
+            await talk.send("PATCH", f"{RBAC}/clusterroles/system:basic-user", {"rules": []})
+            kept = {"metadata": {"annotations": {"rbac.authorization.kubernetes.io/autoupdate": "false"}}}
+            await talk.send("PATCH", f"{RBAC}/clusterroles/system:discovery", {"rules": []} | kept)
+        async with api_server(tmp_path / "cluster.db") as server, talk_to(server) as talk:
+            _, restored = await talk.send("GET", f"{RBAC}/clusterroles/system:basic-user")
+            _, left = await talk.send("GET", f"{RBAC}/clusterroles/system:discovery")
+            assert (len(restored["rules"]), left["rules"]) == (2, [])
 
     asyncio.run(story())

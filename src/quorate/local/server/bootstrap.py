@@ -12,6 +12,7 @@ from quorate.local.server.store import Key
 
 Json = dict[str, Any]
 
+AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 PRIORITY_CLASSES = (
     (
@@ -48,6 +49,7 @@ async def prepare(context: Context) -> None:
         await _ensure(context, Key("priorityclasses.scheduling.k8s.io", "", name), obj)
     for key, obj in roles():
         await _ensure(context, key, obj)
+        await _restore(context, key, obj)
 
 
 def roles() -> Iterator[tuple[Key, Json]]:
@@ -81,7 +83,7 @@ def _metadata(name: str, labels: dict[str, str]) -> Json:
     return {
         "name": name,
         "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"} | labels,
-        "annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"},
+        "annotations": {AUTO_UPDATE: "true"},
     }
 
 
@@ -89,6 +91,21 @@ def _rule(verbs: list[str], about: list[str], resources: list[str] | None = None
     if resources is None:
         return {"verbs": verbs, "nonResourceURLs": about}
     return {"verbs": verbs, "apiGroups": about, "resources": resources}
+
+
+async def _restore(context: Context, key: Key, obj: Json) -> None:
+    """Give a role or a binding back what it lost, or what a newer server adds, unless it says not to."""
+    entry = context.store.get(key)
+    assert entry is not None, "it has been made if it was not there"
+    current = entry.decode()
+    if current["metadata"].get("annotations", {}).get(AUTO_UPDATE) != "true":
+        return
+    for field in ("rules", "subjects"):
+        wanted = [part for part in obj.get(field) or () if part not in (current.get(field) or ())]
+        if wanted:
+            current[field] = [*(current.get(field) or ()), *wanted]
+    if current != entry.decode():
+        await context.store.update(key, current, entry.revision)
 
 
 async def _ensure(context: Context, key: Key, obj: Json) -> None:

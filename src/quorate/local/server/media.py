@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -44,6 +45,7 @@ class Accepted:
         return msgspec.json.encode(document)
 
 
+@lru_cache(maxsize=256)  # a client sends the same one with each request
 def accepted(header: str) -> Accepted:
     """The first choice of an Accept header that this server can serve.  Raises StatusError(406)."""
     refusal = not_acceptable()
