@@ -134,3 +134,43 @@ def test_with_a_definition_go_all_objects_of_its_kind() -> None:
         assert (await talk.until(WIDGETS, lambda code, _: code == 200))["items"] == []
 
     told(story)
+
+
+def test_objects_stay_readable_when_another_version_is_marked_for_storage() -> None:
+    def convert(obj: Json, api_version: str) -> Json:
+        old, new = ("paint", "color") if api_version.endswith("/v1") else ("color", "paint")
+        spec = dict(obj["spec"])
+        if old in spec:
+            spec[new] = spec.pop(old)
+        return obj | {"apiVersion": api_version, "spec": spec}
+
+    async def story(talk: Talk) -> None:
+        await define(talk, a_definition(paint={"type": "string"}))
+        await talk.create(WIDGETS, {"metadata": {"name": "a"}, "spec": {"color": "blue"}})
+        path = f"{DEFINITIONS}/widgets.example.com"
+        _, definition = await talk.send("GET", path)
+        for version in definition["spec"]["versions"]:
+            version["storage"] = not version["storage"]
+        assert (await talk.send("PUT", path, definition))[0] == 200
+        await talk.until(path, lambda _, body: body["status"]["storedVersions"] == ["v1", "v1beta1"])
+        await talk.create(WIDGETS, {"metadata": {"name": "b"}, "spec": {"color": "green"}})
+        _, new = await talk.send("GET", WIDGETS)
+        assert [item["spec"]["color"] for item in new["items"]] == ["blue", "green"]
+        _, old = await talk.send("GET", WIDGETS.replace("v1", "v1beta1"))
+        assert [item["spec"]["paint"] for item in old["items"]] == ["blue", "green"]
+
+    told(story, converters={"example.com": convert})
+
+
+def test_a_watch_ends_when_its_kind_is_defined_anew() -> None:
+    async def story(talk: Talk) -> None:
+        await define(talk)
+        path = f"{DEFINITIONS}/widgets.example.com"
+        async with talk.stream(f"{WIDGETS}?watch=1") as frames:
+            names = {"spec": {"names": {"shortNames": ["w"]}}}
+            assert (await talk.send("PATCH", path, names))[0] == 200
+            await talk.until("/apis/example.com/v1", lambda _, body: "shortNames" in body["resources"][0])
+            await talk.create(WIDGETS, {"metadata": {"name": "a"}, "spec": {}})
+            assert await frames.readline() == b""
+
+    told(story)

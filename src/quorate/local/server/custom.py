@@ -75,13 +75,13 @@ class Definitions:
             obj = entry.decode()
             generation = obj["metadata"]["generation"]
             if name not in self._served or self._served[name][0] != generation:
-                self._serve(name, generation, definitions.compile_definition(obj))
+                self._serve(name, generation, definitions.compile_definition(obj), obj.get("status") or {})
             await self._establish(entry, obj)
 
-    def _serve(self, name: str, generation: int, compiled: Definition) -> None:
+    def _serve(self, name: str, generation: int, compiled: Definition, status: Json) -> None:
         self._served[name] = (generation, compiled)
         self._registry.remove(compiled.group, compiled.plural)
-        self._registry.put(*kinds_of(compiled, self._conversion(compiled)))
+        self._registry.put(*kinds_of(compiled, _stored_in(compiled, status), self._conversion(compiled)))
 
     async def _establish(self, entry: Entry, obj: Json) -> None:
         taken = [compiled for _, compiled in self._served.values()]
@@ -102,9 +102,18 @@ class Definitions:
                 continue  # deleted by a request that was under way
 
 
-def kinds_of(definition: Definition, convert: Convert) -> Iterator[Kind]:
-    """A kind for each served version."""
-    storage = definition.versions[definition.storage_version]
+def _stored_in(definition: Definition, status: Json) -> Version:
+    """The version that the store holds the objects in: the first that was ever marked for storage.
+
+    Which version is marked now makes no difference to anybody outside, so nothing has to be converted when
+    the mark moves on.  Knowingly missing: taking a version off ``storedVersions`` by hand rewrites nothing.
+    """
+    first = next(iter(status.get("storedVersions") or ()), "")
+    return definition.versions.get(first) or definition.versions[definition.storage_version]
+
+
+def kinds_of(definition: Definition, storage: Version, convert: Convert) -> Iterator[Kind]:
+    """A kind for each served version; the store holds the objects in ``storage``."""
     for version in definition.versions.values():
         if version.served:
             kind = _kind(definition, version)

@@ -89,7 +89,7 @@ async def _stream(call: Call, since: int, selector: Selector) -> AsyncIterator[b
     lens = Lens(call)
     yield await _initial(call, since, selector, lens)
     bookmark_at = clock() + BOOKMARK_INTERVAL_S
-    while clock() < end:
+    while clock() < end and not _redefined(call):
         # Taken before looking: what happens while frames are on their way sets it, so nothing is missed.
         moved = store.moved(resource)
         try:
@@ -110,6 +110,13 @@ async def _stream(call: Call, since: int, selector: Selector) -> AsyncIterator[b
         with suppress(TimeoutError):
             async with asyncio.timeout(min(end, bookmark_at) - clock()):
                 await moved.wait()
+
+
+def _redefined(call: Call) -> bool:
+    """Whether the kind is by now another one, so that a client has to begin anew."""
+    kind = call.kind
+    served = call.context.registry.find(kind.group, kind.version, kind.plural)
+    return served is not None and served is not kind
 
 
 async def _initial(call: Call, since: int, selector: Selector, lens: Lens) -> bytes:
