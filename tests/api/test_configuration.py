@@ -209,7 +209,6 @@ objectRetentionPolicies: {workloads: {afterFinished: 24h, afterDeactivatedByKueu
         "controller: is checked but not honoured yet",
         "integrations.externalFrameworks: is checked but not honoured yet",
         "integrations.frameworks: deployment, statefulset: jobs of these kinds are not handled yet",
-        "metrics.bindAddress: is answered in plain HTTP, whoever asks",
     ]
     assert loaded.configuration.health == Health(address=Address("", 8081))
     assert loaded.configuration.leader_election == LeaderElection(elect=True)
@@ -385,9 +384,9 @@ leaderElection:
             "(write :8081, 127.0.0.1:8081, or 0 in quotes for none)", id="a port that cannot be",
         ),
         pytest.param(
-            "v1beta2", "visibilityServer: {bindAddress: 0.0.0.0}",
-            "visibilityServer.bindAddress: '0.0.0.0' can be reached from elsewhere, "
-            "and who asks is not checked yet (write 127.0.0.1)", id="names for the whole world",
+            "v1beta2", "visibilityServer: {bindAddress: localhost}",
+            "visibilityServer.bindAddress: 'localhost' is no IP address "
+            "(write 127.0.0.1, or 0.0.0.0 for every interface)", id="a name for an IP address",
         ),
         pytest.param(
             "v1beta2", "leaderElection: {leaseDuration: 1500ms}",

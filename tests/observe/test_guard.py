@@ -13,7 +13,7 @@ from quorate.kube.reviews import KEPT_S, Reviewer
 from quorate.observe.guard import guarded
 from quorate.observe.replica import Replica
 from quorate.observe.view import View
-from quorate.observe.visibility import needed, visibility
+from quorate.observe.visibility import right_to_pending, visibility
 from tests.kube.virtual import VirtualClock
 from tests.local.clusters import api_server
 from tests.local.server.test_access import ACCOUNTS, a_rule, grant, token_of
@@ -37,7 +37,7 @@ def test_only_those_see_it_who_may() -> None:
         ):
             await talk.create(ACCOUNTS, {"metadata": {"name": "robot"}})
             robot = {"Authorization": f"Bearer {await token_of(talk, 'robot')}"}
-            app = guarded(visibility(replica), Reviewer(client, clock), needed)
+            app = guarded(visibility(replica), Reviewer(client, clock), right_to_pending)
             async with listening("visibilityServer", app) as url:
 
                 async def see(headers: dict[str, str]) -> tuple[int, str]:
@@ -69,7 +69,7 @@ def test_while_the_api_server_is_silent_nobody_is_let_in() -> None:
         replica = Replica("standalone")
         cluster = Cluster("http://127.0.0.1:9", credentials=Token("any"))
         async with Client(cluster, random.Random(1), deadline_s=0.2) as client:
-            app = guarded(visibility(replica), Reviewer(client, VirtualClock(0.0)), needed)
+            app = guarded(visibility(replica), Reviewer(client, VirtualClock(0.0)), right_to_pending)
             async with (
                 listening("visibilityServer", app) as url,
                 aiohttp.ClientSession(f"{url}/", headers={"Authorization": "Bearer t"}) as session,

@@ -13,7 +13,7 @@ from aiohttp import web
 from quorate.api.configuration_webhooks import TlsRules
 from quorate.kube.certificates import KeyPair, new_authority, new_server_certificate
 from quorate.kube.clock import WallClock
-from quorate.webhooks.tls import server_context, show
+from quorate.kube.tls import server_context, show
 
 
 def a_pair() -> tuple[KeyPair, bytes]:

@@ -13,10 +13,10 @@ from quorate.api.configuration import default_configuration
 from quorate.api.configuration_webhooks import TlsRules
 from quorate.api.meta import Key
 from quorate.kube.errors import Unreachable
+from quorate.kube.tls import show
 from quorate.webhooks.process import reviewers
 from quorate.webhooks.reviews import Answer, Request
 from quorate.webhooks.server import LARGEST_REVIEW_BYTES, webhook_server
-from quorate.webhooks.tls import show
 from tests.webhooks.reviews import Place, a_review
 from tests.webhooks.serving import Served, a_pair, served
 

@@ -4,6 +4,9 @@ import asyncio
 import logging
 import platform
 import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +25,7 @@ from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.config import load_cluster
 from quorate.kube.errors import NotFound
+from quorate.kube.front_proxy import FrontProxy
 from quorate.kube.log import Format, configure, logger
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
@@ -32,11 +36,13 @@ from quorate.kube.resources import (
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
 )
+from quorate.kube.reviews import Reviewer
 from quorate.observe.health import health_checks
-from quorate.observe.metrics import metrics
+from quorate.observe.metrics import metrics, right_to_metrics
+from quorate.observe.outward import Outward
 from quorate.observe.replica import Replica
 from quorate.observe.serving import serving
-from quorate.observe.visibility import visibility
+from quorate.observe.visibility import right_to_pending, visibility
 from quorate.webhooks.process import run_webhooks, with_webhooks
 
 NEEDED = (
@@ -98,7 +104,7 @@ def controllers(
 async def _serve(kubeconfig: Path | None, context: str, configuration: Configuration) -> None:
     log = logger(__name__)
     rng = random.Random()
-    health, counted = configuration.health, configuration.metrics
+    health = configuration.health
     webhooks = {"webhooks": asyncio.Event()} if configuration.webhooks.address is not None else {}
     replica = Replica("follower" if configuration.leader_election.elect else "standalone")
     async with (
@@ -106,8 +112,7 @@ async def _serve(kubeconfig: Path | None, context: str, configuration: Configura
             await load_cluster(kubeconfig, context), rng, on_answer=replica.recorder.request_answered
         ) as client,
         serving("health.healthProbeBindAddress", health.address, health_checks(health, replica, webhooks)),
-        serving("metrics.bindAddress", counted.address, metrics(replica)),
-        serving("visibilityServer", configuration.visibility.address, visibility(replica)),
+        _pages(_outward(client, configuration), configuration, replica),
     ):
         await _require_kinds(client)
         async with asyncio.TaskGroup() as tasks:
@@ -126,6 +131,21 @@ async def _serve(kubeconfig: Path | None, context: str, configuration: Configura
             log.info("stopping")
             for part in parts:
                 part.cancel()
+
+
+def _outward(client: Client, configuration: Configuration) -> Outward:
+    clock = WallClock()
+    return Outward(Reviewer(client, clock), partial(FrontProxy, client), clock, configuration.tls)
+
+
+@asynccontextmanager
+async def _pages(outward: Outward, configuration: Configuration, replica: Replica) -> AsyncIterator[None]:
+    counted, waiting = configuration.metrics.address, configuration.visibility.address
+    async with (
+        outward.serving("metrics.bindAddress", counted, metrics(replica), right_to_metrics),
+        outward.serving("visibilityServer", waiting, visibility(replica), right_to_pending, aggregated=True),
+    ):
+        yield
 
 
 def _identity() -> str:

@@ -5,8 +5,8 @@ aggregated API, shows a certificate of its front-proxy authority and says on who
 it is must be allowed what the page stands for.
 """
 
-from collections.abc import Awaitable, Callable, Collection
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
 
 from aiohttp import web
 
@@ -27,18 +27,18 @@ def guarded(
     app: web.Application,
     reviews: Reviews,
     needed: Callable[[web.Request], Access],
-    front_proxies: Callable[[], Collection[str]] = tuple,
+    is_front_proxy: Callable[[Mapping[str, Any]], bool] | None = None,
 ) -> web.Application:
     """``app``, answering only those whom ``reviews`` allow what a request ``needed``.
 
-    ``front_proxies`` are the names of which one must stand in a verified client certificate for the headers
-    ``X-Remote-User``, ``-Group`` and ``-Extra-*`` to be believed.
+    The headers ``X-Remote-User``, ``-Group`` and ``-Extra-*`` are believed of a client whose verified
+    certificate belongs to one that ``is_front_proxy``; None: of nobody.
     """
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
-            user = _forwarded(request, front_proxies()) or await _owner_of_token(request, reviews)
+            user = _forwarded(request, is_front_proxy) or await _owner_of_token(request, reviews)
             if user is None:
                 return refusal(401, "Unauthorized", "show a bearer token of this cluster")
             access = needed(request)
@@ -71,13 +71,12 @@ def status(code: int, reason: str, message: str) -> bytes:
     return codec.encode(body)
 
 
-def _forwarded(request: web.Request, front_proxies: Collection[str]) -> User | None:
+def _forwarded(
+    request: web.Request, is_front_proxy: Callable[[Mapping[str, Any]], bool] | None
+) -> User | None:
     certificate = request.get_extra_info("peercert")  # verified: the handshake would have failed otherwise
-    if not certificate or not front_proxies:
-        return None
-    names = [value for parts in certificate.get("subject", ()) for key, value in parts if key == "commonName"]
     name = request.headers.get("X-Remote-User", "")
-    if not name or not any(each in front_proxies for each in names):
+    if not certificate or not name or is_front_proxy is None or not is_front_proxy(certificate):
         return None
     prefix = "x-remote-extra-"
     extra: dict[str, list[str]] = {}

@@ -9,6 +9,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 import quorate
+from quorate.kube.reviews import Access, PathAccess
 from quorate.observe.catalogue import BY_NAME, FAMILIES, ROLE
 from quorate.observe.gauges import readings
 from quorate.observe.replica import Replica
@@ -54,3 +55,7 @@ def metrics(replica: Replica) -> web.Application:
     app = web.Application()
     app.router.add_get("/metrics", answer)
     return app
+
+
+def right_to_metrics(request: web.Request) -> Access:
+    return PathAccess("get", request.path)

@@ -133,7 +133,7 @@ def visibility(replica: Replica) -> web.Application:
     return app
 
 
-def needed(request: web.Request) -> Access:
+def right_to_pending(request: web.Request) -> Access:
     """What a client must be allowed that asks for ``request``."""
     match = request.match_info
     if "name" not in match:

@@ -18,6 +18,7 @@ from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, Unreachable, Unreadable
 from quorate.kube.log import logger
 from quorate.kube.resources import JOBS, Resource
+from quorate.kube.tls import server_context, show
 from quorate.observe.serving import serving
 from quorate.webhooks.jobs import JobReviewer
 from quorate.webhooks.keeping import Files, Keeper, NoCertificate, SharedSecret
@@ -25,7 +26,6 @@ from quorate.webhooks.queueing_kinds import Reviewer, queueing_kinds
 from quorate.webhooks.routes import ROUTES, Route, route_of
 from quorate.webhooks.server import webhook_server
 from quorate.webhooks.surroundings import ClusterSurroundings, Surroundings
-from quorate.webhooks.tls import server_context, show
 
 DEFAULT_ADDRESS: Final = Address("127.0.0.1", 9443)
 FILES_EVERY_S: Final = 10.0

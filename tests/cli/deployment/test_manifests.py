@@ -69,7 +69,7 @@ def test_kubectl_reads_the_whole() -> None:
 def test_the_configuration_that_is_shipped_is_understood() -> None:
     (config_map,) = installed("ConfigMap")
     loaded = load_configuration(config_map["data"][CONFIGURATION_FILE])
-    assert loaded.warnings == ("metrics.bindAddress: is answered in plain HTTP, whoever asks",)
+    assert loaded.warnings == ()
     assert loaded.configuration.leader_election.elect
     assert loaded.configuration.namespace == DEFAULT_NAMESPACE
 

@@ -1,4 +1,4 @@
-"""The TLS a webhook server speaks, with a certificate that can be replaced while it serves."""
+"""The TLS a server of ours speaks, with a certificate that can be replaced while it serves."""
 
 import os
 import ssl
@@ -17,7 +17,7 @@ _VERSIONS: Final = {
 
 
 def server_context(rules: TlsRules) -> ssl.SSLContext:
-    """A context without a certificate yet.  No client certificate is asked for: the API server has none."""
+    """A context without a certificate yet, that asks clients for none."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = _VERSIONS[rules.minimum_version]
     if rules.ciphers:

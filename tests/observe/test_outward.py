@@ -1,0 +1,65 @@
+"""Pages that other machines can reach are served over TLS, to those who may."""
+
+import asyncio
+import random
+from functools import partial
+
+import aiohttp
+import pytest
+
+from quorate.api.configuration_process import Address
+from quorate.api.configuration_webhooks import TlsRules
+from quorate.kube.client import Client
+from quorate.kube.clock import WallClock
+from quorate.kube.config import Cluster
+from quorate.kube.credentials import Token
+from quorate.kube.front_proxy import FrontProxy
+from quorate.kube.reviews import Reviewer
+from quorate.observe.metrics import metrics, right_to_metrics
+from quorate.observe.outward import Outward
+from quorate.observe.replica import Replica
+from tests.local.clusters import RunningServer, api_server
+from tests.local.server.test_access import ACCOUNTS, grant, token_of
+from tests.local.talk import talk_to
+from tests.observe.listening import free_port
+
+pytestmark = pytest.mark.slow
+
+
+def outward(client: Client) -> Outward:
+    clock = WallClock()
+    return Outward(Reviewer(client, clock), partial(FrontProxy, client), clock, TlsRules())
+
+
+def of_a_cluster(server: RunningServer) -> Client:
+    return Client(Cluster(server.url, credentials=Token(server.token)), random.Random(1))
+
+
+@pytest.mark.parametrize(
+    ("host", "scheme", "unknown"),
+    [
+        pytest.param("127.0.0.1", "http", 200, id="this machine only"),
+        pytest.param("0.0.0.0", "https", 401, id="every interface"),
+    ],
+)
+def test_metrics_are_for_who_may_see_them(host: str, scheme: str, unknown: int) -> None:
+    async def story() -> None:
+        address, app = Address(host, free_port()), metrics(Replica("standalone"))
+        async with (
+            api_server() as server,
+            of_a_cluster(server) as client,
+            outward(client).serving("metrics.bindAddress", address, app, right_to_metrics),
+            aiohttp.ClientSession(f"{scheme}://127.0.0.1:{address.port}") as session,
+        ):
+            async with session.get("/metrics", ssl=False) as answer:
+                assert answer.status == unknown
+            async with talk_to(server) as talk:
+                await talk.create(ACCOUNTS, {"metadata": {"name": "robot"}})
+                rule = {"verbs": ["get"], "nonResourceURLs": ["/metrics"]}
+                await grant(talk, "metrics-reader", rule, everywhere=True)
+                scraper = {"Authorization": f"Bearer {await token_of(talk, 'robot')}"}
+            async with session.get("/metrics", ssl=False, headers=scraper) as answer:
+                assert answer.status == 200
+                assert "kueue_build_info" in await answer.text()
+
+    asyncio.run(story())
