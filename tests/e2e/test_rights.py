@@ -6,14 +6,19 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 
 from quorate.api import codec
-from quorate.api.configuration import DEFAULT_NAMESPACE, load_configuration
+from quorate.api.configuration import DEFAULT_NAMESPACE, Configuration, load_configuration
+from quorate.api.configuration_process import Address
+from quorate.api.configuration_webhooks import Webhooks
 from quorate.api.meta import Key, Struct
 from quorate.cli.deployment.controllers import service_account
+from quorate.cli.deployment.manifests import webhooks
 from quorate.cli.deployment.roles import ACCOUNT, controller_roles
 from quorate.controllers.process import run_replica
+from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.config import Cluster
 from quorate.kube.credentials import Token
@@ -32,6 +37,8 @@ from quorate.kube.resources import (
     untyped,
 )
 from quorate.observe.replica import Replica
+from quorate.webhooks.process import run_webhooks
+from quorate.webhooks.trust import MUTATING, VALIDATING
 from tests.e2e.world import NAMESPACE, FaultyClient, World, a_world
 
 pytestmark = pytest.mark.slow
@@ -107,6 +114,7 @@ def test_the_account_may_do_all_that_a_life_of_jobs_takes_and_no_more() -> None:
             try:
                 await world.until("the replica leads", lambda: leads(replica))
                 await live(world)
+                await serve_webhooks(world, client, configuration)
             finally:
                 controllers.cancel()
                 await asyncio.gather(controllers, return_exceptions=True)
@@ -126,10 +134,35 @@ async def leads(replica: Replica) -> bool:
     return replica.role == "leader" and replica.ready.is_set()
 
 
+async def serve_webhooks(world: World, client: Client, configuration: Configuration) -> None:
+    """Have certificates made, shared, and trusted by the configurations that are installed."""
+    for manifest, resource in zip(webhooks(DEFAULT_NAMESPACE), (MUTATING, VALIDATING), strict=True):
+        await world.client.create(resource, manifest)
+    address = Webhooks(address=Address("127.0.0.1", 0))
+    configuration = msgspec.structs.replace(configuration, webhooks=address)
+    serves = asyncio.Event()
+    serving = asyncio.create_task(run_webhooks(client, WallClock(), configuration, serves))
+
+    async def trusted() -> bool:
+        assert not serving.done(), serving.exception()
+        for resource in (MUTATING, VALIDATING):
+            for installed in (await world.client.list(resource)).items:
+                if not all(hook["clientConfig"].get("caBundle") for hook in installed["webhooks"]):
+                    return False
+        return serves.is_set()
+
+    try:
+        await world.until("the webhooks are served and trusted", trusted)
+    finally:
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+
+
 EXERCISED = {
     "POST workloads", "PATCH workloads", "PATCH workloads/status", "DELETE workloads",
     "PATCH clusterqueues", "PATCH clusterqueues/status", "PATCH localqueues/status", "PATCH resourceflavors",
     "PATCH jobs", "PATCH pods", "POST events", "POST leases", "PATCH leases",
+    "POST secrets", "PATCH mutatingwebhookconfigurations", "PATCH validatingwebhookconfigurations",
 }  # fmt: skip
 
 

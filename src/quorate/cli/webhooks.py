@@ -6,11 +6,10 @@ from typing import Annotated
 import typer
 
 from quorate.api.crds import to_yaml
+from quorate.cli.deployment.roles import ACCOUNT
 from quorate.cli.files import read_configuration
 from quorate.webhooks.manifests import Reached, webhook_configurations
 from quorate.webhooks.process import served_routes
-
-SERVICE_ACCOUNT = "kueue-controller-manager"
 
 
 def webhooks(
@@ -25,7 +24,7 @@ def webhooks(
     service_account: Annotated[
         str,
         typer.Option(metavar="NAME", help="Their account, whose own writes are not asked about."),
-    ] = SERVICE_ACCOUNT,
+    ] = ACCOUNT,
 ) -> None:
     """Write the webhook configurations for the kinds of a Configuration, to install them in a cluster.
 

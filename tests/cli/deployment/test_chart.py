@@ -149,6 +149,16 @@ def test_the_values_reach_the_pod() -> None:
     assert {each["name"] for each in container["volumeMounts"]} == {"configuration", "tmp", "certificate"}
 
 
+def test_cert_manager_is_asked_to_have_its_certificate_trusted() -> None:
+    for objects, want in (
+        (rendered(), None),
+        (rendered(enableCertManager=True), "kueue-system/kueue-serving-cert"),
+    ):
+        hooks = [each for key, each in objects.items() if key[0].endswith("WebhookConfiguration")]
+        annotations = [each["metadata"].get("annotations", {}) for each in hooks]
+        assert [each.get("cert-manager.io/inject-ca-from") for each in annotations] == [want, want]
+
+
 def test_gates_become_part_of_the_configuration() -> None:
     gates = [{"name": "PartialAdmission", "enabled": False}]
     objects = rendered(controllerManager={"featureGates": gates})

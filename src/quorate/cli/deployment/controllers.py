@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+from quorate.api.configuration_webhooks import CertificateManagement
 from quorate.cli.deployment.roles import ACCOUNT, NAME_LABEL, metadata
 
 Json = dict[str, Any]
@@ -10,6 +11,24 @@ Json = dict[str, Any]
 SELECTOR: Final = {**NAME_LABEL, "app.kubernetes.io/component": "controllers"}
 CONFIGURATION: Final = "quorate-configuration"
 CONFIGURATION_FILE: Final = "controller_manager_config.yaml"
+# As in Kueue; webhooks are installed for these.
+FRAMEWORKS: Final = (
+    "batch/job",
+    "kubeflow.org/mpijob",
+    "ray.io/rayjob",
+    "ray.io/raycluster",
+    "ray.io/rayservice",
+    "jobset.x-k8s.io/jobset",
+    "kubeflow.org/paddlejob",
+    "kubeflow.org/pytorchjob",
+    "kubeflow.org/tfjob",
+    "kubeflow.org/xgboostjob",
+    "kubeflow.org/jaxjob",
+    "workload.codeflare.dev/appwrapper",
+    "trainer.kubeflow.org/trainjob",
+    "pod",
+)
+WEBHOOK_SERVICE: Final = CertificateManagement().service
 WEBHOOK_PORT: Final = 9443
 METRICS_PORT: Final = 8080
 HEALTH_PORT: Final = 8081
@@ -18,6 +37,7 @@ VISIBILITY_PORT: Final = 8082
 
 def configuration_text(namespace: str) -> str:
     """The Configuration as shipped: Kueue's frameworks, election on, everything else by default."""
+    frameworks = "".join(f"  - {name}\n" for name in FRAMEWORKS)
     return f"""\
 apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration
@@ -26,19 +46,13 @@ health:
   healthProbeBindAddress: :{HEALTH_PORT}
 metrics:
   bindAddress: :{METRICS_PORT}
+webhook:
+  port: {WEBHOOK_PORT}
 leaderElection:
   leaderElect: true
 integrations:
   frameworks:
-  - batch/job
-  - kubeflow.org/mpijob
-  - jobset.x-k8s.io/jobset
-  - kubeflow.org/paddlejob
-  - kubeflow.org/pytorchjob
-  - kubeflow.org/tfjob
-  - kubeflow.org/xgboostjob
-  - kubeflow.org/jaxjob
-"""
+{frameworks}"""
 
 
 def namespace_object(namespace: str) -> Json:
@@ -141,7 +155,7 @@ def disruption_budget(namespace: str) -> Json:
 
 def services(namespace: str) -> Iterator[Json]:
     """The webhook's has Kueue's name: definitions and webhook configurations made for it lead here."""
-    yield _service("kueue-webhook-service", namespace, "webhook", 443)
+    yield _service(WEBHOOK_SERVICE, namespace, "webhook", 443)
     yield _service("quorate-metrics", namespace, "metrics", METRICS_PORT)
 
 

@@ -1,21 +1,27 @@
 """The files of an installation: ``deploy/`` in our own tree, or anywhere with other names in them."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 import yaml
 
+from quorate.api.configuration import load_configuration
+from quorate.api.conversion import CONVERTED_KINDS
 from quorate.api.crds import custom_resource_definitions
+from quorate.api.kueue import GROUP
 from quorate.cli.crds import field_list
 from quorate.cli.deployment import controllers as c
 from quorate.cli.deployment.optional import priority_and_fairness, visibility_service
-from quorate.cli.deployment.roles import controller_roles, metrics_reader, people_roles
+from quorate.cli.deployment.roles import ACCOUNT, controller_roles, metrics_reader, people_roles
+from quorate.webhooks.manifests import Reached, conversion, webhook_configurations
+from quorate.webhooks.process import served_routes
 
 Json = dict[str, Any]
 
 IMAGE: Final = "quorate:0.1.0"
-_RELEASE: Final = "{{ .Release.Namespace }}"
+_RELEASE: Final = "namespace-of-the-release"  # a name as good as any, until a release has one
 _WRITTEN_BY: Final = (
     "# Written by `quorate manifests`; what is changed here is lost when it is written again.\n"
 )
@@ -28,7 +34,7 @@ def installation(namespace: str, image: str) -> Mapping[PurePosixPath, str]:
         f"crds/{each['metadata']['name']}.yaml" for each in custom_resource_definitions(field_list())
     ]
     needed = sorted(str(name) for name in files if name.parent == PurePosixPath())
-    files[PurePosixPath("kustomization.yaml")] = _text([_kustomization([*needed, *definitions])])
+    files[PurePosixPath("kustomization.yaml")] = _text([_kustomization(namespace, [*needed, *definitions])])
     optional = sorted(name.name for name in files if name.parent.name == "optional")
     files[PurePosixPath("optional/README.md")] = _explained(optional)
     return files
@@ -38,19 +44,32 @@ def chart() -> Mapping[PurePosixPath, str]:
     """Those templates of the Helm chart that are the same objects, asked for or not by a value."""
     templates = PurePosixPath("helm/quorate/templates")
     return {
-        templates / f"{name}.yaml": f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n"
-        if condition
-        else text
+        templates / f"{name}.yaml": _if(condition, text)
         for name, condition, objects in (
             ("controllers-role", "", controller_roles(_RELEASE)),
             ("people-roles", "", [*people_roles(), metrics_reader()]),
+            ("webhooks", ".Values.enableWebhooks", webhooks(_RELEASE)),
             ("network-policy", ".Values.networkPolicy.enabled", [c.network_policy(_RELEASE)]),
             ("service-monitor", ".Values.enablePrometheus", [c.service_monitor(_RELEASE)]),
             ("visibility", ".Values.enableVisibility", visibility_service(_RELEASE)),
             ("priority-and-fairness", ".Values.enableVisibilityAPF", priority_and_fairness()),
         )
-        for text in (_text(objects),)
+        for text in (_text(objects).replace(_RELEASE, "{{ .Release.Namespace }}"),)
     }
+
+
+def _if(condition: str, text: str) -> str:
+    """A whole file that is there on a condition.  Who trusts cert-manager has it say whom to trust."""
+    text = re.sub(r"(  name: quorate-\w+-webhook-configuration\n)", rf"\1{_INJECTED}", text)
+    return f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n" if condition else text
+
+
+_INJECTED: Final = """\
+  {{- if .Values.enableCertManager }}
+  annotations:
+    cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/kueue-serving-cert
+  {{- end }}
+"""
 
 
 def _files(namespace: str, image: str) -> Iterator[tuple[PurePosixPath, str]]:
@@ -64,6 +83,7 @@ def _files(namespace: str, image: str) -> Iterator[tuple[PurePosixPath, str]]:
             [c.service_account(namespace), c.deployment(namespace, image), c.disruption_budget(namespace)],
         ),
         ("services", c.services(namespace)),
+        ("webhooks", webhooks(namespace)),
         ("network-policy", [c.network_policy(namespace)]),
         ("optional/service-monitor", [c.service_monitor(namespace)]),
         ("optional/visibility", visibility_service(namespace)),
@@ -72,11 +92,29 @@ def _files(namespace: str, image: str) -> Iterator[tuple[PurePosixPath, str]]:
         yield PurePosixPath(f"{name}.yaml"), _text(objects)
 
 
-def _kustomization(resources: list[str]) -> Json:
+def webhooks(namespace: str) -> tuple[Json, Json]:
+    """The webhooks for the kinds that the shipped Configuration queues."""
+    configuration = load_configuration(c.configuration_text(namespace)).configuration
+    reached = Reached(namespace=namespace, service=configuration.certificates.service)
+    user = f"system:serviceaccount:{namespace}:{ACCOUNT}"
+    return webhook_configurations(configuration, served_routes(configuration), reached, user)
+
+
+def _kustomization(namespace: str, resources: list[str]) -> Json:
+    """Those definitions whose versions differ have them converted by the webhook that is installed too."""
+    by_webhook = conversion(Reached(namespace=namespace, service=c.WEBHOOK_SERVICE))
+    replaced = [{"op": "replace", "path": "/spec/conversion", "value": by_webhook}]
     return {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
         "resources": resources,
+        "patches": [
+            {
+                "target": {"kind": "CustomResourceDefinition", "name": f"{kind.lower()}s.{GROUP}"},
+                "patch": yaml.dump(replaced, Dumper=_Dumper, sort_keys=False),
+            }
+            for kind in CONVERTED_KINDS
+        ],
     }
 
 

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from quorate.api import visibility
+from quorate.api.configuration_webhooks import CertificateManagement
+from quorate.api.conversion import CONVERTED_KINDS
 from quorate.api.kueue import GROUP
+from quorate.webhooks.trust import INSTALLERS
 
 READ: Final = ("get", "list", "watch")
 OWN: Final = "the controllers' own namespace"
@@ -24,6 +27,7 @@ class Right:
     resources: tuple[str, ...]
     verbs: tuple[str, ...]
     namespace: str = ""  # empty: the whole cluster; or ``OWN``
+    names: tuple[str, ...] = ()  # of the objects meant; none: all of them
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         """Each verb with each resource."""
@@ -127,20 +131,25 @@ RIGHTS: Final = (
         "one of several replicas decides", "coordination.k8s.io", ("leases",),
         ("get", "create", "patch"), OWN,
     ),
+    Right("the certificate that replicas share", "", ("secrets",), ("create",), OWN),
     Right(
-        "the certificate that replicas share", "", ("secrets",), (*READ, "create", "patch"), OWN
+        "the certificate that replicas share", "", ("secrets",), ("get", "patch"), OWN,
+        (CertificateManagement().secret,),
     ),
     Right(
         "letting the API server trust that certificate", "admissionregistration.k8s.io",
-        ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"), (*READ, "patch"),
+        ("mutatingwebhookconfigurations",), ("get", "patch"),
+        names=tuple(f"{installer}-mutating-webhook-configuration" for installer in INSTALLERS),
+    ),
+    Right(
+        "letting the API server trust that certificate", "admissionregistration.k8s.io",
+        ("validatingwebhookconfigurations",), ("get", "patch"),
+        names=tuple(f"{installer}-validating-webhook-configuration" for installer in INSTALLERS),
     ),
     Right(
         "letting the API server trust that certificate", "apiextensions.k8s.io",
-        ("customresourcedefinitions",), (*READ, "patch"),
-    ),
-    Right(
-        "letting the API server trust that certificate", "apiregistration.k8s.io", ("apiservices",),
-        (*READ, "patch"),
+        ("customresourcedefinitions",), ("get", "patch"),
+        names=tuple(f"{kind.lower()}s.{GROUP}" for kind in CONVERTED_KINDS),
     ),
     Right("who asks for metrics or for places", "authentication.k8s.io", ("tokenreviews",), ("create",)),
     Right("what they may see", "authorization.k8s.io", ("subjectaccessreviews",), ("create",)),

@@ -85,7 +85,13 @@ def _aggregation(for_: Iterable[str], aggregated_to: Iterable[str]) -> dict[str,
 
 
 def _rules(rights: Iterable[Right]) -> list[Json]:
-    return [_rule(right.group, right.resources, right.verbs) for right in rights]
+    return [
+        {
+            **_rule(right.group, right.resources, right.verbs),
+            **({"resourceNames": list(right.names)} if right.names else {}),
+        }
+        for right in rights
+    ]
 
 
 def _rule(group: str, resources: Iterable[str], verbs: Iterable[str]) -> Json:

@@ -42,6 +42,8 @@ async def denied(
 async def _may(client: Client, right: Right, verb: str, resource: str, namespace: str, account: str) -> bool:
     name, _, subresource = resource.partition("/")
     attributes = {"verb": verb, "group": right.group, "resource": name, "subresource": subresource}
+    if right.names:
+        attributes["name"] = right.names[0]
     if right.namespace == OWN:
         attributes["namespace"] = namespace
     spec: dict[str, object] = {"resourceAttributes": attributes}
