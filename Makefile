@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check search loops vectors mutations bench crds manifests clean
+.PHONY: help install demo test check search loops vectors mutations bench crds manifests reference clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -52,6 +52,9 @@ crds: $(STAMP) ## write deploy/crds/ from the field list
 
 manifests: $(STAMP) ## write deploy/ from the tables in src/quorate/cli/deployment
 	@$(BIN)/quorate manifests --output deploy --with-chart
+
+reference: $(STAMP) ## write docs/reference/commands.md from the command line itself
+	@$(BIN)/python -m quorate.cli.reference docs/reference/commands.md
 
 clean: ## remove the virtual environment and what tools left behind
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache build src/*.egg-info

@@ -16,7 +16,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "sr
 def command_lines(page: Path) -> Iterator[str]:
     """The lines of code blocks, and of code in a line, that begin with the command."""
     for line in page.read_text().splitlines():
-        block = line.removeprefix("    ").removeprefix("$ ")
+        block = line.removeprefix("    ").removeprefix("$ ").partition(" && ")[0]
         if line.startswith("    ") and block.startswith("quorate "):
             yield block
         yield from (code for code in line.split("`")[1::2] if code.startswith("quorate "))
