@@ -36,6 +36,7 @@ async def pod(
     total: int = 0,
     annotations: dict[str, str] | None = None,
     labels: dict[str, str] | None = None,
+    finalizers: tuple[str, ...] = (),
     **spec: Any,
 ) -> None:
     container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": cpu}}}
@@ -43,6 +44,7 @@ async def pod(
     in_group = {names.TOTAL_COUNT: str(total)} if group else {}
     metadata = {
         "name": name,
+        "finalizers": finalizers,
         "labels": {
             **({"kueue.x-k8s.io/queue-name": queue} if queue else {}),
             **({names.GROUP_NAME: group} if group else {}),
@@ -148,23 +150,19 @@ def test_a_pod_that_was_made_without_a_gate_is_left_alone_and_told_of() -> None:
 def test_a_pod_is_preempted_by_being_deleted_with_the_reason_in_its_status() -> None:
     async def story(world: World) -> None:
         await world.queues("1")
-        await pod(world, "one", runs=FOREVER)
+        await pod(world, "one", runs=FOREVER, finalizers=("example.com/archive",))
         await until_pod(world, "one", "running", lambda it: it.status.phase == "Running")
         workload = await world.until_condition("one", "Admitted")
-        seen: list[QueuedPod] = []
-
-        async def stopped() -> bool:
-            found = (await pods_of(world)).get("one")
-            if found is not None:
-                seen.append(found)
-            return found is None
-
         await world.client.patch(WORKLOADS, workload.metadata.key, {"spec": {"active": False}})
-        await world.until("the pod is gone", stopped)
-        conditions = [find_condition(each.status.conditions, names.TERMINATION_TARGET) for each in seen]
-        said = next(each for each in conditions if each is not None)
+        ended = await until_pod(
+            world, "one", "let go", lambda it: it.metadata.finalizers == ("example.com/archive",)
+        )
+        assert ended.metadata.deletion_timestamp is not None
+        said = find_condition(ended.status.conditions, names.TERMINATION_TARGET)
+        assert said is not None
         assert (said.status, said.reason) == ("True", "WorkloadEvictedDueToDeactivated")
         assert said.message == "The workload is deactivated"
+        await world.client.patch(PODS, ended.metadata.key, {"metadata": {"finalizers": None}})
         await world.until("the workload is gone too", no_workloads(world))
 
     play(story, PODS_QUEUED, FLEET)

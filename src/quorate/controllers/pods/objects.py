@@ -1,5 +1,6 @@
 """Pods as the queueing controllers read them: whole where a workload is made of them, else hardly at all."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
@@ -9,7 +10,6 @@ from quorate.api import codec
 from quorate.api.batch import EMPTY_OBJECT
 from quorate.api.core import SchedulingGate
 from quorate.api.meta import Condition, ObjectMeta, Struct, find_condition, is_true
-from quorate.controllers.jobs.construct import queue_name_of
 from quorate.controllers.pods import names
 from quorate.kube.resources import Resource
 
@@ -101,12 +101,12 @@ def group_name_of(metadata: ObjectMeta, by_annotation: bool) -> str:
     ``by_annotation``: the annotation counts before the label (gate WorkloadIdentifierAnnotations), since it
     may be longer than 63 characters.
     """
-    label = metadata.labels.get(names.GROUP_NAME, "")
-    return (metadata.annotations.get(names.GROUP_NAME, "") or label) if by_annotation else label
+    return group_name_in(metadata.labels, metadata.annotations, by_annotation)
 
 
-def asks_to_be_queued(pod: QueuedPod, manage_without_queue_name: bool) -> bool:
-    return bool(queue_name_of(pod.metadata)) or manage_without_queue_name
+def group_name_in(labels: Mapping[str, str], annotations: Mapping[str, str], by_annotation: bool) -> str:
+    label = labels.get(names.GROUP_NAME, "")
+    return (annotations.get(names.GROUP_NAME, "") or label) if by_annotation else label
 
 
 def last_active(pod: QueuedPod, never: datetime) -> datetime:

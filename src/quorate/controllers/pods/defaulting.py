@@ -1,0 +1,127 @@
+"""What a webhook adds to pods and to those who make them, and what it refuses: pure functions of objects.
+
+Objects are JSON as an admission review carries them.  ``default_*`` answer with a changed copy, or with the
+object itself when there is nothing to add; ``*_findings`` answer with all that is wrong at once.  The rules
+all kinds of job share (the shape and the freezing of queue name, priority class and the like) are not
+repeated here.
+"""
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from quorate.api.findings import Finding
+from quorate.api.kueue import PRIORITY_CLASS, QUEUE_NAME
+from quorate.api.names import is_dns_subdomain
+from quorate.controllers.pods import names
+from quorate.controllers.pods.objects import group_name_in
+from quorate.controllers.pods.roles import role_hash
+from quorate.kube.resources import Json
+
+LABELS: Final = "metadata.labels"
+ANNOTATIONS: Final = "metadata.annotations"
+DEFAULT_QUEUE: Final = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Where a new object is to live, as far as queueing is concerned."""
+
+    namespace_managed: bool
+    part_of_managed: bool = False  # of an object that is queued itself
+    has_default_queue: bool = False  # a LocalQueue named ``default``
+    default_priority_class: bool = False  # one named ``default``, and the gate that says it counts
+    manage_without_queue_name: bool = False
+
+
+def default_pod(pod: Json, setting: Setting) -> Json:
+    """A new pod with what holds it back, if it is to be queued."""
+    if names.SUSPENDING_PARENT in _annotations(pod):
+        return _gated(pod)
+    if not setting.namespace_managed or setting.part_of_managed:
+        return pod
+    queued = with_default_queue(pod, setting)
+    if not (_labels(queued).get(QUEUE_NAME) or setting.manage_without_queue_name):
+        return queued
+    held = _gated(queued)
+    metadata = held["metadata"]
+    metadata["labels"] = {**_labels(held), names.MANAGED: "true"}
+    finalizers = metadata.get("finalizers") or []
+    if names.MANAGED not in finalizers:
+        metadata["finalizers"] = [*finalizers, names.MANAGED]
+    return held
+
+
+def with_default_queue(obj: Json, setting: Setting) -> Json:
+    """An object that names no queue goes to the default one of its namespace, at the default priority."""
+    labels = dict(_labels(obj))
+    if setting.has_default_queue and not labels.get(QUEUE_NAME):
+        labels[QUEUE_NAME] = DEFAULT_QUEUE
+    if setting.default_priority_class and labels.get(QUEUE_NAME) and not labels.get(PRIORITY_CLASS):
+        labels[PRIORITY_CLASS] = "default"
+    return obj if labels == _labels(obj) else {**obj, "metadata": {**obj["metadata"], "labels": labels}}
+
+
+def _gated(pod: Json) -> Json:
+    held = copy.deepcopy(pod)
+    spec, metadata = held["spec"], held["metadata"]
+    gates = spec.get("schedulingGates") or []
+    if names.ADMISSION_GATE not in [gate.get("name") for gate in gates]:
+        spec["schedulingGates"] = [*gates, {"name": names.ADMISSION_GATE}]
+    metadata["annotations"] = {names.ROLE_HASH: role_hash(spec), **_annotations(held)}
+    return held
+
+
+def pod_findings(new: Json, old: Json | None, group_by_annotation: bool = True) -> Iterator[Finding]:
+    """What is wrong with a pod, or with the change from ``old`` to ``new``."""
+    labels, annotations = _labels(new), _annotations(new)
+    if labels.get(names.MANAGED, "true") != "true":
+        yield Finding(f"{LABELS}[{names.MANAGED}]", labels[names.MANAGED], "can only be 'true'")
+    group = group_name_in(labels, annotations, group_by_annotation)
+    yield from _membership(group, annotations.get(names.TOTAL_COUNT))
+    prebuilt = annotations.get(names.PREBUILT) or labels.get(names.PREBUILT)
+    if prebuilt and group and prebuilt != group:
+        path = f"{LABELS}[{names.PREBUILT}]"
+        yield Finding(path, prebuilt, f"must be {group!r}, the name of the pod's group")
+    if old is not None:
+        yield from _changes(new, old, group, group_by_annotation)
+
+
+def _membership(group: str, total: str | None) -> Iterator[Finding]:
+    both = f"both the label {names.GROUP_NAME} and the annotation {names.TOTAL_COUNT} must be set"
+    if bool(group) != (total is not None):
+        missing = f"{LABELS}[{names.GROUP_NAME}]" if not group else f"{ANNOTATIONS}[{names.TOTAL_COUNT}]"
+        yield Finding(missing, "", f"is missing: {both}")
+    if group and not is_dns_subdomain(group):
+        yield Finding(f"{LABELS}[{names.GROUP_NAME}]", group, "is no name (write a DNS-1123 subdomain)")
+    if total is not None and not (total.isascii() and total.isdigit() and int(total) > 0):
+        path = f"{ANNOTATIONS}[{names.TOTAL_COUNT}]"
+        yield Finding(path, total, "is no number of pods (write a whole number, at least 1)")
+
+
+def _changes(new: Json, old: Json, group: str, group_by_annotation: bool) -> Iterator[Finding]:
+    was = group_name_in(_labels(old), _annotations(old), group_by_annotation)
+    if was and group != was:
+        yield Finding(f"{LABELS}[{names.GROUP_NAME}]", group, f"is immutable (was {was!r})")
+    final = _annotations(old).get(names.RETRIABLE) == "false"
+    if group and final and _annotations(new).get(names.RETRIABLE) != "false":
+        path = f"{ANNOTATIONS}[{names.RETRIABLE}]"
+        value = _annotations(new).get(names.RETRIABLE)
+        yield Finding(path, value, "must stay 'false': unretriable pod group can't be converted to retriable")
+
+
+def pod_warnings(pod: Json, owner_managed: bool) -> Iterator[str]:
+    """What is allowed but rarely meant.  ``owner_managed``: its owner is of a kind that is queued."""
+    marked = _labels(pod).get(names.MANAGED) == "true"
+    if owner_managed and marked and names.SUSPENDING_PARENT not in _annotations(pod):
+        label = f"{names.MANAGED}=true"
+        yield f"pod owner is managed by kueue, label '{label}' might lead to unexpected behaviour"
+
+
+def _labels(obj: Json) -> dict[str, Any]:
+    return (obj.get("metadata") or {}).get("labels") or {}
+
+
+def _annotations(obj: Json) -> dict[str, Any]:
+    return (obj.get("metadata") or {}).get("annotations") or {}
