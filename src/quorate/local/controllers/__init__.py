@@ -7,6 +7,10 @@ from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.informer import Informer
 from quorate.kube.resources import PODS, SERVICE_ACCOUNTS
+from quorate.local.controllers.apps import objects as apps
+from quorate.local.controllers.apps.deployment import DeploymentController
+from quorate.local.controllers.apps.replica_set import ReplicaSetController
+from quorate.local.controllers.apps.stateful_set import StatefulSetController
 from quorate.local.controllers.cluster_roles import CLUSTER_ROLES, ClusterRoleAggregator
 from quorate.local.controllers.garbage import GarbageCollector
 from quorate.local.controllers.inventory import Inventory
@@ -29,9 +33,14 @@ async def run_controllers(client: Client, clock: Clock, rng: random.Random) -> N
     jobs, job_pods, pods = Informer(client, job.JOBS), Informer(client, job.PODS), Informer(client, PODS)
     namespaces, accounts = Informer(client, NAMESPACES), Informer(client, SERVICE_ACCOUNTS)
     roles = Informer(client, CLUSTER_ROLES)
+    deployments, replica_sets = Informer(client, apps.DEPLOYMENTS), Informer(client, apps.REPLICA_SETS)
+    stateful_sets = Informer(client, apps.STATEFUL_SETS)
     inventory = Inventory(client, clock)
     controllers = (
         JobController(client, clock, rng, jobs, job_pods),
+        DeploymentController(client, clock, deployments, replica_sets),
+        ReplicaSetController(client, clock, replica_sets, pods),
+        StatefulSetController(client, clock, stateful_sets, pods),
         TtlController(client, clock, jobs),
         GarbageCollector(client, clock, inventory),
         NamespaceController(client, clock, namespaces, inventory),
@@ -41,5 +50,6 @@ async def run_controllers(client: Client, clock: Clock, rng: random.Random) -> N
         Scheduler(client, clock, rng, pods),
     )
     async with asyncio.TaskGroup() as tasks:
-        for part in (jobs, job_pods, pods, namespaces, accounts, roles, inventory, *controllers):
+        watched = (jobs, job_pods, pods, deployments, replica_sets, stateful_sets, namespaces, accounts)
+        for part in (*watched, roles, inventory, *controllers):
             tasks.create_task(part.run())

@@ -7,10 +7,11 @@ are listed as a real server lists them, since clients look them up before they a
 from dataclasses import replace
 from functools import partial
 
+from quorate.local.objects.crd.definition import ScalePaths
 from quorate.local.server import events, forms, reviews
 from quorate.local.server.builtin_cluster import CLUSTER
 from quorate.local.server.errors import qualified
-from quorate.local.server.kinds import EVERY_VERB, STATUS, Kind, Rules, Subresource
+from quorate.local.server.kinds import EVERY_VERB, SCALE, STATUS, Kind, Rules, Subresource
 from quorate.local.server.rules import RULES
 
 CREATE_ONLY = ("create",)
@@ -110,7 +111,26 @@ CORE = (
     ),
 )
 
+
+def apps(kind: str, plural: str, *short_names: str) -> Kind:
+    return Kind(
+        "apps",
+        "v1",
+        kind,
+        plural,
+        True,
+        short_names=short_names,
+        categories=("all",),
+        subresources=(SCALE, STATUS),
+        counts_generations=True,
+        scale=ScalePaths(".spec.replicas", ".status.replicas", ".spec.selector"),
+    )
+
+
 GROUPED = (
+    apps("Deployment", "deployments", "deploy"),
+    apps("ReplicaSet", "replicasets", "rs"),
+    apps("StatefulSet", "statefulsets", "sts"),
     Kind(
         "batch",
         "v1",

@@ -19,13 +19,13 @@ from quorate.local.objects.types import Anything, MapOf, object_meta
 from quorate.local.server.conversion import Convert
 from quorate.local.server.errors import Cause, bad_request
 from quorate.local.server.kinds import (
+    SCALE,
     STATUS,
     Conversion,
     Decoded,
     Kind,
     Registry,
     Rules,
-    Subresource,
     unchanged,
 )
 from quorate.local.server.store import Entry, Stale, Store
@@ -33,7 +33,6 @@ from quorate.local.server.store import Entry, Stale, Store
 Json = dict[str, Any]
 
 RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
-SCALE = Subresource("scale", ("get", "patch", "update"), "autoscaling", "v1", "Scale")
 
 VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 """In the order in which discovery lists them for custom resources."""

@@ -19,6 +19,25 @@ ZERO_IS_ABSENT: dict[str, frozenset[str]] = {
     "ContainerPort": frozenset({"hostPort"}),
     "VolumeMount": frozenset({"readOnly"}),
     "JobStatus": frozenset({"active", "succeeded", "failed"}),
+    "DeploymentSpec": frozenset({"minReadySeconds", "paused"}),
+    "DeploymentStatus": frozenset(
+        {
+            "availableReplicas",
+            "observedGeneration",
+            "readyReplicas",
+            "replicas",
+            "unavailableReplicas",
+            "updatedReplicas",
+        }
+    ),
+    "ReplicaSetSpec": frozenset({"minReadySeconds"}),
+    "ReplicaSetStatus": frozenset(
+        {"availableReplicas", "fullyLabeledReplicas", "observedGeneration", "readyReplicas"}
+    ),
+    "StatefulSetSpec": frozenset({"minReadySeconds"}),
+    "StatefulSetStatus": frozenset(
+        {"currentReplicas", "observedGeneration", "readyReplicas", "updatedReplicas"}
+    ),
     "NodeSpec": frozenset({"unschedulable"}),
     "PriorityClass": frozenset({"globalDefault"}),
     "ServiceSpec": frozenset({"publishNotReadyAddresses", "healthCheckNodePort"}),
@@ -45,6 +64,8 @@ EMPTY_IS_PRESENT: dict[str, frozenset[str]] = {
 ALWAYS_ZERO: dict[str, Json] = {
     "CoreEvent": {"reportingComponent": "", "reportingInstance": ""},
     "DaemonEndpoint": {"Port": 0},
+    "ReplicaSetStatus": {"replicas": 0},
+    "StatefulSetStatus": {"availableReplicas": 0, "replicas": 0},
     "NodeSystemInfo": dict.fromkeys(
         (
             "machineID",

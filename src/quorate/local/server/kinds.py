@@ -75,6 +75,7 @@ class Subresource:
 
 
 STATUS = Subresource("status", ("get", "patch", "update"))
+SCALE = Subresource("scale", ("get", "patch", "update"), "autoscaling", "v1", "Scale")
 
 
 Conversion = Callable[[Sequence[Json], bool], Awaitable[list[Json]]]

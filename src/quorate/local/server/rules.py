@@ -1,6 +1,7 @@
 """The rules of the built-in kinds, by resource and group; a kind that is not here only has a shape."""
 
 from quorate.local.objects.crd import definition
+from quorate.local.server.defaults import apps as app_defaults
 from quorate.local.server.defaults import jobs as job_defaults
 from quorate.local.server.defaults import others as other_defaults
 from quorate.local.server.defaults import pods as pod_defaults
@@ -8,6 +9,7 @@ from quorate.local.server.defaults import webhooks as webhook_defaults
 from quorate.local.server.kinds import Rules
 from quorate.local.server.validation import (
     api_services,
+    apps,
     cluster,
     configuration,
     definitions,
@@ -49,6 +51,24 @@ RULES: dict[str, Rules] = {
         validate=jobs.validate,
         validate_update=jobs.validate_update,
         validate_status=job_status.validate_status,
+    ),
+    "deployments.apps": Rules(
+        default=app_defaults.deployment,
+        begin=app_defaults.begin,
+        validate=apps.deployment,
+        validate_update=apps.unchanged_selector,
+    ),
+    "replicasets.apps": Rules(
+        default=app_defaults.replica_set,
+        begin=app_defaults.begin,
+        validate=apps.replica_set,
+        validate_update=apps.unchanged_selector,
+    ),
+    "statefulsets.apps": Rules(
+        default=app_defaults.stateful_set,
+        begin=app_defaults.begin,
+        validate=apps.stateful_set,
+        validate_update=apps.stateful_set_update,
     ),
     "namespaces": Rules(
         default=other_defaults.namespace,

@@ -3,6 +3,7 @@
 from typing import Any
 
 from quorate.local.objects import types
+from quorate.local.objects.tables.builtin import selector_text
 from quorate.local.server import answers, bodies, patches, update
 from quorate.local.server.answers import Answer
 from quorate.local.server.call import Call
@@ -46,6 +47,10 @@ async def _change(call: Call, wanted: update.Change, dry_run: bool) -> Answer:
     changed: list[Json] = []
 
     def scaled(obj: Json) -> Json:
+        replicas = scale.get("spec", {}).get("replicas", 0)
+        if replicas < 0:
+            why = [invalid_value("spec.replicas", replicas, NOT_NEGATIVE)]
+            raise invalid("autoscaling", "Scale", call.name, why)
         version = scale.get("metadata", {}).get("resourceVersion")
         if version and version != obj["metadata"]["resourceVersion"]:
             raise conflict(call.kind.group, call.kind.plural, call.name)
@@ -67,7 +72,7 @@ def _scale(kind: Kind, obj: Json) -> Json:
     status: Json = {"replicas": _at(obj, paths.status_replicas) or 0}
     selector = _at(obj, paths.label_selector) if paths.label_selector else None
     if selector:
-        status["selector"] = selector
+        status["selector"] = selector_text(selector) if isinstance(selector, dict) else selector
     spec = {"replicas": _at(obj, paths.spec_replicas) or 0}
     return {
         "kind": "Scale",

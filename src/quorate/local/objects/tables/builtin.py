@@ -137,6 +137,37 @@ DEPLOYMENT = Layout(
 )
 
 
+def _replica_set(obj: Json, now: float) -> list[Any]:
+    spec, status = obj["spec"], obj.get("status") or {}
+    return [
+        obj["metadata"]["name"],
+        spec.get("replicas", 1),
+        status.get("replicas", 0),
+        status.get("readyReplicas", 0),
+        created(obj, now),
+        *_containers(spec["template"]),
+        selector_text(spec.get("selector")),
+    ]
+
+
+REPLICA_SET = Layout(
+    (NAME, *columns("Desired,Current,Ready,Age", "Containers,Images,Selector")), _replica_set
+)
+
+
+def _stateful_set(obj: Json, now: float) -> list[Any]:
+    spec, status = obj["spec"], obj.get("status") or {}
+    return [
+        obj["metadata"]["name"],
+        f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 1)}",
+        created(obj, now),
+        *_containers(spec["template"]),
+    ]
+
+
+STATEFUL_SET = Layout((NAME, *columns("Ready,Age", "Containers,Images")), _stateful_set)
+
+
 def _node(obj: Json, now: float) -> list[Any]:
     status, labels = obj.get("status") or {}, obj["metadata"].get("labels") or {}
     ready = [c for c in status.get("conditions") or [] if c["type"] == "Ready"]
@@ -291,6 +322,8 @@ _LAYOUTS: dict[tuple[str, str], Layout] = {
     ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): WEBHOOKS,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): CREATED_AT,
     ("apps", "Deployment"): DEPLOYMENT,
+    ("apps", "ReplicaSet"): REPLICA_SET,
+    ("apps", "StatefulSet"): STATEFUL_SET,
     ("batch", "Job"): JOB,
     ("coordination.k8s.io", "Lease"): LEASE,
     ("events.k8s.io", "Event"): EVENT,

@@ -1,0 +1,1 @@
+"""Deployments, ReplicaSets and StatefulSets: sets of pods that serve rather than end."""

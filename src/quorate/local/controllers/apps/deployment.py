@@ -1,0 +1,183 @@
+"""Deployments: one ReplicaSet for each template there was; pods move to the newest, some at a time."""
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from quorate.api.meta import Condition, Key, at_epoch, with_condition
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.informer import Change, Informer
+from quorate.kube.patches import status_patch
+from quorate.kube.reconcile import Reconciler
+from quorate.kube.resources import Json
+from quorate.local.ahead import Ahead
+from quorate.local.controllers.apps.objects import (
+    DEPLOYMENTS,
+    REPLICA_SETS,
+    Deployment,
+    DeploymentStatus,
+    ReplicaSet,
+    RollingUpdate,
+    owned_by,
+    revision_of,
+)
+
+HASH: Final = "pod-template-hash"
+REVISION: Final = "deployment.kubernetes.io/revision"
+
+
+class Sizes(msgspec.Struct, frozen=True):
+    """How many pods the newest ReplicaSet and the older ones are to have."""
+
+    new: int
+    old: tuple[int, ...]
+
+
+def sizes(deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> Sizes:
+    """The next step to where all pods are of the newest template.
+
+    A rolling update makes at most ``maxSurge`` pods more than wanted and leaves at most ``maxUnavailable``
+    fewer available; ``Recreate`` ends all old pods before it makes a new one.
+    """
+    wanted = deployment.spec.replicas
+    present = 0 if new is None else new.spec.replicas
+    remaining = [each.spec.replicas for each in old]
+    if deployment.spec.strategy.type == "Recreate":
+        gone = all(each.status.replicas == 0 for each in old)
+        return Sizes(wanted if gone else present, tuple(0 for _ in old))
+    surge, unavailable = _bounds(deployment.spec.strategy.rolling_update, wanted)
+    grown = min(wanted, max(present, wanted + surge - sum(remaining)))
+    available = sum(each.status.available_replicas for each in (*old, *([new] if new is not None else [])))
+    # Old pods that are not available are no loss; of the others as many as the newest can spare.
+    spare = max(available - (wanted - unavailable), 0)
+    shrunk = []
+    for each, size in zip(old, remaining, strict=True):
+        idle = max(size - each.status.available_replicas, 0)
+        less = min(each.status.available_replicas, spare)
+        spare -= less
+        shrunk.append(max(size - idle - less, 0))
+    return Sizes(grown, tuple(shrunk))
+
+
+def _bounds(rolling: RollingUpdate, wanted: int) -> tuple[int, int]:
+    surge = math.ceil(_part(rolling.max_surge, wanted))
+    unavailable = math.floor(_part(rolling.max_unavailable, wanted))
+    return (surge, unavailable) if surge or unavailable else (0, 1)
+
+
+def _part(amount: int | str, of: int) -> float:
+    """A number, or percents of ``of``."""
+    return amount if isinstance(amount, int) else int(amount.removesuffix("%")) * of / 100
+
+
+class DeploymentController:
+    """Works once its informers, which it does not run itself, have synced."""
+
+    def __init__(
+        self, client: Client, clock: Clock, deployments: Informer[Deployment], sets: Informer[ReplicaSet]
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._synced = (deployments.synced, sets.synced)
+        self._deployments = Ahead(deployments, lambda each: each.metadata.key)
+        self._sets = Ahead(sets, _deployment_of)
+        self._reconciler = Reconciler("deployment", self.reconcile, clock)
+        deployments.subscribe(lambda change: self._reconciler.enqueue(change.key))
+        sets.subscribe(self._on_set)
+
+    async def run(self) -> None:
+        for synced in self._synced:
+            await synced.wait()
+        await self._reconciler.run()
+
+    def _on_set(self, change: Change[ReplicaSet]) -> None:
+        for each in (change.old, change.new):
+            key = None if each is None else _deployment_of(each)
+            if key is not None:
+                self._reconciler.enqueue(key)
+
+    async def reconcile(self, key: Key) -> None:
+        deployment = self._deployments.get(key)
+        if deployment is None or deployment.metadata.deletion_timestamp is not None:
+            return
+        uid = deployment.metadata.uid
+        owned = [each for each in self._sets.group(key) if (c := each.metadata.controller) and c.uid == uid]
+        revision = revision_of(deployment.spec.template)
+        new = next((each for each in owned if each.metadata.labels.get(HASH) == revision), None)
+        old = [each for each in owned if each is not new]
+        if not deployment.spec.paused:
+            decided = sizes(deployment, new, old)
+            if new is None:
+                new = await self._create(deployment, revision, decided.new, len(old) + 1)
+            elif new.spec.replicas != decided.new:
+                new = await self._resize(new, decided.new)
+            for each, size in zip(list(old), decided.old, strict=True):
+                if each.spec.replicas != size:
+                    old[old.index(each)] = await self._resize(each, size)
+        await self._report(deployment, new, old)
+
+    async def _create(self, of: Deployment, revision: str, size: int, number: int) -> ReplicaSet:
+        template: Json = msgspec.json.decode(of.spec.template)
+        metadata = template.setdefault("metadata", {})
+        metadata["labels"] = {**(metadata.get("labels") or {}), HASH: revision}
+        matched = {**(of.spec.selector.get("matchLabels") or {}), HASH: revision}
+        body = {
+            "metadata": {
+                "name": f"{of.metadata.name}-{revision}",
+                "labels": metadata["labels"],
+                "annotations": {REVISION: str(number)},
+                "ownerReferences": owned_by(DEPLOYMENTS, of.metadata),
+            },
+            "spec": {
+                "replicas": size,
+                "selector": {**of.spec.selector, "matchLabels": matched},
+                "template": template,
+            },
+        }
+        made = await self._client.create(REPLICA_SETS, body, of.metadata.namespace)
+        self._sets.put(made)
+        return made
+
+    async def _resize(self, replica_set: ReplicaSet, size: int) -> ReplicaSet:
+        metadata = replica_set.metadata
+        body = {"metadata": {"resourceVersion": metadata.resource_version}, "spec": {"replicas": size}}
+        resized = await self._client.patch(REPLICA_SETS, metadata.key, body)
+        self._sets.put(resized)
+        return resized
+
+    async def _report(self, of: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> None:
+        every = [*old, *([new] if new is not None else [])]
+        present = sum(each.status.replicas for each in every)
+        available = sum(each.status.available_replicas for each in every)
+        _, unavailable = _bounds(of.spec.strategy.rolling_update, of.spec.replicas)
+        enough = available >= of.spec.replicas - unavailable
+        moment = at_epoch(self._clock.now())
+        condition = Condition(
+            type="Available",
+            status="True" if enough else "False",
+            reason="MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable",
+            message=f"Deployment {'has' if enough else 'does not have'} minimum availability.",
+            last_transition_time=moment,
+        )
+        status = DeploymentStatus(
+            replicas=present,
+            updated_replicas=0 if new is None else new.status.replicas,
+            ready_replicas=sum(each.status.ready_replicas for each in every),
+            available_replicas=available,
+            unavailable_replicas=max(max(of.spec.replicas, present) - available, 0),
+            observed_generation=of.metadata.generation,
+            conditions=with_condition(of.status.conditions, condition),
+        )
+        patch = status_patch(of.metadata, of.status, status)
+        if patch:
+            written = await self._client.patch(DEPLOYMENTS, of.metadata.key, patch, subresource="status")
+            self._deployments.put(written)
+
+
+def _deployment_of(replica_set: ReplicaSet) -> Key | None:
+    owner = replica_set.metadata.controller
+    ours = owner is not None and owner.kind == DEPLOYMENTS.kind
+    return Key(replica_set.metadata.namespace, owner.name) if owner is not None and ours else None

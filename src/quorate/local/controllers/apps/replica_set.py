@@ -1,0 +1,110 @@
+"""ReplicaSets: so many live pods, no more and no fewer."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+from quorate.api.core import Pod
+from quorate.api.meta import Key
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.errors import NotFound
+from quorate.kube.informer import Change, Informer
+from quorate.kube.patches import status_patch
+from quorate.kube.reconcile import Reconciler
+from quorate.local.ahead import Ahead
+from quorate.local.controllers.apps.objects import (
+    PODS,
+    REPLICA_SETS,
+    ReplicaSet,
+    ReplicaSetStatus,
+    from_template,
+    is_live,
+    is_ready,
+    owned_by,
+)
+
+MOST_AT_ONCE: Final = 500  # pods made or deleted in one go, as in Kubernetes
+
+
+def surplus(pods: Iterable[Pod], wanted: int) -> list[Pod]:
+    """Whom to delete: those without a node first, then those not ready, then the youngest."""
+    by_worth = sorted(
+        pods, key=lambda pod: (not pod.spec.node_name, not is_ready(pod), _created(pod), pod.metadata.name)
+    )
+    return by_worth[wanted:]
+
+
+def _created(pod: Pod) -> str:
+    created = pod.metadata.creation_timestamp
+    return created.isoformat() if created is not None else ""
+
+
+class ReplicaSetController:
+    """Works once its informers, which it does not run itself, have synced."""
+
+    def __init__(self, client: Client, clock: Clock, sets: Informer[ReplicaSet], pods: Informer[Pod]) -> None:
+        self._client = client
+        self._synced = (sets.synced, pods.synced)
+        self._sets = sets
+        self._pods = Ahead(pods, set_of)
+        self._reconciler = Reconciler("replica-set", self.reconcile, clock)
+        sets.subscribe(lambda change: self._reconciler.enqueue(change.key))
+        pods.subscribe(self._on_pod)
+
+    async def run(self) -> None:
+        for synced in self._synced:
+            await synced.wait()
+        await self._reconciler.run()
+
+    def _on_pod(self, change: Change[Pod]) -> None:
+        for pod in (change.old, change.new):
+            key = None if pod is None else set_of(pod)
+            if key is not None:
+                self._reconciler.enqueue(key)
+
+    async def reconcile(self, key: Key) -> None:
+        replica_set = self._sets.get(key)
+        if replica_set is None or replica_set.metadata.deletion_timestamp is not None:
+            return
+        uid = replica_set.metadata.uid
+        live = [
+            pod
+            for pod in self._pods.group(key)
+            if (owner := pod.metadata.controller) is not None and owner.uid == uid and is_live(pod)
+        ]
+        wanted = replica_set.spec.replicas
+        await asyncio.gather(*(self._delete(pod) for pod in surplus(live, wanted)[:MOST_AT_ONCE]))
+        missing = min(wanted - len(live), MOST_AT_ONCE)
+        await asyncio.gather(*(self._create(replica_set) for _ in range(missing)))
+        await self._report(replica_set, live)
+
+    async def _create(self, of: ReplicaSet) -> None:
+        owner = owned_by(REPLICA_SETS, of.metadata)
+        body = from_template(of.spec.template, owner, generateName=f"{of.metadata.name}-")
+        self._pods.put(await self._client.create(PODS, body, of.metadata.namespace))
+
+    async def _delete(self, pod: Pod) -> None:
+        try:
+            await self._client.delete(PODS, pod.metadata.key, uid=pod.metadata.uid)
+        except NotFound:
+            return
+
+    async def _report(self, of: ReplicaSet, live: list[Pod]) -> None:
+        ready = sum(map(is_ready, live))
+        status = ReplicaSetStatus(
+            replicas=len(live),
+            fully_labeled_replicas=len(live),
+            ready_replicas=ready,
+            available_replicas=ready,
+            observed_generation=of.metadata.generation,
+        )
+        patch = status_patch(of.metadata, of.status, status)
+        if patch:
+            await self._client.patch(REPLICA_SETS, of.metadata.key, patch, subresource="status")
+
+
+def set_of(pod: Pod) -> Key | None:
+    owner = pod.metadata.controller
+    ours = owner is not None and owner.kind == REPLICA_SETS.kind
+    return Key(pod.metadata.namespace, owner.name) if owner is not None and ours else None

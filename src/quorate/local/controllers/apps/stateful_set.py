@@ -1,0 +1,171 @@
+"""StatefulSets: pods with numbers, made and ended in their order.
+
+Knowingly missing: volumes of their own (this cluster has no PersistentVolumeClaims) and stored revisions; an
+update ends pods of another template one at a time, from the last, once all after it are ready.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from quorate.api.core import Pod
+from quorate.api.meta import Key
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.errors import NotFound
+from quorate.kube.informer import Change, Informer
+from quorate.kube.patches import status_patch
+from quorate.kube.reconcile import Reconciler
+from quorate.local.ahead import Ahead
+from quorate.local.controllers.apps.objects import (
+    PODS,
+    STATEFUL_SETS,
+    StatefulSet,
+    StatefulSetStatus,
+    from_template,
+    is_live,
+    is_ready,
+    owned_by,
+    revision_of,
+)
+
+INDEX: Final = "apps.kubernetes.io/pod-index"
+POD_NAME: Final = "statefulset.kubernetes.io/pod-name"
+REVISION: Final = "controller-revision-hash"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    create: tuple[int, ...] = ()  # ordinals
+    delete: tuple[Pod, ...] = ()
+
+
+def step(of: StatefulSet, pods: Sequence[Pod]) -> Step:
+    """What may be done now: with ``OrderedReady`` one thing at a time, and only next to ready pods."""
+    by_ordinal = {ordinal_of(pod): pod for pod in pods}
+    wanted = range(of.spec.replicas)
+    ended = tuple(pod for pod in pods if not is_live(pod) and pod.metadata.deletion_timestamp is None)
+    surplus = [by_ordinal[each] for each in sorted(by_ordinal, reverse=True) if each not in wanted]
+    missing = [each for each in wanted if each not in by_ordinal]
+    if of.spec.pod_management_policy == "Parallel":
+        going = tuple(pod for pod in surplus if pod.metadata.deletion_timestamp is None)
+        return Step(tuple(missing), (*ended, *going))
+    if ended:
+        return Step(delete=ended[:1])
+    for each in wanted:
+        pod = by_ordinal.get(each)
+        if pod is None:
+            return Step(create=(each,))
+        if not (is_live(pod) and is_ready(pod)):
+            return Step() if not surplus else Step(delete=_first_going(surplus))
+    return Step(delete=_first_going(surplus) or _outdated(of, by_ordinal))
+
+
+def _first_going(surplus: Sequence[Pod]) -> tuple[Pod, ...]:
+    """The last of the set, unless one is on its way out already."""
+    if any(pod.metadata.deletion_timestamp is not None for pod in surplus):
+        return ()
+    return tuple(surplus[:1])
+
+
+def _outdated(of: StatefulSet, by_ordinal: dict[int, Pod]) -> tuple[Pod, ...]:
+    strategy = of.spec.update_strategy
+    if strategy.type != "RollingUpdate":
+        return ()
+    name = revision_name(of)
+    for ordinal in sorted(by_ordinal, reverse=True):
+        pod = by_ordinal[ordinal]
+        if ordinal >= strategy.rolling_update.partition and pod.metadata.labels.get(REVISION) != name:
+            return (pod,) if is_live(pod) else ()
+    return ()
+
+
+def ordinal_of(pod: Pod) -> int:
+    return int(pod.metadata.name.rpartition("-")[2])
+
+
+def revision_name(of: StatefulSet) -> str:
+    return f"{of.metadata.name}-{revision_of(of.spec.template)}"
+
+
+class StatefulSetController:
+    """Works once its informers, which it does not run itself, have synced."""
+
+    def __init__(
+        self, client: Client, clock: Clock, sets: Informer[StatefulSet], pods: Informer[Pod]
+    ) -> None:
+        self._client = client
+        self._synced = (sets.synced, pods.synced)
+        self._sets = Ahead(sets, lambda each: each.metadata.key)
+        self._pods = pods
+        self._reconciler = Reconciler("stateful-set", self.reconcile, clock)
+        pods.add_index("stateful set", lambda pod: (_set_of(pod),))
+        sets.subscribe(lambda change: self._reconciler.enqueue(change.key))
+        pods.subscribe(self._on_pod)
+
+    async def run(self) -> None:
+        for synced in self._synced:
+            await synced.wait()
+        await self._reconciler.run()
+
+    def _on_pod(self, change: Change[Pod]) -> None:
+        for pod in (change.old, change.new):
+            key = None if pod is None else _set_of(pod)
+            if key is not None:
+                self._reconciler.enqueue(key)
+
+    async def reconcile(self, key: Key) -> None:
+        of = self._sets.get(key)
+        if of is None or of.metadata.deletion_timestamp is not None:
+            return
+        pods = [
+            pod
+            for pod in self._pods.by_index("stateful set", key)
+            if (owner := pod.metadata.controller) is not None and owner.uid == of.metadata.uid
+        ]
+        todo = step(of, pods)
+        await asyncio.gather(*(self._delete(pod) for pod in todo.delete))
+        # A pod keeps its name: one that is created again before the watch shows it is refused as existing.
+        await asyncio.gather(*(self._create(of, ordinal) for ordinal in todo.create))
+        await self._report(of, pods)
+
+    async def _create(self, of: StatefulSet, ordinal: int) -> None:
+        name = f"{of.metadata.name}-{ordinal}"
+        body = from_template(of.spec.template, owned_by(STATEFUL_SETS, of.metadata), name=name)
+        body["metadata"]["labels"] |= {INDEX: str(ordinal), POD_NAME: name, REVISION: revision_name(of)}
+        body["spec"]["hostname"] = name
+        await self._client.create(PODS, body, of.metadata.namespace)
+
+    async def _delete(self, pod: Pod) -> None:
+        try:
+            await self._client.delete(PODS, pod.metadata.key, uid=pod.metadata.uid)
+        except NotFound:
+            return
+
+    async def _report(self, of: StatefulSet, pods: Sequence[Pod]) -> None:
+        name = revision_name(of)
+        updated = sum(pod.metadata.labels.get(REVISION) == name for pod in pods)
+        ready = sum(is_ready(pod) and is_live(pod) for pod in pods)
+        done = updated == len(pods) == of.spec.replicas
+        status = StatefulSetStatus(
+            replicas=len(pods),
+            ready_replicas=ready,
+            available_replicas=ready,
+            current_replicas=updated if done else len(pods) - updated,
+            updated_replicas=updated,
+            current_revision=name if done else of.status.current_revision or name,
+            update_revision=name,
+            collision_count=0,
+            observed_generation=of.metadata.generation,
+        )
+        patch = status_patch(of.metadata, of.status, status)
+        if patch:
+            written = await self._client.patch(STATEFUL_SETS, of.metadata.key, patch, subresource="status")
+            self._sets.put(written)
+
+
+def _set_of(pod: Pod) -> Key | None:
+    owner = pod.metadata.controller
+    ours = owner is not None and owner.kind == STATEFUL_SETS.kind
+    return Key(pod.metadata.namespace, owner.name) if owner is not None and ours else None

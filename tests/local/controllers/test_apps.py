@@ -1,0 +1,221 @@
+"""Deployments, ReplicaSets and StatefulSets on the local cluster."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from quorate.api import codec
+from quorate.api.core import Pod
+from quorate.api.meta import Key
+from quorate.kube.errors import Conflict, Invalid
+from quorate.kube.resources import Json, untyped
+from quorate.local.controllers.apps.deployment import Sizes, sizes
+from quorate.local.controllers.apps.objects import Deployment, ReplicaSet, StatefulSet
+from quorate.local.controllers.apps.replica_set import surplus
+from quorate.local.controllers.apps.stateful_set import REVISION, revision_name, step
+from quorate.local.nodes import Fleet
+from tests.local.controllers.living import PODS, LocalCluster, local_cluster
+
+DEPLOYMENTS = untyped("apps", "v1", "deployments", "Deployment", True)
+REPLICA_SETS = untyped("apps", "v1", "replicasets", "ReplicaSet", True)
+STATEFUL_SETS = untyped("apps", "v1", "statefulsets", "StatefulSet", True)
+
+
+def a_pod(name: str, state: str = "ready", node: str = "node-1", revision: str = "") -> Pod:
+    """``state``: ready, waiting, failed, or one of them and ``-gone``."""
+    phase, _, gone = state.partition("-")
+    metadata: Json = {"name": name, "labels": {REVISION: revision}}
+    if gone:
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    conditions = [{"type": "Ready", "status": "True"}] if phase == "ready" else []
+    status = {"phase": "Failed" if phase == "failed" else "Running", "conditions": conditions}
+    return codec.convert(Pod, {"metadata": metadata, "spec": {"nodeName": node}, "status": status})
+
+
+def test_a_replica_set_that_shrinks_keeps_what_serves() -> None:
+    pods = [a_pod("a"), a_pod("b", "waiting"), a_pod("c", "waiting", node=""), a_pod("d")]
+    assert [pod.metadata.name for pod in surplus(pods, 2)] == ["b", "c"]
+    assert surplus(pods, 4) == []
+
+
+def a_deployment(replicas: int, **strategy: Any) -> Deployment:
+    spec = {"replicas": replicas, "strategy": strategy}
+    return codec.convert(Deployment, {"metadata": {"name": "web"}, "spec": spec})
+
+
+def a_replica_set(size: int, available: int, present: int | None = None) -> ReplicaSet:
+    status = {"replicas": size if present is None else present, "availableReplicas": available}
+    body = {"metadata": {"name": "web-1"}, "spec": {"replicas": size}, "status": status}
+    return codec.convert(ReplicaSet, body)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "new", "old", "want"),
+    [
+        pytest.param({}, None, [], Sizes(4, ()), id="the first pods come at once"),
+        pytest.param(
+            {}, None, [a_replica_set(4, 4)], Sizes(1, (3,)), id="a new template: one more, one fewer"
+        ),
+        pytest.param({}, a_replica_set(1, 0), [a_replica_set(3, 3)], Sizes(2, (3,)), id="none to spare yet"),
+        pytest.param({}, a_replica_set(2, 2), [a_replica_set(3, 3)], Sizes(2, (1,)), id="two have come"),
+        pytest.param(
+            {}, a_replica_set(1, 0), [a_replica_set(4, 0)], Sizes(1, (0,)), id="the old never served"
+        ),
+        pytest.param(
+            {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
+            None,
+            [a_replica_set(4, 4)],
+            Sizes(0, (3,)),
+            id="no more than wanted",
+        ),
+        pytest.param(
+            {"type": "Recreate"}, None, [a_replica_set(4, 4)], Sizes(0, (0,)), id="recreate: all go first"
+        ),
+        pytest.param(
+            {"type": "Recreate"}, None, [a_replica_set(0, 0)], Sizes(4, (0,)), id="recreate: then all come"
+        ),
+    ],
+)
+def test_a_deployment_moves_its_pods_a_step_at_a_time(
+    strategy: Json, new: ReplicaSet | None, old: list[ReplicaSet], want: Sizes
+) -> None:
+    assert sizes(a_deployment(4, **strategy), new, old) == want
+
+
+def a_stateful_set(replicas: int, management: str = "OrderedReady") -> StatefulSet:
+    spec = {"replicas": replicas, "podManagementPolicy": management}
+    return codec.convert(StatefulSet, {"metadata": {"name": "db"}, "spec": spec})
+
+
+NOW_REVISION = revision_name(a_stateful_set(0))
+
+
+@pytest.mark.parametrize(
+    ("replicas", "management", "states", "want"),
+    [
+        pytest.param(2, "OrderedReady", "", "+0", id="the first"),
+        pytest.param(2, "OrderedReady", "waiting", "", id="the second waits for the first"),
+        pytest.param(2, "OrderedReady", "ready", "+1", id="the second"),
+        pytest.param(2, "Parallel", "", "+0 +1", id="all at once"),
+        pytest.param(1, "OrderedReady", "ready ready ready", "-db-2", id="the last goes first"),
+        pytest.param(1, "OrderedReady", "ready ready ready-gone", "", id="one goes at a time"),
+        pytest.param(0, "Parallel", "ready ready", "-db-1 -db-0", id="all go at once"),
+        pytest.param(2, "OrderedReady", "failed ready", "-db-0", id="a failed pod makes room for itself"),
+    ],
+)
+def test_a_stateful_set_keeps_its_order(replicas: int, management: str, states: str, want: str) -> None:
+    pods = [a_pod(f"db-{n}", state, revision=NOW_REVISION) for n, state in enumerate(states.split())]
+    todo = step(a_stateful_set(replicas, management), pods)
+    words = [f"+{each}" for each in todo.create] + [f"-{each.metadata.name}" for each in todo.delete]
+    assert " ".join(words) == want
+
+
+def test_a_stateful_set_replaces_pods_of_another_template_from_the_last() -> None:
+    pods = [a_pod("db-0", revision="old"), a_pod("db-1", revision="old")]
+    assert [pod.metadata.name for pod in step(a_stateful_set(2), pods).delete] == ["db-1"]
+    pods = [a_pod("db-0", revision="old"), a_pod("db-1", revision=NOW_REVISION)]
+    assert [pod.metadata.name for pod in step(a_stateful_set(2), pods).delete] == ["db-0"]
+
+
+def body(name: str, replicas: int, image: str = "busybox", **spec: Any) -> Json:
+    container = {"name": "main", "image": image}
+    scripted = {"simulate.quorate.dev/start-delay": "10ms"}
+    template = {
+        "metadata": {"labels": {"app": name}, "annotations": scripted},
+        "spec": {"containers": [container], "terminationGracePeriodSeconds": 0},
+    }
+    selector = {"matchLabels": {"app": name}}
+    spec = {"replicas": replicas, "selector": selector, "template": template, **spec}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def live(story: Callable[[LocalCluster], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with local_cluster(Fleet(count=1)) as cluster:
+            await story(cluster)
+
+    asyncio.run(run())
+
+
+async def until_ready(cluster: LocalCluster, resource: Any, name: str, pods: int) -> Json:
+    async def find() -> Json | None:
+        found: Json = await cluster.client.get(resource, Key("default", name))
+        status = found["status"]
+        counts = [status.get(each, 0) for each in ("replicas", "readyReplicas", "updatedReplicas")]
+        settled = status.get("observedGeneration") == found["metadata"]["generation"]
+        return found if settled and counts == [pods] * 3 else None
+
+    return await cluster.until(f"{name} has {pods} ready pods", find)
+
+
+@pytest.mark.slow
+def test_a_deployment_serves_rolls_over_and_goes_with_all_it_made() -> None:
+    async def story(cluster: LocalCluster) -> None:
+        await cluster.client.create(DEPLOYMENTS, body("web", 3), "default")
+        await until_ready(cluster, DEPLOYMENTS, "web", 3)
+        key = Key("default", "web")
+        other = body("web", 3, image="other")["spec"]["template"]
+        await cluster.client.patch(DEPLOYMENTS, key, {"spec": {"template": other}})
+        await until_ready(cluster, DEPLOYMENTS, "web", 3)
+        running = [pod for pod in await cluster.pods() if "deletionTimestamp" not in pod["metadata"]]
+        assert {pod["spec"]["containers"][0]["image"] for pod in running} == {"other"}
+        await cluster.client.request(
+            "PATCH",
+            DEPLOYMENTS.path("default", "web", "scale"),
+            body=b'{"spec": {"replicas": 1}}',
+            headers={"Content-Type": "application/merge-patch+json"},
+        )
+        await until_ready(cluster, DEPLOYMENTS, "web", 1)
+        await cluster.client.delete(DEPLOYMENTS, key, propagation="Background")
+
+        async def empty() -> bool:
+            sets = (await cluster.client.list(REPLICA_SETS, "default")).items
+            return not sets and not await cluster.pods()
+
+        await cluster.until("all gone", empty)
+
+    live(story)
+
+
+@pytest.mark.slow
+def test_a_stateful_set_makes_its_pods_anew_under_their_names() -> None:
+    async def story(cluster: LocalCluster) -> None:
+        await cluster.client.create(STATEFUL_SETS, body("db", 2, serviceName="db"), "default")
+        await until_ready(cluster, STATEFUL_SETS, "db", 2)
+        first = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in await cluster.pods()}
+        assert sorted(first) == ["db-0", "db-1"]
+        await cluster.client.delete(PODS, Key("default", "db-0"))
+
+        async def is_new() -> bool:
+            pods = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in await cluster.pods()}
+            return pods.get("db-0") not in (None, first["db-0"])
+
+        await cluster.until("db-0 is made anew", is_new)
+        await until_ready(cluster, STATEFUL_SETS, "db", 2)
+        with pytest.raises(Invalid, match="updates to statefulset spec for fields other than"):
+            await cluster.client.patch(STATEFUL_SETS, Key("default", "db"), {"spec": {"serviceName": "x"}})
+
+    live(story)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"selector": {"matchLabels": {"app": "x"}}}, "`selector` does not match template `labels`"),
+        ({"selector": None}, "spec.selector: Required value"),
+        ({"replicas": -1}, "must be greater than or equal to 0"),
+    ],
+    ids=["selector", "no selector", "negative"],
+)
+def test_what_a_deployment_may_not_say(change: Json, message: str) -> None:
+    async def story(cluster: LocalCluster) -> None:
+        wrong = body("web", 1)
+        wrong["spec"] |= change
+        with pytest.raises((Invalid, Conflict)) as refused:
+            await cluster.client.create(DEPLOYMENTS, wrong, "default")
+        assert message in str(refused.value)
+
+    live(story)
