@@ -9,7 +9,7 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import Key, matches_selector
 from quorate.controllers.echoes import Echoes, Version, versions
 from quorate.controllers.informers import ByName
-from quorate.controllers.jobs.ancestry import Ancestry, NotSeen
+from quorate.controllers.jobs.ancestry import Ancestry, Endless, NotSeen
 from quorate.controllers.pods import names
 from quorate.controllers.pods.adoption import Place, decide_stray
 from quorate.controllers.pods.group import decide_group
@@ -151,8 +151,8 @@ class PodController:
         if (
             names.SUSPENDING_PARENT not in pod.metadata.annotations
         ):  # else its parent sees to it that it waits
-            manager = self._ancestry.manager_of(pod.metadata)
-        if isinstance(manager, NotSeen):
+            manager = await self._ancestry.manager_of(pod.metadata)
+        if isinstance(manager, NotSeen | Endless):
             return now + OWNER_S
         namespace = self._shell.informers.namespaces.get(Key("", key.namespace))
         selector = self._shell.configuration.managed_jobs_namespace_selector
