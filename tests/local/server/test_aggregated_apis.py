@@ -1,7 +1,9 @@
 """APIs that another server answers, behind an APIService."""
 
+import asyncio
 import base64
 import json
+import random
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,10 +12,15 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
+from quorate.kube.config import Cluster
+from quorate.kube.credentials import Token
 from quorate.local.certificates import new_authority, new_server_certificate
+from quorate.local.controllers.inventory import discover
+from tests.local.clusters import api_server
 from tests.local.hooks import serving
-from tests.local.talk import Talk, told
+from tests.local.talk import Talk, talk_to, told
 
 pytestmark = pytest.mark.slow
 
@@ -220,6 +227,21 @@ def test_the_condition_says_why_an_api_is_not_there_and_the_request_too() -> Non
         await talk.until("/apis/metrics.example.com/v1", lambda code, _: code == 404)
 
     told(story)
+
+
+def test_an_api_that_is_not_there_keeps_nobody_elses_kinds_out_of_sight() -> None:
+    async def story() -> None:
+        async with api_server() as server, talk_to(server) as talk:
+            await talk.create(API_SERVICES, an_api_service())
+            await talk.until(
+                f"{API_SERVICES}/{NAME}", lambda *a: availability(*a) == ("False", "ServiceNotFound")
+            )
+            cluster = Cluster(server.url, credentials=Token(server.token))
+            async with Client(cluster, random.Random(1)) as client:
+                found = {kind.plural for kind in await discover(client)}
+            assert {"jobs", "configmaps"} <= found
+
+    asyncio.run(story())
 
 
 def test_an_api_of_this_server_is_always_available() -> None:

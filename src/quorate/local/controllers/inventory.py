@@ -12,7 +12,7 @@ from quorate.api import codec
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.errors import NotFound
+from quorate.kube.errors import NotFound, ServerError
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.reconcile import Reconciler
@@ -74,8 +74,10 @@ async def discover(client: Client) -> tuple[Resource[Thing], ...]:
         path = f"/apis/{group}/{version}" if group else f"/api/{version}"
         try:
             listed = codec.decode(ApiResourceList, await client.request("GET", path))
-        except NotFound:
-            continue  # the last definition of this group has just gone
+        except (NotFound, ServerError):
+            # The last definition of this group has just gone, or the server of an aggregated API is not there:
+            # that must not keep everybody else's objects out of sight.
+            continue
         found += [
             Resource(group, version, kind.name, kind.kind, kind.namespaced, Thing)
             for kind in listed.resources
