@@ -21,12 +21,13 @@ Answers = Callable[[Json], Json]
 
 
 class Hook:
-    """``asked``: the reviews received so far, oldest first."""
+    """``asked``: the reviews received so far, oldest first.  ``hangs_up``: how many to leave unanswered."""
 
     def __init__(self, authority: bytes, answers: Answers) -> None:
         self.ca_bundle = base64.b64encode(authority).decode()
         self.port = 0
         self.asked: list[Json] = []
+        self.hangs_up = 0
         self._answers = answers
 
     def url(self) -> Json:
@@ -35,6 +36,10 @@ class Hook:
 
     async def handle(self, request: web.Request) -> web.Response:
         review = json.loads(await request.read())
+        if self.hangs_up:
+            self.hangs_up -= 1
+            assert request.transport is not None
+            request.transport.close()
         self.asked.append(review["request"])
         answer = self._answers(review["request"]) | {"uid": review["request"]["uid"]}
         return web.json_response(

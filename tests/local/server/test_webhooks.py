@@ -51,10 +51,7 @@ def behind(end: Hook) -> dict[str, Json]:
         SLICES: {
             "metadata": {"name": "hooks-1", "labels": {"kubernetes.io/service-name": "hooks"}},
             "addressType": "IPv4",
-            "endpoints": [
-                {"addresses": ["127.0.0.9"], "conditions": {"ready": False}},
-                {"addresses": ["127.0.0.1"], "conditions": {"ready": True}},
-            ],
+            "endpoints": [{"addresses": ["127.0.0.1"], "conditions": {"ready": True}}],
             "ports": ports,
         },
         ENDPOINTS: {
@@ -82,6 +79,36 @@ def test_a_service_is_followed_to_what_is_behind_it(path: str) -> None:
             await talk.create(path, behind(end)[path])
             await talk.create(CONFIG_MAPS, {"metadata": {"name": "a"}})
             assert [asked["name"] for asked in end.asked] == ["a"]
+
+    told(story)
+
+
+def test_only_what_is_ready_is_asked_and_where_nobody_listens_the_next() -> None:
+    async def story(talk: Talk) -> None:
+        async with hook(allowed, "hooks.default.svc") as end:
+            service = {"namespace": "default", "name": "hooks"}
+            await register(talk, "validating", a_webhook({"service": service, "caBundle": end.ca_bundle}))
+            await talk.create("/api/v1/namespaces/default/services", a_service())
+            slice_ = behind(end)[SLICES]
+            slice_["endpoints"] = [{"addresses": ["127.0.0.9"]}, {"addresses": ["127.0.0.1"]}]
+            await talk.create(SLICES, slice_)
+            await talk.create(CONFIG_MAPS, {"metadata": {"name": "a"}})
+            for endpoint in slice_["endpoints"]:
+                endpoint["conditions"] = {"ready": False}
+            await talk.send("PATCH", f"{SLICES}/hooks-1", {"endpoints": slice_["endpoints"]})
+            code, refusal = await talk.send("POST", CONFIG_MAPS, {"metadata": {"name": "b"}})
+            assert (code, "no endpoints available" in refusal["message"]) == (500, True)
+
+    told(story)
+
+
+@pytest.mark.parametrize(("hangs_up", "code"), [(1, 201), (2, 500)])
+def test_a_webhook_that_hangs_up_is_asked_once_more(hangs_up: int, code: int) -> None:
+    async def story(talk: Talk) -> None:
+        async with hook(allowed) as end:
+            await register(talk, "validating", a_webhook(end.url()))
+            end.hangs_up = hangs_up
+            assert (await talk.send("POST", CONFIG_MAPS, {"metadata": {"name": "a"}}))[0] == code
 
     told(story)
 

@@ -75,8 +75,8 @@ async def discover(client: Client) -> tuple[Resource[Thing], ...]:
         try:
             listed = codec.decode(ApiResourceList, await client.request("GET", path))
         except (NotFound, ServerError):
-            # The last definition of this group has just gone, or the server of an aggregated API is not there:
-            # that must not keep everybody else's objects out of sight.
+            # The last definition of this group has just gone, or the server of an aggregated API is not
+            # there: that must not keep everybody else's objects out of sight.
             continue
         found += [
             Resource(group, version, kind.name, kind.kind, kind.namespaced, Thing)

@@ -9,7 +9,8 @@ import asyncio
 import base64
 import ssl
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -25,7 +26,6 @@ Json = dict[str, Any]
 
 HTTPS_PORT = 443
 OF_SERVICE = "kubernetes.io/service-name"
-CONNECTIONS = 256
 NO_HEADERS: CIMultiDict[str] = CIMultiDict()
 
 
@@ -33,12 +33,16 @@ class Unreachable(Exception):
     """Nobody is there, or what is there does not answer as it should."""
 
 
+class Disconnected(Unreachable):
+    """The connection ended without an answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a server is, and how it has to prove itself."""
 
     url: str  # as messages name it: https://NAME.NAMESPACE.svc:443/path
-    address: str  # where to connect: host and port
+    addresses: tuple[str, ...]  # where to connect, host and port: to the first that listens
     name: str  # that the certificate must carry; empty: the host of the URL
     authority: bytes  # PEM of whom to trust; empty: whom this machine trusts
     verified: bool = True
@@ -61,7 +65,7 @@ class Outside:
         authority = base64.b64decode(config.get("caBundle", ""))
         if "url" in config:
             host = config["url"].partition("://")[2].partition("/")[0]
-            return Place(config["url"], host, "", authority)
+            return Place(config["url"], (host,), "", authority)
         service = config["service"]
         return self.of_service(service, service.get("path", ""), authority)
 
@@ -77,14 +81,18 @@ class Outside:
         """Where a Service (``namespace``, ``name``, ``port``) leads to.  Raises Unreachable."""
         port = service.get("port", HTTPS_PORT)
         host = f"{service['name']}.{service['namespace']}.svc"
-        address = _address(self._store, service["namespace"], service["name"], port)
+        addresses = _addresses(self._store, service["namespace"], service["name"], port)
         url = f"https://{host}:{port}/{path.removeprefix('/')}"
-        return Place(url, address, host, authority, verified, identity)
+        return Place(url, addresses, host, authority, verified, identity)
 
     async def post(self, place: Place, document: bytes, timeout_s: float) -> bytes:
         """The body of the answer to a POST of JSON.  Raises Unreachable, also for any status but 200."""
         url = f"{place.url}?timeout={timeout_s:g}s"
-        return await self._answer("POST", place, url, timeout_s, document)
+        try:
+            return await self._answer("POST", place, url, timeout_s, document)
+        except Disconnected:
+            # It had closed a connection that was idle, as servers do; a question may be asked twice.
+            return await self._answer("POST", place, url, timeout_s, document)
 
     async def get(self, place: Place, url: str, timeout_s: float) -> bytes:
         """The body of the answer to a GET below a place.  Raises Unreachable, also for any status but 200."""
@@ -101,6 +109,8 @@ class Outside:
                 content = await response.read()
         except TimeoutError as late:
             raise Unreachable(f'{method.title()} "{url}": context deadline exceeded') from late
+        except aiohttp.ServerDisconnectedError as failure:
+            raise Disconnected(f'{method.title()} "{url}": EOF') from failure
         except (aiohttp.ClientError, OSError) as failure:
             raise Unreachable(f'{method.title()} "{url}": {failure}') from failure
         if response.status != 200:
@@ -108,28 +118,44 @@ class Outside:
             raise Unreachable(f'an error on the server ("{said}") has prevented the request from succeeding')
         return content
 
-    def request(
+    @asynccontextmanager
+    async def request(
         self,
         method: str,
         place: Place,
         url: str,
         body: bytes = b"",
         headers: Mapping[str, str] = NO_HEADERS,
-    ) -> "aiohttp.client._BaseRequestContextManager[aiohttp.ClientResponse]":
-        """A request to a place; ``url`` begins as the place's own does."""
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The answer to a request; ``url`` begins as the place's own does.  Raises aiohttp.ClientError."""
+        async with await self._first(method, place, url, body, headers) as response:
+            yield response
+
+    async def _first(
+        self, method: str, place: Place, url: str, body: bytes, headers: Mapping[str, str]
+    ) -> aiohttp.ClientResponse:
+        """From the first of the addresses: nobody takes that of a process that has ended off the list."""
+        for address in place.addresses[:-1]:
+            with suppress(aiohttp.ClientConnectorError):
+                return await self._send(method, place, address, url, body, headers)
+        return await self._send(method, place, place.addresses[-1], url, body, headers)
+
+    async def _send(
+        self, method: str, place: Place, address: str, url: str, body: bytes, headers: Mapping[str, str]
+    ) -> aiohttp.ClientResponse:
         if self._session is None:
-            # No limit of its own on the time: each request has its caller's.
+            # No limits of its own: each request has its caller's time, and a caller of its own.
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=CONNECTIONS),
+                connector=aiohttp.TCPConnector(limit=0),
                 timeout=aiohttp.ClientTimeout(),
                 auto_decompress=False,
                 skip_auto_headers=("Accept-Encoding", "Content-Type", "User-Agent"),
             )
         scheme, _, rest = url.partition("://")
         named, _, path = rest.partition("/")
-        return self._session.request(
+        return await self._session.request(
             method,
-            URL(f"{scheme}://{place.address}/{path}", encoded=True),
+            URL(f"{scheme}://{address}/{path}", encoded=True),
             data=body or None,
             headers=CIMultiDict([("Host", named), *headers.items()]),
             ssl=_trust(place.authority, place.verified, place.identity),
@@ -152,21 +178,22 @@ def _trust(authority: bytes, verified: bool, identity: KeyPair | None) -> ssl.SS
     return context
 
 
-def _address(store: Store, namespace: str, name: str, port: int) -> str:
-    """Host and port of one who serves a Service's port.  Raises Unreachable."""
+def _addresses(store: Store, namespace: str, name: str, port: int) -> tuple[str, ...]:
+    """Hosts and ports of those who serve a Service's port.  Raises Unreachable."""
     entry = store.get(Key("services", namespace, name))
     if entry is None:
         raise Unreachable(f'service "{name}" not found')
     spec = entry.decode().get("spec", {})
     if spec.get("type") == "ExternalName":
-        return f"{spec['externalName']}:{port}"
+        return (f"{spec['externalName']}:{port}",)
     offered = next((offer for offer in spec.get("ports", ()) if offer["port"] == port), None)
     if offered is None:
         raise Unreachable(f'no service port {port} found for service "{name}"')
-    port_name = offered.get("name", "")
-    for host, number in _behind(store, namespace, name, port_name):
-        return f"[{host}]:{number}" if ":" in host else f"{host}:{number}"
-    raise Unreachable(f'no endpoints available for service "{name}"')
+    found = _behind(store, namespace, name, offered.get("name", ""))
+    addresses = tuple(f"[{host}]:{number}" if ":" in host else f"{host}:{number}" for host, number in found)
+    if not addresses:
+        raise Unreachable(f'no endpoints available for service "{name}"')
+    return addresses
 
 
 def _behind(store: Store, namespace: str, name: str, port_name: str) -> Iterator[tuple[str, int]]:
