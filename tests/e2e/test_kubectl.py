@@ -1,21 +1,34 @@
 """What kubectl can do with a local cluster: accounts and their rights, explanations, strict checks."""
 
 import json
+import os
+import re
 import shutil
 import subprocess
+import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.commands import cluster, kubectl, poll
+from tests.e2e.commands import ROOT, cluster, kubectl, poll
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on this machine"),
 ]
 
+PAGE = ROOT / "docs" / "tasks" / "local-cluster.md"
 WITHIN_S = 20.0
 ROBOT = "system:serviceaccount:default:robot"
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The data directory of a cluster that several tests use, each for objects of its own."""
+    data_dir = tmp_path_factory.mktemp("shared") / "cluster"
+    with cluster(data_dir, "--without-controllers"):
+        yield data_dir
 
 
 def can(data_dir: Path, *question: str) -> bool:
@@ -55,17 +68,32 @@ def test_an_account_may_do_what_its_roles_say_and_keeps_its_token_over_a_restart
         assert kubectl(data_dir, f"--token={token}", "get", "jobs", "-o", "name") == ""
 
 
-def test_kubectl_explains_kinds_and_refuses_fields_that_do_not_exist(tmp_path: Path) -> None:
-    data_dir = tmp_path / "cluster"
-    with cluster(data_dir, "--without-controllers"):
-        explained = kubectl(data_dir, "explain", "clusterqueue.spec.preemption")
-        assert "KIND:       ClusterQueue" in explained
-        assert "reclaimWithinCohort\t<string>\n  enum: Never, LowerPriority, Any" in explained
-        assert "completionMode\t<string>" in kubectl(data_dir, "explain", "job.spec")
-        manifest = tmp_path / "queue.json"
-        queue = {"metadata": {"name": "q"}, "spec": {"clusterQueue": "c", "colour": "red"}}
-        manifest.write_text(
-            json.dumps({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueue"} | queue)
-        )
-        with pytest.raises(AssertionError, match=r'unknown field "spec.colour"'):
-            kubectl(data_dir, "apply", "-f", str(manifest))
+@pytest.mark.parametrize("section", ["Accounts and rights", "Webhooks"])
+def test_the_page_tells_what_works(section: str, running: Path) -> None:
+    for block in shell_blocks(PAGE.read_text(), section):
+        done = subprocess.run(
+            ["sh", "-e", "-c", block],
+            env={**os.environ, "KUBECONFIG": str(running / "kubeconfig"), "HOME": str(running)},
+            capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+
+
+def shell_blocks(page: str, section: str) -> list[str]:
+    """The indented blocks of one section."""
+    text = page.partition(f"## {section}\n")[2].partition("\n## ")[0]
+    blocks = re.findall(r"(?:^    .*\n?)+", text, re.MULTILINE)
+    assert blocks, section
+    return [textwrap.dedent(block) for block in blocks]
+
+
+def test_kubectl_explains_kinds_and_refuses_fields_that_do_not_exist(running: Path, tmp_path: Path) -> None:
+    explained = kubectl(running, "explain", "clusterqueue.spec.preemption")
+    assert "KIND:       ClusterQueue" in explained
+    assert "reclaimWithinCohort\t<string>\n  enum: Never, LowerPriority, Any" in explained
+    assert "completionMode\t<string>" in kubectl(running, "explain", "job.spec")
+    manifest = tmp_path / "queue.json"
+    queue = {"metadata": {"name": "q"}, "spec": {"clusterQueue": "c", "colour": "red"}}
+    manifest.write_text(json.dumps({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueue"} | queue))
+    with pytest.raises(AssertionError, match=r'unknown field "spec.colour"'):
+        kubectl(running, "apply", "-f", str(manifest))
