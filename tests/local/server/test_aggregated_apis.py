@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import aiohttp
 import pytest
 from aiohttp import web
 
@@ -73,6 +74,8 @@ class Backend:
             await response.prepare(request)
             for number in (1, 2):
                 await response.write(b'{"type":"ADDED","object":{"n":%d}}\n' % number)
+            if request.query["watch"] == "broken" and request.transport is not None:
+                request.transport.abort()
             return response
         return web.json_response({"kind": "ReadingList", "items": [], "said": said}, status=203)
 
@@ -163,6 +166,15 @@ def test_a_watch_is_passed_on_as_it_comes() -> None:
         async with talk.stream(f"{READINGS}?watch=1") as frames:
             numbers = [json.loads(await frames.readline())["object"]["n"] for _ in range(2)]
         assert numbers == [1, 2]
+
+    of_backend(story)
+
+
+def test_an_answer_that_breaks_off_does_not_look_complete() -> None:
+    async def story(talk: Talk, _: Backend) -> None:
+        async with talk.stream(f"{READINGS}?watch=broken") as frames:
+            with pytest.raises(aiohttp.ClientPayloadError):
+                await frames.read()
 
     of_backend(story)
 

@@ -14,7 +14,7 @@ import msgspec
 
 from quorate.kube.certificates import KeyPair
 from quorate.local.server.discovery import version_order
-from quorate.local.server.outside import Outside, Place, Unreachable
+from quorate.local.server.outside import NoService, Outside, Place, Unreachable
 from quorate.local.server.store import Entry, Stale, Store
 
 Json = dict[str, Any]
@@ -124,13 +124,13 @@ class Aggregated:
 
     async def _ask(self, remote: Remote) -> Availability:
         service = remote.spec["service"]
-        named = f'service/{service["name"]} in "{service["namespace"]}"'
         try:
             place = self.place(remote)
+        except NoService:
+            missing = f'service/{service["name"]} in "{service["namespace"]}" is not present'
+            return Availability("False", "ServiceNotFound", missing)
         except Unreachable as why:
-            missing = "not found" in str(why) and "port" not in str(why)
-            reason = "ServiceNotFound" if missing else "MissingEndpoints"
-            return Availability("False", reason, f"{named} is not present" if missing else str(why))
+            return Availability("False", "MissingEndpoints", str(why))
         url = f"{place.url}apis/{remote.group}/{remote.version}"
         try:
             content = await self._outside.get(place, url, TIMEOUT_S)

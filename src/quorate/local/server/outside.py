@@ -33,6 +33,10 @@ class Unreachable(Exception):
     """Nobody is there, or what is there does not answer as it should."""
 
 
+class NoService(Unreachable):
+    """There is no such Service."""
+
+
 class Disconnected(Unreachable):
     """The connection ended without an answer."""
 
@@ -182,7 +186,7 @@ def _addresses(store: Store, namespace: str, name: str, port: int) -> tuple[str,
     """Hosts and ports of those who serve a Service's port.  Raises Unreachable."""
     entry = store.get(Key("services", namespace, name))
     if entry is None:
-        raise Unreachable(f'service "{name}" not found')
+        raise NoService(f'service "{name}" not found')
     spec = entry.decode().get("spec", {})
     if spec.get("type") == "ExternalName":
         return (f"{spec['externalName']}:{port}",)

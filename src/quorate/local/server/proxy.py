@@ -82,6 +82,10 @@ async def _passed_on(request: web.BaseRequest, answer: aiohttp.ClientResponse) -
             await response.write(chunk)
     except ConnectionResetError:
         pass  # the client has seen enough
+    except aiohttp.ClientPayloadError:
+        # The other server broke off, and the client must not take what it has got for all of it.
+        if request.transport is not None:
+            request.transport.abort()
     return response
 
 
