@@ -8,6 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from quorate.api.configuration import Configuration
+from quorate.api.configuration_gates import Gates
 from quorate.api.configuration_process import Metrics
 from quorate.api.meta import Key
 from quorate.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, WORKLOAD_PRIORITY_CLASSES
@@ -76,6 +77,10 @@ def test_dashboards_see_what_waits_runs_and_has_finished() -> None:
             assert got["kueue_cluster_queue_resource_pending"]["research", "cpu"] == 4
             assert got["kueue_cluster_queue_borrowing_limit"] == {quota: math.inf}
             assert got["kueue_cohort_subtree_quota"] == {("lab", "default", "cpu"): 3}
+            why = ("NoReservation", "ExceedsMaxQuota")
+            assert got["kueue_unadmitted_workloads"] == {("research", *why): 1}
+            assert got["kueue_local_queue_unadmitted_workloads"] == {(*local, "research", *why): 1}
+            assert got["kueue_admission_cycle_preemption_skips"] == {("research",): 0}
             assert got["kueue_cluster_queue_info"] == {("research", "lab", "lab"): 1}
 
             for job in ("long", "short", "wide"):
@@ -84,7 +89,8 @@ def test_dashboards_see_what_waits_runs_and_has_finished() -> None:
             await world.client.delete(CLUSTER_QUEUES, Key("", "research"))
             await world.until("the series of the queues are gone", lambda: forgotten(url))
 
-    configuration = Configuration(metrics=Metrics(cluster_queue_resources=True))
+    gates = Gates(unadmitted_workloads_observability=True)
+    configuration = Configuration(metrics=Metrics(cluster_queue_resources=True), gates=gates)
     play(story, configuration, Fleet(1, cpu="8"))
 
 
@@ -116,7 +122,10 @@ def test_preemptions_are_counted_for_who_preempts_and_evictions_for_who_goes() -
 async def counted(url: str) -> Scrape | None:
     got = await scrape(url)
     missing = [family.name for family in FAMILIES if family.kind == "gauge" and not got[family.name]]
-    assert missing == ["kueue_local_queue_admission_fair_sharing_usage"]  # which is not configured
+    assert missing == [
+        "kueue_local_queue_admission_fair_sharing_usage",  # is not configured
+        "quorate_audit_differences",  # no audit was made yet
+    ]
     done = (
         got["kueue_finished_workloads_total"] and got["kueue_pending_workloads"]["research", "inadmissible"]
     )

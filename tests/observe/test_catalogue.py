@@ -8,11 +8,8 @@ import yaml
 from quorate.observe.catalogue import FAMILIES, OF_KUEUE
 
 NOT_YET = {
-    "kueue_admission_cycle_preemption_skips": "a cycle does not say whom it passed over",
-    "kueue_local_queue_unadmitted_workloads": "it is not counted yet",
     "kueue_pod_scheduling_gate_removal_seconds": "pods and pod groups are not handled",
     "kueue_replaced_workload_slices_total": "elastic jobs are not handled; Kueue does not expose it either",
-    "kueue_unadmitted_workloads": "it is not counted yet",
     "kueue_workload_creation_latency_seconds": "job controllers do not report what they create",
     "multikueue_workloads_admitted_total": "there is no MultiKueue",
     "multikueue_workloads_dispatched_total": "there is no MultiKueue",

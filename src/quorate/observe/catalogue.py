@@ -103,6 +103,18 @@ OF_KUEUE: Final[tuple[Family, ...]] = (
         "Admissions in the queues below a cohort",
     ),
     # How things stand.
+    _with_role(
+        "gauge", "admission_cycle_preemption_skips", _QUEUE,
+        "Workloads that would have preempted, but for those before them in the last cycle",
+    ),
+    _with_role(
+        "gauge", "unadmitted_workloads", (*_QUEUE, *_WHY),
+        "Workloads that are not admitted, by the reasons of Admitted and of QuotaReserved",
+    ),
+    _with_role(
+        "gauge", "local_queue_unadmitted_workloads", (*LOCAL_QUEUE, *_QUEUE, *_WHY),
+        "Workloads that are not admitted, by the reasons of Admitted and of QuotaReserved, by local queue",
+    ),
     *_of_both_queues("gauge", "pending_workloads", ("status",), "Pending workloads"),
     *_of_both_queues("gauge", "reserving_active_workloads", (), "Workloads that hold quota"),
     *_of_both_queues("gauge", "admitted_active_workloads", (), "Admitted workloads that have not finished"),

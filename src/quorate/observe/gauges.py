@@ -25,16 +25,21 @@ class Reading(NamedTuple):
     value: float
 
 
-def readings(view: View) -> Iterator[Reading]:
+def readings(view: View, passed_over: Mapping[str, int]) -> Iterator[Reading]:
+    """``passed_over`` are, by cluster queue, those who would have preempted but for others before them."""
     rules = view.state.configuration.metrics
     for queue in view.state.cluster_queues.values():
         yield from _cluster_queue(queue, view)
+        skips = passed_over.get(queue.name, 0)
+        yield Reading("admission_cycle_preemption_skips", {"cluster_queue": queue.name}, skips)
         if rules.cluster_queue_resources:
             yield from _quota(queue)
     for local_queue in view.state.local_queues.values():
         if is_shown(local_queue, rules):
             yield from _local_queue(local_queue, view)
     yield from _requested_by_pending(view.state)
+    if view.state.configuration.gates.unadmitted_workloads_observability:
+        yield from _unadmitted(view, rules)
     for node in view.state.quota.cohorts.values():
         yield from _cohort(node, view.state, rules)
 
@@ -120,6 +125,22 @@ def _requested_by_pending(state: State) -> Iterator[Reading]:
         if queue in state.cluster_queues:
             labels = {"cluster_queue": queue, "resource": resource}
             yield Reading("cluster_queue_resource_pending", labels, nanos / NANOS)
+
+
+def _unadmitted(view: View, rules: Metrics) -> Iterator[Reading]:
+    by_cluster_queue: Counter[tuple[str, str, str]] = Counter()
+    for (local, reserved_in, reason, cause), count in view.unadmitted.items():
+        queue = view.state.local_queues.get(local)
+        name = reserved_in or (queue.cluster_queue if queue is not None else "")
+        why = {"reason": reason, "underlying_cause": cause}
+        if name in view.state.cluster_queues:
+            by_cluster_queue[name, reason, cause] += count
+        if queue is not None and is_shown(queue, rules):
+            labels = local_queue_labels(local) | {"cluster_queue": name} | why
+            yield Reading("local_queue_unadmitted_workloads", labels, count)
+    for (name, reason, cause), count in by_cluster_queue.items():
+        labels = {"cluster_queue": name, "reason": reason, "underlying_cause": cause}
+        yield Reading("unadmitted_workloads", labels, count)
 
 
 def _is_active(entry: Entry, state: State) -> bool:

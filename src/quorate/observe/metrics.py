@@ -37,7 +37,7 @@ class Gauges(Collector):
         if differences is not None:
             families["quorate_audit_differences"].add_metric([role], differences)
         if self._replica.view is not None:
-            for reading in readings(self._replica.view):
+            for reading in readings(self._replica.view, self._replica.recorder.passed_over):
                 name = f"kueue_{reading.name}"
                 labels = {**reading.labels, ROLE: role}
                 families[name].add_metric([labels[label] for label in BY_NAME[name].labels], reading.value)

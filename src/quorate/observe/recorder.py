@@ -1,5 +1,6 @@
 """Counters and histograms, kept while this replica decides; who stands by counts nothing twice."""
 
+from collections import Counter as Counts
 from collections.abc import Callable, Mapping
 
 import prometheus_client
@@ -21,6 +22,7 @@ class Recorder:
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         self._role = role
+        self.passed_over: Counts[str] = Counts()  # in the last cycle, by cluster queue
         self.differences: int | None = None  # between the model and what is stored, as last found
         self._counters = {
             family.name: Counter(family.name, family.help, family.labels, registry=self.registry)
@@ -46,6 +48,7 @@ class Recorder:
     def cycle_ended(self, cycle: Cycle, seconds: float) -> None:
         if not cycle.decisions:
             return  # nobody was up for a decision
+        self.passed_over = Counts(cycle.passed_over)
         admits = any(isinstance(each, Reserve) for each in cycle.decisions)
         result = {"result": "success" if admits else "inadmissible"}
         self.record("kueue_admission_attempts_total", result)

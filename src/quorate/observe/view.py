@@ -4,11 +4,18 @@ from collections import Counter
 
 from quorate.api.configuration_process import Metrics
 from quorate.api.kueue import Workload
-from quorate.api.meta import Key, matches_selector
+from quorate.api.meta import Key, find_condition, matches_selector
 from quorate.kube.informer import Change, Informer
-from quorate.queueing.conditions import is_finished
+from quorate.queueing.conditions import (
+    ADMITTED,
+    QUOTA_RESERVED,
+    is_admitted,
+    is_finished,
+    is_reserving,
+)
 from quorate.queueing.queues import LocalQueueState
 from quorate.queueing.state import State
+from quorate.queueing.unadmitted import NO_RESERVATION, PENDING_EVALUATION
 
 
 class View:
@@ -19,6 +26,9 @@ class View:
         # Finished workloads that still exist: the model forgets them.
         self.finished_in_cluster_queue: Counter[str] = Counter()
         self.finished_in_local_queue: Counter[Key] = Counter()
+        # Workloads that are neither admitted nor finished: by local queue, by the cluster queue that holds
+        # quota for them or nothing, and by the reasons of Admitted and of QuotaReserved.
+        self.unadmitted: Counter[tuple[Key, str, str, str]] = Counter()
         workloads.subscribe(self._changed)
 
     def _changed(self, change: Change[Workload]) -> None:
@@ -27,10 +37,30 @@ class View:
                 self.finished_in_local_queue[local_queue_of(workload)] += sign
                 if workload.status.admission is not None:
                     self.finished_in_cluster_queue[workload.status.admission.cluster_queue] += sign
+            elif workload is not None and not is_admitted(workload):
+                self._count_unadmitted(workload, sign)
+
+    def _count_unadmitted(self, workload: Workload, sign: int) -> None:
+        admission = workload.status.admission
+        why = (
+            local_queue_of(workload),
+            admission.cluster_queue if admission is not None else "",
+            _reason(workload, ADMITTED, NO_RESERVATION),
+            "" if is_reserving(workload) else _reason(workload, QUOTA_RESERVED, PENDING_EVALUATION),
+        )
+        self.unadmitted[why] += sign
+        if not self.unadmitted[why]:
+            del self.unadmitted[why]
 
 
 def local_queue_of(workload: Workload) -> Key:
     return Key(workload.metadata.namespace, workload.spec.queue_name)
+
+
+def _reason(workload: Workload, type_: str, unset: str) -> str:
+    """Of a condition that is false; ``unset`` while nobody has said anything."""
+    found = find_condition(workload.status.conditions, type_)
+    return unset if found is None else found.reason
 
 
 def local_queue_labels(key: Key) -> dict[str, str]:

@@ -48,14 +48,16 @@ ENOUGH: Final = 500
 def run_cycle(state: State, now: float) -> Cycle:
     """Decide all that can be decided now, or a good batch of it; then ``wake_at`` asks to go on at once."""
     decisions: dict[Key, Decision] = {}
+    passed_over: dict[Key, str] = {}
     sample_at = state.sample_past_use(now)
     while (round_ := next_round(state)) is not None:
         for decision in round_.run(now):
             decisions.pop(decision.key, None)  # only the last word about a workload is worth writing
             decisions[decision.key] = decision
+        passed_over |= round_.passed_over
         if len(decisions) >= ENOUGH:
-            return Cycle(tuple(decisions.values()), wake_at=now)
-    return Cycle(tuple(decisions.values()), wake_at=sample_at)
+            return Cycle(tuple(decisions.values()), now, tuple(passed_over.values()))
+    return Cycle(tuple(decisions.values()), sample_at, tuple(passed_over.values()))
 
 
 def next_round(state: State) -> "Round | None":
@@ -78,6 +80,7 @@ class Round:
         self._roots: dict[Node, None] = {}  # of the trees that take part
         self._busy: set[Node] = set()  # of those in which the round changed something
         self._back: list[tuple[Nomination, Requeue]] = []  # carried out and not admitted
+        self.passed_over: dict[Key, str] = {}  # the cluster queue of each; see ``Cycle``
         self._held: list[tuple[Node, Usage]] = []  # counted for the rest of the round only
         # By the root of each tree: who was served last, and whom preemptors evict, each with its preemptor.
         self._served: dict[Node, Key] = {}
@@ -223,6 +226,8 @@ class Round:
         """Refuse one that could start, or preempt, but for those before it in the round."""
         if not self._state.configuration.gates.flavor_fungibility_preserve_scan_progress:
             nomination.entry.resume = None
+        if nomination.targets:
+            self.passed_over[nomination.entry.key] = nomination.queue.name
         return self._refuse(nomination, Requeue.FAILED_AFTER_NOMINATION, (cause,))
 
     def _refuse(self, nomination: Nomination, reason: Requeue, causes: tuple[Cause, ...]) -> Hold:

@@ -62,3 +62,5 @@ class Cycle(msgspec.Struct, frozen=True):
 
     decisions: tuple[Decision, ...]
     wake_at: float | None  # epoch seconds at which another run may decide more; None: when something changes
+    # The cluster queue of each workload that would have preempted, but for those before it.
+    passed_over: tuple[str, ...] = ()

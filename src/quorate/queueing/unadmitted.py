@@ -23,6 +23,7 @@ PENDING_EVALUATION: Final = "PendingEvaluation"
 WAITING_FOR_PODS_READY: Final = "WaitingForPodsReady"
 MISCONFIGURED: Final = "Misconfigured"
 SUSPENDED: Final = "Suspended"
+NO_RESERVATION: Final = "NoReservation"
 
 _COARSE: Final = {
     WAITING_FOR_QUOTA: "Pending",
@@ -121,7 +122,7 @@ def not_admitted(workload: Workload, now: float, gates: Gates, *, reserving: boo
         reason = "UnsatisfiedAdmissionChecks" if granular else "UnsatisfiedChecks"
         text = "The workload has not all checks ready"
     elif all_ready or granular:
-        reason, text = "NoReservation", "The workload has no reservation"
+        reason, text = NO_RESERVATION, "The workload has no reservation"
     else:
         reason = "NoReservationUnsatisfiedChecks"
         text = "The workload has no reservation and not all checks ready"
