@@ -7,7 +7,7 @@ import pytest
 
 from quorate.api.configuration import InvalidConfiguration, load_configuration
 from quorate.api.configuration_gates import HONOURED_GATES
-from quorate.api.configuration_integrations import HONOURED_FRAMEWORKS
+from quorate.api.configuration_integrations import FRAMEWORKS
 from quorate.api.configuration_unused import UNUSED
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
@@ -25,7 +25,7 @@ def test_the_page_lists_the_gates_that_are_honoured() -> None:
 
 def test_the_page_lists_the_kinds_of_job_that_are_handled() -> None:
     listed = PAGE.partition("These are handled:")[2].partition("The others")[0]
-    assert re.findall(r"^- `(\S+)`", listed, re.MULTILINE) == list(HONOURED_FRAMEWORKS)
+    assert re.findall(r"^- `(\S+)`", listed, re.MULTILINE) == list(FRAMEWORKS)
 
 
 def test_the_messages_on_the_page_are_those_given() -> None:

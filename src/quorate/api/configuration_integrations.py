@@ -1,7 +1,6 @@
 """The fields of Configuration about kinds of job: which are queued, and how one is declared without code."""
 
 import re
-from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -17,13 +16,6 @@ FRAMEWORKS: Final = (
     "leaderworkerset.x-k8s.io/leaderworkerset", "pod", "ray.io/raycluster", "ray.io/rayjob",
     "ray.io/rayservice", "sparkoperator.k8s.io/sparkapplication", "statefulset",
     "trainer.kubeflow.org/trainjob", "workload.codeflare.dev/appwrapper",
-)  # fmt: skip
-HONOURED_FRAMEWORKS: Final = (
-    "batch/job", "jobset.x-k8s.io/jobset", "kubeflow.org/jaxjob", "kubeflow.org/mpijob",
-    "kubeflow.org/paddlejob", "kubeflow.org/pytorchjob", "kubeflow.org/tfjob", "kubeflow.org/xgboostjob",
-    "pod", "ray.io/raycluster", "ray.io/rayjob", "ray.io/rayservice",
-    "sparkoperator.k8s.io/sparkapplication", "trainer.kubeflow.org/trainjob",
-    "workload.codeflare.dev/appwrapper",
 )  # fmt: skip
 SPARK: Final = "sparkoperator.k8s.io/sparkapplication"
 
@@ -44,28 +36,14 @@ class PodSetPaths(msgspec.Struct, frozen=True, kw_only=True):
     name_from: Path = ()
     count: Path | None = None  # None: always one pod
     min_count: Path | None = None
-    done: Path | None = None  # through the object: where the status counts pods that are done for good
 
 
 class Sign(msgspec.Struct, frozen=True, kw_only=True):
-    """How the status shows that something is so: a condition that is true, or a field with a value.
-
-    The value is one of ``values``, or what stands at ``equals_field``.
-    """
+    """How the status shows that something is so: a condition that is true, or a field with a value."""
 
     condition: str = ""
     field: Path = ()
-    values: tuple[Any, ...] = ()
-    equals_field: Path = ()
-    message: Path | None = None  # where the object says more; a condition has its own message
-
-
-class Switch(msgspec.Struct, frozen=True, kw_only=True):
-    """The field by which a job is stopped and started, and what stands there then."""
-
-    field: Path
-    stopped: Any = True
-    running: Any = False
+    equals: Any = None
 
 
 class DeclaredFramework(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,12 +53,11 @@ class DeclaredFramework(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     kind: str
     plural: str
-    suspend: Switch
+    suspend: Path
     pod_sets: tuple[PodSetPaths, ...]
     ready: Sign
-    succeeded: Sign | None = None  # None: such a job never ends well
+    succeeded: Sign
     failed: Sign | None = None
-    priority_class: Path | None = None
     active: Path | None = None  # None: a job that is suspended holds no capacity
 
     @property
@@ -89,27 +66,9 @@ class DeclaredFramework(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.group}/{self.kind.lower()}"
 
 
-class ExternalFramework(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind that another controller queues; its jobs may have parts of kinds that are queued here."""
-
-    group: str
-    version: str
-    kind: str
-
-    @property
-    def name(self) -> str:
-        """As Kueue names frameworks."""
-        return f"{self.group}/{self.kind.lower()}"
-
-    @property
-    def api_version(self) -> str:
-        return f"{self.group}/{self.version}"
-
-
 class Integrations(msgspec.Struct, frozen=True, kw_only=True):
     frameworks: tuple[str, ...] = ("batch/job",)
     declared: tuple[DeclaredFramework, ...] = ()
-    external: tuple[ExternalFramework, ...] = ()
     label_keys_to_copy: tuple[str, ...] = ()
 
 
@@ -118,13 +77,14 @@ def integrations(version: str) -> Reader[Integrations]:
         if version == "v1beta1" and "podOptions" in fields:
             fields.at("podOptions").warn("is checked but not honoured (write managedJobsNamespaceSelector)")
             fields.take("podOptions", POD_OPTIONS, None)
+        if "externalFrameworks" in fields:
+            fields.at("externalFrameworks").warn("is checked but not honoured yet")
+            fields.take("externalFrameworks", list_of(_external_framework), ())
         frameworks = fields.take("frameworks", _frameworks, Integrations().frameworks)
         declared = fields.take("declaredFrameworks", _all_declared(frameworks), ())
-        queued = [*frameworks, *(framework.name for framework in declared)]
         return Integrations(
             frameworks=frameworks,
             declared=declared,
-            external=fields.take("externalFrameworks", _all_external(queued), ()),
             label_keys_to_copy=fields.take(
                 "labelKeysToCopy", list_of(shaped(is_qualified_name, "the key of a label")), ()
             ),
@@ -133,23 +93,10 @@ def integrations(version: str) -> Reader[Integrations]:
     return section(read_fields)
 
 
-def _all_external(queued: Sequence[str]) -> Reader[tuple[ExternalFramework, ...]]:
-    def read(place: Place) -> tuple[ExternalFramework, ...]:
-        external = list_of(_external)(place)
-        if len(external) == len(place.value):  # else places are not those of what was read
-            for index, framework in enumerate(external):
-                if framework.name in (*queued, *(each.name for each in external[:index])):
-                    place.items()[index].refuse("is queued already (keep one)")
-        return external
-
-    return read
-
-
-def _external(place: Place) -> ExternalFramework:
+def _external_framework(place: Place) -> str:
     if _EXTERNAL_FRAMEWORK.fullmatch(text(place)) is None:
         raise Refused("does not name a kind (write Kind.version.group)")
-    kind, version, group = text(place).split(".", 2)
-    return ExternalFramework(group=group, version=version, kind=kind)
+    return text(place)
 
 
 def _frameworks(place: Place) -> tuple[str, ...]:
@@ -157,8 +104,6 @@ def _frameworks(place: Place) -> tuple[str, ...]:
     for index, item in enumerate(place.items()):
         if item.value in place.value[:index]:
             item.refuse("is listed twice (keep one)")
-    if later := [name for name in names if name not in HONOURED_FRAMEWORKS]:
-        place.warn(f"{', '.join(later)}: jobs of these kinds are not handled yet")
     return names
 
 
@@ -181,40 +126,20 @@ def _all_declared(frameworks: tuple[str, ...]) -> Reader[tuple[DeclaredFramework
 
 def _declared(fields: Section) -> DeclaredFramework:
     _demand(fields, apiVersion="example.com/v1", kind="Training", plural="trainings", suspend="spec.suspend")
-    _demand(fields, podSets="a list", ready="{condition: Running}")
+    _demand(fields, podSets="a list", ready="{condition: Running}", succeeded="{condition: Complete}")
     group, version = fields.take("apiVersion", _api_version, ("", ""))
     return DeclaredFramework(
         group=group,
         version=version,
         kind=fields.take("kind", shaped(lambda name: _KIND.fullmatch(name) is not None, "a kind"), ""),
         plural=fields.take("plural", shaped(is_dns_label, "the plural of a kind, in lower case"), ""),
-        suspend=fields.take("suspend", _switch, Switch(field=())),
+        suspend=fields.take("suspend", _path_in("spec"), ()),
         pod_sets=fields.take("podSets", list_of(section(_pod_set), least=1), ()),
         ready=fields.take("ready", section(_sign), Sign()),
-        succeeded=fields.take("succeeded", section(_sign), None),
+        succeeded=fields.take("succeeded", section(_sign), Sign()),
         failed=fields.take("failed", section(_sign), None),
         active=fields.take("active", _path_in("status"), None),
-        priority_class=fields.take("priorityClass", _path_in("spec"), None),
     )
-
-
-def _switch(place: Place) -> Switch:
-    """A path to a boolean, or a field with the two values it takes."""
-    if isinstance(place.value, str):
-        return Switch(field=_path_in("spec")(place))
-    return section(_values_of_switch)(place)
-
-
-def _values_of_switch(fields: Section) -> Switch:
-    _demand(fields, field="spec.state", stopped="Stopped", running="Running")
-    switch = Switch(
-        field=fields.take("field", _path_in("spec"), ()),
-        stopped=fields.take("stopped", _scalar, True),
-        running=fields.take("running", _scalar, False),
-    )
-    if switch.stopped == switch.running:
-        fields.place.refuse("has the same value for stopped and running")
-    return switch
 
 
 def _demand(fields: Section, **examples: str) -> None:
@@ -257,8 +182,6 @@ def _pod_set(fields: Section) -> PodSetPaths:
     else:
         fields.gone("nameFrom", "belongs to each (write name)")
         _demand(fields, name="main")
-    if "each" in fields:
-        fields.gone("done", "belongs to one pod set, not to each (leave it out)")
     if "minCount" in fields and "count" not in fields:
         fields.at("minCount").refuse("needs count, where the number of admitted pods is written")
     return PodSetPaths(
@@ -268,25 +191,18 @@ def _pod_set(fields: Section) -> PodSetPaths:
         name_from=fields.take("nameFrom", _path, ()),
         count=fields.take("count", inside, None),
         min_count=fields.take("minCount", inside, None),
-        done=fields.take("done", _path_in("status"), None),
     )
 
 
 def _sign(fields: Section) -> Sign:
     if ("condition" in fields) == ("field" in fields):
         fields.place.refuse("must have either condition or field")
-    wanted = [name for name in ("equals", "in", "equalsField") if name in fields]
-    if len(wanted) != ("field" in fields):
-        fields.place.refuse("must have equals, in or equalsField with field, and none without")
-    if "condition" in fields:
-        fields.gone("message", "belongs to field (a condition has a message of its own)")
-    one = (fields.take("equals", _scalar, None),) if "equals" in fields else ()
+    if ("field" in fields) != ("equals" in fields):
+        fields.place.refuse("must have field and equals together")
     return Sign(
         condition=fields.take("condition", shaped(is_qualified_name, "the type of a condition"), ""),
         field=fields.take("field", _path_in("status"), ()),
-        values=one or fields.take("in", list_of(_scalar, least=1), ()),
-        equals_field=fields.take("equalsField", _path, ()),
-        message=fields.take("message", _path_in("status"), None),
+        equals=fields.take("equals", _scalar, None),
     )
 
 

@@ -50,7 +50,6 @@ ABSENT: Final = frozenset(
         "CleanupProvisioningRequestsOnEviction",
         "ConcurrentAdmission",
         "CustomMetricLabels",
-        "FailureRecoveryPolicy",
         "KueueDRAIntegration",
         "MetricForWorkloadCreationLatency",
         "MultiKueue",

@@ -19,10 +19,13 @@ from quorate.controllers.informers import Informers, synced
 from quorate.controllers.jobs import J, JobKind
 from quorate.controllers.jobs.ancestry import Ancestry
 from quorate.controllers.jobs.batch import BatchJob
-from quorate.controllers.jobs.frameworks import BATCH_JOB, between, chosen, queues_pods, run_kind
+from quorate.controllers.jobs.frameworks import BATCH_JOB, chosen, queues_pods, run_kind
 from quorate.controllers.jobs.reconcile import JobController, as_stored
 from quorate.controllers.pods.controller import PodController
 from quorate.controllers.pods.objects import PODS
+from quorate.controllers.pods.recovery import RecoveryController
+from quorate.controllers.pods.served import SETS
+from quorate.controllers.pods.sets_controller import run_sets
 from quorate.controllers.priorities import PriorityController
 from quorate.controllers.queues import QueueController
 from quorate.controllers.shell import Shell
@@ -33,7 +36,7 @@ from quorate.kube.events import EventRecorder
 from quorate.kube.informer import Informer
 from quorate.kube.leases import Election, LeadershipLost, Terms
 from quorate.kube.log import logger
-from quorate.kube.resources import JOBS, Resource
+from quorate.kube.resources import JOBS, NODES, Resource
 from quorate.observe.recorder import Recorder
 from quorate.observe.replica import Replica
 from quorate.observe.view import View
@@ -132,13 +135,9 @@ async def _decide(
     resources: list[Resource[Any]] = [kind.resource for kind in kinds]
     if BATCH_JOB in integrations.frameworks:
         resources.append(JOBS)
-    ancestry = Ancestry(
-        client,
-        queued=resources,
-        between=between(integrations),
-        external=integrations.external,
-        manage_jobs_without_queue_name=configuration.manage_jobs_without_queue_name,
-    )
+    sets = [SETS[name] for name in integrations.frameworks if name in SETS]
+    resources += [kind.resource for kind in sets]
+    ancestry = Ancestry(resources, configuration.manage_jobs_without_queue_name)
 
     def controller_of(
         kind: JobKind[J], jobs: Informer[J], completed: Callable[[J], J] = as_stored
@@ -157,10 +156,14 @@ async def _decide(
         jobs = Informer(client, JOBS)
         watched.append(jobs)
         reconcilers.append(controller_of(BatchJob(), jobs).reconciler)
+    pods = Informer(client, PODS)
     if queues_pods(integrations):
-        pods = Informer(client, PODS)
         watched.append(pods)
         reconcilers += PodController(shell, pods, ancestry).reconcilers
+    if queues_pods(integrations) and configuration.gates.failure_recovery_policy:
+        nodes = Informer(client, NODES)
+        watched.append(nodes)
+        reconcilers.append(RecoveryController(shell, pods, nodes).reconciler)
     async with asyncio.TaskGroup() as tasks:
         for informer in watched:
             tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
@@ -171,6 +174,9 @@ async def _decide(
             tasks.create_task(reconciler.run(), name=reconciler.name)
         for kind in kinds:
             tasks.create_task(run_kind(shell, kind, controller_of), name=kind.resource.plural)
+        for each in sets:
+            name = f"sets {each.resource.plural}"
+            tasks.create_task(run_sets(shell, each, pods, ancestry), name=name)
         tasks.create_task(Auditor(shell, state, replica).run(), name="auditor")
         replica.knows(view)
 

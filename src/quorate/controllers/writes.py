@@ -36,6 +36,7 @@ class Delete:
     resource: Resource[Any]
     key: Key
     uid: Uid
+    grace_period_s: int | None = None  # how long pods have to end; None: as long as they say
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +85,11 @@ async def send(client: Client, writes: Iterable[Write]) -> list[Any]:
                 )
                 produced[resource.plural, key] = applied.metadata.resource_version
                 answers.append(applied)
-            case Delete(resource, key, uid):
+            case Delete(resource, key, uid, grace_period_s):
                 try:
-                    await client.delete(resource, key, uid=uid, propagation="Background")
+                    await client.delete(
+                        resource, key, uid=uid, propagation="Background", grace_period_s=grace_period_s
+                    )
                 except NotFound:
                     continue  # somebody else was faster; the wish is fulfilled
             case _:

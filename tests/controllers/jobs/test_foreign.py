@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from quorate.api import codec
-from quorate.api.configuration_integrations import HONOURED_FRAMEWORKS
+from quorate.api.configuration_integrations import FRAMEWORKS
 from quorate.api.kueue import ReclaimablePod
 from quorate.api.paths import Unfit
 from quorate.controllers.jobs.decide import decide
@@ -44,7 +44,7 @@ def a_job_set(*jobs: Any, status: Any = None, suspend: bool = True) -> ForeignJo
 
 
 def test_every_framework_the_configuration_honours_is_run() -> None:
-    assert {BATCH_JOB, *OF_PODS, *FOREIGN} == set(HONOURED_FRAMEWORKS)
+    assert {BATCH_JOB, *OF_PODS, *FOREIGN} == set(FRAMEWORKS)
 
 
 @pytest.mark.parametrize(

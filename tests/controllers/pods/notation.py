@@ -163,7 +163,7 @@ def _workload_word(write: Write) -> str:
         case Delete():
             return "delete workload"
         case Patch(subresource="status", body=body):
-            return "status " + " ".join(_status_words(body["status"]))
+            return " ".join(["status", *_status_words(body["status"])])
         case Patch(body=body):
             if "spec" in body:
                 return f"spec {' '.join(sorted(body['spec']))}"

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from quorate.api.configuration_gates import Gates
 from quorate.api.meta import at_epoch
 from quorate.controllers.pods import names
 from quorate.controllers.pods.group import decide_group
@@ -15,7 +16,8 @@ RULES = PodRules()
 
 
 def decide(members: list[Any], workload: Any, **rules: Any) -> PodPlan:
-    return decide_group("train", members, workload, NOTHING, PodRules(**rules), NOW)
+    gates = Gates(**rules.pop("gates", {}))
+    return decide_group("train", members, workload, NOTHING, PodRules(gates=gates, **rules), NOW)
 
 
 @pytest.mark.parametrize(
@@ -167,9 +169,9 @@ def test_the_workload_of_something_else_is_not_touched() -> None:
     foreign.metadata.annotations.clear()
     assert show(decide([], foreign)) == ""
     assert show(decide(pods("a=gated b=gated"), foreign)) == "!WorkloadNameConflict"
-    assert show(decide(pods("a=gated b=gated"), foreign, validate_group_owner=False)) == (
-        "own; +OwnerReferencesAdded"
-    )
+    assert show(
+        decide(pods("a=gated b=gated"), foreign, gates={"pod_integration_validate_group_owner": False})
+    ) == ("own; +OwnerReferencesAdded")
 
 
 def test_a_group_with_fast_admission_does_not_wait_for_all_its_pods() -> None:
@@ -198,7 +200,9 @@ def test_quota_is_released_fast_where_that_is_wanted() -> None:
     members = pods("a=running-gone b=running-gone")
     evicted = a_group_workload(conditions="QuotaReserved Admitted Evicted:Preempted", owners=members)
     assert show(decide(members, evicted)) == ""
-    assert show(decide(members, evicted, fast_quota_release=True)).startswith("status QuotaReserved=False")
+    assert show(decide(members, evicted, gates={"fast_quota_release_in_pod_integration": True})).startswith(
+        "status QuotaReserved=False"
+    )
 
 
 def test_pods_that_disagree_make_no_workload() -> None:

@@ -1,31 +1,29 @@
 """Carrying out the plans for plain pods and for groups of them."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from quorate.api.configuration import Configuration
 from quorate.api.core import Namespace
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, matches_selector
-from quorate.controllers.echoes import Echoes, Version, versions
+from quorate.controllers.echoes import Version, versions
 from quorate.controllers.informers import ByName
-from quorate.controllers.jobs.ancestry import Ancestry, Endless, NotSeen
+from quorate.controllers.jobs.ancestry import Ancestry, NotSeen
 from quorate.controllers.pods import names
 from quorate.controllers.pods.adoption import Place, decide_stray
+from quorate.controllers.pods.carrying import PlanCarrier
 from quorate.controllers.pods.group import decide_group
 from quorate.controllers.pods.objects import PODS, QueuedPod, group_name_of, is_managed
-from quorate.controllers.pods.plan import Catalogue, PodPlan, PodRules, Told
+from quorate.controllers.pods.plan import Catalogue, PodRules
+from quorate.controllers.pods.sets import DEPLOYMENT
 from quorate.controllers.pods.single import decide_pod
 from quorate.controllers.shell import Shell
-from quorate.controllers.writes import send, send_side_by_side
 from quorate.kube.informer import Change, Informer
-from quorate.kube.log import logger
 from quorate.kube.reconcile import Reconciler
-from quorate.kube.resources import WORKLOADS, reference_to
+from quorate.kube.resources import WORKLOADS
 
-WORKERS: Final = 16  # a run mostly waits for the answers to its writes
 BATCH_S: Final = 0.5  # the pods of a group come and go together: one look for many
-PATIENCE_S: Final = 1.0  # they end together as well, and one write can tell of many
 OWNER_S: Final = 1.0  # after so long an owner that was not seen is looked for again
 
 _GROUP: Final = "group"  # index of pods by the key of their group
@@ -41,32 +39,19 @@ class PodController:
         self._pods = pods
         self._workloads = shell.informers.workloads
         self._ancestry = ancestry
-        self._rules = _rules(shell.configuration)
-        self._catalogue = Catalogue(
-            flavors=ByName(shell.informers.flavors),
-            workload_classes=ByName(shell.informers.workload_classes),
-            pod_classes=ByName(shell.informers.pod_classes),
-        )
+        self._rules = pod_rules(shell.configuration)
+        self._catalogue = catalogue_of(shell)
         self._warned: set[Key] = set()  # pods that stand outside of quota: each is told so once
-        self._lacking: dict[Reconciler, set[Key]] = {}  # for which something must come to be first
-        self._echoes: dict[Reconciler, Echoes] = {}
-        self._patience: dict[Key, float] = {}  # until when a patient plan of a group is put off
-        self._log = logger(__name__)
-        self.single = self._reconciler("pods", self._reconcile_pod)
-        self.groups = self._reconciler("pods.groups", self._reconcile_group)
+        self._single = PlanCarrier(shell, "pods", self._reconcile_pod)
+        self._groups = PlanCarrier(shell, "pods.groups", self._reconcile_group)
         self._follow()
-
-    def _reconciler(self, name: str, reconcile: Any) -> Reconciler:
-        made = Reconciler(name, reconcile, self._shell.clock, workers=WORKERS)
-        self._lacking[made], self._echoes[made] = set(), Echoes()
-        return made
 
     @property
     def reconcilers(self) -> tuple[Reconciler, ...]:
-        return (self.single, self.groups)
+        return (self._single.reconciler, self._groups.reconciler)
 
     def _group_of(self, pod: QueuedPod) -> tuple[Key, ...]:
-        name = group_name_of(pod.metadata, self._rules.group_by_annotation)
+        name = group_name_of(pod.metadata, self._rules.gates.workload_identifier_annotations)
         return (Key(pod.metadata.namespace, name),) if name else ()
 
     def _follow(self) -> None:
@@ -77,37 +62,30 @@ class PodController:
         self._pods.subscribe(self._pod_changed)
         self._workloads.subscribe(self._workload_changed)
         informers.namespaces.subscribe(self._namespace_changed)
-        for come in (informers.flavors, informers.workload_classes, informers.pod_classes):
-            come.subscribe(self._something_came)
 
     def _pod_changed(self, change: Change[QueuedPod]) -> None:
         if change.new is None:
             self._warned.discard(change.key)
-        self.single.enqueue(change.key)
+        self._single.reconciler.enqueue(change.key)
         soon = self._shell.clock.now() + BATCH_S
         for pod in (change.old, change.new):
             for group in () if pod is None else self._group_of(pod):
-                self.groups.enqueue_at(group, soon)
+                self._groups.reconciler.enqueue_at(group, soon)
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         for workload in (change.old, change.new):
             if workload is None:
                 continue
             for key in _pod_of(workload):
-                self.single.enqueue(key)
+                self._single.reconciler.enqueue(key)
             if self._pods.by_index(_GROUP, workload.metadata.key) or _is_group(workload):
-                self.groups.enqueue(workload.metadata.key)
+                self._groups.reconciler.enqueue(workload.metadata.key)
 
     def _namespace_changed(self, change: Change[Namespace]) -> None:
         old, new = change.old, change.new
         if new is not None and (old is None or old.metadata.labels != new.metadata.labels):
             for pod in self._pods.by_index(_NAMESPACE, new.metadata.name):
-                self.single.enqueue(pod.metadata.key)
-
-    def _something_came(self, change: Change[Any]) -> None:
-        for reconciler, keys in self._lacking.items():
-            for key in sorted(keys):
-                reconciler.enqueue(key)
+                self._single.reconciler.enqueue(pod.metadata.key)
 
     async def _reconcile_pod(self, key: Key) -> float | None:
         pod = self._pods.get(key)
@@ -119,40 +97,39 @@ class PodController:
         workloads = self._workloads.by_index(_OF_POD, key)
         pods = () if pod is None else (pod,)
         if not pods and not workloads:
-            self._forget(self.single, key)
+            self._single.forget(key)
             return None
-        until = self._echoes[self.single].awaited(key, _seen(pods, workloads), now)
+        until = self._single.awaited(key, _seen(pods, workloads), now)
         if until is not None:
             return until
         plan = decide_pod(pod, workloads, self._catalogue, self._rules, now)
-        return await self._carry_out(self.single, key, plan, now)
+        return await self._single.carry_out(key, plan, now)
 
     async def _reconcile_group(self, key: Key) -> float | None:
         pods = self._pods.by_index(_GROUP, key)
         workload = self._workloads.get(key)
         now = self._shell.clock.now()
         if not pods and workload is None:
-            self._forget(self.groups, key)
+            self._groups.forget(key)
             return None
         seen = _seen(pods, () if workload is None else (workload,))
-        until = self._echoes[self.groups].awaited(key, seen, now)
+        until = self._groups.awaited(key, seen, now)
         if until is not None:
             return until
         plan = decide_group(key.name, pods, workload, self._catalogue, self._rules, now)
-        return await self._carry_out(self.groups, key, plan, now)
+        return await self._groups.carry_out(key, plan, now)
 
     async def _consider(self, pod: QueuedPod, now: float) -> float | None:
         """Take in a pod that is not managed, if it is to be."""
         key = pod.metadata.key
-        until = self._echoes[self.single].awaited(key, _seen((pod,), ()), now)
+        until = self._single.awaited(key, _seen((pod,), ()), now)
         if until is not None:
             return until
-        manager = None
-        if (
-            names.SUSPENDING_PARENT not in pod.metadata.annotations
-        ):  # else its parent sees to it that it waits
-            manager = await self._ancestry.manager_of(pod.metadata)
-        if isinstance(manager, NotSeen | Endless):
+        parent = pod.metadata.annotations.get(names.SUSPENDING_PARENT)
+        if parent not in (None, DEPLOYMENT.framework):
+            return None  # whoever looks after its set tells it which group it is of
+        manager = self._ancestry.manager_of(pod.metadata) if parent is None else None
+        if isinstance(manager, NotSeen):
             return now + OWNER_S
         namespace = self._shell.informers.namespaces.get(Key("", key.namespace))
         selector = self._shell.configuration.managed_jobs_namespace_selector
@@ -162,52 +139,23 @@ class PodController:
             if key in self._warned:
                 return None
             self._warned.add(key)
-        return await self._carry_out(self.single, key, plan, now)
-
-    async def _carry_out(self, of: Reconciler, key: Key, plan: PodPlan, now: float) -> float | None:
-        if plan.lacks:
-            self._lacking[of].add(key)
-        else:
-            self._lacking[of].discard(key)
-        if plan.patient and now < (due := self._patience.setdefault(key, now + PATIENCE_S)):
-            return due
-        self._patience.pop(key, None)
-        if plan.pods:
-            await send_side_by_side(self._shell.client, plan.pods)
-        if plan.workload:
-            await send(self._shell.client, plan.workload)
-        if plan.pods or plan.workload:
-            sent = [*(write for writes in plan.pods for write in writes), *plan.workload]
-            self._echoes[of].expect(key, sent, now)
-        self._tell(plan.told)
-        return None
-
-    def _tell(self, told: Iterable[Told]) -> None:
-        for each in told:
-            regarding, event = each.regarding, each.event
-            if isinstance(regarding, QueuedPod):
-                about = reference_to(PODS, regarding)
-            else:
-                about = reference_to(WORKLOADS, regarding)
-            self._shell.events.event(about, event.type, event.reason, event.message)
-            self._log.info("pods", key=regarding.metadata.key, did=event.reason, note=event.message)
-
-    def _forget(self, of: Reconciler, key: Key) -> None:
-        self._lacking[of].discard(key)
-        self._echoes[of].forget(key)
-        self._patience.pop(key, None)
+        return await self._single.carry_out(key, plan, now)
 
 
-def _rules(configuration: Configuration) -> PodRules:
-    gates = configuration.gates
+def pod_rules(configuration: Configuration) -> PodRules:
     return PodRules(
         manage_without_queue_name=configuration.manage_jobs_without_queue_name,
         wait_for_pods_ready=configuration.wait_for_pods_ready is not None,
         label_keys_to_copy=configuration.integrations.label_keys_to_copy,
-        group_by_annotation=gates.workload_identifier_annotations,
-        validate_group_owner=gates.pod_integration_validate_group_owner,
-        fast_quota_release=gates.fast_quota_release_in_pod_integration,
-        gates=gates,
+        gates=configuration.gates,
+    )
+
+
+def catalogue_of(shell: Shell) -> Catalogue:
+    return Catalogue(
+        flavors=ByName(shell.informers.flavors),
+        workload_classes=ByName(shell.informers.workload_classes),
+        pod_classes=ByName(shell.informers.pod_classes),
     )
 
 

@@ -51,7 +51,8 @@ def decide_group(
     members = by_age(pod for pod in pods if is_managed(pod))
     if not members:
         return IDLE if pods or workload is None else _bereft(workload)
-    if workload is not None and rules.validate_group_owner and not _is_of_group(workload):
+    checked = rules.gates.pod_integration_validate_group_owner
+    if workload is not None and checked and not _is_of_group(workload):
         why = f"workload {name} exists and is not that of a pod group: name the group otherwise"
         return PodPlan(told=(warned(members[0], "WorkloadNameConflict", why),))
     total = total_of(name, members)
@@ -69,7 +70,10 @@ def decide_group(
     tidied = _tidied(workload, census)
     if tidied != IDLE:
         return tidied
-    kept = _group(census.kept, total, rules, census.absent)
+    absent = census.absent
+    if is_fast(members):  # pods that never were are yet to come, one by one
+        absent = 0 if group.serving else sum(not can_count(pod) for pod in census.kept)
+    kept = _group(census.kept, total, rules, absent)
     return decide_with_workload(kept, workload, catalogue, rules, now)
 
 
@@ -90,7 +94,7 @@ def _group(pods: Sequence[QueuedPod], total: int, rules: PodRules, absent: int =
         total=total,
         absent=absent,
         serving=pods[0].metadata.annotations.get(names.SERVING) == "true",
-        fast_quota_release=rules.fast_quota_release,
+        fast_quota_release=rules.gates.fast_quota_release_in_pod_integration,
     )
 
 

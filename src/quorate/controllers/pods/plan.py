@@ -5,10 +5,12 @@ from dataclasses import dataclass, replace
 
 from quorate.api.configuration_gates import DEFAULT_GATES, Gates
 from quorate.api.core import PriorityClass
+from quorate.api.events import ObjectReference
 from quorate.api.kueue import ResourceFlavor, Workload, WorkloadPriorityClass
 from quorate.controllers.pods import names
 from quorate.controllers.pods.objects import PODS, QueuedPod, is_held
 from quorate.controllers.writes import Patch, Write
+from quorate.kube.resources import WORKLOADS, reference_to
 from quorate.queueing.lifecycle import Event
 
 
@@ -16,7 +18,7 @@ from quorate.queueing.lifecycle import Event
 class Told:
     """An event, and whom it is about."""
 
-    regarding: QueuedPod | Workload
+    regarding: ObjectReference
     event: Event
 
 
@@ -29,6 +31,7 @@ class PodPlan:
     told: tuple[Told, ...] = ()
     lacks: str = ""  # what must come to be before there can be a plan
     patient: bool = False  # the writes may wait a moment, as there may soon be more to say in them
+    wake_at: float | None = None  # epoch seconds: when to look again, whatever happens
 
     def and_then(self, more: "PodPlan") -> "PodPlan":
         return replace(
@@ -50,9 +53,6 @@ class PodRules:
     manage_without_queue_name: bool = False
     wait_for_pods_ready: bool = False
     label_keys_to_copy: tuple[str, ...] = ()
-    group_by_annotation: bool = True  # gate WorkloadIdentifierAnnotations
-    validate_group_owner: bool = True  # gate PodIntegrationValidateGroupOwner
-    fast_quota_release: bool = False  # gate FastQuotaReleaseInPodIntegration
     gates: Gates = DEFAULT_GATES
 
 
@@ -65,12 +65,22 @@ class Catalogue:
     pod_classes: Mapping[str, PriorityClass]
 
 
-def told(regarding: QueuedPod | Workload, reason: str, message: str) -> Told:
-    return Told(regarding, Event("Normal", reason, message))
+def told(regarding: QueuedPod | Workload | ObjectReference, reason: str, message: str) -> Told:
+    return Told(_reference(regarding), Event("Normal", reason, message))
 
 
-def warned(regarding: QueuedPod | Workload, reason: str, message: str) -> Told:
-    return Told(regarding, Event("Warning", reason, message))
+def warned(regarding: QueuedPod | Workload | ObjectReference, reason: str, message: str) -> Told:
+    return Told(_reference(regarding), Event("Warning", reason, message))
+
+
+def _reference(to: QueuedPod | Workload | ObjectReference) -> ObjectReference:
+    match to:
+        case QueuedPod():
+            return reference_to(PODS, to)
+        case Workload():
+            return reference_to(WORKLOADS, to)
+        case ObjectReference():
+            return to
 
 
 def let_go(pods: Iterable[QueuedPod]) -> tuple[tuple[Write, ...], ...]:

@@ -1,0 +1,62 @@
+"""Carrying out plans about pods for the keys of one reconciler, none of which is decided on old news."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+from quorate.api.meta import Key
+from quorate.controllers.echoes import Echoes, Version
+from quorate.controllers.pods.plan import PodPlan
+from quorate.controllers.shell import Shell
+from quorate.controllers.writes import send, send_side_by_side
+from quorate.kube.log import logger
+from quorate.kube.reconcile import Reconciler
+
+WORKERS: Final = 16  # a run mostly waits for the answers to its writes
+PATIENCE_S: Final = 1.0  # pods of a group end together, and one write can tell of many
+
+
+class PlanCarrier:
+    def __init__(self, shell: Shell, name: str, reconcile: Callable[[Key], Awaitable[float | None]]) -> None:
+        self._shell = shell
+        self._lacking: set[Key] = set()  # for which something must come to be first
+        self._echoes = Echoes()
+        self._patience: dict[Key, float] = {}  # until when a patient plan is put off
+        self._log = logger(__name__)
+        self.reconciler = Reconciler(name, reconcile, shell.clock, workers=WORKERS)
+        informers = shell.informers
+        for come in (informers.flavors, informers.workload_classes, informers.pod_classes):
+            come.subscribe(lambda _: self._something_came())
+
+    def _something_came(self) -> None:
+        for key in sorted(self._lacking):
+            self.reconciler.enqueue(key)
+
+    def awaited(self, key: Key, seen: Iterable[Version], now: float) -> float | None:
+        """Until when to wait for what came of our own writes."""
+        return self._echoes.awaited(key, seen, now)
+
+    async def carry_out(self, key: Key, plan: PodPlan, now: float) -> float | None:
+        if plan.lacks:
+            self._lacking.add(key)
+        else:
+            self._lacking.discard(key)
+        if plan.patient and now < (due := self._patience.setdefault(key, now + PATIENCE_S)):
+            return due
+        self._patience.pop(key, None)
+        if plan.pods:
+            await send_side_by_side(self._shell.client, plan.pods)
+        if plan.workload:
+            await send(self._shell.client, plan.workload)
+        if plan.pods or plan.workload:
+            sent = [*(write for writes in plan.pods for write in writes), *plan.workload]
+            self._echoes.expect(key, sent, now)
+        for each in plan.told:
+            event = each.event
+            self._shell.events.event(each.regarding, event.type, event.reason, event.message)
+            self._log.info("pods", key=key, about=each.regarding.name, did=event.reason, note=event.message)
+        return plan.wake_at
+
+    def forget(self, key: Key) -> None:
+        self._lacking.discard(key)
+        self._echoes.forget(key)
+        self._patience.pop(key, None)

@@ -1,0 +1,203 @@
+"""What to do about a StatefulSet or LeaderWorkerSet: its workloads, and whom each of its pods belongs to.
+
+The workloads are made from the set, before there are pods: those of an ordered set come one by one, and the
+first would wait for quota that is given to all.  Pods join by what is written on them, and are from then on
+looked after like those of any group (``group``).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from quorate.api.configuration_gates import Gates
+from quorate.api.kueue import RESOURCE_IN_USE, Workload, WorkloadSpec
+from quorate.api.meta import ObjectMeta, OwnerReference, find_condition
+from quorate.controllers.finalizers import released
+from quorate.controllers.jobs.construct import MissingPriorityClass, queue_name_of, resolve_priority
+from quorate.controllers.pods import names
+from quorate.controllers.pods.objects import PODS, QueuedPod, is_deleted
+from quorate.controllers.pods.plan import Catalogue, PodPlan, PodRules, told, warned
+from quorate.controllers.pods.served import ServedGroup, ServingKind, ServingSet
+from quorate.controllers.pods.sets import replicas
+from quorate.controllers.writes import Create, Delete, Patch, Write, status_patch
+from quorate.kube.resources import WORKLOADS, reference_to
+from quorate.queueing import conditions as c
+from quorate.queueing.conditions import ON_HOLD
+from quorate.queueing.statuses import released as without_quota
+from quorate.queueing.unadmitted import PENDING_EVALUATION
+
+ON_HOLD_TEXT: Final = "{kind} scaled to zero; workload on hold"
+PENDING_TEXT: Final = "Workload no longer on hold; waiting for quota reservation"
+_LONGEST_LABEL: Final = 63
+
+
+def decide_set(
+    kind: ServingKind,
+    obj: ServingSet,
+    workloads: Sequence[Workload],
+    pods: Sequence[QueuedPod],
+    catalogue: Catalogue,
+    rules: PodRules,
+    now: float,
+) -> PodPlan:
+    """The next thing to do.  ``workloads`` are those the set controls, ``pods`` those made for it.
+
+    Raises ``paths.Unfit``.
+    """
+    groups = kind.groups(obj, rules.gates.short_workload_names)
+    plan = PodPlan()
+    by_name = {workload.metadata.name: workload for workload in workloads}
+    for group in groups:
+        workload = by_name.pop(group.workload, None)
+        step = (
+            _created(kind, obj, group, catalogue)
+            if workload is None
+            else _followed(kind, obj, group, workload, now, rules.gates)
+        )
+        plan = plan.and_then(step)
+    surplus = [workload for workload in by_name.values() if not c.is_finished(workload)]
+    plan = plan.and_then(_dropped(surplus))
+    return plan.and_then(PodPlan(pods=_joined(kind, obj, groups, pods)))
+
+
+def _created(kind: ServingKind, obj: ServingSet, group: ServedGroup, catalogue: Catalogue) -> PodPlan:
+    if not group.total or not replicas(obj.document):
+        return PodPlan()
+    metadata = obj.metadata
+    priority = resolve_priority(
+        metadata.labels, None, group.pod_sets, catalogue.workload_classes, catalogue.pod_classes
+    )
+    if isinstance(priority, MissingPriorityClass):
+        why = str(priority)
+        return PodPlan(told=(warned(reference_to(kind.resource, obj), "ErrWorkloadCompose", why),), lacks=why)
+    resource = kind.resource
+    owner = OwnerReference(
+        api_version=resource.api_version,
+        kind=resource.kind,
+        name=metadata.name,
+        uid=metadata.uid,
+        controller=True,
+        block_owner_deletion=True,
+    )
+    annotations = {
+        names.IS_GROUP: "true",
+        names.OWNER_KIND: f"{resource.api_version}, Kind={resource.kind}",
+        names.OWNER_NAME: metadata.name,
+        **({} if group.index is None else {names.COMPONENT_INDEX: str(group.index)}),
+    }
+    workload = Workload(
+        metadata=ObjectMeta(
+            name=group.workload,
+            namespace=metadata.namespace,
+            annotations=annotations,
+            finalizers=(RESOURCE_IN_USE,),
+            owner_references=(owner,),
+        ),
+        spec=WorkloadSpec(
+            pod_sets=group.pod_sets,
+            queue_name=queue_name_of(metadata),
+            priority=priority.value,
+            priority_class_ref=priority.source,
+        ),
+    )
+    event = told(
+        reference_to(kind.resource, obj), "CreatedWorkload", f"Created Workload: {workload.metadata.key}"
+    )
+    return PodPlan(workload=(Create(WORKLOADS, workload, metadata.namespace),), told=(event,))
+
+
+def _followed(
+    kind: ServingKind,
+    obj: ServingSet,
+    group: ServedGroup,
+    workload: Workload,
+    now: float,
+    gates: Gates,
+) -> PodPlan:
+    """A workload that is on hold while its set is scaled to nothing, and follows it to another queue."""
+    if workload.metadata.deletion_timestamp is not None or c.is_finished(workload):
+        return PodPlan()
+    reserved = find_condition(workload.status.conditions, c.QUOTA_RESERVED)
+    on_hold = reserved is not None and reserved.reason == ON_HOLD
+    if not replicas(obj.document):
+        if on_hold:
+            return PodPlan()
+        text = ON_HOLD_TEXT.format(kind=kind.resource.kind)
+        status = without_quota(workload, ON_HOLD, text, now, gates)
+        return PodPlan(workload=status_patch(workload, status))
+    changes = _spec_changes(obj, group, workload)
+    metadata = workload.metadata
+    writes: tuple[Write, ...] = ()
+    if changes:
+        writes = (Patch(WORKLOADS, metadata.key, metadata.resource_version, {"spec": changes}),)
+    if on_hold:
+        status = without_quota(workload, PENDING_EVALUATION, PENDING_TEXT, now, gates)
+        writes = (*writes, *status_patch(workload, status))
+    return PodPlan(workload=writes)
+
+
+def _spec_changes(obj: ServingSet, group: ServedGroup, workload: Workload) -> Mapping[str, object]:
+    """What a workload without quota takes over from its set."""
+    if c.is_reserving(workload):
+        return {}
+    changes: dict[str, object] = {}
+    if workload.spec.queue_name != queue_name_of(obj.metadata):
+        changes["queueName"] = queue_name_of(obj.metadata)
+    counts = [(each.name, each.count) for each in workload.spec.pod_sets]
+    if counts != [(each.name, each.count) for each in group.pod_sets]:
+        changes["podSets"] = group.pod_sets
+    return changes
+
+
+def _dropped(workloads: Sequence[Workload]) -> PodPlan:
+    writes: list[Write] = []
+    for workload in workloads:
+        metadata = workload.metadata
+        if metadata.deletion_timestamp is None:
+            writes.append(Delete(WORKLOADS, metadata.key, metadata.uid))
+        else:
+            writes += released(WORKLOADS, metadata)
+    return PodPlan(workload=tuple(writes))
+
+
+def _joined(
+    kind: ServingKind, obj: ServingSet, groups: Sequence[ServedGroup], pods: Sequence[QueuedPod]
+) -> tuple[tuple[Write, ...], ...]:
+    """Write on each pod which group it is of; those of groups that are surplus leave with their workload."""
+    by_index = {group.index: group for group in groups}
+    queue = queue_name_of(obj.metadata)
+    writes: list[tuple[Write, ...]] = []
+    for pod in pods:
+        seat = kind.seat_of(pod)
+        group = by_index.get(seat.index) if seat is not None else None
+        if seat is None or group is None or is_deleted(pod):
+            continue
+        roles = {pod_set.name for pod_set in group.pod_sets}
+        role = seat.role if seat.role in roles else "main"
+        if patch := _membership(pod, group, role, queue):
+            writes.append((patch,))
+    return tuple(writes)
+
+
+def _membership(pod: QueuedPod, group: ServedGroup, role: str, queue: str) -> Patch | None:
+    annotations = {
+        names.GROUP_NAME: group.workload,
+        names.TOTAL_COUNT: str(group.total),
+        names.FAST_ADMISSION: "true",
+        names.SERVING: "true",
+        names.ROLE_HASH: role,
+        names.PREBUILT: group.workload,
+    }
+    labels = {names.MANAGED: "true", "kueue.x-k8s.io/queue-name": queue}
+    if len(group.workload) <= _LONGEST_LABEL:
+        labels |= {names.GROUP_NAME: group.workload, names.PREBUILT: group.workload}
+    metadata = pod.metadata
+    missing: dict[str, dict[str, str]] = {}
+    for field, wanted, present in (
+        ("labels", labels, metadata.labels),
+        ("annotations", annotations, metadata.annotations),
+    ):
+        if lacking := {key: value for key, value in wanted.items() if present.get(key) != value}:
+            missing[field] = lacking
+    if not missing:
+        return None
+    return Patch(PODS, metadata.key, metadata.resource_version, {"metadata": missing})

@@ -1,0 +1,113 @@
+"""Carrying out what is decided for the sets of one kind: Deployments, StatefulSets or LeaderWorkerSets."""
+
+import asyncio
+
+from quorate.api.kueue import Workload
+from quorate.api.meta import Key, matches_selector
+from quorate.api.paths import Unfit
+from quorate.controllers.echoes import versions
+from quorate.controllers.informers import WORKLOADS_OF, synced
+from quorate.controllers.jobs.ancestry import Ancestry
+from quorate.controllers.jobs.construct import queue_name_of
+from quorate.controllers.jobs.frameworks import until_served
+from quorate.controllers.pods.carrying import PlanCarrier
+from quorate.controllers.pods.controller import catalogue_of, pod_rules
+from quorate.controllers.pods.gating import decide_template
+from quorate.controllers.pods.objects import PODS, QueuedPod
+from quorate.controllers.pods.plan import PodPlan, warned
+from quorate.controllers.pods.serve import decide_set
+from quorate.controllers.pods.served import ServingSet, SetOfPods
+from quorate.controllers.shell import Shell
+from quorate.kube.informer import Change, Informer
+from quorate.kube.resources import WORKLOADS, reference_to
+
+
+async def run_sets(shell: Shell, kind: SetOfPods, pods: Informer[QueuedPod], ancestry: Ancestry) -> None:
+    """Wait for the kind to be served, then look after its sets until cancelled."""
+    await until_served(kind.resource, shell.client, shell.clock)
+    sets = Informer(shell.client, kind.resource)
+    ancestry.add(kind.resource, sets.get)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(sets.run(), name=f"watch {kind.resource.plural}")
+        await synced(sets)
+        reconciler = SetController(shell, kind, sets, pods, ancestry).reconciler
+        tasks.create_task(reconciler.run(), name=reconciler.name)
+
+
+class SetController:
+    """Keeps the sets of one kind in step with their workloads, and tells their pods where they belong."""
+
+    def __init__(
+        self,
+        shell: Shell,
+        kind: SetOfPods,
+        sets: Informer[ServingSet],
+        pods: Informer[QueuedPod],
+        ancestry: Ancestry,
+    ) -> None:
+        self._shell = shell
+        self._kind = kind
+        self._sets = sets
+        self._pods = pods
+        self._ancestry = ancestry
+        self._rules = pod_rules(shell.configuration)
+        self._catalogue = catalogue_of(shell)
+        self._carrier = PlanCarrier(shell, f"sets.{kind.resource.plural}", self._reconcile)
+        self.reconciler = self._carrier.reconciler
+        self._index = f"of a {kind.resource.kind}"
+        pods.add_index(self._index, lambda pod: (kind.set_of(pod),))
+        sets.subscribe(lambda change: self.reconciler.enqueue(change.key))
+        pods.subscribe(self._pod_changed)
+        shell.informers.workloads.subscribe(self._workload_changed)
+
+    def _pod_changed(self, change: Change[QueuedPod]) -> None:
+        key = None if change.new is None else self._kind.set_of(change.new)
+        if key is not None:
+            self.reconciler.enqueue(key)
+
+    def _workload_changed(self, change: Change[Workload]) -> None:
+        for workload in (change.old, change.new):
+            owner = None if workload is None else workload.metadata.controller
+            if workload is not None and owner is not None and owner.kind == self._kind.resource.kind:
+                self.reconciler.enqueue(Key(workload.metadata.namespace, owner.name))
+
+    async def _reconcile(self, key: Key) -> float | None:
+        obj = self._sets.get(key)
+        if obj is None or obj.metadata.deletion_timestamp is not None:
+            self._carrier.forget(key)
+            return None  # its workloads are garbage, and let go when the last pod is
+        if not self._is_queued(obj):
+            return None
+        now = self._shell.clock.now()
+        workloads = self._shell.informers.workloads.by_index(WORKLOADS_OF, obj.metadata.uid)
+        pods = self._pods.by_index(self._index, key)
+        seen = versions(self._kind.resource, (obj,)) | versions(WORKLOADS, workloads)
+        if pods:
+            seen |= versions(PODS, pods)
+        until = self._carrier.awaited(key, seen, now)
+        if until is not None:
+            return until
+        return await self._carrier.carry_out(key, self._decided(obj, workloads, pods, now), now)
+
+    def _is_queued(self, obj: ServingSet) -> bool:
+        """One that another set made is looked after with that one."""
+        namespace = self._shell.informers.namespaces.get(Key("", obj.metadata.namespace))
+        selector = self._shell.configuration.managed_jobs_namespace_selector
+        if namespace is None or not matches_selector(selector, namespace.metadata.labels):
+            return False
+        queued = queue_name_of(obj.metadata) or self._rules.manage_without_queue_name
+        return bool(queued) and self._ancestry.manager_of(obj.metadata) is None
+
+    def _decided(
+        self, obj: ServingSet, workloads: list[Workload], pods: list[QueuedPod], now: float
+    ) -> PodPlan:
+        kind = self._kind
+        try:
+            plan = decide_template(kind.templates, kind.resource, obj)
+            if plan is None:
+                plan = PodPlan()
+                if kind.serving is not None:
+                    plan = decide_set(kind.serving, obj, workloads, pods, self._catalogue, self._rules, now)
+        except Unfit as unfit:
+            return PodPlan(told=(warned(reference_to(kind.resource, obj), "ErrWorkloadCompose", str(unfit)),))
+        return plan

@@ -1,0 +1,235 @@
+"""Sets of pods that serve, without any webhook: admitted pod by pod, or as groups."""
+
+from collections.abc import Awaitable
+from typing import Any, TypeVar
+
+import pytest
+
+from quorate.api.configuration import Configuration
+from quorate.api.configuration_integrations import Integrations
+from quorate.api.meta import Key, find_condition, is_true
+from quorate.cli.run.apply import install_definitions
+from quorate.controllers.pods import names
+from quorate.controllers.pods.gating import RESTING
+from quorate.controllers.pods.objects import PODS, QueuedPod, is_gated
+from quorate.controllers.pods.served import SETS
+from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS, Json, untyped
+from quorate.local.nodes import Fleet
+from tests.e2e.kinds import definition
+from tests.e2e.test_pods import more_cpu, no_workloads, pods_of, until_event
+from tests.e2e.world import NAMESPACE, World, play
+
+pytestmark = pytest.mark.slow
+
+T = TypeVar("T")
+
+FRAMEWORKS = ("batch/job", "deployment", "statefulset")
+QUEUED = Configuration(integrations=Integrations(frameworks=FRAMEWORKS))
+FLEET = Fleet(count=1, cpu="8", memory="16Gi")
+DEPLOYMENTS = untyped("apps", "v1", "deployments", "Deployment", True)
+STATEFUL_SETS = untyped("apps", "v1", "statefulsets", "StatefulSet", True)
+WEB = Key(NAMESPACE, "web")
+
+
+def a_set(replicas: int, queue: str = "queue") -> Json:
+    container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}
+    template = {
+        "metadata": {
+            "labels": {"app": "web"},
+            "annotations": {"simulate.quorate.dev/start-delay": "200ms"},
+        },
+        "spec": {"containers": [container], "terminationGracePeriodSeconds": 0},
+    }
+    labels = {"kueue.x-k8s.io/queue-name": queue} if queue else {}
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    return {"metadata": {"name": "web", "labels": labels}, "spec": spec}
+
+
+async def until_ready(world: World, resource: Any, pods: int) -> None:
+    async def find() -> bool:
+        found: Json = await world.client.get(resource, WEB)
+        ready: int = found["status"].get("readyReplicas", 0)
+        return ready == pods
+
+    await world.until(f"{pods} pods are ready", find)
+
+
+async def live_pods(world: World) -> list[QueuedPod]:
+    return [each for each in (await pods_of(world)).values() if each.metadata.deletion_timestamp is None]
+
+
+def test_each_pod_of_a_deployment_waits_for_quota_of_its_own() -> None:
+    async def story(world: World) -> None:
+        await world.queues("2")
+        await world.client.create(DEPLOYMENTS, a_set(3), NAMESPACE)
+        await until_ready(world, DEPLOYMENTS, 2)
+        pods = await live_pods(world)
+        assert sorted(map(is_gated, pods)) == [False, False, True]
+        assert len((await world.client.list(WORKLOADS, NAMESPACE)).items) == 3
+        await world.client.patch(CLUSTER_QUEUES, Key("", "research"), more_cpu("3"))
+        await until_ready(world, DEPLOYMENTS, 3)
+        await world.client.delete(DEPLOYMENTS, WEB, propagation="Background")
+        await world.until("the workloads are gone", no_workloads(world))
+
+    play(story, QUEUED, FLEET)
+
+
+def test_a_deployment_that_serves_already_is_not_interrupted_but_told() -> None:
+    async def story(world: World) -> None:
+        await world.queues("2")
+        await world.client.create(DEPLOYMENTS, a_set(1, queue=""), NAMESPACE)
+        await until_ready(world, DEPLOYMENTS, 1)
+        label = {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "queue"}}}
+        await world.client.patch(DEPLOYMENTS, WEB, label)
+        note = await until_event(world, "NotGated", "web")
+        assert note.startswith("pods of the set run outside of all quota")
+        assert len(await live_pods(world)) == 1
+
+    play(story, QUEUED, FLEET)
+
+
+def test_a_stateful_set_is_admitted_whole_and_rests_when_it_is_scaled_to_nothing() -> None:
+    async def story(world: World) -> None:
+        await world.queues("1")
+        await world.client.create(STATEFUL_SETS, a_set(2), NAMESPACE)
+        waiting = await world.until_condition("web", "QuotaReserved", "False")
+        assert [(each.name, each.count) for each in waiting.spec.pod_sets] == [("main", 2)]
+        assert waiting.metadata.annotations[names.OWNER_NAME] == "web"
+        await world.client.patch(CLUSTER_QUEUES, Key("", "research"), more_cpu("2"))
+        await until_ready(world, STATEFUL_SETS, 2)
+        await world.client.patch(STATEFUL_SETS, WEB, {"spec": {"replicas": 0}})
+        resting = await world.until_condition("web", "QuotaReserved", "False", "OnHold")
+        said = find_condition(resting.status.conditions, "QuotaReserved")
+        assert said is not None
+        assert said.message == "StatefulSet scaled to zero; workload on hold"
+        await world.until("no pods", lambda: no_pods(world))
+        await world.client.patch(STATEFUL_SETS, WEB, {"spec": {"replicas": 1}})
+        await until_ready(world, STATEFUL_SETS, 1)
+        again = await world.until_condition("web", "Admitted")
+        assert [each.count for each in again.spec.pod_sets] == [1]
+        await world.client.delete(STATEFUL_SETS, WEB, propagation="Background")
+        await world.until("its workload is gone", no_workloads(world))
+
+    play(story, QUEUED, FLEET)
+
+
+async def no_pods(world: World) -> bool:
+    return not await pods_of(world)
+
+
+def test_an_evicted_stateful_set_has_its_pods_made_again_and_waits() -> None:
+    async def story(world: World) -> None:
+        await world.queues("2")
+        await world.client.create(STATEFUL_SETS, a_set(2), NAMESPACE)
+        await until_ready(world, STATEFUL_SETS, 2)
+        workload = await world.until_condition("web", "Admitted")
+        await world.client.patch(WORKLOADS, workload.metadata.key, {"spec": {"active": False}})
+        evicted = await world.until_condition("web", "QuotaReserved", "False")
+        assert is_true(evicted.status.conditions, "Evicted")
+
+        async def waits() -> bool:
+            pods = await live_pods(world)
+            return bool(pods) and all(map(is_gated, pods))
+
+        await world.until("its pods wait again", waits)
+        await world.client.patch(WORKLOADS, workload.metadata.key, {"spec": {"active": True}})
+        await until_ready(world, STATEFUL_SETS, 2)
+
+    play(story, QUEUED, FLEET)
+
+
+def test_every_kind_of_set_is_known_by_its_framework() -> None:
+    assert set(SETS) == {"deployment", "statefulset", "leaderworkerset.x-k8s.io/leaderworkerset"}
+
+
+SERVE = Key(NAMESPACE, "serve")
+LWS = SETS["leaderworkerset.x-k8s.io/leaderworkerset"].resource
+
+
+async def imitate(world: World) -> None:
+    """What the controller of LeaderWorkerSets does: pods as the set says, and how many groups there are."""
+    found = await world.client.get(LWS, SERVE)
+    templates = found.spec["leaderWorkerTemplate"]
+    present = await pods_of(world)
+    for group in range(found.spec["replicas"]):
+        for worker in range(templates["size"]):
+            name = f"serve-{group}-{worker}"
+            if name in present:
+                continue
+            template = templates["leaderTemplate" if worker == 0 else "workerTemplate"]
+            labels = {
+                "leaderworkerset.sigs.k8s.io/name": "serve",
+                "leaderworkerset.sigs.k8s.io/group-index": str(group),
+                "leaderworkerset.sigs.k8s.io/worker-index": str(worker),
+            }
+            metadata = {**template.get("metadata", {}), "name": name, "labels": labels}
+            await world.client.create(PODS, {"metadata": metadata, "spec": template["spec"]}, NAMESPACE)
+    status = {"observedGeneration": found.metadata.generation, "replicas": found.spec["replicas"]}
+    await world.client.patch(LWS, SERVE, {"status": status}, subresource="status")
+
+
+async def until_woken(world: World, replicas: int) -> None:
+    async def find() -> bool:
+        found = await world.client.get(LWS, SERVE)
+        return bool(found.spec["replicas"] == replicas and RESTING not in found.metadata.annotations)
+
+    await world.until(f"{replicas} replicas are wanted", find)
+
+
+async def groups(world: World) -> dict[str, list[tuple[str, int]]]:
+    """The pod sets of each workload, by the index of its group."""
+    return {
+        each.metadata.annotations[names.COMPONENT_INDEX]: [(it.name, it.count) for it in each.spec.pod_sets]
+        for each in (await world.client.list(WORKLOADS, NAMESPACE)).items
+        if each.metadata.deletion_timestamp is None
+    }
+
+
+def test_each_group_of_a_leader_worker_set_is_admitted_by_itself() -> None:
+    def pod_spec() -> Json:
+        container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}
+        return {"containers": [container], "terminationGracePeriodSeconds": 0}
+
+    async def story(world: World) -> None:
+        await install_definitions(world.client, [definition(LWS)])  # type: ignore[arg-type]
+        await world.start_queueing(
+            Configuration(integrations=Integrations(frameworks=("leaderworkerset.x-k8s.io/leaderworkerset",)))
+        )
+        await world.queues("2")
+        templates = {"leaderTemplate": {"spec": pod_spec()}, "workerTemplate": {"spec": pod_spec()}}
+        spec = {"replicas": 2, "leaderWorkerTemplate": {"size": 2, **templates}}
+        labels = {"kueue.x-k8s.io/queue-name": "queue"}
+        await world.client.create(
+            LWS, {"metadata": {"name": "serve", "labels": labels}, "spec": spec}, NAMESPACE
+        )
+        await until_woken_after_gating(world)
+        both = [("leader", 1), ("worker", 1)]
+        await world.until("workloads", lambda: equals(groups(world), {"0": both, "1": both}))
+        await imitate(world)
+        await world.until("one group runs", lambda: gated_are(world, 2))
+        started = {name for name, each in (await pods_of(world)).items() if not is_gated(each)}
+        assert len({name.split("-")[1] for name in started}) == 1, "a group starts whole"
+        await world.client.patch(CLUSTER_QUEUES, Key("", "research"), more_cpu("4"))
+        await world.until("both groups run", lambda: gated_are(world, 0))
+        await world.client.patch(LWS, SERVE, {"spec": {"replicas": 1}})
+        await imitate(world)
+        await world.until("one workload", lambda: equals(groups(world), {"0": both}))
+
+    async def until_woken_after_gating(world: World) -> None:
+        async def rests() -> bool:
+            found = await world.client.get(LWS, SERVE)
+            return RESTING in found.metadata.annotations
+
+        await world.until("it rests", rests)
+        await imitate(world)
+        await until_woken(world, 2)
+
+    play(story, None, FLEET)
+
+
+async def equals(found: Awaitable[T], wanted: T) -> bool:
+    return await found == wanted
+
+
+async def gated_are(world: World, count: int) -> bool:
+    return sum(map(is_gated, (await pods_of(world)).values())) == count
