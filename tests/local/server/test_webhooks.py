@@ -215,6 +215,20 @@ def test_webhooks_hear_of_the_deletions_of_a_collection_one_by_one() -> None:
     told(story)
 
 
+@pytest.mark.parametrize(("options", "dry_run"), [({"dryRun": []}, False), ({"dryRun": ["All"]}, True)])
+def test_webhooks_hear_whether_a_deletion_is_meant(options: Json, dry_run: bool) -> None:
+    async def story(talk: Talk) -> None:
+        async with hook(allowed) as end:
+            await talk.create(CONFIG_MAPS, {"metadata": {"name": "a"}})
+            await register(talk, "validating", a_webhook(end.url()))
+            assert (await talk.send("DELETE", f"{CONFIG_MAPS}/a", options))[0] == 200
+            (asked,) = end.asked
+            assert (asked["dryRun"], asked["options"]["dryRun"]) == (dry_run, options["dryRun"])
+            assert ((await talk.send("GET", f"{CONFIG_MAPS}/a"))[0] == 200) is dry_run
+
+    told(story)
+
+
 def test_webhooks_are_not_asked_about_webhooks() -> None:
     async def story(talk: Talk) -> None:
         async with hook(lambda _: {"allowed": False}) as end:

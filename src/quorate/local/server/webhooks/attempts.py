@@ -50,7 +50,7 @@ def attempt(
         new,
         old,
         {"kind": OPTIONS[operation], "apiVersion": "meta.k8s.io/v1"} | given,
-        "dryRun" in given,
+        bool(given.get("dryRun")),
     )
 
 
