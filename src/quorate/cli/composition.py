@@ -16,6 +16,7 @@ from quorate.api.conversion import convert_version
 from quorate.api.crds import custom_resource_definitions
 from quorate.api.kueue import GROUP
 from quorate.cli.crds import field_list
+from quorate.cli.places import places_shown
 from quorate.cli.run.apply import install_definitions
 from quorate.controllers.process import run_queueing
 from quorate.kube.client import Client
@@ -50,8 +51,8 @@ async def run_queueing_cluster(
         if configuration is None:
             yield client
             return
-        async with asyncio.TaskGroup() as tasks:
-            replica = Replica("standalone")
+        replica = Replica("standalone")
+        async with asyncio.TaskGroup() as tasks, places_shown(client, clock, replica):
             controllers = tasks.create_task(run_queueing(client, clock, configuration, rng, replica))
             await replica.ready.wait()
             yield client

@@ -58,16 +58,31 @@ class Outward:
         if address is None or address.is_loopback:
             async with serving(field, address, app):
                 yield
-            return
+        else:
+            async with self.protected(field, address, app, needed, aggregated=aggregated):
+                yield
+
+    @asynccontextmanager
+    async def protected(
+        self,
+        field: str,
+        address: Address,
+        app: web.Application,
+        needed: Callable[[web.Request], Access],
+        *,
+        aggregated: bool = False,
+    ) -> AsyncIterator[Address]:
+        """The same, over TLS and for those who may, whatever the address; gives the one that was taken."""
         context = server_context(self._rules)
         show(context, self._certificate())
         proxy = self._front_proxy(context) if aggregated else None
         guarded(app, self._reviewer, needed, None if proxy is None else proxy.is_one)
-        async with serving(field, address, app, context), asyncio.TaskGroup() as tasks:
+        async with serving(field, address, app, context) as taken, asyncio.TaskGroup() as tasks:
+            assert taken is not None, f"{field} listens nowhere"
             parts = [tasks.create_task(self._renew(context), name=f"certificate of {field}")]
             if proxy is not None:
                 parts.append(tasks.create_task(proxy.run(), name="front proxy"))
-            yield
+            yield taken
             for part in parts:
                 part.cancel()
 

@@ -27,13 +27,13 @@ class CannotListen(Exception):
 @asynccontextmanager
 async def serving(
     field: str, address: Address | None, app: web.Application, tls: ssl.SSLContext | None = None
-) -> AsyncIterator[None]:
+) -> AsyncIterator[Address | None]:
     """Answer at ``address``, the value of ``field``, while the block lasts; nowhere if it is None.
 
-    Where it listens is logged, as port 0 takes any that is free.  Raises ``CannotListen``.
+    Where it listens is given and logged, as port 0 takes any that is free.  Raises ``CannotListen``.
     """
     if address is None:
-        yield
+        yield None
         return
     runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=_ENDS_WITHIN_S)
     await runner.setup()
@@ -44,7 +44,8 @@ async def serving(
             reason = os.strerror(error.errno).lower() if error.errno else str(error)
             raise CannotListen(field, address, reason) from error
         port: int = runner.addresses[0][1]
-        logger(__name__).info("listening", field=field, address=Address(address.host, port))
-        yield
+        taken = Address(address.host, port)
+        logger(__name__).info("listening", field=field, address=taken)
+        yield taken
     finally:
         await runner.cleanup()

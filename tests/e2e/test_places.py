@@ -1,0 +1,75 @@
+"""Who waits in which place, asked through the API server of a local cluster, with the real kubectl."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.commands import cluster, kubectl, poll
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on this machine"),
+]
+
+PLACES = "/apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/default/localqueues/team/pendingworkloads"
+QUEUES = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: research}
+spec: {namespaceSelector: {}, stopPolicy: Hold}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: team, namespace: default}
+spec: {clusterQueue: research}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: robot, namespace: default}
+"""
+JOB = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: %s, labels: {kueue.x-k8s.io/queue-name: team}}
+spec:
+  suspend: true
+  template: {spec: {restartPolicy: Never, containers: [{name: main, image: busybox}]}}
+"""
+
+
+def test_places_are_told_through_the_api_server_to_those_who_may(tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    (tmp_path / "queues.yaml").write_text(QUEUES)
+    for name in ("first", "second"):
+        (tmp_path / f"{name}.yaml").write_text(JOB % name)
+    with cluster(data_dir):
+        for name in ("queues", "first", "second"):
+            kubectl(data_dir, "create", "-f", str(tmp_path / f"{name}.yaml"))
+
+        def places() -> list[tuple[str, int]]:
+            items = json.loads(kubectl(data_dir, "get", "--raw", PLACES))["items"]
+            return [
+                (each["metadata"]["ownerReferences"][0]["name"], each["positionInLocalQueue"])
+                for each in items
+            ]
+
+        poll(places, lambda seen: sorted(place for _, place in seen) == [0, 1], within_s=20)
+        assert {name for name, _ in places()} == {"first", "second"}
+        token = kubectl(data_dir, "create", "token", "robot").strip()
+        robot = ("--token", token, "--kubeconfig", _without_credentials(data_dir))
+        with pytest.raises(AssertionError, match="robot"):
+            kubectl(data_dir, *robot, "get", "--raw", PLACES)
+
+
+def _without_credentials(data_dir: Path) -> str:
+    """The administrator's kubeconfig less its user, whose token would go before the one that is given."""
+    path = data_dir.parent / "robot"
+    shutil.copy(data_dir / "kubeconfig", path)
+    names = kubectl(data_dir, "config", "view", "-o", "jsonpath={.users[*].name}").split()
+    for name in names:
+        command = ["kubectl", "config", "unset", f"users.{name}", "--kubeconfig", str(path)]
+        subprocess.run(command, check=True, capture_output=True)
+    return str(path)
