@@ -207,7 +207,6 @@ objectRetentionPolicies: {workloads: {afterFinished: 24h, afterDeactivatedByKueu
     assert sorted(loaded.warnings) == [
         "clientConnection: is checked but not honoured yet",
         "controller: is checked but not honoured yet",
-        "integrations.externalFrameworks: is checked but not honoured yet",
     ]
     assert loaded.configuration.health == Health(address=Address("", 8081))
     assert loaded.configuration.leader_election == LeaderElection(elect=True)
@@ -425,7 +424,7 @@ leaderElection:
         pytest.param(
             "v1beta2", "integrations: {podOptions: {}}",
             "integrations.podOptions: {} stands in an unknown field "
-            "(known here: declaredFrameworks, frameworks, labelKeysToCopy)",
+            "(known here: declaredFrameworks, externalFrameworks, frameworks, labelKeysToCopy)",
             id="a section of the other version",
         ),
         pytest.param(
@@ -485,6 +484,16 @@ leaderElection:
             'resources.transformations: [{"input": "a"}, {"input": "a"}] has two rules for input a '
             "(merge them)",
             id="two rules for one resource",
+        ),
+        pytest.param(
+            "v1beta2", "integrations: {externalFrameworks: [Foo.v1.a.com, Job.v1.batch]}",
+            "integrations.externalFrameworks[1]: 'Job.v1.batch' is queued already (keep one)",
+            id="a kind that is queued here, and elsewhere",
+        ),
+        pytest.param(
+            "v1beta2", "integrations: {externalFrameworks: [Foo.v1.a.com, Foo.v2.a.com]}",
+            "integrations.externalFrameworks[1]: 'Foo.v2.a.com' is queued already (keep one)",
+            id="a kind that is queued elsewhere twice",
         ),
         pytest.param(
             "v1beta2", "integrations: {externalFrameworks: [Foo]}",

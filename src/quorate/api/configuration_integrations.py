@@ -1,6 +1,7 @@
 """The fields of Configuration about kinds of job: which are queued, and how one is declared without code."""
 
 import re
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -66,9 +67,27 @@ class DeclaredFramework(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.group}/{self.kind.lower()}"
 
 
+class ExternalFramework(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind that another controller queues; its jobs may have parts of kinds that are queued here."""
+
+    group: str
+    version: str
+    kind: str
+
+    @property
+    def name(self) -> str:
+        """As Kueue names frameworks."""
+        return f"{self.group}/{self.kind.lower()}"
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}"
+
+
 class Integrations(msgspec.Struct, frozen=True, kw_only=True):
     frameworks: tuple[str, ...] = ("batch/job",)
     declared: tuple[DeclaredFramework, ...] = ()
+    external: tuple[ExternalFramework, ...] = ()
     label_keys_to_copy: tuple[str, ...] = ()
 
 
@@ -77,14 +96,13 @@ def integrations(version: str) -> Reader[Integrations]:
         if version == "v1beta1" and "podOptions" in fields:
             fields.at("podOptions").warn("is checked but not honoured (write managedJobsNamespaceSelector)")
             fields.take("podOptions", POD_OPTIONS, None)
-        if "externalFrameworks" in fields:
-            fields.at("externalFrameworks").warn("is checked but not honoured yet")
-            fields.take("externalFrameworks", list_of(_external_framework), ())
         frameworks = fields.take("frameworks", _frameworks, Integrations().frameworks)
         declared = fields.take("declaredFrameworks", _all_declared(frameworks), ())
+        queued = [*frameworks, *(framework.name for framework in declared)]
         return Integrations(
             frameworks=frameworks,
             declared=declared,
+            external=fields.take("externalFrameworks", _all_external(queued), ()),
             label_keys_to_copy=fields.take(
                 "labelKeysToCopy", list_of(shaped(is_qualified_name, "the key of a label")), ()
             ),
@@ -93,10 +111,23 @@ def integrations(version: str) -> Reader[Integrations]:
     return section(read_fields)
 
 
-def _external_framework(place: Place) -> str:
+def _all_external(queued: Sequence[str]) -> Reader[tuple[ExternalFramework, ...]]:
+    def read(place: Place) -> tuple[ExternalFramework, ...]:
+        external = list_of(_external)(place)
+        if len(external) == len(place.value):  # else places are not those of what was read
+            for index, framework in enumerate(external):
+                if framework.name in (*queued, *(each.name for each in external[:index])):
+                    place.items()[index].refuse("is queued already (keep one)")
+        return external
+
+    return read
+
+
+def _external(place: Place) -> ExternalFramework:
     if _EXTERNAL_FRAMEWORK.fullmatch(text(place)) is None:
         raise Refused("does not name a kind (write Kind.version.group)")
-    return text(place)
+    kind, version, group = text(place).split(".", 2)
+    return ExternalFramework(group=group, version=version, kind=kind)
 
 
 def _frameworks(place: Place) -> tuple[str, ...]:

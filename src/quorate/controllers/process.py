@@ -19,7 +19,7 @@ from quorate.controllers.informers import Informers, synced
 from quorate.controllers.jobs import J, JobKind
 from quorate.controllers.jobs.ancestry import Ancestry
 from quorate.controllers.jobs.batch import BatchJob
-from quorate.controllers.jobs.frameworks import BATCH_JOB, chosen, queues_pods, run_kind
+from quorate.controllers.jobs.frameworks import BATCH_JOB, between, chosen, queues_pods, run_kind
 from quorate.controllers.jobs.reconcile import JobController, as_stored
 from quorate.controllers.pods.controller import PodController
 from quorate.controllers.pods.objects import PODS
@@ -137,7 +137,13 @@ async def _decide(
         resources.append(JOBS)
     sets = [SETS[name] for name in integrations.frameworks if name in SETS]
     resources += [kind.resource for kind in sets]
-    ancestry = Ancestry(resources, configuration.manage_jobs_without_queue_name)
+    ancestry = Ancestry(
+        client,
+        queued=resources,
+        between=between(integrations),
+        external=integrations.external,
+        manage_jobs_without_queue_name=configuration.manage_jobs_without_queue_name,
+    )
 
     def controller_of(
         kind: JobKind[J], jobs: Informer[J], completed: Callable[[J], J] = as_stored

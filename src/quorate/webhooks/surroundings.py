@@ -5,15 +5,15 @@ admitting a job costs no request.  Owners are rare, and a copy of all jobs would
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final, Protocol
 
 from quorate.api.configuration import Configuration
 from quorate.api.core import Namespace
 from quorate.api.meta import Key, ObjectMeta, Uid, matches_selector
 from quorate.controllers.informers import synced
-from quorate.controllers.jobs import JobObject
-from quorate.controllers.jobs.ancestry import MOST_LEVELS, Ancestry, Find, NotSeen
+from quorate.controllers.jobs.ancestry import Ancestry, Endless, NotSeen
+from quorate.controllers.jobs.frameworks import between
 from quorate.kube.client import Client
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Informer
@@ -47,8 +47,15 @@ class ClusterSurroundings:
     def __init__(self, client: Client, configuration: Configuration, kinds: Iterable[Resource[Any]]) -> None:
         self._client = client
         self._selector = configuration.managed_jobs_namespace_selector
-        self._manage_all = configuration.manage_jobs_without_queue_name
-        self._kinds = {(kind.api_version, kind.kind): kind for kind in kinds}
+        queued = tuple(kinds)
+        self._kinds = {(kind.api_version, kind.kind) for kind in queued}
+        self._ancestry = Ancestry(
+            client,
+            queued,
+            between(configuration.integrations),
+            configuration.integrations.external,
+            configuration.manage_jobs_without_queue_name,
+        )
         self._namespaces = Informer(client, NAMESPACES)
         self._queues = Informer(client, LOCAL_QUEUES, field_selector=_NAMED_DEFAULT)
         self._classes = Informer(client, WORKLOAD_PRIORITY_CLASSES, field_selector=_NAMED_DEFAULT)
@@ -71,21 +78,12 @@ class ClusterSurroundings:
             return None
 
     async def manager_of(self, metadata: ObjectMeta) -> Uid | None:
-        ancestry = Ancestry(self._kinds.values(), self._manage_all)
-        seen: dict[tuple[str, str, Key], JobObject] = {}  # by apiVersion, kind and key
-        for resource in self._kinds.values():
-            ancestry.add(resource, _finder(seen, resource))
-        for _ in range(MOST_LEVELS):
-            found = ancestry.manager_of(metadata)
-            if not isinstance(found, NotSeen):
+        found = await self._ancestry.manager_of(metadata)
+        match found:
+            case NotSeen() | Endless():
+                return None  # gone with all it managed, or never found: who is left stands for itself
+            case _:
                 return found
-            owner, key = found.owner, Key(metadata.namespace, found.owner.name)
-            resource = self._kinds[owner.api_version, owner.kind]
-            try:
-                seen[owner.api_version, owner.kind, key] = await self._client.get(resource, key)
-            except NotFound:
-                return None  # gone with all it managed; who is left stands for itself
-        return None
 
     def is_made_by_a_job(self, metadata: ObjectMeta) -> bool:
         owner = metadata.controller
@@ -98,7 +96,3 @@ class ClusterSurroundings:
     async def has_default_priority_class(self) -> bool:
         await synced(self._classes)
         return self._classes.get(Key("", DEFAULT_NAME)) is not None
-
-
-def _finder(seen: Mapping[tuple[str, str, Key], JobObject], resource: Resource[Any]) -> Find:
-    return lambda key: seen.get((resource.api_version, resource.kind, key))

@@ -1,11 +1,25 @@
 """Jobs that are a part of another: whose, over several levels and strange chains."""
 
+import asyncio
+import random
 from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
 
 from quorate.api.batch import Job
+from quorate.api.configuration_integrations import ExternalFramework
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Uid
-from quorate.controllers.jobs.ancestry import Ancestry, NotSeen
-from quorate.kube.resources import JOBS
+from quorate.cli.run.apply import install_definitions
+from quorate.controllers.jobs.ancestry import Ancestry, Endless, NotSeen
+from quorate.controllers.jobs.foreign import ForeignJob, foreign
+from quorate.kube.client import Client
+from quorate.kube.config import Cluster
+from quorate.kube.credentials import Token
+from quorate.kube.resources import JOBS, Resource
+from tests.e2e.kinds import definition
+from tests.local.clusters import api_server
 
 QUEUED = {"kueue.x-k8s.io/queue-name": "queue"}
 
@@ -29,12 +43,15 @@ def job(name: str, owner: str = "", *, queued: bool = False, owner_kind: str = "
     )
 
 
-def manager(of: ObjectMeta, *others: ObjectMeta, manage_all: bool = False) -> str | None:
+NOWHERE = Client(Cluster("http://127.0.0.1:1"), random.Random(1))  # jobs are found in a copy: nobody is asked
+
+
+def manager(of: ObjectMeta, *others: ObjectMeta, manage_all: bool = False) -> str | Endless | None:
     """The uid of who manages ``of``; ``?name`` when it depends on an owner that is not there."""
-    ancestry = Ancestry([JOBS], manage_all)
+    ancestry = Ancestry(NOWHERE, [JOBS], [], [], manage_all)
     jobs: Mapping[Key, Job] = {each.key: Job(metadata=each) for each in others}
     ancestry.add(JOBS, jobs.get)
-    found = ancestry.manager_of(of)
+    found = asyncio.run(ancestry.manager_of(of))
     return f"?{found.owner.name}" if isinstance(found, NotSeen) else found
 
 
@@ -62,10 +79,74 @@ def test_an_owner_that_took_the_name_of_a_former_one_is_none() -> None:
 
 def test_nothing_is_said_before_the_owner_is_seen() -> None:
     assert manager(job("a", "b")) == "?b"
-    assert isinstance(
-        Ancestry([JOBS], False).manager_of(job("a", "b")), NotSeen
-    )  # its kind is not served yet
 
 
-def test_a_chain_that_bites_its_tail_ends() -> None:
-    assert manager(job("a", "b"), job("a", "b"), job("b", "a", queued=True)) == "B"
+def test_a_chain_that_bites_its_tail_has_no_top() -> None:
+    found = manager(job("a", "b"), job("a", "b"), job("b", "a", queued=True))
+    assert found == Endless("its owners form a circle through Job a", circular=True)
+
+
+def test_a_chain_of_more_than_ten_is_not_followed() -> None:
+    def chain(levels: int) -> list[ObjectMeta]:
+        top = job(f"j{levels}", queued=True)
+        return [*(job(f"j{level}", f"j{level + 1}") for level in range(1, levels)), top]
+
+    assert manager(job("a", "j1"), *chain(10)) == "J10"
+    text = "Terminated search for Kueue-managed Job because ancestor depth exceeded limit of 10"
+    assert manager(job("a", "j1"), *chain(11)) == Endless(text, circular=False)
+
+
+# Owners of kinds that no copy is kept of.
+
+THING = foreign("example.com", "v1", "things", "Thing")
+BETWEEN = foreign("example.com", "v1", "others", "Other")
+
+
+async def make(
+    client: Client, resource: Resource[ForeignJob], name: str, owner: ObjectMeta | None
+) -> ObjectMeta:
+    metadata: dict[str, Any] = {"name": name}
+    if owner is not None:
+        metadata["ownerReferences"] = [{**reference_of(owner), "controller": True}]
+    if resource is THING:
+        metadata["labels"] = QUEUED
+    stored = await client.create(resource, {"metadata": metadata}, "default")
+    return stored.metadata
+
+
+def reference_of(owner: ObjectMeta) -> dict[str, str]:
+    return {"apiVersion": THING.api_version, "kind": THING.kind, "name": owner.name, "uid": owner.uid}
+
+
+@pytest.mark.slow
+def test_the_chain_leads_through_kinds_that_are_not_queued_here() -> None:
+    async def story() -> None:
+        async with (
+            api_server() as server,
+            Client(Cluster(server.url, credentials=Token(server.token)), random.Random(1)) as client,
+        ):
+            await install_definitions(client, [definition(THING), definition(BETWEEN)])
+            top = await make(client, THING, "top", None)
+            middle = await make(client, BETWEEN, "middle", top)
+            external = ExternalFramework(group="example.com", version="v1", kind="Thing")
+            part = msgspec.structs.replace(job("a", "middle"), owner_references=(as_owner(middle),))
+            ancestry = Ancestry(client, [JOBS], [BETWEEN], [external], False)
+            assert await ancestry.manager_of(part) == top.uid
+            assert await Ancestry(client, [JOBS], [BETWEEN], [], False).manager_of(part) is None
+            assert await Ancestry(client, [JOBS], [], [external], False).manager_of(part) is None
+            kept_nowhere = Ancestry(client, [THING, BETWEEN], [], [], False)
+            assert await kept_nowhere.manager_of(part) == top.uid
+            await client.delete(THING, top.key)
+            assert isinstance(await ancestry.manager_of(part), NotSeen)
+
+    asyncio.run(story())
+
+
+def as_owner(metadata: ObjectMeta) -> OwnerReference:
+    return OwnerReference(
+        api_version=BETWEEN.api_version,
+        kind=BETWEEN.kind,
+        name=metadata.name,
+        uid=metadata.uid,
+        controller=True,
+    )

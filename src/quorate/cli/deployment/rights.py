@@ -119,6 +119,7 @@ RIGHTS: Final = (
           ("patch",)),
     Right("the templates of training jobs", "trainer.kubeflow.org",
           ("trainingruntimes", "clustertrainingruntimes"), READ),
+    Right("following the owners of jobs and pods", "apps", ("replicasets",), ("get",)),
     Right("queueing pods and groups of pods", "", ("pods",), (*READ, "delete", "patch")),
     Right("telling why a pod is stopped", "", ("pods/status",), ("patch",)),
     Right("seeing which nodes are lost", "", ("nodes",), READ),

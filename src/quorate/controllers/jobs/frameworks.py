@@ -10,13 +10,12 @@ from typing import Any, Final
 
 import msgspec
 
-from quorate.api import codec
 from quorate.api.configuration_integrations import Integrations
-from quorate.api.meta import Key, Struct
+from quorate.api.meta import Key
 from quorate.controllers.informers import synced
 from quorate.controllers.jobs.appwrapper import AppWrapper
 from quorate.controllers.jobs.declared import DeclaredKind
-from quorate.controllers.jobs.foreign import ForeignJob, ForeignKind
+from quorate.controllers.jobs.foreign import ForeignJob, ForeignKind, foreign
 from quorate.controllers.jobs.jobset import JobSet
 from quorate.controllers.jobs.kubeflow import TRAINING_JOBS
 from quorate.controllers.jobs.mpijob import MPIJob
@@ -29,10 +28,11 @@ from quorate.controllers.jobs.trainjob import TrainJob
 from quorate.controllers.shell import Shell
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.errors import ApiError, NotFound, Unreachable
+from quorate.kube.discovery import served_by
+from quorate.kube.errors import ApiError, Unreachable
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
-from quorate.kube.resources import Resource
+from quorate.kube.resources import JOBS, Resource
 
 BATCH_JOB: Final = "batch/job"
 PLAIN_PODS: Final = "pod"
@@ -53,6 +53,14 @@ FOREIGN: Final[Mapping[str, ForeignKind]] = {
         {(kind.resource.api_version, kind.resource.kind): kind for kind in _PLAIN.values()}
     ),
 }
+_SETS: Final[Mapping[str, Resource[Any]]] = {
+    "deployment": foreign("apps", "v1", "deployments", "Deployment"),
+    "replicaset": foreign("apps", "v1", "replicasets", "ReplicaSet"),
+    "statefulset": foreign("apps", "v1", "statefulsets", "StatefulSet"),
+    "leaderworkerset.x-k8s.io/leaderworkerset": foreign(
+        "leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet"
+    ),
+}
 LOOK_AGAIN_S: Final = 5.0  # one small request for each kind that is not served
 
 Completed = Callable[[ForeignJob], ForeignJob]
@@ -61,17 +69,15 @@ ControllerFor = Callable[[ForeignKind, Informer[ForeignJob], Completed], JobCont
 _NEEDS: Final = "needs"  # index of jobs by the kind and key of their companion
 
 
-class _Served(Struct):
-    name: str
-
-
-class _ServedList(Struct):
-    resources: tuple[_Served, ...] = ()
-
-
 def chosen(integrations: Integrations) -> tuple[ForeignKind, ...]:
     named = (FOREIGN[name] for name in integrations.frameworks if name in FOREIGN)
     return (*named, *map(DeclaredKind, integrations.declared))
+
+
+def between(integrations: Integrations) -> tuple[Resource[Any], ...]:
+    """Kinds that are known, but not queued: jobs below them may belong to what stands above."""
+    known = {name: kind.resource for name, kind in FOREIGN.items()} | {BATCH_JOB: JOBS, **_SETS}
+    return tuple(resource for name, resource in known.items() if name not in integrations.frameworks)
 
 
 def queues_pods(integrations: Integrations) -> bool:
@@ -141,10 +147,10 @@ async def until_served(resource: Resource[Any], client: Client, clock: Clock) ->
 async def _why_not_served(resource: Resource[Any], client: Client) -> str:
     """Empty when it is served."""
     try:
-        answer = await client.request("GET", f"/apis/{resource.api_version}")
-    except NotFound:
-        return "its definition is not installed"
+        served = await served_by(client, resource.api_version)
     except (ApiError, Unreachable) as error:
         return str(error)
-    names = {each.name for each in codec.decode(_ServedList, answer).resources}
+    if not served:
+        return "its definition is not installed"
+    names = {each.name for each in served}
     return "" if resource.plural in names else "its definition is not installed in this version"

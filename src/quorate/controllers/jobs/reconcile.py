@@ -9,7 +9,7 @@ from quorate.api.meta import Key, Uid, matches_selector
 from quorate.controllers.echoes import Echoes, versions
 from quorate.controllers.informers import WORKLOADS_OF, ByName
 from quorate.controllers.jobs import J, JobKind
-from quorate.controllers.jobs.ancestry import Ancestry, NotSeen
+from quorate.controllers.jobs.ancestry import Ancestry, Endless, NotSeen
 from quorate.controllers.jobs.construct import prebuilt_name_of
 from quorate.controllers.jobs.decide import decide
 from quorate.controllers.jobs.plans import JobPlan, JobRules, Surroundings
@@ -25,9 +25,9 @@ from quorate.queueing.lifecycle import Event
 JOB_WORKERS = 16  # a run mostly waits for the answers to its two or three writes
 PATIENCE_S = 1.0  # pods of one job tend to end together: one write can tell of many
 OWNER_S = 1.0  # after so long an owner that was not seen is looked for again
+CHAIN_S = 60.0  # after so long a chain of owners that had no end is followed again
 
 
-_PARTS = "parts of"  # index of jobs by the uid of their controller
 _NAMING = "naming"  # index of jobs by the key of the workload they name as their own
 
 
@@ -67,6 +67,8 @@ class JobController(Generic[J]):
         self._lacking: set[Key] = set()  # jobs for which something must come to be first
         self._echoes = Echoes()
         self._patience: dict[Key, float] = {}  # until when a patient plan of each job is put off
+        self._managers: dict[Key, Uid] = {}  # of the jobs that are parts, whose
+        self._parts: dict[Uid, set[Key]] = {}  # the same, the other way around
         self._told: dict[Key, tuple[Event, ...]] = {}  # what was last said of each job without doing anything
         self._log = logger(__name__).bind(kind=kind.resource.kind)
         name = f"jobs.{kind.resource.plural}"
@@ -97,7 +99,6 @@ class JobController(Generic[J]):
 
     def _follow(self) -> None:
         self._jobs.add_index("namespace", lambda job: (job.metadata.namespace,))
-        self._jobs.add_index(_PARTS, _owner_uid)
         self._jobs.add_index(_NAMING, self._named)
         self._jobs.subscribe(self._job_changed)
         self._informers.workloads.subscribe(self._workload_changed)
@@ -117,7 +118,8 @@ class JobController(Generic[J]):
                 for key in self._owners(workload):
                     self.reconciler.enqueue(key)
                 for uid in _owner_uid(workload):
-                    self._enqueue(self._jobs.by_index(_PARTS, uid))
+                    for key in sorted(self._parts.get(uid, ())):
+                        self.reconciler.enqueue(key)
                 self._enqueue(self._jobs.by_index(_NAMING, workload.metadata.key))
 
     def _enqueue(self, jobs: Iterable[J]) -> None:
@@ -149,10 +151,15 @@ class JobController(Generic[J]):
             return until
         if job is None:
             job = await self._if_it_lives(key)
-        manager = self._manager_of(job)
+        manager = await self._manager_of(job)
         if isinstance(manager, NotSeen):
             self._log.debug("owner not seen yet", key=key, owner=manager.owner.name)
             return now + OWNER_S
+        if isinstance(manager, Endless):
+            if job is not None:
+                self._tell(job, _endless(manager))
+            return now + CHAIN_S
+        self._belongs(key, manager)
         if job is not None:
             job = self._completed(job)
         around = self._surroundings(key, manager, prebuilt)
@@ -171,15 +178,27 @@ class JobController(Generic[J]):
             self._tell(job, plan)
         return plan.wake_at
 
-    def _manager_of(self, job: J | None) -> Uid | NotSeen | None:
+    async def _manager_of(self, job: J | None) -> Uid | NotSeen | Endless | None:
         if job is None or job.metadata.deletion_timestamp is not None:
             return None  # on its way out, maybe after its owner, it stands for itself
-        return self._ancestry.manager_of(job.metadata)
+        return await self._ancestry.manager_of(job.metadata)
+
+    def _belongs(self, key: Key, manager: Uid | None) -> None:
+        """Remember whose part a job is, so that it is looked at when that one's workload changes."""
+        before = self._managers.pop(key, None)
+        if before is not None:
+            self._parts[before].discard(key)
+            if not self._parts[before]:
+                del self._parts[before]
+        if manager is not None:
+            self._managers[key] = manager
+            self._parts.setdefault(manager, set()).add(key)
 
     def _forget(self, key: Key) -> None:
         self._lacking.discard(key)
         self._patience.pop(key, None)
         self._told.pop(key, None)
+        self._belongs(key, None)
         self._echoes.forget(key)
 
     def _tell(self, job: J, plan: JobPlan) -> None:
@@ -218,3 +237,8 @@ class JobController(Generic[J]):
 def _owner_uid(obj: Any) -> tuple[Uid, ...]:
     owner = obj.metadata.controller
     return () if owner is None else (owner.uid,)
+
+
+def _endless(chain: Endless) -> JobPlan:
+    reason = "ErrWorkloadCompose" if chain.circular else "JobNestingTooDeep"
+    return JobPlan(events=(Event("Warning", reason, chain.problem),))

@@ -9,7 +9,7 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import Key, matches_selector
 from quorate.controllers.echoes import Version, versions
 from quorate.controllers.informers import ByName
-from quorate.controllers.jobs.ancestry import Ancestry, NotSeen
+from quorate.controllers.jobs.ancestry import Ancestry, Endless, NotSeen
 from quorate.controllers.pods import names
 from quorate.controllers.pods.adoption import Place, decide_stray
 from quorate.controllers.pods.carrying import PlanCarrier
@@ -128,8 +128,8 @@ class PodController:
         parent = pod.metadata.annotations.get(names.SUSPENDING_PARENT)
         if parent not in (None, DEPLOYMENT.framework):
             return None  # whoever looks after its set tells it which group it is of
-        manager = self._ancestry.manager_of(pod.metadata) if parent is None else None
-        if isinstance(manager, NotSeen):
+        manager = await self._ancestry.manager_of(pod.metadata) if parent is None else None
+        if isinstance(manager, NotSeen | Endless):
             return now + OWNER_S
         namespace = self._shell.informers.namespaces.get(Key("", key.namespace))
         selector = self._shell.configuration.managed_jobs_namespace_selector
