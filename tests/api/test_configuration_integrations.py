@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from quorate.api.configuration import InvalidConfiguration, load_configuration
-from quorate.api.configuration_integrations import DeclaredFramework, PodSetPaths, Sign
+from quorate.api.configuration_integrations import DeclaredFramework, PodSetPaths, Sign, Switch
 
 ABSENT = object()
 PLACE = "integrations.declaredFrameworks[0]"
@@ -47,7 +47,7 @@ def test_a_kind_is_read() -> None:
             version="v1",
             kind="Training",
             plural="trainings",
-            suspend=("spec", "paused"),
+            suspend=Switch(field=("spec", "paused")),
             pod_sets=(
                 PodSetPaths(
                     each=("spec", "groups"),
@@ -59,7 +59,7 @@ def test_a_kind_is_read() -> None:
             ),
             active=("status", "active"),
             ready=Sign(condition="Ready"),
-            succeeded=Sign(field=("status", "phase"), equals="Done"),
+            succeeded=Sign(field=("status", "phase"), values=("Done",)),
             failed=Sign(condition="Failed"),
         ),
     )
@@ -108,13 +108,34 @@ def test_a_kind_is_read() -> None:
         ),
         pytest.param(
             {"ready": {"field": "status.a"}},
-            '.ready: {"field": "status.a"} must have field and equals together',
+            '.ready: {"field": "status.a"} must have equals, in or equalsField with field, and none without',
             id="half a sign",
         ),
         pytest.param(
             {"ready": {"field": "status.a", "equals": [1]}},
             ".ready.equals: [1] is no text, whole number or boolean",
             id="a sign that is a list",
+        ),
+        pytest.param(
+            {"ready": {"condition": "Ready", "message": "status.a"}},
+            ".ready.message: 'status.a' belongs to field (a condition has a message of its own)",
+            id="a condition with another message",
+        ),
+        pytest.param(
+            {"suspend": {"field": "spec.a", "stopped": "Off"}},
+            ".suspend.running: null is missing (write Running)",
+            id="half a switch",
+        ),
+        pytest.param(
+            {"suspend": {"field": "spec.a", "stopped": "Off", "running": "Off"}},
+            '.suspend: {"field": "spec.a", "stopped": "Off", "running": "Off"} '
+            "has the same value for stopped and running",
+            id="a switch that switches nothing",
+        ),
+        pytest.param(
+            {"podSets": [{"each": "spec.l", "nameFrom": "n", "template": "t", "done": "status.d"}]},
+            ".podSets[0].done: 'status.d' belongs to one pod set, not to each (leave it out)",
+            id="pods done of which pod set",
         ),
         pytest.param(
             {"suspended": "spec.a"},
@@ -127,9 +148,7 @@ def test_a_wrong_declaration_is_refused(fields: dict[str, Any], want: str) -> No
     assert PLACE + want in refusals(training(**fields))
 
 
-@pytest.mark.parametrize(
-    "missing", ["apiVersion", "kind", "plural", "suspend", "podSets", "ready", "succeeded"]
-)
+@pytest.mark.parametrize("missing", ["apiVersion", "kind", "plural", "suspend", "podSets", "ready"])
 def test_what_cannot_be_guessed_must_be_written(missing: str) -> None:
     (finding,) = refusals(training(**{missing: ABSENT}))
     assert finding.startswith(f"{PLACE}.{missing}: null is missing (write ")

@@ -17,7 +17,7 @@ from quorate.controllers.jobs.frameworks import BATCH_JOB, chosen
 from quorate.controllers.jobs.trainjob import TrainJob
 from quorate.kube.resources import JOBS, Resource
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "configuration.md"
+DOCS = Path(__file__).parents[2] / "docs"
 
 Json = dict[str, Any]
 
@@ -83,6 +83,8 @@ class Example:
     templates: Mapping[str, str]  # where the pod template of each pod set stands, in their order
     add: Callable[[Json, str, Added], None] = into_template  # to what stands there, what admission adds
     suspend: str = "spec.suspend"
+    stopped_is: Any = True  # what stands there while the job is stopped, and while it runs
+    running_is: Any = False
     asks: Mapping[str, int]  # pods, by pod set
     cpu: str = "100"  # quota, of which each pod asks for 1
     gets: Mapping[str, int] = field(default_factory=dict)  # pods, where fewer are admitted
@@ -158,8 +160,8 @@ def conditions(*types: str, message: str = "") -> Json:
     }
 
 
-def declared_on_the_page() -> Integrations:
-    text = PAGE.read_text(encoding="utf-8").partition("## Kinds declared by their paths")[2]
+def declared_on(page: str, heading: str) -> Integrations:
+    text = (DOCS / page).read_text(encoding="utf-8").partition(heading)[2]
     block = textwrap.dedent(text.partition("```yaml\n")[2].partition("```")[0])
     head = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
     declared = load_configuration(head + block).configuration.integrations.declared
@@ -233,7 +235,7 @@ JOB_SET = Example(
 
 # Declared in the reference of the configuration, so that what stands there is known to work.
 DECLARED = Example(
-    integrations=declared_on_the_page(),
+    integrations=declared_on("reference/configuration.md", "## Kinds declared by their paths"),
     spec={
         "leader": {"template": pods()},
         "workers": {"replicas": 4, "atLeast": 2, "template": pods("worker")},
@@ -410,6 +412,21 @@ TRAIN_JOB = Example(
 )
 
 
+# Declared on the page that leads through it.
+FLEET = Example(
+    integrations=declared_on("tasks/your-own-kind.md", "## Declare it"),
+    spec={"state": "Running", "size": 3, "pods": pods()},
+    suspend="spec.state",
+    stopped_is="Stopped",
+    running_is="Running",
+    templates={"pods": "spec.pods"},
+    asks={"pods": 3},
+    runs={"pods": 3, "ready": 3},
+    stopped={"pods": 0, "ready": 0},
+    succeeded=None,
+)
+
+
 def _replicas(**active: int) -> Json:
     return {"replicaStatuses": {type_: {"active": count} for type_, count in active.items()}}
 
@@ -472,6 +489,7 @@ EXAMPLES = (
     JOB,
     JOB_SET,
     DECLARED,
+    FLEET,
     MPI_JOB,
     *TRAINING_JOBS,
     RAY_CLUSTER,

@@ -39,7 +39,7 @@ class Life:
         body = {"metadata": {"name": KEY.name, "labels": labels}, "spec": self.example.spec}
         stored = await self.world.client.create(self.resource, body, NAMESPACE)
         self.written = copy.deepcopy({"spec": stored.spec})
-        put(self.written, parse_path(self.example.suspend), True)
+        put(self.written, parse_path(self.example.suspend), self.example.stopped_is)
         for resource, beside in self.example.beside:
             namespace = NAMESPACE if resource.namespaced else ""
             await self.world.client.create(resource, {"metadata": {"name": KEY.name}, **beside}, namespace)
@@ -50,7 +50,7 @@ class Life:
     async def until_suspended(self, suspended: bool) -> ForeignJob:
         async def find() -> ForeignJob | None:
             job = await self.job()
-            is_so = look_up(job.document, parse_path(self.example.suspend)) is True
+            is_so = look_up(job.document, parse_path(self.example.suspend)) == self.example.stopped_is
             return job if is_so is suspended else None
 
         return await self.world.until(f"suspended is {suspended}", find)
@@ -126,7 +126,7 @@ async def starts_as_admitted(life: Life, gets: Mapping[str, int]) -> None:
     job = await life.until_suspended(False)
     workload = await life.until_workload("admitted", lambda it: is_true(it.status.conditions, "Admitted"))
     expected = copy.deepcopy(life.written)
-    put(expected, parse_path(example.suspend), False)
+    put(expected, parse_path(example.suspend), example.running_is)
     for name, place in example.templates.items():
         added = Added(
             labels={

@@ -37,14 +37,28 @@ class PodSetPaths(msgspec.Struct, frozen=True, kw_only=True):
     name_from: Path = ()
     count: Path | None = None  # None: always one pod
     min_count: Path | None = None
+    done: Path | None = None  # through the object: where the status counts pods that are done for good
 
 
 class Sign(msgspec.Struct, frozen=True, kw_only=True):
-    """How the status shows that something is so: a condition that is true, or a field with a value."""
+    """How the status shows that something is so: a condition that is true, or a field with a value.
+
+    The value is one of ``values``, or what stands at ``equals_field``.
+    """
 
     condition: str = ""
     field: Path = ()
-    equals: Any = None
+    values: tuple[Any, ...] = ()
+    equals_field: Path = ()
+    message: Path | None = None  # where the object says more; a condition has its own message
+
+
+class Switch(msgspec.Struct, frozen=True, kw_only=True):
+    """The field by which a job is stopped and started, and what stands there then."""
+
+    field: Path
+    stopped: Any = True
+    running: Any = False
 
 
 class DeclaredFramework(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,11 +68,12 @@ class DeclaredFramework(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     kind: str
     plural: str
-    suspend: Path
+    suspend: Switch
     pod_sets: tuple[PodSetPaths, ...]
     ready: Sign
-    succeeded: Sign
+    succeeded: Sign | None = None  # None: such a job never ends well
     failed: Sign | None = None
+    priority_class: Path | None = None
     active: Path | None = None  # None: a job that is suspended holds no capacity
 
     @property
@@ -157,20 +172,40 @@ def _all_declared(frameworks: tuple[str, ...]) -> Reader[tuple[DeclaredFramework
 
 def _declared(fields: Section) -> DeclaredFramework:
     _demand(fields, apiVersion="example.com/v1", kind="Training", plural="trainings", suspend="spec.suspend")
-    _demand(fields, podSets="a list", ready="{condition: Running}", succeeded="{condition: Complete}")
+    _demand(fields, podSets="a list", ready="{condition: Running}")
     group, version = fields.take("apiVersion", _api_version, ("", ""))
     return DeclaredFramework(
         group=group,
         version=version,
         kind=fields.take("kind", shaped(lambda name: _KIND.fullmatch(name) is not None, "a kind"), ""),
         plural=fields.take("plural", shaped(is_dns_label, "the plural of a kind, in lower case"), ""),
-        suspend=fields.take("suspend", _path_in("spec"), ()),
+        suspend=fields.take("suspend", _switch, Switch(field=())),
         pod_sets=fields.take("podSets", list_of(section(_pod_set), least=1), ()),
         ready=fields.take("ready", section(_sign), Sign()),
-        succeeded=fields.take("succeeded", section(_sign), Sign()),
+        succeeded=fields.take("succeeded", section(_sign), None),
         failed=fields.take("failed", section(_sign), None),
         active=fields.take("active", _path_in("status"), None),
+        priority_class=fields.take("priorityClass", _path_in("spec"), None),
     )
+
+
+def _switch(place: Place) -> Switch:
+    """A path to a boolean, or a field with the two values it takes."""
+    if isinstance(place.value, str):
+        return Switch(field=_path_in("spec")(place))
+    return section(_values_of_switch)(place)
+
+
+def _values_of_switch(fields: Section) -> Switch:
+    _demand(fields, field="spec.state", stopped="Stopped", running="Running")
+    switch = Switch(
+        field=fields.take("field", _path_in("spec"), ()),
+        stopped=fields.take("stopped", _scalar, True),
+        running=fields.take("running", _scalar, False),
+    )
+    if switch.stopped == switch.running:
+        fields.place.refuse("has the same value for stopped and running")
+    return switch
 
 
 def _demand(fields: Section, **examples: str) -> None:
@@ -213,6 +248,8 @@ def _pod_set(fields: Section) -> PodSetPaths:
     else:
         fields.gone("nameFrom", "belongs to each (write name)")
         _demand(fields, name="main")
+    if "each" in fields:
+        fields.gone("done", "belongs to one pod set, not to each (leave it out)")
     if "minCount" in fields and "count" not in fields:
         fields.at("minCount").refuse("needs count, where the number of admitted pods is written")
     return PodSetPaths(
@@ -222,18 +259,25 @@ def _pod_set(fields: Section) -> PodSetPaths:
         name_from=fields.take("nameFrom", _path, ()),
         count=fields.take("count", inside, None),
         min_count=fields.take("minCount", inside, None),
+        done=fields.take("done", _path_in("status"), None),
     )
 
 
 def _sign(fields: Section) -> Sign:
     if ("condition" in fields) == ("field" in fields):
         fields.place.refuse("must have either condition or field")
-    if ("field" in fields) != ("equals" in fields):
-        fields.place.refuse("must have field and equals together")
+    wanted = [name for name in ("equals", "in", "equalsField") if name in fields]
+    if len(wanted) != ("field" in fields):
+        fields.place.refuse("must have equals, in or equalsField with field, and none without")
+    if "condition" in fields:
+        fields.gone("message", "belongs to field (a condition has a message of its own)")
+    one = (fields.take("equals", _scalar, None),) if "equals" in fields else ()
     return Sign(
         condition=fields.take("condition", shaped(is_qualified_name, "the type of a condition"), ""),
         field=fields.take("field", _path_in("status"), ()),
-        equals=fields.take("equals", _scalar, None),
+        values=one or fields.take("in", list_of(_scalar, least=1), ()),
+        equals_field=fields.take("equalsField", _path, ()),
+        message=fields.take("message", _path_in("status"), None),
     )
 
 

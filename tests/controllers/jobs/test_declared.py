@@ -4,10 +4,13 @@ from typing import Any
 
 import pytest
 
-from quorate.api.configuration_integrations import DeclaredFramework, PodSetPaths, Sign
+from quorate.api.configuration_integrations import DeclaredFramework, PodSetPaths, Sign, Switch
+from quorate.api.kueue import ReclaimablePod
 from quorate.api.paths import Unfit
 from quorate.controllers.jobs import Outcome
 from quorate.controllers.jobs.declared import DeclaredKind
+from quorate.controllers.jobs.foreign import ForeignJob
+from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo
 from tests.controllers.jobs.test_foreign import PODS, foreign_job
 
 KIND = DeclaredKind(
@@ -16,7 +19,7 @@ KIND = DeclaredKind(
         version="v1",
         kind="Training",
         plural="trainings",
-        suspend=("spec", "paused"),
+        suspend=Switch(field=("spec", "paused")),
         pod_sets=(
             PodSetPaths(
                 name="main", template=("spec", "pods"), count=("spec", "size"), min_count=("spec", "least")
@@ -24,9 +27,9 @@ KIND = DeclaredKind(
             PodSetPaths(each=("spec", "groups"), name_from=("name",), template=("pods",)),
         ),
         active=("status", "active"),
-        ready=Sign(field=("status", "ready"), equals=True),
+        ready=Sign(field=("status", "ready"), values=(True,)),
         succeeded=Sign(condition="Complete"),
-        failed=Sign(field=("status", "errors"), equals=1),
+        failed=Sign(field=("status", "errors"), values=(1,)),
     )
 )
 
@@ -71,3 +74,61 @@ def test_how_it_ended(status: Any, want: Outcome | None) -> None:
 )
 def test_whether_pods_hold_capacity(active: Any, want: bool) -> None:
     assert KIND.is_active(foreign_job({}, {"active": active})) is want
+
+
+MACHINES = DeclaredKind(
+    DeclaredFramework(
+        group="example.com",
+        version="v1",
+        kind="Machine",
+        plural="machines",
+        suspend=Switch(field=("spec", "strategy"), stopped="Halted", running="Always"),
+        pod_sets=(
+            PodSetPaths(
+                name="main", template=("spec", "pods"), count=("spec", "size"), done=("status", "over")
+            ),
+        ),
+        ready=Sign(field=("status", "ready"), equals_field=("spec", "size")),
+        failed=Sign(field=("status", "phase"), values=("Failed", "Error"), message=("status", "why")),
+        priority_class=("spec", "class"),
+    )
+)
+
+
+def a_machine(status: Any = None, **spec: Any) -> ForeignJob:
+    return foreign_job({"pods": PODS, "size": 2, **spec}, status)
+
+
+def test_a_kind_may_be_stopped_by_another_value_than_true() -> None:
+    assert MACHINES.is_suspended(a_machine(strategy="Halted"))
+    assert not MACHINES.is_suspended(a_machine(strategy="Always"))
+    assert not MACHINES.is_suspended(a_machine()), "it runs unless it says otherwise"
+    (patch,) = MACHINES.stop(a_machine(strategy="Always"), None).patches
+    assert patch.body == {"spec": {"strategy": "Halted"}}
+    start = MACHINES.start(a_machine(strategy="Halted"), [PodSetInfo(name="main", count=2)])
+    assert not isinstance(start, InjectionConflict)
+    assert [patch.body for patch in start] == [{"spec": {"strategy": "Always"}}]
+
+
+@pytest.mark.parametrize(("ready", "want"), [(None, False), (1, False), (2, True)])
+def test_as_many_pods_may_be_ready_as_another_field_says(ready: int | None, want: bool) -> None:
+    assert MACHINES.pods_ready(a_machine({"ready": ready})) is want
+
+
+def test_several_values_may_be_a_sign_and_a_field_may_say_more() -> None:
+    assert MACHINES.finished(a_machine({"phase": "Running"})) is None
+    ended = MACHINES.finished(a_machine({"phase": "Error", "why": "out of memory"}))
+    assert ended == Outcome(success=False, message="out of memory")
+
+
+def test_pods_that_are_done_and_the_class_of_the_job() -> None:
+    assert MACHINES.reclaimable(a_machine({"over": 1})) == (ReclaimablePod(name="main", count=1),)
+    assert MACHINES.reclaimable(a_machine()) == ()
+    assert (
+        MACHINES.priority_class(a_machine(**{"class": "high"})),
+        MACHINES.priority_class(a_machine()),
+    ) == (
+        "high",
+        "",
+    )
+    assert KIND.priority_class(foreign_job({})) is None, "no such field: the pods decide"

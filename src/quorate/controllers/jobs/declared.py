@@ -1,6 +1,7 @@
 """Kinds of job that the configuration declares by the paths in their objects."""
 
 from quorate.api.configuration_integrations import DeclaredFramework, PodSetPaths, Sign
+from quorate.api.kueue import ReclaimablePod
 from quorate.api.paths import Path, Unfit, look_up, read, read_count, read_entries
 from quorate.controllers.jobs import Outcome
 from quorate.controllers.jobs.foreign import ForeignJob, ForeignKind, Role, condition_message, foreign
@@ -9,7 +10,8 @@ from quorate.controllers.jobs.foreign import ForeignJob, ForeignKind, Role, cond
 class DeclaredKind(ForeignKind):
     def __init__(self, declared: DeclaredFramework) -> None:
         resource = foreign(declared.group, declared.version, declared.plural, declared.kind)
-        super().__init__(resource, declared.suspend)
+        switch = declared.suspend
+        super().__init__(resource, switch.field, switch.stopped, switch.running)
         self._declared = declared
 
     def roles(self, job: ForeignJob) -> tuple[Role, ...]:
@@ -29,6 +31,18 @@ class DeclaredKind(ForeignKind):
             if message is not None:
                 return Outcome(success=success, message=message)
         return None
+
+    def priority_class(self, job: ForeignJob) -> str | None:
+        path = self._declared.priority_class
+        return None if path is None else read(job.document, path, str, "")
+
+    def reclaimable(self, job: ForeignJob) -> tuple[ReclaimablePod, ...]:
+        done = (
+            (paths.name, read_count(job.document, paths.done, 0))
+            for paths in self._declared.pod_sets
+            if paths.done is not None
+        )
+        return tuple(ReclaimablePod(name=name, count=count) for name, count in done if count)
 
     def pods_ready(self, job: ForeignJob) -> bool:
         return _shown(job, self._declared.ready) is not None
@@ -64,5 +78,8 @@ def _shown(job: ForeignJob, sign: Sign) -> str | None:
     if sign.condition:
         return condition_message(job, sign.condition)
     found = look_up(job.document, sign.field)
+    wanted = (look_up(job.document, sign.equals_field),) if sign.equals_field else sign.values
     # To Python a boolean is a number.
-    return "" if type(found) is type(sign.equals) and found == sign.equals else None
+    if found is None or not any(type(found) is type(value) and found == value for value in wanted):
+        return None
+    return "" if sign.message is None else read(job.document, sign.message, str, "")

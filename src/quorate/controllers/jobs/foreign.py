@@ -87,9 +87,13 @@ class Companion:
 class ForeignKind(JobKind[ForeignJob]):
     """The ``JobKind`` of objects kept as JSON.  Whatever reads an object raises ``Unfit``."""
 
-    def __init__(self, resource: Resource[ForeignJob], suspend: Path) -> None:
+    def __init__(
+        self, resource: Resource[ForeignJob], suspend: Path, stopped: Any = True, running: Any = False
+    ) -> None:
+        """``suspend``: the field by which jobs are stopped; what stands there then, and while they run."""
         self._resource = resource
         self._suspend = suspend
+        self._stopped, self._running = stopped, running
 
     companions: tuple[Resource[ForeignJob], ...] = ()  # kinds of companion there are
 
@@ -106,7 +110,7 @@ class ForeignKind(JobKind[ForeignJob]):
         return self._resource
 
     def is_suspended(self, job: ForeignJob) -> bool:
-        return read(job.document, self._suspend, bool, False)
+        return bool(read(job.document, self._suspend, type(self._stopped), self._running) == self._stopped)
 
     def pod_sets(self, job: ForeignJob) -> tuple[PodSet, ...]:
         roles = self.roles(job)
@@ -159,7 +163,7 @@ class ForeignKind(JobKind[ForeignJob]):
         """Take away what a start leaves behind besides what it injects.  Changes ``restored``."""
 
     def _patches(self, job: ForeignJob, changed: Json, suspend: bool) -> tuple[Patch, ...]:
-        put(changed, self._suspend, suspend)
+        put(changed, self._suspend, self._stopped if suspend else self._running)
         metadata = job.metadata
         body = merge_patch({"spec": job.spec}, {"spec": changed["spec"]})
         return (Patch(self._resource, metadata.key, metadata.resource_version, body),)
