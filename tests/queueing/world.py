@@ -24,6 +24,7 @@ from quorate.api.configuration_gates import queueing_gates
 from quorate.api.core import LimitRange, PriorityClass, RuntimeClass
 from quorate.api.duration import parse_duration
 from quorate.api.kueue import (
+    SLICE_REPLACEMENT_FOR,
     Admission,
     AdmissionCheckState,
     ClusterQueue,
@@ -199,6 +200,7 @@ class World:
                 "uid": given.get("uid", name),
                 "generation": 1,
                 "creationTimestamp": _moment(given.get("created", 0)),
+                "annotations": _annotations(given),
             },
             "spec": {
                 "queueName": given.get("queue", ""),
@@ -656,6 +658,12 @@ def _texts(value: Any, inside: str = "") -> Any:
 
 
 _QUANTITIES = frozenset({"requests", "limits", "overhead", "default", "defaultRequest"})
+
+
+def _annotations(given: Json) -> Json:
+    if "replaces" not in given:
+        return {}
+    return {SLICE_REPLACEMENT_FOR: f"{given.get('namespace', 'default')}/{given['replaces']}"}
 
 
 def _requeue_state(given: Json) -> RequeueState:

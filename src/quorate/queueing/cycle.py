@@ -184,6 +184,10 @@ class Round:
 
     def _lacks(self, nomination: Nomination, assignment: Assignment) -> tuple[Lack, ...]:
         """What is missing beside what this round decided so far, once all victims are gone."""
+        with self._state.room_of_replaced(nomination.entry.workload, nomination.queue):
+            return self._lacks_beside(nomination, assignment)
+
+    def _lacks_beside(self, nomination: Nomination, assignment: Assignment) -> tuple[Lack, ...]:
         node = nomination.queue.node
         leaving = (
             *self._victims.get(node.root, ()),

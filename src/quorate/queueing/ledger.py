@@ -5,6 +5,7 @@ decided in ``queueing.state``, what is to be done about it in ``queueing.cycle``
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from quorate.api.configuration import Configuration
@@ -13,9 +14,10 @@ from quorate.api.meta import Key, Uid
 from quorate.queueing import conditions as c
 from quorate.queueing.order import changed_what_counts, order_of
 from quorate.queueing.pending import Entry, Requeue
-from quorate.queueing.queues import ClusterQueueState, LocalQueueState, Reservation
+from quorate.queueing.queues import ClusterQueueState, LocalQueueState, Reservation, usage_of
 from quorate.queueing.repeats import Repeats
 from quorate.queueing.shape import Shapes
+from quorate.queueing.slices import replaced_by
 from quorate.queueing.unready import Unready
 from quorate.quota import tree
 from quorate.quota.amount import Usage
@@ -39,6 +41,7 @@ class Ledger:
         self.local_queues: dict[Key, LocalQueueState] = {}
         self.entries: dict[Key, Entry] = {}  # exactly the workloads that may queue and hold no quota
         self.reservations: dict[Key, Reservation] = {}  # exactly those that hold quota; disjoint from entries
+        self.replacements: dict[Key, Key] = {}  # by who is replaced: the slice that holds quota in its place
         self.expected: set[Uid] = set()  # workloads whose eviction was decided and is not yet seen
         self.repeats = Repeats()  # preemptions since anything happened from outside
         self.unready = Unready()  # exactly the reservations whose pods are not all ready
@@ -261,6 +264,12 @@ class Ledger:
     def add_reservation(self, reservation: Reservation) -> None:
         key = reservation.key
         self.reservations[key] = reservation
+        if key in self.replacements:
+            reservation.usage = {}
+        replaced = replaced_by(reservation.workload)
+        if replaced is not None:
+            self.replacements[replaced] = key
+            self._recount(replaced)
         if not reservation.ready:
             self.unready.add(reservation)
         self.local_queue(reservation.local_queue).tally.count(reservation, 1)
@@ -271,6 +280,8 @@ class Ledger:
     def replace_reservation(self, old: Reservation, new: Reservation) -> None:
         """Take in a newer form of a reservation."""
         queue = self.cluster_queues.get(new.admission.cluster_queue)
+        if new.key in self.replacements:
+            new.usage = {}
         same_queues = old.admission.cluster_queue == new.admission.cluster_queue and (
             old.workload.spec.queue_name == new.workload.spec.queue_name
         )
@@ -296,6 +307,43 @@ class Ledger:
         queue = self.cluster_queues.get(reservation.admission.cluster_queue)
         if queue is not None:
             self.count_out(queue, reservation)
+        replaced = replaced_by(reservation.workload)
+        if replaced is not None and self.replacements.get(replaced) == key:
+            del self.replacements[replaced]
+            self._recount(replaced)
+
+    def _recount(self, key: Key) -> None:
+        """Count a reservation anew, as one that is replaced now, or is no longer."""
+        reservation = self.reservations.get(key)
+        if reservation is None:
+            return
+        counted = usage_of(reservation.workload, reservation.admission)
+        usage = (
+            {} if key in self.replacements else {pair: amount for pair, amount in counted.items() if amount}
+        )
+        queue = self.cluster_queues.get(reservation.admission.cluster_queue)
+        tally = self.local_queues[reservation.local_queue].tally
+        tally.count(reservation, -1)
+        if queue is not None:
+            self.count_out(queue, reservation)
+        reservation.usage = usage
+        tally.count(reservation, 1)
+        if queue is not None:
+            self.count_in(queue, reservation)
+
+    @contextmanager
+    def room_of_replaced(self, workload: Workload, queue: ClusterQueueState) -> Iterator[None]:
+        """As if the slice that ``workload`` is to replace in ``queue`` were not there."""
+        replaced = replaced_by(workload)
+        aside = None if replaced is None else queue.reservations.get(replaced)
+        if aside is None:
+            yield
+            return
+        self.count_out(queue, aside)
+        try:
+            yield
+        finally:
+            self.count_in(queue, aside)
 
     def _no_longer_unready(self, reservation: Reservation) -> None:
         for queue in self.unready.discard(reservation):

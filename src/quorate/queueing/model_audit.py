@@ -50,7 +50,8 @@ def audit_model(state: State, workloads: Iterable[Workload]) -> tuple[ModelDiffe
     for workload in workloads:
         admission = workload.status.admission
         if holds_quota(workload) and admission is not None:
-            usage = usage_of(workload, admission)
+            replaced = workload.metadata.key in state.replacements
+            usage = {} if replaced else usage_of(workload, admission)
             stored[workload.metadata.key] = Reserving(admission.cluster_queue, usage)
         elif may_queue(workload, state.configuration.gates):
             waiting.append(workload.metadata.key)

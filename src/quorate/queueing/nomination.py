@@ -44,7 +44,8 @@ def nominate(state: State, queue: ClusterQueueState, entry: Entry) -> Nomination
     wakes = queue.pending.wakes
     if invalid is not None:
         return Nomination(entry, queue, entry.workload, wakes, None, (), (invalid,))
-    assignment, targets = _choose(state, queue, entry)
+    with state.room_of_replaced(entry.workload, queue):
+        assignment, targets = _choose(state, queue, entry)
     entry.resume = Resume(assignment.positions, entry.shape, state.cycles, state.generation(queue))
     return Nomination(entry, queue, entry.workload, wakes, assignment, targets, assignment.causes)
 

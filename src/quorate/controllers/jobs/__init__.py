@@ -56,7 +56,8 @@ class JobKind(Protocol[J]):
     A kind derives from this class, and so has the usual answer to what it does not answer itself.
     """
 
-    can_be_elastic: bool = False  # jobs may change their size while they run
+    can_be_elastic: bool = False  # jobs may say that they change their size while they run
+    has_slices: bool = False  # those that do so get a workload for each size, and go on running
     takes_prebuilt: bool = True  # jobs may name a workload that somebody else made
 
     @property
@@ -93,6 +94,18 @@ class JobKind(Protocol[J]):
     def pod_sets(self, job: J) -> tuple[PodSet, ...]:
         """The groups of equal pods the job now asks for, always in the same order."""
         ...
+
+    def is_gated(self, job: J) -> bool:
+        """Whether new pods of an elastic job are held until they are let go.  For kinds with slices."""
+        return False
+
+    def gate(self, job: J) -> tuple[Patch, ...]:
+        """Have new pods of a suspended job held.  For kinds with slices."""
+        return ()
+
+    def pods_label(self, job: J) -> str:
+        """The selector that finds the job's pods; empty when all have been let go.  For kinds with slices."""
+        return ""
 
     def priority_class(self, job: J) -> str | None:
         """The PriorityClass the kind itself names; ``None`` when the kind has no such field."""

@@ -16,6 +16,7 @@ from quorate.controllers.jobs.batch_findings import (
     job_findings,
     pods_of,
 )
+from quorate.controllers.jobs.gating import ELASTIC_GATE
 from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo, inject, read_template, restore
 from quorate.controllers.writes import Patch
 from quorate.kube.resources import JOBS, Resource
@@ -27,6 +28,7 @@ _MANAGED_LABELS = frozenset({*_OWN_LABELS, "batch.kubernetes.io/job-name"})
 
 class BatchJob(JobKind[Job]):
     can_be_elastic = True
+    has_slices = True
 
     @property
     def resource(self) -> Resource[Job]:
@@ -50,6 +52,21 @@ class BatchJob(JobKind[Job]):
                 template=_without_own_labels(job.spec.template),
             ),
         )
+
+    def is_gated(self, job: Job) -> bool:
+        return any(gate.get("name") == ELASTIC_GATE for gate in _gates(job))
+
+    def gate(self, job: Job) -> tuple[Patch, ...]:
+        if self.is_active(job):
+            return ()
+        gates = [*_gates(job), {"name": ELASTIC_GATE}]
+        body = {"spec": {"template": {"spec": {"schedulingGates": gates}}}}
+        return (*_clear_start_time(job), _patch(job, body))
+
+    def pods_label(self, job: Job) -> str:
+        if job.status.ready >= job.spec.parallelism:
+            return ""
+        return f"batch.kubernetes.io/controller-uid={job.metadata.uid}"
 
     def finished(self, job: Job) -> Outcome | None:
         for condition in job.status.conditions:
@@ -116,6 +133,13 @@ def _clear_start_time(job: Job) -> tuple[Patch, ...]:
     if job.status.start_time is None:
         return ()
     return (_patch(job, {"status": {"startTime": None}}, "status"),)
+
+
+def _gates(job: Job) -> list[dict[str, Any]]:
+    gates: list[dict[str, Any]] = (read_template(job.spec.template).get("spec") or {}).get(
+        "schedulingGates"
+    ) or []
+    return gates
 
 
 def _min_parallelism(job: Job) -> int | None:

@@ -152,8 +152,12 @@ def construct(
     *,
     short_name: bool = False,
     gated: bool = True,
+    extra: str = "",
 ) -> Workload:
-    """The Workload of the job with ``metadata``, controlled by it and in its namespace."""
+    """The Workload of the job with ``metadata``, controlled by it and in its namespace.
+
+    ``extra`` makes names differ of several workloads of one job.
+    """
     labels = {key: metadata.labels[key] for key in label_keys_to_copy if key in metadata.labels}
     if is_label_value(metadata.uid):
         labels[JOB_UID] = metadata.uid
@@ -164,7 +168,9 @@ def construct(
     }
     return Workload(
         metadata=ObjectMeta(
-            name=workload_name(resource.kind, resource.group, metadata.name, metadata.uid, short=short_name),
+            name=workload_name(
+                resource.kind, resource.group, metadata.name, metadata.uid, extra, short=short_name
+            ),
             namespace=metadata.namespace,
             labels=labels,
             annotations=copied,

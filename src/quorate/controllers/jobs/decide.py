@@ -4,8 +4,6 @@ The rules are Kueue's generic job framework: one Workload per job; the job stays
 Workload is admitted, runs while it is, and is stopped and restored when it no longer is.  They are applied
 in order and the first that finds something to do makes the plan; what is left is found when the result of
 its writes comes back.  A world that needs nothing gives the empty plan.
-
-Knowingly missing: elastic workloads.
 """
 
 from collections.abc import Iterable, Sequence
@@ -39,6 +37,7 @@ from quorate.controllers.jobs.plans import (
 )
 from quorate.controllers.jobs.podsets import InjectionConflict
 from quorate.controllers.jobs.prebuilt import prebuilt_to_prepare
+from quorate.controllers.jobs.slices import is_elastic, slice_of
 from quorate.controllers.jobs.starting import FlavorNotSeen, NotAdmitted, pod_set_infos
 from quorate.controllers.jobs.syncing import synced
 from quorate.controllers.writes import Delete, Patch, Write, status_patch
@@ -102,6 +101,9 @@ def _decided(
     by_annotation = rules.gates.workload_identifier_annotations
     if kind.takes_prebuilt and prebuilt_name_of(job.metadata, by_annotation=by_annotation):
         return _with_prebuilt(case, around.prebuilt)
+    if is_elastic(case):
+        found = slice_of(case, owned)
+        return found if isinstance(found, JobPlan) else _with_workload(case, found)
     match = next((workload for workload in owned if stands_for(workload, case)), None)
     surplus = [workload for workload in owned if workload is not match]
     if surplus:
@@ -216,8 +218,8 @@ def _next_step(case: Case[J], workload: Workload) -> JobPlan:
     if (expired := _expiry(case, workload)) is not None:
         return expired
     if not case.suspended:
-        if is_admitted(workload):
-            return IDLE
+        if is_admitted(workload) or is_elastic(case):
+            return IDLE  # new pods of an elastic job are gated instead
         return stop_plan(case, workload, "Not admitted by cluster queue")
     if is_admitted(workload):
         return _started(case, workload)

@@ -83,7 +83,7 @@ def _may_become(workload: Workload, case: Case[J]) -> bool:
 
 
 def _in_place(case: Case[J], workload: Workload) -> JobPlan:
-    fresh = _constructed(case)
+    fresh = constructed(case)
     if isinstance(fresh, MissingPriorityClass):
         return not_composed(str(fresh), lacks=str(fresh))
     spec = fresh.spec
@@ -107,7 +107,7 @@ def without_workload(case: Case[J]) -> JobPlan:
         return stop_plan(case, None, "Missing Workload; unable to restore pod templates")
     if case.kind.is_active(case.job):
         return IDLE  # its last pods still run, outside of any quota: they go first
-    workload = _constructed(case)
+    workload = constructed(case)
     if isinstance(workload, MissingPriorityClass):
         return not_composed(str(workload), lacks=str(workload))
     key = workload.metadata.key
@@ -117,7 +117,7 @@ def without_workload(case: Case[J]) -> JobPlan:
     return JobPlan((create,), (*warnings, told("CreatedWorkload", f"Created Workload: {key}")))
 
 
-def _constructed(case: Case[J]) -> Workload | MissingPriorityClass:
+def constructed(case: Case[J], extra: str = "") -> Workload | MissingPriorityClass:
     metadata = case.job.metadata
     priority = resolve_priority(
         metadata.labels,
@@ -137,4 +137,5 @@ def _constructed(case: Case[J]) -> Workload | MissingPriorityClass:
         case.rules.label_keys_to_copy,
         short_name=case.rules.gates.short_workload_names,
         gated=case.rules.gates.admission_gated_by,
+        extra=extra,
     )

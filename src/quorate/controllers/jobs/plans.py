@@ -41,6 +41,7 @@ class JobRules:
     wait_for_pods_ready: bool = False
     label_keys_to_copy: tuple[str, ...] = ()
     gates: Gates = DEFAULT_GATES
+    elastic_jobs: bool = True  # jobs that say so may change their size while they run
     deactivated_kept_s: float | None = None  # how long a job the system deactivated stays; None: for ever
 
 

@@ -10,8 +10,9 @@ from quorate.controllers.echoes import Echoes, versions
 from quorate.controllers.informers import WORKLOADS_OF, ByName
 from quorate.controllers.jobs import J, JobKind
 from quorate.controllers.jobs.ancestry import Ancestry, Endless, NotSeen
-from quorate.controllers.jobs.construct import prebuilt_name_of
+from quorate.controllers.jobs.construct import ELASTIC_JOB, prebuilt_name_of
 from quorate.controllers.jobs.decide import decide
+from quorate.controllers.jobs.gating import let_pods_go
 from quorate.controllers.jobs.plans import JobPlan, JobRules, Surroundings
 from quorate.controllers.shell import Shell
 from quorate.controllers.writes import send
@@ -20,6 +21,7 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import WORKLOADS, reference_to
+from quorate.queueing.conditions import is_admitted, is_finished
 from quorate.queueing.lifecycle import Event
 
 JOB_WORKERS = 16  # a run mostly waits for the answers to its two or three writes
@@ -62,6 +64,7 @@ class JobController(Generic[J]):
             wait_for_pods_ready=configuration.wait_for_pods_ready is not None,
             label_keys_to_copy=configuration.integrations.label_keys_to_copy,
             gates=configuration.gates,
+            elastic_jobs=configuration.review_gates.elastic_jobs,
             deactivated_kept_s=configuration.retention.deactivated_s,
         )
         self._lacking: set[Key] = set()  # jobs for which something must come to be first
@@ -176,7 +179,18 @@ class JobController(Generic[J]):
             self._echoes.expect(key, plan.writes, now)
         if job is not None:
             self._tell(job, plan)
+            await self._let_pods_go(job, workloads)
         return plan.wake_at
+
+    async def _let_pods_go(self, job: J, workloads: Iterable[Workload]) -> None:
+        """As many pods of an elastic job as its admitted slice has: each new one comes with a gate."""
+        if not self._kind.has_slices or job.metadata.annotations.get(ELASTIC_JOB) != "true":
+            return
+        admitted = [each for each in workloads if is_admitted(each) and not is_finished(each)]
+        label = self._kind.pods_label(job)
+        if label and admitted and self._rules.elastic_jobs and not self._kind.is_suspended(job):
+            most = max(sum(pod_set.count for pod_set in each.spec.pod_sets) for each in admitted)
+            await let_pods_go(self._client, job.metadata.key, label, most)
 
     async def _manager_of(self, job: J | None) -> Uid | NotSeen | Endless | None:
         if job is None or job.metadata.deletion_timestamp is not None:
@@ -206,7 +220,10 @@ class JobController(Generic[J]):
         key = job.metadata.key
         if not plan.events or (not plan.writes and self._told.get(key) == plan.events):
             return
-        self._told[key] = plan.events
+        if plan.writes:
+            self._told.pop(key, None)
+        else:
+            self._told[key] = plan.events
         regarding = reference_to(self._kind.resource, job)
         for event in plan.events:
             self._events.event(regarding, event.type, event.reason, event.message)

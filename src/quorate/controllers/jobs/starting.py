@@ -8,6 +8,7 @@ import msgspec
 from quorate.api.core import Toleration
 from quorate.api.kueue import (
     POD_SET,
+    SLICE_NAME,
     PodSet,
     PodSetAssignment,
     PodSetUpdate,
@@ -64,12 +65,14 @@ def pod_set_infos(
             if name not in flavors:
                 return FlavorNotSeen(name)
     labels = _queue_labels(workload.spec.queue_name, admission.cluster_queue) if with_queue_labels else {}
+    annotations = workload.metadata.annotations
+    slice_name = {key: annotations[key] for key in (SLICE_NAME,) if key in annotations}
     infos: list[PodSetInfo] = []
     for pod_set, assignment in zip(workload.spec.pod_sets, assignments, strict=True):
         info = msgspec.structs.replace(
             _info(pod_set, assignment, flavors),
             labels={POD_SET: pod_set.name, **labels},
-            annotations={WORKLOAD_ANNOTATION: workload.metadata.name},
+            annotations={WORKLOAD_ANNOTATION: workload.metadata.name, **slice_name},
         )
         for check in workload.status.admission_checks:
             for update in check.pod_set_updates:
