@@ -15,7 +15,7 @@ from quorate.cli.run.apply import install_definitions
 from quorate.controllers.jobs.foreign import ForeignJob
 from quorate.controllers.jobs.frameworks import BATCH_JOB, FOREIGN
 from quorate.kube.errors import NotFound
-from quorate.kube.resources import JOBS, WORKLOADS
+from quorate.kube.resources import EVENTS, JOBS, WORKLOADS
 from tests.e2e.kinds import EXAMPLES, JOB_SET, Added, Example, Json, definition, pods
 from tests.e2e.world import NAMESPACE, World, play
 
@@ -223,6 +223,30 @@ def test_a_part_of_a_job_has_no_workload_and_runs_only_with_the_whole() -> None:
         await until_suspended(world, "part")
 
     play(story)
+
+
+def test_a_job_below_too_many_others_is_told_so_and_left_alone() -> None:
+    async def story(world: World) -> None:
+        owner: list[Json] = []
+        for level in range(12):
+            spec = {"template": pods(), "suspend": True}
+            job = {"metadata": {"name": f"level-{level}", "ownerReferences": owner}, "spec": spec}
+            uid = (await world.client.create(JOBS, job, NAMESPACE)).metadata.uid
+            reference = {"apiVersion": "batch/v1", "kind": "Job", "name": f"level-{level}", "uid": uid}
+            owner = [{**reference, "controller": True}]
+
+        async def told() -> bool:
+            listed = await world.client.list(EVENTS, NAMESPACE)
+            about = {
+                each.regarding.name
+                for each in listed.items
+                if each.reason == "JobNestingTooDeep" and each.regarding
+            }
+            return about == {"level-11"}
+
+        await world.until("the lowest is told", told)
+
+    play(story, Configuration(manage_jobs_without_queue_name=True))
 
 
 async def until_suspended(world: World, name: str) -> None:

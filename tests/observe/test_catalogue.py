@@ -9,7 +9,9 @@ from quorate.observe.catalogue import FAMILIES, OF_KUEUE
 
 NOT_YET = {
     "kueue_pod_scheduling_gate_removal_seconds": "pods and pod groups are not handled",
-    "kueue_replaced_workload_slices_total": "elastic jobs are not handled; Kueue does not expose it either",
+    "kueue_replaced_workload_slices_total": (
+        "Kueue does not expose it either; the event `WorkloadSliceReplaced` tells of each"
+    ),
     "kueue_workload_creation_latency_seconds": "job controllers do not report what they create",
     "multikueue_workloads_admitted_total": "there is no MultiKueue",
     "multikueue_workloads_dispatched_total": "there is no MultiKueue",

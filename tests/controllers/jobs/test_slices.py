@@ -105,8 +105,14 @@ def test_a_job_that_shrinks_back_needs_no_second() -> None:
 
 def test_the_first_is_finished_once_the_second_is_admitted() -> None:
     got = plan(a_growing_job(5, **RUNNING), running(3), running(5, name="second", replaces="first"))
-    assert written(got, "Finished")[:2] == ("True", "WorkloadSliceReplaced")
-    assert got.writes[0].key.name == "first"  # type: ignore[union-attr]
+    assert written(got, "Finished") == (
+        "True",
+        "WorkloadSliceReplaced",
+        "Replaced to accommodate a workload (UID: w1, JobUID: u1) due to workload slice aggregation",
+    )
+    assert [(each.metadata.name, event.reason) for each, event in got.of_workload] == [
+        ("first", "WorkloadSliceReplaced")
+    ]
     over = a_slice(3, "Finished=WorkloadSliceReplaced")
     second = running(5, name="second", replaces="first")
     assert show(plan(a_growing_job(5, **RUNNING), over, second)) == ["patch Workload metadata.finalizers"]

@@ -28,6 +28,7 @@ class JobPlan:
     wake_at: float | None = None  # when to look again if nothing changes before, epoch seconds
     patient: bool = False  # the writes may wait a moment, as there may soon be more to say in them
     waits: bool = False  # the job's last pods must be gone before it is stopped wholly
+    of_workload: tuple[tuple[Workload, Event], ...] = ()  # events to show on workloads of the job
 
 
 IDLE = JobPlan()

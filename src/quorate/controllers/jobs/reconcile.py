@@ -218,6 +218,8 @@ class JobController(Generic[J]):
     def _tell(self, job: J, plan: JobPlan) -> None:
         """Show the plan's events on the job; what only describes it is not said twice in a row."""
         key = job.metadata.key
+        for workload, event in plan.of_workload:
+            self._events.event(reference_to(WORKLOADS, workload), event.type, event.reason, event.message)
         if not plan.events or (not plan.writes and self._told.get(key) == plan.events):
             return
         if plan.writes:

@@ -6,6 +6,7 @@ Any other change is that of an ordinary job.  Kueue calls this workload slices.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -28,6 +29,8 @@ from quorate.controllers.writes import Create, Delete, Write, status_patch
 from quorate.kube.resources import WORKLOADS
 from quorate.queueing.conditions import is_admitted, is_evicted, is_finished, is_reserving
 from quorate.queueing.statuses import finish_status
+
+SLICE_REPLACED: Final = "WorkloadSliceReplaced"  # why a slice is finished, and the event that tells it
 
 
 def is_elastic(case: Case[J]) -> bool:
@@ -108,9 +111,7 @@ def _one(case: Case[J], only: Workload) -> JobPlan | Workload:
 
 def _two(case: Case[J], old: Workload, new: Workload) -> JobPlan | Workload:
     if is_admitted(new):
-        text = f"Replaced by workload slice {new.metadata.key}"
-        finished = finish_status(old, "WorkloadSliceReplaced", text, case.now)
-        return JobPlan(status_patch(old, finished))
+        return _replaced(case, old, new)
     if not is_reserving(old):
         return JobPlan(_out_of_sync(case, [old]))
     if is_evicted(old) or old.metadata.deletion_timestamp is not None:
@@ -124,6 +125,15 @@ def _two(case: Case[J], old: Workload, new: Workload) -> JobPlan | Workload:
     if _counts(case.pod_sets) != _counts(new.spec.pod_sets) and not is_reserving(new):
         return _resized(case, new)
     return IDLE
+
+
+def _replaced(case: Case[J], old: Workload, new: Workload) -> JobPlan:
+    text = (
+        f"Replaced to accommodate a workload (UID: {new.metadata.uid}, JobUID: {case.job.metadata.uid}) "
+        "due to workload slice aggregation"
+    )
+    finished = finish_status(old, SLICE_REPLACED, text, case.now)
+    return JobPlan(status_patch(old, finished), of_workload=((old, told(SLICE_REPLACED, text)),))
 
 
 def _differs_in_counts_only(workload: Workload, case: Case[J]) -> bool:
