@@ -13,8 +13,11 @@ from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.decide import decide
 from quorate.controllers.jobs.gating import ELASTIC_GATE, GatedPod, let_go
 from quorate.controllers.jobs.plans import IDLE, JobPlan, JobRules, Surroundings
+from quorate.controllers.jobs.raycluster import RayCluster
 from quorate.controllers.writes import Create, Delete, Patch
+from quorate.kube.patches import merged
 from tests.controllers.jobs.test_decide import RUNNING, SPOT, reasons, show, written
+from tests.controllers.jobs.test_ray import a_cluster
 from tests.controllers.objects import a_job, a_workload, template
 
 GATED = template(schedulingGates=[{"name": ELASTIC_GATE}])
@@ -151,11 +154,17 @@ def test_both_slices_end_with_the_job() -> None:
 # Pods.
 
 
-def a_pod(name: str, *, held: bool = True, phase: str = "Pending", age: float = 0.0) -> GatedPod:
+def a_pod(
+    name: str, *, held: bool = True, phase: str = "Pending", age: float = 0.0, of: str = "main"
+) -> GatedPod:
     gates = (SchedulingGate(name=ELASTIC_GATE), SchedulingGate(name="other")) if held else ()
     pod = GatedPod(
         metadata=ObjectMeta(
-            name=name, namespace="default", resource_version="1", creation_timestamp=at_epoch(1_000 - age)
+            name=name,
+            namespace="default",
+            resource_version="1",
+            labels={"kueue.x-k8s.io/podset": of},
+            creation_timestamp=at_epoch(1_000 - age),
         )
     )
     spec = msgspec.structs.replace(pod.spec, scheduling_gates=gates)
@@ -175,8 +184,24 @@ def a_pod(name: str, *, held: bool = True, phase: str = "Pending", age: float = 
     ],
 )
 def test_pods_that_may_go(pods: list[GatedPod], admitted: int, want: list[str]) -> None:
-    patches = let_go(pods, admitted)
+    patches = let_go(pods, {"main": admitted})
     assert [patch.key.name for patch in patches] == want
     assert all(
         [gate.name for gate in patch.body["spec"]["schedulingGates"]] == ["other"] for patch in patches
     ), "the gates of others stay"
+
+
+def test_pods_of_each_pod_set_go_by_its_own_count() -> None:
+    pods = [a_pod("h", of="head"), a_pod("w", of="workers"), a_pod("x", of="workers"), a_pod("o", of="other")]
+    patches = let_go(pods, {"head": 1, "workers": 1})
+    assert [patch.key.name for patch in patches] == ["h", "w"]
+
+
+def test_a_ray_cluster_is_gated_in_all_its_templates() -> None:
+    kind, job = RayCluster(), a_cluster(suspend=True)
+    assert not kind.is_gated(job)
+    (patch,) = kind.gate(job)
+    gated = msgspec.structs.replace(job, spec=merged(job.spec, patch.body["spec"]))
+    assert kind.is_gated(gated)
+    assert kind.is_suspended(gated)
+    assert kind.pods_label(gated) == "ray.io/cluster=train"

@@ -17,14 +17,16 @@ from quorate.api.batch import template_of
 from quorate.api.kueue import PodSet
 from quorate.api.meta import Key, ObjectMeta, Struct
 from quorate.api.names import is_dns_label
-from quorate.api.paths import Path, Unfit, put, read, read_entries
+from quorate.api.paths import Path, Unfit, look_up, put, read, read_entries
 from quorate.controllers.jobs import JobKind, Outcome, Stop
+from quorate.controllers.jobs.gating import ELASTIC_GATE
 from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo, inject, restore
 from quorate.controllers.writes import Patch
 from quorate.kube.patches import merge_patch, merged
 from quorate.kube.resources import Json, Resource
 
 CONDITIONS: Path = ("status", "conditions")
+_GATES: Path = ("spec", "schedulingGates")
 
 
 class ForeignJob(Struct):
@@ -121,6 +123,20 @@ class ForeignKind(JobKind[ForeignJob]):
                 raise Unfit(role.template, f"belongs to {role.name!r}, the name of another pod set, too")
         return tuple(_pod_set(job, role) for role in roles)
 
+    def is_gated(self, job: ForeignJob) -> bool:
+        return all(_is_gated(read(job.document, role.template, dict)) for role in self.roles(job))
+
+    def gate(self, job: ForeignJob) -> tuple[Patch, ...]:
+        if self.is_active(job):
+            return ()
+        changed = copy.deepcopy(job.document)
+        for role in self.roles(job):
+            template = read(changed, role.template, dict)
+            if not _is_gated(template):
+                gates = look_up(template, _GATES) or []
+                put(template, _GATES, [*gates, {"name": ELASTIC_GATE}])
+        return self._patches(job, changed, suspend=True)
+
     def start(self, job: ForeignJob, infos: Sequence[PodSetInfo]) -> tuple[Patch, ...] | InjectionConflict:
         roles = self.roles(job)
         if len(infos) != len(roles):
@@ -179,6 +195,10 @@ def _pod_set(job: ForeignJob, role: Role) -> PodSet:
     except msgspec.ValidationError as error:
         raise Unfit(role.template, f"is no pod template: {error}") from error
     return PodSet(name=role.name, count=role.count, min_count=minimum, template=template)
+
+
+def _is_gated(template: Json) -> bool:
+    return any(gate.get("name") == ELASTIC_GATE for gate in look_up(template, _GATES) or ())
 
 
 def _written(document: Json, role: Role) -> msgspec.Raw:

@@ -1,9 +1,10 @@
 """Letting the pods of an elastic job go, as many as are admitted."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from quorate.api.core import SchedulingGate
+from quorate.api.kueue import POD_SET
 from quorate.api.meta import Key, ObjectMeta, Struct
 from quorate.controllers.writes import Patch, send
 from quorate.kube.client import Client
@@ -29,19 +30,26 @@ class GatedPod(Struct):
 GATED_PODS: Final = Resource("", "v1", "pods", "Pod", True, GatedPod)
 
 
-def let_go(pods: Sequence[GatedPod], admitted: int) -> tuple[Patch, ...]:
-    """Take the gate from so many pods that ``admitted`` run, those that wait longest first."""
+def let_go(pods: Sequence[GatedPod], admitted: Mapping[str, int]) -> tuple[Patch, ...]:
+    """Take the gate from so many pods of each pod set that as many go as are admitted.
+
+    Those that wait longest go first.  Pods say by a label of which pod set they are.
+    """
     alive = [
         pod
         for pod in pods
         if pod.status.phase not in ("Succeeded", "Failed") and pod.metadata.deletion_timestamp is None
     ]
-    held = sorted((pod for pod in alive if _is_held(pod)), key=_by_age)
-    free = max(admitted - (len(alive) - len(held)), 0)
-    return tuple(_without_gate(pod) for pod in held[:free])
+    patches: list[Patch] = []
+    for name, count in admitted.items():
+        members = [pod for pod in alive if pod.metadata.labels.get(POD_SET) == name]
+        held = sorted((pod for pod in members if _is_held(pod)), key=_by_age)
+        free = max(count - (len(members) - len(held)), 0)
+        patches += map(_without_gate, held[:free])
+    return tuple(patches)
 
 
-async def let_pods_go(client: Client, job: Key, label: str, admitted: int) -> None:
+async def let_pods_go(client: Client, job: Key, label: str, admitted: Mapping[str, int]) -> None:
     """The same for the pods that ``label`` finds in the namespace of ``job``."""
     listed = await client.list(GATED_PODS, job.namespace, label_selector=label)
     await send(client, let_go(listed.items, admitted))

@@ -14,6 +14,7 @@ _CLUSTER: Final[Path] = ("spec",)
 
 class RayCluster(ForeignKind):
     can_be_elastic = True
+    has_slices = True
 
     def __init__(self) -> None:
         super().__init__(foreign(GROUP, VERSION, "rayclusters", "RayCluster"), suspend=("spec", "suspend"))
@@ -26,6 +27,10 @@ class RayCluster(ForeignKind):
 
     def is_active(self, job: ForeignJob) -> bool:
         return self.pods_ready(job)
+
+    def pods_label(self, job: ForeignJob) -> str:
+        """Its autoscaler asks for pods by changing the spec, and the status says nothing of those held."""
+        return f"ray.io/cluster={job.metadata.name}"
 
     def finished(self, job: ForeignJob) -> Outcome | None:
         return None

@@ -14,6 +14,7 @@ from quorate.controllers.jobs.construct import ELASTIC_JOB, prebuilt_name_of
 from quorate.controllers.jobs.decide import decide
 from quorate.controllers.jobs.gating import let_pods_go
 from quorate.controllers.jobs.plans import JobPlan, JobRules, Surroundings
+from quorate.controllers.jobs.slices import replaces_another
 from quorate.controllers.shell import Shell
 from quorate.controllers.writes import send
 from quorate.kube.errors import NotFound
@@ -186,11 +187,13 @@ class JobController(Generic[J]):
         """As many pods of an elastic job as its admitted slice has: each new one comes with a gate."""
         if not self._kind.has_slices or job.metadata.annotations.get(ELASTIC_JOB) != "true":
             return
-        admitted = [each for each in workloads if is_admitted(each) and not is_finished(each)]
+        admitted = sorted(
+            (each for each in workloads if is_admitted(each) and not is_finished(each)), key=replaces_another
+        )
         label = self._kind.pods_label(job)
         if label and admitted and self._rules.elastic_jobs and not self._kind.is_suspended(job):
-            most = max(sum(pod_set.count for pod_set in each.spec.pod_sets) for each in admitted)
-            await let_pods_go(self._client, job.metadata.key, label, most)
+            counts = {pod_set.name: pod_set.count for each in admitted for pod_set in each.spec.pod_sets}
+            await let_pods_go(self._client, job.metadata.key, label, counts)
 
     async def _manager_of(self, job: J | None) -> Uid | NotSeen | Endless | None:
         if job is None or job.metadata.deletion_timestamp is not None:

@@ -46,7 +46,7 @@ def slice_of(case: Case[J], owned: Sequence[Workload]) -> JobPlan | Workload:
     over = [write for each in owned if is_finished(each) for write in released(WORKLOADS, each.metadata)]
     if over:
         return JobPlan(tuple(over))
-    slices = sorted((each for each in owned if not is_finished(each)), key=_replaces_another)
+    slices = sorted((each for each in owned if not is_finished(each)), key=replaces_another)
     if any(_is_of_another(each, case) for each in slices):
         return reduced_to_one(case, None, slices)
     if case.outcome is not None and len(slices) != 1:
@@ -63,7 +63,7 @@ def slice_of(case: Case[J], owned: Sequence[Workload]) -> JobPlan | Workload:
     raise AssertionError(f"{case.job.metadata.key} has slices that are none: {slices}")
 
 
-def _replaces_another(workload: Workload) -> bool:
+def replaces_another(workload: Workload) -> bool:
     return SLICE_REPLACEMENT_FOR in workload.metadata.annotations
 
 
