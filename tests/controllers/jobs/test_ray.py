@@ -173,6 +173,11 @@ def test_a_job_that_looks_for_a_cluster_is_left_alone() -> None:
         ),
         pytest.param(RayJob(), a_ray_job(), False, [], id="a sound job"),
         pytest.param(
+            RayJob(), a_ray_job({"enableInTreeAutoscaling": True}), True,
+            ["spec.rayClusterSpec.enableInTreeAutoscaling: true a kueue managed job should only use "
+             "autoscaling when workload slicing is enabled"], id="growth that is not seen",
+        ),
+        pytest.param(
             RayJob(), a_ray_job(clusterSelector={"a": "b"}), False,
             ['spec.clusterSelector: {"a": "b"} a kueue managed job should not use an existing cluster'],
             id="a cluster of its own, and another",

@@ -11,7 +11,6 @@ from typing import Any, Final
 from quorate.api.findings import Finding
 from quorate.api.paths import Path, Unfit, look_up, read, read_count, read_entries, written
 from quorate.api.quantity import parse_quantity
-from quorate.controllers.jobs import JobScope
 from quorate.controllers.jobs.foreign import ForeignJob, Role
 from quorate.kube.resources import Json
 
@@ -75,10 +74,10 @@ def _larger(requests: Mapping[str, Any], least: Mapping[str, str]) -> Json:
     return larger
 
 
-def cluster_findings(job: ForeignJob, cluster: Path, scope: JobScope) -> Iterator[Finding]:
-    """What is wrong with a cluster that is queued."""
+def cluster_findings(job: ForeignJob, cluster: Path, *, may_grow: bool) -> Iterator[Finding]:
+    """What is wrong with a cluster that is queued.  ``may_grow``: a new size is seen, and waits for quota."""
     autoscaling: Path = (*cluster, "enableInTreeAutoscaling")
-    if read(job.document, autoscaling, bool, False) and not scope.elastic:
+    if read(job.document, autoscaling, bool, False) and not may_grow:
         rule = "a kueue managed job should only use autoscaling when workload slicing is enabled"
         yield Finding(written(autoscaling), True, rule)
     groups: Path = (*cluster, "workerGroupSpecs")

@@ -20,7 +20,7 @@ class RayCluster(ForeignKind):
         super().__init__(foreign(GROUP, VERSION, "rayclusters", "RayCluster"), suspend=("spec", "suspend"))
 
     def findings(self, old: ForeignJob | None, new: ForeignJob, scope: JobScope) -> Iterable[Finding]:
-        return cluster_findings(new, _CLUSTER, scope) if scope.queued else ()
+        return cluster_findings(new, _CLUSTER, may_grow=scope.elastic) if scope.queued else ()
 
     def roles(self, job: ForeignJob) -> tuple[Role, ...]:
         return cluster_roles(job, _CLUSTER)

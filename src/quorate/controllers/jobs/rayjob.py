@@ -31,7 +31,7 @@ class RayJob(ForeignKind):
         super().__init__(foreign(GROUP, VERSION, "rayjobs", "RayJob"), suspend=("spec", "suspend"))
 
     def findings(self, old: ForeignJob | None, new: ForeignJob, scope: JobScope) -> Iterable[Finding]:
-        return _findings(new, scope) if scope.queued else ()
+        return _findings(new) if scope.queued else ()
 
     def is_skipped(self, job: ForeignJob) -> bool:
         """A job that looks for a cluster brings no pods of its own but the one that submits it."""
@@ -95,7 +95,7 @@ def _without_nothing(value: Any) -> Any:
     return {name: item for name, item in kept.items() if item not in ({}, None)}
 
 
-def _findings(job: ForeignJob, scope: JobScope) -> Iterator[Finding]:
+def _findings(job: ForeignJob) -> Iterator[Finding]:
     spec = job.spec
     if spec.get("clusterSelector"):
         if spec.get("rayClusterSpec") is not None:
@@ -109,4 +109,4 @@ def _findings(job: ForeignJob, scope: JobScope) -> Iterator[Finding]:
     if not spec.get("shutdownAfterJobFinishes"):
         rule = "a kueue managed job should delete the cluster after finishing"
         yield Finding("spec.shutdownAfterJobFinishes", False, rule)
-    yield from cluster_findings(job, _CLUSTER, scope)
+    yield from cluster_findings(job, _CLUSTER, may_grow=False)

@@ -19,7 +19,7 @@ class RayService(ForeignKind):
         super().__init__(foreign(GROUP, VERSION, "rayservices", "RayService"), suspend=(*_CLUSTER, "suspend"))
 
     def findings(self, old: ForeignJob | None, new: ForeignJob, scope: JobScope) -> Iterable[Finding]:
-        return cluster_findings(new, _CLUSTER, scope) if scope.queued else ()
+        return cluster_findings(new, _CLUSTER, may_grow=False) if scope.queued else ()
 
     def roles(self, job: ForeignJob) -> tuple[Role, ...]:
         return cluster_roles(job, _CLUSTER)
