@@ -8,7 +8,7 @@ anything but strings, and cost limits.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -53,19 +53,26 @@ class Rule:
     reason: str
     field_path: str
 
-    def violation(self, bindings: Json) -> Violation | None:
-        """What is wrong with `bindings["self"]`; None if the rule holds."""
-        result = self.program.eval(data=bindings)
+    def violation(self, value: Any, olds: Sequence[Any]) -> Violation | None:
+        """What is wrong with `value`; None if the rule holds.  `olds` has what it replaces, if anything."""
+        # Every variable is copied into the runtime, so a rule gets only those it can mention.
+        bound: Json = {"self": value}
+        if self.optional_old_self:
+            bound["oldSelves"] = olds
+        elif self.about_transition:
+            bound["oldSelf"] = olds[0]
+        result = self.program.eval(data=bound)
         if result.type() == cel.Type.BOOL:
-            return (
-                None if result.value() else Violation(self.reason, self._explain(bindings), self.field_path)
-            )
+            if result.value():
+                return None
+            return Violation(self.reason, self._explain(value, olds), self.field_path)
         why = str(result.value()).partition(": ")[2]
         return Violation("FieldValueInvalid", f"rule evaluation error: {self.text}: {why}", self.field_path)
 
-    def _explain(self, bindings: Json) -> str:
+    def _explain(self, value: Any, olds: Sequence[Any]) -> str:
         if self.message_program:
-            result = self.message_program.eval(data=bindings)
+            bound = {"self": value, "oldSelves": olds, **({"oldSelf": olds[0]} if olds else {})}
+            result = self.message_program.eval(data=bound)
             if result.type() == cel.Type.STRING and result.value().strip() and "\n" not in result.value():
                 return str(result.value())
         return self.message or f"failed rule: {self.text}"
@@ -108,13 +115,6 @@ def _program(text: str, index: int, field: str, optional: bool, want: cel.Type) 
 
 
 _OPTIONAL = "size(oldSelves) == 0 ? optional.none() : optional.of(oldSelves[0])"
-
-
-def bindings(value: Any, old: Iterable[Any]) -> Json:
-    """The variables of a rule; `old` holds the old value if there is one."""
-    olds = list(old)
-    bound: Json = {"self": value, "oldSelves": olds}
-    return bound | ({"oldSelf": olds[0]} if olds else {})
 
 
 _LIST = cel.Type.List(cel.Type.DYN)

@@ -7,7 +7,7 @@ become stricter while objects exist (Kubernetes calls this ratcheting).
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from quorate.local.objects.crd.cel import bindings
+from quorate.local.objects.crd.cel import Rule
 from quorate.local.objects.crd.formats import FORMATS
 from quorate.local.objects.crd.schema import Limits, Schema, escaped
 from quorate.local.objects.types import Json
@@ -237,15 +237,12 @@ def _duplicates(items: list[Any], schema: Schema, path: str) -> Iterator[Cause]:
 def _rule_causes(value: Any, schema: Schema, path: str, old: Any) -> Iterator[Cause]:
     if value is None or not schema.has_rules:
         return
-    if schema.rules:
-        olds = [] if old is _MISSING else [old]
-        bound = _spelled(bindings(value, olds), schema)
-        for rule in schema.rules:
-            if rule.about_transition and not olds and not rule.optional_old_self:
-                continue
-            if not rule.about_transition and _same(value, old):
-                continue
-            violation = rule.violation(bound)
+    due = [rule for rule in schema.rules if _is_due(rule, value, old)]
+    if due:
+        spelled = _spelled(value, schema)
+        olds = [] if old is _MISSING else [_spelled(old, schema)]
+        for rule in due:
+            violation = rule.violation(spelled, olds)
             if violation:
                 shown = value if isinstance(value, str | int | float) else None
                 yield _violated(violation.reason, path + violation.field_path, shown, violation.message)
@@ -261,6 +258,12 @@ def _rule_causes(value: Any, schema: Schema, path: str, old: Any) -> Iterator[Ca
     elif isinstance(value, list) and schema.items:
         for index, (item, before) in enumerate(_paired(value, schema, old)):
             yield from _rule_causes(item, schema.items, f"{path}[{index}]", before)
+
+
+def _is_due(rule: Rule, value: Any, old: Any) -> bool:
+    if rule.about_transition:
+        return old is not _MISSING or rule.optional_old_self
+    return not _same(value, old)
 
 
 def _violated(reason: str, path: str, value: object, message: str) -> Cause:
@@ -279,13 +282,17 @@ def _violated(reason: str, path: str, value: object, message: str) -> Cause:
 
 
 def _spelled(value: Any, schema: Schema) -> Any:
-    """Bindings whose field names CEL can spell."""
+    """A value whose fields have names that CEL can spell; keys of maps are data and stay as they are."""
     if not schema.has_escaped_names:
         return value
-    return {name: _renamed(part) for name, part in value.items()}
-
-
-def _renamed(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {escaped(name): _renamed(part) for name, part in value.items()}
-    return [_renamed(part) for part in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_spelled(part, schema.items) for part in value] if schema.items else value
+    if not isinstance(value, dict):
+        return value
+    spelled: Json = {}
+    for name, part in value.items():
+        inner = schema.of_field(name)
+        spelled[escaped(name) if name in schema.properties else name] = (
+            _spelled(part, inner) if inner else part
+        )
+    return spelled
