@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from quorate.local.objects.crd.cel import InvalidRule
+from quorate.local.objects.crd.cel import InvalidRule, Reads, reads_of
 from quorate.local.objects.crd.filling import fill_defaults, prune
 from quorate.local.objects.crd.schema import Schema, compile_schema, object_type
 from quorate.local.objects.crd.validation import validate
@@ -197,6 +197,25 @@ RULES = schema_of(
 def test_rules(old: Json, new: Json, want: str) -> None:
     causes = validate({"spec": new}, RULES, {"spec": old})
     assert [f"{cause.field}: {cause.message}" for cause in causes] == ([want] if want else [])
+
+
+@pytest.mark.parametrize(
+    ("rule", "variable", "want"),
+    [
+        pytest.param("self == oldSelf", "self", None, id="all of it"),
+        pytest.param("self['a'] == 1", "self", None, id="an index may be anything"),
+        pytest.param("self.?a.orValue(0) > 0", "self", None, id="so may an optional field"),
+        pytest.param("has(self.a.b) && self.c", "self", {"a": {"b": None}, "c": None}, id="two fields"),
+        pytest.param("self.a.b > self.a.c", "self", {"a": {"b": None, "c": None}}, id="two below one"),
+        pytest.param("self.a == 1 || self.a.b == 2", "self", {"a": None}, id="a whole field and one below"),
+        pytest.param("self.all(x, x > 0)", "self", None, id="a method of the whole"),
+        pytest.param("self.a.exists(c, c.self.d)", "self", {"a": None}, id="a method, and a field named so"),
+        pytest.param("self.a == oldSelf.b", "oldSelf", {"b": None}, id="the other variable"),
+        pytest.param("oldSelf.a == 1", "self", {}, id="not mentioned"),
+    ],
+)
+def test_what_a_rule_reads(rule: str, variable: str, want: Reads) -> None:
+    assert reads_of(rule, variable) == want
 
 
 def test_rules_are_not_evaluated_on_a_value_of_the_wrong_type() -> None:

@@ -52,15 +52,19 @@ class Rule:
     message_program: cel.Expression | None
     reason: str
     field_path: str
+    reads: "Reads"
+    """of self"""
+    reads_old: "Reads"
+    """of oldSelf"""
 
     def violation(self, value: Any, olds: Sequence[Any]) -> Violation | None:
         """What is wrong with `value`; None if the rule holds.  `olds` has what it replaces, if anything."""
-        # Every variable is copied into the runtime, so a rule gets only those it can mention.
-        bound: Json = {"self": value}
+        # Every variable is copied into the runtime, so a rule gets only what it can read.
+        bound: Json = {"self": _part(value, self.reads)}
         if self.optional_old_self:
-            bound["oldSelves"] = olds
+            bound["oldSelves"] = [_part(old, self.reads_old) for old in olds]
         elif self.about_transition:
-            bound["oldSelf"] = olds[0]
+            bound["oldSelf"] = _part(olds[0], self.reads_old)
         result = self.program.eval(data=bound)
         if result.type() == cel.Type.BOOL:
             if result.value():
@@ -97,7 +101,34 @@ def _compile(rule: Json, index: int) -> Rule:
         else None,
         reason=rule.get("reason") or "FieldValueInvalid",
         field_path=rule.get("fieldPath") or "",
+        reads=reads_of(text, "self"),
+        reads_old=reads_of(text, "oldSelf"),
     )
+
+
+Reads = dict[str, "Reads"] | None
+"""which fields of a value are read, and which of these; None: all of it"""
+
+
+def reads_of(text: str, variable: str) -> Reads:
+    """What a rule can read of a variable at most, by how the text goes on where it names it."""
+    paths: set[tuple[str, ...]] = set()
+    for found in re.finditer(rf"(?<![\w.]){variable}\b((?:\.\w+)*)(\s*\()?", text):
+        path = tuple(found[1].split(".")[1:])
+        paths.add(path[:-1] if found[2] else path)  # what is called is a method, not a field
+    return _tree(paths)
+
+
+def _tree(paths: set[tuple[str, ...]]) -> Reads:
+    if () in paths:
+        return None
+    return {name: _tree({path[1:] for path in paths if path[0] == name}) for name, *_ in paths}
+
+
+def _part(value: Any, reads: Reads) -> Any:
+    if reads is None or not isinstance(value, dict):
+        return value
+    return {name: _part(value[name], inner) for name, inner in reads.items() if name in value}
 
 
 def _program(text: str, index: int, field: str, optional: bool, want: cel.Type) -> cel.Expression:

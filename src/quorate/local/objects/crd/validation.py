@@ -210,8 +210,10 @@ def _keys(item: Any, schema: Schema) -> str:
 
 def _list_causes(value: Any, schema: Schema, path: str, old: Any) -> Iterator[Cause]:
     """Duplicates in lists that are sets or have keys."""
+    if _same(value, old):
+        return
     if isinstance(value, list):
-        if schema.list_type in ("set", "map") and not _same(value, old):
+        if schema.list_type in ("set", "map"):
             yield from _duplicates(value, schema, path)
         if schema.items:
             for index, (item, before) in enumerate(_paired(value, schema, old)):
