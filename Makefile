@@ -5,10 +5,10 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check search loops vectors mutations bench crds manifests reference clean
+.PHONY: help install demo test check search loops vectors mutations bench bench-admission crds manifests reference clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
 
 $(STAMP): pyproject.toml constraints.txt
 	@echo "==> preparing $(VENV) (once; about a minute)"
@@ -46,6 +46,10 @@ mutations: $(STAMP) ## break the core's rules one at a time; each must be caught
 bench: $(STAMP) ## measure, and hold to the limits of bench/limits.yaml (minutes)
 	@$(BIN)/python -m bench.queueing
 	@$(BIN)/pytest bench --benchmark-only -o python_files='bench_*.py'
+	@$(BIN)/python -m bench.admission --scale 0.1
+
+bench-admission: $(STAMP) ## measure admission over HTTP, a whole world, and hold it to its limits (minutes)
+	@$(BIN)/python -m bench.admission
 
 crds: $(STAMP) ## write deploy/crds/ from the field list
 	@$(BIN)/quorate crds --output deploy/crds

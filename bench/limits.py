@@ -48,3 +48,16 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def load(path: Path = FILE) -> Limits:
     return msgspec.yaml.decode(path.read_bytes(), type=Limits)
+
+
+def table(limits: Limits) -> str:
+    """All limits as Markdown, for the page that shows them."""
+    rows = [
+        f"| {name} | {limit} | {limit.runs.median:,g} | {limit.reason.strip()} |"
+        for name, limit in limits.measures.items()
+    ]
+    return "\n".join(["| measure | limit | measured | why |", "|---|---|---|---|", *rows, ""])
+
+
+if __name__ == "__main__":
+    print(table(load()), end="")  # noqa: T201  to be put into the page

@@ -8,6 +8,7 @@ from rich.console import Group
 from rich.table import Table
 
 from bench.admission.recorder import SAMPLE_EVERY_S
+from bench.admission.requests import WRITES
 from bench.admission.run import Outcome
 from bench.worlds import World
 
@@ -16,7 +17,7 @@ _COLUMNS = 60
 
 
 def measures(world: World, outcome: Outcome) -> dict[str, float]:
-    """What has limits, those of a whole world; a part of one has no times to be held to."""
+    """What has limits; they are those of a whole world."""
     found = {
         "wall, s": outcome.record.wall_s,
         "writes an admission": outcome.writes_per_admission,
@@ -65,12 +66,15 @@ def _processes(outcome: Outcome) -> Table:
 
 
 def _requests(outcome: Outcome) -> Table:
-    """By verb and resource, the generator's and the jobs' own left out."""
+    """Writes by verb and resource, the generator's and the jobs' own left out."""
     table = _table("carried out", "an admission", "refused", first="requests")
-    for name in sorted(outcome.requests.keys() | outcome.refused.keys()):
+    names = sorted(outcome.requests.keys() | outcome.refused.keys())
+    for name in (name for name in names if name.partition(" ")[0] in WRITES):
         count = outcome.requests.get(name, 0)
         refused = str(outcome.refused.get(name, ""))
         table.add_row(name, f"{count:,}", f"{count / outcome.record.admissions:.3f}", refused)
+    reads = sum(count for name, count in outcome.requests.items() if name.partition(" ")[0] not in WRITES)
+    table.add_row("reads and watches", f"{reads:,}", f"{reads / outcome.record.admissions:.3f}", "")
     return table
 
 

@@ -172,7 +172,7 @@ def test_what_the_server_cannot_take_is_dropped_and_said(caplog: pytest.LogCaptu
         if record.name == events.__name__
     ]
     assert said == [
-        ("events are dropped: the server does not keep up", {"unwritten": 1000}),
+        ("events are dropped: the server does not keep up", {"unwritten": events.UNWRITTEN_MAX}),
         ("events were dropped", {"dropped": 5}),
     ]
 

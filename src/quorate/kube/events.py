@@ -24,8 +24,9 @@ NOTE_BYTES = 1024  # the API refuses an event with more, as it does with these:
 NAME_CHARACTERS = 253
 WORD_CHARACTERS = 128
 
-UNWRITTEN_MAX = 1000
-REMEMBERED_MAX = 4000
+UNWRITTEN_MAX = 5000
+REMEMBERED_MAX = 8000
+WORKERS = 4  # few, so that a burst of reports leaves the server free for what they report
 COUNT_EVERY_S = 60.0  # how far the written count of a series may lag behind
 SERIES_ENDS_S = 360.0  # when the last was longer ago, the next such event begins another series
 
@@ -63,7 +64,7 @@ class EventRecorder:
         self._unwritten = 0  # series the server has nothing of yet, at most UNWRITTEN_MAX
         self._dropped = 0  # events in a row for which there was no room
         self._serial = 0  # tells events of one microsecond apart
-        self._writer = Reconciler("events", self._write, clock, workers=8)
+        self._writer = Reconciler("events", self._write, clock, workers=WORKERS)
         self._log = logger(__name__)
 
     def event(
