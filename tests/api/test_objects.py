@@ -149,3 +149,16 @@ def test_a_new_workload_is_written_as_short_as_can_be() -> None:
     assert codec.encode(workload) == (
         b'{"metadata":{"name":"x"},"spec":{"podSets":[{"name":"main","count":1,"template":{}}]}}'
     )
+
+
+def test_equal_templates_are_one_in_memory() -> None:
+    """Read from two answers, of which neither must be kept for their sake."""
+
+    def template(job: str, image: str) -> object:
+        text = (
+            f'{{"metadata": {{"name": "{job}"}}, "spec": {{"template": {{"spec": {{"image": "{image}"}}}}}}}}'
+        )
+        return codec.decode(Job, text.encode()).spec.template
+
+    assert template("a", "same") is template("b", "same")
+    assert template("a", "same") is not template("a", "other")

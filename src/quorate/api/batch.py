@@ -5,6 +5,7 @@ project does not know.  ``template_of`` decodes the part we read.
 """
 
 from datetime import datetime
+from functools import lru_cache
 
 import msgspec
 
@@ -13,6 +14,19 @@ from quorate.api.core import PodTemplate
 from quorate.api.meta import Condition, ObjectMeta, Struct
 
 EMPTY_OBJECT = msgspec.Raw(b"{}")
+
+
+def kept(template: msgspec.Raw) -> msgspec.Raw:
+    """``template`` for keeping: as a view it would keep the whole response it was decoded from.
+
+    Equal templates, which most workloads of a queue have, are one in memory.
+    """
+    return _shared(bytes(template))
+
+
+@lru_cache(maxsize=1024)
+def _shared(content: bytes) -> msgspec.Raw:
+    return msgspec.Raw(content)
 
 
 class JobSpec(Struct):
@@ -26,8 +40,7 @@ class JobSpec(Struct):
     template: msgspec.Raw = EMPTY_OBJECT
 
     def __post_init__(self) -> None:
-        # A Raw is a view: uncopied it would keep the whole response it was decoded from in memory.
-        msgspec.structs.force_setattr(self, "template", self.template.copy())
+        msgspec.structs.force_setattr(self, "template", kept(self.template))
 
 
 class UncountedTerminatedPods(Struct):

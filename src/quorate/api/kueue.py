@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from quorate.api.batch import EMPTY_OBJECT
+from quorate.api.batch import EMPTY_OBJECT, kept
 from quorate.api.core import Resources, Taint, Toleration
 from quorate.api.meta import Condition, LabelSelector, ObjectMeta, Struct, always_written
 from quorate.api.quantity import Quantity
@@ -204,7 +204,7 @@ class PodSet(Struct, omit_defaults=False):
     template: msgspec.Raw = EMPTY_OBJECT
 
     def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "template", self.template.copy())
+        msgspec.structs.force_setattr(self, "template", kept(self.template))
 
 
 class PriorityClassRef(Struct):
