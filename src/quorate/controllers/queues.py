@@ -2,7 +2,8 @@
 
 The numbers come from ``queueing.State``.  They change with every workload, so a queue is looked at at most
 once a second, and written only when they differ from what is stored.  Where they differ at look after look,
-looks become rarer: nobody can follow numbers that change all the time, and each write is a request.
+looks become rarer, the more so the more queues there are: nobody can follow numbers that change all the time,
+and each write is a request.
 
 Both kinds are looked after together, since what changes the numbers of one mostly changes those of the
 other.  A key without a namespace names a cluster queue, one with a namespace a local queue.
@@ -25,7 +26,8 @@ from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, Resource
 from quorate.queueing.state import State
 
 INTERVAL_S: Final = 1.0  # between looks at one queue
-BUSY_INTERVAL_S: Final = 5.0  # to which that grows while each look finds something to write
+BUSY_INTERVAL_S: Final = (5.0, 30.0)  # to which that grows while each look finds something to write
+WRITES_PER_S: Final = 20.0  # of all queues together; where it can be kept to by an interval among these
 
 Queue = ClusterQueue | LocalQueue
 
@@ -37,10 +39,14 @@ class Look:
     at: float = 0.0
     writes: int = 0
 
-    @property
-    def next_at(self) -> float:
-        """When to look again: the first changes after a pause are shown quickly, one and what follows it."""
-        return self.at + min(BUSY_INTERVAL_S, max(1, self.writes - 1) * INTERVAL_S)
+    def next_at(self, queues: int) -> float:
+        """When to look again, as one of ``queues``.
+
+        The first changes after a pause are shown quickly, one and what follows it.
+        """
+        shortest, longest = BUSY_INTERVAL_S
+        busy_s = min(longest, max(shortest, queues / WRITES_PER_S))
+        return self.at + min(busy_s, INTERVAL_S * 2.0 ** min(10, max(0, self.writes - 2)))
 
     def then(self, now: float, *, writes: bool) -> "Look":
         return Look(now, self.writes + 1 if writes else 0)
@@ -93,7 +99,7 @@ class QueueController:
 
     def _touch(self, key: Key) -> None:
         """Its numbers may have changed."""
-        self.reconciler.enqueue_at(key, self._looks.get(key, Look()).next_at)
+        self.reconciler.enqueue_at(key, self._looks.get(key, Look()).next_at(len(self._looks)))
 
     def _look_soon(self, key: Key) -> None:
         """More than its numbers may have changed."""
