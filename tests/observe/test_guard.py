@@ -77,3 +77,24 @@ def test_while_the_api_server_is_silent_nobody_is_let_in() -> None:
                 assert await refused(session, QUEUE) == (503, "the API server does not say who you are")
 
     asyncio.run(story())
+
+
+def test_who_could_not_be_asked_for_a_certificate_is_made_to_connect_anew() -> None:
+    """The API server keeps connections; one that is older than what we know of it must not outlive that."""
+
+    async def story() -> None:
+        replica = Replica("standalone")
+        cluster = Cluster("http://127.0.0.1:9", credentials=Token("any"))
+        async with Client(cluster, random.Random(1), deadline_s=0.2) as client:
+            for front_proxy, kept in ((None, True), (lambda certificate: True, False)):
+                reviewer = Reviewer(client, VirtualClock(0.0))
+                app = guarded(visibility(replica), reviewer, right_to_pending, front_proxy)
+                async with (
+                    listening("visibilityServer", app) as url,
+                    aiohttp.ClientSession(f"{url}/") as session,
+                    session.get(QUEUE) as answer,
+                ):
+                    assert answer.status == 401
+                    assert (answer.headers.get("Connection") != "close") == kept
+
+    asyncio.run(story())

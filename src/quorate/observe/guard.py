@@ -35,8 +35,7 @@ def guarded(
     certificate belongs to one that ``is_front_proxy``; None: of nobody.
     """
 
-    @web.middleware
-    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             user = _forwarded(request, is_front_proxy) or await _owner_of_token(request, reviews)
             if user is None:
@@ -48,6 +47,15 @@ def guarded(
             logger(__name__).warning("cannot tell who asks", path=request.path, problem=str(error))
             return refusal(503, "ServiceUnavailable", "the API server does not say who you are")
         return await handler(request)
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        given = await answer(request, handler)
+        if is_front_proxy is not None and not request.get_extra_info("peercert"):
+            # Perhaps the API server, which connected before we knew to ask it for a certificate: it would be
+            # refused for as long as it kept the connection.
+            given.force_close()
+        return given
 
     app.middlewares.append(check)
     return app

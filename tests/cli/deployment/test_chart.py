@@ -73,9 +73,7 @@ def test_the_definitions_come_with_it() -> None:
 
 
 def test_another_namespace_is_written_everywhere() -> None:
-    elsewhere = rendered(
-        namespace="batch", enableCertManager=True, enablePrometheus=True, enableVisibility=True
-    )
+    elsewhere = rendered(namespace="batch", enableCertManager=True, enablePrometheus=True)
     assert {namespace for _, namespace, _ in elsewhere} == {"", "batch", "kube-system"}
     subjects = [
         each["subjects"][0]["namespace"] for key, each in elsewhere.items() if key[0].endswith("Binding")
@@ -93,7 +91,6 @@ def pod_of(objects: dict[Name, Json]) -> Json:
     [
         pytest.param({"enablePrometheus": True}, {"ServiceMonitor"}, id="enablePrometheus"),
         pytest.param({"enableCertManager": True}, {"Certificate", "Issuer"}, id="enableCertManager"),
-        pytest.param({"enableVisibility": True}, {"APIService"}, id="enableVisibility"),
         pytest.param(
             {"enableVisibilityAPF": True}, {"FlowSchema", "PriorityLevelConfiguration"},
             id="enableVisibilityAPF",
@@ -113,10 +110,14 @@ def test_what_can_be_left_out_is() -> None:
     kinds = {
         key[0]
         for key in rendered(
-            networkPolicy={"enabled": False}, controllerManager={"podDisruptionBudget": {"enabled": False}}
+            networkPolicy={"enabled": False},
+            controllerManager={"podDisruptionBudget": {"enabled": False}},
+            enableWebhooks=False,
         )
     }
-    assert not {"NetworkPolicy", "PodDisruptionBudget"} & kinds
+    assert not {"NetworkPolicy", "PodDisruptionBudget", "MutatingWebhookConfiguration"} & kinds
+    without = rendered(enableVisibilityAuthReaderRoleBinding=False)
+    assert "kube-system" not in {namespace for _, namespace, _ in without}
 
 
 def test_the_values_reach_the_pod() -> None:

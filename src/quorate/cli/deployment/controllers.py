@@ -29,8 +29,9 @@ FRAMEWORKS: Final = (
     "pod",
 )
 WEBHOOK_SERVICE: Final = CertificateManagement().service
+VISIBILITY_SERVICE: Final = "kueue-visibility-server"
 WEBHOOK_PORT: Final = 9443
-METRICS_PORT: Final = 8080
+METRICS_PORT: Final = 8443
 HEALTH_PORT: Final = 8081
 VISIBILITY_PORT: Final = 8082
 
@@ -46,6 +47,9 @@ health:
   healthProbeBindAddress: :{HEALTH_PORT}
 metrics:
   bindAddress: :{METRICS_PORT}
+visibilityServer:
+  bindAddress: 0.0.0.0
+  bindPort: {VISIBILITY_PORT}
 webhook:
   port: {WEBHOOK_PORT}
 leaderElection:
@@ -120,7 +124,12 @@ def _container(image: str) -> Json:
     def probe(path: str, **more: int) -> Json:
         return {"httpGet": {"path": path, "port": "health"}, **more}
 
-    ports = (("webhook", WEBHOOK_PORT), ("metrics", METRICS_PORT), ("health", HEALTH_PORT))
+    ports = (
+        ("webhook", WEBHOOK_PORT),
+        ("metrics", METRICS_PORT),
+        ("visibility", VISIBILITY_PORT),
+        ("health", HEALTH_PORT),
+    )
     return {
         "name": "controllers",
         "image": image,
@@ -154,8 +163,9 @@ def disruption_budget(namespace: str) -> Json:
 
 
 def services(namespace: str) -> Iterator[Json]:
-    """The webhook's has Kueue's name: definitions and webhook configurations made for it lead here."""
+    """Those the API server asks have Kueue's names: whatever was made to lead there leads here."""
     yield _service(WEBHOOK_SERVICE, namespace, "webhook", 443)
+    yield _service(VISIBILITY_SERVICE, namespace, "visibility", 443)
     yield _service("quorate-metrics", namespace, "metrics", METRICS_PORT)
 
 
@@ -173,7 +183,7 @@ def _service(name: str, namespace: str, port_name: str, port: int) -> Json:
 
 def network_policy(namespace: str) -> Json:
     """Who may connect; not to whom, since where an API server listens differs from cluster to cluster."""
-    ports = (WEBHOOK_PORT, METRICS_PORT, HEALTH_PORT)
+    ports = (WEBHOOK_PORT, METRICS_PORT, VISIBILITY_PORT, HEALTH_PORT)
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -193,6 +203,14 @@ def service_monitor(namespace: str) -> Json:
         "metadata": metadata(ACCOUNT, namespace),
         "spec": {
             "selector": {"matchLabels": {**NAME_LABEL, "quorate.dev/serves": "metrics"}},
-            "endpoints": [{"port": "metrics", "path": "/metrics", "scheme": "http"}],
+            "endpoints": [
+                {
+                    "port": "metrics",
+                    "path": "/metrics",
+                    "scheme": "https",
+                    "bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
+                    "tlsConfig": {"insecureSkipVerify": True},
+                }
+            ],
         },
     }

@@ -13,8 +13,8 @@ from quorate.api.crds import custom_resource_definitions
 from quorate.api.kueue import GROUP
 from quorate.cli.crds import field_list
 from quorate.cli.deployment import controllers as c
-from quorate.cli.deployment.optional import priority_and_fairness, visibility_service
 from quorate.cli.deployment.roles import ACCOUNT, controller_roles, metrics_reader, people_roles
+from quorate.cli.deployment.visibility import api_services, auth_reader, priority_and_fairness
 from quorate.webhooks.manifests import Reached, conversion, webhook_configurations
 from quorate.webhooks.process import served_routes
 
@@ -51,7 +51,12 @@ def chart() -> Mapping[PurePosixPath, str]:
             ("webhooks", ".Values.enableWebhooks", webhooks(_RELEASE)),
             ("network-policy", ".Values.networkPolicy.enabled", [c.network_policy(_RELEASE)]),
             ("service-monitor", ".Values.enablePrometheus", [c.service_monitor(_RELEASE)]),
-            ("visibility", ".Values.enableVisibility", visibility_service(_RELEASE)),
+            ("visibility", "", api_services(_RELEASE)),
+            (
+                "visibility-auth-reader",
+                ".Values.enableVisibilityAuthReaderRoleBinding",
+                [auth_reader(_RELEASE)],
+            ),
             ("priority-and-fairness", ".Values.enableVisibilityAPF", priority_and_fairness()),
         )
         for text in (_text(objects).replace(_RELEASE, "{{ .Release.Namespace }}"),)
@@ -84,9 +89,9 @@ def _files(namespace: str, image: str) -> Iterator[tuple[PurePosixPath, str]]:
         ),
         ("services", c.services(namespace)),
         ("webhooks", webhooks(namespace)),
+        ("visibility", [auth_reader(namespace), *api_services(namespace)]),
         ("network-policy", [c.network_policy(namespace)]),
         ("optional/service-monitor", [c.service_monitor(namespace)]),
-        ("optional/visibility", visibility_service(namespace)),
         ("optional/priority-and-fairness", priority_and_fairness()),
     ):
         yield PurePosixPath(f"{name}.yaml"), _text(objects)
@@ -120,8 +125,6 @@ def _kustomization(namespace: str, resources: list[str]) -> Json:
 
 _OPTIONAL: Final = {
     "service-monitor.yaml": "lets the Prometheus operator scrape the metrics; needs its definitions",
-    "visibility.yaml": "makes `kubectl get --raw /apis/visibility.kueue.x-k8s.io/...` work; install it only "
-    "while something listens on port 8082, since an API that does not answer slows down every client",
     "priority-and-fairness.yaml": "keeps those who ask for places in queues from crowding out others",
 }
 

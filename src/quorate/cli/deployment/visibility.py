@@ -1,31 +1,20 @@
-"""What an installation can do without."""
+"""The visibility API as an aggregated API, and its own level of priority."""
 
 from collections.abc import Iterator
 from typing import Any, Final
 
 from quorate.api import visibility
-from quorate.cli.deployment.controllers import SELECTOR, VISIBILITY_PORT
+from quorate.cli.deployment.controllers import VISIBILITY_SERVICE
 from quorate.cli.deployment.roles import ACCOUNT, metadata
 
 Json = dict[str, Any]
 
-_VERSIONS: Final = ("v1beta1", "v1beta2")
 _FLOW: Final = "flowcontrol.apiserver.k8s.io/v1"
 
 
-def visibility_service(namespace: str) -> Iterator[Json]:
-    """The aggregated API of who waits in which place."""
-    service = "kueue-visibility-server"
-    yield {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": metadata(service, namespace),
-        "spec": {
-            "selector": SELECTOR,
-            "ports": [{"name": "visibility", "port": 443, "targetPort": VISIBILITY_PORT, "protocol": "TCP"}],
-        },
-    }
-    yield {
+def auth_reader(namespace: str) -> Json:
+    """Lets the controllers know by its certificate that it is the API server who asks them."""
+    return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "RoleBinding",
         "metadata": metadata("kueue-visibility-server-auth-reader", "kube-system"),
@@ -36,7 +25,11 @@ def visibility_service(namespace: str) -> Iterator[Json]:
         },
         "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}],
     }
-    for version in _VERSIONS:
+
+
+def api_services(namespace: str) -> Iterator[Json]:
+    """Their certificate is made at the start and known to nobody, so it is not verified: as in Kueue."""
+    for version in visibility.VERSIONS:
         yield {
             "apiVersion": "apiregistration.k8s.io/v1",
             "kind": "APIService",
@@ -47,7 +40,7 @@ def visibility_service(namespace: str) -> Iterator[Json]:
                 "groupPriorityMinimum": 100,
                 "versionPriority": 100,
                 "insecureSkipTLSVerify": True,
-                "service": {"name": service, "namespace": namespace},
+                "service": {"name": VISIBILITY_SERVICE, "namespace": namespace},
             },
         }
 

@@ -1,0 +1,95 @@
+"""Who waits in which place, asked of the API server as kueuectl does, and served by the installed account."""
+
+import asyncio
+import random
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from quorate.api import visibility as api
+from quorate.api.configuration import DEFAULT_NAMESPACE, default_configuration
+from quorate.api.configuration_process import Address
+from quorate.api.configuration_webhooks import TlsRules
+from quorate.cli.deployment.controllers import VISIBILITY_SERVICE
+from quorate.cli.deployment.visibility import api_services, auth_reader
+from quorate.controllers.process import run_queueing
+from quorate.kube.clock import WallClock
+from quorate.kube.errors import ApiError
+from quorate.kube.front_proxy import FrontProxy
+from quorate.kube.resources import untyped
+from quorate.kube.reviews import Reviewer
+from quorate.observe.outward import Outward
+from quorate.observe.replica import Replica
+from quorate.observe.visibility import right_to_pending, visibility
+from tests.e2e.test_rights import as_the_account
+from tests.e2e.verbs import CommandLine
+from tests.e2e.world import World, a_world
+from tests.observe.listening import free_port
+
+pytestmark = pytest.mark.slow
+
+SERVICES = untyped("", "v1", "services", "Service", True)
+ENDPOINTS = untyped("", "v1", "endpoints", "Endpoints", True)
+ROLE_BINDINGS = untyped("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", True)
+API_SERVICES = untyped("apiregistration.k8s.io", "v1", "apiservices", "APIService", False)
+
+
+async def install(world: World, port: int) -> None:
+    """What ``deploy/`` has of the visibility API, with the endpoints that a pod would bring."""
+    name = {"name": VISIBILITY_SERVICE}
+    await world.client.create(
+        SERVICES, {"metadata": name, "spec": {"ports": [{"port": 443}]}}, DEFAULT_NAMESPACE
+    )
+    subsets = [{"addresses": [{"ip": "127.0.0.1"}], "ports": [{"port": port}]}]
+    await world.client.create(ENDPOINTS, {"metadata": name, "subsets": subsets}, DEFAULT_NAMESPACE)
+    await world.client.create(ROLE_BINDINGS, auth_reader(DEFAULT_NAMESPACE))
+    for service in api_services(DEFAULT_NAMESPACE):
+        await world.client.create(API_SERVICES, service)
+
+
+def test_pending_workloads_are_listed_with_their_places(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with a_world() as world, as_the_account(world) as client:
+            command = CommandLine(world, tmp_path, monkeypatch)
+            clock, replica, rng = WallClock(), Replica("standalone"), random.Random(1)
+            configuration, port = default_configuration(), free_port()
+            outward = Outward(Reviewer(client, clock), partial(FrontProxy, client), clock, TlsRules())
+            await install(world, port)
+            served = outward.serving(
+                "visibilityServer",
+                Address("0.0.0.0", port),
+                visibility(replica),
+                right_to_pending,
+                aggregated=True,
+            )
+            controllers = asyncio.create_task(run_queueing(client, clock, configuration, rng, replica))
+            try:
+                async with served:
+                    await world.queues(cpu="1")
+                    for job in ("a", "b", "c"):
+                        await world.job(job)
+                        await world.until(f"{job} is queued", partial(world.workload, job))
+                    await world.until_admitted("a")
+                    await world.until("the API answers", lambda: answers(world))
+                    listed = await command("workload", "list", "--status", "pending")
+                    assert listed.err == ""
+                    rows = [line.split() for line in listed.out.splitlines()[1:]]
+                    assert sorted(row[6] for row in rows) == ["0", "1"]
+            finally:
+                controllers.cancel()
+                await asyncio.gather(controllers, return_exceptions=True)
+            assert client.refused == []
+
+    asyncio.run(story())
+
+
+async def answers(world: World) -> bool:
+    path = f"/apis/{api.GROUP}/{api.VERSION}/clusterqueues/research/pendingworkloads"
+    try:
+        await world.client.request("GET", path)
+    except ApiError:
+        return False
+    return True
