@@ -51,7 +51,8 @@ def test_links_between_pages_lead_somewhere() -> None:
 
 COMMANDS = (
     "local up", "local down", "local status", "local reset", "local run", "demo", "crds", "controllers",
-    "queue list", "queue describe", "queue stop", "queue resume", "workload list", "workload describe",
+    "queue list", "queue create", "flavor list", "flavor create",
+    "queue describe", "queue stop", "queue resume", "workload list", "workload describe",
     "workload stop", "workload resume", "workload explain", "preflight", "manifests",
 )  # fmt: skip
 

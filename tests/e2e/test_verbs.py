@@ -16,7 +16,7 @@ import yaml
 
 from quorate.api.configuration import default_configuration
 from quorate.api.kueue import ClusterQueue
-from quorate.api.meta import Key
+from quorate.api.meta import Key, LabelSelector
 from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS, untyped
 from tests.e2e.verbs import CommandLine, cells, titles
 from tests.e2e.world import NAMESPACE, World, play
@@ -275,6 +275,40 @@ def test_describe_tells_all_that_matters(tell: Tell) -> None:
     tell(story)
 
 
+def test_queues_and_flavors_are_made_on_the_command_line(tell: Tell) -> None:
+    async def story(world: World, command: CommandLine) -> None:
+        made = await command.says("flavor", "create", "spot", "--node-labels", "capacity=spot")
+        assert made == "resourceflavor.kueue.x-k8s.io/spot created\n"
+        rows = cells(await command.says("flavor", "list"))
+        assert [row[:2] for row in rows if row[0] == "spot"] == [["spot", "capacity=spot"]]
+
+        quota = ("--nominal-quota", "spot:cpu=3", "--borrowing-limit", "spot:cpu=1", "--cohort", "science")
+        policies = ("--queuing-strategy", "StrictFIFO", "--reclaim-within-cohort", "Any")
+        rehearsed = await command.says(
+            "queue", "create", "made", *quota, *policies, "--dry-run", "client", "-o", "json"
+        )
+        assert json.loads(rehearsed)["spec"]["queueingStrategy"] == "StrictFIFO"
+        assert "made" not in await command.says("queue", "list")
+        await command.says("queue", "create", "made", *quota, *policies, "--dry-run", "server")
+        assert "made" not in await command.says("queue", "list")
+        made = await command.says("queue", "create", "made", *quota, *policies)
+        assert made == "clusterqueue.kueue.x-k8s.io/made created\n"
+        spec = (await queue_of(world, "made")).spec
+        assert (spec.cohort_name, spec.queueing_strategy) == ("science", "StrictFIFO")
+        assert spec.preemption.reclaim_within_cohort == "Any"
+        assert spec.namespace_selector == LabelSelector()
+
+        refused = await command("queue", "create", "lq/mine", "-c", "typo")
+        assert refused.code == 2
+        assert 'clusterqueues.kueue.x-k8s.io "typo" not found' in refused.err
+        await command.says("queue", "create", "lq/mine", "-c", "typo", "-i", "--dry-run", "server")
+        await command.says("queue", "create", "lq/mine", "-c", "made")
+        await world.job("train", pods=3, queue="mine")
+        await world.until_admitted("train")
+
+    tell(story)
+
+
 MISTAKES = (
     ("queue stop queue -n default", "-n is for local queues"),
     ("queue list -A", "-A is for local queues"),
@@ -282,6 +316,9 @@ MISTAKES = (
     ("queue resume --local cq/a", "cq are cluster queues"),
     ("queue list lq --active true", "--active is for cluster queues"),
     ("queue list -c research", "-c is for local queues"),
+    ("queue create lq/a", "a local queue leads to a cluster queue (name it with -c)"),
+    ("queue create lq/a -c b --cohort c", "a local queue has no quota of its own"),
+    ("queue create a -c b", "-c is for local queues"),
     ("queue stop none", 'PATCH /apis/kueue.x-k8s.io/v1beta2/clusterqueues/none: 404 NotFound: '
                         'clusterqueues.kueue.x-k8s.io "none" not found'),
     ("workload explain none", "GET /apis/kueue.x-k8s.io/v1beta2/namespaces/default/workloads/none: 404"),

@@ -15,6 +15,7 @@ from quorate.cli.local import local
 from quorate.cli.preflight.command import preflight
 from quorate.cli.run.command import run
 from quorate.cli.run.outcome import Exit
+from quorate.cli.verbs.flavor import flavor
 from quorate.cli.verbs.queue import queue
 from quorate.cli.verbs.workload import workload
 from quorate.cli.webhooks import webhooks
@@ -30,6 +31,7 @@ local.command()(run)
 app.add_typer(local, name="local")
 app.add_typer(queue, name="queue")
 app.add_typer(workload, name="workload")
+app.add_typer(flavor, name="flavor")
 app.command()(demo)
 app.command()(controllers)
 app.command()(crds)

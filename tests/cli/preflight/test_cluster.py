@@ -35,6 +35,7 @@ def told(remarks: Iterable[Remark]) -> list[str]:
     [
         ("v1.36.0", "info server: Kubernetes v1.36.0"),
         ("v1.30.4-gke.1", "info server: Kubernetes v1.30.4-gke.1 cannot select"),
+        ("v1.27.9", "warning server: Kubernetes v1.27.9 does not know conditions of webhooks"),
         ("v1.24.0", "error server: Kubernetes v1.24.0 does not check rules in definitions"),
         ("dev", "warning server: its version 'dev' cannot be read"),
     ],

@@ -17,6 +17,7 @@ from quorate.cli.preflight.objects import (
 from quorate.cli.preflight.remarks import Remark, error, info, warning
 
 _OLDEST: Final = (1, 25)  # the first whose definitions may hold rules
+_MATCHES: Final = (1, 28)  # the first that asks webhooks only where their conditions say so
 _SELECTS: Final = (1, 31)  # the first that selects custom resources by their fields
 _OTHERS: Final = ("multikueueclusters", "multikueueconfigs", "provisioningrequestconfigs", "topologies")
 _INSTALL: Final = "quorate crds --output crds, then kubectl apply --server-side -f crds"
@@ -30,6 +31,12 @@ def version_remarks(git_version: str) -> Iterator[Remark]:
     elif found < _OLDEST:
         yield error(
             "server", f"Kubernetes {git_version} does not check rules in definitions", "use 1.25 or newer"
+        )
+    elif found < _MATCHES:
+        yield warning(
+            "server",
+            f"Kubernetes {git_version} does not know conditions of webhooks: they are asked about every job",
+            "use 1.28 or newer, or install no webhooks",
         )
     elif found < _SELECTS:
         yield info("server", f"Kubernetes {git_version} cannot select workloads by fields; all else works")
@@ -84,7 +91,7 @@ def _whose(definition: Definition) -> str:
     if name in ("kueue", "quorate"):
         return f"{name.capitalize()}'s{by_helm}"
     generator = "controller-gen.kubebuilder.io/version" in definition.metadata.annotations
-    return "Kueue's, it seems" if generator else "it does not say whose it is"
+    return "Kueue's, it seems" if generator else "nobody's by its labels"
 
 
 def conversion_remarks(

@@ -38,6 +38,9 @@ WANTED = (
 )  # fmt: skip
 
 
+_COLOURS = {"ERROR": "bold red", "WARNING": "yellow"}
+
+
 class Report(Struct):
     errors: int
     warnings: int
@@ -88,7 +91,7 @@ def preflight(
         print_value(Report(errors=errors, warnings=warnings, remarks=remarks), output)
     else:
         rows = [(remark.severity.upper(), remark.about, _in_words(remark)) for remark in remarks]
-        print_rows(("SEVERITY", "ABOUT", "FINDING (REMEDY)"), rows)
+        print_rows(("SEVERITY", "ABOUT", "FINDING (REMEDY)"), rows, colours=_COLOURS)
     raise typer.Exit(1 if errors else 0)
 
 

@@ -10,16 +10,17 @@ from quorate.api.meta import Key
 from quorate.cli.failures import Refusal
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.description import cluster_queue_in_words, local_queue_in_words, print_sections
+from quorate.cli.verbs.quotas import pairs, resource_groups
 from quorate.cli.verbs.rows import cluster_queue_columns, is_active, local_queue_columns
-from quorate.cli.verbs.stopping import patch_spec
 from quorate.cli.verbs.tables import print_document, print_documents, print_objects, wants_documents, whole
+from quorate.cli.verbs.writing import create_object, patch_spec
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, Resource
 
 queue = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
-    help="Cluster queues and local queues: list, describe, stop, resume.",
+    help="Cluster queues and local queues: list, describe, create, stop, resume.",
 )
 
 
@@ -28,11 +29,30 @@ class Kind(StrEnum):
     LOCAL = "lq"
 
 
+class Strategy(StrEnum):
+    BEST_EFFORT = "BestEffortFIFO"
+    STRICT = "StrictFIFO"
+
+
+class Reclaim(StrEnum):
+    NEVER = "Never"
+    LOWER = "LowerPriority"
+    ANY = "Any"
+
+
+class Within(StrEnum):
+    NEVER = "Never"
+    LOWER = "LowerPriority"
+    LOWER_OR_NEWER = "LowerOrNewerEqualPriority"
+
+
 class YesNo(StrEnum):
     TRUE = "true"
     FALSE = "false"
 
 
+_CLUSTER: Final = "For cluster queues"
+_LOCAL: Final = "For local queues"
 _NAMES: Final = {
     **dict.fromkeys(("cq", "clusterqueue", "clusterqueues"), Kind.CLUSTER),
     **dict.fromkeys(("lq", "localqueue", "localqueues", "queue", "queues"), Kind.LOCAL),
@@ -143,6 +163,110 @@ def describe(
                 print_sections(local_queue_in_words(await connection.client.get(LOCAL_QUEUES, key), now))
 
     o.at(o.Reach(kubeconfig, context, namespace), show)
+
+
+@queue.command()
+def create(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="[cq/|lq/]NAME", help="A cluster queue, unless it begins with [b]lq/[/b]."),
+    ],
+    local: Local = False,
+    nominal_quota: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FLAVOR:RESOURCE=AMOUNT;...",
+            rich_help_panel=_CLUSTER,
+            help="What the queue owns of a flavor: spot:cpu=8;memory=36Gi.",
+        ),
+    ] = None,
+    borrowing_limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FLAVOR:RESOURCE=AMOUNT;...", rich_help_panel=_CLUSTER, help="The most it may borrow."
+        ),
+    ] = None,
+    lending_limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FLAVOR:RESOURCE=AMOUNT;...", rich_help_panel=_CLUSTER, help="The most it must lend."
+        ),
+    ] = None,
+    cohort: Annotated[
+        str, typer.Option(metavar="NAME", rich_help_panel=_CLUSTER, help="With whom it shares.")
+    ] = "",
+    queuing_strategy: Annotated[
+        Strategy, typer.Option(rich_help_panel=_CLUSTER, help="Whether the first blocks the others.")
+    ] = Strategy.BEST_EFFORT,
+    namespace_selector: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE", rich_help_panel=_CLUSTER, help="Which namespaces may use it. [default: all]"
+        ),
+    ] = None,
+    reclaim_within_cohort: Annotated[
+        Reclaim | None, typer.Option(rich_help_panel=_CLUSTER, help="Whom it preempts to get its own back.")
+    ] = None,
+    preemption_within_cluster_queue: Annotated[
+        Within | None, typer.Option(rich_help_panel=_CLUSTER, help="Whom of its own it preempts.")
+    ] = None,
+    cluster_queue: Annotated[
+        str,
+        typer.Option(
+            "--clusterqueue", "-c", metavar="NAME", rich_help_panel=_LOCAL, help="Where it leads to."
+        ),
+    ] = "",
+    ignore_unknown_cq: Annotated[
+        bool,
+        typer.Option(
+            "--ignore-unknown-cq", "-i", rich_help_panel=_LOCAL, help="Even if that does not exist yet."
+        ),
+    ] = False,
+    namespace: o.Namespace = "",
+    dry_run: o.Rehearsal = o.DryRun.NONE,
+    output: o.Format = o.Output.TABLE,
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
+) -> None:
+    """Create a cluster queue, or with [b]lq/[/b] or [b]--local[/b] a local queue that leads to one.
+
+    [b]Example:[/b] quorate queue create research --nominal-quota "spot:cpu=40;memory=160Gi" --cohort science
+    """
+    ((kind, plain),) = _targets([name], local, namespace)
+    given = {
+        "cohortName": cohort,
+        "resourceGroups": resource_groups(nominal_quota or [], borrowing_limit or [], lending_limit or []),
+        "preemption": {
+            field: value
+            for field, value in (
+                ("reclaimWithinCohort", reclaim_within_cohort),
+                ("withinClusterQueue", preemption_within_cluster_queue),
+            )
+            if value is not None
+        },
+    }
+    labels = pairs("--namespace-selector", namespace_selector or [])
+    of_cluster = any(given.values()) or bool(labels)
+    if kind is Kind.LOCAL and (of_cluster or not cluster_queue):
+        raise Refusal(
+            "a local queue has no quota of its own (leave out what is for cluster queues)"
+            if of_cluster
+            else "a local queue leads to a cluster queue (name it with -c)"
+        )
+    if kind is Kind.CLUSTER and cluster_queue:
+        raise Refusal("-c is for local queues (write lq/NAME or --local)")
+
+    async def write(connection: o.Connection) -> None:
+        spec: dict[str, Any] = {"clusterQueue": cluster_queue}
+        if kind is Kind.CLUSTER:
+            selector = {"matchLabels": labels} if labels else {}
+            spec = {field: value for field, value in given.items() if value}
+            spec |= {"queueingStrategy": queuing_strategy, "namespaceSelector": selector}
+        elif not ignore_unknown_cq:
+            await connection.client.get(CLUSTER_QUEUES, Key("", cluster_queue))
+        await create_object(connection, _RESOURCES[kind], plain, spec, dry_run, output)
+
+    o.at(o.Reach(kubeconfig, context, namespace), write)
 
 
 @queue.command()

@@ -1,7 +1,7 @@
 """Showing objects: in columns, or as JSON, YAML or names."""
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Generic, TypeVar
@@ -21,6 +21,7 @@ from quorate.local.objects.tables.durations import human
 T = TypeVar("T", bound=HasMetadata)
 
 _GAP: Final = 3
+_NO_COLOURS: Final[Mapping[str, str]] = {}
 _NARROWEST: Final = 30  # less than this is no room to break a sentence in
 
 
@@ -39,16 +40,24 @@ def print_objects(columns: Sequence[Column[T]], objects: Sequence[T], output: Ou
     )
 
 
-def print_rows(titles: Sequence[str], rows: Sequence[Sequence[str]], indent: int = 0) -> None:
+def print_rows(
+    titles: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    indent: int = 0,
+    colours: Mapping[str, str] = _NO_COLOURS,
+) -> None:
     """Aligned columns.  Names are never broken, since they are there to be copied; on a terminal the last
-    column, if it is long, is broken between words."""
+    column, if it is long, is broken between words, and ``colours`` are by the text of the first."""
     console = Console()
     widths = [max(map(len, cells)) + _GAP for cells in zip(titles, *rows, strict=True)]
     start = indent + sum(widths[:-1])
     for number, row in enumerate((titles, *rows)):
         head = "".join(cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False))
         for line in broken(console, f"{' ' * indent}{head}{row[-1]}".rstrip(), start):
-            console.print(Text(line, "bold" if number == 0 else ""), soft_wrap=True)
+            shown = Text(line, "bold" if number == 0 else "")
+            if (colour := colours.get(row[0])) is not None and line.startswith(row[0], indent):
+                shown.stylize(colour, indent, indent + len(row[0]))
+            console.print(shown, soft_wrap=True)
 
 
 def broken(console: Console, text: str, start: int) -> list[str]:

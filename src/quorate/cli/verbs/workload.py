@@ -16,7 +16,6 @@ from quorate.cli.verbs.jobs import named_workloads, workloads_of
 from quorate.cli.verbs.model import judge_all, model_of
 from quorate.cli.verbs.positions import positions
 from quorate.cli.verbs.rows import Status, cluster_queue_of, status_of, workload_columns
-from quorate.cli.verbs.stopping import patch_spec
 from quorate.cli.verbs.tables import (
     print_document,
     print_documents,
@@ -25,6 +24,7 @@ from quorate.cli.verbs.tables import (
     wants_documents,
     whole,
 )
+from quorate.cli.verbs.writing import patch_spec
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import LOCAL_QUEUES, WORKLOADS
 

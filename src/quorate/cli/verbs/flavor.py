@@ -1,0 +1,93 @@
+"""``quorate flavor``: the kinds of capacity there are."""
+
+from typing import Annotated
+
+import typer
+
+from quorate.api.kueue import ResourceFlavor
+from quorate.cli.verbs import options as o
+from quorate.cli.verbs.quotas import pairs, taints, tolerations
+from quorate.cli.verbs.tables import Column, age, print_documents, print_objects, wants_documents, whole
+from quorate.cli.verbs.writing import create_object
+from quorate.kube.clock import WallClock
+from quorate.kube.resources import RESOURCE_FLAVORS
+
+flavor = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="Flavors, the kinds of capacity there are: list, create.",
+)
+
+
+@flavor.command("list")
+def list_(
+    selector: o.LabelSelector = "",
+    field_selector: o.FieldSelector = "",
+    output: o.Format = o.Output.TABLE,
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
+) -> None:
+    """List flavors with the labels that their nodes have.
+
+    [b]Example:[/b] quorate flavor list
+    """
+    now = WallClock().now()
+    columns: tuple[Column[ResourceFlavor], ...] = (
+        Column("NAME", lambda each: each.metadata.name),
+        Column("NODE LABELS", lambda each: ", ".join(f"{k}={v}" for k, v in each.spec.node_labels.items())),
+        Column("AGE", lambda each: age(each.metadata.creation_timestamp, now)),
+    )
+
+    async def show(connection: o.Connection) -> None:
+        if wants_documents(output):
+            found = await connection.client.list(whole(RESOURCE_FLAVORS), "", selector, field_selector)
+            print_documents(RESOURCE_FLAVORS, found.items, output)
+            return
+        flavors = (await connection.client.list(RESOURCE_FLAVORS, "", selector, field_selector)).items
+        if flavors:
+            print_objects(columns, flavors, output)
+        else:
+            typer.echo("No resources found", err=True)
+
+    o.at(o.Reach(kubeconfig, context), show)
+
+
+@flavor.command()
+def create(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The flavor.")],
+    node_labels: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Labels that its nodes have.")
+    ] = None,
+    node_taints: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE:EFFECT",
+            help="Taints that its nodes have: who does not tolerate them passes it over.",
+        ),
+    ] = None,
+    tolerations_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tolerations", metavar="KEY=VALUE:EFFECT", help="Tolerations that its pods are given."
+        ),
+    ] = None,
+    dry_run: o.Rehearsal = o.DryRun.NONE,
+    output: o.Format = o.Output.TABLE,
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
+) -> None:
+    """Create a flavor.
+
+    [b]Example:[/b] quorate flavor create spot --node-labels class=spot --tolerations class=spot:NoSchedule
+    """
+    fields = {
+        "nodeLabels": pairs("--node-labels", node_labels or []),
+        "nodeTaints": taints(node_taints or []),
+        "tolerations": tolerations(tolerations_ or []),
+    }
+    spec = {field: value for field, value in fields.items() if value}
+
+    async def write(connection: o.Connection) -> None:
+        await create_object(connection, RESOURCE_FLAVORS, name, spec, dry_run, output)
+
+    o.at(o.Reach(kubeconfig, context), write)

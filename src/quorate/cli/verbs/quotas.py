@@ -1,0 +1,120 @@
+"""Quotas, labels and taints as they are written on a command line."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from quorate.api.quantity import InvalidQuantity, Quantity, parse_quantity
+from quorate.cli.failures import Refusal
+
+Json = dict[str, Any]
+Amounts = dict[str, dict[str, Quantity]]  # by flavor and resource, in the order they were written
+
+
+def resource_groups(nominal: Sequence[str], borrowing: Sequence[str], lending: Sequence[str]) -> list[Json]:
+    """The groups of a cluster queue from ``FLAVOR:cpu=8;memory=36Gi``, each flavor with its quotas.
+
+    Flavors of the same resources are alternatives and share a group, in the order they are named.
+    """
+    quotas = amounts("--nominal-quota", nominal)
+    limits = {
+        "borrowingLimit": amounts("--borrowing-limit", borrowing),
+        "lendingLimit": amounts("--lending-limit", lending),
+    }
+    for option, given in (
+        ("--borrowing-limit", limits["borrowingLimit"]),
+        ("--lending-limit", limits["lendingLimit"]),
+    ):
+        for flavor, resources in given.items():
+            unknown = [name for name in resources if name not in quotas.get(flavor, {})]
+            if unknown:
+                raise Refusal(
+                    f"{option}: {flavor}:{unknown[0]} has no --nominal-quota (give it one, 0 will do)"
+                )
+    groups: dict[tuple[str, ...], list[Json]] = {}
+    for flavor, resources in quotas.items():
+        covered = _group_of(groups, flavor, tuple(resources))
+        groups.setdefault(covered, []).append(
+            {"name": flavor, "resources": _quotas(flavor, covered, quotas, limits)}
+        )
+    return [{"coveredResources": list(covered), "flavors": flavors} for covered, flavors in groups.items()]
+
+
+def _group_of(groups: Iterable[tuple[str, ...]], flavor: str, resources: tuple[str, ...]) -> tuple[str, ...]:
+    """The resources of the group that a flavor belongs to, in the order of the group."""
+    for covered in groups:
+        if set(covered) == set(resources):
+            return covered
+        if both := set(covered) & set(resources):
+            raise Refusal(
+                f"--nominal-quota: {flavor} has {', '.join(resources)}, another flavor {', '.join(covered)}: "
+                f"{min(both)} can be in one group only (give both the same resources, 0 will do)"
+            )
+    return resources
+
+
+def _quotas(flavor: str, covered: Iterable[str], quotas: Amounts, limits: dict[str, Amounts]) -> list[Json]:
+    return [
+        {
+            "name": name,
+            "nominalQuota": str(quotas[flavor][name]),
+            **{
+                field: str(given[flavor][name])
+                for field, given in limits.items()
+                if name in given.get(flavor, {})
+            },
+        }
+        for name in covered
+    ]
+
+
+def amounts(option: str, written: Sequence[str]) -> Amounts:
+    """``FLAVOR:cpu=8;memory=36Gi``, several with commas between them or given several times."""
+    found: Amounts = {}
+    for one in (part.strip() for each in written for part in each.split(",")):
+        flavor, colon, rest = one.partition(":")
+        if not flavor or not colon:
+            raise Refusal(f"{option}: {one!r} names no flavor and resources (write FLAVOR:cpu=8;memory=36Gi)")
+        if flavor in found:
+            raise Refusal(f"{option}: flavor {flavor} is named twice")
+        found[flavor] = {}
+        for pair in rest.split(";"):
+            name, _, amount = pair.partition("=")
+            try:
+                found[flavor][name] = parse_quantity(amount)
+            except InvalidQuantity as error:
+                raise Refusal(f"{option}: {flavor}:{name}: {error}") from error
+    return found
+
+
+def pairs(option: str, written: Sequence[str]) -> dict[str, str]:
+    """``a=b``, several with commas between them or given several times."""
+    found: dict[str, str] = {}
+    for one in (part.strip() for each in written for part in each.split(",")):
+        key, equals, value = one.partition("=")
+        if not key or not equals:
+            raise Refusal(f"{option}: {one!r} is no label (write KEY=VALUE)")
+        found[key] = value
+    return found
+
+
+def taints(written: Sequence[str]) -> list[Json]:
+    """``gpu=yes:NoSchedule``, the value may be missing."""
+    return [_taint("--node-taints", each) for each in written]
+
+
+def tolerations(written: Sequence[str]) -> list[Json]:
+    """``gpu=yes:NoSchedule`` tolerates that taint, ``gpu:NoSchedule`` whatever value it has."""
+    found = []
+    for each in written:
+        taint = _taint("--tolerations", each)
+        operator = "Equal" if "value" in taint else "Exists"
+        found.append({**taint, "operator": operator})
+    return found
+
+
+def _taint(option: str, written: str) -> Json:
+    pair, colon, effect = written.rpartition(":")
+    key, equals, value = pair.partition("=")
+    if not colon or not key or effect not in ("NoSchedule", "PreferNoSchedule", "NoExecute"):
+        raise Refusal(f"{option}: {written!r} is no taint (write KEY=VALUE:NoSchedule or KEY:NoSchedule)")
+    return {"key": key, "effect": effect, **({"value": value} if equals else {})}

@@ -1,0 +1,57 @@
+"""Writing: one small patch of a spec or one new object, or what it would come to."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import typer
+
+from quorate.api.meta import Key
+from quorate.cli.verbs.options import Connection, DryRun, Output
+from quorate.cli.verbs.tables import name_of, print_document, wants_documents, whole
+from quorate.kube.patches import merged
+from quorate.kube.resources import Json, Resource
+
+
+async def patch_spec(
+    connection: Connection,
+    resource: Resource[Any],
+    key: Key,
+    spec: Mapping[str, Any],
+    done: str,
+    dry_run: DryRun,
+    output: Output,
+) -> None:
+    """Write the fields of ``spec`` and say that the object is ``done``, or show it as it is then."""
+    patch = {"spec": spec}
+    if dry_run is DryRun.CLIENT:
+        document = merged(await connection.client.get(whole(resource), key), patch)
+    else:
+        document = await connection.client.patch(
+            whole(resource), key, patch, dry_run=dry_run is DryRun.SERVER
+        )
+    _tell(resource, document, done, dry_run, output)
+
+
+async def create_object(
+    connection: Connection,
+    resource: Resource[Any],
+    name: str,
+    spec: Mapping[str, Any],
+    dry_run: DryRun,
+    output: Output,
+) -> None:
+    """Create an object of ``spec`` and say so, or show it."""
+    metadata = {"name": name} | ({"namespace": connection.namespace} if resource.namespaced else {})
+    document: Json = {"metadata": metadata, "spec": spec}
+    if dry_run is not DryRun.CLIENT:
+        document = await connection.client.create(whole(resource), document, dry_run=dry_run is DryRun.SERVER)
+    _tell(resource, document, "created", dry_run, output)
+
+
+def _tell(resource: Resource[Any], document: Json, done: str, dry_run: DryRun, output: Output) -> None:
+    if wants_documents(output) and output is not Output.NAME:
+        print_document(resource, document, output)
+        return
+    rehearsed = "" if dry_run is DryRun.NONE else f" ({dry_run} dry run)"
+    said = "" if output is Output.NAME else f" {done}{rehearsed}"
+    typer.echo(f"{name_of(resource, document['metadata']['name'])}{said}")

@@ -1,0 +1,73 @@
+"""Quotas, labels and taints as they are written on a command line."""
+
+import pytest
+
+from quorate.cli.failures import Refusal
+from quorate.cli.verbs.quotas import pairs, resource_groups, taints, tolerations
+
+
+def test_flavors_of_the_same_resources_share_a_group() -> None:
+    written = ["spot:cpu=8;memory=36Gi,dear:memory=1Gi;cpu=500m", "gpu:nvidia.com/gpu=4"]
+    assert resource_groups(written, [], []) == [
+        {
+            "coveredResources": ["cpu", "memory"],
+            "flavors": [
+                {
+                    "name": "spot",
+                    "resources": [
+                        {"name": "cpu", "nominalQuota": "8"}, {"name": "memory", "nominalQuota": "36Gi"}
+                    ],
+                },
+                {
+                    "name": "dear",
+                    "resources": [
+                        {"name": "cpu", "nominalQuota": "500m"}, {"name": "memory", "nominalQuota": "1Gi"}
+                    ],
+                },
+            ],
+        },
+        {
+            "coveredResources": ["nvidia.com/gpu"],
+            "flavors": [{"name": "gpu", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": "4"}]}],
+        },
+    ]  # fmt: skip
+
+
+def test_limits_stand_beside_the_quota_they_are_of() -> None:
+    (group,) = resource_groups(["spot:cpu=8;memory=36Gi"], ["spot:cpu=2"], ["spot:memory=0"])
+    assert group["flavors"][0]["resources"] == [
+        {"name": "cpu", "nominalQuota": "8", "borrowingLimit": "2"},
+        {"name": "memory", "nominalQuota": "36Gi", "lendingLimit": "0"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("nominal", "borrowing", "says"),
+    [
+        (["a:cpu=1", "a:cpu=2"], [], "--nominal-quota: flavor a is named twice"),
+        (["a:cpu=1;memory=1", "b:cpu=1"], [], "cpu can be in one group only"),
+        (["cpu=1"], [], "--nominal-quota: 'cpu=1' names no flavor and resources"),
+        (["a:cpu=much"], [], "--nominal-quota: a:cpu: 'much' is not a quantity"),
+        (["a:cpu=1"], ["b:cpu=1"], "--borrowing-limit: b:cpu has no --nominal-quota"),
+    ],
+)
+def test_quotas_that_make_no_sense_are_refused(nominal: list[str], borrowing: list[str], says: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        resource_groups(nominal, borrowing, [])
+    assert says in str(refused.value)
+
+
+def test_labels_taints_and_tolerations_are_read() -> None:
+    assert pairs("--x", ["a=b,c=d", "e="]) == {"a": "b", "c": "d", "e": ""}
+    assert taints(["gpu=yes:NoSchedule", "old:NoExecute"]) == [
+        {"key": "gpu", "effect": "NoSchedule", "value": "yes"}, {"key": "old", "effect": "NoExecute"}
+    ]  # fmt: skip
+    assert tolerations(["gpu=yes:NoSchedule", "old:NoExecute"]) == [
+        {"key": "gpu", "effect": "NoSchedule", "value": "yes", "operator": "Equal"},
+        {"key": "old", "effect": "NoExecute", "operator": "Exists"},
+    ]
+    for read, written in ((taints, "gpu=yes"), (tolerations, "gpu=yes:Never"), (taints, ":NoSchedule")):
+        with pytest.raises(Refusal, match="is no taint"):
+            read([written])
+    with pytest.raises(Refusal, match="is no label"):
+        pairs("--x", ["a"])
