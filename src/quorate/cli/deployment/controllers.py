@@ -27,6 +27,9 @@ FRAMEWORKS: Final = (
     "workload.codeflare.dev/appwrapper",
     "trainer.kubeflow.org/trainjob",
     "pod",
+    "deployment",
+    "statefulset",
+    "leaderworkerset.x-k8s.io/leaderworkerset",
 )
 WEBHOOK_SERVICE: Final = CertificateManagement().service
 VISIBILITY_SERVICE: Final = "kueue-visibility-server"
