@@ -168,6 +168,15 @@ class JobController(Generic[J]):
             job = self._completed(job)
         around = self._surroundings(key, manager, prebuilt)
         plan = decide(self._kind, job, workloads, around, self._rules, now)
+        if (due := await self._carry_out(key, plan, now)) is not None:
+            return due
+        if job is not None:
+            self._tell(job, plan)
+            await self._let_pods_go(job, workloads)
+        return plan.wake_at
+
+    async def _carry_out(self, key: Key, plan: JobPlan, now: float) -> float | None:
+        """Send the writes of a plan, or answer when, if they may wait."""
         if plan.lacks:
             self._lacking.add(key)
         else:
@@ -178,10 +187,7 @@ class JobController(Generic[J]):
         if plan.writes:
             await send(self._client, plan.writes)
             self._echoes.expect(key, plan.writes, now)
-        if job is not None:
-            self._tell(job, plan)
-            await self._let_pods_go(job, workloads)
-        return plan.wake_at
+        return None
 
     async def _let_pods_go(self, job: J, workloads: Iterable[Workload]) -> None:
         """As many pods of an elastic job as its admitted slice has: each new one comes with a gate."""
