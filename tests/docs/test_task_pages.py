@@ -14,7 +14,14 @@ pytestmark = [
 
 
 @pytest.mark.parametrize(
-    "page", ["all-or-nothing.md", "requeue-by-time.md", "give-up-and-come-back.md", "start-smaller.md"]
+    "page",
+    [
+        "all-or-nothing.md",
+        "give-up-and-come-back.md",
+        "plain-pods.md",
+        "requeue-by-time.md",
+        "start-smaller.md",
+    ],
 )
 def test_a_page_is_true(page: str, tmp_path: Path) -> None:
     walk(page, tmp_path)

@@ -8,7 +8,6 @@ import yaml
 from quorate.observe.catalogue import FAMILIES, OF_KUEUE
 
 NOT_YET = {
-    "kueue_pod_scheduling_gate_removal_seconds": "pods and pod groups are not handled",
     "kueue_replaced_workload_slices_total": (
         "Kueue does not expose it either; the event `WorkloadSliceReplaced` tells of each"
     ),

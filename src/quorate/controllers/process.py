@@ -165,7 +165,7 @@ async def _decide(
     pods = Informer(client, PODS)
     if queues_pods(integrations):
         watched.append(pods)
-        reconcilers += PodController(shell, pods, ancestry).reconcilers
+        reconcilers += PodController(shell, pods, ancestry, replica.recorder.record).reconcilers
     if queues_pods(integrations) and configuration.gates.failure_recovery_policy:
         nodes = Informer(client, NODES)
         watched.append(nodes)

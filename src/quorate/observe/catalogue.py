@@ -14,6 +14,7 @@ LOCAL_QUEUE: Final = ("name", "namespace")
 _CYCLE_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _WAIT_S: Final = tuple(1.0 if n == 0 else 2.5 * 2 ** (n - 1) for n in range(14))  # 1, 2.5, 5 … 10240
 _LONG_WAIT_S: Final = (*_WAIT_S, 20480.0, 40960.0)
+_CLIENT_DEFAULT_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # of Go's client
 _QUEUE: Final = ("cluster_queue",)
 _CLASS: Final = ("priority_class",)
 _WHY: Final = ("reason", "underlying_cause")
@@ -80,6 +81,10 @@ OF_KUEUE: Final[tuple[Family, ...]] = (
     *_of_both_queues(
         "histogram", "admitted_until_ready_wait_time_seconds", _CLASS,
         "From admission until all pods were ready for the first time", *_WAIT_S,
+    ),
+    _with_role(
+        "histogram", "pod_scheduling_gate_removal_seconds", ("name", *_QUEUE, "is_group"),
+        "From admission until a scheduling gate was taken off a pod", *_CLIENT_DEFAULT_S,
     ),
     *_of_both_queues("counter", "evicted_workloads_total", (*_WHY, *_CLASS), "Evictions"),
     _with_role(

@@ -196,6 +196,12 @@ def test_a_serving_group_never_ends_and_gives_nothing_back() -> None:
     assert show(decide(members, a_group_workload(conditions="QuotaReserved Admitted", owners=members))) == ""
 
 
+def test_pods_that_a_set_has_too_many_of_wait() -> None:
+    members = pods("a=running b=running c=gated", annotations={names.SERVING: "true"})
+    workload = a_group_workload(conditions="QuotaReserved Admitted", owners=members)
+    assert show(decide(members, workload)) == ""
+
+
 def test_quota_is_released_fast_where_that_is_wanted() -> None:
     members = pods("a=running-gone b=running-gone")
     evicted = a_group_workload(conditions="QuotaReserved Admitted Evicted:Preempted", owners=members)

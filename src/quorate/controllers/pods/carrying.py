@@ -1,11 +1,12 @@
 """Carrying out plans about pods for the keys of one reconciler, none of which is decided on old news."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final
 
 from quorate.api.meta import Key
 from quorate.controllers.echoes import Echoes, Version
-from quorate.controllers.pods.plan import PodPlan
+from quorate.controllers.pods.names import ADMISSION_GATE
+from quorate.controllers.pods.plan import GatesOff, PodPlan
 from quorate.controllers.shell import Shell
 from quorate.controllers.writes import send, send_side_by_side
 from quorate.kube.log import logger
@@ -15,8 +16,22 @@ WORKERS: Final = 16  # a run mostly waits for the answers to its writes
 PATIENCE_S: Final = 1.0  # pods of a group end together, and one write can tell of many
 
 
+Record = Callable[[str, Mapping[str, str], float], None]
+
+
+def unrecorded(name: str, labels: Mapping[str, str], seconds: float) -> None:
+    """For plans that take no gates off."""
+
+
 class PlanCarrier:
-    def __init__(self, shell: Shell, name: str, reconcile: Callable[[Key], Awaitable[float | None]]) -> None:
+    def __init__(
+        self,
+        shell: Shell,
+        name: str,
+        reconcile: Callable[[Key], Awaitable[float | None]],
+        record: Record = unrecorded,
+    ) -> None:
+        self._record = record
         self._shell = shell
         self._lacking: set[Key] = set()  # for which something must come to be first
         self._echoes = Echoes()
@@ -45,6 +60,8 @@ class PlanCarrier:
         self._patience.pop(key, None)
         if plan.pods:
             await send_side_by_side(self._shell.client, plan.pods)
+        if plan.gates_off is not None:
+            self._count(plan.gates_off)
         if plan.workload:
             await send(self._shell.client, plan.workload)
         if plan.pods or plan.workload:
@@ -55,6 +72,16 @@ class PlanCarrier:
             self._shell.events.event(each.regarding, event.type, event.reason, event.message)
             self._log.info("pods", key=key, about=each.regarding.name, did=event.reason, note=event.message)
         return plan.wake_at
+
+    def _count(self, off: GatesOff) -> None:
+        labels = {
+            "name": ADMISSION_GATE,
+            "cluster_queue": off.cluster_queue,
+            "is_group": str(off.is_group).lower(),
+        }
+        seconds = max(0.0, self._shell.clock.now() - off.admitted_at)
+        for _ in range(off.count):
+            self._record("kueue_pod_scheduling_gate_removal_seconds", labels, seconds)
 
     def forget(self, key: Key) -> None:
         self._lacking.discard(key)

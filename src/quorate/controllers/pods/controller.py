@@ -12,7 +12,7 @@ from quorate.controllers.informers import ByName
 from quorate.controllers.jobs.ancestry import Ancestry, Endless, NotSeen
 from quorate.controllers.pods import names
 from quorate.controllers.pods.adoption import Place, decide_stray
-from quorate.controllers.pods.carrying import PlanCarrier
+from quorate.controllers.pods.carrying import PlanCarrier, Record
 from quorate.controllers.pods.group import decide_group
 from quorate.controllers.pods.objects import PODS, QueuedPod, group_name_of, is_managed
 from quorate.controllers.pods.plan import Catalogue, PodRules
@@ -34,7 +34,7 @@ _NAMESPACE: Final = "namespace"
 class PodController:
     """Takes pods in, and keeps them, single or in groups, in step with their workloads."""
 
-    def __init__(self, shell: Shell, pods: Informer[QueuedPod], ancestry: Ancestry) -> None:
+    def __init__(self, shell: Shell, pods: Informer[QueuedPod], ancestry: Ancestry, record: Record) -> None:
         self._shell = shell
         self._pods = pods
         self._workloads = shell.informers.workloads
@@ -42,8 +42,8 @@ class PodController:
         self._rules = pod_rules(shell.configuration)
         self._catalogue = catalogue_of(shell)
         self._warned: set[Key] = set()  # pods that stand outside of quota: each is told so once
-        self._single = PlanCarrier(shell, "pods", self._reconcile_pod)
-        self._groups = PlanCarrier(shell, "pods.groups", self._reconcile_group)
+        self._single = PlanCarrier(shell, "pods", self._reconcile_pod, record)
+        self._groups = PlanCarrier(shell, "pods.groups", self._reconcile_group, record)
         self._follow()
 
     @property

@@ -15,9 +15,9 @@ from quorate.controllers.jobs.construct import queue_name_of
 from quorate.controllers.jobs.podsets import InjectionConflict
 from quorate.controllers.jobs.starting import FlavorNotSeen, NotAdmitted, pod_set_infos
 from quorate.controllers.pods.objects import QueuedPod, is_deleted, is_gated, is_suspended
-from quorate.controllers.pods.plan import IDLE, Catalogue, PodPlan, PodRules, let_go, told
+from quorate.controllers.pods.plan import IDLE, Catalogue, GatesOff, PodPlan, PodRules, let_go, told
 from quorate.controllers.pods.start_stop import start, stop
-from quorate.controllers.pods.units import Unit
+from quorate.controllers.pods.units import PodGroup, Unit
 from quorate.controllers.writes import Patch, Write, status_patch
 from quorate.kube.resources import WORKLOADS
 from quorate.queueing import conditions as c
@@ -173,7 +173,14 @@ def _started(unit: Unit, workload: Workload, catalogue: Catalogue, gates: Gates,
     admission = workload.status.admission
     assert admission is not None, f"{workload.metadata.key} has pod sets to start without an admission"
     message = f"Admitted by clusterQueue {admission.cluster_queue}"
-    return PodPlan(tuple(writes), told=tuple(told(pod, "Started", message) for pod in gated))
+    admitted = find_condition(workload.status.conditions, c.ADMITTED)
+    assert admitted is not None, f"{workload.metadata.key} starts without being admitted"
+    is_group = isinstance(unit, PodGroup)
+    return PodPlan(
+        tuple(writes),
+        told=tuple(told(pod, "Started", message) for pod in gated),
+        gates_off=GatesOff(len(gated), admission.cluster_queue, is_group, c.since(admitted)),
+    )
 
 
 def _cannot_start(workload: Workload, why: str, now: float) -> PodPlan:

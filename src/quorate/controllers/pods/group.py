@@ -5,6 +5,7 @@ group has taken note of how they ended: as succeeded, or as replaced by another.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from quorate.api.kueue import Workload
 from quorate.api.meta import ObjectMeta
@@ -67,6 +68,9 @@ def decide_group(
     fits = workload.spec.maximum_execution_time_seconds == maximum_execution_s(members[0].metadata)
     if not census.kept or not fits:
         return _mismatched(name, group, workload, catalogue, rules, now)
+    if group.serving:
+        # Who made the set would make them again: they wait, gated, until the workload is of their number.
+        census = replace(census, excess=())
     tidied = _tidied(workload, census)
     if tidied != IDLE:
         return tidied

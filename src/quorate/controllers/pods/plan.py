@@ -23,6 +23,16 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
+class GatesOff:
+    """How many gates a plan takes off, of pods admitted when and where; for the metrics."""
+
+    count: int
+    cluster_queue: str
+    is_group: bool
+    admitted_at: float  # epoch seconds
+
+
+@dataclass(frozen=True, slots=True)
 class PodPlan:
     """Writes to pods, which go side by side, then those to the workload in order, then events."""
 
@@ -31,6 +41,7 @@ class PodPlan:
     told: tuple[Told, ...] = ()
     lacks: str = ""  # what must come to be before there can be a plan
     patient: bool = False  # the writes may wait a moment, as there may soon be more to say in them
+    gates_off: GatesOff | None = None
     wake_at: float | None = None  # epoch seconds: when to look again, whatever happens
 
     def and_then(self, more: "PodPlan") -> "PodPlan":
