@@ -143,6 +143,15 @@ def owner_of(resource: Resource[Any], metadata: ObjectMeta) -> OwnerReference:
     )
 
 
+def copied_annotations(metadata: ObjectMeta, *, gated: bool) -> dict[str, str]:
+    """What a job says to those who provision for it, and who else must let it go (if that counts)."""
+    return {
+        key: value
+        for key, value in metadata.annotations.items()
+        if key.startswith(PROVISIONING_PREFIX) or key in OVERRIDES or (gated and key == ADMISSION_GATED_BY)
+    }
+
+
 def construct(
     resource: Resource[Any],
     metadata: ObjectMeta,
@@ -161,11 +170,7 @@ def construct(
     labels = {key: metadata.labels[key] for key in label_keys_to_copy if key in metadata.labels}
     if is_label_value(metadata.uid):
         labels[JOB_UID] = metadata.uid
-    copied = {
-        key: value
-        for key, value in metadata.annotations.items()
-        if key.startswith(PROVISIONING_PREFIX) or key in OVERRIDES or (gated and key == ADMISSION_GATED_BY)
-    }
+    copied = copied_annotations(metadata, gated=gated)
     return Workload(
         metadata=ObjectMeta(
             name=workload_name(

@@ -10,6 +10,7 @@ from quorate.api.meta import ObjectMeta, OwnerReference
 from quorate.controllers.jobs.construct import (
     MissingPriorityClass,
     construct,
+    copied_annotations,
     maximum_execution_s,
     queue_name_of,
     resolve_priority,
@@ -40,7 +41,15 @@ def single_workload(pod: QueuedPod, catalogue: Catalogue, rules: PodRules) -> Wo
     )
     if isinstance(priority, MissingPriorityClass):
         return priority
-    return construct(PODS, pod.metadata, pod_sets, priority, rules.label_keys_to_copy)
+    return construct(
+        PODS,
+        pod.metadata,
+        pod_sets,
+        priority,
+        rules.label_keys_to_copy,
+        short_name=rules.gates.short_workload_names,
+        gated=rules.gates.admission_gated_by,
+    )
 
 
 def single_pod_sets(pod: QueuedPod) -> tuple[PodSet, ...]:
@@ -120,7 +129,10 @@ def group_workload(
             name=name,
             namespace=first.namespace,
             labels=labels,
-            annotations={names.IS_GROUP: "true"},
+            annotations={
+                **copied_annotations(first, gated=rules.gates.admission_gated_by),
+                names.IS_GROUP: "true",
+            },
             finalizers=(RESOURCE_IN_USE,),
             owner_references=tuple(map(owner, pods)),
         ),

@@ -10,6 +10,7 @@ from quorate.api.meta import Key, matches_selector
 from quorate.controllers.echoes import Version, versions
 from quorate.controllers.informers import ByName
 from quorate.controllers.jobs.ancestry import Ancestry, Endless, NotSeen
+from quorate.controllers.jobs.construct import prebuilt_name_of
 from quorate.controllers.pods import names
 from quorate.controllers.pods.adoption import Place, decide_stray
 from quorate.controllers.pods.carrying import PlanCarrier, Record
@@ -28,6 +29,7 @@ OWNER_S: Final = 1.0  # after so long an owner that was not seen is looked for a
 
 _GROUP: Final = "group"  # index of pods by the key of their group
 _OF_POD: Final = "controlled by a pod"  # index of workloads by the key of their pod
+_NAMES: Final = "names"  # index of pods by the key of the workload they name as their own
 _NAMESPACE: Final = "namespace"
 
 
@@ -54,9 +56,15 @@ class PodController:
         name = group_name_of(pod.metadata, self._rules.gates.workload_identifier_annotations)
         return (Key(pod.metadata.namespace, name),) if name else ()
 
+    def _prebuilt_of(self, pod: QueuedPod) -> tuple[Key, ...]:
+        by_annotation = self._rules.gates.workload_identifier_annotations
+        name = prebuilt_name_of(pod.metadata, by_annotation=by_annotation)
+        return (Key(pod.metadata.namespace, name),) if name else ()
+
     def _follow(self) -> None:
         informers = self._shell.informers
         self._pods.add_index(_GROUP, self._group_of)
+        self._pods.add_index(_NAMES, self._prebuilt_of)
         self._pods.add_index(_NAMESPACE, lambda pod: (pod.metadata.namespace,))
         self._workloads.add_index(_OF_POD, _pod_of)
         self._pods.subscribe(self._pod_changed)
@@ -78,6 +86,8 @@ class PodController:
                 continue
             for key in _pod_of(workload):
                 self._single.reconciler.enqueue(key)
+            for pod in self._pods.by_index(_NAMES, workload.metadata.key):
+                self._single.reconciler.enqueue(pod.metadata.key)
             if self._pods.by_index(_GROUP, workload.metadata.key) or _is_group(workload):
                 self._groups.reconciler.enqueue(workload.metadata.key)
 
@@ -102,7 +112,8 @@ class PodController:
         until = self._single.awaited(key, _seen(pods, workloads), now)
         if until is not None:
             return until
-        plan = decide_pod(pod, workloads, self._catalogue, self._rules, now)
+        named = None if pod is None else next(map(self._workloads.get, self._prebuilt_of(pod)), None)
+        plan = decide_pod(pod, workloads, named, self._catalogue, self._rules, now)
         return await self._single.carry_out(key, plan, now)
 
     async def _reconcile_group(self, key: Key) -> float | None:

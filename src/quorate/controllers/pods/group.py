@@ -10,7 +10,7 @@ from dataclasses import replace
 from quorate.api.kueue import Workload
 from quorate.api.meta import ObjectMeta
 from quorate.controllers.finalizers import released
-from quorate.controllers.jobs.construct import MissingPriorityClass, maximum_execution_s
+from quorate.controllers.jobs.construct import MissingPriorityClass, maximum_execution_s, prebuilt_name_of
 from quorate.controllers.pods import names
 from quorate.controllers.pods.census import Census, by_age, by_worth, take_census
 from quorate.controllers.pods.compose import (
@@ -193,7 +193,7 @@ def _without_workload(
 
 
 def _is_prebuilt(metadata: ObjectMeta) -> bool:
-    return names.PREBUILT in metadata.labels or names.PREBUILT in metadata.annotations
+    return bool(prebuilt_name_of(metadata, by_annotation=True))
 
 
 def _composed(name: str, group: PodGroup, catalogue: Catalogue, rules: PodRules) -> Workload | PodPlan:

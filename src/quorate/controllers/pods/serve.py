@@ -10,9 +10,14 @@ from typing import Final
 
 from quorate.api.configuration_gates import Gates
 from quorate.api.kueue import RESOURCE_IN_USE, Workload, WorkloadSpec
-from quorate.api.meta import ObjectMeta, OwnerReference, find_condition
+from quorate.api.meta import ObjectMeta, find_condition
 from quorate.controllers.finalizers import released
-from quorate.controllers.jobs.construct import MissingPriorityClass, queue_name_of, resolve_priority
+from quorate.controllers.jobs.construct import (
+    MissingPriorityClass,
+    owner_of,
+    queue_name_of,
+    resolve_priority,
+)
 from quorate.controllers.pods import names
 from quorate.controllers.pods.objects import PODS, QueuedPod, is_deleted
 from quorate.controllers.pods.plan import Catalogue, PodPlan, PodRules, told, warned
@@ -70,14 +75,6 @@ def _created(kind: ServingKind, obj: ServingSet, group: ServedGroup, catalogue: 
         why = str(priority)
         return PodPlan(told=(warned(reference_to(kind.resource, obj), "ErrWorkloadCompose", why),), lacks=why)
     resource = kind.resource
-    owner = OwnerReference(
-        api_version=resource.api_version,
-        kind=resource.kind,
-        name=metadata.name,
-        uid=metadata.uid,
-        controller=True,
-        block_owner_deletion=True,
-    )
     annotations = {
         names.IS_GROUP: "true",
         names.OWNER_KIND: f"{resource.api_version}, Kind={resource.kind}",
@@ -90,7 +87,7 @@ def _created(kind: ServingKind, obj: ServingSet, group: ServedGroup, catalogue: 
             namespace=metadata.namespace,
             annotations=annotations,
             finalizers=(RESOURCE_IN_USE,),
-            owner_references=(owner,),
+            owner_references=(owner_of(resource, metadata),),
         ),
         spec=WorkloadSpec(
             pod_sets=group.pod_sets,

@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 
+from quorate.api.configuration_gates import Gates
 from quorate.api.kueue import Workload
 from quorate.controllers.finalizers import released
-from quorate.controllers.jobs.construct import MissingPriorityClass, maximum_execution_s
+from quorate.controllers.jobs.construct import MissingPriorityClass, maximum_execution_s, prebuilt_name_of
 from quorate.controllers.jobs.match import is_equivalent
 from quorate.controllers.pods.compose import single_pod_sets, single_workload
 from quorate.controllers.pods.decide import decide_with_workload, stopped
 from quorate.controllers.pods.objects import QueuedPod, is_deleted, is_managed
 from quorate.controllers.pods.plan import IDLE, Catalogue, PodPlan, PodRules, let_go, told, warned
+from quorate.controllers.pods.prebuilt import decide_with_prebuilt
 from quorate.controllers.pods.units import SinglePod
 from quorate.controllers.writes import Create, Delete, Write, status_patch
 from quorate.kube.resources import WORKLOADS
@@ -19,17 +21,24 @@ from quorate.queueing.statuses import finish_status
 def decide_pod(
     pod: QueuedPod | None,
     workloads: Sequence[Workload],
+    named: Workload | None,
     catalogue: Catalogue,
     rules: PodRules,
     now: float,
 ) -> PodPlan:
-    """The next thing to do.  ``workloads`` are those controlled by a pod of this namespace and name."""
+    """The next thing to do.
+
+    ``workloads`` are those controlled by a pod of this namespace and name, ``named`` is the one that the pod
+    names as its own.
+    """
     if pod is None or is_deleted(pod):
-        gone = _orphaned(workloads, now)
+        gone = _orphaned(workloads, rules.gates, now)
         return gone if pod is None else PodPlan(let_go((pod,)), gone.workload)
     if not is_managed(pod):
         return IDLE
     unit = SinglePod(pod)
+    if prebuilt_name_of(pod.metadata, by_annotation=rules.gates.workload_identifier_annotations):
+        return decide_with_prebuilt(unit, named, catalogue, rules, now)
     match = next((workload for workload in workloads if _stands_for(workload, unit)), None)
     surplus = [workload for workload in workloads if workload is not match]
     if surplus:
@@ -39,10 +48,10 @@ def decide_pod(
     return _without_workload(unit, catalogue, rules, now)
 
 
-def _orphaned(workloads: Sequence[Workload], now: float) -> PodPlan:
+def _orphaned(workloads: Sequence[Workload], gates: Gates, now: float) -> PodPlan:
     writes: list[Write] = []
     for workload in workloads:
-        if workload.metadata.deletion_timestamp is None:
+        if gates.finish_orphaned_workloads and workload.metadata.deletion_timestamp is None:
             gone = finish_status(workload, "OwnerNotFound", "The job of the workload is gone", now)
             writes += status_patch(workload, gone)
         writes += released(WORKLOADS, workload.metadata)
