@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from quorate.api.configuration_gates import Gates
-from quorate.api.meta import at_epoch
+from quorate.api.kueue import WorkloadPriorityClass
+from quorate.api.meta import ObjectMeta, at_epoch
 from quorate.controllers.pods import names
 from quorate.controllers.pods.group import decide_group
 from quorate.controllers.pods.plan import Catalogue, PodPlan, PodRules
@@ -194,6 +195,21 @@ def test_a_group_that_is_not_to_be_retried_ends_when_its_last_pod_does() -> None
 def test_a_serving_group_never_ends_and_gives_nothing_back() -> None:
     members = pods("a=succeeded b=succeeded", annotations={names.SERVING: "true"})
     assert show(decide(members, a_group_workload(conditions="QuotaReserved Admitted", owners=members))) == ""
+
+
+def test_a_waiting_workload_follows_its_pods_to_another_queue_and_priority() -> None:
+    members = pods("a=gated b=gated", queue="other", labels={"kueue.x-k8s.io/priority-class": "high"})
+    workload = a_group_workload(conditions="not-QuotaReserved:Pending", owners=members)
+    high = WorkloadPriorityClass(metadata=ObjectMeta(name="high"), value=10)
+    catalogue = Catalogue(flavors={}, workload_classes={"high": high}, pod_classes={})
+    plan = decide_group("train", members, workload, catalogue, RULES, NOW)
+    assert show(plan) == "spec priority priorityClassRef queueName; +UpdatedWorkload"
+    unknown = decide(members, workload)
+    assert show(unknown).endswith(
+        "lacks WorkloadPriorityClass high doesn't exist: create it, or name another"
+    )
+    reserving = a_group_workload(conditions="QuotaReserved", owners=members)
+    assert show(decide_group("train", members, reserving, catalogue, RULES, NOW)) == ""
 
 
 def test_pods_that_a_set_has_too_many_of_wait() -> None:

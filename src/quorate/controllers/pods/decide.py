@@ -4,16 +4,16 @@ The rows are those of Kueue's generic job framework, the first that finds someth
 What differs from other jobs: a pod that was started can only be stopped for good, by deleting it.
 """
 
-from collections.abc import Mapping
+from dataclasses import replace
 
 from quorate.api.configuration_gates import Gates
 from quorate.api.kueue import ReclaimablePod, Workload
 from quorate.api.meta import Condition, find_condition
 from quorate.controllers.finalizers import released
 from quorate.controllers.jobs import Outcome
-from quorate.controllers.jobs.construct import queue_name_of
 from quorate.controllers.jobs.podsets import InjectionConflict
 from quorate.controllers.jobs.starting import FlavorNotSeen, NotAdmitted, pod_set_infos
+from quorate.controllers.jobs.syncing import owed
 from quorate.controllers.pods.objects import QueuedPod, is_deleted, is_gated, is_suspended
 from quorate.controllers.pods.plan import IDLE, Catalogue, GatesOff, PodPlan, PodRules, let_go, told
 from quorate.controllers.pods.start_stop import start, stop
@@ -34,6 +34,15 @@ def decide_with_workload(
         return PodPlan(let_go(unit.pods), released(WORKLOADS, workload.metadata))
     if workload.metadata.deletion_timestamp is not None:
         return _given_up(unit, workload, now)
+    changes = _synced(unit, workload, catalogue, rules.gates)
+    if changes.workload:
+        return changes
+    plan = _followed(unit, workload, catalogue, rules, now)
+    return replace(plan, lacks=plan.lacks or changes.lacks)
+
+
+def _followed(unit: Unit, workload: Workload, catalogue: Catalogue, rules: PodRules, now: float) -> PodPlan:
+    """What follows from how the pods fare and from what became of their workload."""
     if unit.outcome is not None:
         return _finished(unit.outcome, workload, now)
     if told_of := _replacement(unit, workload, now) or _readiness(unit, workload, rules, now):
@@ -120,7 +129,7 @@ def _next_step(unit: Unit, workload: Workload, catalogue: Catalogue, gates: Gate
         return _started(unit, workload, catalogue, gates, now)
     if not unit.suspended:
         return stopped(unit, "NotAdmitted", "Not admitted by cluster queue", now)
-    return _resubmitted(unit, workload)
+    return IDLE
 
 
 def _evicted(unit: Unit, workload: Workload, gates: Gates, now: float) -> PodPlan:
@@ -187,11 +196,21 @@ def _cannot_start(workload: Workload, why: str, now: float) -> PodPlan:
     return PodPlan(workload=status_patch(workload, finish_status(workload, "FailedToStart", why, now)))
 
 
-def _resubmitted(unit: Unit, workload: Workload) -> PodPlan:
-    """A waiting workload follows its pods to another queue."""
-    wanted = queue_name_of(unit.pods[0].metadata)
-    if workload.spec.queue_name == wanted or c.is_reserving(workload):
+def _synced(unit: Unit, workload: Workload, catalogue: Catalogue, gates: Gates) -> PodPlan:
+    """The workload follows its pods to another queue or priority; that of a set follows the set."""
+    if isinstance(unit, PodGroup) and unit.serving:
         return IDLE
+    first = unit.pods[0]
+    changes = owed(
+        first.metadata,
+        workload,
+        catalogue.workload_classes,
+        suspended=unit.suspended,
+        gated=gates.admission_gated_by,
+    )
+    if not changes.body:
+        return PodPlan(lacks=changes.lacks)
     metadata = workload.metadata
-    body: Mapping[str, object] = {"spec": {"queueName": wanted}}
-    return PodPlan(workload=(Patch(WORKLOADS, metadata.key, metadata.resource_version, body),))
+    patch = Patch(WORKLOADS, metadata.key, metadata.resource_version, changes.body)
+    event = told(first, "UpdatedWorkload", f"Updated Workload: {metadata.key}")
+    return PodPlan(workload=(patch,), told=(event,), lacks=changes.lacks)

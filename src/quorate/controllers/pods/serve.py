@@ -5,10 +5,9 @@ first would wait for quota that is given to all.  Pods join by what is written o
 looked after like those of any group (``group``).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from quorate.api.configuration_gates import Gates
 from quorate.api.kueue import RESOURCE_IN_USE, Workload, WorkloadSpec
 from quorate.api.meta import ObjectMeta, find_condition
 from quorate.controllers.finalizers import released
@@ -18,12 +17,14 @@ from quorate.controllers.jobs.construct import (
     queue_name_of,
     resolve_priority,
 )
+from quorate.controllers.jobs.syncing import owed
 from quorate.controllers.pods import names
 from quorate.controllers.pods.objects import PODS, QueuedPod, is_deleted
 from quorate.controllers.pods.plan import Catalogue, PodPlan, PodRules, told, warned
 from quorate.controllers.pods.served import ServedGroup, ServingKind, ServingSet
 from quorate.controllers.pods.sets import replicas
 from quorate.controllers.writes import Create, Delete, Patch, Write, status_patch
+from quorate.kube.patches import merged
 from quorate.kube.resources import WORKLOADS, reference_to
 from quorate.queueing import conditions as c
 from quorate.queueing.conditions import ON_HOLD
@@ -56,7 +57,7 @@ def decide_set(
         step = (
             _created(kind, obj, group, catalogue)
             if workload is None
-            else _followed(kind, obj, group, workload, now, rules.gates)
+            else _followed(kind, obj, group, workload, catalogue, rules, now)
         )
         plan = plan.and_then(step)
     surplus = [workload for workload in by_name.values() if not c.is_finished(workload)]
@@ -107,8 +108,9 @@ def _followed(
     obj: ServingSet,
     group: ServedGroup,
     workload: Workload,
+    catalogue: Catalogue,
+    rules: PodRules,
     now: float,
-    gates: Gates,
 ) -> PodPlan:
     """A workload that is on hold while its set is scaled to nothing, and follows it to another queue."""
     if workload.metadata.deletion_timestamp is not None or c.is_finished(workload):
@@ -119,30 +121,32 @@ def _followed(
         if on_hold:
             return PodPlan()
         text = ON_HOLD_TEXT.format(kind=kind.resource.kind)
-        status = without_quota(workload, ON_HOLD, text, now, gates)
+        status = without_quota(workload, ON_HOLD, text, now, rules.gates)
         return PodPlan(workload=status_patch(workload, status))
-    changes = _spec_changes(obj, group, workload)
+    changes = owed(
+        obj.metadata,
+        workload,
+        catalogue.workload_classes,
+        suspended=True,
+        gated=rules.gates.admission_gated_by,
+    )
+    body = merged(dict(changes.body), {"spec": resized} if (resized := _resized(group, workload)) else {})
     metadata = workload.metadata
     writes: tuple[Write, ...] = ()
-    if changes:
-        writes = (Patch(WORKLOADS, metadata.key, metadata.resource_version, {"spec": changes}),)
+    if body:
+        writes = (Patch(WORKLOADS, metadata.key, metadata.resource_version, body),)
     if on_hold:
-        status = without_quota(workload, PENDING_EVALUATION, PENDING_TEXT, now, gates)
+        status = without_quota(workload, PENDING_EVALUATION, PENDING_TEXT, now, rules.gates)
         writes = (*writes, *status_patch(workload, status))
-    return PodPlan(workload=writes)
+    return PodPlan(workload=writes, lacks=changes.lacks)
 
 
-def _spec_changes(obj: ServingSet, group: ServedGroup, workload: Workload) -> Mapping[str, object]:
-    """What a workload without quota takes over from its set."""
-    if c.is_reserving(workload):
-        return {}
-    changes: dict[str, object] = {}
-    if workload.spec.queue_name != queue_name_of(obj.metadata):
-        changes["queueName"] = queue_name_of(obj.metadata)
+def _resized(group: ServedGroup, workload: Workload) -> dict[str, object]:
+    """A workload without quota takes over the size of its set."""
     counts = [(each.name, each.count) for each in workload.spec.pod_sets]
-    if counts != [(each.name, each.count) for each in group.pod_sets]:
-        changes["podSets"] = group.pod_sets
-    return changes
+    if c.is_reserving(workload) or counts == [(each.name, each.count) for each in group.pod_sets]:
+        return {}
+    return {"podSets": group.pod_sets}
 
 
 def _dropped(workloads: Sequence[Workload]) -> PodPlan:
