@@ -10,7 +10,7 @@ from quorate.api.configuration_integrations import Integrations
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, find_condition, is_true
 from quorate.controllers.pods import names
-from quorate.controllers.pods.objects import PODS, QueuedPod, is_gated, is_managed
+from quorate.controllers.pods.objects import PODS, QueuedPod, is_gated, is_managed, is_ready
 from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
 from quorate.local.nodes import Fleet
 from tests.e2e.world import NAMESPACE, World, play
@@ -280,5 +280,43 @@ def test_a_group_has_no_more_pods_than_it_said() -> None:
         assert await until_event(world, "ExcessPodDeleted", "three") == "Excess pod deleted"
         await until_gone(world, "three")
         assert len(await pods_of(world)) == 2
+
+    play(story, PODS_QUEUED, FLEET)
+
+
+def test_controllers_that_start_anew_write_nothing_about_what_is_as_it_should_be() -> None:
+    async def settled(world: World) -> dict[str, str]:
+        pods = {name: each.metadata.resource_version for name, each in (await pods_of(world)).items()}
+        workload = await world.client.get(WORKLOADS, Key(NAMESPACE, "train"))
+        return {name: pods[name] for name in ("one", "two", "stray")} | {
+            "train": workload.metadata.resource_version
+        }
+
+    async def story(world: World) -> None:
+        await world.queues("4")
+        await pod(world, "stray", gated=False, runs=FOREVER)
+        for name in ("one", "two"):
+            await pod(world, name, group="train", total=2, runs=FOREVER)
+        for name in ("one", "two", "stray"):
+            await until_pod(world, name, "ready", is_ready)
+        before = await settled(world)
+        await world.stop_queueing()
+        await world.start_queueing(PODS_QUEUED)
+        await pod(world, "other")
+        await world.until_finished("other")
+        assert await settled(world) == before
+
+    play(story, PODS_QUEUED, FLEET)
+
+
+def test_a_group_survives_controllers_whose_writes_get_lost() -> None:
+    async def story(world: World) -> None:
+        await world.queues("3")
+        world.queueing_client.one_in = 4
+        for name in ("one", "two", "three"):
+            await pod(world, name, group="train", total=3, runs="300ms")
+        await until_workload(world, "train", "finished", has("Finished", reason="Succeeded"))
+        await world.until("all let go", all_let_go(world))
+        assert world.queueing_client.lost > 0
 
     play(story, PODS_QUEUED, FLEET)

@@ -218,6 +218,20 @@ def test_pods_that_a_set_has_too_many_of_wait() -> None:
     assert show(decide(members, workload)) == ""
 
 
+@pytest.mark.parametrize(
+    ("line", "want"),
+    [
+        pytest.param("a=running b=running", "status PodsReady=True:Started", id="all run"),
+        pytest.param("a=running b=succeeded", "status PodsReady=True:Started", id="one is done"),
+        pytest.param("a=running b=pending", "status PodsReady=False:WaitForStart", id="one is late"),
+    ],
+)
+def test_a_group_is_ready_when_all_its_pods_are_or_were(line: str, want: str) -> None:
+    members = pods(line)
+    workload = a_group_workload(conditions="QuotaReserved Admitted", owners=members)
+    assert show(decide(members, workload, wait_for_pods_ready=True)) == want
+
+
 def test_quota_is_released_fast_where_that_is_wanted() -> None:
     members = pods("a=running-gone b=running-gone")
     evicted = a_group_workload(conditions="QuotaReserved Admitted Evicted:Preempted", owners=members)

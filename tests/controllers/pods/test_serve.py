@@ -154,6 +154,17 @@ def test_a_set_without_webhooks_is_gated_at_rest(obj: ServingSet, want: set[str]
     assert changed == want
 
 
+def test_a_set_that_is_managed_without_naming_a_queue_is_marked_once() -> None:
+    nameless = a_set(0, marked=False)
+    nameless.metadata.labels.clear()
+    plan = decide_template(STATEFUL_SET.templates, STATEFUL_SET.resource, nameless)
+    assert plan is not None
+    (write,) = plan.workload
+    assert isinstance(write, Patch)
+    marked = write.body["spec"]["template"]["metadata"]["annotations"]
+    assert marked == {names.SUSPENDING_PARENT: "statefulset"}
+
+
 def test_a_set_that_serves_is_only_told_of() -> None:
     serving = a_set(marked=False, status={"readyReplicas": 1})
     plan = decide_template(STATEFUL_SET.templates, STATEFUL_SET.resource, serving)

@@ -59,6 +59,13 @@ def test_the_pods_of_a_deployment_know_their_queue() -> None:
     assert default_set(DEPLOYMENT, marked, HERE) == marked
 
 
+def test_the_older_form_of_naming_a_queue_is_passed_on_as_the_newer() -> None:
+    given = a_set(queue="")
+    given["metadata"]["annotations"] = {"kueue.x-k8s.io/queue-name": "queue"}
+    template = default_set(DEPLOYMENT, given, HERE)["spec"]["template"]
+    assert template["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "queue"
+
+
 def test_the_pods_of_other_sets_are_only_marked() -> None:
     marked = default_set(STATEFUL_SET, a_set(), HERE)
     assert marked["spec"]["template"]["metadata"] == {"annotations": {names.SUSPENDING_PARENT: "statefulset"}}

@@ -10,7 +10,7 @@ from quorate.api.meta import Key, matches_selector
 from quorate.controllers.echoes import Version, versions
 from quorate.controllers.informers import ByName
 from quorate.controllers.jobs.ancestry import Ancestry, Endless, NotSeen
-from quorate.controllers.jobs.construct import prebuilt_name_of
+from quorate.controllers.jobs.construct import prebuilt_name_of, queue_name_of
 from quorate.controllers.pods import names
 from quorate.controllers.pods.adoption import Place, decide_stray
 from quorate.controllers.pods.carrying import PlanCarrier, Record
@@ -74,11 +74,17 @@ class PodController:
     def _pod_changed(self, change: Change[QueuedPod]) -> None:
         if change.new is None:
             self._warned.discard(change.key)
-        self._single.reconciler.enqueue(change.key)
+        if any(pod is not None and self._matters(pod) for pod in (change.old, change.new)):
+            self._single.reconciler.enqueue(change.key)
         soon = self._shell.clock.now() + BATCH_S
         for pod in (change.old, change.new):
             for group in () if pod is None else self._group_of(pod):
                 self._groups.reconciler.enqueue_at(group, soon)
+
+    def _matters(self, pod: QueuedPod) -> bool:
+        """Most pods of a cluster are parts of jobs, and change often."""
+        all_matter = self._rules.manage_without_queue_name
+        return all_matter or is_managed(pod) or bool(queue_name_of(pod.metadata))
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         for workload in (change.old, change.new):

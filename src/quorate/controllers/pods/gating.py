@@ -25,6 +25,7 @@ from quorate.controllers.writes import Patch
 from quorate.kube.patches import merge_patch
 from quorate.kube.resources import Json, Resource, reference_to
 
+_QUEUED: Final = Setting(namespace_managed=True, manage_without_queue_name=True)  # that is known by now
 RESTING: Final = "quorate.dev/replicas-before-gating"  # how many pods the set is to have again
 
 
@@ -46,7 +47,7 @@ def decide_template(kind: SetKind, resource: Resource[ServingSet], obj: ServingS
         )
         return PodPlan(told=(warned(reference_to(resource, obj), NOT_GATED, why),))
     wanted = replicas(document)
-    gated = gate_templates(kind, default_set(kind, document, Setting(namespace_managed=True)))
+    gated = gate_templates(kind, default_set(kind, document, _QUEUED))
     change = merge_patch({"spec": obj.spec}, {"spec": gated["spec"]})
     if wanted:
         change = {

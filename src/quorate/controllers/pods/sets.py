@@ -74,8 +74,8 @@ def gate_templates(kind: SetKind, obj: Json) -> Json:
 
 
 def _passed_on(obj: Json) -> dict[str, str]:
-    labels = {key: _labels(obj)[key] for key in (QUEUE_NAME, PRIORITY_CLASS) if _labels(obj).get(key)}
-    return {**labels, names.MANAGED: "true"}
+    told = {QUEUE_NAME: queue_of(obj), PRIORITY_CLASS: _labels(obj).get(PRIORITY_CLASS)}
+    return {**{key: value for key, value in told.items() if value}, names.MANAGED: "true"}
 
 
 def templates_in(kind: SetKind, obj: Json) -> Sequence[Json]:
@@ -85,7 +85,9 @@ def templates_in(kind: SetKind, obj: Json) -> Sequence[Json]:
 
 
 def queue_of(obj: Json) -> str:
-    return str(_labels(obj).get(QUEUE_NAME) or "")
+    """The queue a set asks for; the annotation is the older form."""
+    annotations = (obj.get("metadata") or {}).get("annotations") or {}
+    return str(_labels(obj).get(QUEUE_NAME) or annotations.get(QUEUE_NAME) or "")
 
 
 def ready_pods(kind: SetKind, obj: Json) -> int:

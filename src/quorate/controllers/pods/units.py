@@ -80,7 +80,9 @@ class PodGroup:
 
     @property
     def ready(self) -> bool:
-        return len(self.pods) >= self.total and all(map(is_ready, self.pods))
+        """Whether all it asks for are ready, or were and have succeeded."""
+        done = (is_ready(pod) or pod.status.phase == "Succeeded" for pod in self.pods)
+        return len(self.pods) >= self.total and all(done)
 
     @property
     def outcome(self) -> Outcome | None:
