@@ -20,6 +20,7 @@ from quorate.controllers.pods.plan import Catalogue, PodRules
 from quorate.controllers.pods.sets import DEPLOYMENT
 from quorate.controllers.pods.single import decide_pod
 from quorate.controllers.shell import Shell
+from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import WORKLOADS
@@ -118,9 +119,18 @@ class PodController:
         until = self._single.awaited(key, _seen(pods, workloads), now)
         if until is not None:
             return until
+        if pod is None:
+            pod = await self._if_it_lives(key)
         named = None if pod is None else next(map(self._workloads.get, self._prebuilt_of(pod)), None)
         plan = decide_pod(pod, workloads, named, self._catalogue, self._rules, now)
         return await self._single.carry_out(key, plan, now)
+
+    async def _if_it_lives(self, key: Key) -> QueuedPod | None:
+        """The pod, should only our copy lack it: the workload of a living pod must never be finished."""
+        try:
+            return await self._shell.client.get(PODS, key)
+        except NotFound:
+            return None
 
     async def _reconcile_group(self, key: Key) -> float | None:
         pods = self._pods.by_index(_GROUP, key)
