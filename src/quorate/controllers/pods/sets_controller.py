@@ -7,11 +7,11 @@ from quorate.api.meta import Key, matches_selector
 from quorate.api.paths import Unfit
 from quorate.controllers.echoes import versions
 from quorate.controllers.informers import WORKLOADS_OF, synced
-from quorate.controllers.jobs.ancestry import Ancestry
+from quorate.controllers.jobs.ancestry import Ancestry, Endless, NotSeen
 from quorate.controllers.jobs.construct import queue_name_of
 from quorate.controllers.jobs.frameworks import until_served
 from quorate.controllers.pods.carrying import PlanCarrier
-from quorate.controllers.pods.controller import catalogue_of, pod_rules
+from quorate.controllers.pods.controller import OWNER_S, catalogue_of, pod_rules
 from quorate.controllers.pods.gating import decide_template
 from quorate.controllers.pods.objects import PODS, QueuedPod
 from quorate.controllers.pods.plan import PodPlan, warned
@@ -76,9 +76,12 @@ class SetController:
         if obj is None or obj.metadata.deletion_timestamp is not None:
             self._carrier.forget(key)
             return None  # its workloads are garbage, and let go when the last pod is
-        if not self._is_queued(obj):
-            return None
         now = self._shell.clock.now()
+        queued = await self._is_queued(obj)
+        if queued is None:
+            return now + OWNER_S
+        if not queued:
+            return None
         workloads = self._shell.informers.workloads.by_index(WORKLOADS_OF, obj.metadata.uid)
         pods = self._pods.by_index(self._index, key)
         seen = versions(self._kind.resource, (obj,)) | versions(WORKLOADS, workloads)
@@ -89,14 +92,17 @@ class SetController:
             return until
         return await self._carrier.carry_out(key, self._decided(obj, workloads, pods, now), now)
 
-    def _is_queued(self, obj: ServingSet) -> bool:
-        """One that another set made is looked after with that one."""
+    async def _is_queued(self, obj: ServingSet) -> bool | None:
+        """One that another set made is looked after with that one; ``None``: its owner has yet to be seen."""
         namespace = self._shell.informers.namespaces.get(Key("", obj.metadata.namespace))
         selector = self._shell.configuration.managed_jobs_namespace_selector
         if namespace is None or not matches_selector(selector, namespace.metadata.labels):
             return False
         queued = queue_name_of(obj.metadata) or self._rules.manage_without_queue_name
-        return bool(queued) and self._ancestry.manager_of(obj.metadata) is None
+        manager = await self._ancestry.manager_of(obj.metadata) if queued else None
+        if isinstance(manager, NotSeen | Endless):
+            return None
+        return bool(queued) and manager is None
 
     def _decided(
         self, obj: ServingSet, workloads: list[Workload], pods: list[QueuedPod], now: float
