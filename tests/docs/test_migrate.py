@@ -1,0 +1,70 @@
+"""The commands of ``docs/tasks/migrate-from-kueue.md``, on a local cluster that holds what Kueue has."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.docs.test_install import Shell
+from tests.e2e.commands import ROOT, cluster
+
+pytestmark = pytest.mark.slow
+
+PAGE = ROOT / "docs" / "tasks" / "migrate-from-kueue.md"
+KUEUE = """
+apiVersion: v1
+kind: Namespace
+metadata: {name: kueue-system}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: kueue-manager-config, namespace: kueue-system}
+data:
+  controller_manager_config.yaml: |
+    apiVersion: config.kueue.x-k8s.io/v1beta2
+    kind: Configuration
+    health: {healthProbeBindAddress: ':8081'}
+    leaderElection: {leaderElect: true, resourceName: c1f6bfd2.kueue.x-k8s.io}
+    clientConnection: {qps: 50, burst: 100}
+    integrations: {frameworks: [batch/job, kubeflow.org/mpijob]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: kueue-controller-manager, namespace: kueue-system}
+spec:
+  selector: {matchLabels: {app: kueue}}
+  template:
+    metadata: {labels: {app: kueue}}
+    spec: {containers: [{name: manager, image: 'registry.example/kueue/kueue:v0.19.2'}]}
+"""
+
+
+def command(begins: str) -> str:
+    found = {line.strip() for line in PAGE.read_text().splitlines() if line.strip().startswith(begins)}
+    assert len(found) == 1, found
+    return found.pop()
+
+
+def test_the_way_over_can_be_gone(tmp_path: Path) -> None:
+    data_dir = tmp_path / "cluster"
+    with cluster(data_dir, "--without-controllers"):
+        shell = Shell(data_dir)
+        shell.says("kubectl apply -f -", KUEUE)
+
+        def who_decides() -> list[str]:
+            report = json.loads(shell.run("quorate preflight --output json").stdout)
+            return [each["says"] for each in report["remarks"] if each["about"].startswith("deployment ")]
+
+        (said,) = who_decides()
+        assert said.startswith("Kueue is installed, ")
+
+        save, _, file = command("kubectl get configmap").partition(" > ")
+        (tmp_path / file).write_text(shell.says(save))
+        done = shell.run(command("quorate controllers --config"))
+        assert done.returncode == 2
+        *findings, last = done.stderr.splitlines()
+        assert last.startswith("error: /dev/null: is no kubeconfig")
+        assert all("WARNING configuration" in each for each in findings), findings
+
+        shell.says(command("kubectl scale deployment kueue-controller-manager"))
+        assert who_decides() == []
