@@ -4,6 +4,7 @@ import pytest
 
 from quorate.api.configuration import Configuration
 from quorate.api.meta import Key
+from quorate.controllers.carrying import MOST_UNDER_WAY
 from quorate.controllers.writes import send, status_patch
 from quorate.kube.resources import WORKLOADS
 from quorate.queueing import conditions as c
@@ -13,14 +14,15 @@ from tests.e2e.world import NAMESPACE, World, play
 pytestmark = pytest.mark.slow
 
 
+async def workload(world: World, name: str, priority: int) -> None:
+    container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}
+    pods = {"name": "main", "count": 1, "template": {"spec": {"containers": [container]}}}
+    spec = {"queueName": "queue", "priority": priority, "podSets": [pods]}
+    await world.create(WORKLOADS, name, NAMESPACE, spec=spec)
+
+
 def test_a_victim_is_admitted_again_though_the_answer_to_its_eviction_is_late() -> None:
     """The next decision about it must be written on what the watch brought, not on that answer."""
-
-    async def workload(world: World, name: str, priority: int) -> None:
-        container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}
-        pods = {"name": "main", "count": 1, "template": {"spec": {"containers": [container]}}}
-        spec = {"queueName": "queue", "priority": priority, "podSets": [pods]}
-        await world.create(WORKLOADS, name, NAMESPACE, spec=spec)
 
     async def story(world: World) -> None:
         client, early = world.client, Key(NAMESPACE, "early")
@@ -48,5 +50,41 @@ def test_a_victim_is_admitted_again_though_the_answer_to_its_eviction_is_late() 
         await world.until("early is to be admitted again", decided)
         world.queueing_client.punctual.set()
         await world.until("early is admitted again", admitted)
+
+    play(story, Configuration())
+
+
+def test_who_is_more_important_goes_before_those_who_were_there_when_writes_took_long() -> None:
+    """Only so many decisions wait to be written; the others are made when there is news of these."""
+
+    async def story(world: World) -> None:
+        early, late = 3 * MOST_UNDER_WAY, Key(NAMESPACE, "late")
+
+        def known() -> tuple[int, int]:
+            assert world.replica.view is not None
+            state = world.replica.view.state
+            return len(state.reservations), len(state.entries)
+
+        async def is_held_back() -> bool:
+            decided, waiting = known()
+            return decided + waiting == early and decided >= MOST_UNDER_WAY and waiting > 0
+
+        async def has_come() -> bool:
+            return sum(known()) == early + 1
+
+        async def all_is_taken() -> bool:
+            return known() == (early, 1)
+
+        await world.queues(str(early))
+        world.queueing_client.punctual.clear()
+        for number in range(early):
+            await workload(world, f"early-{number}", priority=1)
+        await world.until("some are to be admitted", is_held_back)
+        await workload(world, "late", priority=2)
+        await world.until("the late one has come", has_come)
+        world.queueing_client.punctual.set()
+        await world.until("all quota is taken", all_is_taken)
+        assert world.replica.view is not None
+        assert late in world.replica.view.state.reservations
 
     play(story, Configuration())

@@ -113,6 +113,7 @@ class Admission:
                     self._alarm.set_for(self._decide(writes))
                     await asyncio.sleep(0)  # whatever else is ready to run may bring more to decide at once
                     await self._changed.wait()
+                    await self._carrier.has_room()
         finally:
             self._alarm.set_for(None)
 

@@ -6,14 +6,14 @@ version has come, as every such refusal means that one is on its way, and any ot
 """
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
-from typing import assert_never
+from typing import Any, assert_never
 
 from quorate.api.kueue import Workload, WorkloadStatus
 from quorate.api.meta import Key, ObjectMeta, is_older
 from quorate.controllers.shell import Shell
-from quorate.controllers.writes import send, status_patch
+from quorate.controllers.writes import Patch, send, status_patch
 from quorate.kube.backoff import Backoff
 from quorate.kube.errors import ApiError, Conflict, NotFound, Unreachable
 from quorate.kube.log import logger
@@ -24,6 +24,7 @@ from quorate.queueing.lifecycle import Event
 from quorate.queueing.readiness import pods_ready
 from quorate.queueing.statuses import admit_status, hold_reason, hold_status, preempt_status
 
+MOST_UNDER_WAY = 100  # writes, as many as the client sends at once
 PAUSE = Backoff(first_s=0.1, cap_s=30.0)  # between tries for one workload, when not refused for its version
 
 
@@ -46,6 +47,9 @@ class Carrier:
         # The last write of each workload, until the watch has delivered what came of it.
         self._last: dict[Key, asyncio.Task[Workload | None]] = {}
         self._stale: dict[Key, Decision] = {}  # refused for a version whose successor has yet to come
+        self._under_way = 0
+        self._room = asyncio.Event()  # set while fewer than MOST_UNDER_WAY are
+        self._room.set()
         self._failures: dict[Key, int] = {}  # refusals in a row for another reason than the version
         self._log = logger(__name__)
 
@@ -57,6 +61,14 @@ class Carrier:
         write = writes.create_task(self._write(decision, workload, self._last.get(key)))
         self._last[key] = write
         write.add_done_callback(partial(self._landed, workload.metadata))
+
+    async def has_room(self) -> None:
+        """Return once what would be decided now could be written soon.
+
+        Decisions that wait to be written hold quota that nobody uses, cannot be preempted, and keep out
+        whoever comes meanwhile and is more important.
+        """
+        await self._room.wait()
 
     def delivered(self, key: Key) -> Decision | None:
         """Take note that the watch has brought a change; the decision it makes it time to undo, if any."""
@@ -88,7 +100,7 @@ class Carrier:
         if not patches:
             return workload
         try:
-            answers = await send(self._client, patches)
+            answers = await self._send(patches)
         except (Conflict, NotFound):
             self._refused_for_version(decision, versions)
             return None
@@ -100,6 +112,17 @@ class Carrier:
         self._tell(decision, workload)
         answer: Workload = answers[0]
         return answer
+
+    async def _send(self, patches: Iterable[Patch]) -> list[Any]:
+        self._under_way += 1
+        if self._under_way == MOST_UNDER_WAY:
+            self._room.clear()
+        try:
+            return await send(self._client, patches)
+        finally:
+            if self._under_way == MOST_UNDER_WAY:
+                self._room.set()
+            self._under_way -= 1
 
     def _status(self, decision: Decision, workload: Workload) -> WorkloadStatus | None:
         now = self._clock.now()

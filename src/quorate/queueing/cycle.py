@@ -42,7 +42,7 @@ from quorate.quota.amount import Usage, as_quantity
 from quorate.quota.tree import Node
 
 # Decisions of one run: enough to keep many writes in flight, few enough to keep the shell responsive.
-ENOUGH: Final = 500
+ENOUGH: Final = 100
 
 
 def run_cycle(state: State, now: float) -> Cycle:
