@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from quorate.api.configuration import Configuration, default_configuration
+from quorate.api.configuration_integrations import Integrations
 from quorate.api.configuration_process import Address
 from quorate.api.configuration_webhooks import Webhooks
 from quorate.api.conversion import CONVERTED_KINDS
@@ -33,9 +34,10 @@ ENDPOINT_SLICES = untyped("discovery.k8s.io", "v1", "endpointslices", "EndpointS
 WITHIN_S = 20.0
 
 
-def listening_at(port: int) -> Configuration:
+def listening_at(port: int, frameworks: tuple[str, ...]) -> Configuration:
     webhooks = Webhooks(address=Address("127.0.0.1", port))
-    return msgspec.structs.replace(default_configuration(), webhooks=webhooks)
+    integrations = Integrations(frameworks=frameworks)
+    return msgspec.structs.replace(default_configuration(), webhooks=webhooks, integrations=integrations)
 
 
 @dataclass
@@ -91,11 +93,11 @@ class Webhooked:
 
 
 @asynccontextmanager
-async def webhooked(*, serves: bool = True) -> AsyncIterator[Webhooked]:
+async def webhooked(*frameworks: str, serves: bool = True) -> AsyncIterator[Webhooked]:
     async with api_server() as server:
         cluster = Cluster(server.url, credentials=Token(server.token))
         async with Client(cluster, random.Random(1)) as client:
-            world = Webhooked(client, listening_at(free_port()))
+            world = Webhooked(client, listening_at(free_port(), frameworks or ("batch/job",)))
             await world.install()
             try:
                 if serves:

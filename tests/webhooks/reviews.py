@@ -60,6 +60,7 @@ class Place:
     default_class: bool = False
     managers: dict[str, Uid] = field(default_factory=dict)  # by name of the controlling owner
     jobs: tuple[str, ...] = ("Job", "JobSet", "AppWrapper")
+    parts: tuple[str, ...] = ()  # uids of whose pods there are any
 
     async def manages_namespace(self, name: str) -> bool:
         return self.managed and name == "team"
@@ -73,6 +74,9 @@ class Place:
 
     async def has_default_queue(self, namespace: str) -> bool:
         return self.default_queue
+
+    async def has_parts(self, uid: Uid, namespace: str) -> bool:
+        return uid in self.parts
 
     async def has_default_priority_class(self) -> bool:
         return self.default_class

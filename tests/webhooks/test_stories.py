@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from quorate.api.meta import Key
+from quorate.controllers.pods.objects import PODS
 from quorate.kube.errors import ApiError, Forbidden, ServerError
 from quorate.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, untyped
 from tests.webhooks.cluster import Webhooked, webhooked
@@ -19,9 +20,9 @@ OLDER_QUEUES = untyped("kueue.x-k8s.io", "v1beta1", "clusterqueues", "ClusterQue
 NEWER_QUEUES = untyped("kueue.x-k8s.io", "v1beta2", "clusterqueues", "ClusterQueue", False)
 
 
-def play(story: Callable[[Webhooked], Awaitable[None]]) -> None:
+def play(story: Callable[[Webhooked], Awaitable[None]], *frameworks: str) -> None:
     async def run() -> None:
-        async with webhooked() as world:
+        async with webhooked(*frameworks) as world:
             await story(world)
 
     asyncio.run(run())
@@ -133,3 +134,23 @@ def test_the_queue_of_a_running_job_cannot_change_nor_can_it_be_left() -> None:
             assert "cannot change while the job is not suspended (it was q)" in refusal.value.message
 
     play(story)
+
+
+def a_pod(name: str, queue: str = "") -> Json:
+    labels = {QUEUE: queue} if queue else {}
+    return {
+        "metadata": {"name": name, "namespace": "team", "labels": labels},
+        "spec": {"containers": [{"name": "main", "image": "busybox"}]},
+    }
+
+
+def test_a_pod_of_a_queue_is_stored_with_a_gate_and_others_do_not_depend_on_us() -> None:
+    async def story(world: Webhooked) -> None:
+        ours = await world.client.create(PODS, a_pod("ours", "q"))
+        assert ours.gates == ("kueue.x-k8s.io/admission",)
+        await world.stop()
+        assert (await world.client.create(PODS, a_pod("theirs"))).gates == ()
+        with pytest.raises(ServerError):
+            await world.client.create(PODS, a_pod("more", "q"))
+
+    play(story, "batch/job", "pod")

@@ -22,6 +22,7 @@ from quorate.kube.tls import server_context, show
 from quorate.observe.serving import serving
 from quorate.webhooks.jobs import JobReviewer
 from quorate.webhooks.keeping import Files, Keeper, NoCertificate, SharedSecret
+from quorate.webhooks.pods import pod_kinds, pod_resources
 from quorate.webhooks.queueing_kinds import Reviewer, queueing_kinds
 from quorate.webhooks.routes import ROUTES, Route, route_of
 from quorate.webhooks.server import webhook_server
@@ -75,6 +76,7 @@ def reviewers(configuration: Configuration, around: Surroundings) -> dict[Route,
     if BATCH_JOB in configuration.integrations.frameworks:
         batch = BatchJob()
         jobs[route_of(batch.resource)] = JobReviewer(batch, around, configuration)
+    jobs |= {route_of(resource): each for resource, each in pod_kinds(around, configuration).items()}
     queueing = queueing_kinds(configuration)
     known = {route: jobs.get(route) if route.is_job else queueing[route.kind] for route in ROUTES}
     return known | jobs
@@ -92,6 +94,7 @@ def _queued(configuration: Configuration) -> Iterator[Resource[Any]]:
         yield JOBS
     for kind in chosen(configuration.integrations):
         yield kind.resource
+    yield from pod_resources(configuration.integrations.frameworks)
 
 
 def _keeper(client: Client, clock: Clock, configuration: Configuration) -> tuple[Keeper, float]:

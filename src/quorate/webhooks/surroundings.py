@@ -14,6 +14,7 @@ from quorate.api.meta import Key, ObjectMeta, Uid, matches_selector
 from quorate.controllers.informers import synced
 from quorate.controllers.jobs.ancestry import Ancestry, Endless, NotSeen
 from quorate.controllers.jobs.frameworks import between
+from quorate.controllers.pods.objects import PODS
 from quorate.kube.client import Client
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Informer
@@ -37,6 +38,10 @@ class Surroundings(Protocol):
         ...
 
     async def has_default_queue(self, namespace: str) -> bool: ...
+
+    async def has_parts(self, uid: Uid, namespace: str) -> bool:
+        """Whether there are pods of which the object with ``uid`` is the controller."""
+        ...
 
     async def has_default_priority_class(self) -> bool: ...
 
@@ -92,6 +97,10 @@ class ClusterSurroundings:
     async def has_default_queue(self, namespace: str) -> bool:
         await synced(self._queues)
         return self._queues.get(Key(namespace, DEFAULT_NAME)) is not None
+
+    async def has_parts(self, uid: Uid, namespace: str) -> bool:
+        pods = (await self._client.list(PODS, namespace)).items
+        return any(owner.uid == uid for pod in pods if (owner := pod.metadata.controller) is not None)
 
     async def has_default_priority_class(self) -> bool:
         await synced(self._classes)
