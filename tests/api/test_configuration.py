@@ -23,6 +23,7 @@ from quorate.api.configuration import (
 from quorate.api.configuration_gates import QUEUEING_GATES, Gates
 from quorate.api.configuration_process import Address, Health, LeaderElection, Metrics
 from quorate.api.configuration_retention import Retention
+from quorate.api.configuration_traffic import Controllers, Pace
 from quorate.api.configuration_webhooks import CertificateManagement, TlsRules, Webhooks
 from quorate.api.feature_gates import FEATURE_GATES, NEEDS
 from quorate.api.meta import LabelSelector, Requirement
@@ -205,11 +206,14 @@ objectRetentionPolicies: {workloads: {afterFinished: 24h, afterDeactivatedByKueu
 """
     loaded = load_configuration(a_file(body))
     assert sorted(loaded.warnings) == [
-        "clientConnection: is checked but not honoured yet",
-        "controller: is checked but not honoured yet",
+        "clientConnection.qps: holds back the controllers "
+        "(leave it out: the API server sets the pace by itself)",
     ]
     assert loaded.configuration.health == Health(address=Address("", 8081))
     assert loaded.configuration.leader_election == LeaderElection(elect=True)
+    assert loaded.configuration.pace == Pace(per_second=50, burst=100)
+    workers = loaded.configuration.controllers.workers_for
+    assert (workers("Job", "batch", 16), workers("Pod", "", 16), workers("Job", "", 16)) == (5, 16, 16)
     assert loaded.configuration.retention == Retention(finished_s=86_400, deactivated_s=0)
     assert loaded.configuration.webhooks.address == Address("", 9443)
     assert not loaded.configuration.certificates.enable
@@ -579,13 +583,11 @@ waitForPodsReady: {timeout: 1m, requeuingStrategy: {timestamp: Creation, backoff
 integrations: {frameworks: [batch/job, pod], externalFrameworks: [A.v1.b], labelKeysToCopy: [a]}
 resources:
   transformations: [{input: a, outputs: {b: 1}}]
-  deviceClassMappings: [{name: a, deviceClassNames: [b]}]
 metrics: {customLabels: [{name: a, sourceLabelKey: b}, {name: c, sourceKind: Workload, trackedValues: [d]}]}
 tls: {minVersion: VersionTLS12, cipherSuites: [TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]}
 fairSharing: {preemptionStrategies: [LessThanInitialShare]}
 admissionFairSharing: {usageSamplingInterval: 1m, resourceWeights: {cpu: 2}}
 controller: {groupKindConcurrency: {Job.batch: 5}}
-multiKueue: {clusterProfile: {credentialsProviders: [{name: a}]}}
 featureGates: {PartialAdmission: true}
 """
 values = st.recursive(
@@ -693,3 +695,34 @@ def test_a_gate_of_the_queueing_core_is_honoured(gate: str) -> None:
     loaded = load_configuration(a_file(dumps({"featureGates": given})[1:-1]))
     want = msgspec.to_builtins(Gates()) | given
     assert (msgspec.to_builtins(loaded.configuration.gates), loaded.warnings) == (want, ())
+
+
+@pytest.mark.parametrize(
+    ("body", "want"),
+    [
+        pytest.param("", None, id="nobody asked for a limit"),
+        pytest.param("clientConnection: {qps: -1, burst: 5}", None, id="as Kueue writes no limit"),
+        pytest.param("clientConnection: {burst: 5}", None, id="a burst of nothing"),
+        pytest.param("clientConnection: {qps: 0.5}", Pace(per_second=0.5, burst=1), id="one at a time"),
+    ],
+)
+def test_requests_are_held_back_only_where_the_file_says_so(body: str, want: Pace | None) -> None:
+    assert load_configuration(a_file(body)).configuration.pace == want
+
+
+def test_the_first_lists_may_take_as_long_as_they_do_unless_the_file_says_otherwise() -> None:
+    assert load_configuration(a_file()).configuration.controllers == Controllers()
+    limited = load_configuration(a_file("controller: {cacheSyncTimeout: 2m}")).configuration.controllers
+    assert limited.sync_within_s == 120
+
+
+@pytest.mark.parametrize(
+    ("body", "finding"),
+    [
+        ("{groupKindConcurrency: {Job.batch: 0}}", "controller.groupKindConcurrency[Job.batch]: 0 is out of"),
+        ("{groupKindConcurrency: {jobs: 5}}", "controller.groupKindConcurrency.jobs: 5 is under no kind"),
+    ],
+)
+def test_workers_are_counted_by_kind(body: str, finding: str) -> None:
+    (found,) = refusals(a_file(f"controller: {body}"))
+    assert finding in found

@@ -1,22 +1,62 @@
 """The reference page of the configuration names what the code knows, and shows the messages it gives."""
 
 import re
+from json import dumps
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from quorate.api.configuration import InvalidConfiguration, load_configuration
 from quorate.api.configuration_gates import HONOURED_GATES
 from quorate.api.configuration_integrations import FRAMEWORKS
-from quorate.api.configuration_unused import UNUSED
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
 
 
-def test_the_page_lists_the_fields_that_are_checked_but_not_honoured() -> None:
-    listed = re.findall(r"`(\w+)`", PAGE.partition("not honoured yet")[2].partition("`integrations.")[0])
-    fields = [name for name in listed if name not in UNUSED]
-    assert fields == sorted(set(UNUSED["v1beta1"]) | set(UNUSED["v1beta2"]))
+def a_file(version: str, field: str, value: Any) -> str:
+    *sections, name = field.split(".")
+    body: dict[str, Any] = {name: value}
+    for each in reversed(sections):
+        body = {each: body}
+    return dumps({"apiVersion": f"config.kueue.x-k8s.io/{version}", "kind": "Configuration", **body})
+
+
+def table_under(heading: str) -> list[tuple[str, str]]:
+    """The fields of the table under ``heading``, each with the version that has it."""
+    section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `([\w.]+)`(?: \(`(v1beta1)`\))? ", section, re.MULTILINE)
+    return [(field, version or "v1beta2") for field, version in rows]
+
+
+EXAMPLES: dict[str, Any] = {
+    "pprofBindAddress": ":8083",
+    "queueVisibility": {"updateIntervalSeconds": 5},
+    "integrations.podOptions": {"namespaceSelector": {}},
+    "metrics.customLabels": [{"name": "team", "sourceLabelKey": "team"}],
+    "multiKueue": {"origin": "here"},
+    "resources.deviceClassMappings": [{"name": "a", "deviceClassNames": ["b"]}],
+}
+
+
+@pytest.mark.parametrize(("field", "version"), table_under("What changes nothing"))
+def test_a_field_that_changes_nothing_is_warned_of(field: str, version: str) -> None:
+    loaded = load_configuration(a_file(version, field, EXAMPLES[field]))
+    assert any(warning.startswith(f"{field}: ") for warning in loaded.warnings)
+    assert (
+        loaded.configuration == load_configuration(a_file(version, "namespace", "kueue-system")).configuration
+    )
+
+
+@pytest.mark.parametrize(("field", "version"), table_under("What is refused"))
+def test_a_field_of_what_is_not_there_is_refused(field: str, version: str) -> None:
+    with pytest.raises(InvalidConfiguration, match=f"^{field}: "):
+        load_configuration(a_file(version, field, EXAMPLES[field]))
+
+
+def test_there_is_an_example_of_each_such_field() -> None:
+    listed = [*table_under("What changes nothing"), *table_under("What is refused")]
+    assert sorted(field for field, _ in listed) == sorted(EXAMPLES)
 
 
 def test_the_page_lists_the_gates_that_are_honoured() -> None:

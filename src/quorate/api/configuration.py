@@ -30,7 +30,8 @@ from quorate.api.configuration_process import (
     visibility,
 )
 from quorate.api.configuration_retention import Retention, retention
-from quorate.api.configuration_unused import DEVICE_CLASS_MAPPINGS, UNUSED
+from quorate.api.configuration_traffic import Controllers, Pace, controllers, pace
+from quorate.api.configuration_unused import QUEUE_VISIBILITY
 from quorate.api.configuration_webhooks import (
     CertificateManagement,
     TlsRules,
@@ -154,6 +155,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     visibility: Visibility = Visibility()
     audit_every_s: float = 300.0  # 0: never
     retention: Retention = Retention()
+    pace: Pace | None = None  # None: the API server sets it
+    controllers: Controllers = Controllers()
     webhooks: Webhooks = Webhooks()
     certificates: CertificateManagement = CertificateManagement()
     tls: TlsRules = TlsRules()
@@ -227,10 +230,7 @@ def _configuration(fields: Section, version: Version) -> Configuration:
     if SPARK in kinds.frameworks and not gates.get("SparkApplicationIntegration"):
         place = fields.at("integrations").entry("frameworks")
         place.refuse(f"names {SPARK}, which is alpha (set featureGates.SparkApplicationIntegration: true)")
-    for name, reader in UNUSED[version].items():
-        if name in fields:
-            fields.at(name).warn("is checked but not honoured yet")
-        fields.take(name, reader, None)
+    _told_apart(fields, version)
     fields.take("apiVersion", text, "")
     fields.take("kind", text, "")
     return Configuration(
@@ -250,12 +250,29 @@ def _configuration(fields: Section, version: Version) -> Configuration:
         audit_every_s=fields.take("auditInterval", duration(), 300.0),
         visibility=shown if gates.get("VisibilityOnDemand", True) else Visibility(),
         retention=fields.take("objectRetentionPolicies", section(retention), Retention()),
+        pace=fields.take("clientConnection", section(pace), None),
+        controllers=fields.take("controller", section(controllers), Controllers()),
         webhooks=fields.take("webhook", section(webhooks), Webhooks()),
         certificates=fields.take(
             "internalCertManagement", section(certificate_management), CertificateManagement()
         ),
-        tls=fields.take("tls", section(tls_rules), TlsRules()),
+        tls=_tls(fields, gates),
     )
+
+
+def _told_apart(fields: Section, version: Version) -> None:
+    """Fields that change nothing, and those of what there is none of here."""
+    if fields.take("pprofBindAddress", text, ""):
+        fields.at("pprofBindAddress").warn("changes nothing: it is for profiling Go programs (leave it out)")
+    fields.gone("multiKueue", "is for MultiKueue, of which there is none here (leave it out)")
+    if version == "v1beta1" and "queueVisibility" in fields:
+        fields.take("queueVisibility", QUEUE_VISIBILITY, None)
+        fields.at("queueVisibility").warn("changes nothing: Kueue has removed it (write visibilityServer)")
+
+
+def _tls(fields: Section, gates: dict[str, bool]) -> TlsRules:
+    rules = fields.take("tls", section(tls_rules), TlsRules())
+    return rules if gates.get("TLSOptions", True) else TlsRules()
 
 
 def _resource_rules(fields: Section, gates: dict[str, bool]) -> ResourceRules:
@@ -405,9 +422,8 @@ def _namespace_selector(fields: Section, namespace: str) -> LabelSelector:
 
 
 def _resources(fields: Section) -> ResourceRules:
-    if "deviceClassMappings" in fields:
-        fields.at("deviceClassMappings").warn("is checked but not honoured yet")
-    fields.take("deviceClassMappings", DEVICE_CLASS_MAPPINGS, ())
+    rule = "is for dynamic resource allocation, of which there is none here (leave it out)"
+    fields.gone("deviceClassMappings", rule)
     rules = ResourceRules(
         exclude_resource_prefixes=fields.take("excludeResourcePrefixes", list_of(text), ()),
         transformations=fields.take("transformations", list_of(section(_transformation)), ()),

@@ -72,6 +72,7 @@ _ELSEWHERE: Final = (
     "DisableWaitForPodsReady",
     "LocalQueueMetrics",
     "QuotaCheckStrategy",
+    "TLSOptions",
     "SparkApplicationIntegration",
     "VisibilityOnDemand",
     "WorkloadRequestUseMergePatch",  # either way every status is written as a merge patch

@@ -123,7 +123,7 @@ def leader_election(fields: Section) -> LeaderElection:
 def metrics(fields: Section) -> Metrics:
     default = Metrics()
     if "customLabels" in fields:
-        fields.at("customLabels").warn("is checked but not honoured yet")
+        fields.at("customLabels").warn("changes nothing without the gate CustomMetricLabels (leave it out)")
     fields.take("customLabels", CUSTOM_LABELS, None)
     listening = fields.take("bindAddress", address, None)
     return Metrics(

@@ -1,22 +1,16 @@
-"""The fields of Configuration that are checked but that nothing here acts on yet, as data.
+"""Fields of Configuration that are checked, but that change nothing: each is answered with a warning."""
 
-A field leaves this table on the day something honours it.
-"""
+from typing import Final
 
-from typing import Any, Final
-
-from quorate.api.names import is_dns_subdomain, is_qualified_name
+from quorate.api.names import is_qualified_name
 from quorate.api.strict import (
     Place,
     Reader,
     checked,
     choice,
-    duration,
     integer,
     label_selector,
     list_of,
-    map_of,
-    number,
     shaped,
     text,
 )
@@ -54,45 +48,10 @@ def _custom_labels(place: Place) -> None:
 
 CUSTOM_LABELS: Final[Reader[None]] = _custom_labels
 
-_every_version: Final[dict[str, Reader[Any]]] = {
-    "clientConnection": checked({"qps": number, "burst": integer()}),
-    "pprofBindAddress": text,
-    "controller": checked({"groupKindConcurrency": map_of(integer(least=1)), "cacheSyncTimeout": duration()}),
-    "multiKueue": checked(
-        {
-            "gcInterval": duration(),
-            "origin": text,
-            "workerLostTimeout": duration(),
-            "dispatcherName": text,
-            "externalFrameworks": list_of(checked({"name": text})),
-            "clusterProfile": checked({"credentialsProviders": list_of(map_of(lambda place: place.value))}),
-            "incrementalDispatcherConfig": checked({"stepSize": integer(least=1)}),
-        }
-    ),
-}
-UNUSED: Final[dict[str, dict[str, Reader[Any]]]] = {
-    "v1beta1": _every_version
-    | {
-        "queueVisibility": checked(
-            {
-                "clusterQueues": checked({"maxCount": integer(least=0, most=4000)}),
-                "updateIntervalSeconds": integer(least=1),
-            }
-        ),
-    },
-    "v1beta2": _every_version,
-}
-
-POD_OPTIONS: Final = checked({"namespaceSelector": label_selector, "podSelector": label_selector})
-DEVICE_CLASS_MAPPINGS: Final = list_of(
-    checked(
-        {
-            "name": shaped(is_qualified_name, "the name of a resource"),
-            "deviceClassNames": list_of(
-                shaped(is_dns_subdomain, "the name of a DeviceClass"), least=1, most=8
-            ),
-            "sources": list_of(map_of(lambda place: place.value)),
-        }
-    ),
-    most=16,
+QUEUE_VISIBILITY: Final = checked(
+    {
+        "clusterQueues": checked({"maxCount": integer(least=0, most=4000)}),
+        "updateIntervalSeconds": integer(least=1),
+    }
 )
+POD_OPTIONS: Final = checked({"namespaceSelector": label_selector, "podSelector": label_selector})

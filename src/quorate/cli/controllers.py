@@ -15,6 +15,7 @@ import uvloop
 
 from quorate.api import codec
 from quorate.api.configuration import Configuration
+from quorate.api.configuration_traffic import Pace
 from quorate.api.kueue import GROUP, VERSION
 from quorate.api.meta import Struct
 from quorate.cli.composition import new_uid, until_stopped
@@ -27,6 +28,7 @@ from quorate.kube.config import load_cluster
 from quorate.kube.errors import NotFound
 from quorate.kube.front_proxy import FrontProxy
 from quorate.kube.log import Format, configure, logger
+from quorate.kube.pace import Throttle
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -109,7 +111,10 @@ async def _serve(kubeconfig: Path | None, context: str, configuration: Configura
     replica = Replica("follower" if configuration.leader_election.elect else "standalone")
     async with (
         Client(
-            await load_cluster(kubeconfig, context), rng, on_answer=replica.recorder.request_answered
+            await load_cluster(kubeconfig, context),
+            rng,
+            on_answer=replica.recorder.request_answered,
+            throttle=_throttle(configuration.pace),
         ) as client,
         serving("health.healthProbeBindAddress", health.address, health_checks(health, replica, webhooks)),
         _pages(_outward(client, configuration), configuration, replica),
@@ -146,6 +151,10 @@ async def _pages(outward: Outward, configuration: Configuration, replica: Replic
         outward.serving("visibilityServer", waiting, visibility(replica), right_to_pending, aggregated=True),
     ):
         yield
+
+
+def _throttle(pace: Pace | None) -> Throttle | None:
+    return None if pace is None else Throttle(pace.per_second, pace.burst)
 
 
 def _identity() -> str:

@@ -2,6 +2,7 @@
 
 from quorate.cli.files import InvalidFiles
 from quorate.cli.run.apply import DefinitionNotServed
+from quorate.controllers.informers import NotSynced
 from quorate.kube.errors import ApiError, Unreachable, Unreadable
 from quorate.kube.kubeconfig import InvalidKubeconfig
 from quorate.local.cluster import AddressUnusable
@@ -22,6 +23,7 @@ _KNOWN = (
     DirectoryUnusable,
     InvalidKubeconfig,
     InvalidFiles,
+    NotSynced,
     Unreachable,
     Unreadable,
 )

@@ -12,6 +12,8 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import T, metadata_of
 
+WORKERS = 4
+
 
 def flavors_of(queue: ClusterQueue) -> frozenset[str]:
     return frozenset(quotas.name for group in queue.spec.resource_groups for quotas in group.flavors)
@@ -32,7 +34,8 @@ class InUseController(Generic[T]):
         self._named_by = named_by
         self._queues = shell.informers.cluster_queues
         self._index = f"names {objects.resource.plural}"
-        self.reconciler = Reconciler(objects.resource.plural, self.reconcile, shell.clock)
+        workers = shell.workers_for(objects.resource, WORKERS)
+        self.reconciler = Reconciler(objects.resource.plural, self.reconcile, shell.clock, workers)
         self._queues.add_index(self._index, named_by)
         objects.subscribe(self._object_changed)
         self._queues.subscribe(self._queue_changed)

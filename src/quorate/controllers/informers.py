@@ -69,9 +69,32 @@ def _job_uid(workload: Workload) -> tuple[Uid, ...]:
     return () if owner is None else (owner.uid,)
 
 
-async def synced(*informers: Informer[Any]) -> None:
-    """Return once each holds all that was there: what is missing from a half-filled copy is not gone."""
-    await asyncio.gather(*(informer.synced.wait() for informer in informers))
+class NotSynced(Exception):
+    """The cluster did not list in time what must be known before anything is decided."""
+
+    def __init__(self, within_s: float, lacking: tuple[str, ...]) -> None:
+        super().__init__(within_s, lacking)
+        self.within_s, self.lacking = within_s, lacking
+
+    def __str__(self) -> str:
+        return (
+            f"controller.cacheSyncTimeout: {self.within_s:g}s were not enough to list "
+            f"{', '.join(self.lacking)} (give it longer, or leave it out)"
+        )
+
+
+async def synced(*informers: Informer[Any], within_s: float | None = None) -> None:
+    """Return once each holds all that was there: what is missing from a half-filled copy is not gone.
+
+    Raises ``NotSynced`` when that takes longer than ``within_s``; None: it may take as long as it does.
+    """
+    try:
+        async with asyncio.timeout(within_s):
+            await asyncio.gather(*(informer.synced.wait() for informer in informers))
+    except TimeoutError as late:
+        lacking = tuple(each.resource.plural for each in informers if not each.synced.is_set())
+        assert within_s is not None, "timed out without a limit"
+        raise NotSynced(within_s, lacking) from late
 
 
 class ByName(Mapping[str, T]):

@@ -6,17 +6,19 @@ from quorate.controllers.shell import Shell
 from quorate.controllers.writes import Patch, send
 from quorate.kube.informer import Change
 from quorate.kube.reconcile import Reconciler
-from quorate.kube.resources import WORKLOADS
+from quorate.kube.resources import WORKLOAD_PRIORITY_CLASSES, WORKLOADS
 from quorate.queueing.conditions import is_finished
 
 _OF_CLASS = "of priority class"
+WORKERS = 4
 
 
 class PriorityController:
     def __init__(self, shell: Shell) -> None:
         self._client = shell.client
         self._informers = informers = shell.informers
-        self.reconciler = Reconciler("priorities", self.reconcile, shell.clock)
+        workers = shell.workers_for(WORKLOAD_PRIORITY_CLASSES, WORKERS)
+        self.reconciler = Reconciler("priorities", self.reconcile, shell.clock, workers)
         informers.workloads.add_index(_OF_CLASS, _class_of)
         informers.workload_classes.subscribe(self._class_changed)
 

@@ -93,7 +93,7 @@ async def follow(
     async with asyncio.TaskGroup() as tasks:
         for informer in informers.all:
             tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
-        await synced(*informers.all)
+        await synced(*informers.all, within_s=configuration.controllers.sync_within_s)
         replica.knows(view)
 
 
@@ -174,7 +174,7 @@ async def _decide(
         for informer in watched:
             tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
         tasks.create_task(shell.events.run(), name="events")
-        await synced(*watched)
+        await synced(*watched, within_s=configuration.controllers.sync_within_s)
         tasks.create_task(admission.run(), name="admission")
         for reconciler in reconcilers:
             tasks.create_task(reconciler.run(), name=reconciler.name)

@@ -26,6 +26,7 @@ from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, Resource
 from quorate.queueing.state import State
 
 INTERVAL_S: Final = 1.0  # between looks at one queue
+WORKERS: Final = 4
 BUSY_INTERVAL_S: Final = (5.0, 30.0)  # to which that grows while each look finds something to write
 WRITES_PER_S: Final = 20.0  # of all queues together; where it can be kept to by an interval among these
 
@@ -59,7 +60,8 @@ class QueueController:
         self._informers = informers = shell.informers
         self._state = state
         self._looks: dict[Key, Look] = {}  # the last at each queue that is there and was looked at
-        self.reconciler = Reconciler("queues", self.reconcile, shell.clock)
+        workers = max(shell.workers_for(each, WORKERS) for each in (CLUSTER_QUEUES, LOCAL_QUEUES))
+        self.reconciler = Reconciler("queues", self.reconcile, shell.clock, workers)
         informers.workloads.subscribe(self._workload_changed)
         informers.local_queues.subscribe(self._local_queue_changed)
         informers.cluster_queues.subscribe(self._cluster_queue_changed)

@@ -33,7 +33,8 @@ class WorkloadController:
         self._informers = informers = shell.informers
         self._state = state
         self._log = logger(__name__)
-        self.reconciler = Reconciler("workloads", self.reconcile, shell.clock, workers=WORKERS)
+        workers = shell.workers_for(WORKLOADS, WORKERS)
+        self.reconciler = Reconciler("workloads", self.reconcile, shell.clock, workers)
         informers.workloads.add_index(_LOCAL_QUEUE, _local_queue_of)
         informers.workloads.add_index(_CLUSTER_QUEUE, _cluster_queue_of)
         informers.workloads.subscribe(self._workload_changed)

@@ -30,6 +30,7 @@ from quorate.kube.errors import (
     error_from_answer,
 )
 from quorate.kube.frames import Bookmark, Lines, Listing, Misfit, WatchEvent, decode_frame, decode_page
+from quorate.kube.pace import Throttle
 from quorate.kube.resources import Body, Resource, T, metadata_of
 from quorate.kube.retry import retry_delay_s
 
@@ -57,7 +58,8 @@ def _ignore(verb: str, path: str, code: int, seconds: float) -> None:
 class Client:
     """An async context manager; requests outside it are a mistake.
 
-    ``deadline_s`` bounds each request with all its attempts, not counting the wait for a turn.
+    ``deadline_s`` bounds each request with all its attempts, not counting the wait for a turn.  Without a
+    ``throttle`` the server's own priority and fairness sets the pace: it answers 429 when it is too much.
     """
 
     def __init__(
@@ -69,11 +71,13 @@ class Client:
         deadline_s: float = 30.0,
         field_manager: str = "quorate",
         on_answer: OnAnswer = _ignore,
+        throttle: Throttle | None = None,
     ) -> None:
         self.cluster = cluster
         self._on_answer = on_answer
         self.rng = rng  # spreads the attempts of many clients that failed together
         self._turns = asyncio.Semaphore(concurrency)
+        self._throttle = throttle
         self._deadline_s = deadline_s
         self._field_manager = field_manager
         self._session: aiohttp.ClientSession | None = None
@@ -222,6 +226,8 @@ class Client:
         """
         clock = asyncio.get_running_loop().time
         async with self._turns:
+            if self._throttle is not None:
+                await self._throttle.turn()
             deadline = clock() + self._deadline_s
             attempt = 1
             while True:

@@ -76,7 +76,8 @@ class JobController(Generic[J]):
         self._told: dict[Key, tuple[Event, ...]] = {}  # what was last said of each job without doing anything
         self._log = logger(__name__).bind(kind=kind.resource.kind)
         name = f"jobs.{kind.resource.plural}"
-        self.reconciler = Reconciler(name, self.reconcile, shell.clock, workers=JOB_WORKERS)
+        workers = shell.workers_for(kind.resource, JOB_WORKERS)
+        self.reconciler = Reconciler(name, self.reconcile, shell.clock, workers)
         self._owner_index = f"controlled by {kind.resource.api_version} {kind.resource.kind}"
         shell.informers.workloads.add_index(self._owner_index, self._owners)
         self._follow()

@@ -1,7 +1,7 @@
 """Carrying out plans about pods for the keys of one reconciler, none of which is decided on old news."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from quorate.api.meta import Key
 from quorate.controllers.echoes import Echoes, Version
@@ -11,6 +11,7 @@ from quorate.controllers.shell import Shell
 from quorate.controllers.writes import send, send_side_by_side
 from quorate.kube.log import logger
 from quorate.kube.reconcile import Reconciler
+from quorate.kube.resources import Resource
 
 WORKERS: Final = 16  # a run mostly waits for the answers to its writes
 PATIENCE_S: Final = 1.0  # pods of a group end together, and one write can tell of many
@@ -27,6 +28,7 @@ class PlanCarrier:
     def __init__(
         self,
         shell: Shell,
+        resource: Resource[Any],
         name: str,
         reconcile: Callable[[Key], Awaitable[float | None]],
         record: Record = unrecorded,
@@ -37,7 +39,8 @@ class PlanCarrier:
         self._echoes = Echoes()
         self._patience: dict[Key, float] = {}  # until when a patient plan is put off
         self._log = logger(__name__)
-        self.reconciler = Reconciler(name, reconcile, shell.clock, workers=WORKERS)
+        workers = shell.workers_for(resource, WORKERS)
+        self.reconciler = Reconciler(name, reconcile, shell.clock, workers)
         informers = shell.informers
         for come in (informers.flavors, informers.workload_classes, informers.pod_classes):
             come.subscribe(lambda _: self._something_came())

@@ -45,8 +45,8 @@ class PodController:
         self._rules = pod_rules(shell.configuration)
         self._catalogue = catalogue_of(shell)
         self._warned: set[Key] = set()  # pods that stand outside of quota: each is told so once
-        self._single = PlanCarrier(shell, "pods", self._reconcile_pod, record)
-        self._groups = PlanCarrier(shell, "pods.groups", self._reconcile_group, record)
+        self._single = PlanCarrier(shell, PODS, "pods", self._reconcile_pod, record)
+        self._groups = PlanCarrier(shell, PODS, "pods.groups", self._reconcile_group, record)
         self._follow()
 
     @property

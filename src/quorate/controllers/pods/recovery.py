@@ -78,7 +78,7 @@ class RecoveryController:
         self._shell = shell
         self._pods = pods
         self._nodes = nodes
-        self._carrier = PlanCarrier(shell, "pods.recovery", self._reconcile)
+        self._carrier = PlanCarrier(shell, PODS, "pods.recovery", self._reconcile)
         pods.add_index(_ON, lambda pod: (pod.node_name,) if may_be_ended(pod) else ())
         pods.subscribe(self._pod_changed)
         nodes.subscribe(self._node_changed)

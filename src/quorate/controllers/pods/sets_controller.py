@@ -52,7 +52,7 @@ class SetController:
         self._ancestry = ancestry
         self._rules = pod_rules(shell.configuration)
         self._catalogue = catalogue_of(shell)
-        self._carrier = PlanCarrier(shell, f"sets.{kind.resource.plural}", self._reconcile)
+        self._carrier = PlanCarrier(shell, kind.resource, f"sets.{kind.resource.plural}", self._reconcile)
         self.reconciler = self._carrier.reconciler
         self._index = f"of a {kind.resource.kind}"
         pods.add_index(self._index, lambda pod: (kind.set_of(pod),))

@@ -1,0 +1,27 @@
+"""Nothing is decided before all that is stored is known; how long that may take the administrator says."""
+
+import asyncio
+import random
+
+import pytest
+
+from quorate.controllers.informers import NotSynced, synced
+from quorate.kube.client import Client
+from quorate.kube.config import Cluster
+from quorate.kube.informer import Informer
+from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS
+
+
+def test_who_is_not_listed_in_time_is_named() -> None:
+    async def wait() -> None:
+        client = Client(Cluster("http://nowhere"), random.Random(1))
+        listed, other = Informer(client, WORKLOADS), Informer(client, CLUSTER_QUEUES)
+        listed.synced.set()
+        await synced(listed, other, within_s=0.01)
+
+    with pytest.raises(NotSynced) as refusal:
+        asyncio.run(wait())
+    assert str(refusal.value) == (
+        "controller.cacheSyncTimeout: 0.01s were not enough to list clusterqueues "
+        "(give it longer, or leave it out)"
+    )
