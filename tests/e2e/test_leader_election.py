@@ -17,6 +17,7 @@ import pytest
 from quorate.api.configuration import load_configuration
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid, is_true
+from quorate.controllers.configured import Configured
 from quorate.controllers.process import run_replica
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import NotFound
@@ -173,7 +174,9 @@ def test_a_leader_that_cannot_renew_stands_by_and_goes_on_once_it_is_elected_aga
             identities = (f"run-{number}" for number in itertools.count(1))
             client, rng = world.queueing_client, random.Random(1)
             running = asyncio.create_task(
-                run_replica(client, WallClock(), configuration, rng, replica, lambda: next(identities))
+                run_replica(
+                    client, WallClock(), Configured(configuration), rng, replica, lambda: next(identities)
+                )
             )
             await world.job("before")
             await world.until_admitted("before")

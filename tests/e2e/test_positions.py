@@ -13,6 +13,7 @@ from quorate.api.configuration_process import Address
 from quorate.api.configuration_webhooks import TlsRules
 from quorate.cli.deployment.controllers import VISIBILITY_SERVICE
 from quorate.cli.deployment.visibility import api_services, auth_reader
+from quorate.controllers.configured import Configured
 from quorate.controllers.process import run_queueing
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import ApiError
@@ -65,7 +66,8 @@ def test_pending_workloads_are_listed_with_their_places(
                 right_to_pending,
                 aggregated=True,
             )
-            controllers = asyncio.create_task(run_queueing(client, clock, configuration, rng, replica))
+            deciding = run_queueing(client, clock, Configured(configuration), rng, replica)
+            controllers = asyncio.create_task(deciding)
             try:
                 async with served:
                     await world.queues(cpu="1")

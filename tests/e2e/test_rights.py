@@ -17,6 +17,7 @@ from quorate.api.meta import Key, Struct
 from quorate.cli.deployment.controllers import service_account
 from quorate.cli.deployment.manifests import webhooks
 from quorate.cli.deployment.roles import ACCOUNT, controller_roles
+from quorate.controllers.configured import Configured
 from quorate.controllers.process import run_replica
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
@@ -109,7 +110,9 @@ def test_the_account_may_do_all_that_a_life_of_jobs_takes_and_no_more() -> None:
             replica = Replica("follower")
             configuration = load_configuration(CONFIGURATION).configuration
             controllers = asyncio.create_task(
-                run_replica(client, WallClock(), configuration, random.Random(1), replica, lambda: "me")
+                run_replica(
+                    client, WallClock(), Configured(configuration), random.Random(1), replica, lambda: "me"
+                )
             )
             try:
                 await world.until("the replica leads", lambda: leads(replica))

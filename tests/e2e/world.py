@@ -17,6 +17,7 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import Key, find_condition
 from quorate.cli.crds import field_list
 from quorate.cli.run.apply import install_definitions
+from quorate.controllers.configured import Configured
 from quorate.controllers.process import run_queueing
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
@@ -113,7 +114,9 @@ class World:
     async def start_queueing(self, configuration: Configuration, seed: int = 1) -> None:
         replica = self.replica = Replica("standalone")
         self._queueing = asyncio.create_task(
-            run_queueing(self.queueing_client, WallClock(), configuration, random.Random(seed), replica)
+            run_queueing(
+                self.queueing_client, WallClock(), Configured(configuration), random.Random(seed), replica
+            )
         )
         started = asyncio.create_task(replica.ready.wait())
         await asyncio.wait([self._queueing, started], timeout=WITHIN_S, return_when=asyncio.FIRST_COMPLETED)

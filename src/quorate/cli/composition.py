@@ -18,6 +18,7 @@ from quorate.api.kueue import GROUP
 from quorate.cli.crds import field_list
 from quorate.cli.places import places_shown
 from quorate.cli.run.apply import install_definitions
+from quorate.controllers.configured import Configured
 from quorate.controllers.process import run_queueing
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
@@ -53,7 +54,8 @@ async def run_queueing_cluster(
             return
         replica = Replica("standalone")
         async with asyncio.TaskGroup() as tasks, places_shown(client, clock, replica):
-            controllers = tasks.create_task(run_queueing(client, clock, configuration, rng, replica))
+            deciding = run_queueing(client, clock, Configured(configuration), rng, replica)
+            controllers = tasks.create_task(deciding)
             await replica.ready.wait()
             yield client
             controllers.cancel()

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import platform
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,8 @@ from quorate.api.meta import Struct
 from quorate.cli.composition import new_uid, until_stopped
 from quorate.cli.failures import Refusal
 from quorate.cli.files import read_configuration
+from quorate.cli.reload import ConfigurationFile
+from quorate.controllers.configured import Configured
 from quorate.controllers.process import run_replica
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
@@ -92,6 +94,7 @@ def controllers(
     """Run the queueing controllers for a cluster until Ctrl-C or SIGTERM.
 
     They may be stopped at any moment and started anew: all they know is in the cluster.
+    The configuration is followed: what it comes to say is taken over while they run, where that can be.
     With [b]leaderElection.leaderElect[/b] in the configuration one of several decides, the others stand by.
 
     [b]Example:[/b] quorate controllers --kubeconfig ~/.quorate/local/kubeconfig --config configuration.yaml
@@ -100,10 +103,18 @@ def controllers(
     configure(log_format, logging.DEBUG if verbose else logging.INFO)
     for warning in loaded.warnings:
         logger(__name__).warning("configuration", file=config, finding=warning)
-    uvloop.run(_serve(kubeconfig, context, with_webhooks(loaded.configuration, webhooks)))
+    configured = Configured(with_webhooks(loaded.configuration, webhooks))
+    following = []
+    if config is not None:
+        file = ConfigurationFile(config, configured, WallClock(), lambda new: with_webhooks(new, webhooks))
+        following.append(file)
+    uvloop.run(_serve(kubeconfig, context, configured, following))
 
 
-async def _serve(kubeconfig: Path | None, context: str, configuration: Configuration) -> None:
+async def _serve(
+    kubeconfig: Path | None, context: str, configured: Configured, files: Iterable[ConfigurationFile]
+) -> None:
+    configuration = configured.current
     log = logger(__name__)
     rng = random.Random()
     health = configuration.health
@@ -126,9 +137,10 @@ async def _serve(kubeconfig: Path | None, context: str, configuration: Configura
                 tasks.create_task(run_webhooks(client, WallClock(), configuration, serves))
                 for serves in webhooks.values()
             ]
-            deciding = run_replica(client, WallClock(), configuration, rng, replica, _identity)
+            deciding = run_replica(client, WallClock(), configured, rng, replica, _identity)
             parts = [
                 *asked,
+                *(tasks.create_task(file.follow()) for file in files),
                 tasks.create_task(deciding),
                 tasks.create_task(_announce(replica, client.cluster.server)),
             ]

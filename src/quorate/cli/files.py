@@ -29,6 +29,12 @@ class InvalidFiles(Exception):
     def __str__(self) -> str:
         return "\n".join(self.findings)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, InvalidFiles) and self.findings == other.findings
+
+    def __hash__(self) -> int:
+        return hash(self.findings)
+
 
 def located(path: Path, findings: Iterable[Finding]) -> Iterator[str]:
     """Findings as compilers print them, so that editors can jump there."""
@@ -40,12 +46,21 @@ def read_configuration(path: Path | None) -> LoadedConfiguration:
     """The controllers' configuration; the defaults without a file.  Raises ``InvalidFiles``."""
     if path is None:
         return LoadedConfiguration(default_configuration(), ())
+    return configuration_in(path, text_of(path))
+
+
+def text_of(path: Path) -> str:
+    """Raises ``InvalidFiles``."""
     try:
-        text = path.read_bytes().decode()
+        return path.read_bytes().decode()
     except OSError as error:
         raise InvalidFiles([f"{path}: {(error.strerror or '').lower()}"]) from error
     except UnicodeDecodeError as error:
         raise InvalidFiles([f"{path}:1: byte {error.start} is not UTF-8 (save the file as UTF-8)"]) from error
+
+
+def configuration_in(path: Path, text: str) -> LoadedConfiguration:
+    """What the ``text`` of the file says.  Raises ``InvalidFiles``."""
     try:
         return load_configuration(text)
     except InvalidConfiguration as error:

@@ -7,13 +7,14 @@ that it never decides on a copy that lags behind what that leader wrote.
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from quorate.api.configuration import Configuration
 from quorate.api.meta import Key
 from quorate.controllers.admission import Admission
 from quorate.controllers.auditor import Auditor, ModelDiffers
+from quorate.controllers.configured import Configured, Renewed
 from quorate.controllers.in_use import InUseController, checks_of, flavors_of
 from quorate.controllers.informers import Informers, synced
 from quorate.controllers.jobs import J, JobKind
@@ -48,7 +49,7 @@ COMPONENT = "quorate-controllers"
 async def run_replica(
     client: Client,
     clock: Clock,
-    configuration: Configuration,
+    configured: Configured,
     rng: random.Random,
     replica: Replica,
     new_identity: Callable[[], str],
@@ -57,9 +58,10 @@ async def run_replica(
 
     A leader that loses its lease stands by again, under a new identity.
     """
+    configuration = configured.current
     rules = configuration.leader_election
     if not rules.elect:
-        await run_queueing(client, clock, configuration, rng, replica)
+        await run_queueing(client, clock, configured, rng, replica)
         return
     lease = Key(rules.namespace or configuration.namespace, rules.name)
     terms = Terms(rules.lease_s, rules.renew_within_s, rules.retry_s)
@@ -68,14 +70,12 @@ async def run_replica(
         election = Election(client, clock, lease, new_identity(), terms)
         try:
             async with asyncio.TaskGroup() as tasks:
-                following = tasks.create_task(
-                    follow(client, clock, configuration, rng, replica), name="follow"
-                )
+                following = tasks.create_task(follow(client, clock, configured, rng, replica), name="follow")
 
                 async def lead() -> None:
                     following.cancel()  # noqa: B023  called within this turn of the loop
                     replica.role = "leader"
-                    await run_queueing(client, clock, configuration, rng, replica)
+                    await run_queueing(client, clock, configured, rng, replica)
 
                 await election.run(lead)
         except* LeadershipLost as lost:
@@ -83,9 +83,15 @@ async def run_replica(
 
 
 async def follow(
-    client: Client, clock: Clock, configuration: Configuration, rng: random.Random, replica: Replica
+    client: Client, clock: Clock, configured: Configured, rng: random.Random, replica: Replica
 ) -> None:
     """Keep a model of what is stored until cancelled, and decide nothing."""
+    await _as_configured(configured, lambda current: _follow(client, clock, current, rng, replica))
+
+
+async def _follow(
+    client: Client, clock: Clock, configuration: Configuration, rng: random.Random, replica: Replica
+) -> None:
     shell = _shell(client, clock, configuration, rng)  # its events are never run: there is nothing to tell
     informers = shell.informers
     model = Admission(shell, replica.recorder).state
@@ -98,22 +104,33 @@ async def follow(
 
 
 async def run_queueing(
-    client: Client,
-    clock: Clock,
-    configuration: Configuration,
-    rng: random.Random,
-    replica: Replica,
+    client: Client, clock: Clock, configured: Configured, rng: random.Random, replica: Replica
 ) -> None:
     """Decide until cancelled.  ``replica`` is ready once everything stored is known and work has begun.
 
     All that must survive is in the API: a new run on the same cluster, after a stop at whatever moment,
-    goes on where this one left off.  So it does when the auditor finds the model wrong.
+    goes on where this one left off.  So it does when the auditor finds the model wrong, and when another
+    configuration comes into force.
     """
     while True:
         try:
-            await _decide(client, clock, configuration, rng, replica)
+            await _as_configured(configured, lambda current: _decide(client, clock, current, rng, replica))
         except* ModelDiffers as found:
             logger(__name__).error("building the model anew", problem=str(found.exceptions[0]))
+
+
+async def _as_configured(
+    configured: Configured, run: Callable[[Configuration], Coroutine[None, None, None]]
+) -> None:
+    """``run`` by the configuration in force, and anew by each that comes after it."""
+    while True:
+        configuration = configured.current
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(run(configuration), name="by the configuration in force")
+                tasks.create_task(configured.while_current(configuration), name="while it is in force")
+        except* Renewed:
+            logger(__name__).info("building the model anew", by="the configuration that came into force")
 
 
 async def _decide(

@@ -1,0 +1,34 @@
+"""What a new Configuration changes in a process that runs: at once, or only once it is started anew.
+
+Whatever the controllers decide by can change: they build their model anew, as at every start.  What was
+opened, or agreed on with others, when the process began stays as it was until the next begins.
+"""
+
+from typing import Final
+
+import msgspec
+
+from quorate.api.configuration import Configuration
+
+# Fields of the struct by those of the file.
+AT_A_START: Final = {
+    "clientConnection": "pace",
+    "health": "health",
+    "internalCertManagement": "certificates",
+    "leaderElection": "leader_election",
+    "metrics": "metrics",
+    "namespace": "namespace",
+    "tls": "tls",
+    "visibilityServer": "visibility",
+    "webhook": "webhooks",
+}
+_REVIEWS: Final = "featureGates, for webhooks"
+
+
+def taken_over(running: Configuration, new: Configuration) -> tuple[Configuration, tuple[str, ...]]:
+    """What to go on with, and the fields of the file whose new values have to wait for a restart."""
+    kept = {name: getattr(running, name) for name in (*AT_A_START.values(), "review_gates")}
+    waiting = [field for field, name in AT_A_START.items() if getattr(new, name) != kept[name]]
+    if new.review_gates != running.review_gates:
+        waiting.append(_REVIEWS)
+    return msgspec.structs.replace(new, **kept), tuple(waiting)

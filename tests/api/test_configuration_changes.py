@@ -1,0 +1,65 @@
+"""What a new configuration changes while the process runs, field by field of the file."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from quorate.api.configuration import Configuration, load_configuration
+from quorate.api.configuration_changes import AT_A_START, taken_over
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
+
+
+def a_configuration(body: str = "") -> Configuration:
+    text = f"apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n{body}"
+    return load_configuration(text).configuration
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "waitForPodsReady: {timeout: 1s}",
+        "waitForPodsReady: {requeuingStrategy: {backoffLimitCount: 3}}",
+        "objectRetentionPolicies: {workloads: {afterFinished: 1h}}",
+        "manageJobsWithoutQueueName: true",
+        "integrations: {frameworks: [batch/job, jobset.x-k8s.io/jobset]}",
+        "fairSharing: {}",
+        "resources: {excludeResourcePrefixes: [example.com/]}",
+        "controller: {groupKindConcurrency: {Job.batch: 2}}",
+        "featureGates: {PartialAdmission: false}",
+    ],
+)
+def test_what_the_controllers_decide_by_is_taken_over(body: str) -> None:
+    new = a_configuration(body)
+    assert new != a_configuration()
+    assert taken_over(a_configuration(), new) == (new, ())
+
+
+@pytest.mark.parametrize(
+    ("body", "waiting"),
+    [
+        ("namespace: batch", "namespace"),
+        ("health: {healthProbeBindAddress: ':8081'}", "health"),
+        ("leaderElection: {leaderElect: true}", "leaderElection"),
+        ("metrics: {bindAddress: '127.0.0.1:8080'}", "metrics"),
+        ("visibilityServer: {}", "visibilityServer"),
+        ("webhook: {}", "webhook"),
+        ("internalCertManagement: {enable: false}", "internalCertManagement"),
+        ("tls: {minVersion: VersionTLS13}", "tls"),
+        ("clientConnection: {qps: 10}", "clientConnection"),
+        ("featureGates: {RejectUpdatesToCQWithInvalidOnFlavors: true}", "featureGates, for webhooks"),
+    ],
+)
+def test_what_was_opened_or_agreed_on_waits_for_a_restart(body: str, waiting: str) -> None:
+    running = a_configuration("waitForPodsReady: {timeout: 1h}")
+    both = a_configuration(f"{body}\nwaitForPodsReady: {{timeout: 1s}}")
+    new, fields = taken_over(running, both)
+    assert fields == (waiting,)
+    assert new.wait_for_pods_ready == both.wait_for_pods_ready
+    assert taken_over(running, new) == (new, ())
+
+
+def test_the_page_names_the_fields_that_wait() -> None:
+    listed = PAGE.partition("need a restart:")[2].partition("\n\n")[0]
+    assert re.findall(r"`(\w+)`", listed) == sorted(AT_A_START)

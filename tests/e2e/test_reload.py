@@ -1,0 +1,87 @@
+"""The configuration changes while the process runs: what is right is taken over, what is wrong is not."""
+
+import asyncio
+import json
+from asyncio.subprocess import Process
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.test_controllers_command import WITHIN_S, controllers, kubeconfig
+from tests.e2e.world import World, a_world
+
+pytestmark = pytest.mark.slow
+
+HEAD = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
+PATIENT = f"{HEAD}waitForPodsReady: {{timeout: 1h}}\n"
+IMPATIENT = f"{HEAD}waitForPodsReady: {{timeout: 1s}}\n"
+WRONG = f"{HEAD}waitForPodsReady: {{timeout: soon}}\n"
+ELSEWHERE = f"{IMPATIENT}health: {{healthProbeBindAddress: '127.0.0.1:0'}}\n"
+
+
+class Mounted:
+    """A file as a ConfigMap is mounted: a link to a link to a directory, which is swapped for another."""
+
+    def __init__(self, directory: Path, text: str) -> None:
+        self._directory = directory
+        self._turn = 0
+        self.file = directory / "configuration.yaml"
+        self.swap(text)
+        self.file.symlink_to("..data/configuration.yaml")
+
+    def swap(self, text: str) -> None:
+        self._turn += 1
+        version = self._directory / f"..version-{self._turn}"
+        version.mkdir()
+        (version / "configuration.yaml").write_text(text)
+        link = self._directory / "..data-next"
+        link.symlink_to(version.name)
+        link.replace(self._directory / "..data")
+
+
+async def until_said(process: Process, message: str) -> dict[str, Any]:
+    """The next line of the log with that message; those before it are passed over."""
+    assert process.stderr is not None
+    async with asyncio.timeout(WITHIN_S):
+        async for line in process.stderr:
+            said: dict[str, Any] = json.loads(line)
+            if said["message"] == message:
+                return said
+    raise AssertionError(f"the process ended without saying {message!r}")
+
+
+def test_a_new_configuration_is_taken_over_where_it_can_be(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with a_world() as world:
+            mounted = Mounted(tmp_path, PATIENT)
+            async with controllers(*options(world, tmp_path, mounted.file)) as process:
+                await until_said(process, "ready")
+                await world.queues(cpu="4")
+                await world.job("stuck", starts="1h")
+                await world.until_admitted("stuck")
+
+                mounted.swap(WRONG)
+                refused = await until_said(process, "configuration refused, the last one stays in force")
+                assert "waitForPodsReady.timeout: 'soon' is not a duration" in refused["finding"]
+
+                mounted.swap(IMPATIENT)
+                await until_said(process, "configuration taken over")
+                await world.until_condition("stuck", "Evicted", reason="PodsReadyTimeout")
+
+                mounted.swap(ELSEWHERE)
+                waiting = await until_said(process, "configuration needs a restart for some fields")
+                assert waiting["fields"] == "health"
+
+                process.terminate()
+                async with asyncio.timeout(WITHIN_S):
+                    assert await process.wait() == 0
+
+    asyncio.run(story())
+
+
+def options(world: World, directory: Path, file: Path) -> tuple[str | Path, ...]:
+    cluster = world.client.cluster
+    token = cluster.credentials.authorization().removeprefix("Bearer ")
+    reach = kubeconfig(directory, cluster.server, token)
+    return ("--kubeconfig", reach, "--log-format", "json", "--config", file)
