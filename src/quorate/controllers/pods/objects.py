@@ -36,8 +36,11 @@ class QueuedPod(Struct):
 
     def __post_init__(self) -> None:
         # Most pods of a cluster are parts of jobs: of those only what any pod has is worth its memory.
-        of_use = is_managed(self) or _GATES_FIELD in bytes(self.spec)
-        msgspec.structs.force_setattr(self, "spec", self.spec.copy() if of_use else EMPTY_OBJECT)
+        if is_managed(self) or _GATES_FIELD in bytes(self.spec):
+            msgspec.structs.force_setattr(self, "spec", self.spec.copy())
+            return
+        msgspec.structs.force_setattr(self, "spec", EMPTY_OBJECT)
+        msgspec.structs.force_setattr(self, "status", PodLife(phase=self.status.phase))
 
     @property
     def gates(self) -> tuple[str, ...]:
