@@ -3,15 +3,16 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from quorate.api.configuration import Configuration
 from quorate.api.configuration_integrations import Integrations
 from quorate.api.kueue import Workload
-from quorate.api.meta import Key, find_condition, is_true
+from quorate.api.meta import Key, LabelSelector, find_condition, is_true
 from quorate.controllers.pods import names
 from quorate.controllers.pods.objects import PODS, QueuedPod, is_gated, is_managed, is_ready
-from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
+from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, NAMESPACES, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
 from quorate.local.nodes import Fleet
 from tests.e2e.world import NAMESPACE, World, play
 
@@ -297,7 +298,8 @@ def test_controllers_that_start_anew_write_nothing_about_what_is_as_it_should_be
         await pod(world, "stray", gated=False, runs=FOREVER)
         for name in ("one", "two"):
             await pod(world, name, group="train", total=2, runs=FOREVER)
-        for name in ("one", "two", "stray"):
+        await until_pod(world, "stray", "running", lambda it: it.status.phase == "Running")
+        for name in ("one", "two"):
             await until_pod(world, name, "ready", is_ready)
         before = await settled(world)
         await world.stop_queueing()
@@ -320,3 +322,30 @@ def test_a_group_survives_controllers_whose_writes_get_lost() -> None:
         assert world.queueing_client.lost > 0
 
     play(story, PODS_QUEUED, FLEET)
+
+
+def test_pods_of_namespaces_that_are_not_managed_are_left_alone_until_they_are() -> None:
+    of_teams = LabelSelector(match_labels={"kind": "team"})
+    configuration = msgspec.structs.replace(PODS_QUEUED, managed_jobs_namespace_selector=of_teams)
+
+    async def story(world: World) -> None:
+        await world.queues("4")
+        await world.create(NAMESPACES, "other")
+        marked = {names.MANAGED: "true"}
+        await pod(world, "one", labels=marked)
+        await pod(world, "two", group="train", total=1, labels=marked)
+        await world.client.patch(NAMESPACES, Key("", "other"), {"metadata": {"labels": {"kind": "team"}}})
+        seen = {"name": "barrier", "labels": {"kueue.x-k8s.io/queue-name": "queue"}}
+        spec = {"containers": [{"name": "main", "image": "busybox"}], "schedulingGates": [GATE]}
+        await world.client.create(PODS, {"metadata": seen, "spec": spec}, "other")
+        await world.until("a managed namespace is served", lambda: has_workload(world, "other"))
+        assert not (await world.client.list(WORKLOADS, NAMESPACE)).items
+        await world.client.patch(NAMESPACES, Key("", NAMESPACE), {"metadata": {"labels": {"kind": "team"}}})
+        await world.until_finished("one")
+        await until_workload(world, "train", "finished", has("Finished"))
+
+    play(story, configuration, FLEET)
+
+
+async def has_workload(world: World, namespace: str) -> bool:
+    return bool((await world.client.list(WORKLOADS, namespace)).items)

@@ -15,7 +15,7 @@ from quorate.controllers.pods import names
 from quorate.controllers.pods.adoption import Place, decide_stray
 from quorate.controllers.pods.carrying import PlanCarrier, Record
 from quorate.controllers.pods.group import decide_group
-from quorate.controllers.pods.objects import PODS, QueuedPod, group_name_of, is_managed
+from quorate.controllers.pods.objects import PODS, QueuedPod, group_name_of, is_deleted, is_managed
 from quorate.controllers.pods.plan import Catalogue, PodRules
 from quorate.controllers.pods.sets import DEPLOYMENT
 from quorate.controllers.pods.single import decide_pod
@@ -103,6 +103,8 @@ class PodController:
         if new is not None and (old is None or old.metadata.labels != new.metadata.labels):
             for pod in self._pods.by_index(_NAMESPACE, new.metadata.name):
                 self._single.reconciler.enqueue(pod.metadata.key)
+                for group in self._group_of(pod):
+                    self._groups.reconciler.enqueue(group)
 
     async def _reconcile_pod(self, key: Key) -> float | None:
         pod = self._pods.get(key)
@@ -121,6 +123,8 @@ class PodController:
             return until
         if pod is None:
             pod = await self._if_it_lives(key)
+        if pod is not None and not is_deleted(pod) and not self._is_managed_namespace(key.namespace):
+            return None
         named = None if pod is None else next(map(self._workloads.get, self._prebuilt_of(pod)), None)
         plan = decide_pod(pod, workloads, named, self._catalogue, self._rules, now)
         return await self._single.carry_out(key, plan, now)
@@ -143,8 +147,15 @@ class PodController:
         until = self._groups.awaited(key, seen, now)
         if until is not None:
             return until
+        if pods and not self._is_managed_namespace(key.namespace):
+            return None
         plan = decide_group(key.name, pods, workload, self._catalogue, self._rules, now)
         return await self._groups.carry_out(key, plan, now)
+
+    def _is_managed_namespace(self, name: str) -> bool:
+        namespace = self._shell.informers.namespaces.get(Key("", name))
+        selector = self._shell.configuration.managed_jobs_namespace_selector
+        return namespace is not None and matches_selector(selector, namespace.metadata.labels)
 
     async def _consider(self, pod: QueuedPod, now: float) -> float | None:
         """Take in a pod that is not managed, if it is to be."""
@@ -158,10 +169,8 @@ class PodController:
         manager = await self._ancestry.manager_of(pod.metadata) if parent is None else None
         if isinstance(manager, NotSeen | Endless):
             return now + OWNER_S
-        namespace = self._shell.informers.namespaces.get(Key("", key.namespace))
-        selector = self._shell.configuration.managed_jobs_namespace_selector
-        managed = namespace is not None and matches_selector(selector, namespace.metadata.labels)
-        plan = decide_stray(pod, Place(managed, manager is not None), self._rules)
+        place = Place(self._is_managed_namespace(key.namespace), manager is not None)
+        plan = decide_stray(pod, place, self._rules)
         if plan.told:
             if key in self._warned:
                 return None
