@@ -57,8 +57,8 @@ crds: $(STAMP) ## write deploy/crds/ from the field list
 manifests: $(STAMP) ## write deploy/ from the tables in src/quorate/cli/deployment
 	@$(BIN)/quorate manifests --output deploy --with-chart
 
-reference: $(STAMP) ## write docs/reference/commands.md from the command line itself
-	@$(BIN)/python -m quorate.cli.reference docs/reference/commands.md
+reference: $(STAMP) ## write the pages of docs/reference that are made from the code
+	@$(BIN)/python -m quorate.cli.reference docs/reference
 
 clean: ## remove the virtual environment and what tools left behind
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache build src/*.egg-info

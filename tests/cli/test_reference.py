@@ -1,15 +1,26 @@
-"""The page of commands is what the command line says of itself."""
+"""The pages of the reference are what the code says."""
 
+import ast
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
-from quorate.cli.reference import page
+import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "commands.md"
+from quorate.cli.reference import PAGES
+from quorate.cli.reference.commands import page
+from quorate.cli.reference.events import EVENTS
+
+ROOT = Path(__file__).parents[2]
+DIRECTORY = ROOT / "docs" / "reference"
+SOURCES = [ROOT / "src" / "quorate" / package for package in ("controllers", "queueing")]
+REASON = re.compile(r"[A-Z][a-z]+[A-Za-z]*")
 
 
-def test_the_page_is_up_to_date() -> None:
-    again = "run: python -m quorate.cli.reference docs/reference/commands.md"
-    assert PAGE.read_text(encoding="utf-8") == page(), again
+@pytest.mark.parametrize("name", sorted(PAGES))
+def test_a_page_is_up_to_date(name: str) -> None:
+    again = "run: python -m quorate.cli.reference docs/reference"
+    assert (DIRECTORY / name).read_text(encoding="utf-8") == PAGES[name](), again
 
 
 def test_each_command_has_an_example_and_each_option_a_word() -> None:
@@ -17,3 +28,24 @@ def test_each_command_has_an_example_and_each_option_a_word() -> None:
         name, *lines = section.splitlines()
         assert sum(line.startswith(f"    {name}") for line in lines) >= 2, f"{name} has no example"
         assert [line for line in lines if line.startswith("| `") and line.endswith("|  |")] == [], name
+
+
+def reasons(path: Path) -> Iterator[str]:
+    """The reasons of events that a module names itself; others are those of conditions."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call):
+            function = node.func
+            called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+            if called in ("Event", "event", "_told", "told", "Told"):
+                texts = [each.value for each in node.args if isinstance(each, ast.Constant)]
+                words = [text for text in texts if isinstance(text, str) and REASON.fullmatch(text)]
+                yield from (word for word in words if word not in ("Normal", "Warning"))
+
+
+def test_every_event_is_on_the_page() -> None:
+    named = {reason for source in SOURCES for path in source.rglob("*.py") for reason in reasons(path)}
+    evictions = {reason for reason in named if reason.startswith("EvictedDueTo")}
+    listed = {told.reason for told in EVENTS}
+    assert named - evictions - listed == set()
+    text = "\n".join(path.read_text() for source in SOURCES for path in source.rglob("*.py"))
+    assert [each for each in sorted(listed) if f'"{each}"' not in text and each != "EvictedDueTo…"] == []

@@ -1,9 +1,7 @@
-"""The page of all commands, made from the command line itself: ``python -m quorate.cli.reference FILE``."""
+"""The page of all commands, made from the command line itself."""
 
 import re
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import typer
@@ -67,7 +65,3 @@ def _row(parameter: object, context: typer.Context) -> str | None:
     record = _TYPE.sub("", record[0]), record[1]
     written, told = (_plain(each).replace("|", "\\|").replace("\n", " ") for each in record)
     return f"| `{written}` | {told} |"
-
-
-if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(page(), encoding="utf-8")

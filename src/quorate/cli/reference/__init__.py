@@ -1,0 +1,7 @@
+"""The pages of the reference that are made from what the code says."""
+
+from quorate.cli.reference import commands, events, kinds
+
+PAGES = {"commands.md": commands.page, "kinds.md": kinds.page, "events.md": events.page}
+
+__all__ = ["PAGES"]
