@@ -20,69 +20,72 @@ from quorate.kube.resources import (
 )
 
 
-async def create_queues(client: Client, world: World) -> None:
-    await client.create(RESOURCE_FLAVORS, objects.flavor())
+class Generator:
+    """Fills a cluster with ``world``; ``tag`` tells its objects from those of other runs."""
 
-    async def create_queue(name: str) -> None:
-        await client.create(CLUSTER_QUEUES, objects.cluster_queue(world, name))
-        await client.create(NAMESPACES, objects.namespace(name))
-        await client.create(LOCAL_QUEUES, objects.local_queue(name))
+    def __init__(self, client: Client, world: World, tag: str) -> None:
+        self._client = client
+        self._world = world
+        self._flavor = f"bench-{tag}"
+        self.queues = tuple(f"bench-{tag}-{name}" for name in world.queue_names())
 
-    async with asyncio.TaskGroup() as tasks:
-        for name in objects.queue_names(world):
-            tasks.create_task(create_queue(name))
+    async def create_queues(self) -> None:
+        await self._client.create(RESOURCE_FLAVORS, objects.named(self._flavor))
+        async with asyncio.TaskGroup() as tasks:
+            for name in self.queues:
+                tasks.create_task(self._create_queue(name))
 
+    async def _create_queue(self, name: str) -> None:
+        body = objects.cluster_queue(self._world, name, self._flavor)
+        await self._client.create(CLUSTER_QUEUES, body)
+        await self._client.create(NAMESPACES, objects.named(name))
+        await self._client.create(LOCAL_QUEUES, objects.local_queue(name))
 
-async def until_active(client: Client, world: World) -> None:
-    """Return once the controllers have taken up every cluster queue, so that they are known to work."""
-    awaited = set(objects.queue_names(world))
-    done = asyncio.Event()
-    queues = Informer(client, CLUSTER_QUEUES)
+    async def until_active(self) -> None:
+        """Return once the controllers have taken up every cluster queue, so that they are known to work."""
+        awaited = set(self.queues)
+        done = asyncio.Event()
+        queues = Informer(self._client, CLUSTER_QUEUES)
 
-    def look(queue: ClusterQueue) -> None:
-        if is_true(queue.status.conditions, "Active"):
-            awaited.discard(queue.metadata.name)
-            if not awaited:
-                done.set()
+        def look(queue: ClusterQueue) -> None:
+            if is_true(queue.status.conditions, "Active"):
+                awaited.discard(queue.metadata.name)
+                if not awaited:
+                    done.set()
 
-    queues.subscribe(lambda change: look(change.new) if change.new is not None else None)
-    watching = asyncio.create_task(queues.run())
-    await done.wait()
-    watching.cancel()
+        queues.subscribe(lambda change: look(change.new) if change.new is not None else None)
+        watching = asyncio.create_task(queues.run())
+        await done.wait()
+        watching.cancel()
 
+    async def create_workloads(self) -> None:
+        """All of them, class by class in every queue, each its interval after the one before."""
+        async with asyncio.TaskGroup() as tasks:
+            for queue in self.queues:
+                for class_ in self._world.classes:
+                    tasks.create_task(self._create_class(queue, class_))
 
-async def create_workloads(client: Client, world: World) -> None:
-    """All of them, class by class in every queue, each its interval after the one before."""
-
-    async def create_class(queue: str, class_: WorkloadClass) -> None:
+    async def _create_class(self, queue: str, class_: WorkloadClass) -> None:
         await asyncio.sleep(class_.from_ms / 1000)
         for number in range(class_.per_queue):
             await asyncio.sleep(class_.every_ms / 1000)
-            await client.create(WORKLOADS, objects.workload(queue, class_, number))
+            await self._client.create(WORKLOADS, objects.workload(queue, class_, number))
 
-    async with asyncio.TaskGroup() as tasks:
-        for queue in objects.queue_names(world):
-            for class_ in world.classes:
-                tasks.create_task(create_class(queue, class_))
+    async def clear_away(self) -> None:
+        """Delete what was created; namespaces and queues may take a while to follow."""
+        async with asyncio.TaskGroup() as tasks:
+            for name in self.queues:
+                tasks.create_task(self._delete_queue(name))
+        await self._delete(RESOURCE_FLAVORS, Key("", self._flavor))
 
+    async def _delete_queue(self, name: str) -> None:
+        await self._client.request("DELETE", WORKLOADS.path(name))
+        await self._delete(LOCAL_QUEUES, Key(name, name))
+        await self._delete(CLUSTER_QUEUES, Key("", name))
+        await self._delete(NAMESPACES, Key("", name))
 
-async def clear_away(client: Client, world: World) -> None:
-    """Delete what was created; namespaces and queues may take a while to follow."""
-
-    async def delete_queue(name: str) -> None:
-        await client.request("DELETE", WORKLOADS.path(name))
-        await _delete(client, LOCAL_QUEUES, Key(name, name))
-        await _delete(client, CLUSTER_QUEUES, Key("", name))
-        await _delete(client, NAMESPACES, Key("", name))
-
-    async with asyncio.TaskGroup() as tasks:
-        for name in objects.queue_names(world):
-            tasks.create_task(delete_queue(name))
-    await _delete(client, RESOURCE_FLAVORS, Key("", objects.FLAVOR))
-
-
-async def _delete(client: Client, resource: Resource[Any], key: Key) -> None:
-    try:
-        await client.delete(resource, key)
-    except NotFound:
-        return
+    async def _delete(self, resource: Resource[Any], key: Key) -> None:
+        try:
+            await self._client.delete(resource, key)
+        except NotFound:
+            return

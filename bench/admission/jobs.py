@@ -33,14 +33,13 @@ class Jobs:
         self._workloads = workloads
         self._runs: dict[Key, _Run] = {}  # of what is admitted and not being evicted
         self._writes: asyncio.TaskGroup | None = None  # while running
-        workloads.subscribe(self._workload_changed)
 
     async def run(self) -> None:
         """Until cancelled."""
         async with asyncio.TaskGroup() as self._writes:
             await asyncio.Event().wait()
 
-    def _workload_changed(self, change: Change[Workload]) -> None:
+    def workload_changed(self, change: Change[Workload]) -> None:
         workload, key, clock = change.new, change.key, asyncio.get_running_loop().time
         if workload is None or c.is_finished(workload) or not c.is_reserving(workload):
             self._stop(key)

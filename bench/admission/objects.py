@@ -1,49 +1,38 @@
 """The objects of a world as they are sent to an API server.
 
 Every queue has a namespace of its own, named as it is, as in Kueue's benchmark.  All names begin with
-``bench-``, and what does not go with its namespace carries a label, so that it can be found again.
+``bench-`` and a tag of the run: a server without controllers of its own never lets go of a namespace.
 """
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from bench.worlds import WorkloadClass, World
 
 Json = dict[str, Any]
 
-FLAVOR: Final = "bench-flavor"
-LABEL: Final = "quorate.dev/bench"
 CLASS: Final = "quorate.dev/bench-class"
 RUNS_MS: Final = "quorate.dev/bench-runs-ms"
-_LABELS: Final[Mapping[str, str]] = {LABEL: "true"}
 
 
-def queue_names(world: World) -> list[str]:
-    return [f"bench-{name}" for name in world.queue_names()]
-
-
-def flavor() -> Json:
-    return {"metadata": {"name": FLAVOR, "labels": _LABELS}}
-
-
-def namespace(queue: str) -> Json:
-    return {"metadata": {"name": queue, "labels": _LABELS}}
+def named(name: str) -> Json:
+    """A flavor, or a namespace."""
+    return {"metadata": {"name": name}}
 
 
 def local_queue(queue: str) -> Json:
     return {"metadata": {"namespace": queue, "name": queue}, "spec": {"clusterQueue": queue}}
 
 
-def cluster_queue(world: World, queue: str) -> Json:
+def cluster_queue(world: World, queue: str, flavor: str) -> Json:
     quota = {"name": "cpu", "nominalQuota": str(world.nominal), "borrowingLimit": str(world.borrowing)}
     return {
-        "metadata": {"name": queue, "labels": _LABELS},
+        "metadata": {"name": queue},
         "spec": {
             "cohortName": queue.rpartition("-")[0],
             "namespaceSelector": {},
             "preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"},
             "resourceGroups": [
-                {"coveredResources": ["cpu"], "flavors": [{"name": FLAVOR, "resources": [quota]}]}
+                {"coveredResources": ["cpu"], "flavors": [{"name": flavor, "resources": [quota]}]}
             ],
         },
     }

@@ -29,7 +29,7 @@ class Record(msgspec.Struct):
 
 
 class Recorder:
-    """Subscribes to the workloads; ``done`` is set once all of ``world`` have finished."""
+    """Is told of the workloads; ``done`` is set once all of ``world`` have finished."""
 
     def __init__(self, world: World) -> None:
         self.record = Record(waits_s={class_.name: [] for class_ in world.classes})
@@ -46,7 +46,7 @@ class Recorder:
 
     def workload_changed(self, change: Change[Workload]) -> None:
         old, new = change.old, change.new
-        if new is None or CLASS not in new.metadata.labels:
+        if new is None:
             return
         record, key = self.record, new.metadata.key
         class_, now_s = new.metadata.labels[CLASS], self._clock() - self._began

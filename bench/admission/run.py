@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+import secrets
 import shlex
 from asyncio.subprocess import DEVNULL, Process
 from collections import Counter
@@ -14,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from bench.admission.generator import clear_away, create_queues, create_workloads, until_active
+from bench.admission.generator import Generator
 from bench.admission.jobs import Jobs
 from bench.admission.processes import Usage
 from bench.admission.recorder import Record, Recorder
@@ -22,12 +23,13 @@ from bench.admission.requests import Asked, CountingClient, ServerCounts, admiss
 from bench.admission.server import local_server
 from bench.worlds import World
 from quorate.api.crds import custom_resource_definitions
+from quorate.api.kueue import Workload
 from quorate.cli.crds import field_list
 from quorate.cli.run.apply import install_definitions
 from quorate.kube.clock import WallClock
 from quorate.kube.config import load_cluster
 from quorate.kube.errors import NotFound
-from quorate.kube.informer import Informer
+from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import WORKLOADS
 
 TAKEN_UP_WITHIN_S: Final = 60.0
@@ -82,19 +84,21 @@ async def run(plan: Plan, on_progress: Callable[[Record], None]) -> Outcome:
         if plan.controllers:
             log = plan.directory / LOG
             process = await stack.enter_async_context(_controllers(plan.controllers, kubeconfig, log))
+        generator = Generator(client, plan.world, secrets.token_hex(2))
         if plan.kubeconfig is not None:
-            stack.push_async_callback(clear_away, client, plan.world)
-        await create_queues(client, plan.world)
+            stack.push_async_callback(generator.clear_away)
+        await generator.create_queues()
         pid = process.pid if process is not None else plan.pid
         usage = Usage(pid) if pid is not None else None
         if usage is not None and process is None:
             usage.begin()
-        return await _measure(plan, client, process, usage, on_progress)
+        return await _measure(plan, client, generator, process, usage, on_progress)
 
 
 async def _measure(
     plan: Plan,
     client: CountingClient,
+    generator: Generator,
     process: Process | None,
     usage: Usage | None,
     on_progress: Callable[[Record], None],
@@ -102,20 +106,25 @@ async def _measure(
     recorder = Recorder(plan.world)
     workloads = Informer(client, WORKLOADS)
     jobs = Jobs(client, WallClock(), workloads)
-    workloads.subscribe(recorder.workload_changed)
+    ours = frozenset(generator.queues)
+
+    def workload_changed(change: Change[Workload]) -> None:
+        if change.key.namespace in ours:
+            jobs.workload_changed(change)
+            recorder.workload_changed(change)
+
+    workloads.subscribe(workload_changed)
     async with asyncio.TaskGroup() as tasks:
         parts = [tasks.create_task(part) for part in (workloads.run(), jobs.run())]
         if process is not None:
             parts.append(tasks.create_task(_alive(process)))
         if usage is not None:
             parts.append(tasks.create_task(usage.follow()))
-        await _within(
-            TAKEN_UP_WITHIN_S, "no controllers take up the queues", until_active(client, plan.world)
-        )
+        await _within(TAKEN_UP_WITHIN_S, "no controllers take up the queues", generator.until_active())
         await workloads.synced.wait()
         asked, before, cpu_s = Counter(client.answered), await read_counts(client), _own_cpu_s()
         recorder.begin()
-        parts.append(tasks.create_task(create_workloads(client, plan.world)))
+        parts.append(tasks.create_task(generator.create_workloads()))
         parts.append(tasks.create_task(recorder.sample(on_progress)))
         await _within(plan.within_s, "not all workloads finished", recorder.done.wait())
         if usage is not None:
