@@ -116,6 +116,15 @@ def test_a_kind_of_another_project_is_suspended_where_it_says_so_itself() -> Non
     assert patched(job_set, answer)["spec"] == {**JOB_SET_SPEC, "suspend": True}
 
 
+def test_an_elastic_job_has_its_pods_held_as_well() -> None:
+    job = a_job("q", annotations={"kueue.x-k8s.io/elastic-job": "true"})
+    spec = mutated(job, Place())["spec"]
+    assert spec["suspend"]
+    assert spec["template"]["spec"]["schedulingGates"] == [{"name": "kueue.x-k8s.io/elastic-job"}]
+    rigid = msgspec.structs.replace(DEFAULTS, review_gates=ReviewGates(elastic_jobs=False))
+    assert "schedulingGates" not in mutated(job, Place(), rigid)["spec"]["template"]["spec"]
+
+
 @pytest.mark.parametrize("spec", [None, [], "text", {"suspend": 7}, {"replicatedJobs": "many"}])
 def test_what_a_kind_cannot_read_is_left_to_its_schema(spec: Any) -> None:
     odd = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",

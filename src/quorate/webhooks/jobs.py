@@ -81,10 +81,14 @@ class JobReviewer(Generic[J]):
         return await self._around.manager_of(placed) is not None
 
     def _suspended(self, job: J, document: Json) -> Json:
+        """Held back; of an elastic job also each of the pods it will have, as it grows while it runs."""
+        kind = self._kind
         try:
-            if self._kind.is_skipped(job):
+            if kind.is_skipped(job):
                 return document
-            patches = self._kind.stop(job, None).patches
+            patches = kind.stop(job, None).patches
+            if kind.has_slices and self._is_elastic(job) and not kind.is_gated(job):
+                patches += kind.gate(job)
         except Unfit:
             return document
         for patch in patches:
@@ -119,7 +123,10 @@ class JobReviewer(Generic[J]):
     async def _scope(self, job: J, request: Request) -> JobScope:
         queued = bool(queue_name_of(job.metadata)) or self._manage_all
         managed = queued and await self._around.manages_namespace(request.namespace)
-        return JobScope(queued=managed, elastic=self._facts(job).elastic and self._gates.elastic_jobs)
+        return JobScope(queued=managed, elastic=self._is_elastic(job))
+
+    def _is_elastic(self, job: J) -> bool:
+        return self._gates.elastic_jobs and self._facts(job).elastic
 
 
 def _queue_label(document: Json) -> str:

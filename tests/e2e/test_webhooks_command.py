@@ -1,0 +1,95 @@
+"""``quorate controllers`` serves webhooks as a process: over TLS, and ready only when it does."""
+
+import asyncio
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from quorate.api.configuration_webhooks import TlsRules
+from quorate.kube.certificates import KeyPair
+from quorate.kube.tls import server_context
+from tests.e2e.test_controllers_command import WITHIN_S, controllers, kubeconfig, outcome
+from tests.e2e.world import a_world
+from tests.observe.listening import free_port
+from tests.webhooks.serving import Served, a_pair
+from tests.webhooks.test_conversions import NEWER, OLDER, a_queue, a_review
+
+pytestmark = pytest.mark.slow
+
+
+def configuration(directory: Path, port: int, probes: int, pair: KeyPair | None) -> Path:
+    if pair is not None:
+        (directory / "tls.crt").write_bytes(pair.certificate)
+        (directory / "tls.key").write_bytes(pair.key)
+    path = directory / "configuration.yaml"
+    path.write_text(
+        f"""
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+webhook: {{host: 127.0.0.1, port: {port}, certDir: {directory}}}
+internalCertManagement: {{enable: false}}
+health: {{healthProbeBindAddress: '127.0.0.1:{probes}'}}
+""",
+        encoding="utf-8",
+    )
+    return path
+
+
+async def readiness(url: str) -> tuple[int, str]:
+    try:
+        async with aiohttp.ClientSession() as session, session.get(f"{url}/readyz") as answer:
+            return answer.status, await answer.text()
+    except aiohttp.ClientConnectionError:
+        return 0, "nothing listens yet"
+
+
+async def until_ready_is(url: str, want: tuple[int, str]) -> None:
+    async with asyncio.timeout(WITHIN_S):
+        while (found := await readiness(url)) != want:
+            assert found[0] != 500, found
+            await asyncio.sleep(0.05)
+
+
+def test_it_is_ready_once_webhooks_are_served_with_the_certificate_in_the_directory(tmp_path: Path) -> None:
+    async def story() -> None:
+        port, probes = free_port(), free_port()
+        async with a_world() as world:
+            cluster = world.client.cluster
+            token = cluster.credentials.authorization().removeprefix("Bearer ")
+            config = configuration(tmp_path, port, probes, None)
+            options = ("--kubeconfig", kubeconfig(tmp_path, cluster.server, token), "--config", config)
+            async with controllers(*options) as process:
+                url = f"http://127.0.0.1:{probes}"
+                await until_ready_is(url, (503, "webhooks: not served yet"))
+                pair, authority = a_pair()
+                configuration(tmp_path, port, probes, pair)
+                await until_ready_is(url, (200, "ok"))
+                served = Served(f"https://127.0.0.1:{port}", server_context(TlsRules()), authority)
+                status, body = await served.post("/convert", a_review(NEWER, a_queue(OLDER, cohort="c")))
+                assert (status, b'"cohortName":"c"' in body) == (200, True)
+                process.terminate()
+                async with asyncio.timeout(WITHIN_S):
+                    await process.communicate()
+            assert process.returncode == 0
+
+    asyncio.run(story())
+
+
+def test_an_address_that_is_taken_ends_it_with_the_field(tmp_path: Path) -> None:
+    async def story() -> None:
+        port, probes = free_port(), free_port()
+        async with a_world() as world:
+            cluster = world.client.cluster
+            token = cluster.credentials.authorization().removeprefix("Bearer ")
+            taken = await asyncio.start_server(lambda *_: None, "127.0.0.1", port)
+            config = configuration(tmp_path, port, probes, a_pair()[0])
+            async with taken:
+                code, said = await outcome(
+                    "--kubeconfig", kubeconfig(tmp_path, cluster.server, token), "--config", config
+                )
+        assert code != 0
+        assert f"error: webhook: 127.0.0.1:{port}: address already in use" in said
+        assert "Traceback" not in said
+
+    asyncio.run(story())
