@@ -8,7 +8,7 @@ from quorate.api.configuration import Configuration
 from quorate.api.meta import Key, find_condition
 from quorate.kube.client import PatchKind
 from quorate.kube.errors import NotFound
-from quorate.kube.resources import ADMISSION_CHECKS, CLUSTER_QUEUES, EVENTS, PODS, WORKLOADS
+from quorate.kube.resources import ADMISSION_CHECKS, CLUSTER_QUEUES, EVENTS, JOBS, PODS, WORKLOADS
 from quorate.local.nodes import Fleet
 from tests.e2e.world import NAMESPACE, World, play
 
@@ -163,12 +163,12 @@ def test_a_workload_gated_by_others_waits_for_them() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="4")
         await world.job("train", annotations={"kueue.x-k8s.io/admission-gated-by": "example.com/budget"})
-        gated = await world.until_condition(
+        await world.until_condition(
             "train", "QuotaReserved", "False", "AdmissionGated", "Admission is gated by: example.com/budget"
         )
         assert "example.com/budget" in await told(world, "Workload", "AdmissionGated")
         gone = [{"op": "remove", "path": "/metadata/annotations/kueue.x-k8s.io~1admission-gated-by"}]
-        await world.client.patch(WORKLOADS, gated.metadata.key, gone, kind=PatchKind.JSON)
+        await world.client.patch(JOBS, Key(NAMESPACE, "train"), gone, kind=PatchKind.JSON)
         await world.until_finished("train")
         assert await told(world, "Workload", "AdmissionGateCleared")
 
