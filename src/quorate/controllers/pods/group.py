@@ -68,17 +68,7 @@ def decide_group(
     fits = workload.spec.maximum_execution_time_seconds == maximum_execution_s(members[0].metadata)
     if not census.kept or not fits:
         return _mismatched(name, group, workload, catalogue, rules, now)
-    if group.serving:
-        # Who made the set would make them again: they wait, gated, until the workload is of their number.
-        census = replace(census, excess=())
-    tidied = _tidied(workload, census)
-    if tidied != IDLE:
-        return tidied
-    absent = census.absent
-    if is_fast(members):  # pods that never were are yet to come, one by one
-        absent = 0 if group.serving else sum(not can_count(pod) for pod in census.kept)
-    kept = _group(census.kept, total, rules, absent)
-    return decide_with_workload(kept, workload, catalogue, rules, now)
+    return _with_workload(group, census, workload, catalogue, rules, now)
 
 
 def _bereft(workload: Workload) -> PodPlan:
@@ -103,6 +93,27 @@ def _group(pods: Sequence[QueuedPod], total: int, rules: PodRules, absent: int =
 
 
 # There is a workload.
+
+
+def _with_workload(
+    group: PodGroup,
+    census: Census,
+    workload: Workload,
+    catalogue: Catalogue,
+    rules: PodRules,
+    now: float,
+) -> PodPlan:
+    if group.serving:
+        # Who made the set would make them again: they wait, gated, until the workload is of their number.
+        census = replace(census, excess=())
+    tidied = _tidied(workload, census)
+    if tidied != IDLE:
+        return tidied
+    absent = census.absent
+    if is_fast(group.pods):  # pods that never were are yet to come, one by one
+        absent = 0 if group.serving else sum(not can_count(pod) for pod in census.kept)
+    kept = _group(census.kept, group.total, rules, absent)
+    return decide_with_workload(kept, workload, catalogue, rules, now)
 
 
 def _tidied(workload: Workload, census: Census) -> PodPlan:

@@ -42,7 +42,6 @@ LEADER_WORKER_SET: Final = SetKind(
     False,
 )
 _SIZE: Final[Path] = ("spec", "leaderWorkerTemplate", "size")
-SET_KINDS: Final = (DEPLOYMENT, STATEFUL_SET, LEADER_WORKER_SET)
 
 
 def default_set(kind: SetKind, obj: Json, setting: Setting) -> Json:
