@@ -147,6 +147,18 @@ BRIEF = WorkloadSpec(queue_name="lq", maximum_execution_time_seconds=60)
         pytest.param(
             a_workload(ADMITTED), RUNNING, "not Admitted NoReservation", id="admitted without a reservation"
         ),
+        pytest.param(
+            replace(
+                a_workload(),
+                status=WorkloadStatus(
+                    conditions=(not_(c.QUOTA_RESERVED, "Pending"), not_(c.ADMITTED, "NoReservation")),
+                    admission=Admission(cluster_queue="cq"),
+                ),
+            ),
+            RUNNING,
+            "released",
+            id="what is left of a reservation that others took back",
+        ),
         # queues
         pytest.param(
             a_workload(), queues(local=False), "not QuotaReserved Inadmissible", id="no local queue"

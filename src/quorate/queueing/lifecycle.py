@@ -31,6 +31,7 @@ from quorate.queueing.statuses import (
     preempt_status,
     release_status,
     released,
+    without_reservation,
 )
 from quorate.queueing.transition import (
     ClusterQueueView,
@@ -104,9 +105,10 @@ def _follow_owner(case: Situation) -> Transition | None:
 
 
 def _undo_what_cannot_be(case: Situation) -> Transition | None:
-    """Conditions that somebody wrote by hand, without what they stand on.
+    """Conditions that somebody wrote by hand, without what they stand on, or with what stood on them left.
 
-    Kueue's webhook refuses the first of them; this holds where no webhook runs.
+    Kueue's webhook refuses the first of them; this holds where no webhook runs.  The last comes about when
+    others release by server-side apply: leaving ``admission`` out takes back only what they themselves own.
     """
     workload, status, gates = case.workload, case.workload.status, case.configuration.gates
     if c.is_reserving(workload) and status.admission is None:
@@ -116,8 +118,8 @@ def _undo_what_cannot_be(case: Situation) -> Transition | None:
         )
         event = Event("Warning", why.shown(why.MISCONFIGURED, gates), message)
         return Transition(released(workload, why.MISCONFIGURED, message, case.now, gates), events=(event,))
-    if c.is_admitted(workload) and not c.is_reserving(workload):
-        return _told(case, not_admitted(workload, case.now, gates, reserving=False))
+    if not c.is_reserving(workload) and (status.admission is not None or c.is_admitted(workload)):
+        return Transition(without_reservation(workload, case.now, gates))
     return None
 
 

@@ -60,6 +60,8 @@ def may_queue(workload: Workload, gates: Gates) -> bool:
         return False
     if c.is_finished(workload) or c.is_reserving(workload):
         return False
+    if workload.status.admission is not None:
+        return False  # until what is left of its last reservation is gone: a new one may not replace it
     reserved = find_condition(conditions, c.QUOTA_RESERVED)
     held_by = (c.ON_HOLD, c.ADMISSION_GATED) if gates.admission_gated_by else (c.ON_HOLD,)
     if reserved is not None and reserved.reason in held_by:

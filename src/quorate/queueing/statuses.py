@@ -168,8 +168,13 @@ def _is_of_one_pod(workload: Workload) -> bool:
 
 def released(workload: Workload, reason: str, message: str, now: float, gates: Gates) -> WorkloadStatus:
     """No reservation any more, for the granular ``reason``; hence not admitted and not ready either."""
+    return without_reservation(workload, now, gates, not_reserved(workload, reason, message, now, gates))
+
+
+def without_reservation(workload: Workload, now: float, gates: Gates, *told: Condition) -> WorkloadStatus:
+    """What a workload loses with its reservation; ``told``: what to say of that besides."""
     status, generation = workload.status, workload.metadata.generation
-    new = [not_reserved(workload, reason, message, now, gates)]
+    new = list(told)
     admitted = find_condition(status.conditions, c.ADMITTED)
     past_s = status.accumulated_past_execution_time_seconds
     if admitted is not None and admitted.status == "True":

@@ -1,0 +1,153 @@
+"""Workloads that no job owns, and others who write to them: words for stories about the bare API."""
+
+from typing import Any
+
+from quorate.api.kueue import Workload
+from quorate.api.meta import Condition, Key, at_epoch, find_condition
+from quorate.kube.client import PatchKind
+from quorate.kube.clock import WallClock
+from quorate.kube.resources import WORKLOADS, untyped
+from quorate.observe.gauges import readings
+from tests.e2e.world import NAMESPACE, World
+
+Json = dict[str, Any]
+RAW = untyped("kueue.x-k8s.io", "v1beta2", "workloads", "Workload", True)
+ADMISSION_MANAGER = "kueue-admission"  # in whose name Kueue, and tools made for it, apply what they own
+
+
+async def submit(
+    world: World,
+    name: str,
+    queue: str = "queue",
+    pods: int = 1,
+    requests: Json | None = None,
+    namespace: str = NAMESPACE,
+    metadata: Json | None = None,
+    pod_spec: Json | None = None,
+    **spec: Any,
+) -> None:
+    """A workload that no job owns, of one pod set."""
+    container = {"name": "c", "image": "busybox", "resources": {"requests": requests or {}}}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container], **(pod_spec or {})}}
+    pod_sets = [{"name": "main", "count": pods, "template": template}]
+    body = {
+        "metadata": {"name": name, **(metadata or {})},
+        "spec": {"queueName": queue, "podSets": pod_sets, **spec},
+    }
+    await world.client.create(RAW, body, namespace)
+
+
+async def read(world: World, name: str, namespace: str = NAMESPACE) -> Workload:
+    return await world.client.get(WORKLOADS, Key(namespace, name))
+
+
+async def told(world: World, name: str, type_: str, namespace: str = NAMESPACE) -> Condition | None:
+    return find_condition((await read(world, name, namespace)).status.conditions, type_)
+
+
+async def until_told(
+    world: World, name: str, type_: str, status: str = "True", reason: str = "", namespace: str = NAMESPACE
+) -> Condition:
+    async def find() -> Condition | None:
+        found = await told(world, name, type_, namespace)
+        if found is None or found.status != status or reason not in ("", found.reason):
+            return None
+        return found
+
+    return await world.until(f"{name}: {type_}={status} {reason}", find)
+
+
+async def until_admitted(world: World, *names: str) -> None:
+    for name in names:
+        await until_told(world, name, "Admitted")
+
+
+async def until_pending(world: World, *names: str) -> None:
+    for name in names:
+        await until_told(world, name, "QuotaReserved", "False", "Pending")
+
+
+async def finish(world: World, *names: str) -> None:
+    """As a controller of its own would: an update that knows no other condition."""
+    for name in names:
+        stored = await world.client.get(RAW, Key(NAMESPACE, name))
+        stored["status"]["conditions"] = [_condition("Finished", "True", "ByHand")]
+        await world.client.replace(RAW, Key(NAMESPACE, name), stored, subresource="status")
+
+
+async def give_back(world: World, *names: str) -> None:
+    """Take the reservation of evicted workloads back by server-side apply, as Kueue itself writes."""
+    for name in names:
+        await until_told(world, name, "Evicted")
+        stored = await world.client.get(RAW, Key(NAMESPACE, name))
+        kept = [
+            one for one in stored["status"]["conditions"] if one["type"] not in ("QuotaReserved", "Admitted")
+        ]
+        status = {
+            "conditions": [
+                *kept,
+                _condition("QuotaReserved", "False", "Pending"),
+                _condition("Admitted", "False", "NoReservation"),
+            ],
+            **{key: stored["status"][key] for key in _OWNED if key in stored["status"]},
+        }
+        await apply(world, name, status, resourceVersion=stored["metadata"]["resourceVersion"])
+
+
+async def apply(world: World, name: str, status: Json, **metadata: Any) -> None:
+    body = {
+        "apiVersion": RAW.api_version,
+        "kind": RAW.kind,
+        "metadata": {"name": name, "namespace": NAMESPACE, **metadata},
+        "status": status,
+    }
+    await world.client.patch(
+        RAW,
+        Key(NAMESPACE, name),
+        body,
+        subresource="status",
+        kind=PatchKind.APPLY,
+        force=True,
+        field_manager=ADMISSION_MANAGER,
+    )
+
+
+def _condition(type_: str, status: str, reason: str) -> Json:
+    now = at_epoch(WallClock().now()).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {
+        "type": type_,
+        "status": status,
+        "reason": reason,
+        "message": "by hand",
+        "lastTransitionTime": now,
+    }
+
+
+_OWNED = ("requeueState", "admissionChecks", "schedulingStats", "accumulatedPastExecutionTimeSeconds")
+
+
+async def until_gauges(world: World, name: str, want: dict[tuple[str, ...], float]) -> None:
+    """Until the series of ``name`` with these values of their labels have these values."""
+    seen: dict[tuple[str, ...], float] = {}
+
+    async def find() -> bool:
+        view = world.replica.view
+        assert view is not None
+        seen.clear()
+        for reading in readings(view, {}):
+            if reading.name == name:
+                seen[tuple(reading.labels.values())] = reading.value
+        return all(seen.get(labels) == value for labels, value in want.items())
+
+    try:
+        await world.until(f"{name}", find, within_s=10)
+    except AssertionError as problem:
+        raise AssertionError(f"{name}: {want} but {seen}\n{problem}") from None
+
+
+async def until_waiting(world: World, cluster_queue: str, *, active: int, inadmissible: int) -> None:
+    await until_gauges(
+        world,
+        "pending_workloads",
+        {(cluster_queue, "active"): active, (cluster_queue, "inadmissible"): inadmissible},
+    )

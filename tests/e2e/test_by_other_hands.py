@@ -1,0 +1,38 @@
+"""Workloads that no job owns, and that others than us write to: the Workload API is one to build on."""
+
+import pytest
+
+from quorate.api.configuration import Configuration
+from tests.e2e.bare import (
+    finish,
+    give_back,
+    read,
+    submit,
+    until_admitted,
+    until_pending,
+)
+from tests.e2e.world import World, play
+
+pytestmark = pytest.mark.slow
+
+PLAIN = Configuration()
+
+
+def test_who_is_preempted_may_be_released_by_server_side_apply() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="4", preemption={"withinClusterQueue": "LowerPriority"})
+        await submit(world, "low", requests={"cpu": "2"}, priority=-1)
+        await until_admitted(world, "low")
+        await submit(world, "high", requests={"cpu": "3"}, priority=1)
+        await give_back(world, "low")
+        await until_admitted(world, "high")
+        await until_pending(world, "low")
+
+        async def let_go() -> bool:
+            return (await read(world, "low")).status.admission is None
+
+        await world.until("nothing is left of the reservation", let_go)
+        await finish(world, "high")
+        await until_admitted(world, "low")
+
+    play(story, PLAIN)
