@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.e2e.commands import ROOT, cluster
+from tests.e2e.commands import ROOT, cluster, needs_kubectl
 
 pytestmark = pytest.mark.slow
 
@@ -58,6 +58,7 @@ def served(shell: Shell, manifests: str) -> str:
     return yaml.safe_dump_all(kept)
 
 
+@needs_kubectl(21)  # its kustomize knows patches
 def test_the_manifests_install_roles_that_suffice_and_people_can_be_let_in(tmp_path: Path) -> None:
     data_dir = tmp_path / "cluster"
     build, write, apply, check = commands("With kubectl")

@@ -1,15 +1,15 @@
 """The task pages, done step by step with the real kubectl on a cluster of their own."""
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.docs.walk import walk
+from tests.e2e.commands import needs_kubectl
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on this machine"),
+    needs_kubectl(),
 ]
 
 

@@ -1,13 +1,18 @@
 """The command in a process of its own, as a user runs it."""
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "all-or-nothing"
@@ -48,6 +53,21 @@ def kubectl(data_dir: Path, *arguments: str) -> str:
     )  # fmt: skip
     assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
     return done.stdout
+
+
+@cache
+def _kubectl_minor() -> int:
+    """The minor version of kubectl; -1 if there is none on this machine."""
+    if shutil.which("kubectl") is None:
+        return -1
+    command = ["kubectl", "version", "--client", "-o", "json"]
+    said = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    return int(said["clientVersion"]["minor"].rstrip("+"))
+
+
+def needs_kubectl(minor: int = 0) -> pytest.MarkDecorator:
+    """Skip where there is no kubectl of at least version 1.``minor``: Debian 12 has 1.20."""
+    return pytest.mark.skipif(_kubectl_minor() < minor, reason=f"needs kubectl 1.{minor or 'x'}")
 
 
 def rows(table: str) -> list[list[str]]:

@@ -1,16 +1,15 @@
 """The all-or-nothing example driven with the real kubectl, as its page tells."""
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.commands import EXAMPLE, cluster, kubectl, poll, rows
+from tests.e2e.commands import EXAMPLE, cluster, kubectl, needs_kubectl, poll, rows
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on this machine"),
+    needs_kubectl(),
 ]
 
 NODES = ("--nodes", "2", "--node-memory", "4315648Ki")

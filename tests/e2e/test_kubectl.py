@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 import textwrap
 from collections.abc import Iterator
@@ -11,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.commands import ROOT, cluster, kubectl, poll
+from tests.e2e.commands import ROOT, cluster, kubectl, needs_kubectl, poll
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on this machine"),
+    needs_kubectl(),
 ]
 
 PAGE = ROOT / "docs" / "tasks" / "local-cluster.md"
@@ -38,6 +37,7 @@ def can(data_dir: Path, *question: str) -> bool:
         return False
 
 
+@needs_kubectl(24)  # create token
 def test_an_account_may_do_what_its_roles_say_and_keeps_its_token_over_a_restart(tmp_path: Path) -> None:
     data_dir = tmp_path / "cluster"
     with cluster(data_dir, "--without-controllers"):
@@ -68,6 +68,7 @@ def test_an_account_may_do_what_its_roles_say_and_keeps_its_token_over_a_restart
         assert kubectl(data_dir, f"--token={token}", "get", "jobs", "-o", "name") == ""
 
 
+@needs_kubectl(24)  # create token
 @pytest.mark.parametrize("section", ["Accounts and rights", "Webhooks"])
 def test_the_page_tells_what_works(section: str, running: Path) -> None:
     for block in shell_blocks(PAGE.read_text(), section):
@@ -87,6 +88,7 @@ def shell_blocks(page: str, section: str) -> list[str]:
     return [textwrap.dedent(block) for block in blocks]
 
 
+@needs_kubectl(27)  # explain by OpenAPI v3
 def test_kubectl_explains_kinds_and_refuses_fields_that_do_not_exist(running: Path, tmp_path: Path) -> None:
     explained = kubectl(running, "explain", "clusterqueue.spec.preemption")
     assert "KIND:       ClusterQueue" in explained

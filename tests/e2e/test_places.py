@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.commands import cluster, kubectl, poll
+from tests.e2e.commands import cluster, kubectl, needs_kubectl, poll
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on this machine"),
+    needs_kubectl(),
 ]
 
 PLACES = "/apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/default/localqueues/team/pendingworkloads"

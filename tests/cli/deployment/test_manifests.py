@@ -15,6 +15,7 @@ from quorate.cli.deployment.rights import JOBS, RIGHTS, Right
 from quorate.cli.deployment.roles import ACCOUNT, people_roles
 from quorate.controllers.jobs.frameworks import FOREIGN
 from tests.cli.conftest import Quorate
+from tests.e2e.commands import needs_kubectl
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 Json = dict[str, Any]
@@ -55,6 +56,7 @@ def test_no_file_is_left_over() -> None:
     assert found == written | by_hand
 
 
+@needs_kubectl(21)  # its kustomize knows patches
 def test_kubectl_reads_the_whole() -> None:
     done = subprocess.run(
         ["kubectl", "kustomize", str(DEPLOY)], capture_output=True, text=True, timeout=60, check=False
