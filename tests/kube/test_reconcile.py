@@ -57,6 +57,24 @@ def test_it_looks_again_when_the_last_run_said_so() -> None:
     play(story, recorded)
 
 
+@pytest.mark.parametrize("off_s", [-3600.0, 3600.0])
+def test_a_wait_takes_as_long_as_it_was_to_however_the_clock_is_set_meanwhile(off_s: float) -> None:
+    async def story(reconciler: Reconciler, clock: VirtualClock) -> None:
+        reconciler.enqueue_at(A, 1010.0)
+        reconciler.enqueue_in(B, 20.0)
+        await settle()
+        clock.off_s = off_s
+        await clock.advance_to(1009.0)
+        assert recorded.runs == []
+        await clock.advance_to(1010.0)
+        assert recorded.runs == ["a"]
+        await clock.advance_to(1020.0)
+        assert recorded.runs == ["a", "b"]
+
+    recorded = Recorded()
+    play(story, recorded)
+
+
 def test_an_earlier_moment_wakes_it_earlier() -> None:
     async def story(reconciler: Reconciler, clock: VirtualClock) -> None:
         reconciler.enqueue_at(A, 1050.0)
@@ -76,9 +94,9 @@ def test_a_key_that_is_due_later_costs_nothing_until_then() -> None:
     class CountingClock(VirtualClock):
         sleeps = 0
 
-        async def sleep_until(self, moment: float) -> None:
+        async def _sleep(self, moment: float) -> None:
             self.sleeps += 1
-            await super().sleep_until(moment)
+            await super()._sleep(moment)
 
     async def run() -> None:
         clock = CountingClock()

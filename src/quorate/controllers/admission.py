@@ -32,6 +32,7 @@ class Admission:
         self._recorder = recorder
         self._workloads = shell.informers.workloads
         self._clock = shell.clock
+        self._steady = shell.clock.steady  # by which verdicts are told
         self._changed = asyncio.Event()  # set when the state has changed since the last cycle began
         self._alarm = Alarm(shell.clock, self._changed)
         self._verdicts = Verdicts()
@@ -101,7 +102,7 @@ class Admission:
         self.state.put_workload(newest, self._clock.now())
         if isinstance(decision, Hold):
             self._verdicts.over(decision.key)
-            self._verdicts.passed(decision.key, self._clock.now())
+            self._verdicts.passed(decision.key, self._steady.now())
         self._changed.set()
 
     async def run(self) -> None:
@@ -119,9 +120,9 @@ class Admission:
 
     def _decide(self, writes: asyncio.TaskGroup) -> float | None:
         """Run a cycle and begin to write what it decided; when to run the next if nothing changes before."""
-        began = self._clock.now()
-        cycle = run_cycle(self.state, began)
-        self._recorder.cycle_ended(cycle, self._clock.now() - began)
+        now, began = self._clock.now(), self._steady.now()
+        cycle = run_cycle(self.state, now)
+        self._recorder.cycle_ended(cycle, self._steady.now() - began)
         for decision in cycle.decisions:
             if isinstance(decision, Hold):
                 self._verdicts.passed(decision.key, began)
@@ -129,7 +130,8 @@ class Admission:
                 self._verdicts.over(decision.key)
                 self._carrier.carry_out(writes, decision)
         self._tell(writes, began)
-        moments = (cycle.wake_at, self._verdicts.next_due())
+        due = self._verdicts.next_due()
+        moments = (cycle.wake_at, None if due is None else now + due - began)
         return min((moment for moment in moments if moment is not None), default=None)
 
     def _tell(self, writes: asyncio.TaskGroup, now: float) -> None:

@@ -30,7 +30,7 @@ class ModelDiffers(Exception):
 
 class Auditor:
     def __init__(self, shell: Shell, state: State, replica: Replica) -> None:
-        self._clock = shell.clock
+        self._steady = shell.clock.steady
         self._every_s = shell.configuration.audit_every_s
         self._workloads = shell.informers.workloads
         self._state = state
@@ -40,10 +40,10 @@ class Auditor:
     async def run(self) -> None:
         """Audit until cancelled.  Raises ``ModelDiffers``."""
         while self._every_s:
-            await self._clock.sleep_until(self._clock.now() + self._every_s)
-            began = self._clock.now()
+            await self._steady.sleep_until(self._steady.now() + self._every_s)
+            began = self._steady.now()
             differences = audit_model(self._state, self._workloads)
-            self._replica.recorder.audited(len(differences), self._clock.now() - began)
+            self._replica.recorder.audited(len(differences), self._steady.now() - began)
             for difference in differences[:_LOGGED]:
                 self._log.error("the model differs from what is stored", difference=difference)
             if differences and self._may_rebuild(began):

@@ -21,7 +21,7 @@ def versions(resource: Resource[Any], objects: Sequence[HasMetadata]) -> set[Ver
 
 class Echoes:
     def __init__(self) -> None:
-        # What the last writes for each key have replaced, and how long that is remembered (epoch seconds).
+        # What the last writes for each key have replaced, and until when, by a steady clock, that counts.
         self._outdated: dict[Key, tuple[frozenset[Version], float]] = {}
 
     def expect(self, key: Key, writes: Iterable[Write], now: float) -> None:

@@ -57,9 +57,10 @@ class QueueController:
     def __init__(self, shell: Shell, state: State) -> None:
         self._client = shell.client
         self._clock = shell.clock
+        self._steady = shell.clock.steady
         self._informers = informers = shell.informers
         self._state = state
-        self._looks: dict[Key, Look] = {}  # the last at each queue that is there and was looked at
+        self._looks: dict[Key, Look] = {}  # the last at each queue that was looked at, by the steady clock
         workers = max(shell.workers_for(each, WORKERS) for each in (CLUSTER_QUEUES, LOCAL_QUEUES))
         self.reconciler = Reconciler("queues", self.reconcile, shell.clock, workers)
         informers.workloads.subscribe(self._workload_changed)
@@ -101,20 +102,21 @@ class QueueController:
 
     def _touch(self, key: Key) -> None:
         """Its numbers may have changed."""
-        self.reconciler.enqueue_at(key, self._looks.get(key, Look()).next_at(len(self._looks)))
+        moment = self._looks.get(key, Look()).next_at(len(self._looks))
+        self.reconciler.enqueue_in(key, moment - self._steady.now())
 
     def _look_soon(self, key: Key) -> None:
         """More than its numbers may have changed."""
-        self.reconciler.enqueue_at(key, self._looks.get(key, Look()).at + INTERVAL_S)
+        self.reconciler.enqueue_in(key, self._looks.get(key, Look()).at + INTERVAL_S - self._steady.now())
 
     async def reconcile(self, key: Key) -> None:
         queue = self._queue(key)
         if queue is None:
             self._looks.pop(key, None)
             return
-        now = self._clock.now()
-        writes = self._writes(queue, now)
-        self._looks[key] = self._looks.get(key, Look()).then(now, writes=bool(writes))
+        looked_at = self._steady.now()
+        writes = self._writes(queue, self._clock.now())
+        self._looks[key] = self._looks.get(key, Look()).then(looked_at, writes=bool(writes))
         await send(self._client, writes)
 
     def _writes(self, queue: Queue, now: float) -> Sequence[Patch]:

@@ -15,7 +15,10 @@ REPEATED_AFTER_S: Final = 5.0  # to tell another one to who was told one already
 
 
 class Verdicts:
-    """Who is to be told the verdict that then holds, and when.  Each may be waiting no longer by then."""
+    """Who is to be told the verdict that then holds, and when.  Each may be waiting no longer by then.
+
+    All moments are those of one steady clock.
+    """
 
     def __init__(self) -> None:
         self._due = KeyQueue()

@@ -30,12 +30,13 @@ class Reconciler:
         self._reconcile = reconcile
         self._clock = clock
         self._workers = workers
-        self._queue = KeyQueue()
+        self._steady = clock.steady
+        self._queue = KeyQueue()  # its moments are those of the steady clock
         self._failures: dict[Key, int] = {}  # runs in a row that raised, for keys whose last run did
         self._busy = 0  # runs under way, at most _workers
         self._stopping = False
         self._news = asyncio.Event()  # set when the queue may have something to start or to wait for
-        self._alarm = Alarm(clock, self._news)
+        self._alarm = Alarm(clock.steady, self._news)
         self._idle = asyncio.Event()  # set while nothing runs and nothing is ready
         self._idle.set()
         self._log = logger(__name__).bind(controller=name)
@@ -46,7 +47,11 @@ class Reconciler:
         self._news.set()
 
     def enqueue_at(self, key: Key, moment: float) -> None:
-        self._queue.put_at(key, moment)
+        """Run at ``moment`` (epoch seconds): after the time that is left until then, come what may."""
+        self.enqueue_in(key, moment - self._clock.now())
+
+    def enqueue_in(self, key: Key, delay_s: float) -> None:
+        self._queue.put_at(key, self._steady.now() + delay_s)
         self._news.set()
 
     def stop(self) -> None:
@@ -73,7 +78,7 @@ class Reconciler:
 
     def _start_runs(self, tasks: asyncio.TaskGroup) -> None:
         while self._busy < self._workers:
-            key = self._queue.take(self._clock.now())
+            key = self._queue.take(self._steady.now())
             if key is None:
                 break
             self._busy += 1
@@ -81,16 +86,18 @@ class Reconciler:
             tasks.create_task(self._run_once(key))
 
     async def _run_once(self, key: Key) -> None:
+        again_in_s: float | None
         try:
             again_at = await self._reconcile(key)
         except (ApiError, Unreachable, Unreadable) as error:
-            again_at = self._after_failure(key)
+            again_in_s = self._after_failure(key)
             if not isinstance(error, Conflict):  # a conflict is everyday life: somebody else wrote first
-                self._log.warning("retrying", key=key, problem=str(error), again_at=again_at)
+                self._log.warning("retrying", key=key, problem=str(error), again_in_s=again_in_s)
         except Exception as error:
-            again_at = self._after_failure(key)
-            self._log.fault("reconcile raised", error, key=key, again_at=again_at)
+            again_in_s = self._after_failure(key)
+            self._log.fault("reconcile raised", error, key=key, again_in_s=again_in_s)
         else:
+            again_in_s = None if again_at is None else again_at - self._clock.now()
             self._failures.pop(key, None)
         finally:
             self._busy -= 1
@@ -98,9 +105,9 @@ class Reconciler:
             self._news.set()
             if self._queue.idle:
                 self._idle.set()
-        if again_at is not None:
-            self._queue.put_at(key, again_at)
+        if again_in_s is not None:
+            self._queue.put_at(key, self._steady.now() + again_in_s)
 
     def _after_failure(self, key: Key) -> float:
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        return self._clock.now() + RETRY.delay_s(failures)
+        return RETRY.delay_s(failures)

@@ -140,7 +140,7 @@ async def until_served(resource: Resource[Any], client: Client, clock: Clock) ->
         if problem != said:
             log.warning("kind of job is not served yet", problem=problem)
             said = problem
-        await clock.sleep_until(clock.now() + LOOK_AGAIN_S)
+        await clock.steady.sleep_until(clock.steady.now() + LOOK_AGAIN_S)
     log.info("kind of job is served")
 
 
