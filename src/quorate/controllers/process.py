@@ -80,6 +80,11 @@ async def run_replica(
                 await election.run(lead)
         except* LeadershipLost as lost:
             logger(__name__).warning("standing by again", problem=str(lost.exceptions[0]))
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            # Stopped in the very moment the lease was lost: a task group that ends in an error keeps that to
+            # itself, and whoever stands by again would never stop.
+            raise asyncio.CancelledError
 
 
 async def follow(

@@ -8,7 +8,7 @@ object holds only the fields we read: patch what exists, and write whole only wh
 import asyncio
 import random
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from enum import StrEnum
 from types import TracebackType
 from typing import Any, Self
@@ -81,6 +81,8 @@ class Client:
         self._deadline_s = deadline_s
         self._field_manager = field_manager
         self._session: aiohttp.ClientSession | None = None
+        # Writes the server has not answered yet, those included whose callers were cancelled meanwhile.
+        self._writes: set[asyncio.Task[bytes]] = set()
 
     async def __aenter__(self) -> Self:
         # Turns bound the requests; watches come on top, one connection each, so the pool itself is unbounded.
@@ -101,6 +103,9 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._session is not None, "left without being entered"
+        for write in self._writes:
+            write.cancel()
+        await asyncio.gather(*self._writes, return_exceptions=True)
         await self._session.close()
         self._session = None
 
@@ -238,7 +243,9 @@ class Client:
                     opening = self._open(
                         method, self._url(path, query), authorization, timeout, body, headers
                     )
-                    return await self._answer(method, path, opening)
+                    if method == "GET":
+                        return await self._answer(method, path, opening)
+                    return await self._seen_through(self._answer(method, path, opening))
                 except Unauthorized:
                     # Credentials expire; with fresh ones it is another request, and this one did nothing.
                     if attempt > 1 or not await self.cluster.credentials.renew(authorization):
@@ -252,6 +259,22 @@ class Client:
                         raise
                     await asyncio.sleep(delay_s)
                 attempt += 1
+
+    async def _seen_through(self, exchange: Coroutine[Any, Any, bytes]) -> bytes:
+        """Await ``exchange``, which goes on to its answer even if the caller is cancelled."""
+        write = asyncio.create_task(exchange)
+        self._writes.add(write)
+        write.add_done_callback(self._writes.discard)
+        try:
+            return await asyncio.shield(write)
+        except asyncio.CancelledError:
+            write.add_done_callback(_unheard)
+            raise
+
+    async def writes_answered(self) -> None:
+        """Return once no write is under way any more, whoever asked for it: after at most the deadline."""
+        if self._writes:
+            await asyncio.wait(self._writes)
 
     async def _answer(self, method: str, path: str, opening: aiohttp.client._RequestContextManager) -> bytes:
         asked, clock, code = f"{method} {path}", asyncio.get_running_loop().time, 0
@@ -363,6 +386,12 @@ class Client:
             case _:
                 problem = str(error) or repr(error)
         return Unreachable(asked, self.cluster.server, problem, sent)
+
+
+def _unheard(write: asyncio.Task[bytes]) -> None:
+    """Whoever would have been told how it went is gone."""
+    if not write.cancelled():
+        write.exception()
 
 
 def _decode(resource: Resource[T], asked: str, body: bytes) -> T:

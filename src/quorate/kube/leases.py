@@ -69,12 +69,14 @@ class Election:
     ) -> None:
         self._client = client
         self._clock = clock
+        self._steady = clock.steady  # all spans are measured by it: who sets the time of day elects nobody
         self._key = key
         self._identity = identity
         self._terms = terms if terms is not None else Terms()
         self._seen = LeaseSpec()  # the lease when last looked at
-        self._seen_since = clock.now()  # since when it has looked like that
-        self._renewed_at = 0.0  # when the last attempt that made or kept us leader began
+        self._seen_since = clock.steady.now()  # since when it has looked like that
+        self._lost = False  # whether somebody else may begin at any moment
+        self._renewed_at = 0.0  # by the steady clock, when the last attempt that made or kept us leader began
         self._log = logger(__name__).bind(lease=key, identity=identity)
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -92,26 +94,31 @@ class Election:
                 await work()
                 keeping.cancel()
         finally:
-            await self._release()
+            # Who cannot renew has nothing to give: what it wrote last may still be on its way, and arrives
+            # before the lease runs out, but not before somebody begins who was told that it is free.
+            if not self._lost:
+                await self._client.writes_answered()
+                await self._release()
 
     async def _keep(self) -> None:
         while True:
             await self._pause()
-            left_s = self._renewed_at + self._terms.renew_within_s - self._clock.now()
+            left_s = self._renewed_at + self._terms.renew_within_s - self._steady.now()
             try:
                 async with asyncio.timeout(max(0.0, left_s)):  # an attempt that hangs must not outlast it
                     held = await self._attempt()
             except TimeoutError:
                 held = False
-            renewed_s_ago = self._clock.now() - self._renewed_at
+            renewed_s_ago = self._steady.now() - self._renewed_at
             if not held and (
                 self._seen.holder_identity != self._identity or renewed_s_ago >= self._terms.renew_within_s
             ):
+                self._lost = True
                 raise LeadershipLost(self._key, self._identity, renewed_s_ago)
 
     async def _attempt(self) -> bool:
         """Take or renew the lease: whether it is ours now.  What stands in the way is logged."""
-        began = self._clock.now()
+        began = self._steady.now()
         try:
             held = await self._take()
         except (ApiError, Unreachable, Unreadable) as error:
@@ -126,9 +133,9 @@ class Election:
             lease = await self._client.get(LEASES, self._key)
         except NotFound:
             return await self._create()
-        now = self._clock.now()
-        self._look_at(lease.spec, now)
-        spec = claim(self._seen, now - self._seen_since, self._identity, now, self._terms.lease_s)
+        self._look_at(lease.spec)
+        unchanged_s = self._steady.now() - self._seen_since
+        spec = claim(self._seen, unchanged_s, self._identity, self._clock.now(), self._terms.lease_s)
         return spec is not None and await self._write(lease.metadata.resource_version, spec)
 
     async def _create(self) -> bool:
@@ -140,7 +147,7 @@ class Election:
             await self._client.create(LEASES, Lease(metadata=metadata, spec=spec))
         except AlreadyExists:
             return False
-        self._look_at(spec, now)
+        self._look_at(spec)
         return True
 
     async def _write(self, resource_version: str, spec: LeaseSpec) -> bool:
@@ -149,7 +156,7 @@ class Election:
             await self._client.patch(LEASES, self._key, patch)
         except Conflict:
             return False  # another was faster
-        self._look_at(spec, self._clock.now())
+        self._look_at(spec)
         return True
 
     async def _release(self) -> None:
@@ -167,11 +174,11 @@ class Election:
         except (ApiError, Unreachable, Unreadable) as error:
             self._log.warning("lease not given back: it will run out", problem=str(error))
 
-    def _look_at(self, spec: LeaseSpec, now: float) -> None:
+    def _look_at(self, spec: LeaseSpec) -> None:
         if spec != self._seen:
-            self._seen, self._seen_since = spec, now
+            self._seen, self._seen_since = spec, self._steady.now()
 
     async def _pause(self) -> None:
         # Some jitter, so that candidates who came together do not try together.
         pause_s = self._terms.retry_s * (1 + self._client.rng.random() / 5)
-        await self._clock.sleep_until(self._clock.now() + pause_s)
+        await self._steady.sleep_until(self._steady.now() + pause_s)
