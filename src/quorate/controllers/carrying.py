@@ -2,11 +2,12 @@
 
 Many patches are in flight at once; those for one workload go in order, each based on the answer to the one
 before it.  A refused decision is handed back to be undone: one refused for its version when the newer
-version has come, as every such refusal means that one is on its way, and any other after a pause.
+version has come, as every such refusal means that one is on its way, and any other after a pause.  One whose
+answer was lost is sent again until there is one.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, assert_never
 
@@ -15,7 +16,7 @@ from quorate.api.meta import Key, ObjectMeta, is_older
 from quorate.controllers.shell import Shell
 from quorate.controllers.writes import Patch, send, status_patch
 from quorate.kube.backoff import Backoff
-from quorate.kube.errors import ApiError, Conflict, NotFound, Unreachable
+from quorate.kube.errors import ApiError, Conflict, NotFound, Unreachable, Unreadable, may_be_done
 from quorate.kube.log import logger
 from quorate.kube.resources import WORKLOADS, reference_to
 from quorate.queueing.conditions import merged, replace
@@ -99,13 +100,8 @@ class Carrier:
         patches = status_patch(workload, self._status(decision, workload))
         if not patches:
             return workload
-        try:
-            answers = await self._send(patches)
-        except (Conflict, NotFound):
-            self._refused_for_version(decision, versions)
-            return None
-        except (ApiError, Unreachable) as error:
-            await self._refused(decision, error)
+        answers = await self._sent(decision, patches, versions)
+        if answers is None:
             return None
         self._failures.pop(decision.key, None)
         self._on_written(decision)
@@ -123,6 +119,29 @@ class Carrier:
             if self._under_way == MOST_UNDER_WAY:
                 self._room.set()
             self._under_way -= 1
+
+    async def _sent(
+        self, decision: Decision, patches: Sequence[Patch], versions: Collection[str]
+    ) -> list[Any] | None:
+        """The answers; None when the write was refused, and then it will not arrive late either.
+
+        A write whose fate is unknown may still be on its way, held up by whatever made us give up waiting,
+        and its quota is not free before that is known.  So it is sent again until the server has answered:
+        the version it names lets only one of them in.
+        """
+        in_doubt = False
+        while True:
+            try:
+                return await self._send(patches)
+            except (Conflict, NotFound):
+                self._refused_for_version(decision, versions)
+                return None
+            except (ApiError, Unreachable, Unreadable) as error:
+                in_doubt = in_doubt or may_be_done(error)
+                await self._pause(decision, error)
+            if not in_doubt:
+                self._give_back(decision)
+                return None
 
     def _status(self, decision: Decision, workload: Workload) -> WorkloadStatus | None:
         now = self._clock.now()
@@ -151,16 +170,21 @@ class Carrier:
         if known is not None and known.metadata.resource_version in outdated:
             self._stale[decision.key] = decision
         else:
+            self._give_back(decision)
+
+    def _give_back(self, decision: Decision) -> None:
+        """Have the decision undone, unless it was overtaken: then what it took is no longer its own."""
+        last = self._last.get(decision.key)
+        if last is None or last is asyncio.current_task():
             self._on_refusal(decision)
 
-    async def _refused(self, decision: Decision, error: Exception) -> None:
-        """Keep the quota for the while it takes to learn what came of the write, then decide again."""
+    async def _pause(self, decision: Decision, error: Exception) -> None:
         key = decision.key
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        again_at = self._clock.now() + PAUSE.delay_s(failures)
-        self._log.warning("decision not written", key=key, problem=str(error), again_at=again_at)
-        await self._clock.sleep_until(again_at)
-        self._on_refusal(decision)
+        again_in_s = PAUSE.delay_s(failures)
+        self._log.warning("decision not written", key=key, problem=str(error), again_in_s=again_in_s)
+        steady = self._clock.steady
+        await steady.sleep_until(steady.now() + again_in_s)
 
     def _tell(self, decision: Decision, workload: Workload) -> None:
         match decision:

@@ -130,6 +130,17 @@ class Unreadable(Exception):
         return f"{self.asked}: the answer cannot be read: {self.problem}"
 
 
+def may_be_done(failure: ApiError | Unreachable | Unreadable) -> bool:
+    """Whether what was asked may have been done all the same, or may yet be: nobody said that it was not."""
+    match failure:
+        case Unreachable(sent=sent):
+            return sent
+        case ApiError():
+            return isinstance(failure, ServerError)
+        case Unreadable():
+            return True
+
+
 _BY_REASON = {"AlreadyExists": AlreadyExists, "Expired": Gone}
 _BY_CODE = {
     401: Unauthorized,
