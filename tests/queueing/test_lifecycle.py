@@ -313,6 +313,12 @@ BRIEF = WorkloadSpec(queue_name="lq", maximum_execution_time_seconds=60)
             id="to be retried",
         ),
         pytest.param(
+            a_workload(is_(c.EVICTED, "Preempted"), admission_checks=(check("Retry"),)),
+            queues(checks=("c",)),
+            "checks ['c=Pending']",
+            id="asked for a retry when the reservation was gone already",
+        ),
+        pytest.param(
             a_workload(
                 RESERVED,
                 admission_checks=(

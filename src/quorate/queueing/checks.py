@@ -10,7 +10,7 @@ from quorate.api.kueue import AdmissionCheckState, RequeueState
 from quorate.api.meta import at_epoch, epoch, find_condition, is_true
 from quorate.queueing import conditions as c
 from quorate.queueing.conditions import condition, merged, replace
-from quorate.queueing.statuses import admitted
+from quorate.queueing.statuses import admitted, reset_checks
 from quorate.queueing.transition import Event, Situation, Transition, evict
 
 
@@ -54,7 +54,9 @@ def _listed(
 def follow_states(case: Situation) -> Transition | None:
     """Admission once all checks are ready, and what a check that refuses brings."""
     workload = case.workload
-    if not c.is_reserving(workload) or c.is_evicted(workload):
+    if not c.is_reserving(workload):
+        return _ask_again(case)
+    if c.is_evicted(workload):
         return None
     checks = workload.status.admission_checks
     if not c.is_admitted(workload) and all(check.state == "Ready" for check in checks):
@@ -64,6 +66,18 @@ def follow_states(case: Situation) -> Transition | None:
     if retried := [check for check in checks if check.state == "Retry"]:
         return evict(workload, c.ADMISSION_CHECK, f"Evicted due to {_text('Retry', retried)}", case.now)
     return None
+
+
+def _ask_again(case: Situation) -> Transition | None:
+    """Let go of a refusal that came when the reservation it was meant for was being taken back.
+
+    It has nothing left to evict, and who has a refusal is not tried again.
+    """
+    workload, status = case.workload, case.workload.status
+    late = [check for check in status.admission_checks if check.state in ("Retry", "Rejected")]
+    if not late or not c.is_evicted(workload) or not workload.spec.active:
+        return None
+    return Transition(replace(status, admission_checks=reset_checks(workload, case.now)))
 
 
 def _admit(case: Situation) -> Transition:

@@ -102,7 +102,7 @@ def evict_status(
     return replace(
         status,
         conditions=merged(status.conditions, *new),
-        admission_checks=tuple(_reset_check(check, now) for check in status.admission_checks),
+        admission_checks=reset_checks(workload, now),
         scheduling_stats=_counted(status.scheduling_stats, *counted_as),
         cluster_name="",
         nominated_cluster_names=(),
@@ -113,6 +113,11 @@ def evict_status(
 
 def _closed(gate: PreemptionGateState, now: datetime) -> PreemptionGateState:
     return gate if gate.position == "Closed" else replace(gate, position="Closed", last_transition_time=now)
+
+
+def reset_checks(workload: Workload, now: float) -> tuple[AdmissionCheckState, ...]:
+    """All checks pending again, for the next reservation."""
+    return tuple(_reset_check(check, now) for check in workload.status.admission_checks)
 
 
 def _reset_check(check: AdmissionCheckState, now: float) -> AdmissionCheckState:
