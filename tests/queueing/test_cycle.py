@@ -153,6 +153,38 @@ def test_what_a_blocked_cycle_waits_for_may_leave() -> None:
     assert list(world.admitted()) == ["a", "c"]
 
 
+def test_what_happens_to_another_queue_while_a_cycle_is_blocked_is_not_forgotten() -> None:
+    """``x`` leaves while ``b`` waits for ``a``: that ``y`` fits now must be seen when the cycle goes on."""
+    world = World(
+        {
+            "config": {"waitForPodsReady": {"timeout": "60s", "blockAdmission": True}},
+            "flavors": ["default"],
+            "clusterQueues": {name: {"quota": [{"default": {"cpu": 1}}]} for name in ("full", "free")},
+            "workloads": [
+                w("x", queue="full"),
+                w("y", queue="full", created=1),
+                w("a", cpu="500m", queue="free", created=2, create="later"),
+                w("b", cpu="500m", queue="free", created=3, create="later"),
+            ],
+        }
+    )
+    world.run("cycle")
+    world.run({"podsReady": {"x": True}})
+    world.run("cycle")
+    world.run({"create": ["a"]})
+    world.run("cycle")
+    world.run({"create": ["b"]})
+    full = world.state.cluster_queues["full"]
+    world.state.stir(full.node)  # as an eviction does
+    run_cycle(world.state, world.now)
+    assert world.state.suspended is not None
+    world.run({"delete": ["x"]})
+    world.run({"podsReady": {"a": True}})
+    assert list(world.admitted()) == ["a", "b"]
+    run_cycle(world.state, world.now)
+    assert world.state.suspended is not None  # y waits for b to be ready, and for nothing else
+
+
 def test_a_workload_that_changes_while_blocked_is_judged_anew() -> None:
     wait = {"timeout": "60s", "blockAdmission": True}
     world = one_queue(w("a"), w("b", created=1), waitForPodsReady=wait)

@@ -85,6 +85,7 @@ class Round:
         # By the root of each tree: who was served last, and whom preemptors evict, each with its preemptor.
         self._served: dict[Node, Key] = {}
         self._victims: dict[Node, dict[Key, Key]] = {}
+        self._waited = False  # whether it was suspended, so that much may have happened since it judged
         state.cycles += 1
         nominations: list[Nomination] = []
         for queue in queues:
@@ -116,6 +117,7 @@ class Round:
             elif awaiting.flavor is None:
                 decisions.append(_hold(nomination, "Waiting", (awaiting,)))
                 self._state.suspended = self
+                self._waited = True
                 break
             else:
                 self._state.unready.hold_back(nomination.queue, awaiting.flavor)
@@ -138,7 +140,8 @@ class Round:
                 most = sum(len(group.flavors) for group in nomination.queue.groups.values())
                 searching[root] = max(searching.get(root, 0), most)
         for root in self._roots:
-            rounds = 0 if root in self._busy else state.restless.get(root, 0) + 1
+            news = self._waited or root in self._busy
+            rounds = 0 if news else state.restless.get(root, 0) + 1
             if rounds <= searching.get(root, 0):
                 state.restless[root] = rounds
             else:
