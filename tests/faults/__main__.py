@@ -1,0 +1,104 @@
+"""``make test-faults``: many seeded runs, a table of what they suffered, and what they found.
+
+python -m tests.faults                     200 runs, every kind in turn
+python -m tests.faults --runs 1000 --first 5000
+python -m tests.faults --again "clocks 38"  one of them once more, with the controllers' log
+"""
+
+import argparse
+import asyncio
+import logging
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from quorate.kube.log import configure
+from tests.faults.runs import KINDS, Report, Trial, run
+
+CONSOLE = Console()
+SIDE_BY_SIDE = 3  # runs in one process: each waits half of its time
+
+
+def main() -> int:
+    """0 when nothing was found."""
+    parser = argparse.ArgumentParser(prog="python -m tests.faults")
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--again", metavar="'KIND SEED'", help="repeat one run, with the controllers' log")
+    given = parser.parse_args()
+    if given.again:
+        kind, seed = given.again.split()
+        configure("console", logging.INFO)
+        reports = [asyncio.run(run(Trial(int(seed), kind)))]
+    else:
+        reports = list(_all(given.first, given.runs))
+    _show(reports)
+    return 1 if any(report.findings for report in reports) else 0
+
+
+def _all(first: int, runs: int) -> Iterator[Report]:
+    trials = [Trial(seed, KINDS[seed % len(KINDS)]) for seed in range(first, first + runs)]
+    groups = [trials[at : at + SIDE_BY_SIDE] for at in range(0, len(trials), SIDE_BY_SIDE)]
+    columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with (
+        ProcessPoolExecutor(os.cpu_count(), initializer=_quiet) as processes,
+        Progress(*columns, console=CONSOLE) as progress,
+    ):
+        task = progress.add_task("", total=runs)
+        for done in as_completed([processes.submit(_play, group) for group in groups]):
+            for report in done.result():
+                progress.advance(task)
+                if report.findings:
+                    progress.print(f"[red]{report.trial}[/red]: {report.findings[0][:300]}")
+                yield report
+
+
+def _quiet() -> None:
+    logging.basicConfig(handlers=[logging.NullHandler()])
+
+
+def _play(trials: list[Trial]) -> list[Report]:
+    async def together() -> list[Report]:
+        return await asyncio.gather(*(run(trial) for trial in trials))
+
+    return asyncio.run(together())
+
+
+def _show(reports: list[Report]) -> None:
+    table = Table(title="Runs", title_justify="left")
+    for heading in ("kind", "runs", "restarts", "stored states", "faults", "findings"):
+        table.add_column(heading, justify="left" if heading == "kind" else "right")
+    for kind in KINDS:
+        of_kind = [report for report in reports if report.trial.kind == kind]
+        table.add_row(
+            kind,
+            str(len(of_kind)),
+            str(sum(report.restarts for report in of_kind)),
+            str(sum(report.states for report in of_kind)),
+            str(sum(report.suffered.total() for report in of_kind)),
+            str(sum(bool(report.findings) for report in of_kind)),
+        )
+    CONSOLE.print(table)
+    suffered: Counter[str] = Counter()
+    for report in reports:
+        suffered += report.suffered
+    told = ", ".join(f"{name} {count}" for name, count in suffered.most_common())
+    CONSOLE.print(f"Faults carried out: {told}", highlight=False)
+    for report in sorted(reports, key=lambda report: report.trial.seed):
+        for finding in report.findings:
+            CONSOLE.print(f"\n[red]{report.trial}[/red] {finding}", markup=True, highlight=False)
+        if report.findings:
+            CONSOLE.print(f"again: python -m tests.faults --again '{report.trial}'", highlight=False)
+
+
+if __name__ == "__main__":
+    began = time.monotonic()
+    outcome = main()
+    CONSOLE.print(f"{time.monotonic() - began:.0f} s")
+    raise SystemExit(outcome)

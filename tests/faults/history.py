@@ -1,0 +1,76 @@
+"""Every state that was stored, as a watch straight at the server tells it.
+
+The resource versions of all kinds come from one counter (that of the store, be it etcd or ours), so sorting
+by them puts what happened to different kinds into the order in which it happened.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from quorate.api.batch import Job
+from quorate.api.core import Pod
+from quorate.api.kueue import Workload
+from quorate.kube.client import Client
+from quorate.kube.frames import WatchEvent
+from quorate.kube.resources import JOBS, PODS, WORKLOADS, Resource, metadata_of
+
+Recorded = Workload | Job | Pod
+KINDS: Final[tuple[Resource[Any], ...]] = (WORKLOADS, JOBS, PODS)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One object as stored at ``version``, or gone from then on (then as it was last)."""
+
+    version: int
+    object: Recorded
+    gone: bool = False
+
+
+@dataclass
+class History:
+    steps: list[Step] = field(default_factory=list)  # as they came: in order within each kind
+    seen: dict[str, int] = field(default_factory=dict)  # by kind, the version of its last step
+
+    def in_order(self) -> Iterator[Step]:
+        return iter(sorted(self.steps, key=lambda step: step.version))
+
+    async def _follow(self, client: Client, resource: Resource[Any], version: str) -> None:
+        while True:
+            async for event in client.watch(resource, version):
+                assert isinstance(event, WatchEvent), f"{event} in a watch of {resource.plural}"
+                version = metadata_of(event.object).resource_version
+                self.steps.append(Step(int(version), event.object, event.type == "DELETED"))
+                self.seen[resource.plural] = int(version)
+
+    async def complete(self, client: Client) -> None:
+        """Return once everything stored by now has been recorded."""
+        for resource in KINDS:
+            items = (await client.list(resource)).items
+            newest = max((int(metadata_of(item).resource_version) for item in items), default=0)
+            async with asyncio.timeout(10.0):
+                while self.seen.get(resource.plural, 0) < newest:  # noqa: ASYNC110  a rare wait, and short
+                    await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def recorded(client: Client) -> Any:
+    """A history that grows for as long as the block lasts; nothing may be stored before."""
+    history = History()
+    following = []
+    for resource in KINDS:
+        listing = await client.list(resource)
+        assert not listing.items, f"there are {resource.plural} already"
+        following.append(asyncio.create_task(history._follow(client, resource, listing.resource_version)))
+    try:
+        yield history
+    finally:
+        for each in following:
+            each.cancel()
+        outcomes = await asyncio.gather(*following, return_exceptions=True)
+        for outcome in outcomes:
+            if not isinstance(outcome, asyncio.CancelledError):
+                raise outcome or AssertionError("the record ended by itself")

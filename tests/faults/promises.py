@@ -1,0 +1,239 @@
+"""The six promises, checked on every state that was stored and on nothing else.
+
+A finding is a sentence that says which promise was broken, by what, and at which version.  What a job runs
+is judged by its pods, what is reserved by the workloads' statuses, limits by the queues as they were created.
+
+As in Kueue, a workload that is deactivated holds no quota from that moment on, though its pods are still
+being stopped; every other eviction holds it until they are.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, assert_never
+
+from quorate.api.batch import Job
+from quorate.api.core import Pod
+from quorate.api.kueue import Admission, ClusterQueue, Cohort, Workload
+from quorate.api.meta import Key, Uid, find_condition
+from quorate.queueing.conditions import is_admitted, is_evicted, is_finished, is_preempted, is_reserving
+from quorate.queueing.queues import limits_of, usage_of
+from quorate.quota.amount import FlavorResource
+from quorate.quota.audit import quantities
+from quorate.quota.cohorts import QuotaTree
+from quorate.quota.tree import Node
+from tests.faults.history import Step
+
+# How often one workload may be preempted for another while nothing else happens: once, and once more when
+# the write by which the other was to take the quota was lost.  A cycle has no end.
+ONCE_MORE: Final = 2
+
+
+class Promises:
+    """Told each stored state in turn by ``step``, answers what is broken in it."""
+
+    def __init__(self, cluster_queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort]) -> None:
+        self._tree = QuotaTree()
+        for cohort in cohorts:
+            self._tree.put_cohort(
+                cohort.metadata.name, cohort.spec.parent_name, limits_of(cohort.spec.resource_groups)
+            )
+        for queue in cluster_queues:
+            self._tree.put_queue(
+                queue.metadata.name, queue.spec.cohort_name, limits_of(queue.spec.resource_groups)
+            )
+        self.workloads: dict[Key, Workload] = {}
+        self.jobs: dict[Uid, Job] = {}
+        self.pods: dict[Key, Pod] = {}
+        # How often each (preemptor, victim) was seen since anything happened that was not a preemption.
+        self._preemptions: Counter[tuple[str, Key]] = Counter()
+
+    def step(self, step: Step) -> Iterator[str]:
+        """Take in one more stored state; its findings."""
+        for finding in self._take_in(step):
+            yield f"{finding} (at version {step.version})"
+
+    def _take_in(self, step: Step) -> Iterator[str]:
+        match step.object:
+            case Workload() as workload:
+                old = self.workloads.pop(workload.metadata.key, None)
+                if not step.gone:
+                    self.workloads[workload.metadata.key] = workload
+                yield from self._workload_changed(old, None if step.gone else workload)
+            case Job() as job:
+                old_job = self.jobs.pop(job.metadata.uid, None)
+                if old_job is None or step.gone:
+                    self._preemptions.clear()
+                if not step.gone:
+                    self.jobs[job.metadata.uid] = job
+                    yield from self._job_changed(old_job, job)
+            case Pod() as pod:
+                old_pod = self.pods.pop(pod.metadata.key, None)
+                if not step.gone:
+                    self.pods[pod.metadata.key] = pod
+                    yield from self._pod_changed(old_pod, pod)
+            case _:
+                assert_never(step.object)
+
+    def outside_event(self) -> None:
+        """Something happened that is not stored, such as a restart: preemptions may begin anew."""
+        self._preemptions.clear()
+
+    # Workloads.
+
+    def _workload_changed(self, old: Workload | None, new: Workload | None) -> Iterator[str]:
+        held, holds = _admission(old), _admission(new)
+        if new is not None and holds is not None:
+            yield from self._whole(new, holds)
+            if held is not None and _what_is_held(held) != _what_is_held(holds):
+                yield f"promise 5: {new.metadata.key} was given quota while it held some"
+            if held is None:
+                yield from self._first_for_its_job(new)
+        if held != holds:
+            yield from self._within_limits()
+        if old is not None and new is not None and is_reserving(old) and not is_reserving(new):
+            yield from self._nothing_runs_for(new)
+        yield from self._preempted(old, new)
+
+    def _whole(self, workload: Workload, admission: Admission) -> Iterator[str]:
+        wanted = {pod_set.name: pod_set for pod_set in workload.spec.pod_sets}
+        given = {each.name: each.count for each in admission.pod_set_assignments}
+        if wanted.keys() != given.keys():
+            yield f"promise 2: {workload.metadata.key} holds quota for {sorted(given)} of {sorted(wanted)}"
+            return
+        for name, pod_set in wanted.items():
+            most = pod_set.count
+            left = most - _done(workload, name)  # who ran before need not run again the pods that are done
+            least = min(pod_set.min_count if isinstance(pod_set.min_count, int) else most, left)
+            count = given[name]
+            if count is None or not least <= count <= most:
+                yield (
+                    f"promise 2: {workload.metadata.key} holds quota for {count} pods of {name}, "
+                    f"it wants {least} to {most}"
+                )
+
+    def _first_for_its_job(self, workload: Workload) -> Iterator[str]:
+        owner = workload.metadata.controller
+        for other in self.workloads.values():
+            theirs = other.metadata.controller
+            if other is workload or owner is None or theirs is None or theirs.uid != owner.uid:
+                continue
+            if _admission(other) is not None:
+                keys = f"{other.metadata.key} and {workload.metadata.key}"
+                yield f"promise 5: {keys} both hold quota for job {owner.name}"
+
+    def _within_limits(self) -> Iterator[str]:
+        usage = self.usage()
+        for node in (*self._tree.queues.values(), *self._tree.cohorts.values()):
+            for pair in node.limits.keys() | {pair for used in usage.values() for pair in used}:
+                got = quantities(node, pair, usage)
+                if got.available < 0:
+                    yield (
+                        f"promise 1: {node.name} uses {got.usage} of {pair.resource} on {pair.flavor}, "
+                        f"{-got.available} more than it may"
+                    )
+
+    def usage(self) -> Mapping[Node, dict[FlavorResource, int]]:
+        """What the workloads of each cluster queue hold."""
+        usage: dict[Node, dict[FlavorResource, int]] = {node: {} for node in self._tree.queues.values()}
+        for workload in self.workloads.values():
+            admission = _admission(workload)
+            if admission is None:
+                continue
+            of_queue = usage[self._tree.queues[admission.cluster_queue]]
+            for pair, amount in usage_of(workload, admission).items():
+                of_queue[pair] = of_queue.get(pair, 0) + amount
+        return usage
+
+    def _nothing_runs_for(self, workload: Workload) -> Iterator[str]:
+        """What runs is what the job says is active: pods that its controller has yet to count nobody sees."""
+        owner = workload.metadata.controller
+        job = self.jobs.get(owner.uid) if owner is not None else None
+        if job is not None and (not job.spec.suspend or job.status.active):
+            yield (
+                f"promise 3: {workload.metadata.key} gives its quota back, its job has "
+                f"{job.status.active} active pods and suspend={job.spec.suspend}"
+            )
+
+    def _preempted(self, old: Workload | None, new: Workload | None) -> Iterator[str]:
+        if old is None or new is None or is_finished(new) != is_finished(old):
+            self._preemptions.clear()
+            return
+        if is_evicted(new) and not is_evicted(old):
+            if not is_preempted(new):
+                self._preemptions.clear()
+                return
+            evicted = find_condition(new.status.conditions, "Evicted")
+            assert evicted is not None
+            pair = (evicted.message, new.metadata.key)  # the message names the preemptor by its uid
+            self._preemptions[pair] += 1
+            if self._preemptions[pair] > ONCE_MORE:
+                yield f"promise 4: {new.metadata.key} is preempted again and again: {evicted.message}"
+
+    # Jobs and pods.
+
+    def _job_changed(self, old: Job | None, new: Job) -> Iterator[str]:
+        started = not new.spec.suspend and (old is None or old.spec.suspend)
+        if not _is_managed(new):
+            if new.spec.suspend:
+                yield f"promise 6: {new.metadata.key}, which is unmanaged, is suspended"
+        elif started and self._admitted(new.metadata.uid) is None:
+            yield f"promise 5: {new.metadata.key} starts without being admitted"
+        elif started:
+            yield from self._as_admitted(new)
+
+    def _as_admitted(self, job: Job) -> Iterator[str]:
+        workload = self._admitted(job.metadata.uid)
+        if workload is None or workload.status.admission is None:
+            yield f"promise 5: {job.metadata.key} starts and its workload names no queue that admitted it"
+            return
+        (assigned,) = workload.status.admission.pod_set_assignments
+        if assigned.count is None or job.spec.parallelism - _done(workload, assigned.name) > assigned.count:
+            yield (
+                f"promise 2: {job.metadata.key} starts with {job.spec.parallelism} pods, "
+                f"it holds quota for {assigned.count}"
+            )
+
+    def _pod_changed(self, old: Pod | None, new: Pod) -> Iterator[str]:
+        owner = new.metadata.controller
+        job = self.jobs.get(owner.uid) if owner is not None else None
+        if job is None or job.metadata.deletion_timestamp is not None:
+            return
+        stopped = old is not None and _runs(old) and new.metadata.deletion_timestamp is not None
+        if stopped and not job.spec.suspend:
+            yield f"promise 6: {new.metadata.key} is stopped though its job is to run"
+        if old is None and _is_managed(job) and not job.spec.suspend and not self._admitted(job.metadata.uid):
+            yield f"promise 3: {new.metadata.key} is made and nothing is reserved for it"
+
+    def _admitted(self, job: Uid) -> Workload | None:
+        return next((each for each in self._of(job) if is_admitted(each) and not is_finished(each)), None)
+
+    def _of(self, job: Uid) -> Iterator[Workload]:
+        for workload in self.workloads.values():
+            owner = workload.metadata.controller
+            if owner is not None and owner.uid == job:
+                yield workload
+
+
+def _admission(workload: Workload | None) -> Admission | None:
+    """What it holds: nothing once it is finished or deactivated."""
+    if workload is None or is_finished(workload) or not workload.spec.active or not is_reserving(workload):
+        return None
+    return workload.status.admission
+
+
+def _done(workload: Workload, pod_set: str) -> int:
+    return sum(each.count for each in workload.status.reclaimable_pods if each.name == pod_set)
+
+
+def _what_is_held(admission: Admission) -> tuple[object, ...]:
+    sets = tuple((each.name, each.count, each.flavors) for each in admission.pod_set_assignments)
+    return (admission.cluster_queue, sets)
+
+
+def _is_managed(job: Job) -> bool:
+    return "kueue.x-k8s.io/queue-name" in job.metadata.labels
+
+
+def _runs(pod: Pod) -> bool:
+    ended = pod.status.phase in ("Succeeded", "Failed")
+    return not ended and pod.metadata.deletion_timestamp is None

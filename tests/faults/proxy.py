@@ -1,0 +1,413 @@
+"""A proxy between clients and an API server that carries out a ``Plan``.
+
+Each client comes through a door of its own, a path of the proxy.  A closed door is a dead client: its
+connections are cut and nothing more of it gets through, but what the server was already asked it does.
+"""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Final, Self, assert_never
+
+import aiohttp
+from aiohttp import web
+from yarl import URL
+
+from quorate.kube.frames import Lines
+from tests.faults.plan import (
+    Bookmarked,
+    Cut,
+    Dark,
+    Expired,
+    Fault,
+    Killed,
+    Lagging,
+    Late,
+    Lost,
+    Overtaken,
+    Plan,
+    Refused,
+    Repeated,
+    Shuffled,
+    Silent,
+    Sort,
+    Swallowed,
+    Torn,
+)
+
+REASONS: Final = {
+    409: "Conflict",
+    410: "Expired",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+}
+HELD_BACK_S = 0.05  # how long a shuffled frame waits for one to follow
+PAGE_SIZE = 3  # lists come in pages this small, so that there is a next page to ask for
+
+
+@dataclass(eq=False)
+class Door:
+    """The way of one client; ``on_kill`` is called when the plan says that it dies."""
+
+    url: str
+    on_kill: Callable[[], None]
+    closed: asyncio.Event = field(default_factory=asyncio.Event)
+    under_way: list[web.BaseRequest] = field(default_factory=list)  # not hashable, and compared by contents
+    streams: set[aiohttp.ClientResponse] = field(default_factory=set)  # the server's side of its watches
+    misled: set[str] = field(default_factory=set)  # what it watched while the plan was hostile
+    idle: asyncio.Event = field(default_factory=asyncio.Event)  # set while no request is under way
+
+    def close(self) -> None:
+        self.closed.set()
+        for request in self.under_way:
+            _abort(request)
+        for stream in self.streams:
+            stream.close()
+
+
+class Proxy:
+    """``patience_s`` is longer than any client waits for an answer."""
+
+    def __init__(self, server: str, authorization: str, plan: Plan, patience_s: float) -> None:
+        self.suffered: Counter[str] = Counter()  # faults carried out, by the name of their class
+        self.asked: Counter[Sort] = Counter()
+        self._server = server
+        self._authorization = authorization
+        self._plan = plan
+        self._patience_s = patience_s
+        self._calm = asyncio.Event()
+        self._doors: dict[str, Door] = {}
+        self._url = ""
+
+    async def __aenter__(self) -> Self:
+        connector = aiohttp.TCPConnector(limit=0)
+        self._session = aiohttp.ClientSession(connector=connector, auto_decompress=False)
+        self._runner = web.ServerRunner(web.Server(self._handle, access_log=None), shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        host, port = self._runner.addresses[0][:2]
+        self._url = f"http://{host}:{port}"
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for door in self._doors.values():
+            door.close()
+        await self._runner.cleanup()
+        await self._session.close()
+
+    def door(self, on_kill: Callable[[], None] = lambda: None) -> Door:
+        name = f"door-{len(self._doors) + 1}"
+        door = self._doors[name] = Door(f"{self._url}/{name}", on_kill)
+        door.idle.set()
+        return door
+
+    def calm(self) -> None:
+        """From now on all goes well.  Clients that were misled in silence are told to list again, once."""
+        self._calm.set()
+        for door in self._doors.values():
+            if door.misled:
+                for stream in door.streams:
+                    stream.close()
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        _, name, *rest = request.path_qs.split("/", 2)
+        door = self._doors[name]
+        door.under_way.append(request)
+        door.idle.clear()
+        try:
+            if door.closed.is_set():
+                return _abort(request)
+            return await self._pass_on(door, request, f"/{rest[0]}")
+        except ConnectionResetError:
+            return _abort(request)  # the client is gone
+        finally:
+            door.under_way = [each for each in door.under_way if each is not request]
+            if not door.under_way:
+                door.idle.set()
+
+    async def _pass_on(self, door: Door, request: web.BaseRequest, path_qs: str) -> web.StreamResponse:
+        sort = sort_of(request.method, path_qs)
+        self.asked[sort] += 1
+        fault = None if self._calm.is_set() else self._plan.fault(sort, self.asked[sort])
+        if fault is not None:
+            self.suffered[type(fault).__name__] += 1
+        if isinstance(fault, Refused):
+            return _refusal(fault)
+        if sort.startswith("WATCH"):
+            if self._calm.is_set() and sort in door.misled:
+                door.misled.remove(sort)
+                return _refusal(Refused(410))
+            if self._plan.hostile and not self._calm.is_set():
+                door.misled.add(sort)
+            return await self._watch(door, request, path_qs, fault)
+        if not self._calm.is_set():
+            path_qs = path_qs.replace("limit=500", f"limit={PAGE_SIZE}")
+        return await self._answer(door, request, path_qs, fault)
+
+    async def _answer(
+        self, door: Door, request: web.BaseRequest, path_qs: str, fault: Fault | None
+    ) -> web.StreamResponse:
+        body = await request.read()
+
+        async def ask() -> _Answer:
+            return await self._ask(request.method, path_qs, dict(request.headers), body)
+
+        match fault:
+            case None:
+                return (await ask()).response()
+            case Late(there_s, back_s):
+                await asyncio.sleep(there_s)
+                answer = await ask()
+                await asyncio.sleep(back_s)
+                return answer.response()
+            case Overtaken():
+                await self._touch(path_qs)
+                return (await ask()).response()
+            case Lost(done):
+                if done:
+                    await ask()
+                return _abort(request)
+            case Torn():
+                return await _torn(request, await ask())
+            case Silent(done):
+                if done:
+                    await ask()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(door.closed.wait(), self._patience_s)
+                return _abort(request)
+            case Killed(done):
+                if done:
+                    await ask()
+                door.close()
+                door.on_kill()
+                return _abort(request)
+            case _:
+                raise AssertionError(f"{fault} cannot befall {request.method} {path_qs}")
+
+    async def _ask(self, method: str, path_qs: str, headers: dict[str, str], body: bytes) -> "_Answer":
+        passed_on = {name: value for name, value in headers.items() if name not in ("Host", "Content-Length")}
+        url = URL(f"{self._server}{path_qs}", encoded=True)
+        async with self._session.request(method, url, headers=passed_on, data=body or None) as answer:
+            return _Answer(answer.status, dict(answer.headers), await answer.read())
+
+    async def _touch(self, path_qs: str) -> None:
+        """Write to the object as somebody else would, something that means nothing."""
+        path = path_qs.partition("?")[0].removesuffix("/status")
+        note = {"metadata": {"annotations": {"example.com/touched": str(sum(self.asked.values()))}}}
+        headers = {"Authorization": self._authorization, "Content-Type": "application/merge-patch+json"}
+        await self._ask("PATCH", path, headers, json.dumps(note).encode())
+
+    async def _watch(
+        self, door: Door, request: web.BaseRequest, path_qs: str, fault: Fault | None
+    ) -> web.StreamResponse:
+        url = URL(f"{self._server}{path_qs}", encoded=True)
+        headers = {"Authorization": request.headers.get("Authorization", "")}
+        timeout = aiohttp.ClientTimeout(total=None)
+        async with self._session.get(url, headers=headers, timeout=timeout) as stream:
+            if stream.status != 200:
+                return _Answer(stream.status, dict(stream.headers), await stream.read()).response()
+            response = web.StreamResponse(headers={"Content-Type": "application/json"})
+            response.enable_chunked_encoding()
+            await response.prepare(request)
+            if fault is not None and self._calm.is_set():
+                return _abort(request)  # it became calm while this was being opened
+            door.streams.add(stream)
+            try:
+                ended = await self._relay(stream, response, fault)
+            except aiohttp.ClientError:
+                ended = False  # closed on purpose, or the server went
+            finally:
+                door.streams.discard(stream)
+            return response if ended else _abort(request)
+
+    async def _relay(
+        self, stream: aiohttp.ClientResponse, response: web.StreamResponse, fault: Fault | None
+    ) -> bool:
+        """Pass frames on until the stream ends; whether it ends in order."""
+        match fault:
+            case None:
+                async for frame in _frames(stream):
+                    await response.write(frame)
+            case Cut(after, mid_frame):
+                async for number, frame in _counted(stream):
+                    if number == after:
+                        if mid_frame:
+                            await response.write(frame[: len(frame) // 2])
+                        return False
+                    await response.write(frame)
+            case Expired(after):
+                async for number, frame in _counted(stream):
+                    if number == after:
+                        await response.write(EXPIRED)
+                        return True
+                    await response.write(frame)
+            case Dark(after, for_s):
+                async for number, frame in _counted(stream):
+                    if number == after:
+                        await self._until_calm(for_s)
+                        return False
+                    await response.write(frame)
+            case Lagging(after, lag_s):
+                await self._relay_late(stream, response, after, lag_s)
+            case Bookmarked():
+                async for frame in _frames(stream):
+                    await response.write(frame + _bookmark(frame))
+            case Repeated():
+                async for frame in _frames(stream):
+                    await response.write(frame + frame)
+            case Swallowed(after):
+                async for number, frame in _counted(stream):
+                    if number != after:
+                        await response.write(frame)
+            case Shuffled():
+                await _relay_shuffled(stream, response)
+            case Late() | Refused() | Overtaken() | Lost() | Torn() | Silent() | Killed():
+                raise AssertionError(f"{fault} cannot befall a watch")
+            case _:
+                assert_never(fault)
+        return True
+
+    async def _relay_late(
+        self, stream: aiohttp.ClientResponse, response: web.StreamResponse, after: int, lag_s: float
+    ) -> None:
+        clock = asyncio.get_running_loop().time
+        due: asyncio.Queue[tuple[float, bytes] | None] = asyncio.Queue()
+
+        async def read() -> None:
+            try:
+                with suppress(aiohttp.ClientError):  # closed on purpose, or the server went: it just ends
+                    async for number, frame in _counted(stream):
+                        due.put_nowait((clock() + (lag_s if number >= after else 0.0), frame))
+            finally:
+                due.put_nowait(None)
+
+        reading = asyncio.create_task(read())
+        try:
+            while (item := await due.get()) is not None:
+                moment, frame = item
+                await self._until_calm(moment - clock())
+                await response.write(frame)
+        finally:
+            reading.cancel()
+            await asyncio.wait({reading})
+
+    async def _until_calm(self, at_most_s: float) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._calm.wait(), max(0.0, at_most_s))
+
+
+@dataclass(frozen=True)
+class _Answer:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    def response(self) -> web.Response:
+        kept: dict[str, str] = {
+            name: self.headers[name] for name in ("Retry-After", "Warning") if name in self.headers
+        }
+        kept["Content-Type"] = self.headers.get("Content-Type", "application/json")
+        return web.Response(status=self.status, body=self.body, headers=kept)
+
+
+def sort_of(method: str, path_qs: str) -> Sort:
+    """What a request is about: the verb, as clients speak of it, the resource and the subresource."""
+    path, _, query = path_qs.partition("?")
+    parts = path.strip("/").split("/")
+    parts = parts[2:] if parts[0] == "api" else parts[3:]
+    if parts[:1] == ["namespaces"] and len(parts) > 2:
+        parts = parts[2:]
+    resource, name, subresource = (*parts, "", "", "")[:3]
+    verb = method
+    if method == "GET" and not name:
+        verb = "WATCH" if "watch=true" in query else "CONTINUE" if "continue=" in query else "LIST"
+    return f"{verb} {resource}/{subresource}" if subresource else f"{verb} {resource}"
+
+
+def _status(code: int, message: str) -> dict[str, Any]:
+    reason = REASONS[code]
+    head = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+    return {**head, "message": message, "reason": reason, "code": code}
+
+
+EXPIRED: Final = (
+    json.dumps({"type": "ERROR", "object": _status(410, "too old resource version")}).encode() + b"\n"
+)
+
+
+def _refusal(fault: Refused) -> web.Response:
+    headers = {"Content-Type": "application/json"}
+    if fault.retry_after_s is not None:
+        headers["Retry-After"] = str(fault.retry_after_s)
+    body = json.dumps(_status(fault.code, "the proxy refuses")).encode()
+    return web.Response(status=fault.code, body=body, headers=headers)
+
+
+def _abort(request: web.BaseRequest) -> web.Response:
+    if request.transport is not None:
+        request.transport.abort()
+    return web.Response()  # goes nowhere
+
+
+async def _torn(request: web.BaseRequest, answer: _Answer) -> web.StreamResponse:
+    response = web.StreamResponse(status=answer.status, headers={"Content-Type": "application/json"})
+    response.content_length = len(answer.body)
+    await response.prepare(request)
+    await response.write(answer.body[: len(answer.body) // 2])
+    return _abort(request)
+
+
+async def _frames(stream: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    lines = Lines()
+    async for chunk in stream.content.iter_any():
+        for line in lines.feed(chunk):
+            yield line + b"\n"
+
+
+async def _counted(stream: aiohttp.ClientResponse) -> AsyncIterator[tuple[int, bytes]]:
+    number = 0
+    async for frame in _frames(stream):
+        yield number, frame
+        number += 1
+
+
+async def _relay_shuffled(stream: aiohttp.ClientResponse, response: web.StreamResponse) -> None:
+    held: bytes | None = None
+    frames = _frames(stream)
+    coming = asyncio.ensure_future(anext(frames, None))
+    try:
+        while True:
+            await asyncio.wait({coming}, timeout=HELD_BACK_S if held is not None else None)
+            if coming.done():
+                frame = coming.result()
+                if frame is None:
+                    return
+                coming = asyncio.ensure_future(anext(frames, None))
+                if held is None:
+                    held = frame
+                    continue
+                await response.write(frame)
+            assert held is not None, "nothing came and nothing is held"
+            await response.write(held)
+            held = None
+    finally:
+        coming.cancel()
+        await asyncio.wait({coming})
+
+
+def _bookmark(frame: bytes) -> bytes:
+    """A bookmark at the version of ``frame``; none after a frame that has no version."""
+    object_: dict[str, Any] = json.loads(frame)["object"]
+    version = object_.get("metadata", {}).get("resourceVersion", "")
+    if not version:
+        return b""
+    head = {"kind": object_["kind"], "apiVersion": object_["apiVersion"]}
+    body = {"type": "BOOKMARK", "object": {**head, "metadata": {"resourceVersion": version}}}
+    return json.dumps(body).encode() + b"\n"

@@ -1,0 +1,130 @@
+"""What must be true once the faults have stopped: everything has come to the end it can come to."""
+
+from collections.abc import Iterator
+
+from quorate.api.batch import Job
+from quorate.api.kueue import ClusterQueue, Workload
+from quorate.api.meta import find_condition, is_true
+from quorate.kube.client import Client
+from quorate.kube.resources import CLUSTER_QUEUES, JOBS, WORKLOADS
+from quorate.observe.view import View
+from quorate.queueing.conditions import is_admitted, is_finished, is_reserving
+from quorate.queueing.queues import usage_of
+from quorate.quota.amount import base_units, total
+from quorate.quota.audit import audit
+from tests.faults.scene import Scene, Submission
+
+
+async def unrest(client: Client, scene: Scene) -> list[str]:
+    """What is not as it must be in the end; empty at rest."""
+    jobs = {job.metadata.name: job for job in (await client.list(JOBS)).items}
+    workloads = (await client.list(WORKLOADS)).items
+    queues = (await client.list(CLUSTER_QUEUES)).items
+    findings: list[str] = []
+    for submission in scene.submissions:
+        job = jobs.get(submission.name)
+        own = [each for each in workloads if _owner(each) == submission.name]
+        if submission.delete_at_s is not None:
+            if job is not None or own:
+                findings.append(
+                    f"{submission.name} was deleted and is still there, with {len(own)} workloads"
+                )
+        elif job is None:
+            findings.append(f"{submission.name} is lost")
+        elif not submission.queue:
+            findings += _unmanaged(submission, job, own)
+        else:
+            findings += _managed(submission, job, own)
+    for queue in queues:
+        findings += _queue_status(queue, workloads)
+    return findings
+
+
+def _owner(workload: Workload) -> str:
+    owner = workload.metadata.controller
+    return owner.name if owner is not None else ""
+
+
+def _unmanaged(submission: Submission, job: Job, own: list[Workload]) -> Iterator[str]:
+    if own:
+        yield f"promise 6: {submission.name}, which is unmanaged, has a workload"
+    if job.status.active != 1 if submission.endless else not is_true(job.status.conditions, "Complete"):
+        yield f"promise 6: {submission.name}, which is unmanaged, does not run to its end"
+
+
+def _managed(submission: Submission, job: Job, own: list[Workload]) -> Iterator[str]:
+    if len(own) != 1:
+        yield f"{submission.name} has {len(own)} workloads"
+        return
+    (workload,) = own
+    story = "; ".join(
+        f"{each.type}={each.status} {each.reason} {each.message}" for each in workload.status.conditions
+    )
+    if submission.stuck:
+        if not _gave_up(workload):
+            yield f"{submission.name} never gets ready and is not deactivated: {story}"
+    elif _gave_up(workload):
+        pass  # the faults kept its pods from starting in time
+    elif submission.endless:
+        if not is_admitted(workload) or job.status.active != 1:
+            yield f"{submission.name} is not running: {story}"
+    elif not is_true(job.status.conditions, "Complete"):
+        yield f"{submission.name} is not complete: {story}"
+    else:
+        finished = find_condition(workload.status.conditions, "Finished")
+        if finished is None or finished.reason != "Succeeded":
+            yield f"{submission.name} is complete, its workload is not finished: {story}"
+
+
+def _gave_up(workload: Workload) -> bool:
+    requeued = find_condition(workload.status.conditions, "Requeued")
+    return (
+        not workload.spec.active
+        and not is_reserving(workload)
+        and requeued is not None
+        and requeued.reason == "DeactivatedDueToRequeuingLimitExceeded"
+    )
+
+
+def _queue_status(queue: ClusterQueue, workloads: tuple[Workload, ...]) -> Iterator[str]:
+    name, status = queue.metadata.name, queue.status
+    holding = [
+        each
+        for each in workloads
+        if is_reserving(each)
+        and not is_finished(each)
+        and each.status.admission is not None
+        and each.status.admission.cluster_queue == name
+    ]
+    usage = total(usage_of(each, each.status.admission) for each in holding if each.status.admission)
+    told = {
+        (flavor.name, resource.name): base_units(resource.name, resource.total)
+        for flavor in status.flavors_reservation
+        for resource in flavor.resources
+        if resource.total.nanos
+    }
+    if told != {(pair.flavor, pair.resource): amount for pair, amount in usage.items() if amount}:
+        yield f"promise 3: queue {name} says {told} is reserved, its workloads hold {usage}"
+    if status.reserving_workloads != len(holding) or status.pending_workloads:
+        yield (
+            f"queue {name} counts {status.reserving_workloads} reserving and {status.pending_workloads} "
+            f"pending workloads, there are {len(holding)} and none"
+        )
+
+
+async def audit_difference(client: Client, view: View) -> list[str]:
+    """How the model of the running controllers differs from what is stored."""
+    workloads = (await client.list(WORKLOADS)).items
+    queues = view.state.quota.queues
+    usage = {
+        node: total(
+            usage_of(each, each.status.admission)
+            for each in workloads
+            if each.status.admission is not None
+            and each.status.admission.cluster_queue == name
+            and is_reserving(each)
+            and not is_finished(each)
+        )
+        for name, node in queues.items()
+    }
+    return [f"promise 3: the audit finds {difference}" for difference in audit(usage)]

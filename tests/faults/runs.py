@@ -1,0 +1,335 @@
+"""One run: a scene played on a local cluster, the controllers behind a proxy that does its worst.
+
+What a run finds is a sentence each; no finding means that every promise held at every stored state and that
+everything came to its end once the faults stopped.
+"""
+
+import asyncio
+import contextvars
+import itertools
+import logging
+import random
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, Literal
+
+import msgspec
+
+from quorate.api.configuration import Configuration
+from quorate.api.configuration_process import LeaderElection
+from quorate.api.meta import Key, is_true
+from quorate.controllers.process import run_replica
+from quorate.kube.client import Client
+from quorate.kube.clock import WallClock
+from quorate.kube.config import Cluster
+from quorate.kube.errors import Conflict, NotFound
+from quorate.kube.resources import ADMISSION_CHECKS, CLUSTER_QUEUES, COHORTS, JOBS, WORKLOADS
+from quorate.local.nodes import Fleet
+from quorate.observe.replica import Replica
+from tests.e2e.world import World, a_world
+from tests.faults.history import History, recorded
+from tests.faults.plan import WRITES, Fault, Killed, Late, Plan, Silent, Sort
+from tests.faults.promises import Promises
+from tests.faults.proxy import Proxy
+from tests.faults.rest import audit_difference, unrest
+from tests.faults.scene import CHECK, NAMESPACE, Scene, Submission, invent
+
+Kind = Literal["kills", "pairs", "clocks", "hostile"]
+KINDS: Final[tuple[Kind, ...]] = ("kills", "pairs", "clocks", "hostile")
+
+STORM_S = 1.0  # how long after the last submission the faults go on
+REST_WITHIN_S = 20.0  # how soon after the faults everything must have come to its end
+DEADLINE_S = 0.5  # of the controllers' requests: short, so that a lost answer costs little
+PATIENCE_S = 0.7
+TERMS = LeaderElection(
+    elect=True, name="faults", namespace=NAMESPACE, lease_s=1, renew_within_s=0.7, retry_s=0.1
+)
+
+
+@dataclass(frozen=True)
+class Trial:
+    seed: int
+    kind: Kind
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.seed}"
+
+    def plan(self) -> Plan:
+        return Plan(self.seed, hostile=self.kind == "hostile", laid_down=dict(self._laid_down()))
+
+    def _laid_down(self) -> Iterator[tuple[tuple[Sort, int], Fault]]:
+        rng = random.Random(f"trial {self.seed}")
+        # One death at a sort of write that is a matter of the seed, so that so many seeds try all of them.
+        sort, done = WRITES[self.seed % len(WRITES)], bool(self.seed // len(WRITES) % 2)
+        yield (sort, rng.randint(1, 3)), Killed(done)
+        yield (rng.choice(WRITES), rng.randint(1, 8)), Killed(rng.random() < 0.5)
+        if self.kind == "pairs":
+            # The leader cannot renew, and what it wrote meanwhile comes late.
+            begin = rng.randint(2, 6)
+            for number in range(begin, begin + 3):
+                yield ("PATCH leases", number), Silent(done=False)
+            for number in range(3, 12, 2):
+                yield ("PATCH workloads/status", number), Late(0.2, 0.0)
+
+
+@dataclass
+class Report:
+    trial: Trial
+    suffered: Counter[str] = field(default_factory=Counter)
+    killed_at: Counter[str] = field(default_factory=Counter)
+    findings: list[str] = field(default_factory=list)
+    restarts: int = 0
+    states: int = 0  # stored states that were checked
+    took_s: float = 0.0
+
+
+class JumpingClock(WallClock):
+    """The wall clock as somebody sets it: each of ``jumps`` is since when it is off, and by how much."""
+
+    def __init__(self, jumps: tuple[tuple[float, float], ...]) -> None:
+        self._begun = super().now()
+        self._jumps = jumps
+
+    def now(self) -> float:
+        true = super().now()
+        off_s = 0.0
+        for after_s, by_s in self._jumps:
+            if true - self._begun >= after_s:
+                off_s = by_s
+        return true + off_s
+
+
+async def run(trial: Trial) -> Report:
+    report = Report(trial)
+    began = asyncio.get_running_loop().time()
+    scene = invent(trial.seed)
+    with _own_errors(report.findings):
+        async with a_world(Fleet(2, cpu="64")) as world, recorded(world.client) as history:
+            cluster = world.client.cluster
+            async with Proxy(
+                cluster.server, cluster.credentials.authorization(), trial.plan(), PATIENCE_S
+            ) as proxy:
+                play = _Play(trial, scene, world, proxy, history, report)
+                await play.run()
+                report.suffered = proxy.suffered
+    report.took_s = asyncio.get_running_loop().time() - began
+    return report
+
+
+class _Play:
+    def __init__(
+        self, trial: Trial, scene: Scene, world: World, proxy: Proxy, history: History, report: Report
+    ) -> None:
+        self._trial = trial
+        self._scene = scene
+        self._world = world
+        self._proxy = proxy
+        self._history = history
+        self._report = report
+        self._rng = random.Random(f"play {trial.seed}")
+        self._replicas: dict[int, Replica] = {}  # by number, as last started
+        self._restarts: list[int] = []  # the newest version known at each
+
+    async def run(self) -> None:
+        stage: list[asyncio.Task[None]] = []
+        try:
+            if self._scene.has_check:
+                stage.append(asyncio.create_task(_keep_gate(self._world.client, self._trial.seed)))
+            replicas = range(2 if self._trial.kind == "pairs" else 1)
+            stage += [asyncio.create_task(self._keep_running(number)) for number in replicas]
+            await self._submit_all()
+            await asyncio.sleep(STORM_S)
+            self._proxy.calm()
+            await self._come_to_rest(stage)
+            await self._history.complete(self._world.client)
+            await self._judge()
+        finally:
+            for task in stage:
+                task.cancel()
+            await asyncio.gather(*stage, return_exceptions=True)
+
+    # The controllers, and how they die.
+
+    async def _keep_running(self, number: int) -> None:
+        """Start the controllers again whenever they die, as whoever runs them does."""
+        for incarnation in itertools.count():
+            await self._live(number, incarnation)
+            self._report.restarts += 1
+            self._restarts.append(max(self._history.seen.values(), default=0))
+
+    async def _live(self, number: int, incarnation: int) -> None:
+        rng = random.Random(f"controllers {self._trial.seed} {number} {incarnation}")
+        replica = self._replicas[number] = Replica("standalone")
+        door = self._proxy.door()
+        identities = (f"{number}-{incarnation}-{turn}" for turn in itertools.count())
+        direct = self._world.client.cluster
+        try:
+            async with Client(
+                Cluster(door.url, credentials=direct.credentials), rng, deadline_s=DEADLINE_S
+            ) as client:
+                life = asyncio.create_task(
+                    run_replica(
+                        client,
+                        self._clock(),
+                        self._configuration(),
+                        rng,
+                        replica,
+                        lambda: next(identities),
+                    )
+                )
+                door.on_kill = partial(_cancel, life)
+                try:
+                    (outcome,) = await asyncio.gather(life, return_exceptions=True)
+                finally:
+                    life.cancel()
+                    door.close()
+        finally:
+            door.close()
+        if not isinstance(outcome, asyncio.CancelledError):
+            told = "".join(traceback.format_exception(outcome)) if outcome else ""
+            self._report.findings.append(f"the controllers ended by themselves: {told}")
+        # A process takes longer to start than what the last one sent takes to arrive.
+        await door.idle.wait()
+
+    def _clock(self) -> WallClock:
+        if self._trial.kind != "clocks":
+            return WallClock()
+        far = 3600.0 if self._scene.configuration.wait_for_pods_ready is None else 1.0
+        return JumpingClock(
+            tuple((self._rng.uniform(0.1, 2.0), self._rng.choice((far, -far, 0.0))) for _ in range(3))
+        )
+
+    def _configuration(self) -> Configuration:
+        configuration = self._scene.configuration
+        if self._trial.kind == "pairs":
+            return msgspec.structs.replace(configuration, leader_election=TERMS)
+        return configuration
+
+    # The users.
+
+    async def _submit_all(self) -> None:
+        for resource, body in self._scene.objects:
+            await self._world.client.create(resource, body, NAMESPACE if resource.namespaced else "")
+        if self._scene.has_check:
+            await _open_gate(self._world.client)
+        async with asyncio.TaskGroup() as users:
+            for submission in self._scene.submissions:
+                users.create_task(self._submit(submission))
+
+    async def _submit(self, submission: Submission) -> None:
+        await asyncio.sleep(submission.at_s)
+        await self._world.client.create(JOBS, submission.body, NAMESPACE)
+        if submission.delete_at_s is not None:
+            await asyncio.sleep(submission.delete_at_s - submission.at_s)
+            await self._world.client.delete(JOBS, Key(NAMESPACE, submission.name), propagation="Background")
+
+    # The end.
+
+    async def _come_to_rest(self, stage: list[asyncio.Task[None]]) -> None:
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + REST_WITHIN_S
+        while lacking := await unrest(self._world.client, self._scene):
+            for task in stage:
+                if task.done():
+                    task.result()
+            if clock() > deadline:
+                self._report.findings += [f"no rest: {each}" for each in lacking]
+                return
+            await asyncio.sleep(0.05)
+
+    async def _judge(self) -> None:
+        client = self._world.client
+        promises = Promises((await client.list(CLUSTER_QUEUES)).items, (await client.list(COHORTS)).items)
+        restarts = sorted(self._restarts)
+        for step in self._history.in_order():
+            self._report.states += 1
+            while restarts and restarts[0] < step.version:
+                restarts.pop(0)
+                promises.outside_event()
+            self._report.findings += promises.step(step)
+        for replica in self._replicas.values():
+            if replica.role != "follower" and replica.view is not None:
+                self._report.findings += await audit_difference(client, replica.view)
+
+
+def _cancel(life: asyncio.Task[None]) -> None:
+    life.cancel()
+
+
+# The admission check's controller: somebody else's program, with a good connection.
+
+
+async def _open_gate(client: Client) -> None:
+    condition = {
+        "type": "Active",
+        "status": "True",
+        "reason": "Active",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    await client.patch(
+        ADMISSION_CHECKS, Key("", CHECK), {"status": {"conditions": [condition]}}, subresource="status"
+    )
+
+
+async def _keep_gate(client: Client, seed: int) -> None:
+    """Let everybody in, some at the second try."""
+    told_to_retry: set[str] = set()
+    while True:
+        for workload in (await client.list(WORKLOADS)).items:
+            pending = [each for each in workload.status.admission_checks if each.state == "Pending"]
+            if not pending or not is_true(workload.status.conditions, "QuotaReserved"):
+                continue
+            key = workload.metadata.key
+            retry = random.Random(f"{seed} {key}").random() < 0.3 and str(key) not in told_to_retry
+            state = {
+                "name": CHECK,
+                "state": "Retry" if retry else "Ready",
+                "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }
+            version = {"resourceVersion": workload.metadata.resource_version}
+            try:
+                await client.patch(
+                    WORKLOADS,
+                    key,
+                    {"metadata": version, "status": {"admissionChecks": [state]}},
+                    subresource="status",
+                )
+            except (Conflict, NotFound):
+                continue
+            if retry:
+                told_to_retry.add(str(key))
+        await asyncio.sleep(0.03)
+
+
+# Errors of ours that the controllers logged and survived.
+
+_findings: contextvars.ContextVar[list[str] | None] = contextvars.ContextVar("findings", default=None)
+
+
+class _Errors(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        findings = _findings.get()
+        if findings is not None and record.exc_info:
+            findings.append(f"logged: {logging.Formatter().format(record)}")
+
+
+@contextmanager
+def _own_errors(findings: list[str]) -> Iterator[None]:
+    """Whatever is logged with a traceback within the block, and by tasks begun in it, is a finding."""
+    token = _findings.set(findings)
+    handler = _Errors(logging.ERROR)
+    loggers = [logging.getLogger(name) for name in ("quorate", "aiohttp.server", "asyncio")]
+    for each in loggers:
+        each.addHandler(handler)
+    try:
+        yield
+    finally:
+        for each in loggers:
+            each.removeHandler(handler)
+        _findings.reset(token)

@@ -1,0 +1,160 @@
+"""Each broken promise is found: histories in which exactly one is broken, and one in which none is."""
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from quorate.api.batch import Job, JobSpec, JobStatus
+from quorate.api.core import Pod, PodStatus
+from quorate.api.kueue import (
+    Admission,
+    ClusterQueue,
+    ClusterQueueSpec,
+    Cohort,
+    FlavorQuotas,
+    PodSet,
+    PodSetAssignment,
+    ResourceGroup,
+    ResourceQuota,
+    Workload,
+    WorkloadSpec,
+    WorkloadStatus,
+)
+from quorate.api.meta import Condition, ObjectMeta, OwnerReference, Uid, at_epoch
+from quorate.api.quantity import Quantity
+from tests.faults.history import Recorded, Step
+from tests.faults.promises import Promises
+
+LABELS = {"kueue.x-k8s.io/queue-name": "team"}
+
+
+def queue(name: str, cpu: int, cohort: str = "") -> ClusterQueue:
+    quota = ResourceQuota(name="cpu", nominal_quota=Quantity.of_units(cpu))
+    group = ResourceGroup(
+        covered_resources=("cpu",), flavors=(FlavorQuotas(name="spot", resources=(quota,)),)
+    )
+    spec = ClusterQueueSpec(resource_groups=(group,), cohort_name=cohort)
+    return ClusterQueue(metadata=ObjectMeta(name=name), spec=spec)
+
+
+def job(name: str, *, suspend: bool = True, active: int = 0, managed: bool = True) -> Job:
+    metadata = ObjectMeta(name=name, namespace="ns", uid=Uid(f"uid-{name}"), labels=LABELS if managed else {})
+    return Job(
+        metadata=metadata, spec=JobSpec(suspend=suspend, parallelism=2), status=JobStatus(active=active)
+    )
+
+
+def workload(of: str, *true: str, cpu: int = 2, count: int = 2, name: str = "", why: str = "") -> Workload:
+    """The workload of a job of two pods; the conditions that are true, and what it holds if one reserves."""
+    owner = OwnerReference(api_version="batch/v1", kind="Job", name=of, uid=Uid(f"uid-{of}"), controller=True)
+    usage = {"cpu": Quantity.of_units(cpu)}
+    assigned = PodSetAssignment(flavors={"cpu": "spot"}, resource_usage=usage, count=count)
+    holds = "QuotaReserved" in true
+    return Workload(
+        metadata=ObjectMeta(name=name or f"of-{of}", namespace="ns", owner_references=(owner,)),
+        spec=WorkloadSpec(pod_sets=(PodSet(count=2),), queue_name="team"),
+        status=WorkloadStatus(
+            conditions=tuple(
+                Condition(
+                    type=type_, status="True", reason="Preempted" if type_ == "Evicted" else "", message=why
+                )
+                for type_ in true
+            ),
+            admission=Admission(cluster_queue="team", pod_set_assignments=(assigned,)) if holds else None,
+        ),
+    )
+
+
+def pod(of: str, *, leaving: bool = False) -> Pod:
+    owner = OwnerReference(api_version="batch/v1", kind="Job", name=of, uid=Uid(f"uid-{of}"), controller=True)
+    metadata = ObjectMeta(
+        name=f"{of}-pod",
+        namespace="ns",
+        owner_references=(owner,),
+        deletion_timestamp=at_epoch(1000) if leaving else None,
+    )
+    return Pod(metadata=metadata, status=PodStatus(phase="Running"))
+
+
+def findings(*objects: Recorded) -> Iterator[str]:
+    promises = Promises(
+        [queue("team", 4, "all"), queue("other", 0, "all")], [Cohort(metadata=ObjectMeta(name="all"))]
+    )
+    for version, stored in zip(itertools.count(1), objects, strict=False):
+        yield from (finding.partition(":")[0] for finding in promises.step(Step(version, stored)))
+
+
+RESERVED, ADMITTED = ("QuotaReserved",), ("QuotaReserved", "Admitted")
+EVICTED = ("QuotaReserved", "Admitted", "Evicted")
+A_LIFE = (
+    job("a"),
+    workload("a"),
+    workload("a", *ADMITTED),
+    job("a", suspend=False),
+    pod("a"),
+    job("a", suspend=False, active=2),
+    workload("a", *EVICTED, why="for b"),
+    job("a", active=2),
+    pod("a", leaving=True),
+    job("a"),
+    workload("a", "Evicted", why="for b"),
+    workload("a", *ADMITTED),
+    job("a", suspend=False),
+    workload("a", *ADMITTED, "Finished"),
+)
+
+
+def test_an_ordinary_life_breaks_no_promise() -> None:
+    assert list(findings(*A_LIFE)) == []
+
+
+@pytest.mark.parametrize(
+    ("objects", "broken"),
+    [
+        pytest.param(
+            [workload("a", *RESERVED, cpu=3), workload("b", *RESERVED)],
+            {"promise 1"},
+            id="more is reserved than there is",
+        ),
+        pytest.param([workload("a", *RESERVED, count=1)], {"promise 2"}, id="half a gang holds quota"),
+        pytest.param(
+            [
+                job("a"),
+                workload("a", *ADMITTED, count=2),
+                job("a", suspend=False),
+                workload("a", *RESERVED, count=3),
+            ],
+            {"promise 2", "promise 5"},
+            id="more pods than were asked for",
+        ),
+        pytest.param(
+            [job("a"), workload("a", *ADMITTED), job("a", suspend=False, active=2), workload("a")],
+            {"promise 3"},
+            id="quota is given back while the job runs",
+        ),
+        pytest.param(
+            [workload("a", *ADMITTED), workload("a", *EVICTED, why="for b")] * 3,
+            {"promise 4"},
+            id="preempted again and nothing happened",
+        ),
+        pytest.param(
+            [workload("a", *RESERVED, cpu=1), workload("a", *RESERVED, cpu=1, name="second")],
+            {"promise 5"},
+            id="two workloads of one job",
+        ),
+        pytest.param([job("a"), job("a", suspend=False)], {"promise 5"}, id="started without admission"),
+        pytest.param(
+            [job("a", managed=False, suspend=False), job("a", managed=False)],
+            {"promise 6"},
+            id="somebody else's job is suspended",
+        ),
+        pytest.param(
+            [job("a", managed=False, suspend=False), pod("a"), pod("a", leaving=True)],
+            {"promise 6"},
+            id="a pod is stopped that should run",
+        ),
+    ],
+)
+def test_what_is_found(objects: list[Recorded], broken: set[str]) -> None:
+    assert set(findings(*objects)) == broken

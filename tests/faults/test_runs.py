@@ -1,0 +1,21 @@
+"""A dozen of the runs of ``make test-faults``."""
+
+import asyncio
+
+import pytest
+
+from tests.faults.runs import KINDS, Report, Trial, run
+
+pytestmark = pytest.mark.slow
+
+GROUPS = [[Trial(seed, kind) for kind in KINDS] for seed in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("trials", GROUPS, ids=lambda trials: f"seed-{trials[0].seed}")
+def test_every_promise_holds_at_every_stored_state_and_all_work_ends(trials: list[Trial]) -> None:
+    async def together() -> list[Report]:
+        return await asyncio.gather(*(run(trial) for trial in trials))
+
+    reports = asyncio.run(together())
+    assert [f"{report.trial}: {finding}" for report in reports for finding in report.findings] == []
+    assert all(report.states > 100 and report.suffered.total() > 10 for report in reports)
