@@ -22,6 +22,7 @@ import msgspec
 from quorate.api.configuration import Configuration
 from quorate.api.configuration_process import LeaderElection
 from quorate.api.meta import Key, is_true
+from quorate.controllers.configured import Configured
 from quorate.controllers.process import run_replica
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
@@ -175,7 +176,7 @@ class _Play:
                     run_replica(
                         client,
                         self._clock(),
-                        self._configuration(),
+                        Configured(self._configuration()),
                         rng,
                         replica,
                         lambda: next(identities),

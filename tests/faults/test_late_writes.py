@@ -6,6 +6,7 @@ import random
 import pytest
 
 from quorate.api.configuration import Configuration
+from quorate.controllers.configured import Configured
 from quorate.controllers.process import run_queueing
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
@@ -48,7 +49,7 @@ def test_a_reservation_in_doubt_keeps_its_quota_until_the_server_has_answered() 
                 ) as client,
             ):
                 running = asyncio.create_task(
-                    run_queueing(client, WallClock(), Configuration(), rng, replica)
+                    run_queueing(client, WallClock(), Configured(Configuration()), rng, replica)
                 )
                 await replica.ready.wait()
                 await story(world, proxy)
