@@ -78,9 +78,9 @@ def test_the_manifests_install_roles_that_suffice_and_people_can_be_let_in(tmp_p
         missing = [each["about"] for each in report["remarks"] if each["severity"] == "error"]
         assert {"webhooks quorate-mutating-webhook-configuration"} <= {*missing}
 
-        admins, users, *look = commands("Let people use it")
+        admins, users, scraper, *look = commands("Let people use it")
         shell.says("kubectl create namespace team-a")
-        for command in (admins, users):
+        for command in (admins, users, scraper):
             shell.says(command)
         asked = "kubectl auth can-i {} --as=somebody --as-group={} --as-group=system:authenticated -n team-a"
         for group, question, answer in (
@@ -89,6 +89,9 @@ def test_the_manifests_install_roles_that_suffice_and_people_can_be_let_in(tmp_p
             ("team-a", "create clusterqueues", "no"),
         ):
             assert until(shell, asked.format(question, group), answer) == answer
+        scrapes = "kubectl auth can-i get /metrics --as=system:serviceaccount:{}:prometheus"
+        assert until(shell, scrapes.format("monitoring"), "yes") == "yes"
+        assert shell.run(scrapes.format("team-a")).stdout.strip() == "no"
         for command in look[:1]:
             shell.says(command)
 

@@ -91,20 +91,24 @@ def test_a_job_of_every_kind_leads_the_same_life(example: Example) -> None:
     async def story(world: World) -> None:
         await install(world, example)
         await world.start_queueing(running(example.integrations))
-        life = Life(world, example)
-        await life.create()
-        await is_held_back(life)
-        await world.flavor(nodeLabels={"zone": "a"}, tolerations=[TOLERATION])
-        await world.cluster_queue(example.cpu)
-        await world.local_queue()
-        await starts_as_admitted(life, example.gets)
-        await gets_ready_and_gives_back(life)
-        await is_evicted_and_restored(life)
-        await starts_as_admitted(life, {**example.gets, **example.then_gets})
-        await finishes(life)
-        await goes(life)
+        await live(world, example)
 
     play(story)
+
+
+async def live(world: World, example: Example) -> None:
+    life = Life(world, example)
+    await life.create()
+    await is_held_back(life)
+    await world.flavor(nodeLabels={"zone": "a"}, tolerations=[TOLERATION])
+    await world.cluster_queue(example.cpu)
+    await world.local_queue()
+    await starts_as_admitted(life, example.gets)
+    await gets_ready_and_gives_back(life)
+    await is_evicted_and_restored(life)
+    await starts_as_admitted(life, {**example.gets, **example.then_gets})
+    await finishes(life)
+    await goes(life)
 
 
 async def install(world: World, example: Example) -> None:

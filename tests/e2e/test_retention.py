@@ -48,30 +48,32 @@ async def until_finished_job(world: World, name: str) -> None:
     await world.until(f"{name} succeeded", finished)
 
 
+IMPATIENT = Configuration(
+    wait_for_pods_ready=WaitForPodsReady(
+        timeout_s=1.0,
+        recovery_timeout_s=None,
+        block_admission=None,
+        requeuing_strategy=RequeuingStrategy(backoff_limit_count=0),
+    ),
+    retention=Retention(deactivated_s=1.0),
+)
+
+
 def test_a_job_that_the_controllers_gave_up_goes() -> None:
-    impatient = Configuration(
-        wait_for_pods_ready=WaitForPodsReady(
-            timeout_s=1.0,
-            recovery_timeout_s=None,
-            block_admission=None,
-            requeuing_strategy=RequeuingStrategy(backoff_limit_count=0),
-        ),
-        retention=Retention(deactivated_s=1.0),
-    )
+    play(a_stuck_job_goes, IMPATIENT, NODES)
 
-    async def story(world: World) -> None:
-        await world.queues(cpu="4")
-        await world.job("stuck", starts="1h")
-        await world.until_condition("stuck", "Evicted", reason="DeactivatedDueToRequeuingLimitExceeded")
 
-        async def gone() -> bool:
-            try:
-                await world.client.get(JOBS, Key(NAMESPACE, "stuck"))
-            except NotFound:
-                return True
-            return False
+async def a_stuck_job_goes(world: World) -> None:
+    await world.queues(cpu="4")
+    await world.job("stuck", starts="1h")
+    await world.until_condition("stuck", "Evicted", reason="DeactivatedDueToRequeuingLimitExceeded")
 
-        await world.until("the job is gone", gone)
-        await until_no_workload_is_left(world)
+    async def gone() -> bool:
+        try:
+            await world.client.get(JOBS, Key(NAMESPACE, "stuck"))
+        except NotFound:
+            return True
+        return False
 
-    play(story, impatient, NODES)
+    await world.until("the job is gone", gone)
+    await until_no_workload_is_left(world)

@@ -40,6 +40,8 @@ from quorate.kube.resources import (
 from quorate.observe.replica import Replica
 from quorate.webhooks.process import run_webhooks
 from quorate.webhooks.trust import MUTATING, VALIDATING
+from tests.e2e import test_kinds, test_retention
+from tests.e2e.kinds import JOB_SET, RAY_CLUSTER, TRAIN_JOB, Example
 from tests.e2e.world import NAMESPACE, FaultyClient, World, a_world
 
 pytestmark = pytest.mark.slow
@@ -107,20 +109,11 @@ async def as_the_account(world: World) -> AsyncIterator[WatchedClient]:
 def test_the_account_may_do_all_that_a_life_of_jobs_takes_and_no_more() -> None:
     async def story() -> None:
         async with a_world() as world, as_the_account(world) as client:
-            replica = Replica("follower")
             configuration = load_configuration(CONFIGURATION).configuration
-            controllers = asyncio.create_task(
-                run_replica(
-                    client, WallClock(), Configured(configuration), random.Random(1), replica, lambda: "me"
-                )
-            )
-            try:
+            async with deciding(client, configuration) as replica:
                 await world.until("the replica leads", lambda: leads(replica))
                 await live(world)
                 await serve_webhooks(world, client, configuration)
-            finally:
-                controllers.cancel()
-                await asyncio.gather(controllers, return_exceptions=True)
             assert client.refused == []
             assert not EXERCISED - client.asked.keys(), "the story has become too poor"
             lease = await world.client.get(LEASES, Key(DEFAULT_NAMESPACE, configuration.leader_election.name))
@@ -131,6 +124,52 @@ def test_the_account_may_do_all_that_a_life_of_jobs_takes_and_no_more() -> None:
                 await client.delete(CLUSTER_QUEUES, Key("", "research"))
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    "example", [JOB_SET, RAY_CLUSTER, TRAIN_JOB], ids=lambda example: example.resource.kind
+)
+def test_it_suffices_for_the_life_of_a_job_of_another_kind(example: Example) -> None:
+    async def story() -> None:
+        async with a_world() as world, as_the_account(world) as client:
+            await test_kinds.install(world, example)
+            async with deciding(client, test_kinds.running(example.integrations)) as replica:
+                await world.until("the controllers are ready", lambda: is_ready(replica))
+                await test_kinds.live(world, example)
+            assert client.refused == []
+            assert f"PATCH {example.resource.plural}" in client.asked
+
+    asyncio.run(story())
+
+
+def test_it_suffices_to_delete_jobs_that_were_given_up() -> None:
+    async def story() -> None:
+        async with a_world(test_retention.NODES) as world, as_the_account(world) as client:
+            async with deciding(client, test_retention.IMPATIENT) as replica:
+                await world.until("the controllers are ready", lambda: is_ready(replica))
+                await test_retention.a_stuck_job_goes(world)
+            assert client.refused == []
+            assert client.asked["DELETE jobs"] == 1
+
+    asyncio.run(story())
+
+
+@asynccontextmanager
+async def deciding(client: Client, configuration: Configuration) -> AsyncIterator[Replica]:
+    """Controllers at work, whose failure is the story's."""
+    replica = Replica("standalone")
+    controllers = asyncio.create_task(
+        run_replica(client, WallClock(), Configured(configuration), random.Random(1), replica, lambda: "me")
+    )
+    try:
+        yield replica
+    finally:
+        controllers.cancel()
+        await asyncio.gather(controllers, return_exceptions=True)
+
+
+async def is_ready(replica: Replica) -> bool:
+    return replica.ready.is_set()
 
 
 async def leads(replica: Replica) -> bool:

@@ -11,7 +11,7 @@ import yaml
 from quorate.api.configuration import DEFAULT_NAMESPACE, load_configuration
 from quorate.cli.deployment.controllers import CONFIGURATION_FILE
 from quorate.cli.deployment.manifests import IMAGE, chart, installation
-from quorate.cli.deployment.rights import JOBS, RIGHTS, Right
+from quorate.cli.deployment.rights import JOBS, RIGHTS, Right, rights_of_declared
 from quorate.cli.deployment.roles import ACCOUNT, people_roles
 from quorate.controllers.jobs.frameworks import FOREIGN
 from tests.cli.conftest import Quorate
@@ -147,6 +147,28 @@ def test_no_right_is_wider_than_it_must_be() -> None:
         assert not {"escalate", "bind", "impersonate", "deletecollection"} & {*right.verbs}
         if "secrets" in right.resources:
             assert right.namespace, "secrets of others are none of our business"
+
+
+def test_jobs_are_deleted_when_given_up_but_what_serves_is_not() -> None:
+    deleted = {resource for right in RIGHTS for verb, resource in right if verb == "delete"}
+    assert {"jobs", "jobsets", "trainjobs", "rayclusters", "pods", "workloads"} <= deleted
+    assert not {"deployments", "statefulsets", "leaderworkersets"} & deleted
+
+
+def test_a_declared_kind_takes_rights_of_its_own() -> None:
+    text = """
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+integrations:
+  declaredFrameworks:
+  - {apiVersion: example.com/v1, kind: Training, plural: trainings, suspend: spec.paused,
+     podSets: [{name: main, template: spec.template}], ready: {condition: Ready}}
+"""
+    rights = rights_of_declared(load_configuration(text).configuration.integrations)
+    assert {(right.group, verb, resource) for right in rights for verb, resource in right} == {
+        *(("example.com", verb, "trainings") for verb in ("get", "list", "watch", "patch", "delete")),
+        ("example.com", "update", "trainings/finalizers"),
+    }
 
 
 def test_each_right_is_there_once() -> None:

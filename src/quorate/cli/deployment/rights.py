@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from quorate.api import visibility
+from quorate.api.configuration_integrations import Integrations
 from quorate.api.configuration_webhooks import CertificateManagement
 from quorate.api.conversion import CONVERTED_KINDS
 from quorate.api.kueue import GROUP
+from quorate.controllers.pods.served import SETS
+from quorate.kube import front_proxy
 from quorate.webhooks.trust import INSTALLERS
 
 READ: Final = ("get", "list", "watch")
@@ -26,7 +29,7 @@ class Right:
     group: str
     resources: tuple[str, ...]
     verbs: tuple[str, ...]
-    namespace: str = ""  # empty: the whole cluster; or ``OWN``
+    namespace: str = ""  # empty: the whole cluster; or ``OWN``, or one where the cluster has a role for it
     names: tuple[str, ...] = ()  # of the objects meant; none: all of them
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
@@ -74,11 +77,14 @@ JOBS: Final = (
     JobResource("deployment", "apps", "deployments", "deployment"),
 )
 
+_SERVING_GROUPS: Final = {kind.resource.group for kind in SETS.values()}
+
 
 def _jobs() -> tuple[Right, ...]:
     """One right for each group, since that is how roles are written.
 
     ``finalizers``: where owner references are enforced, naming a job as the owner that blocks takes it.
+    What serves is never given up, so it is never deleted either.
     """
     rights: list[Right] = []
     for group in dict.fromkeys(job.group for job in JOBS):
@@ -88,7 +94,17 @@ def _jobs() -> tuple[Right, ...]:
             Right("starting and stopping jobs", group, plurals, (*READ, "patch")),
             Right("owning workloads by jobs", group, finalizers, ("update",)),
         ]
+        if group not in _SERVING_GROUPS:
+            rights.append(Right("deleting jobs that were given up", group, plurals, ("delete",)))
     return tuple(rights)
+
+
+def rights_of_declared(integrations: Integrations) -> Iterator[Right]:
+    """What the kinds take that only a Configuration knows; who declares them adds a role that grants it."""
+    for kind in integrations.declared:
+        needed_for = f"queueing {kind.kind}"
+        yield Right(needed_for, kind.group, (kind.plural,), (*READ, "patch", "delete"))
+        yield Right(needed_for, kind.group, (f"{kind.plural}/finalizers",), ("update",))
 
 
 RIGHTS: Final = (
@@ -101,12 +117,6 @@ RIGHTS: Final = (
         "keeping objects while they are used", GROUP,
         ("clusterqueues", "localqueues", "cohorts", "resourceflavors", "admissionchecks"),
         (*READ, "patch"),
-    ),
-    Right(
-        "owning by queueing kinds", GROUP,
-        ("workloads/finalizers", "clusterqueues/finalizers", "localqueues/finalizers",
-         "resourceflavors/finalizers", "admissionchecks/finalizers"),
-        ("update",),
     ),
     Right(
         "showing counts and use", GROUP,
@@ -128,7 +138,6 @@ RIGHTS: Final = (
     Right("priorities of pods", "scheduling.k8s.io", ("priorityclasses",), READ),
     Right("overhead of pods", "node.k8s.io", ("runtimeclasses",), READ),
     Right("telling what happened", "events.k8s.io", ("events",), ("create", "patch")),
-    Right("telling what happened", "", ("events",), ("create", "patch")),
     Right(
         "one of several replicas decides", "coordination.k8s.io", ("leases",),
         ("get", "create", "patch"), OWN,
@@ -155,6 +164,10 @@ RIGHTS: Final = (
     ),
     Right("who asks for metrics or for places", "authentication.k8s.io", ("tokenreviews",), ("create",)),
     Right("what they may see", "authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
+    Right(
+        "knowing the API server that asks for places", "", ("configmaps",), READ,
+        front_proxy.NAMESPACE, (front_proxy.NAME,),
+    ),
 )  # fmt: skip
 
 

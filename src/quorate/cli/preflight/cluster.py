@@ -205,6 +205,10 @@ def _is_held(lease: HeldLease, now: float) -> bool:
 def rights_remarks(about: str, denied: Mapping[str, tuple[str, ...]]) -> Iterator[Remark]:
     """``denied``: by what they are needed for, the rights that are missing."""
     for needed_for, rights in denied.items():
-        yield error(about, f"{needed_for}: may not {', '.join(rights)}", "kubectl apply -k deploy")
+        yield error(
+            about,
+            f"{needed_for}: may not {', '.join(rights)}",
+            "kubectl apply -k deploy, and for declared kinds a role of your own",
+        )
     if not denied:
         yield info(about, "they suffice to run the controllers")

@@ -8,7 +8,7 @@ from quorate.api import codec
 from quorate.api.configuration import Configuration
 from quorate.api.core import Namespace
 from quorate.api.meta import Struct
-from quorate.cli.deployment.rights import RIGHTS
+from quorate.cli.deployment.rights import RIGHTS, rights_of_declared
 from quorate.cli.failures import Refusal
 from quorate.cli.files import Config, read_configuration
 from quorate.cli.preflight import objects as kinds
@@ -143,8 +143,9 @@ class Look:
     async def _rights(self) -> list[Remark]:
         who = f"rights of {self._account}" if self._account else "your rights"
         namespace = self._configuration.namespace
+        rights = (*RIGHTS, *rights_of_declared(self._configuration.integrations))
         try:
-            missing = await denied(self._client, RIGHTS, namespace, self._account)
+            missing = await denied(self._client, rights, namespace, self._account)
         except Forbidden as failure:
             return [warning(who, f"they could not be asked for: {failure.message}")]
         return list(rights_remarks(who, missing))

@@ -44,8 +44,8 @@ async def _may(client: Client, right: Right, verb: str, resource: str, namespace
     attributes = {"verb": verb, "group": right.group, "resource": name, "subresource": subresource}
     if right.names:
         attributes["name"] = right.names[0]
-    if right.namespace == OWN:
-        attributes["namespace"] = namespace
+    if right.namespace:
+        attributes["namespace"] = namespace if right.namespace == OWN else right.namespace
     spec: dict[str, object] = {"resourceAttributes": attributes}
     kind = "SelfSubjectAccessReview"
     if account:
