@@ -232,6 +232,33 @@ READY = "admissionChecks: [{{name: c, state: {}, podSetUpdates: [{{name: main, l
             [], id="an elastic job that shrinks",
         ),
         pytest.param(
+            reserved(status=RECLAIMED),
+            reserved("{name: main, count: 2}", "",
+                     "{name: w, annotations: {kueue.x-k8s.io/elastic-job: 'true'}}"),
+            [], id="an elastic job that has shrunk since it was admitted",
+        ),
+        pytest.param(
+            reserved(status=RECLAIMED),
+            reserved(PODS, "", "{name: w, annotations: {kueue.x-k8s.io/elastic-job: 'true'}}"),
+            ["status.reclaimablePods.main: null cannot disappear while quota is reserved (it was 2)"],
+            id="an elastic job of the size it was admitted with",
+        ),
+        pytest.param(
+            "status: {nominatedClusterNames: [a, b]}", "status: {clusterName: b}", [],
+            id="one of the nominated",
+        ),
+        pytest.param(
+            "status: {nominatedClusterNames: [b, a]}", "status: {clusterName: c}",
+            ["status.clusterName: 'c' is none of the nominatedClusterNames (there is a, b)"],
+            id="a cluster nobody nominated",
+        ),
+        pytest.param("status: {clusterName: b}", "status: {clusterName: b}", [], id="the cluster it is in"),
+        pytest.param(
+            "{}",
+            "metadata: {annotations: {kueue.x-k8s.io/workload-slice-replacement-for: ns/old}}\n"
+            "status: {clusterName: b}", [], id="a slice that goes where the one before was",
+        ),
+        pytest.param(
             reserved(status=READY.format("Ready", "b")), reserved(status=READY.format("Ready", "c")),
             ['status.admissionChecks[0].podSetUpdates: ["main"] cannot change while the check stays Ready'],
             id="a check that changes its mind",

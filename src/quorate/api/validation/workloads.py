@@ -11,7 +11,7 @@ from quorate.api.configuration_gates import ReviewGates
 from quorate.api.core import PodTemplate, ResourceRequirements
 from quorate.api.documents import child
 from quorate.api.findings import Finding
-from quorate.api.kueue import PodSet, ReclaimablePod, Workload, WorkloadSpec
+from quorate.api.kueue import SLICE_REPLACEMENT_FOR, PodSet, ReclaimablePod, Workload, WorkloadSpec
 from quorate.api.meta import is_true
 from quorate.api.validation.fields import Findings, listed_names, of_annotations, of_labels, of_tolerations
 from quorate.api.validation.gates import gate_findings, gate_update_findings
@@ -59,6 +59,8 @@ def workload_update_findings(old: ReviewedWorkload, new: ReviewedWorkload, gates
         rule = f"cannot become another one (it is in {before.cluster_queue}; take it back first)"
         yield Finding("status.admission", after.cluster_queue, rule)
     yield from _frozen_updates(old, new)
+    if not (gates.elastic_jobs and SLICE_REPLACEMENT_FOR in new.metadata.annotations):
+        yield from _dispatched(old, new)
 
 
 def _standing(workload: ReviewedWorkload, gates: ReviewGates) -> Findings:
@@ -222,11 +224,16 @@ def _but_count(pod_set: ReviewedPodSet) -> Any:
 
 
 def _reclaimed(old: Workload, new: Workload, *, elastic: bool) -> Findings:
-    """Pods whose quota was given back do not take it again, except those an elastic job does without."""
+    """Pods whose quota was given back do not take it again, except those an elastic job does without.
+
+    A job that has shrunk since it was admitted counts anew: who is done may be among those it does without.
+    """
     now = {entry.name: entry.count for entry in new.status.reclaimable_pods}
     sizes = {pod_set.name: pod_set.count for pod_set in new.spec.pod_sets}
+    shrunk = _shrunk(new, sizes) if elastic else frozenset()
     for entry in old.status.reclaimable_pods:
-        least = min(entry.count, sizes.get(entry.name, 0)) if elastic else entry.count
+        most = sizes.get(entry.name, 0) if elastic else entry.count
+        least = 0 if entry.name in shrunk else min(entry.count, most)
         path = child("status.reclaimablePods", entry.name)
         if entry.name not in now:
             if least:
@@ -234,6 +241,24 @@ def _reclaimed(old: Workload, new: Workload, *, elastic: bool) -> Findings:
         elif now[entry.name] < least:
             rule = f"cannot become less {_WHILE_RESERVED}, at least {least}"
             yield Finding(f"{path}.count", now[entry.name], rule)
+
+
+def _shrunk(workload: Workload, sizes: Mapping[str, int]) -> frozenset[str]:
+    admission = workload.status.admission
+    assignments = () if admission is None else admission.pod_set_assignments
+    return frozenset(
+        each.name
+        for each in assignments
+        if each.count is not None and each.name in sizes and each.count > sizes[each.name]
+    )
+
+
+def _dispatched(old: Workload, new: Workload) -> Findings:
+    """A cluster is chosen among those that were nominated; who stays in the one it has is not asked again."""
+    chosen, nominated = new.status.cluster_name, old.status.nominated_cluster_names
+    if chosen and not old.status.cluster_name and chosen not in nominated:
+        rule = f"is none of the nominatedClusterNames ({listed_names(nominated)})"
+        yield Finding("status.clusterName", chosen, rule)
 
 
 def _frozen_updates(old: Workload, new: Workload) -> Findings:
