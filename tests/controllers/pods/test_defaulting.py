@@ -91,8 +91,14 @@ def test_a_pod_whose_parent_waits_is_only_gated() -> None:
         pytest.param(
             {names.GROUP_NAME: "g", names.PREBUILT: "w"},
             {names.TOTAL_COUNT: "1"},
-            ["must be 'g'"],
+            [f"metadata.labels[{names.PREBUILT}]: 'w' must be 'g'"],
             id="a workload of another name",
+        ),
+        pytest.param(
+            {},
+            {names.GROUP_NAME: "g", names.TOTAL_COUNT: "1", names.PREBUILT: "w"},
+            [f"metadata.annotations[{names.PREBUILT}]: 'w' must be 'g'"],
+            id="a workload of another name in an annotation",
         ),
         pytest.param({}, {names.GROUP_NAME: "g", names.TOTAL_COUNT: "1"}, [], id="the name as an annotation"),
     ],

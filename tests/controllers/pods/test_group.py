@@ -169,7 +169,12 @@ def test_the_workload_of_something_else_is_not_touched() -> None:
     foreign = a_group_workload()
     foreign.metadata.annotations.clear()
     assert show(decide([], foreign)) == ""
-    assert show(decide(pods("a=gated b=gated"), foreign)) == "!WorkloadNameConflict"
+    refused = decide(pods("a=gated b=gated"), foreign)
+    assert show(refused) == "!WorkloadNameConflict"
+    assert [said.event.message for said in refused.told] == [
+        f'A Workload named "{foreign.metadata.name}" already exists but is not a pod group workload; '
+        "this pod group cannot be admitted"
+    ]
     assert show(
         decide(pods("a=gated b=gated"), foreign, gates={"pod_integration_validate_group_owner": False})
     ) == ("own; +OwnerReferencesAdded")

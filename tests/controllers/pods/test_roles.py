@@ -13,6 +13,17 @@ def test_the_hash_is_that_of_kueue() -> None:
     assert role_hash(BARE) == "dc85db45"  # a pod of one container in Kueue 0.19
 
 
+def test_a_pod_as_a_real_api_server_shows_it_to_webhooks_has_the_role_it_has_in_kueue() -> None:
+    """By then the server has added a priority and two tolerations."""
+    lost = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+    keys = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+    added = {"priority": 0, "tolerations": [{"key": key, **lost} for key in keys]}
+    assert (
+        role_hash({"containers": [{"name": "c", "image": "pause", "resources": {}}], **added}) == "bf90803c"
+    )
+    assert role_hash({**BARE, **added}) == "4b0469f7"
+
+
 @pytest.mark.parametrize(
     "other",
     [

@@ -82,8 +82,10 @@ def pod_findings(new: Json, old: Json | None, group_by_annotation: bool = True) 
     yield from _membership(group, annotations.get(names.TOTAL_COUNT))
     prebuilt = annotations.get(names.PREBUILT) or labels.get(names.PREBUILT)
     if prebuilt and group and prebuilt != group:
-        path = f"{LABELS}[{names.PREBUILT}]"
-        yield Finding(path, prebuilt, f"must be {group!r}, the name of the pod's group")
+        where = ANNOTATIONS if names.PREBUILT in annotations else LABELS
+        yield Finding(
+            f"{where}[{names.PREBUILT}]", prebuilt, f"must be {group!r}, the name of the pod's group"
+        )
     if old is not None:
         yield from _changes(new, old, group, group_by_annotation)
 

@@ -54,7 +54,10 @@ def decide_group(
         return IDLE if pods or workload is None else _bereft(workload)
     checked = rules.gates.pod_integration_validate_group_owner
     if workload is not None and checked and not _is_of_group(workload):
-        why = f"workload {name} exists and is not that of a pod group: name the group otherwise"
+        why = (
+            f'A Workload named "{name}" already exists but is not a pod group workload; '
+            "this pod group cannot be admitted"
+        )
         return PodPlan(told=(warned(members[0], "WorkloadNameConflict", why),))
     total = total_of(name, members)
     if isinstance(total, NotComposed):
