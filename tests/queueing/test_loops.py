@@ -21,6 +21,7 @@ from tests.queueing.small_worlds import Course, Job, Queue, Quota, SmallWorld
 ONE_EACH = ((Quota(1),),)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "configuration",
     [pytest.param(CLASSICAL, id="classical"), pytest.param(FAIR[-1], id="fair sharing")],
