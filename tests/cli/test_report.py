@@ -8,7 +8,8 @@ import pytest
 from rich.console import Console
 
 from quorate.cli.demo import as_documented, comparison, lesson
-from quorate.cli.run.outcome import Completed, Ending, Exit, Failed, Outcome, Stuck, TimedOut
+from quorate.cli.exits import Exit
+from quorate.cli.run.outcome import Completed, Ending, Failed, Outcome, Stuck, TimedOut
 from quorate.cli.run.progress import JobProgress, JobRecord, QueueProgress
 from quorate.cli.run.report import outcome_in_words, print_outcome
 from quorate.cli.run.screen import LineScreen, Picture, open_screen, pods_in_words

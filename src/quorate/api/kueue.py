@@ -19,6 +19,7 @@ VERSION = "v1beta2"
 
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"  # label; also read as an annotation, as older manifests carry it
 PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
+ACTIVE = "Active"  # the condition of queues and admission checks
 JOB_UID = "kueue.x-k8s.io/job-uid"
 POD_SET = "kueue.x-k8s.io/podset"
 SLICE_NAME = "kueue.x-k8s.io/workload-slice-name"

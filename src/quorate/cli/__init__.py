@@ -6,38 +6,64 @@ import sys
 import typer
 
 from quorate import __version__
-from quorate.cli.controllers import controllers
-from quorate.cli.crds import crds
-from quorate.cli.demo import demo
-from quorate.cli.deployment.command import manifests
+from quorate.cli.deferred import Deferred, DeferredGroup
+from quorate.cli.exits import Exit
 from quorate.cli.failures import message_of
-from quorate.cli.local import local
-from quorate.cli.preflight.command import preflight
-from quorate.cli.run.command import run
-from quorate.cli.run.outcome import Exit
-from quorate.cli.verbs.flavor import flavor
-from quorate.cli.verbs.queue import queue
-from quorate.cli.verbs.workload import workload
-from quorate.cli.webhooks import webhooks
+
+
+class Commands(DeferredGroup):
+    deferred = (
+        Deferred(
+            "local", "quorate.cli.local:local",
+            "A Kubernetes cluster on this machine: real API server and controllers, simulated nodes.",
+        ),
+        Deferred(
+            "queue", "quorate.cli.verbs.queue:queue",
+            "Cluster queues and local queues: list, describe, create, stop, resume.",
+        ),
+        Deferred(
+            "workload", "quorate.cli.verbs.workload:workload",
+            "Workloads, one for each job: list, describe, stop, resume, explain.",
+        ),
+        Deferred(
+            "flavor", "quorate.cli.verbs.flavor:flavor",
+            "Flavors, the kinds of capacity there are: list, create.",
+        ),
+        Deferred(
+            "demo", "quorate.cli.demo:demo",
+            "Watch two jobs block each other for good, then the same jobs complete with waitForPodsReady.",
+        ),
+        Deferred(
+            "controllers", "quorate.cli.controllers:controllers",
+            "Run the queueing controllers for a cluster until Ctrl-C or SIGTERM.",
+        ),
+        Deferred(
+            "crds", "quorate.cli.crds:crds",
+            "Write the CustomResourceDefinitions of the queueing kinds, to install them in a cluster.",
+        ),
+        Deferred(
+            "manifests", "quorate.cli.deployment.command:manifests",
+            "Write all that an installation in a cluster is made of, to be applied with kubectl.",
+        ),
+        Deferred(
+            "preflight", "quorate.cli.preflight.command:preflight",
+            "Check a cluster before or after an installation, and say what is wrong and what to do.",
+        ),
+        Deferred(
+            "webhooks", "quorate.cli.webhooks:webhooks",
+            "Write the webhook configurations for the kinds of a Configuration, to install them in a cluster.",  # noqa: E501
+        ),
+    )  # fmt: skip
+
 
 app = typer.Typer(
     name="quorate",
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,  # a fault of ours is shown as Python shows it
 )
-local.command()(run)
-app.add_typer(local, name="local")
-app.add_typer(queue, name="queue")
-app.add_typer(workload, name="workload")
-app.add_typer(flavor, name="flavor")
-app.command()(demo)
-app.command()(controllers)
-app.command()(crds)
-app.command()(manifests)
-app.command()(preflight)
-app.command()(webhooks)
 
 
 def _print_version(wanted: bool) -> None:

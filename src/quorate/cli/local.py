@@ -19,6 +19,7 @@ from quorate.cli.failures import Refusal
 from quorate.cli.files import Config, read_configuration
 from quorate.cli.nodes import NodeCpu, NodeMemory, NodePods, Nodes, Speed, fleet
 from quorate.cli.run.amounts import plural
+from quorate.cli.run.command import run
 from quorate.cli.run.description import Description
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
@@ -156,6 +157,9 @@ def reset(
         typer.confirm(f"delete the cluster in {directory.path}?", abort=True)
     removed = directory.remove(WallClock().now())
     typer.echo(f"{directory.path}: {plural(len(removed), 'file')} deleted")
+
+
+local.command()(run)
 
 
 def _configuration(path: Path | None) -> Configuration:

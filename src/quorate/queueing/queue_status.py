@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from quorate.api.kueue import (
+    ACTIVE,
     AdmissionFairSharingStatus,
     ClusterQueueStatus,
     CohortStatus,
@@ -22,7 +23,6 @@ from quorate.api.quantity import NANOS, Quantity
 from quorate.queueing.conditions import condition, merged
 from quorate.queueing.past_use import PastUse
 from quorate.queueing.queues import (
-    ACTIVE,
     ClusterQueueState,
     LocalQueueState,
     Terminating,

@@ -8,6 +8,7 @@ from typing import Final, assert_never
 import msgspec
 
 from quorate.api.kueue import (
+    ACTIVE,
     Admission,
     AdmissionCheck,
     ClusterQueue,
@@ -27,8 +28,6 @@ from quorate.queueing.past_use import PastUse
 from quorate.queueing.pending import Entry, Order, PendingQueue
 from quorate.quota.amount import UNLIMITED, Amount, FlavorResource, Usage, base_units
 from quorate.quota.tree import Limits, Node
-
-ACTIVE: Final = "Active"  # the condition of queues and admission checks
 
 
 class Stopped(msgspec.Struct, frozen=True):

@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from quorate.cli import app
+from quorate.cli.deferred import Deferred
 
 _HEAD: Final = """\
 # Commands
@@ -29,6 +30,8 @@ def page() -> str:
 
 
 def _commands(command: object, path: tuple[str, ...]) -> Iterator[str]:
+    if isinstance(command, Deferred):
+        command = command.load()
     if isinstance(command, TyperGroup):
         for name, inner in command.commands.items():
             yield from _commands(inner, (*path, name))

@@ -1,19 +1,10 @@
-"""How a run can end, and what the shell is told by the exit code."""
+"""How a run can end."""
 
 from dataclasses import dataclass
-from enum import IntEnum
 
+from quorate.cli.exits import Exit
 from quorate.cli.run.progress import JobRecord
 from quorate.cli.run.standstill import Standstill
-
-
-class Exit(IntEnum):
-    COMPLETED = 0
-    FAILED = 1
-    BAD_INPUT = 2  # also what the option parser uses
-    STANDSTILL = 3
-    TIMED_OUT = 4
-    INTERRUPTED = 130  # as shells say of what SIGINT ended
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from quorate.api.core import Resources
 from quorate.api.kueue import ClusterQueue, FlavorUsage, LocalQueue, ResourceGroup, Workload
 from quorate.api.meta import Condition, LabelSelector
 from quorate.cli.run.amounts import in_words
-from quorate.cli.verbs.account import Account
 from quorate.cli.verbs.rows import is_active, status_of, why_inactive
 from quorate.cli.verbs.tables import age, broken, print_rows
 
@@ -236,36 +235,3 @@ def _borrowed(usages: Sequence[FlavorUsage]) -> dict[tuple[str, str], str]:
         for each in flavor.resources
         if each.borrowed
     }
-
-
-def account_in_words(account: Account) -> tuple[Section, ...]:
-    before = ""
-    if account.ahead is not None:
-        more = ", ..." if account.ahead > len(account.first_ahead) else ""
-        names = f": {', '.join(account.first_ahead)}{more}" if account.first_ahead else ""
-        before = f"{account.ahead} pending{names}"
-    facts = Facts((
-        ("Workload", account.workload),
-        ("Local queue", account.local_queue),
-        ("Cluster queue", account.cluster_queue),
-        ("Before it", before),
-        ("State", account.standing),
-        ("Because", account.says),
-    ))  # fmt: skip
-    numbers = tuple(
-        (each.pod_set, each.flavor, each.resource, each.needed, each.free, each.short_by, each.at_most)
-        for each in account.reasons
-        if each.needed
-    )
-    held = tuple(
-        (each.workload, each.cluster_queue, each.flavor, each.resource, each.amount,
-         "being evicted" if each.evicted else "")
-        for each in account.held_by
-    )  # fmt: skip
-    titles = ("POD SET", "FLAVOR", "RESOURCE", "NEEDS", "FREE", "SHORT BY", "AT MOST")
-    return (
-        facts,
-        Listed("In numbers", titles, numbers),
-        Listed("Held by", ("WORKLOAD", "CLUSTERQUEUE", "FLAVOR", "RESOURCE", "AMOUNT", ""), held),
-        Lines("It would take", account.would_take),
-    )

@@ -1,7 +1,9 @@
 """From a job, as a user knows it, to its workloads: ``job/train``, ``mpijob.kubeflow.org/train``."""
 
 from collections.abc import Callable
-from typing import Final
+from typing import Annotated, Final
+
+import typer
 
 from quorate.api import codec
 from quorate.api.kueue import JOB_UID, Workload
@@ -11,6 +13,13 @@ from quorate.cli.verbs.options import Connection
 from quorate.kube.client import Client
 from quorate.kube.resources import WORKLOADS, Json, Resource, untyped
 
+Workloads = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="NAME|TYPE/NAME...",
+        help="Workloads by name, or by their job: job/train, rayjob.ray.io/train.",
+    ),
+]
 _AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _OURS: Final = ("workload", "workloads", "kwl", "kueueworkload", "kueueworkloads", "wl")
 

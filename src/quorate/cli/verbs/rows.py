@@ -4,12 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
-from quorate.api.kueue import ClusterQueue, LocalQueue, Workload
+from quorate.api.kueue import ACTIVE, ClusterQueue, LocalQueue, Workload
 from quorate.api.meta import Key, OwnerReference, find_condition, is_true
 from quorate.cli.verbs.tables import Column, age
 from quorate.local.objects.tables.durations import human
 from quorate.queueing import conditions as c
-from quorate.queueing.queues import ACTIVE
 
 _LONGEST_JOB_TYPE: Final = 30
 

@@ -5,22 +5,18 @@ from typing import Annotated, Final
 
 import typer
 
-from quorate.api.configuration import Configuration
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
-from quorate.cli.files import Config, read_configuration
+from quorate.cli.deferred import Deferred, DeferredGroup
 from quorate.cli.verbs import options as o
-from quorate.cli.verbs.account import Account, account_of
-from quorate.cli.verbs.description import account_in_words, print_sections, workload_in_words
-from quorate.cli.verbs.jobs import named_workloads, workloads_of
-from quorate.cli.verbs.model import judge_all, model_of
+from quorate.cli.verbs.description import print_sections, workload_in_words
+from quorate.cli.verbs.jobs import Workloads, named_workloads, workloads_of
 from quorate.cli.verbs.positions import positions
 from quorate.cli.verbs.rows import Status, cluster_queue_of, status_of, workload_columns
 from quorate.cli.verbs.tables import (
     print_document,
     print_documents,
     print_objects,
-    print_value,
     wants_documents,
     whole,
 )
@@ -28,19 +24,23 @@ from quorate.cli.verbs.writing import patch_spec
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import LOCAL_QUEUES, WORKLOADS
 
+
+class Commands(DeferredGroup):
+    deferred = (
+        Deferred(
+            "explain", "quorate.cli.verbs.explain:explain",
+            "Say why a workload waits, in numbers, and what it would take to start it.",
+        ),
+    )  # fmt: skip
+
+
 workload = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
     rich_markup_mode="rich",
     help="Workloads, one for each job: list, describe, stop, resume, explain.",
 )
 
-Names = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="NAME|TYPE/NAME...",
-        help="Workloads by name, or by their job: job/train, rayjob.ray.io/train.",
-    ),
-]
 _ALL: Final = "all"
 
 
@@ -115,7 +115,7 @@ def list_(
 
 @workload.command()
 def describe(
-    names: Names,
+    names: Workloads,
     namespace: o.Namespace = "",
     output: o.Format = o.Output.TABLE,
     kubeconfig: o.Kubeconfig = None,
@@ -143,7 +143,7 @@ def describe(
 
 @workload.command()
 def stop(
-    names: Names,
+    names: Workloads,
     namespace: o.Namespace = "",
     dry_run: o.Rehearsal = o.DryRun.NONE,
     output: o.Format = o.Output.TABLE,
@@ -159,7 +159,7 @@ def stop(
 
 @workload.command()
 def resume(
-    names: Names,
+    names: Workloads,
     namespace: o.Namespace = "",
     dry_run: o.Rehearsal = o.DryRun.NONE,
     output: o.Format = o.Output.TABLE,
@@ -171,45 +171,6 @@ def resume(
     [b]Example:[/b] quorate workload resume job/train
     """
     _set_active(o.Reach(kubeconfig, context, namespace), names, True, "resumed", dry_run, output)
-
-
-@workload.command()
-def explain(
-    names: Names,
-    config: Config = None,
-    namespace: o.Namespace = "",
-    output: o.Format = o.Output.TABLE,
-    kubeconfig: o.Kubeconfig = None,
-    context: o.Context = "",
-) -> None:
-    """Say why a workload waits, in numbers, and what it would take to start it.
-
-    The whole cluster is read and judged by the rules the controllers follow; nothing is written. Where they
-    have a Configuration, give the same one with [b]--config[/b].
-
-    [b]Example:[/b] quorate workload explain job/train
-    """
-    configuration = read_configuration(config).configuration
-
-    async def show(connection: o.Connection) -> None:
-        accounts = await _accounts(connection, names, configuration)
-        for account in accounts:
-            if wants_documents(output):
-                print_value(account, output)
-            else:
-                print_sections(account_in_words(account))
-
-    o.at(o.Reach(kubeconfig, context, namespace), show)
-
-
-async def _accounts(
-    connection: o.Connection, names: list[str], configuration: Configuration
-) -> list[Account]:
-    found = [each for name in names for each in await named_workloads(connection, name)]
-    now = WallClock().now()
-    state = await model_of(connection.client, configuration, now)
-    decided = judge_all(state, now)
-    return [account_of(state, decided, each) for each in found]
 
 
 def _set_active(

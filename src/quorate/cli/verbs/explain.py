@@ -1,0 +1,82 @@
+"""``quorate workload explain``: why one waits, and what it would take."""
+
+from quorate.api.configuration import Configuration
+from quorate.cli.files import Config, read_configuration
+from quorate.cli.verbs import options as o
+from quorate.cli.verbs.account import Account, account_of
+from quorate.cli.verbs.description import Facts, Lines, Listed, Section, print_sections
+from quorate.cli.verbs.jobs import Workloads, named_workloads
+from quorate.cli.verbs.model import judge_all, model_of
+from quorate.cli.verbs.tables import print_value, wants_documents
+from quorate.kube.clock import WallClock
+
+
+def explain(
+    names: Workloads,
+    config: Config = None,
+    namespace: o.Namespace = "",
+    output: o.Format = o.Output.TABLE,
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
+) -> None:
+    """Say why a workload waits, in numbers, and what it would take to start it.
+
+    The whole cluster is read and judged by the rules the controllers follow; nothing is written. Where they
+    have a Configuration, give the same one with [b]--config[/b].
+
+    [b]Example:[/b] quorate workload explain job/train
+    """
+    configuration = read_configuration(config).configuration
+
+    async def show(connection: o.Connection) -> None:
+        accounts = await _accounts(connection, names, configuration)
+        for account in accounts:
+            if wants_documents(output):
+                print_value(account, output)
+            else:
+                print_sections(account_in_words(account))
+
+    o.at(o.Reach(kubeconfig, context, namespace), show)
+
+
+async def _accounts(
+    connection: o.Connection, names: list[str], configuration: Configuration
+) -> list[Account]:
+    found = [each for name in names for each in await named_workloads(connection, name)]
+    now = WallClock().now()
+    state = await model_of(connection.client, configuration, now)
+    decided = judge_all(state, now)
+    return [account_of(state, decided, each) for each in found]
+
+
+def account_in_words(account: Account) -> tuple[Section, ...]:
+    before = ""
+    if account.ahead is not None:
+        more = ", ..." if account.ahead > len(account.first_ahead) else ""
+        names = f": {', '.join(account.first_ahead)}{more}" if account.first_ahead else ""
+        before = f"{account.ahead} pending{names}"
+    facts = Facts((
+        ("Workload", account.workload),
+        ("Local queue", account.local_queue),
+        ("Cluster queue", account.cluster_queue),
+        ("Before it", before),
+        ("State", account.standing),
+        ("Because", account.says),
+    ))  # fmt: skip
+    numbers = tuple(
+        (each.pod_set, each.flavor, each.resource, each.needed, each.free, each.short_by, each.at_most)
+        for each in account.reasons
+        if each.needed
+    )
+    held = tuple(
+        (each.workload, each.cluster_queue, each.flavor, each.resource, each.amount,
+         "being evicted" if each.evicted else "")
+        for each in account.held_by
+    )  # fmt: skip
+    titles = ("POD SET", "FLAVOR", "RESOURCE", "NEEDS", "FREE", "SHORT BY", "AT MOST")
+    return (
+        facts,
+        Listed("In numbers", titles, numbers),
+        Listed("Held by", ("WORKLOAD", "CLUSTERQUEUE", "FLAVOR", "RESOURCE", "AMOUNT", ""), held),
+        Lines("It would take", account.would_take),
+    )

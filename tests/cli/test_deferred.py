@@ -1,0 +1,70 @@
+"""A command costs only what it needs: nothing is imported before it is used."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+
+import pytest
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from quorate.cli import app
+from quorate.cli.deferred import Deferred
+from quorate.cli.failures import KNOWN
+from tests.cli.conftest import Quorate
+
+CLIENT = ("aiohttp", "cryptography", "uvloop", "quorate.kube")
+CORES = ("quorate.queueing.cycle", "quorate.queueing.state", "quorate.controllers", "quorate.local.server")
+
+
+@pytest.mark.parametrize(
+    ("module", "unneeded"),
+    [
+        pytest.param(
+            "quorate.cli", (*CLIENT, "quorate.queueing", "quorate.local", *CORES), id="to be helped"
+        ),
+        pytest.param("quorate.cli.verbs.workload", ("cryptography", *CORES), id="to list workloads"),
+        pytest.param("quorate.cli.verbs.queue", ("cryptography", *CORES), id="to list queues"),
+    ],
+)
+def test_no_more_is_imported_than_is_needed(module: str, unneeded: tuple[str, ...]) -> None:
+    program = f"import sys, {module}; print(*sys.modules, sep='\\n')"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    imported = done.stdout.split()
+    assert module in imported
+    found = [
+        name for name in imported if any(name == each or name.startswith(f"{each}.") for each in unneeded)
+    ]
+    assert found == []
+
+
+def deferred(group: object) -> Iterator[Deferred]:
+    if isinstance(group, TyperGroup):
+        for command in group.commands.values():
+            if isinstance(command, Deferred):
+                yield command
+                yield from deferred(command.load())
+
+
+@pytest.mark.parametrize(
+    "command", [*deferred(typer.main.get_command(app))], ids=lambda command: command.name
+)
+def test_what_the_list_says_of_a_command_is_how_its_help_begins(command: Deferred) -> None:
+    loaded = command.load()
+    assert isinstance(loaded, TyperCommand | TyperGroup)
+    assert (loaded.name, (loaded.help or "").splitlines()[0]) == (command.name, command.help)
+
+
+def test_a_command_that_is_misspelt_is_guessed(quorate: Quorate) -> None:
+    done = quorate("worklod", "list")
+    assert done.code == 2
+    assert "Did you mean 'workload'?" in done.err
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_errors_that_are_told_exist(name: str) -> None:
+    module, _, error = name.rpartition(".")
+    assert issubclass(getattr(import_module(module), error), Exception)
