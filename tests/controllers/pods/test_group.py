@@ -2,11 +2,12 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from quorate.api.configuration_gates import Gates
 from quorate.api.kueue import WorkloadPriorityClass
-from quorate.api.meta import ObjectMeta, at_epoch
+from quorate.api.meta import ObjectMeta, OwnerReference, Uid, at_epoch
 from quorate.controllers.pods import names
 from quorate.controllers.pods.group import decide_group
 from quorate.controllers.pods.plan import Catalogue, PodPlan, PodRules
@@ -163,6 +164,25 @@ def test_deleting_the_workload_ends_all_pods_then_lets_them_go() -> None:
 
 def test_the_workload_of_a_group_without_pods_is_let_go() -> None:
     assert show(decide([], a_group_workload())) == "release workload"
+
+
+@pytest.mark.parametrize(
+    ("conditions", "want"),
+    [
+        pytest.param("QuotaReserved Admitted", "", id="its pods are yet to come"),
+        pytest.param(
+            "QuotaReserved Admitted Evicted:PodsReadyTimeout",
+            "status QuotaReserved=False:Pending Admitted=False:NoReservation Requeued=False:PodsReadyTimeout",
+            id="evicted before any came",
+        ),
+        pytest.param("not-QuotaReserved Evicted:PodsReadyTimeout", "", id="evicted, its quota given back"),
+    ],
+)
+def test_the_workload_a_set_made_needs_no_pods_to_give_its_quota_back(conditions: str, want: str) -> None:
+    workload = a_group_workload(conditions=conditions)
+    maker = OwnerReference(api_version="apps/v1", kind="StatefulSet", name="s", uid=Uid("s"), controller=True)
+    metadata = msgspec.structs.replace(workload.metadata, owner_references=(maker,))
+    assert show(decide([], msgspec.structs.replace(workload, metadata=metadata))) == want
 
 
 def test_the_workload_of_something_else_is_not_touched() -> None:

@@ -60,8 +60,9 @@ def a_workload(conditions: str = "", of: str = "a", name: str = "pod-a-00000", s
         pytest.param(
             "running",
             a_workload("QuotaReserved Admitted Evicted"),
-            "say a WorkloadEvictedDueToTold; delete a; +Stopped",
-            id="evicted",
+            "say a WorkloadEvictedDueToTold; delete a; "
+            "status QuotaReserved=False:Pending Admitted=False:NoReservation Requeued=False:Told; +Stopped",
+            id="evicted: it gives its quota back as it is deleted, and is not queued again",
         ),
         pytest.param(
             "running",

@@ -133,17 +133,21 @@ def _next_step(unit: Unit, workload: Workload, catalogue: Catalogue, gates: Gate
 
 
 def _evicted(unit: Unit, workload: Workload, gates: Gates, now: float) -> PodPlan:
-    """Stop the pods; once none holds capacity any more, give the quota back."""
+    """Stop the pods; once none holds capacity any more, give the quota back.
+
+    That of a single pod goes with the stop: deleted, it is no longer asked what became of it.  A group is
+    told first which of its pods are missing.
+    """
     evicted = find_condition(workload.status.conditions, c.EVICTED)
     assert evicted is not None, f"{workload.metadata.key} is evicted without saying why"
     stop_now = stopped(unit, f"WorkloadEvictedDueTo{evicted.reason}", evicted.message, now)
-    if stop_now != IDLE or unit.active(now):
+    if unit.active(now) or (stop_now != IDLE and isinstance(unit, PodGroup)):
         return stop_now
     status = release_status(workload, now, gates)
     if status is None:
-        return IDLE
+        return stop_now
     fresh = c.replace(status, reclaimable_pods=_done(unit, workload) if gates.reclaimable_pods else ())
-    return PodPlan(workload=status_patch(workload, fresh))
+    return replace(stop_now, workload=status_patch(workload, fresh))
 
 
 def _reclaimed(unit: Unit, workload: Workload) -> tuple[Patch, ...]:

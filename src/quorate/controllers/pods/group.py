@@ -7,6 +7,7 @@ group has taken note of how they ended: as succeeded, or as replaced by another.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from quorate.api.configuration_gates import Gates
 from quorate.api.kueue import Workload
 from quorate.api.meta import ObjectMeta
 from quorate.controllers.finalizers import released
@@ -35,9 +36,10 @@ from quorate.controllers.pods.plan import (
 )
 from quorate.controllers.pods.single import created, deleted, not_composed
 from quorate.controllers.pods.units import PodGroup
-from quorate.controllers.writes import Delete, Patch, Write
+from quorate.controllers.writes import Delete, Patch, Write, status_patch
 from quorate.kube.resources import WORKLOADS
-from quorate.queueing.conditions import is_finished, is_reserving
+from quorate.queueing.conditions import is_evicted, is_finished, is_reserving
+from quorate.queueing.statuses import release_status
 
 
 def decide_group(
@@ -51,7 +53,7 @@ def decide_group(
     """The next thing to do for group ``name``.  ``workload`` is the one of that name, whoever made it."""
     members = by_age(pod for pod in pods if is_managed(pod))
     if not members:
-        return IDLE if pods or workload is None else _bereft(workload)
+        return IDLE if pods or workload is None else _bereft(workload, rules.gates, now)
     checked = rules.gates.pod_integration_validate_group_owner
     if workload is not None and checked and not _is_of_group(workload):
         why = (
@@ -74,11 +76,19 @@ def decide_group(
     return _with_workload(group, census, workload, catalogue, rules, now)
 
 
-def _bereft(workload: Workload) -> PodPlan:
-    """No pod of the group is left.  A workload that another made for its pods stays until it is deleted."""
+def _bereft(workload: Workload, gates: Gates, now: float) -> PodPlan:
+    """No pod of the group is left, or there are none yet.
+
+    A workload that another made for its pods stays until it is deleted; evicted, it has nothing to wait for.
+    """
     metadata = workload.metadata
-    kept = metadata.controller is not None and metadata.deletion_timestamp is None
-    return IDLE if kept or not _is_of_group(workload) else PodPlan(workload=released(WORKLOADS, metadata))
+    if not _is_of_group(workload):
+        return IDLE
+    if metadata.controller is None or metadata.deletion_timestamp is not None:
+        return PodPlan(workload=released(WORKLOADS, metadata))
+    if not is_evicted(workload) or is_finished(workload):
+        return IDLE
+    return PodPlan(workload=status_patch(workload, release_status(workload, now, gates)))
 
 
 def _is_of_group(workload: Workload) -> bool:
