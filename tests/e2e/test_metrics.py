@@ -15,6 +15,7 @@ from quorate.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, WORKLOAD_
 from quorate.local.nodes import Fleet
 from quorate.observe.catalogue import BY_NAME, FAMILIES, ROLE
 from quorate.observe.metrics import metrics
+from tests.e2e.bare import gauges, submit, until_admitted, until_gauges, until_waiting
 from tests.e2e.world import NAMESPACE, World, play
 from tests.observe.listening import listening
 
@@ -136,3 +137,26 @@ async def forgotten(url: str) -> bool:
     got = await scrape(url)
     left = {name for name, samples in got.items() if any("research" in labels for labels in samples)}
     return not left
+
+
+def test_nobody_is_about_to_start_in_a_queue_that_is_held() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="1", stopPolicy="Hold")
+        await submit(world, "first", requests={"cpu": "1"}, priority=1)
+        await submit(world, "second", requests={"cpu": "1"})
+        await until_waiting(world, "research", active=0, inadmissible=2)
+        local = ("queue", NAMESPACE)
+        await until_gauges(
+            world,
+            "local_queue_pending_workloads",
+            {(*local, "active"): 0, (*local, "inadmissible"): 2},
+        )
+
+        await world.client.patch(CLUSTER_QUEUES, Key("", "research"), {"spec": {"stopPolicy": None}})
+        await until_admitted(world, "first")
+        await until_waiting(world, "research", active=0, inadmissible=1)
+        await world.client.patch(LOCAL_QUEUES, Key(*reversed(local)), {"spec": {"stopPolicy": "Hold"}})
+        await until_waiting(world, "research", active=0, inadmissible=0)
+        assert gauges(world, "local_queue_pending_workloads") == {}
+
+    play(story, Configuration())

@@ -47,10 +47,10 @@ def readings(view: View, passed_over: Mapping[str, int]) -> Iterator[Reading]:
 
 def _cluster_queue(queue: ClusterQueueState, view: View) -> Iterator[Reading]:
     of_queue = {"cluster_queue": queue.name}
-    yield Reading("pending_workloads", of_queue | {"status": "active"}, queue.pending.active_count)
-    yield Reading(
-        "pending_workloads", of_queue | {"status": "inadmissible"}, queue.pending.inadmissible_count
-    )
+    active = queue.pending.active_count if view.state.is_active(queue) else 0
+    yield Reading("pending_workloads", of_queue | {"status": "active"}, active)
+    parked = len(queue.pending) - active
+    yield Reading("pending_workloads", of_queue | {"status": "inadmissible"}, parked)
     yield Reading("reserving_active_workloads", of_queue, queue.tally.reserving)
     yield Reading("admitted_active_workloads", of_queue, queue.tally.admitted)
     yield Reading("finished_workloads", of_queue, view.finished_in_cluster_queue[queue.name])
@@ -94,10 +94,11 @@ def _local_queue(queue: LocalQueueState, view: View) -> Iterator[Reading]:
     assert queue.object is not None, "a local queue without object is not shown"
     key = queue.object.metadata.key
     of_queue = local_queue_labels(key)
-    active = sum(_is_active(entry, view.state) for entry in queue.entries.values())
-    yield Reading("local_queue_pending_workloads", of_queue | {"status": "active"}, active)
-    parked = len(queue.entries) - active
-    yield Reading("local_queue_pending_workloads", of_queue | {"status": "inadmissible"}, parked)
+    if queue.is_running:  # nobody waits in a queue that is stopped
+        active = sum(_is_active(entry, view.state) for entry in queue.entries.values())
+        yield Reading("local_queue_pending_workloads", of_queue | {"status": "active"}, active)
+        parked = len(queue.entries) - active
+        yield Reading("local_queue_pending_workloads", of_queue | {"status": "inadmissible"}, parked)
     yield Reading("local_queue_reserving_active_workloads", of_queue, queue.tally.reserving)
     yield Reading("local_queue_admitted_active_workloads", of_queue, queue.tally.admitted)
     yield Reading("local_queue_finished_workloads", of_queue, view.finished_in_local_queue[key])
@@ -145,8 +146,9 @@ def _unadmitted(view: View, rules: Metrics) -> Iterator[Reading]:
 
 
 def _is_active(entry: Entry, state: State) -> bool:
+    """Whether it is ready, in a queue that takes work: nobody is while the queue does not."""
     queue = state.cluster_queues.get(entry.cluster_queue)
-    return queue is not None and queue.pending.is_active(entry)
+    return queue is not None and state.is_active(queue) and queue.pending.is_active(entry)
 
 
 def _cohort(node: Node, state: State, rules: Metrics) -> Iterator[Reading]:
