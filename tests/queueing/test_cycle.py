@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from quorate.api.kueue import RequeueState
 from quorate.api.meta import Key
+from quorate.queueing.conditions import replace
 from quorate.queueing.cycle import run_cycle
 from quorate.queueing.decisions import Decision, Hold, Preempt, Reserve
 from quorate.queueing.explain import waiting
@@ -73,6 +75,16 @@ def test_queues_and_cohorts_told_again_as_they_were_change_nothing() -> None:
     world.given["cohorts"]["co"]["quota"] = [{"default": {"cpu": 2}}]
     world.put_cohort("co")
     assert names(run_cycle(world.state, world.now).decisions, Reserve) == ["a"]
+
+
+def test_a_backoff_that_only_its_end_is_told_of_ends_in_a_try() -> None:
+    """Who releases a workload from outside may say when to try it again, and nothing else."""
+    world = one_queue(w("a", requeueState={"count": 1, "requeueAt": 1060}))
+    assert run_cycle(world.state, world.now).decisions == ()
+    backing_off = world.workloads["a"]
+    over = replace(backing_off.status, requeue_state=RequeueState(count=1))
+    world.state.put_workload(replace(backing_off, status=over), 1060.0)
+    assert names(run_cycle(world.state, 1060.0).decisions, Reserve) == ["a"]
 
 
 def test_when_the_head_of_a_strict_queue_is_deleted_the_next_has_its_turn() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from quorate.api.configuration import Configuration
 from quorate.api.kueue import Admission, Workload
-from quorate.api.meta import Key, Uid
+from quorate.api.meta import Key, Uid, find_condition
 from quorate.queueing import conditions as c
 from quorate.queueing.order import changed_what_counts, order_of
 from quorate.queueing.pending import Entry, Requeue
@@ -145,6 +145,9 @@ class Ledger:
             return
         pending = queue.pending
         if entry.key in pending.backing_off and not c.is_parked(workload, self._now):
+            if find_condition(workload.status.conditions, c.REQUEUED) is None:
+                self.judge_anew(entry)  # others released it, so nothing but this tells of its return
+                return
             # The backoff ended, but nothing says that it is worth a try: it waits for the next event.
             del pending.backing_off[entry.key]
             pending.park(entry)
