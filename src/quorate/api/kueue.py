@@ -132,13 +132,13 @@ class FairSharingStatus(Struct, omit_defaults=False):
     weighted_share: int = 0  # in thousandths, rounded up; without weight the largest the API can store
 
 
-class ClusterQueueStatus(Struct, omit_defaults=False):
+class ClusterQueueStatus(Struct):
     conditions: tuple[Condition, ...] = ()
     flavors_reservation: tuple[FlavorUsage, ...] = ()
     flavors_usage: tuple[FlavorUsage, ...] = ()
-    pending_workloads: int = 0
-    reserving_workloads: int = 0
-    admitted_workloads: int = 0
+    pending_workloads: int = always_written(int)
+    reserving_workloads: int = always_written(int)
+    admitted_workloads: int = always_written(int)
     fair_sharing: FairSharingStatus | None = None
 
 
@@ -180,13 +180,13 @@ class LocalQueueFairSharingStatus(Struct, omit_defaults=False):
     admission_fair_sharing_status: AdmissionFairSharingStatus | None = None
 
 
-class LocalQueueStatus(Struct, omit_defaults=False):
+class LocalQueueStatus(Struct):
     conditions: tuple[Condition, ...] = ()
     flavors_reservation: tuple[FlavorUsage, ...] = ()
     flavors_usage: tuple[FlavorUsage, ...] = ()
-    pending_workloads: int = 0
-    reserving_workloads: int = 0
-    admitted_workloads: int = 0
+    pending_workloads: int = always_written(int)
+    reserving_workloads: int = always_written(int)
+    admitted_workloads: int = always_written(int)
     fair_sharing: LocalQueueFairSharingStatus | None = None
 
 

@@ -23,9 +23,12 @@ class Struct(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     """
 
 
-def always_written() -> Any:
-    """A text that is empty by default but, unlike other defaults, written out: schemas require the field."""
-    return msgspec.field(default_factory=str)
+def always_written(kind: type[str | int] = str) -> Any:
+    """A text or a number that is empty or 0 by default but, unlike other defaults, written out.
+
+    Schemas require the text, and people look for the number.
+    """
+    return msgspec.field(default_factory=kind)
 
 
 class Key(msgspec.Struct, frozen=True, order=True, gc=False):

@@ -14,6 +14,7 @@ from quorate.api.configuration import Configuration
 from quorate.api.meta import Key
 from quorate.controllers.admission import Admission
 from quorate.controllers.auditor import Auditor, ModelDiffers
+from quorate.controllers.cohorts import CohortController
 from quorate.controllers.configured import Configured, Renewed
 from quorate.controllers.in_use import InUseController, checks_of, flavors_of
 from quorate.controllers.informers import Informers, synced
@@ -175,10 +176,11 @@ async def _decide(
 
     workloads = WorkloadController(shell, state)
     queues = QueueController(shell, state)
+    cohorts = CohortController(shell, state)
     flavors = InUseController(shell, informers.flavors, flavors_of)
     checks = InUseController(shell, informers.checks, checks_of)
     priorities = PriorityController(shell)
-    reconcilers = [each.reconciler for each in (workloads, queues, flavors, checks, priorities)]
+    reconcilers = [each.reconciler for each in (workloads, queues, cohorts, flavors, checks, priorities)]
     watched = list(informers.all)
     if BATCH_JOB in integrations.frameworks:
         jobs = Informer(client, JOBS)

@@ -1,0 +1,93 @@
+"""What queues, flavors and cohorts say of themselves, whatever comes or goes first."""
+
+from typing import Any
+
+import pytest
+
+from quorate.api.configuration import Configuration, FairSharingRules
+from quorate.api.meta import Key
+from quorate.kube.errors import NotFound
+from quorate.kube.resources import CLUSTER_QUEUES, COHORTS, RESOURCE_FLAVORS, untyped
+from tests.e2e.bare import submit, until_admitted
+from tests.e2e.world import NAMESPACE, World, play
+
+pytestmark = pytest.mark.slow
+
+RAW_LOCAL_QUEUES = untyped("kueue.x-k8s.io", "v1beta2", "localqueues", "LocalQueue", True)
+
+
+async def until_local_queue_says(world: World, want: dict[str, Any]) -> None:
+    """``want`` is the whole status but for the moments and the numbers of workloads, which are all 0."""
+
+    async def find() -> bool:
+        stored = await world.client.get(RAW_LOCAL_QUEUES, Key(NAMESPACE, "queue"))
+        status = dict(stored.get("status", {}))
+        for condition in status.get("conditions", []):
+            del condition["lastTransitionTime"]
+        for number in ("pendingWorkloads", "reservingWorkloads", "admittedWorkloads"):
+            if status.pop(number, 0):
+                return False
+        return bool(status == want)
+
+    await world.until(f"the local queue says {want}", find)
+
+
+def active(status: str, reason: str, message: str) -> list[dict[str, str]]:
+    return [{"type": "Active", "status": status, "reason": reason, "message": message}]
+
+
+def test_a_local_queue_follows_what_it_depends_on_and_keeps_no_trace_of_what_is_gone() -> None:
+    async def story(world: World) -> None:
+        closed = "Can't submit new workloads to clusterQueue"
+        unused = [{"name": "default", "resources": [{"name": "cpu", "total": "0"}]}]
+        use = {"flavorsReservation": unused, "flavorsUsage": unused}
+        missing = {"conditions": active("False", "ClusterQueueDoesNotExist", closed)}
+        await world.local_queue()
+        await until_local_queue_says(world, missing)
+        await world.cluster_queue("5")
+        inactive = {"conditions": active("False", "ClusterQueueIsInactive", closed), **use}
+        await until_local_queue_says(world, inactive)
+        await world.flavor()
+        ready = {"conditions": active("True", "Ready", "Can submit new workloads to localQueue"), **use}
+        await until_local_queue_says(world, ready)
+
+        await world.client.delete(RESOURCE_FLAVORS, Key("", "default"))
+        await world.client.delete(CLUSTER_QUEUES, Key("", "research"))
+        await until_local_queue_says(world, missing)
+
+        async def flavor_gone() -> bool:
+            try:
+                await world.client.get(RESOURCE_FLAVORS, Key("", "default"))
+            except NotFound:
+                return True
+            return False
+
+        await world.until("the flavor is let go", flavor_gone)
+
+    play(story, Configuration())
+
+
+def test_cohorts_say_what_share_they_borrow_where_sharing_is_fair() -> None:
+    async def story(world: World) -> None:
+        await world.flavor()
+        quota = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": "3"}]}
+        groups = [{"coveredResources": ["cpu"], "flavors": [quota]}]
+        await world.create(COHORTS, "lab", spec={"parentName": "root"})
+        await world.create(COHORTS, "bank", spec={"parentName": "root", "resourceGroups": groups})
+        await world.cluster_queue("1", cohortName="lab")
+        await world.local_queue()
+
+        async def until_share(cohort: str, share: int) -> None:
+            async def find() -> bool:
+                told = (await world.client.get(COHORTS, Key("", cohort))).status.fair_sharing
+                return told is not None and told.weighted_share == share
+
+            await world.until(f"{cohort} has a share of {share}", find)
+
+        await until_share("lab", 0)
+        await submit(world, "borrower", requests={"cpu": "3"})
+        await until_admitted(world, "borrower")
+        await until_share("lab", 500)  # two of the root's four
+        await until_share("bank", 0)
+
+    play(story, Configuration(fair_sharing=FairSharingRules(preemption_strategies=("LessThanInitialShare",))))
