@@ -53,7 +53,8 @@ COMMANDS = (
     "local up", "local down", "local status", "local reset", "local run", "demo", "crds", "controllers",
     "queue list", "queue create", "flavor list", "flavor create",
     "queue describe", "queue stop", "queue resume", "workload list", "workload describe",
-    "workload stop", "workload resume", "workload explain", "preflight", "manifests",
+    "workload stop", "workload resume", "workload explain", "workload delete", "workload pods",
+    "version", "preflight", "manifests",
 )  # fmt: skip
 
 

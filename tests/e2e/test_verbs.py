@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 import yaml
 
+from quorate import __version__
 from quorate.api.configuration import default_configuration
 from quorate.api.kueue import ClusterQueue
-from quorate.api.meta import Key, LabelSelector
-from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS, untyped
+from quorate.api.meta import Key, LabelSelector, ObjectMeta
+from quorate.cli.preflight.objects import DEPLOYMENTS
+from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, NAMESPACES, PODS, WORKLOADS, untyped
 from tests.e2e.verbs import CommandLine, cells, titles
 from tests.e2e.world import NAMESPACE, World, play
 
@@ -309,6 +311,101 @@ def test_queues_and_flavors_are_made_on_the_command_line(tell: Tell) -> None:
     tell(story)
 
 
+def test_a_workload_is_deleted_with_its_job_once_that_is_confirmed(tell: Tell) -> None:
+    async def story(world: World, command: CommandLine) -> None:
+        for job in ("train", "test"):
+            await world.job(job)
+        await world.until_admitted("train", "test")
+        name = await name_of(world, "train")
+        refused = await command("workload", "delete", name, given="n\n")
+        assert refused.code == 1
+        assert f"- job.batch/train, with workload {name}\n" in refused.out
+        for rehearsal in ("client", "server"):
+            said = await command.says("workload", "delete", name, "--dry-run", rehearsal)
+            assert said == f"job.batch/train deleted ({rehearsal} dry run)\n"
+        assert await world.admitted() == {"train", "test"}
+        assert (await command("workload", "delete", name, given="y\n")).out.endswith(
+            "job.batch/train deleted\n"
+        )
+        await until_workloads(world, 1)
+
+        lonely = {"podSets": [{"name": "main", "count": 1, "template": {"spec": {"containers": []}}}]}
+        await world.create(WORKLOADS, "lonely", NAMESPACE, spec=lonely)
+        said = await command.says("workload", "delete", "lonely")  # nothing else goes, so nobody is asked
+        assert said == "workload.kueue.x-k8s.io/lonely deleted\n"
+        assert await command.says("workload", "delete", "--all", "--yes") == "job.batch/test deleted\n"
+        await until_workloads(world, 0)
+        assert (
+            await command("workload", "delete", "--all")
+        ).err == "No resources found in default namespace.\n"
+
+    tell(story)
+
+
+async def until_workloads(world: World, count: int) -> None:
+    async def found() -> bool:
+        return len((await world.client.list(WORKLOADS, NAMESPACE)).items) == count
+
+    await world.until(f"{count} workloads", found)
+
+
+def test_the_pods_of_a_job_are_found_through_what_made_them(tell: Tell) -> None:
+    async def story(world: World, command: CommandLine) -> None:
+        await world.job("train", pods=2, suspend=True)
+        await world.job("other", pods=1, suspend=True)
+        found = await pods_of(world, "train", 2)
+        child = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "name": found[0].name,
+            "uid": found[0].uid,
+            "controller": True,
+        }
+        metadata = {"name": "executor", "ownerReferences": [child]}
+        await world.client.create(PODS, {"metadata": metadata, "spec": {"containers": [MAIN]}}, NAMESPACE)
+
+        shown = await command.says("workload", "pods", "job/train")
+        assert titles(shown) == ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]
+        assert {row[0] for row in cells(shown)} == {"executor", *(each.name for each in found)}
+        assert "NODE" in titles(await command.says("workload", "pods", "job/train", "-o", "wide"))
+        named = await command.says("workload", "pods", await name_of(world, "other"), "-o", "name")
+        assert named == f"pod/{(await pods_of(world, 'other', 1))[0].name}\n"
+
+    tell(story)
+
+
+MAIN = {"name": "main", "image": "busybox"}
+
+
+async def pods_of(world: World, job: str, count: int) -> list[ObjectMeta]:
+    async def find() -> list[ObjectMeta] | None:
+        pods = (await world.client.list(PODS, NAMESPACE)).items
+        made = [pod.metadata for pod in pods if pod.metadata.name.startswith(f"{job}-")]
+        return made if len(made) == count else None
+
+    return await world.until(f"{count} pods of {job}", find)
+
+
+def test_the_versions_of_all_parts_are_told(tell: Tell) -> None:
+    async def story(world: World, command: CommandLine) -> None:
+        client, cluster, controllers = (await command.says("version")).splitlines()
+        assert client == f"quorate      {__version__}"
+        assert cluster.startswith("cluster      v1.")
+        assert cluster.endswith(world.client.cluster.server)
+        assert controllers.startswith("controllers  none in namespace kueue-system")
+        await world.create(NAMESPACES, "batch")
+        pod = {
+            "metadata": {"labels": {"a": "b"}},
+            "spec": {"containers": [{"name": "c", "image": "quorate:1"}]},
+        }
+        spec = {"selector": {"matchLabels": {"a": "b"}}, "template": pod, "replicas": 0}
+        await world.create(DEPLOYMENTS, "quorate-controllers", "batch", spec=spec)
+        told = await command.says("version", "-n", "batch")
+        assert "controllers  quorate:1 (batch/quorate-controllers, 0 of 0 ready)" in told
+
+    tell(story)
+
+
 MISTAKES = (
     ("queue stop queue -n default", "-n is for local queues"),
     ("queue list -A", "-A is for local queues"),
@@ -323,6 +420,8 @@ MISTAKES = (
                         'clusterqueues.kueue.x-k8s.io "none" not found'),
     ("workload explain none", "GET /apis/kueue.x-k8s.io/v1beta2/namespaces/default/workloads/none: 404"),
     ("workload explain job/none", "GET /apis/batch/v1/namespaces/default/jobs/none: 404 NotFound"),
+    ("workload delete", "name workloads, or give --all"),
+    ("workload delete a --all", "--all and names exclude each other"),
     ("workload describe job/unmanaged", "job/unmanaged in namespace default has no workload"),
     ("workload list --for train", "'train' names no job (write TYPE/NAME"),
     ("workload list --for cow/train", "{server} serves no namespaced kind 'cow'"),

@@ -24,8 +24,9 @@ class CommandLine:
         patch.setenv("COLUMNS", "200")
         self._patch = patch
 
-    async def __call__(self, *arguments: str) -> Done:
+    async def __call__(self, *arguments: str, given: str = "") -> Done:
         self._patch.setattr(sys, "argv", ["quorate", *arguments])
+        self._patch.setattr(sys, "stdin", io.StringIO(given))
         return await asyncio.to_thread(_run)
 
     async def says(self, *arguments: str) -> str:

@@ -23,7 +23,7 @@ class Commands(DeferredGroup):
         ),
         Deferred(
             "workload", "quorate.cli.verbs.workload:workload",
-            "Workloads, one for each job: list, describe, stop, resume, explain.",
+            "Workloads, one for each job: list, describe, explain, stop, resume, delete, and their pods.",
         ),
         Deferred(
             "flavor", "quorate.cli.verbs.flavor:flavor",
@@ -52,6 +52,10 @@ class Commands(DeferredGroup):
         Deferred(
             "webhooks", "quorate.cli.webhooks:webhooks",
             "Write the webhook configurations for the kinds of a Configuration, to install them in a cluster.",  # noqa: E501
+        ),
+        Deferred(
+            "version", "quorate.cli.version:version",
+            "Print the version of this program, of the cluster, and the image of the controllers in it.",
         ),
     )  # fmt: skip
 

@@ -5,7 +5,7 @@ queueing core (``queueing.explain``); here it is only put into words.
 """
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -19,6 +19,7 @@ from quorate.queueing.explain import Explanation, Holder, explain
 from quorate.queueing.state import State
 from quorate.quota.amount import as_quantity
 
+_RESUME: Final = "quorate workload resume lets it queue again"
 Standing = Literal["waits", "can start", "has quota", "runs", "finished", "kept out"]
 
 
@@ -76,12 +77,13 @@ def _standing(workload: Workload, decision: Decision | None) -> tuple[Standing, 
         )
     evicted = find_condition(conditions, c.EVICTED)
     if evicted is not None and evicted.status == "True" and c.is_reserving(workload):
+        resumed = "" if workload.spec.active else f" ({_RESUME})"
         return (
             "kept out",
-            f"it is being evicted and holds its quota until its pods are gone: {evicted.message}",
+            f"it is being evicted and holds its quota until its pods are gone: {evicted.message}{resumed}",
         )
     if not workload.spec.active:
-        return "kept out", "it is stopped, spec.active is false (quorate workload resume lets it queue again)"
+        return "kept out", f"it is stopped, spec.active is false ({_RESUME})"
     if isinstance(decision, Preempt):
         return "runs", f"it is about to be preempted for {decision.preemptor}"
     if c.is_admitted(workload):

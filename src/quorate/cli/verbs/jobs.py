@@ -1,25 +1,23 @@
 """From a job, as a user knows it, to its workloads: ``job/train``, ``mpijob.kubeflow.org/train``."""
 
 from collections.abc import Callable
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from quorate.api import codec
 from quorate.api.kueue import JOB_UID, Workload
-from quorate.api.meta import Key, ObjectMeta, Struct
+from quorate.api.meta import Key, ObjectMeta, Struct, Uid
 from quorate.cli.failures import Refusal
 from quorate.cli.verbs.options import Connection
 from quorate.kube.client import Client
-from quorate.kube.resources import WORKLOADS, Json, Resource, untyped
+from quorate.kube.resources import WORKLOADS, Json, Resource, metadata_of, untyped
 
-Workloads = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="NAME|TYPE/NAME...",
-        help="Workloads by name, or by their job: job/train, rayjob.ray.io/train.",
-    ),
-]
+_ARGUMENT: Any = typer.Argument(
+    metavar="NAME|TYPE/NAME...", help="Workloads by name, or by their job: job/train, rayjob.ray.io/train."
+)
+Workloads = Annotated[list[str], _ARGUMENT]
+SomeWorkloads = Annotated[list[str] | None, _ARGUMENT]
 _AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _OURS: Final = ("workload", "workloads", "kwl", "kueueworkload", "kueueworkloads", "wl")
 
@@ -66,16 +64,18 @@ async def named_workloads(connection: Connection, written: str) -> tuple[Workloa
     return found
 
 
+async def uids_of(connection: Connection, written: str) -> tuple[Uid, ...]:
+    """Of the job ``TYPE[.GROUP]/NAME``, or of the jobs that own the workload of that name."""
+    type_, slash, _ = written.rpartition("/")
+    if not slash or type_.partition(".")[0].lower() in _OURS:
+        (workload,) = await named_workloads(connection, written)
+        return tuple(owner.uid for owner in workload.metadata.owner_references)
+    return (await _uid_of(connection, written),)
+
+
 async def workloads_of(connection: Connection, written: str) -> Callable[[Workload], bool]:
     """Whether a workload is of the job ``TYPE[.GROUP]/NAME``: by its label, or else by its owners."""
-    type_, slash, name = written.rpartition("/")
-    if not slash or not type_ or not name:
-        raise Refusal(f"{written!r} names no job (write TYPE/NAME or TYPE.GROUP/NAME, such as job/train)")
-    if not connection.namespace:
-        raise Refusal("a job is looked for in one namespace (write -n NAMESPACE instead of -A)")
-    resource = await _kind(connection.client, type_)
-    job = await connection.client.get(resource, Key(connection.namespace, name))
-    uid = job["metadata"]["uid"]
+    uid = await _uid_of(connection, written)
 
     def belongs(workload: Workload) -> bool:
         metadata = workload.metadata
@@ -83,6 +83,18 @@ async def workloads_of(connection: Connection, written: str) -> Callable[[Worklo
         return uid == labelled or any(owner.uid == uid for owner in metadata.owner_references)
 
     return belongs
+
+
+async def _uid_of(connection: Connection, written: str) -> Uid:
+    """Of the job ``TYPE[.GROUP]/NAME``."""
+    type_, slash, name = written.rpartition("/")
+    if not slash or not type_ or not name:
+        raise Refusal(f"{written!r} names no job (write TYPE/NAME or TYPE.GROUP/NAME, such as job/train)")
+    if not connection.namespace:
+        raise Refusal("a job is looked for in one namespace (write -n NAMESPACE instead of -A)")
+    resource = await _kind(connection.client, type_)
+    job = await connection.client.get(resource, Key(connection.namespace, name))
+    return metadata_of(job).uid
 
 
 async def _kind(client: Client, written: str) -> Resource[Json]:

@@ -9,8 +9,10 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.cli.deferred import Deferred, DeferredGroup
 from quorate.cli.verbs import options as o
+from quorate.cli.verbs.delete import delete
 from quorate.cli.verbs.description import print_sections, workload_in_words
 from quorate.cli.verbs.jobs import Workloads, named_workloads, workloads_of
+from quorate.cli.verbs.pods import pods
 from quorate.cli.verbs.positions import positions
 from quorate.cli.verbs.rows import Status, cluster_queue_of, status_of, workload_columns
 from quorate.cli.verbs.tables import (
@@ -38,7 +40,7 @@ workload = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
     rich_markup_mode="rich",
-    help="Workloads, one for each job: list, describe, stop, resume, explain.",
+    help="Workloads, one for each job: list, describe, explain, stop, resume, delete, and their pods.",
 )
 
 _ALL: Final = "all"
@@ -171,6 +173,10 @@ def resume(
     [b]Example:[/b] quorate workload resume job/train
     """
     _set_active(o.Reach(kubeconfig, context, namespace), names, True, "resumed", dry_run, output)
+
+
+workload.command()(delete)
+workload.command()(pods)
 
 
 def _set_active(

@@ -1,0 +1,114 @@
+"""``quorate workload delete``: a job gone from the cluster together with its workload.
+
+As in kueuectl the jobs are what is deleted, and their workloads go with them; a workload that no job owns is
+deleted itself.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from quorate.api.kueue import Workload
+from quorate.api.meta import Key, Uid
+from quorate.cli.failures import Refusal
+from quorate.cli.verbs import options as o
+from quorate.cli.verbs.jobs import SomeWorkloads, named_workloads
+from quorate.cli.verbs.owners import Owners
+from quorate.cli.verbs.tables import name_of
+from quorate.kube.errors import NotFound
+from quorate.kube.resources import WORKLOADS, Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Doomed:
+    """Something that is to be deleted, and the workload that goes with it: its own name, if it is one."""
+
+    resource: Resource[Any]
+    key: Key
+    uid: Uid
+    workload: str
+
+    def __str__(self) -> str:
+        return name_of(self.resource, self.key.name)
+
+    @property
+    def is_job(self) -> bool:
+        return self.resource is not WORKLOADS
+
+
+def delete(
+    names: SomeWorkloads = None,
+    all_: Annotated[bool, typer.Option("--all", help="All of the namespace.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    namespace: o.Namespace = "",
+    dry_run: o.Rehearsal = o.DryRun.NONE,
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
+) -> None:
+    """Delete workloads with the jobs they belong to, after asking.
+
+    [b]Example:[/b] quorate workload delete job/train
+    """
+    if all_ == bool(names):
+        raise Refusal("name workloads, or give --all" if not names else "--all and names exclude each other")
+    reach = o.Reach(kubeconfig, context, namespace)
+
+    async def find(connection: o.Connection) -> Sequence[Doomed]:
+        if names:
+            found = [each for name in names for each in await named_workloads(connection, name)]
+        else:
+            found = [*(await connection.client.list(WORKLOADS, connection.namespace)).items]
+        if not found:
+            o.say_none_found(connection)
+        return await _doomed(connection, found)
+
+    doomed = o.at(reach, find)
+    jobs = [each for each in doomed if each.is_job]
+    if jobs and not yes and dry_run is o.DryRun.NONE:
+        typer.echo("This also deletes:")
+        for job in jobs:
+            typer.echo(f"- {job}, with workload {job.workload}")
+        typer.confirm("Do you want to proceed?", abort=True)
+
+    async def carry_out(connection: o.Connection) -> None:
+        for each in doomed:
+            await _delete(connection, each, dry_run)
+
+    if doomed:
+        o.at(reach, carry_out)
+
+
+async def _doomed(connection: o.Connection, workloads: Iterable[Workload]) -> Sequence[Doomed]:
+    """Each object once, in the order of the workloads."""
+    owners = Owners(connection.client)
+    found: dict[Uid, Doomed] = {}
+    for workload in workloads:
+        metadata = workload.metadata
+        if not metadata.owner_references:
+            found[metadata.uid] = Doomed(WORKLOADS, metadata.key, metadata.uid, metadata.name)
+        for owner in metadata.owner_references:
+            kind = await owners.kind_of(owner)
+            if kind is None:
+                raise Refusal(
+                    f"{owner.kind} {owner.name} of workload {metadata.name} cannot be deleted: "
+                    f"{connection.client.cluster.server} does not serve {owner.api_version}"
+                )
+            key = Key(metadata.namespace, owner.name)
+            found.setdefault(owner.uid, Doomed(kind, key, owner.uid, metadata.name))
+    return (*found.values(),)
+
+
+async def _delete(connection: o.Connection, doomed: Doomed, dry_run: o.DryRun) -> None:
+    rehearsed = "" if dry_run is o.DryRun.NONE else f" ({dry_run} dry run)"
+    if dry_run is not o.DryRun.CLIENT:
+        try:
+            await connection.client.delete(
+                doomed.resource, doomed.key, uid=doomed.uid, propagation="Background",
+                dry_run=dry_run is o.DryRun.SERVER,
+            )  # fmt: skip
+        except NotFound:
+            typer.echo(f"{doomed} is gone already")
+            return
+    typer.echo(f"{doomed} deleted{rehearsed}")
