@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.commands import ROOT, cluster, kubectl, needs_kubectl, poll
+from tests.e2e.commands import ROOT, cluster, kubectl, needs_kubectl, poll, quorate
 
 pytestmark = [
     pytest.mark.slow,
@@ -28,6 +28,20 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     data_dir = tmp_path_factory.mktemp("shared") / "cluster"
     with cluster(data_dir, "--without-controllers"):
         yield data_dir
+
+
+def test_an_installation_brings_its_conversion_webhook_and_a_restart_leaves_it(tmp_path: Path) -> None:
+    data_dir = tmp_path / "cluster"
+    strategies = ("get", "crd", "-o", "jsonpath={.items[*].spec.conversion.strategy}")
+    definitions = tmp_path / "crds"
+    assert quorate("crds", "--conversion-webhook", "--output", str(definitions)).returncode == 0
+    with cluster(data_dir, "--without-controllers"):
+        assert set(kubectl(data_dir, *strategies).split()) == {"None"}
+        kubectl(data_dir, "apply", "--server-side", "-f", str(definitions))
+        installed = kubectl(data_dir, *strategies)
+        assert set(installed.split()) == {"None", "Webhook"}
+    with cluster(data_dir, "--without-controllers"):
+        assert kubectl(data_dir, *strategies) == installed
 
 
 def can(data_dir: Path, *question: str) -> bool:

@@ -9,7 +9,7 @@ import signal
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from quorate.api.configuration import Configuration
 from quorate.api.conversion import convert_version
@@ -27,6 +27,7 @@ from quorate.local.cluster import Settings, run_cluster
 from quorate.local.directory import HeldDirectory
 from quorate.observe.replica import Replica
 
+Json = dict[str, Any]
 T = TypeVar("T")
 _STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -48,7 +49,7 @@ async def run_queueing_cluster(
         run_cluster(directory, settings, clock, rng, new_uid, {GROUP: convert_version}),
         Client(await load_cluster(directory.kubeconfig), rng) as client,
     ):
-        await install_definitions(client, custom_resource_definitions(field_list()))
+        await install_definitions(client, map(_without_conversion, custom_resource_definitions(field_list())))
         if configuration is None:
             yield client
             return
@@ -59,6 +60,16 @@ async def run_queueing_cluster(
             await replica.ready.wait()
             yield client
             controllers.cancel()
+
+
+def _without_conversion(definition: Json) -> Json:
+    """The definition, silent about conversion.
+
+    The cluster converts by itself until an installation brings a webhook for it, which must neither conflict
+    with what we own nor be taken out when the cluster starts again.
+    """
+    spec = {name: value for name, value in definition["spec"].items() if name != "conversion"}
+    return definition | {"spec": spec}
 
 
 def new_uid() -> str:
