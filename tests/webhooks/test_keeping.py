@@ -65,7 +65,9 @@ async def secret(world: Webhooked) -> dict[str, bytes]:
     return {name: base64.b64decode(value) for name, value in data.items()}
 
 
-def test_replicas_that_start_at_once_agree_and_everybody_trusts_them() -> None:
+def test_replicas_that_start_at_once_agree_and_everybody_trusts_them(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def story(world: Webhooked) -> None:
         pairs = await asyncio.gather(*(a_replica(world).newest() for _ in range(4)))
         stored = await secret(world)
@@ -75,6 +77,8 @@ def test_replicas_that_start_at_once_agree_and_everybody_trusts_them() -> None:
         await a_replica(world).newest()
         after = (await world.client.get(MUTATING, CONFIGURATION))["metadata"]["resourceVersion"]
         assert after == versions, "nothing was written anew"
+        refused = [each for each in caplog.records if each.levelname == "WARNING"]
+        assert refused == [], "who comes second finds the work done"
 
     play(story)
 

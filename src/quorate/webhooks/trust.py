@@ -73,7 +73,7 @@ class Trust:
         ]
         if changes:
             version = found["metadata"]["resourceVersion"]
-            unchanged = {"op": "test", "path": "/metadata/resourceVersion", "value": version}
+            unchanged = {"op": "replace", "path": "/metadata/resourceVersion", "value": version}
             await self._client.patch(resource, Key("", name), [unchanged, *changes], kind=PatchKind.JSON)
             logger(__name__).info("told whom to trust", name=name, places=len(changes))
 
