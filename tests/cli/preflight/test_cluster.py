@@ -126,7 +126,7 @@ UNTRUSTED = {"service": CLIENT["service"]}
     [
         pytest.param(READY, CLIENT, "", id="reachable"),
         pytest.param(EMPTY, CLIENT, f"service {SERVICE} has no ready pod", id="no pod"),
-        pytest.param({}, CLIENT, f"there is no service {SERVICE}", id="no service"),
+        pytest.param({}, CLIENT, f"service {SERVICE} is missing, or has no endpoints", id="no service"),
         pytest.param(READY, UNTRUSTED, "it has no caBundle, so no certificate is trusted", id="not trusted"),
         pytest.param({}, {"url": "https://elsewhere"}, "", id="elsewhere"),
         pytest.param({}, {}, "it names neither a service nor a URL", id="nowhere"),

@@ -149,7 +149,7 @@ def _unreachable(client: ClientConfig, endpoints: Mapping[Key, Endpoints]) -> st
         return "" if client.url else "it names neither a service nor a URL"
     key = Key(client.service.namespace, client.service.name)
     if key not in endpoints:
-        return f"there is no service {key}"
+        return f"service {key} is missing, or has no endpoints"
     if endpoints[key].ready == 0:
         return f"service {key} has no ready pod"
     return "" if client.ca_bundle else "it has no caBundle, so no certificate is trusted"
