@@ -7,6 +7,7 @@ import pytest
 from quorate.controllers.jobs.foreign import ForeignJob
 from quorate.controllers.jobs.kubeflow import TRAINING_JOBS
 from quorate.controllers.jobs.mpijob import MPIJob
+from quorate.kube.patches import merged
 from tests.controllers.jobs.test_foreign import PODS, foreign_job
 
 
@@ -37,6 +38,20 @@ def test_how_many_workers_are_enough(policy: dict[str, int], want: int | None) -
 def test_the_minimum_stays_when_fewer_workers_run() -> None:
     (_, worker) = MPIJob().roles(mpi_job(workers=3, minAvailable=3))
     assert (worker.count, worker.min_count) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("policy", "want"),
+    [
+        pytest.param({}, 1, id="changed while it ran"),
+        pytest.param({"minAvailable": 2}, 4, id="admitted in part"),
+    ],
+)
+def test_what_becomes_of_the_number_of_workers_at_a_stop(policy: dict[str, int], want: int) -> None:
+    originals = MPIJob().pod_sets(mpi_job(workers=4, **policy))
+    job = mpi_job(workers=1, **policy)
+    (stop,) = MPIJob().stop(job, originals).patches
+    assert merged(job.spec, stop.body["spec"])["mpiReplicaSpecs"]["Worker"]["replicas"] == want
 
 
 @pytest.mark.parametrize(

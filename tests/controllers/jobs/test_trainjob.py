@@ -174,6 +174,15 @@ def test_a_start_patches_the_runtime_first_and_a_stop_last() -> None:
     assert KIND.stop(msgspec.structs.replace(idle, spec=restored), None).patches == ()
 
 
+def test_a_job_shows_from_its_creation_who_manages_it() -> None:
+    others = {"manager": "me"}
+    job = a_job(NODE, runtimePatches=[others])
+    (first,) = KIND.stop(job, None).patches
+    assert first.body == {"spec": {"runtimePatches": [others, {"manager": "kueue.x-k8s.io/manager"}]}}
+    shown = msgspec.structs.replace(job, spec=merged(job.spec, first.body["spec"]))
+    assert KIND.stop(shown, None).patches == ()
+
+
 def test_a_start_that_was_cut_short_is_begun_again() -> None:
     job = a_job(NODE)
     first = KIND.start(job, [INFO])

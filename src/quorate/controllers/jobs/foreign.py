@@ -211,5 +211,6 @@ def raw(template: Json) -> msgspec.Raw:
 
 def _change(document: Any, role: Role, template: Json, count: int) -> None:
     put(document, role.template, merged(read(document, role.template, dict, role.pods), template))
-    if role.count_field is not None and count != role.count:
+    # Only partial admission changes a count: any other is the user's, who may change it of a running job.
+    if role.count_field is not None and role.min_count is not None and count != role.count:
         put(document, role.count_field, count)

@@ -106,16 +106,20 @@ class TrainJob(ForeignKind):
         return Stop((*begin, *self._added(job, [])), begins=not suspended)
 
     def _added(self, job: ForeignJob, added: list[Json]) -> tuple[Patch, ...]:
-        """The patch that makes ``added`` all that admission adds; none when it is."""
+        """The patch that makes ``added`` all that admission adds; none when it is.
+
+        Our entry is there from the beginning, also with nothing in it, for others to see who manages the job.
+        """
         patches = copy.deepcopy(read_entries(job.document, PATCHES))
         ours = next((each for each in patches if each.get("manager") == MANAGER), None)
         if ours is None:
             ours = {"manager": MANAGER}
             patches.append(ours)
-        if (look_up(ours, PATCHED_JOBS) or []) == added:
+        elif (look_up(ours, PATCHED_JOBS) or []) == added:
             return ()
-        put(ours, PATCHED_JOBS, added)
-        if not added:
+        if added:
+            put(ours, PATCHED_JOBS, added)
+        elif look_up(ours, PATCHED_JOBS) is not None:
             del look_up(ours, PATCHED_JOBS[:-1])[PATCHED_JOBS[-1]]
         return (self._patch(job, {"spec": {PATCHES[-1]: patches}}),)
 
