@@ -406,6 +406,29 @@ def test_the_versions_of_all_parts_are_told(tell: Tell) -> None:
     tell(story)
 
 
+def test_the_shell_completes_the_names_of_objects(tell: Tell) -> None:
+    async def story(world: World, command: CommandLine) -> None:
+        await world.job("train", suspend=True)
+        await world.until_admitted("train")
+        name = await name_of(world, "train")
+        for line, offered in (
+            ("work", "workload\n"),
+            ("workload describe job-tr", f"{name}\n"),
+            ("queue stop re", "research\n"),
+            ("queue stop lq/", "lq/queue\n"),
+            ("queue describe --local q", "queue\n"),
+            ("workload list -n def", "default\n"),
+            ("workload list --localqueue ", "queue\n"),
+            ("workload describe -n nowhere job", ""),
+            ("workload describe --context nowhere job", ""),
+        ):
+            assert await command.completes(line) == offered, line
+        os.environ["KUBECONFIG"] = "/nonexistent"
+        assert await command.completes("workload describe job-tr") == ""
+
+    tell(story)
+
+
 MISTAKES = (
     ("queue stop queue -n default", "-n is for local queues"),
     ("queue list -A", "-A is for local queues"),

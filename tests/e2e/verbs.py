@@ -35,6 +35,19 @@ class CommandLine:
         assert done.code == 0, done.err
         return done.out
 
+    async def completes(self, line: str) -> str:
+        """What bash offers after ``quorate``, of which ``line`` is the rest."""
+        words = f"quorate {line}".split(" ")
+        asked = {
+            "_QUORATE_COMPLETE": "complete_bash",
+            "COMP_WORDS": " ".join(words),
+            "COMP_CWORD": str(len(words) - 1),
+        }
+        with self._patch.context() as patch:
+            for name, value in asked.items():
+                patch.setenv(name, value)
+            return await self.says()
+
 
 def _run() -> Done:
     out, err, code = io.StringIO(), io.StringIO(), 0

@@ -64,7 +64,6 @@ app = typer.Typer(
     name="quorate",
     cls=Commands,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,  # a fault of ours is shown as Python shows it
 )

@@ -9,12 +9,15 @@ from quorate.api import codec
 from quorate.api.kueue import JOB_UID, Workload
 from quorate.api.meta import Key, ObjectMeta, Struct, Uid
 from quorate.cli.failures import Refusal
+from quorate.cli.verbs import completion
 from quorate.cli.verbs.options import Connection
 from quorate.kube.client import Client
 from quorate.kube.resources import WORKLOADS, Json, Resource, metadata_of, untyped
 
 _ARGUMENT: Any = typer.Argument(
-    metavar="NAME|TYPE/NAME...", help="Workloads by name, or by their job: job/train, rayjob.ray.io/train."
+    metavar="NAME|TYPE/NAME...",
+    help="Workloads by name, or by their job: job/train, rayjob.ray.io/train.",
+    autocompletion=completion.workloads,
 )
 Workloads = Annotated[list[str], _ARGUMENT]
 SomeWorkloads = Annotated[list[str] | None, _ARGUMENT]

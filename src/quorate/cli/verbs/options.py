@@ -12,6 +12,7 @@ import typer
 import uvloop
 
 from quorate.cli.failures import Refusal
+from quorate.cli.verbs import completion
 from quorate.kube.client import Client
 from quorate.kube.config import load_cluster
 from quorate.kube.errors import NotFound
@@ -43,8 +44,12 @@ Context = Annotated[
     str, typer.Option(metavar="NAME", help="The kubeconfig's context, if not the current one.")
 ]
 Namespace = Annotated[
-    str, typer.Option("--namespace", "-n", metavar="NAME", help="By default the one of the context.")
-]
+    str,
+    typer.Option(
+        "--namespace", "-n", metavar="NAME", help="By default the one of the context.",
+        autocompletion=completion.namespaces,
+    ),
+]  # fmt: skip
 AllNamespaces = Annotated[bool, typer.Option("--all-namespaces", "-A", help="Those of every namespace.")]
 LabelSelector = Annotated[
     str, typer.Option("--selector", "-l", metavar="QUERY", help="Only those with these labels: a=b,c!=d.")

@@ -8,6 +8,7 @@ import typer
 from quorate.api.kueue import StopPolicy
 from quorate.api.meta import Key
 from quorate.cli.failures import Refusal
+from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.description import cluster_queue_in_words, local_queue_in_words, print_sections
 from quorate.cli.verbs.quotas import pairs, resource_groups
@@ -65,6 +66,7 @@ Names = Annotated[
     typer.Argument(
         metavar="[cq/|lq/]NAME...",
         help="Cluster queues, unless they begin with [b]lq/[/b] or --local is given.",
+        autocompletion=completion.queues,
     ),
 ]
 
@@ -79,7 +81,14 @@ def list_(
         YesNo | None, typer.Option(help="Only cluster queues that admit workloads, or that do not.")
     ] = None,
     cluster_queue: Annotated[
-        str, typer.Option("--clusterqueue", "-c", metavar="NAME", help="Only local queues that lead there.")
+        str,
+        typer.Option(
+            "--clusterqueue",
+            "-c",
+            metavar="NAME",
+            help="Only local queues that lead there.",
+            autocompletion=completion.cluster_queues,
+        ),
     ] = "",
     namespace: o.Namespace = "",
     all_namespaces: o.AllNamespaces = False,
@@ -213,7 +222,12 @@ def create(
     cluster_queue: Annotated[
         str,
         typer.Option(
-            "--clusterqueue", "-c", metavar="NAME", rich_help_panel=_LOCAL, help="Where it leads to."
+            "--clusterqueue",
+            "-c",
+            metavar="NAME",
+            rich_help_panel=_LOCAL,
+            help="Where it leads to.",
+            autocompletion=completion.cluster_queues,
         ),
     ] = "",
     ignore_unknown_cq: Annotated[

@@ -8,6 +8,7 @@ import typer
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.cli.deferred import Deferred, DeferredGroup
+from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.delete import delete
 from quorate.cli.verbs.description import print_sections, workload_in_words
@@ -56,10 +57,24 @@ def list_(
         ),
     ] = None,
     cluster_queue: Annotated[
-        str, typer.Option("--clusterqueue", "-c", metavar="NAME", help="Only those of this cluster queue.")
+        str,
+        typer.Option(
+            "--clusterqueue",
+            "-c",
+            metavar="NAME",
+            help="Only those of this cluster queue.",
+            autocompletion=completion.cluster_queues,
+        ),
     ] = "",
     local_queue: Annotated[
-        str, typer.Option("--localqueue", "-q", metavar="NAME", help="Only those of this local queue.")
+        str,
+        typer.Option(
+            "--localqueue",
+            "-q",
+            metavar="NAME",
+            help="Only those of this local queue.",
+            autocompletion=completion.local_queues,
+        ),
     ] = "",
     for_: Annotated[
         str,
