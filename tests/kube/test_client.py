@@ -1,6 +1,7 @@
 import asyncio
 import pickle
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -169,6 +170,28 @@ def test_a_server_that_never_answers_is_unreachable_at_the_deadline() -> None:
             with pytest.raises(Unreachable, match="the deadline passed") as caught:
                 await client.patch(PODS, A, {})
             assert caught.value.sent
+            never.set()
+
+    asyncio.run(story())
+
+
+def test_who_is_stopped_in_the_turn_in_which_the_deadline_passes_stops() -> None:
+    async def story() -> None:
+        arrived, never = asyncio.Event(), asyncio.Event()
+
+        async def silence() -> Answer:
+            arrived.set()
+            await never.wait()
+            return Answer()
+
+        async with Outside(lambda asked: silence()) as outside, outside.client(deadline_s=0.3) as client:
+            asking = asyncio.create_task(client.get(PODS, A))
+            await arrived.wait()
+            asyncio.get_running_loop().call_later(0.3, asking.cancel)
+            time.sleep(0.4)  # noqa: ASYNC251  a busy machine: both are due when the loop goes on
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+            assert asking.cancelling() == 1
             never.set()
 
     asyncio.run(story())

@@ -39,6 +39,11 @@ WATCH_S = 300.0  # the server ends a watch after this; a fresh one starts on ano
 WATCH_SLACK_S = 30.0  # a server that is silent for longer than it was to answer in all is gone
 CONNECT_S = 10.0
 
+# Deadlines are kept by asyncio: aiohttp's own timer swallows a cancellation that comes in the turn of the
+# event loop in which it rings, as each of the two blocks it guards (ClientSession._request,
+# ClientResponse.start) takes one back, and whoever was told to stop goes on for ever.
+UNTIMED = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
+
 
 class PatchKind(StrEnum):
     MERGE = "application/merge-patch+json"
@@ -238,14 +243,11 @@ class Client:
             while True:
                 authorization = self.cluster.credentials.authorization()
                 try:
-                    left_s = max(0.001, deadline - clock())  # to aiohttp 0 is for ever
-                    timeout = aiohttp.ClientTimeout(total=left_s, sock_connect=CONNECT_S)
                     opening = self._open(
-                        method, self._url(path, query), authorization, timeout, body, headers
+                        method, self._url(path, query), authorization, UNTIMED, body, headers
                     )
-                    if method == "GET":
-                        return await self._answer(method, path, opening)
-                    return await self._seen_through(self._answer(method, path, opening))
+                    answer = self._answer(method, path, opening, deadline)
+                    return await (answer if method == "GET" else self._seen_through(answer))
                 except Unauthorized:
                     # Credentials expire; with fresh ones it is another request, and this one did nothing.
                     if attempt > 1 or not await self.cluster.credentials.renew(authorization):
@@ -276,11 +278,13 @@ class Client:
         if self._writes:
             await asyncio.wait(self._writes)
 
-    async def _answer(self, method: str, path: str, opening: aiohttp.client._RequestContextManager) -> bytes:
+    async def _answer(
+        self, method: str, path: str, opening: aiohttp.client._RequestContextManager, deadline: float
+    ) -> bytes:
         asked, clock, code = f"{method} {path}", asyncio.get_running_loop().time, 0
         began = clock()
         try:
-            async with opening as response:
+            async with asyncio.timeout_at(deadline), opening as response:
                 answer = await response.read()
             code = response.status
         except (aiohttp.ClientError, TimeoutError) as error:
