@@ -38,12 +38,15 @@ from tests.faults.promises import Promises
 from tests.faults.proxy import Proxy
 from tests.faults.rest import audit_difference, unrest
 from tests.faults.scene import CHECK, NAMESPACE, Scene, Submission, invent
+from tests.faults.stacks import waiting_tasks
 
 Kind = Literal["kills", "pairs", "clocks", "hostile"]
 KINDS: Final[tuple[Kind, ...]] = ("kills", "pairs", "clocks", "hostile")
 
 STORM_S = 1.0  # how long after the last submission the faults go on
 REST_WITHIN_S = 20.0  # how soon after the faults everything must have come to its end
+RUN_WITHIN_S = 90.0  # how soon a run must have ended, whatever it found
+STOPS = 10  # how often a run that does not end is stopped, a second apart, before it is left alone
 DEADLINE_S = 0.5  # of the controllers' requests: short, so that a lost answer costs little
 PATIENCE_S = 0.7
 TERMS = LeaderElection(
@@ -105,8 +108,26 @@ class JumpingClock(WallClock):
 
 
 async def run(trial: Trial) -> Report:
+    """Play ``trial`` and judge it.  A run that does not end is a finding, and stopped."""
     report = Report(trial)
     began = asyncio.get_running_loop().time()
+    playing = asyncio.create_task(_staged(trial, report))
+    ended, _ = await asyncio.wait({playing}, timeout=RUN_WITHIN_S)
+    if not ended:
+        report.findings.append(f"no end after {RUN_WITHIN_S:g} s; where each task waits:\n{waiting_tasks()}")
+    for _ in range(STOPS):  # again and again: what does not end has ignored it before
+        if not ended:
+            playing.cancel()
+            ended, _ = await asyncio.wait({playing}, timeout=1.0)
+    if not ended:
+        report.findings.append(f"not to be stopped either; where each task waits:\n{waiting_tasks()}")
+    elif not playing.cancelled():
+        playing.result()
+    report.took_s = asyncio.get_running_loop().time() - began
+    return report
+
+
+async def _staged(trial: Trial, report: Report) -> None:
     scene = invent(trial.seed)
     with _own_errors(report.findings):
         async with a_world(Fleet(2, cpu="64")) as world, recorded(world.client) as history:
@@ -114,11 +135,8 @@ async def run(trial: Trial) -> Report:
             async with Proxy(
                 cluster.server, cluster.credentials.authorization(), trial.plan(), PATIENCE_S
             ) as proxy:
-                play = _Play(trial, scene, world, proxy, history, report)
-                await play.run()
                 report.suffered = proxy.suffered
-    report.took_s = asyncio.get_running_loop().time() - began
-    return report
+                await _Play(trial, scene, world, proxy, history, report).run()
 
 
 class _Play:
@@ -239,6 +257,8 @@ class _Play:
                     task.result()
             if clock() > deadline:
                 self._report.findings += [f"no rest: {each}" for each in lacking]
+                roles = [replica.role for _, replica in sorted(self._replicas.items())]
+                self._report.findings.append(f"no rest: the replicas are {', '.join(roles)}")
                 return
             await asyncio.sleep(0.05)
 
