@@ -35,9 +35,11 @@ STORED_LABELS = {
 def template(
     labels: Mapping[str, str] = STORED_LABELS,
     containers: Sequence[Mapping[str, Any]] = (CONTAINER,),
+    annotations: Mapping[str, str] | None = None,
     **spec: Any,
 ) -> msgspec.Raw:
-    content = {"metadata": {"labels": dict(labels)}, "spec": {"containers": list(containers), **spec}}
+    metadata = {"labels": dict(labels)} | ({"annotations": dict(annotations)} if annotations else {})
+    content = {"metadata": metadata, "spec": {"containers": list(containers), **spec}}
     return msgspec.Raw(json.dumps(content).encode())
 
 

@@ -153,6 +153,16 @@ def test_nothing_is_said_of_a_sound_configuration() -> None:
             "warning", "flavor default", "no node has its labels zone=b", id="no node of a flavor",
         ),
         pytest.param(
+            "ResourceFlavor default: {}", "ResourceFlavor default: {spec: {topologyName: racks}}",
+            "warning", "flavor default", "it names topology racks, and there is no topology-aware scheduling",
+            id="a topology",
+        ),
+        pytest.param(
+            "Node one",
+            "AdmissionCheck far: {spec: {controllerName: kueue.x-k8s.io/multikueue}}\nNode one",
+            "warning", "admission check far", "it is for MultiKueue, which is not here", id="MultiKueue",
+        ),
+        pytest.param(
             "Node one", "AdmissionCheck unused: {}\nNode one", "", "", "", id="a check that nobody asks for"
         ),
         pytest.param(

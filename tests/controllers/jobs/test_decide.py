@@ -131,6 +131,18 @@ def test_a_suspended_job_gets_a_workload() -> None:
     assert reasons(got) == ["CreatedWorkload"]
 
 
+def test_a_topology_that_nobody_here_heeds_is_told_once() -> None:
+    request = "kueue.x-k8s.io/podset-required-topology"
+    job = a_job(template=template(annotations={request: "rack"}))
+    ignored, created = plan(job).events
+    assert (ignored.type, ignored.reason) == ("Warning", "IgnoredAnnotation")
+    assert ignored.message == (
+        f"pod set main: metadata.annotations[{request}]: 'rack' is without effect: there is no "
+        "topology-aware scheduling here, pods are admitted by quota alone (affinity can keep them together)"
+    )
+    assert created.reason == "CreatedWorkload"
+
+
 def test_the_older_annotation_names_a_queue_too() -> None:
     job = a_job(queue="", annotations={"kueue.x-k8s.io/queue-name": "old"})
     (create,) = plan(job).writes

@@ -11,7 +11,7 @@ from typing import Final
 
 from quorate.api.core import Namespace, Node
 from quorate.api.kueue import LocalQueue, ResourceGroup
-from quorate.api.meta import Key, matches_selector
+from quorate.api.meta import Key, is_true, matches_selector
 from quorate.api.quantity import Quantity
 from quorate.api.requests import add_all
 from quorate.cli.preflight.remarks import Remark, error, info, warning
@@ -22,6 +22,10 @@ from quorate.queueing.queues import ClusterQueueState, FlavorsMissing, Stopped, 
 from quorate.queueing.state import State
 from quorate.quota.amount import FlavorResource, as_quantity, base_units
 
+_CHECKS_OF_KUEUE: Final = {
+    "kueue.x-k8s.io/multikueue": "MultiKueue",
+    "kueue.x-k8s.io/provisioning-request": "the provisioning-request check",
+}
 _JUDGED: Final = 200  # pending workloads looked at one by one; each costs a pass over the reservations
 
 
@@ -54,6 +58,7 @@ def queue_remarks(setup: Setup) -> Iterator[Remark]:
     yield from _limits_without_cohort(setup)
     yield from _reclaim(setup)
     yield from _nodes(setup)
+    yield from _not_here(setup)
     yield from _pending(setup)
 
 
@@ -242,6 +247,26 @@ def _nodes(setup: Setup) -> Iterator[Remark]:
                 f"cluster queues and cohorts promise {as_quantity(resource, amount)} {resource} of it, "
                 f"and its {len(nodes)} nodes have {total}",
                 "lower nominalQuota, or add nodes (autoscaled ones are not counted until they are there)",
+            )
+
+
+def _not_here(setup: Setup) -> Iterator[Remark]:
+    """Objects of Kueue's that are served and kept, and that nobody acts on here."""
+    for name, flavor in sorted(setup.state.flavors.items()):
+        if flavor.spec.topology_name:
+            yield warning(
+                f"flavor {name}",
+                f"it names topology {flavor.spec.topology_name}, and there is no topology-aware scheduling: "
+                "its pods are admitted by quota alone",
+                "let jobs keep their pods together by affinity",
+            )
+    for name, check in sorted(setup.state.checks.items()):
+        product = _CHECKS_OF_KUEUE.get(check.spec.controller_name)
+        if product and not is_true(check.status.conditions, "Active"):
+            yield warning(
+                f"admission check {name}",
+                f"it is for {product}, which is not here, so it never gets active",
+                "take it out of the cluster queues",
             )
 
 

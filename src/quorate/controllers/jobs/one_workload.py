@@ -14,6 +14,7 @@ from quorate.controllers.jobs.construct import (
 )
 from quorate.controllers.jobs.match import is_equivalent
 from quorate.controllers.jobs.plans import IDLE, Case, JobPlan, not_composed, stop_plan, told, updated
+from quorate.controllers.jobs.topology import topology_findings
 from quorate.controllers.writes import Create, Delete, Write
 from quorate.kube.resources import WORKLOADS
 from quorate.queueing.clocks import asked_findings
@@ -112,7 +113,7 @@ def without_workload(case: Case[J]) -> JobPlan:
         return not_composed(str(workload), lacks=str(workload))
     key = workload.metadata.key
     create = Create(WORKLOADS, workload, key.namespace)
-    ignored = asked_findings(case.job.metadata.annotations)
+    ignored = (*asked_findings(case.job.metadata.annotations), *topology_findings(case.pod_sets))
     warnings = [Event("Warning", "IgnoredAnnotation", finding) for finding in ignored]
     return JobPlan((create,), (*warnings, told("CreatedWorkload", f"Created Workload: {key}")))
 
