@@ -50,8 +50,11 @@ class CountingClient(Client):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.asked: Counter[str] = Counter()  # requests that were carried out: a refused one costs no write
+        self.tried: Counter[str] = Counter()  # writes by path, whatever came of them
 
     async def request(self, method: str, path: str, **options: Any) -> bytes:
+        if method != "GET":
+            self.tried[f"{method} {path}"] += 1
         answer = await super().request(method, path, **options)
         self.asked[f"{method} {_kind_of(path)}"] += 1
         return answer

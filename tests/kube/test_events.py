@@ -184,3 +184,21 @@ def test_a_cut_text_fits_and_is_a_beginning(text: str, size_bytes: int) -> None:
     assert short == text or (short.endswith("…") and text.startswith(short[:-1]))
     if len(text.encode()) <= size_bytes:
         assert short == text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("stored", "methods"), [(False, ["GET", "POST"]), (True, ["GET"])])
+def test_how_something_stands_is_told_once_whoever_tells_it(stored: bool, methods: list[str]) -> None:
+    def script(asked: Asked) -> Answer:
+        if asked.method == "GET":
+            return (
+                Answer(200, {"metadata": {"name": "e"}}) if stored else Answer(404, refusal(404, "NotFound"))
+            )
+        return echo(asked)
+
+    async def story(recorder: EventRecorder, clock: VirtualClock, outside: Outside) -> None:
+        recorder.event(WORKLOAD, "Warning", "NotGated", "it runs outside of quota", standing=True)
+        await recorder.drained()
+        assert [asked.method for asked in outside.asked] == methods
+
+    play(story, script)

@@ -3,9 +3,12 @@
 Reporting never blocks and never fails: it notes what is to be written, and ``run`` writes it.  The same
 event again (about the same object, in the same words) is no new object but a series: the event that is
 there counts, and its count is written at most once a minute, as the Event API means ``series`` to be used.
+An event that tells how something stands, rather than what was done, is told anew by every process that
+finds it so; it has a name that follows from what it says, so that the one that is stored already is found.
 What exceeds a bound is dropped or forgotten, and a loss is logged: events are a courtesy, memory is not.
 """
 
+import hashlib
 from typing import Literal
 
 import msgspec
@@ -14,7 +17,14 @@ from quorate.api.events import Event, EventSeries, ObjectReference
 from quorate.api.meta import Key, ObjectMeta, micro_time
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.errors import AlreadyExists, ApiError, Conflict, ServerError, TooManyRequests
+from quorate.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+)
 from quorate.kube.log import logger
 from quorate.kube.patches import merge_patch
 from quorate.kube.reconcile import Reconciler
@@ -36,9 +46,10 @@ _Same = tuple[str, ...]  # what makes two events the same
 class _Series:
     """One event and how often it happened; ``written`` is the count the server has, 0 before it has any."""
 
-    def __init__(self, same: _Same, event: Event, now: float) -> None:
+    def __init__(self, same: _Same, event: Event, now: float, *, standing: bool) -> None:
         self.same = same
         self.event = event
+        self.standing = standing
         self.count = 1
         self.last_at = now
         self.written = 0
@@ -74,8 +85,13 @@ class EventRecorder:
         reason: str,
         message: str,
         action: str = "",
+        *,
+        standing: bool = False,
     ) -> None:
-        """Report something about ``regarding``; ``action`` is what was done, by default the reason's word."""
+        """Report something about ``regarding``; ``action`` is what was done, by default the reason's word.
+
+        ``standing``: it tells how something stands, and not again while the server still has the event.
+        """
         now = self._clock.now()
         same = (regarding.kind, regarding.namespace, regarding.name, regarding.uid, type_, reason, message)
         key = self._keys.get(same)
@@ -91,10 +107,11 @@ class EventRecorder:
                 return  # six minutes and not written: the server is away, and has one of these to come
             self._forget(key)
         if self._has_room():
-            event = self._compose(regarding, type_, reason, message, action or reason, now)
+            suffix = f".{_digest(same)}" if standing else self._next_suffix(now)
+            event = self._compose(regarding, type_, reason, message, action or reason, now, suffix)
             key = event.metadata.key
             self._keys[same] = key
-            self._series[key] = _Series(same, event, now)
+            self._series[key] = _Series(same, event, now, standing=standing)
             self._unwritten += 1
             self._writer.enqueue(key)
 
@@ -115,7 +132,9 @@ class EventRecorder:
             return None
         count, event = series.count, series.as_event()
         try:
-            if series.written == 0:
+            if series.written == 0 and series.standing and await self._is_stored(key):
+                pass  # by a process before this one
+            elif series.written == 0:
                 await self._client.create(EVENTS, event)
             else:
                 await self._client.patch(EVENTS, key, merge_patch(series.event, event))
@@ -133,6 +152,13 @@ class EventRecorder:
             self._unwritten -= 1
         series.written, series.written_at = count, self._clock.now()
         return series.written_at + COUNT_EVERY_S if series.count > count else None
+
+    async def _is_stored(self, key: Key) -> bool:
+        try:
+            await self._client.get(EVENTS, key)
+        except NotFound:
+            return False
+        return True
 
     def _has_room(self) -> bool:
         if self._unwritten == UNWRITTEN_MAX:
@@ -155,6 +181,10 @@ class EventRecorder:
         if series.written == 0:
             self._unwritten -= 1
 
+    def _next_suffix(self, now: float) -> str:
+        self._serial += 1
+        return f".{int(now * 1e6):x}.{self._serial:x}"
+
     def _compose(
         self,
         regarding: ObjectReference,
@@ -163,9 +193,8 @@ class EventRecorder:
         message: str,
         action: str,
         now: float,
+        suffix: str,
     ) -> Event:
-        self._serial += 1
-        suffix = f".{int(now * 1e6):x}.{self._serial:x}"
         return Event(
             metadata=ObjectMeta(
                 name=regarding.name[: NAME_CHARACTERS - len(suffix)] + suffix,
@@ -180,6 +209,10 @@ class EventRecorder:
             reporting_controller=self._component,
             reporting_instance=self._instance,
         )
+
+
+def _digest(same: _Same) -> str:
+    return hashlib.sha256("\0".join(same).encode()).hexdigest()[:16]
 
 
 def cut(text: str, size_bytes: int) -> str:

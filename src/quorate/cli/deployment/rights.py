@@ -137,7 +137,7 @@ RIGHTS: Final = (
     Right("what pods ask for, and which queues a namespace may use", "", ("namespaces", "limitranges"), READ),
     Right("priorities of pods", "scheduling.k8s.io", ("priorityclasses",), READ),
     Right("overhead of pods", "node.k8s.io", ("runtimeclasses",), READ),
-    Right("telling what happened", "events.k8s.io", ("events",), ("create", "patch")),
+    Right("telling what happened", "events.k8s.io", ("events",), ("create", "get", "patch")),
     Right(
         "one of several replicas decides", "coordination.k8s.io", ("leases",),
         ("get", "create", "patch"), OWN,

@@ -238,7 +238,8 @@ class JobController(Generic[J]):
             self._told[key] = plan.events
         regarding = reference_to(self._kind.resource, job)
         for event in plan.events:
-            self._events.event(regarding, event.type, event.reason, event.message)
+            standing = not plan.writes
+            self._events.event(regarding, event.type, event.reason, event.message, standing=standing)
             self._log.info("job", key=key, did=event.reason, note=event.message)
 
     async def _if_it_lives(self, key: Key) -> J | None:

@@ -71,8 +71,10 @@ class PlanCarrier:
             sent = [*(write for writes in plan.pods for write in writes), *plan.workload]
             self._echoes.expect(key, sent, now)
         for each in plan.told:
-            event = each.event
-            self._shell.events.event(each.regarding, event.type, event.reason, event.message)
+            event, standing = each.event, not (plan.pods or plan.workload)
+            self._shell.events.event(
+                each.regarding, event.type, event.reason, event.message, standing=standing
+            )
             self._log.info("pods", key=key, about=each.regarding.name, did=event.reason, note=event.message)
         return plan.wake_at
 

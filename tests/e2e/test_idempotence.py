@@ -1,0 +1,290 @@
+"""What has come to rest stays as it is: controllers that start anew write nothing, of whatever kind."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+
+from quorate.api.configuration import AdmissionBlock, Configuration, RequeuingStrategy, WaitForPodsReady
+from quorate.api.configuration_integrations import FRAMEWORKS, Integrations
+from quorate.api.meta import Key
+from quorate.api.paths import look_up, parse_path
+from quorate.cli.run.apply import install_definitions
+from quorate.controllers.jobs.foreign import ForeignJob
+from quorate.controllers.queues import BUSY_INTERVAL_S, INTERVAL_S
+from quorate.kube.resources import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    COHORTS,
+    LOCAL_QUEUES,
+    WORKLOAD_PRIORITY_CLASSES,
+    WORKLOADS,
+)
+from quorate.local.nodes import Fleet
+from tests.e2e.kinds import EXAMPLES, Example, Json, definition
+from tests.e2e.test_pods import pod, until_pod
+from tests.e2e.test_sets import DEPLOYMENTS, STATEFUL_SETS, a_set
+from tests.e2e.world import NAMESPACE, World, a_world
+
+pytestmark = pytest.mark.slow
+
+FLEET = Fleet(2, cpu="16", memory="16Gi")
+Story = Callable[[World], Awaitable[None]]
+# Longer than anything is held back to be written together with what follows it.
+QUIET_S = BUSY_INTERVAL_S[0] + INTERVAL_S
+DECLARED = tuple(each for example in EXAMPLES for each in example.integrations.declared)
+
+
+async def rests(world: World, for_s: float) -> None:
+    """Return once the controllers have written nothing for so long."""
+
+    async def quiet() -> bool:
+        before = world.queueing_client.tried.total()
+        await asyncio.sleep(for_s)
+        return world.queueing_client.tried.total() == before
+
+    await world.until("the controllers rest", quiet)
+
+
+async def written_by_a_new_start(world: World, configuration: Configuration) -> dict[str, int]:
+    """What controllers write, or try to, that find everything as those before them left it."""
+    await rests(world, QUIET_S)
+    await world.stop_queueing()
+    world.queueing_client.tried.clear()
+    await world.start_queueing(configuration, seed=2)
+    await rests(world, INTERVAL_S * 1.5)  # all is looked at at once, and told within a second
+    return dict(world.queueing_client.tried)
+
+
+async def until_waits(world: World, *jobs: str) -> None:
+    for job in jobs:
+        await world.until_condition(job, "QuotaReserved", "False")
+
+
+async def queues_that_share_stop_and_preempt(world: World) -> None:
+    await world.flavor()
+    await world.flavor("dear", nodeLabels={"no": "such"})
+    for name, value in (("low", 10), ("high", 100)):
+        await world.create(WORKLOAD_PRIORITY_CLASSES, name, value=value)
+    await world.create(COHORTS, "everyone")
+    await world.create(COHORTS, "some", spec={"parentName": "everyone"})
+    preemption = {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"}
+    for name in ("research", "lender"):
+        await world.cluster_queue("4", name, cohortName="some", preemption=preemption)
+        await world.local_queue(name, name)
+    for name, policy in (("held", "Hold"), ("drained", "HoldAndDrain")):
+        await world.cluster_queue("4", name, cohortName="everyone")
+        await world.local_queue(name, name)
+        await world.job(f"in-{name}", queue=name, runs="forever")
+        await world.until_admitted(f"in-{name}")
+        await world.job(f"more-{name}", queue=name, cpu="9")
+        await world.client.patch(CLUSTER_QUEUES, Key("", name), {"spec": {"stopPolicy": policy}})
+    await world.cluster_queue("4", "incomplete", flavor="missing")
+    await world.local_queue("incomplete", "incomplete")
+    await world.local_queue("nowhere", "missing")
+    await world.local_queue("stopped")
+    await world.client.patch(LOCAL_QUEUES, Key(NAMESPACE, "stopped"), {"spec": {"stopPolicy": "Hold"}})
+    least = {"kueue.x-k8s.io/job-min-parallelism": "2"}
+    low, high = ({"kueue.x-k8s.io/priority-class": name} for name in ("low", "high"))
+    await world.job("first", queue="research", labels=low, pods=4, runs="forever")
+    await world.until_admitted("first")
+    await world.job("partial", queue="lender", pods=9, annotations=least, runs="forever")
+    await world.until_admitted("partial")
+    await world.job("preempts", queue="research", labels=high, pods=4, runs="forever")
+    await world.until_admitted("preempts")
+    await world.until_condition("first", "Evicted", reason="Preempted")
+    for name in ("incomplete", "nowhere", "stopped", "missing"):
+        await world.job(f"in-{name}", queue=name)
+    await until_waits(world, "first", "in-drained", "in-incomplete", "in-nowhere")
+    await world.job("off", queue="lender", cpu="99")
+    off = await world.until_condition("off", "QuotaReserved", "False")
+    await world.client.patch(WORKLOADS, off.metadata.key, {"spec": {"active": False}})
+    await world.until_condition("off", "Evicted")
+
+
+async def checks_in_every_state(world: World) -> None:
+    states = ("Pending", "Ready", "Retry", "Rejected")
+
+    async def answer(job: str, **entry: str) -> None:
+        async def reserved() -> Any:
+            workload = await world.workload(job)
+            return workload if workload is not None and workload.status.admission is not None else None
+
+        workload = await world.until(f"{job} has a reservation", reserved)
+        named = {"name": "gate", "message": "said", "lastTransitionTime": "2026-01-01T00:00:00Z", **entry}
+        status = {"status": {"admissionChecks": [named]}}
+        await world.client.patch(WORKLOADS, workload.metadata.key, status, subresource="status")
+
+    await world.create(ADMISSION_CHECKS, "gate", spec={"controllerName": "example.com/by-hand"})
+    active = {
+        "type": "Active",
+        "status": "True",
+        "reason": "Active",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    status = {"status": {"conditions": [active]}}
+    await world.client.patch(ADMISSION_CHECKS, Key("", "gate"), status, subresource="status")
+    await world.queues("16", admissionChecksStrategy={"admissionChecks": [{"name": "gate"}]})
+    for state in states:
+        await world.job(state.lower(), runs="forever")
+        await answer(state.lower(), state=state)
+    await world.until_admitted("ready")
+    await world.until_condition("retry", "Evicted", "False")  # it was, and is back at once
+    await world.until_condition("rejected", "Evicted")
+    await world.cluster_queue("4", "unchecked", admissionChecksStrategy=_naming("missing"))
+
+
+def _naming(check: str) -> Json:
+    return {"admissionChecks": [{"name": check}]}
+
+
+def waiting_for_pods(blocks: AdmissionBlock | None) -> Configuration:
+    backs_off = RequeuingStrategy(timestamp="Eviction", backoff_base_s=3600.0, backoff_max_s=3600.0)
+    return Configuration(
+        wait_for_pods_ready=WaitForPodsReady(
+            timeout_s=2.0, recovery_timeout_s=2.0, block_admission=blocks, requeuing_strategy=backs_off
+        )
+    )
+
+
+async def some_start_run_back_off_and_are_done(world: World) -> None:
+    await world.queues("4")
+    await world.job("runs", runs="forever")
+    await world.until_condition("runs", "PodsReady")
+    await world.job("stuck", starts="1h")
+    await world.until_condition("stuck", "Evicted", reason="PodsReadyTimeout")
+    await world.until_condition("stuck", "QuotaReserved", "False")
+    await world.job("done")
+    await world.until_finished("done")
+    await world.job("waits", cpu="9")
+    await until_waits(world, "waits")
+
+
+async def pods_groups_and_sets(world: World) -> None:
+    await world.queues("6")
+    await pod(world, "alone", runs="1h")
+    for name in ("one", "two"):
+        await pod(world, name, runs="1h", group="train", total=2)
+        await pod(world, f"short-{name}", runs="50ms", group="short", total=2)
+        await pod(world, f"large-{name}", cpu="9", group="large", total=2)
+    await pod(world, "lonely", group="incomplete", total=2)
+    await pod(world, "large", cpu="9")
+    await pod(world, "never-gated", gated=False, runs="1h")
+    for name in ("alone", "one", "two", "never-gated"):
+        await until_pod(world, name, "runs", lambda it: it.status.phase == "Running")
+    for name in ("short-one", "short-two"):
+        await until_pod(world, name, "is let go", lambda it: not it.metadata.finalizers)
+    await world.client.create(DEPLOYMENTS, _named(a_set(2), "served"), NAMESPACE)
+
+    async def ready() -> bool:
+        found: Json = await world.client.get(DEPLOYMENTS, Key(NAMESPACE, "served"))
+        return bool(found["status"].get("readyReplicas", 0) == 2)
+
+    await world.until("it is served", ready)
+    await world.client.create(STATEFUL_SETS, _named(a_set(2), "stateful"), NAMESPACE)
+    await until_waits(world, "stateful")
+
+
+def _named(body: Json, name: str) -> Json:
+    """``body`` under another name, with pods of its own."""
+    labels = {"app": name}
+    spec = body["spec"]
+    template = {**spec["template"], "metadata": {**spec["template"]["metadata"], "labels": labels}}
+    return {
+        "metadata": {**body["metadata"], "name": name},
+        "spec": {**spec, "selector": {"matchLabels": labels}, "template": template},
+    }
+
+
+async def jobs_of_every_kind_that_wait_run_were_stopped_and_are_done(world: World) -> None:
+    resources = [resource for example in EXAMPLES for resource, _ in example.beside]
+    resources += [example.resource for example in EXAMPLES if not example.is_built_in]
+    await install_definitions(world.client, [definition(each) for each in resources])
+    await world.flavor(nodeLabels={"zone": "a"})
+    await world.cluster_queue("1000")
+    await world.local_queue()
+    await asyncio.gather(*(_four(world, example) for example in EXAMPLES))
+
+
+async def _four(world: World, example: Example) -> None:
+    """A job of the kind that waits, one that runs, one that was stopped, and one that is done."""
+    kind = example.resource.kind.lower()
+    # A queue of its own: one verdict is enough for all that ask the same of the same queue.
+    await world.cluster_queue("0", f"empty-{kind}")
+    await world.local_queue(f"empty-{kind}", f"empty-{kind}")
+    for resource, beside in example.beside:
+        namespace = NAMESPACE if resource.namespaced else ""
+        await world.client.create(resource, {"metadata": {"name": "train"}, **beside}, namespace)
+    names: Sequence[str] = [f"{kind}-{state}" for state in ("waits", "runs", "stopped", "done")]
+    for name in names:
+        queue = f"empty-{kind}" if name.endswith("waits") else "queue"
+        labels = {"kueue.x-k8s.io/queue-name": queue}
+        body = {"metadata": {"name": name, "labels": labels}, "spec": example.spec}
+        await world.client.create(example.resource, body, NAMESPACE)
+    waits, runs, stopped, done = names
+    await until_waits(world, waits)
+    for name in (runs, stopped, done):
+        await _until_runs(world, example, name)
+        await _say(world, example, name, example.runs)
+        await world.until_condition(name, "PodsReady")
+    workload = await world.until_condition(stopped, "Admitted")
+    await world.client.patch(WORKLOADS, workload.metadata.key, {"spec": {"active": False}})
+    await world.until_condition(stopped, "Evicted")
+    await _until_is(world, example, stopped, example.stopped_is)
+    await _say(world, example, stopped, example.stopped)
+    await world.until_condition(stopped, "QuotaReserved", "False")
+    if example.succeeded is not None:
+        await _say(world, example, done, example.succeeded)
+        await world.until_condition(done, "Finished")
+
+
+async def _until_runs(world: World, example: Example, name: str) -> None:
+    await world.until_condition(name, "Admitted")
+    await _until_is(world, example, name, example.running_is)
+
+
+async def _until_is(world: World, example: Example, name: str, value: Any) -> None:
+    async def find() -> bool:
+        job: ForeignJob = await world.client.get(example.resource, Key(NAMESPACE, name))
+        return bool(look_up(job.document, parse_path(example.suspend)) == value)
+
+    await world.until(f"{example.resource.kind} {name} has {value} at {example.suspend}", find)
+
+
+async def _say(world: World, example: Example, name: str, status: Json) -> None:
+    key = Key(NAMESPACE, name)
+    job: ForeignJob = await world.client.get(example.resource, key)
+    fresh = {**dict.fromkeys(job.status), **status}
+    await world.client.patch(example.resource, key, {"status": fresh}, subresource="status")
+
+
+PODS_TOO = Integrations(frameworks=("batch/job", "pod", "deployment", "statefulset"))
+ALL_KINDS = Configuration(
+    integrations=Integrations(frameworks=FRAMEWORKS, declared=DECLARED),
+    wait_for_pods_ready=WaitForPodsReady(timeout_s=3600, recovery_timeout_s=3600, block_admission=None),
+)
+STORIES = (
+    (queues_that_share_stop_and_preempt, Configuration()),
+    (checks_in_every_state, Configuration()),
+    (some_start_run_back_off_and_are_done, waiting_for_pods(None)),
+    (some_start_run_back_off_and_are_done, waiting_for_pods("AllQueues")),
+    (some_start_run_back_off_and_are_done, waiting_for_pods("SameFlavors")),
+    (pods_groups_and_sets, Configuration(integrations=PODS_TOO)),
+    (jobs_of_every_kind_that_wait_run_were_stopped_and_are_done, ALL_KINDS),
+)
+
+
+def test_controllers_that_start_anew_write_nothing() -> None:
+    async def written(story: Story, configuration: Configuration) -> dict[str, int]:
+        async with a_world(FLEET) as world:
+            await world.start_queueing(configuration)
+            await story(world)
+            return await written_by_a_new_start(world, configuration)
+
+    async def side_by_side() -> list[dict[str, int]]:
+        return await asyncio.gather(*(written(*each) for each in STORIES))
+
+    found = asyncio.run(side_by_side())
+    assert {story.__name__: each for (story, _), each in zip(STORIES, found, strict=True) if each} == {}
