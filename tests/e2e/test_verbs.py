@@ -412,19 +412,19 @@ def test_the_shell_completes_the_names_of_objects(tell: Tell) -> None:
         await world.until_admitted("train")
         name = await name_of(world, "train")
         for line, offered in (
-            ("work", "workload\n"),
-            ("workload describe job-tr", f"{name}\n"),
-            ("queue stop re", "research\n"),
-            ("queue stop lq/", "lq/queue\n"),
-            ("queue describe --local q", "queue\n"),
-            ("workload list -n def", "default\n"),
-            ("workload list --localqueue ", "queue\n"),
+            ("work", "workload"),
+            ("workload describe job-tr", name),
+            ("queue stop re", "research"),
+            ("queue stop lq/", "lq/queue"),
+            ("queue describe --local q", "queue"),
+            ("workload list -n def", "default"),
+            ("workload list --localqueue ", "queue"),
             ("workload describe -n nowhere job", ""),
             ("workload describe --context nowhere job", ""),
         ):
-            assert await command.completes(line) == offered, line
+            assert await command.completes(line) == offered.split(), line
         os.environ["KUBECONFIG"] = "/nonexistent"
-        assert await command.completes("workload describe job-tr") == ""
+        assert await command.completes("workload describe job-tr") == []
 
     tell(story)
 

@@ -35,7 +35,7 @@ class CommandLine:
         assert done.code == 0, done.err
         return done.out
 
-    async def completes(self, line: str) -> str:
+    async def completes(self, line: str) -> list[str]:
         """What bash offers after ``quorate``, of which ``line`` is the rest."""
         words = f"quorate {line}".split(" ")
         asked = {
@@ -46,7 +46,7 @@ class CommandLine:
         with self._patch.context() as patch:
             for name, value in asked.items():
                 patch.setenv(name, value)
-            return await self.says()
+            return (await self.says()).split()
 
 
 def _run() -> Done:
