@@ -19,7 +19,15 @@ from quorate.api.configuration import default_configuration
 from quorate.api.kueue import ClusterQueue
 from quorate.api.meta import Key, LabelSelector, ObjectMeta
 from quorate.cli.preflight.objects import DEPLOYMENTS
-from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, NAMESPACES, PODS, WORKLOADS, untyped
+from quorate.kube.resources import (
+    CLUSTER_QUEUES,
+    CONFIG_MAPS,
+    LOCAL_QUEUES,
+    NAMESPACES,
+    PODS,
+    WORKLOADS,
+    untyped,
+)
 from tests.e2e.verbs import CommandLine, cells, titles
 from tests.e2e.world import NAMESPACE, World, play
 
@@ -404,6 +412,45 @@ def test_the_versions_of_all_parts_are_told(tell: Tell) -> None:
         assert "controllers  quorate:1 (batch/quorate-controllers, 0 of 0 ready)" in told
 
     tell(story)
+
+
+def test_explain_judges_by_the_configuration_of_the_controllers(tell: Tell, tmp_path: Path) -> None:
+    async def story(world: World, command: CommandLine) -> None:
+        await world.job("train", pods=9)
+        name = (await world.until_condition("train", "QuotaReserved", "False")).metadata.name
+
+        async def origin(*options: str) -> str:
+            done = await command("workload", "explain", name, *options)
+            assert done.code == 0
+            return done.err
+
+        missing = "there is no ConfigMap kueue-system/quorate-configuration; --config FILE gives another"
+        assert await origin() == f"judged by the defaults ({missing})\n"
+        await world.create(NAMESPACES, "kueue-system")
+        for name_, text, told in (
+            ("kueue-manager-config", CONFIGURATION, "ConfigMap kueue-system/kueue-manager-config"),
+            ("quorate-configuration", CONFIGURATION, "ConfigMap kueue-system/quorate-configuration"),
+        ):
+            data = {"controller_manager_config.yaml": text}
+            await world.create(CONFIG_MAPS, name_, "kueue-system", data=data)
+            assert await origin() == f"judged by {told}\n"
+        report = json.loads((await command("preflight", "-o", "json")).out)
+        (remark,) = [each for each in report["remarks"] if each["about"] == "configuration"]
+        assert remark["says"] == "judged by ConfigMap kueue-system/quorate-configuration"
+        given = tmp_path / "given.yaml"
+        given.write_text(CONFIGURATION)
+        assert await origin("--config", str(given)) == f"judged by {given}\n"
+        key = Key("kueue-system", "quorate-configuration")
+        broken = {"data": {"controller_manager_config.yaml": f"{CONFIGURATION}health: 5\n"}}
+        await world.client.patch(CONFIG_MAPS, key, broken)
+        assert (await origin()).startswith(
+            "judged by the defaults (ConfigMap kueue-system/quorate-configuration: "
+        )
+
+    tell(story)
+
+
+CONFIGURATION = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
 
 
 def test_the_shell_completes_the_names_of_objects(tell: Tell) -> None:

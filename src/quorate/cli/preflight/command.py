@@ -10,7 +10,7 @@ from quorate.api.core import Namespace
 from quorate.api.meta import Struct
 from quorate.cli.deployment.rights import RIGHTS, rights_of_declared
 from quorate.cli.failures import Refusal
-from quorate.cli.files import Config, read_configuration
+from quorate.cli.files import Config
 from quorate.cli.preflight import objects as kinds
 from quorate.cli.preflight.cluster import (
     conversion_remarks,
@@ -24,6 +24,7 @@ from quorate.cli.preflight.queues import Setup, queue_remarks
 from quorate.cli.preflight.remarks import Remark, Severity, info, warning, worst_first
 from quorate.cli.preflight.rights import denied
 from quorate.cli.verbs import options as o
+from quorate.cli.verbs.configuration import configuration_used
 from quorate.cli.verbs.model import judge_all, model_of
 from quorate.cli.verbs.tables import print_rows, print_value, wants_documents
 from quorate.kube.client import Client
@@ -79,10 +80,11 @@ def preflight(
     """
     if account and account.count("/") != 1:
         raise Refusal(f"--service-account: {account!r} is not NAMESPACE/NAME")
-    configuration = read_configuration(config).configuration
 
     async def look(connection: o.Connection) -> tuple[Remark, ...]:
-        return await Look(connection.client, configuration, account).all()
+        used = await configuration_used(connection.client, config)
+        found = await Look(connection.client, used.configuration, account).all()
+        return (*found, info("configuration", f"judged by {used.origin}"))
 
     remarks = worst_first(o.at(o.Reach(kubeconfig, context), look))
     errors = sum(remark.severity is Severity.ERROR for remark in remarks)

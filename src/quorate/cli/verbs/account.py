@@ -97,7 +97,7 @@ def _standing(workload: Workload, decision: Decision | None) -> tuple[Standing, 
     if isinstance(decision, Reserve):
         return "can start", (
             f"there is room for it in cluster queue {decision.cluster_queue} now (should it go on waiting: "
-            "do the controllers run, and is --config theirs?)"
+            "do the controllers run, and with the same configuration?)"
         )
     reserved = find_condition(conditions, c.QUOTA_RESERVED)
     if reserved is not None and reserved.reason == c.ON_HOLD:

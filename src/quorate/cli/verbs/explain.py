@@ -1,9 +1,12 @@
 """``quorate workload explain``: why one waits, and what it would take."""
 
+import typer
+
 from quorate.api.configuration import Configuration
-from quorate.cli.files import Config, read_configuration
+from quorate.cli.files import Config
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.account import Account, account_of
+from quorate.cli.verbs.configuration import configuration_used
 from quorate.cli.verbs.description import Facts, Lines, Listed, Section, print_sections
 from quorate.cli.verbs.jobs import Workloads, named_workloads
 from quorate.cli.verbs.model import judge_all, model_of
@@ -21,15 +24,16 @@ def explain(
 ) -> None:
     """Say why a workload waits, in numbers, and what it would take to start it.
 
-    The whole cluster is read and judged by the rules the controllers follow; nothing is written. Where they
-    have a Configuration, give the same one with [b]--config[/b].
+    The whole cluster is read and judged by the rules the controllers follow; nothing is written. Their
+    Configuration is read from the cluster unless [b]--config[/b] gives one; which it was is told.
 
     [b]Example:[/b] quorate workload explain job/train
     """
-    configuration = read_configuration(config).configuration
 
     async def show(connection: o.Connection) -> None:
-        accounts = await _accounts(connection, names, configuration)
+        used = await configuration_used(connection.client, config)
+        accounts = await _accounts(connection, names, used.configuration)
+        typer.echo(f"judged by {used.origin}", err=True)
         for account in accounts:
             if wants_documents(output):
                 print_value(account, output)
