@@ -66,3 +66,21 @@ def test_who_waits_anew_is_told_as_if_for_the_first_time() -> None:
     verdicts.over(ONE)
     verdicts.passed(ONE, 11.5)
     assert verdicts.take_due(12.5) == [ONE]
+
+
+def test_newcomers_are_told_a_few_each_second_after_they_have_waited_one() -> None:
+    verdicts = Verdicts()
+    crowd = [Key("team", f"like-{number}") for number in range(50)]
+    for key in crowd:
+        verdicts.came(key, 10.0)
+    verdicts.over(crowd[0])  # was admitted
+    verdicts.passed(crowd[1], 10.5)  # was judged itself
+    assert verdicts.take_newcomers(10.9) == []
+    assert verdicts.next_due() == 11.0
+    assert verdicts.take_newcomers(11.0) == crowd[2:22]
+    assert verdicts.take_due(11.5) == [crowd[1]]
+    assert verdicts.next_due() == 12.0
+    assert verdicts.take_newcomers(12.0) == crowd[22:42]
+    verdicts.came(crowd[2], 12.0)  # knows already
+    assert verdicts.take_newcomers(13.0) == crowd[42:]
+    assert verdicts.next_due() is None

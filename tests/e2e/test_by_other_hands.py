@@ -10,6 +10,7 @@ from tests.e2e.bare import (
     submit,
     until_admitted,
     until_pending,
+    until_told,
 )
 from tests.e2e.world import World, play
 
@@ -34,5 +35,20 @@ def test_who_is_preempted_may_be_released_by_server_side_apply() -> None:
         await world.until("nothing is left of the reservation", let_go)
         await finish(world, "high")
         await until_admitted(world, "low")
+
+    play(story, PLAIN)
+
+
+def test_who_waits_for_the_same_as_others_is_told_so_as_well() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="1")
+        await submit(world, "first", requests={"cpu": "1"})
+        await until_admitted(world, "first")
+        alike = ("second", "third", "fourth")
+        for name in alike:
+            await submit(world, name, requests={"cpu": "1"})
+        await until_pending(world, *alike)
+        messages = {(await until_told(world, name, "QuotaReserved", "False")).message for name in alike}
+        assert len(messages) == 1, messages
 
     play(story, PLAIN)

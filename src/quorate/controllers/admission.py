@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from quorate.api.core import LimitRange, Namespace
 from quorate.api.kueue import LocalQueue, Workload
+from quorate.api.meta import find_condition
 from quorate.controllers.carrying import Carrier
 from quorate.controllers.informers import Informers
 from quorate.controllers.shell import Shell
@@ -18,6 +19,7 @@ from quorate.kube.clock import Alarm
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import T, metadata_of
 from quorate.observe.recorder import Recorder
+from quorate.queueing.conditions import QUOTA_RESERVED
 from quorate.queueing.cycle import run_cycle
 from quorate.queueing.decisions import Decision, Hold
 from quorate.queueing.explain import waiting
@@ -88,6 +90,8 @@ class Admission:
             if refused is not None:
                 self._undo(refused)
             self.state.put_workload(change.new, self._clock.now())
+            if change.old is None and find_condition(change.new.status.conditions, QUOTA_RESERVED) is None:
+                self._verdicts.came(change.key, self._steady.now())
         else:
             self._verdicts.over(change.key)
             self.state.remove_workload(change.key)
@@ -139,6 +143,12 @@ class Admission:
         for key in self._verdicts.take_due(now):
             hold = waiting(self.state, key)
             if hold is None:
+                self._verdicts.over(key)
+            else:
+                self._carrier.carry_out(writes, hold)
+        for key in self._verdicts.take_newcomers(now):
+            hold = waiting(self.state, key)
+            if hold is None or hold.reason != "Pending":  # not judged, or not by its shape
                 self._verdicts.over(key)
             else:
                 self._carrier.carry_out(writes, hold)

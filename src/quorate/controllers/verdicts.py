@@ -3,8 +3,12 @@
 Under load whoever is first in its queue is judged several times a second, for another reason each time as
 others come and go, and mostly admitted a moment later.  To write each verdict would cost more than all the
 admissions, and nobody could read them.
+
+Who looks like one that was judged is not judged as well, and there may be thousands of them: newcomers among
+these are told what the other was told, a few each second.
 """
 
+from collections import deque
 from typing import Final
 
 from quorate.api.meta import Key
@@ -12,6 +16,8 @@ from quorate.kube.keyqueue import KeyQueue
 
 SETTLES_WITHIN_S: Final = 1.0  # a verdict that is overtaken sooner is never told
 REPEATED_AFTER_S: Final = 5.0  # to tell another one to who was told one already
+NEWCOMERS_AT_ONCE: Final = 20  # of those that were not judged themselves
+NEWCOMERS_EVERY_S: Final = 1.0
 
 
 class Verdicts:
@@ -25,9 +31,19 @@ class Verdicts:
         self._told_at: dict[
             Key, float
         ] = {}  # of those that were told one and are not known to wait no longer
+        self._newcomers: set[Key] = set()
+        self._arrivals: deque[tuple[float, Key]] = deque()  # when each may be told; some are told or gone
+        self._next_newcomers_at = 0.0
+
+    def came(self, key: Key, now: float) -> None:
+        """``key`` waits and was never told a verdict, of its own or of another like it."""
+        if key not in self._told_at and key not in self._newcomers:
+            self._newcomers.add(key)
+            self._arrivals.append((now + SETTLES_WITHIN_S, key))
 
     def passed(self, key: Key, now: float) -> None:
         """There is a new verdict on ``key``."""
+        self._newcomers.discard(key)
         told_at = self._told_at.get(key)
         moment = now + SETTLES_WITHIN_S
         self._due.put_at(key, moment if told_at is None else max(moment, told_at + REPEATED_AFTER_S))
@@ -35,6 +51,7 @@ class Verdicts:
     def over(self, key: Key) -> None:
         """``key`` waits no longer, or was not told after all: its next verdict is its first."""
         self._told_at.pop(key, None)
+        self._newcomers.discard(key)
 
     def take_due(self, now: float) -> list[Key]:
         """Those that are to be told now."""
@@ -45,5 +62,23 @@ class Verdicts:
             keys.append(key)
         return keys
 
+    def take_newcomers(self, now: float) -> list[Key]:
+        """Those that are to be told now what was told to others like them, if anything was."""
+        keys: list[Key] = []
+        while (due := self._newcomers_due()) is not None and due <= now and len(keys) < NEWCOMERS_AT_ONCE:
+            _, key = self._arrivals.popleft()
+            self._newcomers.remove(key)
+            self._told_at[key] = now
+            keys.append(key)
+        if keys:
+            self._next_newcomers_at = now + NEWCOMERS_EVERY_S
+        return keys
+
+    def _newcomers_due(self) -> float | None:
+        while self._arrivals and self._arrivals[0][1] not in self._newcomers:
+            self._arrivals.popleft()
+        return max(self._arrivals[0][0], self._next_newcomers_at) if self._arrivals else None
+
     def next_due(self) -> float | None:
-        return self._due.next_due()
+        moments = (self._due.next_due(), self._newcomers_due())
+        return min((moment for moment in moments if moment is not None), default=None)
