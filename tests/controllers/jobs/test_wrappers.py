@@ -12,6 +12,7 @@ from quorate.controllers.jobs.foreign import ForeignJob
 from quorate.controllers.jobs.frameworks import FOREIGN
 from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo
 from quorate.controllers.jobs.spark import SparkApplication
+from quorate.kube.patches import merged
 from tests.controllers.jobs.test_foreign import PODS, foreign_job
 
 WRAPPER = FOREIGN["workload.codeflare.dev/appwrapper"]
@@ -159,3 +160,21 @@ def test_an_application_that_runs_outside_or_grows_by_itself_is_refused() -> Non
         "spec.dynamicAllocation.enabled: true a kueue managed job should not use dynamicAllocation: "
         "its executors are admitted together",
     ]
+
+
+@pytest.mark.parametrize(
+    ("admitted", "running", "want"),
+    [
+        pytest.param({}, {}, {"image": "spark"}, id="it never said how many"),
+        pytest.param(
+            {"instances": 3}, {"instances": 2}, {"instances": 3, "image": "spark"}, id="as admitted"
+        ),
+    ],
+)
+def test_how_many_executors_a_stopped_application_has(
+    admitted: dict[str, int], running: dict[str, int], want: dict[str, Any]
+) -> None:
+    originals = SparkApplication().pod_sets(an_application(executor={**admitted, "image": "spark"}))
+    job = an_application(executor={**running, "image": "spark"}, suspend=False)
+    (stop,) = SparkApplication().stop(job, originals).patches
+    assert merged(job.spec, stop.body["spec"])["executor"] == want

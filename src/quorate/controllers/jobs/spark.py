@@ -97,7 +97,8 @@ class SparkApplication(ForeignKind):
             each for each in view["spec"]["tolerations"] if each in kept_tolerations
         ]
         _write(document, role, view)
-        if role.count_field is not None:
+        # Spark's API takes no 0 where a job may leave the number out.
+        if role.count_field is not None and original.count != role.count:
             put(document, role.count_field, original.count)
 
 
