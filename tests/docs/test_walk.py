@@ -41,7 +41,9 @@ def test_a_page_is_files_and_steps() -> None:
         pytest.param("a 17s\n", "a ...", True, id="any text"),
         pytest.param("a 17s\nb 3s\n", "a ...\n", False, id="of one line"),
         pytest.param("x\ny\nz\n", "...\nz", True, id="any lines"),
-        pytest.param("x\ny\n", "x\n...\ny", False, id="at least one"),
+        pytest.param("x\ny\n", "x\n...\ny", True, id="or none"),
+        pytest.param("y\n", "...\ny\n...", True, id="or none at either end"),
+        pytest.param("x\nwhy\n", "x\n...\ny", False, id="but whole ones"),
         pytest.param("a.b", "a-b", False, id="nothing else is a pattern"),
     ],
 )

@@ -96,5 +96,6 @@ def is_as_told(output: str, told: str) -> bool:
         return "\n".join(" ".join(line.split()) for line in text.strip().splitlines())
 
     pattern = re.escape(words(told)).replace(r"\.\.\.", ".*")
-    pattern = re.sub(r"(^|\\\n)\.\*(?=\\\n|$)", r"\1(?s:.*)", pattern)
+    pattern = re.sub(r"\\\n\.\*(?=\\\n|$)", r"(?:\\n(?s:.*))?", pattern)
+    pattern = re.sub(r"^\.\*\\\n", r"(?:(?s:.*)\\n)?", pattern)
     return re.fullmatch(pattern, words(output)) is not None
