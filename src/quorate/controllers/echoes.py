@@ -5,6 +5,7 @@ from typing import Any, Final, assert_never
 
 from quorate.api.meta import Key
 from quorate.controllers.writes import Apply, Create, Delete, Patch, Write
+from quorate.kube.clock import Clock
 from quorate.kube.resources import HasMetadata, Resource
 
 ECHO_S: Final = 5.0  # how late the watch may deliver our own writes before they are doubted
@@ -20,20 +21,25 @@ def versions(resource: Resource[Any], objects: Sequence[HasMetadata]) -> set[Ver
 
 
 class Echoes:
-    def __init__(self) -> None:
-        # What the last writes for each key have replaced, and until when, by a steady clock, that counts.
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._steady = clock.steady
+        # What the last writes for each key have replaced, and until when, by the steady clock, that counts.
         self._outdated: dict[Key, tuple[frozenset[Version], float]] = {}
 
-    def expect(self, key: Key, writes: Iterable[Write], now: float) -> None:
-        self._outdated[key] = (frozenset(map(_replaced, writes)), now + ECHO_S)
+    def expect(self, key: Key, writes: Iterable[Write]) -> None:
+        self._outdated[key] = (frozenset(map(_replaced, writes)), self._steady.now() + ECHO_S)
 
-    def awaited(self, key: Key, seen: Iterable[Version], now: float) -> float | None:
-        """Until when to wait, since something of what is ``seen`` was replaced by ourselves."""
-        outdated, until = self._outdated.get(key, (frozenset(), now))
-        if now >= until:
-            self._outdated.pop(key, None)
+    def awaited(self, key: Key, seen: Iterable[Version]) -> float | None:
+        """Until when (epoch seconds) to wait, since we replaced something of what is ``seen``."""
+        if key not in self._outdated:
             return None
-        return None if outdated.isdisjoint(seen) else until
+        outdated, until = self._outdated[key]
+        left_s = until - self._steady.now()
+        if left_s <= 0:
+            del self._outdated[key]
+            return None
+        return None if outdated.isdisjoint(seen) else self._clock.now() + left_s
 
     def forget(self, key: Key) -> None:
         self._outdated.pop(key, None)

@@ -15,6 +15,7 @@ from quorate.controllers.jobs.decide import decide
 from quorate.controllers.jobs.gating import let_pods_go
 from quorate.controllers.jobs.plans import JobPlan, JobRules, Surroundings
 from quorate.controllers.jobs.slices import replaces_another
+from quorate.controllers.patience import Patience
 from quorate.controllers.shell import Shell
 from quorate.controllers.writes import send
 from quorate.kube.errors import NotFound
@@ -69,8 +70,8 @@ class JobController(Generic[J]):
             deactivated_kept_s=configuration.retention.deactivated_s,
         )
         self._lacking: set[Key] = set()  # jobs for which something must come to be first
-        self._echoes = Echoes()
-        self._patience: dict[Key, float] = {}  # until when a patient plan of each job is put off
+        self._echoes = Echoes(shell.clock)
+        self._patience = Patience(shell.clock, PATIENCE_S)  # with patient plans
         self._managers: dict[Key, Uid] = {}  # of the jobs that are parts, whose
         self._parts: dict[Uid, set[Key]] = {}  # the same, the other way around
         self._told: dict[Key, tuple[Event, ...]] = {}  # what was last said of each job without doing anything
@@ -146,12 +147,11 @@ class JobController(Generic[J]):
         if job is None and not workloads:
             self._forget(key)
             return None
-        now = self._clock.now()
         prebuilt = self._prebuilt(job)
         seen = versions(WORKLOADS, workloads if prebuilt is None else (*workloads, prebuilt))
         if job is not None:
             seen |= versions(self._kind.resource, (job,))
-        until = self._echoes.awaited(key, seen, now)
+        until = self._echoes.awaited(key, seen)
         if until is not None:
             return until
         if job is None:
@@ -159,35 +159,35 @@ class JobController(Generic[J]):
         manager = await self._manager_of(job)
         if isinstance(manager, NotSeen):
             self._log.debug("owner not seen yet", key=key, owner=manager.owner.name)
-            return now + OWNER_S
+            return self._clock.now() + OWNER_S
         if isinstance(manager, Endless):
             if job is not None:
                 self._tell(job, _endless(manager))
-            return now + CHAIN_S
+            return self._clock.now() + CHAIN_S
         self._belongs(key, manager)
         if job is not None:
             job = self._completed(job)
         around = self._surroundings(key, manager, prebuilt)
-        plan = decide(self._kind, job, workloads, around, self._rules, now)
-        if (due := await self._carry_out(key, plan, now)) is not None:
+        plan = decide(self._kind, job, workloads, around, self._rules, self._clock.now())
+        if (due := await self._carry_out(key, plan)) is not None:
             return due
         if job is not None:
             self._tell(job, plan)
             await self._let_pods_go(job, workloads)
         return plan.wake_at
 
-    async def _carry_out(self, key: Key, plan: JobPlan, now: float) -> float | None:
+    async def _carry_out(self, key: Key, plan: JobPlan) -> float | None:
         """Send the writes of a plan, or answer when, if they may wait."""
         if plan.lacks:
             self._lacking.add(key)
         else:
             self._lacking.discard(key)
-        if plan.patient and now < (due := self._patience.setdefault(key, now + PATIENCE_S)):
+        if plan.patient and (due := self._patience.put_off(key)) is not None:
             return due
-        self._patience.pop(key, None)
+        self._patience.forget(key)
         if plan.writes:
             await send(self._client, plan.writes)
-            self._echoes.expect(key, plan.writes, now)
+            self._echoes.expect(key, plan.writes)
         return None
 
     async def _let_pods_go(self, job: J, workloads: Iterable[Workload]) -> None:
@@ -220,7 +220,7 @@ class JobController(Generic[J]):
 
     def _forget(self, key: Key) -> None:
         self._lacking.discard(key)
-        self._patience.pop(key, None)
+        self._patience.forget(key)
         self._told.pop(key, None)
         self._belongs(key, None)
         self._echoes.forget(key)

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from quorate.api.meta import Key
 from quorate.controllers.echoes import Echoes, Version
+from quorate.controllers.patience import Patience
 from quorate.controllers.pods.names import ADMISSION_GATE
 from quorate.controllers.pods.plan import GatesOff, PodPlan
 from quorate.controllers.shell import Shell
@@ -36,8 +37,8 @@ class PlanCarrier:
         self._record = record
         self._shell = shell
         self._lacking: set[Key] = set()  # for which something must come to be first
-        self._echoes = Echoes()
-        self._patience: dict[Key, float] = {}  # until when a patient plan is put off
+        self._echoes = Echoes(shell.clock)
+        self._patience = Patience(shell.clock, PATIENCE_S)  # with patient plans
         self._log = logger(__name__)
         workers = shell.workers_for(resource, WORKERS)
         self.reconciler = Reconciler(name, reconcile, shell.clock, workers)
@@ -49,18 +50,18 @@ class PlanCarrier:
         for key in sorted(self._lacking):
             self.reconciler.enqueue(key)
 
-    def awaited(self, key: Key, seen: Iterable[Version], now: float) -> float | None:
-        """Until when to wait for what came of our own writes."""
-        return self._echoes.awaited(key, seen, now)
+    def awaited(self, key: Key, seen: Iterable[Version]) -> float | None:
+        """Until when (epoch seconds) to wait for what came of our own writes."""
+        return self._echoes.awaited(key, seen)
 
-    async def carry_out(self, key: Key, plan: PodPlan, now: float) -> float | None:
+    async def carry_out(self, key: Key, plan: PodPlan) -> float | None:
         if plan.lacks:
             self._lacking.add(key)
         else:
             self._lacking.discard(key)
-        if plan.patient and now < (due := self._patience.setdefault(key, now + PATIENCE_S)):
+        if plan.patient and (due := self._patience.put_off(key)) is not None:
             return due
-        self._patience.pop(key, None)
+        self._patience.forget(key)
         if plan.pods:
             await send_side_by_side(self._shell.client, plan.pods)
         if plan.gates_off is not None:
@@ -69,7 +70,7 @@ class PlanCarrier:
             await send(self._shell.client, plan.workload)
         if plan.pods or plan.workload:
             sent = [*(write for writes in plan.pods for write in writes), *plan.workload]
-            self._echoes.expect(key, sent, now)
+            self._echoes.expect(key, sent)
         for each in plan.told:
             event, standing = each.event, not (plan.pods or plan.workload)
             self._shell.events.event(
@@ -91,4 +92,4 @@ class PlanCarrier:
     def forget(self, key: Key) -> None:
         self._lacking.discard(key)
         self._echoes.forget(key)
-        self._patience.pop(key, None)
+        self._patience.forget(key)

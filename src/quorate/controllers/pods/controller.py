@@ -77,10 +77,9 @@ class PodController:
             self._warned.discard(change.key)
         if any(pod is not None and self._matters(pod) for pod in (change.old, change.new)):
             self._single.reconciler.enqueue(change.key)
-        soon = self._shell.clock.now() + BATCH_S
         for pod in (change.old, change.new):
             for group in () if pod is None else self._group_of(pod):
-                self._groups.reconciler.enqueue_at(group, soon)
+                self._groups.reconciler.enqueue_in(group, BATCH_S)
 
     def _matters(self, pod: QueuedPod) -> bool:
         """Most pods of a cluster are parts of jobs, and change often."""
@@ -108,9 +107,8 @@ class PodController:
 
     async def _reconcile_pod(self, key: Key) -> float | None:
         pod = self._pods.get(key)
-        now = self._shell.clock.now()
         if pod is not None and not is_managed(pod):
-            return await self._consider(pod, now)
+            return await self._consider(pod)
         if pod is not None and self._group_of(pod):
             return None
         workloads = self._workloads.by_index(_OF_POD, key)
@@ -118,7 +116,7 @@ class PodController:
         if not pods and not workloads:
             self._single.forget(key)
             return None
-        until = self._single.awaited(key, _seen(pods, workloads), now)
+        until = self._single.awaited(key, _seen(pods, workloads))
         if until is not None:
             return until
         if pod is None:
@@ -126,8 +124,9 @@ class PodController:
         if pod is not None and not is_deleted(pod) and not self._is_managed_namespace(key.namespace):
             return None
         named = None if pod is None else next(map(self._workloads.get, self._prebuilt_of(pod)), None)
+        now = self._shell.clock.now()
         plan = decide_pod(pod, workloads, named, self._catalogue, self._rules, now)
-        return await self._single.carry_out(key, plan, now)
+        return await self._single.carry_out(key, plan)
 
     async def _if_it_lives(self, key: Key) -> QueuedPod | None:
         """The pod, should only our copy lack it: the workload of a living pod must never be finished."""
@@ -139,28 +138,28 @@ class PodController:
     async def _reconcile_group(self, key: Key) -> float | None:
         pods = self._pods.by_index(_GROUP, key)
         workload = self._workloads.get(key)
-        now = self._shell.clock.now()
         if not pods and workload is None:
             self._groups.forget(key)
             return None
         seen = _seen(pods, () if workload is None else (workload,))
-        until = self._groups.awaited(key, seen, now)
+        until = self._groups.awaited(key, seen)
         if until is not None:
             return until
         if pods and not self._is_managed_namespace(key.namespace):
             return None
+        now = self._shell.clock.now()
         plan = decide_group(key.name, pods, workload, self._catalogue, self._rules, now)
-        return await self._groups.carry_out(key, plan, now)
+        return await self._groups.carry_out(key, plan)
 
     def _is_managed_namespace(self, name: str) -> bool:
         namespace = self._shell.informers.namespaces.get(Key("", name))
         selector = self._shell.configuration.managed_jobs_namespace_selector
         return namespace is not None and matches_selector(selector, namespace.metadata.labels)
 
-    async def _consider(self, pod: QueuedPod, now: float) -> float | None:
+    async def _consider(self, pod: QueuedPod) -> float | None:
         """Take in a pod that is not managed, if it is to be."""
         key = pod.metadata.key
-        until = self._single.awaited(key, _seen((pod,), ()), now)
+        until = self._single.awaited(key, _seen((pod,), ()))
         if until is not None:
             return until
         parent = pod.metadata.annotations.get(names.SUSPENDING_PARENT)
@@ -168,14 +167,14 @@ class PodController:
             return None  # whoever looks after its set tells it which group it is of
         manager = await self._ancestry.manager_of(pod.metadata) if parent is None else None
         if isinstance(manager, NotSeen | Endless):
-            return now + OWNER_S
+            return self._shell.clock.now() + OWNER_S
         place = Place(self._is_managed_namespace(key.namespace), manager is not None)
         plan = decide_stray(pod, place, self._rules)
         if plan.told:
             if key in self._warned:
                 return None
             self._warned.add(key)
-        return await self._single.carry_out(key, plan, now)
+        return await self._single.carry_out(key, plan)
 
 
 def pod_rules(configuration: Configuration) -> PodRules:

@@ -102,4 +102,4 @@ class RecoveryController:
             return None
         now = self._shell.clock.now()
         plan = decide_stuck(pod, self._nodes.get(Key("", pod.node_name)), now)
-        return await self._carrier.carry_out(key, plan, now)
+        return await self._carrier.carry_out(key, plan)

@@ -76,10 +76,9 @@ class SetController:
         if obj is None or obj.metadata.deletion_timestamp is not None:
             self._carrier.forget(key)
             return None  # its workloads are garbage, and let go when the last pod is
-        now = self._shell.clock.now()
         queued = await self._is_queued(obj)
         if queued is None:
-            return now + OWNER_S
+            return self._shell.clock.now() + OWNER_S
         if not queued:
             return None
         workloads = self._shell.informers.workloads.by_index(WORKLOADS_OF, obj.metadata.uid)
@@ -87,10 +86,11 @@ class SetController:
         seen = versions(self._kind.resource, (obj,)) | versions(WORKLOADS, workloads)
         if pods:
             seen |= versions(PODS, pods)
-        until = self._carrier.awaited(key, seen, now)
+        until = self._carrier.awaited(key, seen)
         if until is not None:
             return until
-        return await self._carrier.carry_out(key, self._decided(obj, workloads, pods, now), now)
+        plan = self._decided(obj, workloads, pods, self._shell.clock.now())
+        return await self._carrier.carry_out(key, plan)
 
     async def _is_queued(self, obj: ServingSet) -> bool | None:
         """One that another set made is looked after with that one; ``None``: its owner has yet to be seen."""
