@@ -111,7 +111,7 @@ def _cluster_queue(rng: random.Random, name: str, flavors: list[str], cohort: bo
         if cohort and rng.random() < 0.4:
             cpu["borrowingLimit"] = str(rng.choice((0, 1, 3)))
         if cohort and rng.random() < 0.3:
-            cpu["lendingLimit"] = str(rng.choice((0, 1)))
+            cpu["lendingLimit"] = str(min(rng.choice((0, 1)), int(cpu["nominalQuota"])))
         quotas.append({"name": flavor, "resources": [cpu]})
     spec: Json = {
         "namespaceSelector": {},

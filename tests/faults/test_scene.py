@@ -1,0 +1,16 @@
+"""The invented clusters are such as an administrator may have."""
+
+from quorate.api.validation import manifest_findings
+from tests.faults.scene import invent
+
+
+def test_nothing_invented_breaks_a_rule() -> None:
+    broken = {
+        f"{seed} {resource.kind} {body['metadata']['name']}": list(map(str, findings))
+        for seed in range(200)
+        for resource, body in invent(seed).objects
+        if (
+            findings := manifest_findings({"apiVersion": resource.api_version, "kind": resource.kind, **body})
+        )
+    }
+    assert broken == {}
