@@ -84,3 +84,15 @@ def test_newcomers_are_told_a_few_each_second_after_they_have_waited_one() -> No
     verdicts.came(crowd[2], 12.0)  # knows already
     assert verdicts.take_newcomers(13.0) == crowd[42:]
     assert verdicts.next_due() is None
+
+
+def test_while_others_are_admitted_newcomers_are_told_one_at_a_time() -> None:
+    verdicts = Verdicts()
+    crowd = [Key("team", f"like-{number}") for number in range(30)]
+    for key in crowd:
+        verdicts.came(key, 10.0)
+    verdicts.moved(10.5)
+    assert verdicts.take_newcomers(11.0) == crowd[:1]
+    verdicts.moved(11.9)
+    assert verdicts.take_newcomers(12.0) == crowd[1:2]
+    assert verdicts.take_newcomers(13.0) == crowd[2:22]

@@ -131,6 +131,7 @@ class Admission:
             if isinstance(decision, Hold):
                 self._verdicts.passed(decision.key, began)
             else:
+                self._verdicts.moved(began)
                 self._verdicts.over(decision.key)
                 self._carrier.carry_out(writes, decision)
         self._tell(writes, began)

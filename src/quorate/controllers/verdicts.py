@@ -5,7 +5,8 @@ others come and go, and mostly admitted a moment later.  To write each verdict w
 admissions, and nobody could read them.
 
 Who looks like one that was judged is not judged as well, and there may be thousands of them: newcomers among
-these are told what the other was told, a few each second.
+these are told what the other was told, a few each second, and fewer still while others are being admitted,
+since it may be their turn next.
 """
 
 from collections import deque
@@ -16,8 +17,8 @@ from quorate.kube.keyqueue import KeyQueue
 
 SETTLES_WITHIN_S: Final = 1.0  # a verdict that is overtaken sooner is never told
 REPEATED_AFTER_S: Final = 5.0  # to tell another one to who was told one already
-NEWCOMERS_AT_ONCE: Final = 20  # of those that were not judged themselves
-NEWCOMERS_EVERY_S: Final = 1.0
+NEWCOMERS_AT_ONCE: Final = 20  # of those that were not judged themselves, when nobody was admitted lately
+NEWCOMERS_EVERY_S: Final = 1.0  # also the pause in admissions that counts as "not lately"
 
 
 class Verdicts:
@@ -34,6 +35,7 @@ class Verdicts:
         self._newcomers: set[Key] = set()
         self._arrivals: deque[tuple[float, Key]] = deque()  # when each may be told; some are told or gone
         self._next_newcomers_at = 0.0
+        self._moved_at = -NEWCOMERS_EVERY_S  # when somebody was last admitted or preempted
 
     def came(self, key: Key, now: float) -> None:
         """``key`` waits and was never told a verdict, of its own or of another like it."""
@@ -47,6 +49,10 @@ class Verdicts:
         told_at = self._told_at.get(key)
         moment = now + SETTLES_WITHIN_S
         self._due.put_at(key, moment if told_at is None else max(moment, told_at + REPEATED_AFTER_S))
+
+    def moved(self, now: float) -> None:
+        """Somebody is admitted, or preempted."""
+        self._moved_at = now
 
     def over(self, key: Key) -> None:
         """``key`` waits no longer, or was not told after all: its next verdict is its first."""
@@ -65,7 +71,8 @@ class Verdicts:
     def take_newcomers(self, now: float) -> list[Key]:
         """Those that are to be told now what was told to others like them, if anything was."""
         keys: list[Key] = []
-        while (due := self._newcomers_due()) is not None and due <= now and len(keys) < NEWCOMERS_AT_ONCE:
+        most = NEWCOMERS_AT_ONCE if now >= self._moved_at + NEWCOMERS_EVERY_S else 1
+        while (due := self._newcomers_due()) is not None and due <= now and len(keys) < most:
             _, key = self._arrivals.popleft()
             self._newcomers.remove(key)
             self._told_at[key] = now
