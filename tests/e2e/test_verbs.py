@@ -19,6 +19,7 @@ from quorate.api.configuration import default_configuration
 from quorate.api.kueue import ClusterQueue
 from quorate.api.meta import Key, LabelSelector, ObjectMeta
 from quorate.cli.preflight.objects import DEPLOYMENTS
+from quorate.cli.verbs.configuration import configuration_used
 from quorate.kube.resources import (
     CLUSTER_QUEUES,
     CONFIG_MAPS,
@@ -28,6 +29,7 @@ from quorate.kube.resources import (
     WORKLOADS,
     untyped,
 )
+from tests.e2e.test_rights import as_the_account
 from tests.e2e.verbs import CommandLine, cells, titles
 from tests.e2e.world import NAMESPACE, World, play
 
@@ -427,13 +429,10 @@ def test_explain_judges_by_the_configuration_of_the_controllers(tell: Tell, tmp_
         missing = "there is no ConfigMap kueue-system/quorate-configuration; --config FILE gives another"
         assert await origin() == f"judged by the defaults ({missing})\n"
         await world.create(NAMESPACES, "kueue-system")
-        for name_, text, told in (
-            ("kueue-manager-config", CONFIGURATION, "ConfigMap kueue-system/kueue-manager-config"),
-            ("quorate-configuration", CONFIGURATION, "ConfigMap kueue-system/quorate-configuration"),
-        ):
-            data = {"controller_manager_config.yaml": text}
-            await world.create(CONFIG_MAPS, name_, "kueue-system", data=data)
-            assert await origin() == f"judged by {told}\n"
+        data = {"controller_manager_config.yaml": CONFIGURATION}
+        for installed in ("kueue-manager-config", "quorate-configuration"):
+            await world.create(CONFIG_MAPS, installed, "kueue-system", data=data)
+            assert await origin() == f"judged by ConfigMap kueue-system/{installed}\n"
         report = json.loads((await command("preflight", "-o", "json")).out)
         (remark,) = [each for each in report["remarks"] if each["about"] == "configuration"]
         assert remark["says"] == "judged by ConfigMap kueue-system/quorate-configuration"
@@ -443,9 +442,17 @@ def test_explain_judges_by_the_configuration_of_the_controllers(tell: Tell, tmp_
         key = Key("kueue-system", "quorate-configuration")
         broken = {"data": {"controller_manager_config.yaml": f"{CONFIGURATION}health: 5\n"}}
         await world.client.patch(CONFIG_MAPS, key, broken)
-        assert (await origin()).startswith(
-            "judged by the defaults (ConfigMap kueue-system/quorate-configuration: "
-        )
+        assert (await origin()).startswith(f"judged by the defaults (ConfigMap {key}: ")
+
+    tell(story)
+
+
+def test_a_configuration_that_may_not_be_read_leaves_the_defaults(tell: Tell) -> None:
+    async def story(world: World, command: CommandLine) -> None:
+        async with as_the_account(world) as client:
+            used = await configuration_used(client, None)
+        assert used.configuration == default_configuration()
+        assert "ConfigMap kueue-system/quorate-configuration is not yours to read" in used.origin
 
     tell(story)
 
