@@ -58,7 +58,7 @@ class GroupVersion(Struct):
 
 class ApiGroup(Struct):
     name: str
-    preferred_version: GroupVersion
+    versions: tuple[GroupVersion, ...]  # the preferred one first
 
 
 class ApiGroupList(Struct):
@@ -66,10 +66,14 @@ class ApiGroupList(Struct):
 
 
 async def discover(client: Client) -> tuple[Resource[Thing], ...]:
-    """The kinds whose objects can be listed, watched and deleted, each in its group's preferred version."""
+    """The kinds whose objects can be listed, watched and deleted, each in one version.
+
+    That is the one its group prefers of those that have the kind: Kubeflow's jobs have none in common.
+    """
     answer = codec.decode(ApiGroupList, await client.request("GET", "/apis"))
-    versions = [("", "v1"), *((group.name, group.preferred_version.version) for group in answer.groups)]
-    found: list[Resource[Thing]] = []
+    versions = [("", "v1")]
+    versions += [(group.name, each.version) for group in answer.groups for each in group.versions]
+    found: dict[tuple[str, str], Resource[Thing]] = {}
     for group, version in versions:
         path = f"/apis/{group}/{version}" if group else f"/api/{version}"
         try:
@@ -78,12 +82,11 @@ async def discover(client: Client) -> tuple[Resource[Thing], ...]:
             # The last definition of this group has just gone, or the server of an aggregated API is not
             # there: that must not keep everybody else's objects out of sight.
             continue
-        found += [
-            Resource(group, version, kind.name, kind.kind, kind.namespaced, Thing)
-            for kind in listed.resources
-            if NEEDED_VERBS.issubset(kind.verbs) and "/" not in kind.name
-        ]
-    return tuple(found)
+        for kind in listed.resources:
+            if NEEDED_VERBS.issubset(kind.verbs) and "/" not in kind.name:
+                resource = Resource(group, version, kind.name, kind.kind, kind.namespaced, Thing)
+                found.setdefault((group, kind.name), resource)
+    return tuple(found.values())
 
 
 class Inventory:
