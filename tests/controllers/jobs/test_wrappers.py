@@ -113,9 +113,21 @@ def test_what_a_driver_asks_for() -> None:
         "limits": {"cpu": "1", "memory": "1Gi"},
     }
     assert resources(memory="2Gi", gpu={"name": "nvidia.com/gpu", "quantity": 2}) == {
-        "requests": {"memory": "2Gi"},
+        "requests": {"cpu": "1", "memory": "2Gi"},
         "limits": {"nvidia.com/gpu": "2"},
     }
+
+
+@pytest.mark.parametrize(
+    ("fields", "cpu"),
+    [
+        pytest.param({"cores": 4}, "4", id="cores"),
+        pytest.param({"cores": 4, "coreRequest": "500m"}, "500m", id="a request goes first"),
+        pytest.param({}, "1", id="as Spark does without"),
+    ],
+)
+def test_the_cores_of_a_driver_count(fields: dict[str, Any], cpu: str) -> None:
+    assert resources(**fields)["requests"]["cpu"] == cpu
 
 
 def test_pods_of_an_application_have_what_their_template_says_and_the_fields_beside_it() -> None:

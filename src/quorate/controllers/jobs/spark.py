@@ -22,6 +22,7 @@ from quorate.kube.resources import Json
 _DRIVER: Final[Path] = ("spec", "driver")
 _EXECUTOR: Final[Path] = ("spec", "executor")
 _CONTAINER: Final = {"driver": "spark-kubernetes-driver", "executor": "spark-kubernetes-executor"}
+_CORES: Final = 1  # the default of Spark
 _STATE: Final[Path] = ("status", "applicationState", "state")
 _JAVA_MEMORY: Final = re.compile(r"([0-9.]+)(kb?|mb?|gb?|tb?)", re.IGNORECASE)
 _JAVA_UNITS: Final = {
@@ -130,7 +131,8 @@ def _pods(document: Json, place: Path) -> Json:
 
 
 def _resources(fields: Mapping[str, Any]) -> Json:
-    requests = {"cpu": fields.get("coreRequest"), "memory": _memory(fields.get("memory"))}
+    cores = fields.get("coreRequest") or str(fields.get("cores", _CORES))
+    requests = {"cpu": cores, "memory": _memory(fields.get("memory"))}
     limits = {"cpu": fields.get("coreLimit"), "memory": _memory(fields.get("memoryLimit"))}
     gpu = fields.get("gpu") or {}
     if gpu.get("name") and gpu.get("quantity", 0) > 0:
