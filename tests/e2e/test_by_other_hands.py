@@ -39,6 +39,19 @@ def test_who_is_preempted_may_be_released_by_server_side_apply() -> None:
     play(story, PLAIN)
 
 
+def test_who_is_preempted_may_be_finished_by_whoever_knows_no_other_condition() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="4", preemption={"withinClusterQueue": "LowerPriority"})
+        await submit(world, "low", requests={"cpu": "4"}, priority=-1)
+        await until_admitted(world, "low")
+        await submit(world, "high", requests={"cpu": "4"}, priority=1)
+        await until_told(world, "low", "Evicted")
+        await finish(world, "low")
+        await until_admitted(world, "high")
+
+    play(story, PLAIN)
+
+
 def test_who_waits_for_the_same_as_others_is_told_so_as_well() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="1")

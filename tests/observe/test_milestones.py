@@ -77,6 +77,11 @@ READY = "PodsReady True Started 20"
             id="admitted without checks",
         ),
         pytest.param(
+            a_workload(RESERVED, ADMITTED, "Evicted True Preempted 9"), a_workload("Finished True ByHand 12"),
+            [Sample("finished_workloads_total", HIGH)],
+            id="others took all conditions away: nobody knows when the quota was given back",
+        ),
+        pytest.param(
             a_workload(RESERVED, ADMITTED), a_workload(RESERVED, ADMITTED, READY),
             [Sample("ready_wait_time_seconds", HIGH, 20.0),
              Sample("admitted_until_ready_wait_time_seconds", HIGH, 12.0)],

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import msgspec
 
 from quorate.api.kueue import Workload
-from quorate.api.meta import Condition
+from quorate.api.meta import Condition, find_condition
 from quorate.queueing import conditions as c
 from quorate.queueing.readiness import RECOVERED
 
@@ -44,9 +44,14 @@ def milestones(old: Workload, new: Workload) -> Iterator[Sample]:
         yield _timed("admitted_until_ready_wait_time_seconds", of_class, admitted_at, ready)
     if c.EVICTED in came:
         yield from _eviction(old, new, came[c.EVICTED], before.get(c.PODS_READY), of_class)
-    if c.EVICTED in before and c.QUOTA_RESERVED in before and c.QUOTA_RESERVED not in after:
+    released = find_condition(new.status.conditions, c.QUOTA_RESERVED)  # others may have taken it away
+    if (
+        c.EVICTED in before
+        and c.QUOTA_RESERVED in before
+        and released is not None
+        and released.status != "True"
+    ):
         reason = {"reason": _plain_reason(before[c.EVICTED])}
-        released = next(each for each in new.status.conditions if each.type == c.QUOTA_RESERVED)
         evicted_at = c.since(before[c.EVICTED])
         yield _timed("workload_eviction_latency_seconds", reason, evicted_at, released)
     if c.FINISHED in came:
