@@ -14,7 +14,7 @@ ONE, OTHER = Key("team", "one"), Key("team", "other")
     [
         pytest.param([True, False], [1, 1], id="one change is followed by a look a second later"),
         pytest.param(
-            [True] * 8, [1, 1, 2, 4, 5, 5, 5, 5], id="what never rests is looked at ever more rarely"
+            [True] * 8, [1, 1, 2, 4, 8, 10, 10, 10], id="what never rests is looked at ever more rarely"
         ),
         pytest.param(
             [True] * 4 + [False, True], [1, 1, 2, 4, 1, 1], id="a look that finds nothing starts over"
@@ -29,7 +29,7 @@ def test_the_pace_of_looks_at_a_queue(writes: list[bool], intervals: list[float]
     assert found == intervals
 
 
-@pytest.mark.parametrize(("queues", "interval"), [(1, 5), (100, 5), (400, 20), (2_000, 30)])
+@pytest.mark.parametrize(("queues", "interval"), [(1, 5), (30, 5), (90, 15), (2_000, 30)])
 def test_many_queues_that_never_rest_are_looked_at_more_rarely_still(queues: int, interval: float) -> None:
     look = Look()
     for _ in range(20):

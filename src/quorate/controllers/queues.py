@@ -28,7 +28,7 @@ from quorate.queueing.state import State
 INTERVAL_S: Final = 1.0  # between looks at one queue
 WORKERS: Final = 4
 BUSY_INTERVAL_S: Final = (5.0, 30.0)  # to which that grows while each look finds something to write
-WRITES_PER_S: Final = 20.0  # of all queues together; where it can be kept to by an interval among these
+WRITES_PER_S: Final = 6.0  # of all queues together; where it can be kept to by an interval among these
 
 Queue = ClusterQueue | LocalQueue
 
