@@ -42,6 +42,7 @@ from quorate.webhooks.process import run_webhooks
 from quorate.webhooks.trust import MUTATING, VALIDATING
 from tests.e2e import test_kinds, test_retention
 from tests.e2e.kinds import JOB_SET, RAY_CLUSTER, TRAIN_JOB, Example
+from tests.e2e.test_provisioning import answer, checked_queue, requested
 from tests.e2e.world import NAMESPACE, FaultyClient, World, a_world
 
 pytestmark = pytest.mark.slow
@@ -150,6 +151,23 @@ def test_it_suffices_to_delete_jobs_that_were_given_up() -> None:
                 await test_retention.a_stuck_job_goes(world)
             assert client.refused == []
             assert client.asked["DELETE jobs"] == 1
+
+    asyncio.run(story())
+
+
+def test_it_suffices_to_ask_for_capacity() -> None:
+    async def story() -> None:
+        async with a_world() as world, as_the_account(world) as client:
+            async with deciding(client, Configuration()) as replica:
+                await world.until("the controllers are ready", lambda: is_ready(replica))
+                await checked_queue(world)
+                await world.job("train")
+                await answer(world, await requested(world, 1), "Provisioned")
+                await world.until_admitted("train")
+                await world.client.delete(JOBS, Key(NAMESPACE, "train"), propagation="Background")
+                await until_gone(world, WORKLOADS)
+            assert client.refused == []
+            assert {"POST provisioningrequests", "POST podtemplates"} <= client.asked.keys()
 
     asyncio.run(story())
 

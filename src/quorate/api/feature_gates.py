@@ -47,7 +47,6 @@ NEEDS: Final = {"UnadmittedWorkloadsExplicitStatus": "UnadmittedWorkloadsObserva
 # Switch what there is none of here: off is what they are, on is refused unless it is Kueue's default.
 ABSENT: Final = frozenset(
     (
-        "CleanupProvisioningRequestsOnEviction",
         "ConcurrentAdmission",
         "CustomMetricLabels",
         "KueueDRAIntegration",

@@ -325,8 +325,17 @@ class AdmissionCheckStatus(Struct):
     conditions: tuple[Condition, ...] = ()
 
 
+class CheckParameters(Struct):
+    """The object that says how a check is made."""
+
+    api_group: str = ""
+    kind: str = ""
+    name: str = ""
+
+
 class AdmissionCheckSpec(Struct):
     controller_name: str = ""
+    parameters: CheckParameters | None = None
 
 
 class AdmissionCheck(Struct):

@@ -29,6 +29,7 @@ from quorate.controllers.pods.recovery import RecoveryController
 from quorate.controllers.pods.served import SETS
 from quorate.controllers.pods.sets_controller import run_sets
 from quorate.controllers.priorities import PriorityController
+from quorate.controllers.provisioning.controller import run_provisioning
 from quorate.controllers.queues import QueueController
 from quorate.controllers.shell import Shell
 from quorate.controllers.workloads import WorkloadController
@@ -207,6 +208,7 @@ async def _decide(
         for each in sets:
             name = f"sets {each.resource.plural}"
             tasks.create_task(run_sets(shell, each, pods, ancestry), name=name)
+        tasks.create_task(run_provisioning(shell), name="provisioning")
         tasks.create_task(Auditor(shell, state, replica).run(), name="auditor")
         replica.knows(view)
 

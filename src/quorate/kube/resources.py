@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, cast
 from urllib.parse import quote
 
-from quorate.api import batch, codec, core, events, kueue
+from quorate.api import batch, codec, core, events, kueue, provisioning
 from quorate.api.events import ObjectReference
 from quorate.api.meta import ObjectMeta, Struct
 
@@ -89,6 +89,7 @@ NODES = Resource("", "v1", "nodes", "Node", False, core.Node)
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", False, core.Namespace)
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", True, core.ConfigMap)
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", True, core.ServiceAccount)
+POD_TEMPLATES = Resource("", "v1", "podtemplates", "PodTemplate", True, provisioning.PodTemplate)
 LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange", True, core.LimitRange)
 JOBS = Resource("batch", "v1", "jobs", "Job", True, batch.Job)
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event", True, events.Event)
@@ -108,5 +109,12 @@ LOCAL_QUEUES = _kueue("localqueues", True, kueue.LocalQueue)
 CLUSTER_QUEUES = _kueue("clusterqueues", False, kueue.ClusterQueue)
 COHORTS = _kueue("cohorts", False, kueue.Cohort)
 RESOURCE_FLAVORS = _kueue("resourceflavors", False, kueue.ResourceFlavor)
+PROVISIONING_REQUESTS = Resource(
+    provisioning.GROUP, "v1", "provisioningrequests", "ProvisioningRequest", True,
+    provisioning.ProvisioningRequest,
+)  # fmt: skip
+PROVISIONING_REQUEST_CONFIGS = _kueue(
+    "provisioningrequestconfigs", False, provisioning.ProvisioningRequestConfig
+)
 ADMISSION_CHECKS = _kueue("admissionchecks", False, kueue.AdmissionCheck)
 WORKLOAD_PRIORITY_CLASSES = _kueue("workloadpriorityclasses", False, kueue.WorkloadPriorityClass)

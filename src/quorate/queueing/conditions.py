@@ -57,13 +57,14 @@ def condition(
         type=type_,
         status=status,
         reason=reason,
-        message=_cut(message),
+        message=cut(message),
         last_transition_time=at_epoch(now),
         observed_generation=generation,
     )
 
 
-def _cut(message: str) -> str:
+def cut(message: str) -> str:
+    """The message, or as much of the beginning of it as the API takes."""
     encoded = message.encode()
     return message if len(encoded) <= _MESSAGE_BYTES else encoded[:_MESSAGE_BYTES].decode(errors="ignore")
 

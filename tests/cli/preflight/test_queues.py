@@ -163,6 +163,12 @@ def test_nothing_is_said_of_a_sound_configuration() -> None:
             "warning", "admission check far", "it is for MultiKueue, which is not here", id="MultiKueue",
         ),
         pytest.param(
+            "Node one",
+            "AdmissionCheck made: {spec: {controllerName: kueue.x-k8s.io/provisioning-request}}\nNode one",
+            "warning", "admission check made", "it asks an autoscaler for capacity, and is not active",
+            id="capacity",
+        ),
+        pytest.param(
             "Node one", "AdmissionCheck unused: {}\nNode one", "", "", "", id="a check that nobody asks for"
         ),
         pytest.param(

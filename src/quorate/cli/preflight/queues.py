@@ -11,10 +11,11 @@ from typing import Final
 
 from quorate.api.core import Namespace, Node
 from quorate.api.kueue import LocalQueue, ResourceGroup
-from quorate.api.meta import Key, is_true, matches_selector
+from quorate.api.meta import Key, find_condition, matches_selector
 from quorate.api.quantity import Quantity
 from quorate.api.requests import add_all
 from quorate.cli.preflight.remarks import Remark, error, info, warning
+from quorate.controllers.provisioning.names import CONTROLLER as PROVISIONING
 from quorate.queueing.causes import Cause, QueueMissing, ResourceUncovered
 from quorate.queueing.decisions import Decision
 from quorate.queueing.explain import explain, waiting
@@ -22,10 +23,7 @@ from quorate.queueing.queues import ClusterQueueState, FlavorsMissing, Stopped, 
 from quorate.queueing.state import State
 from quorate.quota.amount import FlavorResource, as_quantity, base_units
 
-_CHECKS_OF_KUEUE: Final = {
-    "kueue.x-k8s.io/multikueue": "MultiKueue",
-    "kueue.x-k8s.io/provisioning-request": "the provisioning-request check",
-}
+_MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
 _JUDGED: Final = 200  # pending workloads looked at one by one; each costs a pass over the reservations
 
 
@@ -251,7 +249,7 @@ def _nodes(setup: Setup) -> Iterator[Remark]:
 
 
 def _not_here(setup: Setup) -> Iterator[Remark]:
-    """Objects of Kueue's that are served and kept, and that nobody acts on here."""
+    """Objects of Kueue's that nobody acts on, here or yet."""
     for name, flavor in sorted(setup.state.flavors.items()):
         if flavor.spec.topology_name:
             yield warning(
@@ -261,12 +259,21 @@ def _not_here(setup: Setup) -> Iterator[Remark]:
                 "let jobs keep their pods together by affinity",
             )
     for name, check in sorted(setup.state.checks.items()):
-        product = _CHECKS_OF_KUEUE.get(check.spec.controller_name)
-        if product and not is_true(check.status.conditions, "Active"):
+        active = find_condition(check.status.conditions, "Active")
+        if active is not None and active.status == "True":
+            continue
+        if check.spec.controller_name == _MULTIKUEUE:
             yield warning(
                 f"admission check {name}",
-                f"it is for {product}, which is not here, so it never gets active",
+                "it is for MultiKueue, which is not here, so it never gets active",
                 "take it out of the cluster queues",
+            )
+        elif check.spec.controller_name == PROVISIONING:
+            why = "nobody has looked at it" if active is None else active.message
+            yield warning(
+                f"admission check {name}",
+                f"it asks an autoscaler for capacity, and is not active: {why}",
+                "name a ProvisioningRequestConfig, in a cluster that serves ProvisioningRequests",
             )
 
 

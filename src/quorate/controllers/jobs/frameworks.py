@@ -138,10 +138,10 @@ async def until_served(resource: Resource[Any], client: Client, clock: Clock) ->
     said = ""
     while problem := await _why_not_served(resource, client):
         if problem != said:
-            log.warning("kind of job is not served yet", problem=problem)
+            log.warning("kind is not served yet", problem=problem)
             said = problem
         await clock.steady.sleep_until(clock.steady.now() + LOOK_AGAIN_S)
-    log.info("kind of job is served")
+    log.info("kind is served")
 
 
 async def _why_not_served(resource: Resource[Any], client: Client) -> str:

@@ -70,7 +70,7 @@ def pod_set_infos(
     infos: list[PodSetInfo] = []
     for pod_set, assignment in zip(workload.spec.pod_sets, assignments, strict=True):
         info = msgspec.structs.replace(
-            _info(pod_set, assignment, flavors),
+            info_of(pod_set, assignment, flavors),
             labels={POD_SET: pod_set.name, **labels},
             annotations={WORKLOAD_ANNOTATION: workload.metadata.name, **slice_name},
         )
@@ -91,7 +91,10 @@ def _queue_labels(local_queue: str, cluster_queue: str) -> dict[str, str]:
     return {key: name for key, name in queues.items() if is_dns_label(name)}
 
 
-def _info(pod_set: PodSet, assignment: PodSetAssignment, flavors: Mapping[str, ResourceFlavor]) -> PodSetInfo:
+def info_of(
+    pod_set: PodSet, assignment: PodSetAssignment, flavors: Mapping[str, ResourceFlavor]
+) -> PodSetInfo:
+    """What its flavors alone add to a pod set; all of them are in ``flavors``."""
     node_selector: dict[str, str] = {}
     tolerations: list[Toleration] = []
     for name in sorted(set(assignment.flavors.values())):

@@ -1,0 +1,190 @@
+"""The check that asks an autoscaler for capacity, over HTTP; patches are the autoscaler."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import yaml
+
+from quorate.api.configuration import Configuration
+from quorate.api.meta import Key, find_condition
+from quorate.api.provisioning import ProvisioningRequest
+from quorate.cli.run.apply import install_definitions
+from quorate.controllers.jobs.foreign import foreign
+from quorate.kube.errors import NotFound
+from quorate.kube.resources import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    JOBS,
+    LOCAL_QUEUES,
+    POD_TEMPLATES,
+    PODS,
+    PROVISIONING_REQUEST_CONFIGS,
+    PROVISIONING_REQUESTS,
+    RESOURCE_FLAVORS,
+    WORKLOADS,
+    Resource,
+    untyped,
+)
+from quorate.local.nodes import Fleet
+from tests.docs.walk import TASKS, File, blocks
+from tests.e2e.kinds import definition
+from tests.e2e.test_two_phases import told
+from tests.e2e.world import NAMESPACE, World, play
+
+pytestmark = pytest.mark.slow
+
+NODES = Fleet(1, cpu="8", labels={"pool": "fresh", "tier": "spot"})
+CHECK = Key("", "capacity")
+REQUEST_KIND = foreign("autoscaling.x-k8s.io", "v1", "provisioningrequests", "ProvisioningRequest")
+TEMPLATES = untyped("", "v1", "podtemplates", "PodTemplate", True)
+
+
+PAGE = TASKS / "ask-for-capacity.md"
+KINDS: dict[str, Resource[Any]] = {
+    "AdmissionCheck": ADMISSION_CHECKS,
+    "ProvisioningRequestConfig": PROVISIONING_REQUEST_CONFIGS,
+    "ResourceFlavor": RESOURCE_FLAVORS,
+    "ClusterQueue": CLUSTER_QUEUES,
+    "LocalQueue": LOCAL_QUEUES,
+}
+CONFIG = Key("", "queued")
+
+
+async def checked_queue(world: World, **config: Any) -> None:
+    """The queue of the page, in a cluster whose autoscaler is installed; ``config`` changes its request."""
+    await install_definitions(world.client, [definition(REQUEST_KIND)])
+    (manifests,) = [each for each in blocks(PAGE.read_text()) if isinstance(each, File)]
+    for body in yaml.safe_load_all(manifests.text):
+        if body["kind"] == "ProvisioningRequestConfig":
+            await until_active(world, "False", "BadParametersRef")
+            body["spec"] |= config
+        await world.client.create(KINDS[body["kind"]], body)
+    await until_active(world, "True", "Active")
+
+
+async def until_active(world: World, status: str, reason: str) -> None:
+    async def find() -> bool:
+        check = await world.client.get(ADMISSION_CHECKS, CHECK)
+        active = find_condition(check.status.conditions, "Active")
+        return active is not None and (active.status, active.reason) == (status, reason)
+
+    await world.until(f"the check has Active={status} {reason}", find)
+
+
+async def requested(world: World, attempt: int) -> ProvisioningRequest:
+    async def find() -> ProvisioningRequest | None:
+        for request in (await world.client.list(PROVISIONING_REQUESTS, NAMESPACE)).items:
+            if request.metadata.name.endswith(f"-capacity-{attempt}"):
+                return request
+        return None
+
+    return await world.until(f"a request for capacity, attempt {attempt}", find)
+
+
+async def answer(
+    world: World,
+    request: ProvisioningRequest,
+    condition: str,
+    message: str = "",
+    details: Mapping[str, str] | None = None,
+) -> None:
+    """As the autoscaler would."""
+    now = "2026-01-01T00:00:00Z"
+    said = {"type": condition, "status": "True", "reason": condition, "message": message,
+            "lastTransitionTime": now}  # fmt: skip
+    status = {"conditions": [said], "provisioningClassDetails": dict(details or {})}
+    await world.client.patch(
+        PROVISIONING_REQUESTS, request.metadata.key, {"status": status}, subresource="status"
+    )
+
+
+def test_a_job_starts_on_what_was_provisioned_for_it() -> None:
+    async def story(world: World) -> None:
+        await checked_queue(world)
+        await world.job("train", pods=2, annotations={"provreq.kueue.x-k8s.io/maxRunDuration": "600"})
+        request = await requested(world, 1)
+        assert request.spec.provisioning_class_name == "queued.example.com"
+        assert request.spec.parameters == {"zone": "a", "maxRunDuration": "600"}
+        assert request.metadata.labels == {"kueue.x-k8s.io/managed": "true"}
+        (pod_set,) = request.spec.pod_sets
+        assert pod_set.count == 2
+        template_key = Key(NAMESPACE, pod_set.pod_template_ref.name)
+        template = await world.client.get(TEMPLATES, template_key)
+        assert template["template"]["spec"]["nodeSelector"] == {"tier": "spot"}
+
+        async def handed_over() -> bool:
+            stored = await world.client.get(POD_TEMPLATES, template_key)
+            owner = stored.metadata.controller
+            return owner is not None and owner.uid == request.metadata.uid
+
+        await world.until("the template belongs to the request", handed_over)
+        assert (await world.get_job("train")).spec.suspend
+        await answer(world, request, "Provisioned", "all there", {"PoolName": "fresh"})
+        await world.until_finished("train")
+        assert await told(world, "Workload", "ProvisioningRequestCreated")
+        assert await told(world, "Workload", "AdmissionCheckUpdated") == (
+            "Admission check capacity updated state from Pending to Ready with message: all there"
+        )
+        for pod in (await world.client.list(PODS, NAMESPACE)).items:
+            assert pod.spec.node_selector == {"tier": "spot", "pool": "fresh"}
+            assert pod.metadata.annotations["autoscaling.x-k8s.io/consume-provisioning-request"] == (
+                request.metadata.name
+            )
+        await until_gone(world, request)
+
+    play(story, Configuration(), NODES)
+
+
+def test_a_failed_request_is_tried_again_and_the_last_failure_is_final() -> None:
+    async def story(world: World) -> None:
+        await checked_queue(world, retryStrategy={"backoffLimitCount": 1, "backoffBaseSeconds": 1})
+        await world.job("train")
+        first = await requested(world, 1)
+        await answer(world, first, "Failed", "no such machines")
+        await world.until_condition("train", "Evicted", reason="AdmissionCheck")
+        second = await requested(world, 2)
+        await until_gone(world, first)
+        await answer(world, second, "Failed", "none at all")
+        await world.until_condition("train", "Evicted", reason="DeactivatedDueToAdmissionCheck")
+        assert "none at all" in await told(world, "Workload", "AdmissionCheckRejected")
+        await until_gone(world, second)
+
+    play(story, Configuration(), NODES)
+
+
+def test_a_request_follows_its_configuration_and_goes_with_its_job() -> None:
+    async def story(world: World) -> None:
+        await checked_queue(world)
+        await world.job("train")
+        before = await requested(world, 1)
+        spec = {"spec": {"provisioningClassName": "other.example.com"}}
+        await world.client.patch(PROVISIONING_REQUEST_CONFIGS, CONFIG, spec)
+
+        async def replaced() -> ProvisioningRequest | None:
+            request = await requested(world, 1)
+            return request if request.metadata.uid != before.metadata.uid else None
+
+        request = await world.until("another request", replaced)
+        assert request.spec.provisioning_class_name == "other.example.com"
+        await world.client.delete(JOBS, Key(NAMESPACE, "train"), propagation="Background")
+        await until_gone(world, request)
+
+        async def without_templates() -> bool:
+            return not (await world.client.list(POD_TEMPLATES, NAMESPACE)).items
+
+        await world.until("no template is left", without_templates)
+        assert not (await world.client.list(WORKLOADS, NAMESPACE)).items
+
+    play(story, Configuration(), NODES)
+
+
+async def until_gone(world: World, request: ProvisioningRequest) -> None:
+    async def gone() -> bool:
+        try:
+            found = await world.client.get(PROVISIONING_REQUESTS, request.metadata.key)
+        except NotFound:
+            return True
+        return found.metadata.uid != request.metadata.uid
+
+    await world.until(f"{request.metadata.name} is gone", gone)
