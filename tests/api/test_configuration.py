@@ -469,6 +469,21 @@ leaderElection:
             "metrics.customLabels[1].name: 'a' names two labels (choose another)", id="a label twice",
         ),
         pytest.param(
+            "v1beta2", "metrics: {customLabels: [{name: a-b}]}",
+            "metrics.customLabels[0].name: 'a-b' is not a name of letters, digits and _ that starts with a "
+            "letter", id="a label of no name that there may be",
+        ),
+        pytest.param(
+            "v1beta2", "metrics: {customLabels: [{name: a, sourceKind: Workload, trackedValues: []}]}",
+            "metrics.customLabels[0].trackedValues: [] must list 1 to 12 values for sourceKind Workload",
+            id="a label of workloads with any value",
+        ),
+        pytest.param(
+            "v1beta2", "metrics: {customLabels: [{name: a, trackedValues: [b, b]}]}",
+            'metrics.customLabels[0].trackedValues: ["b", "b"] lists a value twice (leave one out)',
+            id="a value twice",
+        ),
+        pytest.param(
             "v1beta2", "metrics: {customLabels: [{name: a, sourceLabelKey: b, sourceAnnotationKey: c}]}",
             "metrics.customLabels[0].sourceAnnotationKey: 'c' contradicts sourceLabelKey "
             "(give one of the two)",

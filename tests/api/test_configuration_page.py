@@ -33,7 +33,6 @@ EXAMPLES: dict[str, Any] = {
     "pprofBindAddress": ":8083",
     "queueVisibility": {"updateIntervalSeconds": 5},
     "integrations.podOptions": {"namespaceSelector": {}},
-    "metrics.customLabels": [{"name": "team", "sourceLabelKey": "team"}],
     "multiKueue": {"origin": "here"},
     "resources.deviceClassMappings": [{"name": "a", "deviceClassNames": ["b"]}],
 }

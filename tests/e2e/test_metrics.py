@@ -4,11 +4,13 @@ import math
 from collections import defaultdict
 
 import aiohttp
+import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from quorate.api.configuration import Configuration
+from quorate.api.configuration import Configuration, load_configuration
 from quorate.api.configuration_gates import Gates
+from quorate.api.configuration_labels import CustomLabel
 from quorate.api.configuration_process import Metrics
 from quorate.api.meta import Key
 from quorate.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, WORKLOAD_PRIORITY_CLASSES
@@ -160,3 +162,56 @@ def test_nobody_is_about_to_start_in_a_queue_that_is_held() -> None:
         assert gauges(world, "local_queue_pending_workloads") == {}
 
     play(story, Configuration())
+
+
+def test_series_have_labels_of_ones_own() -> None:
+    labels = (
+        CustomLabel(name="team", key="team"),
+        CustomLabel(name="site", key="site", source="LocalQueue"),
+        CustomLabel(name="tier", key="tier", source="Workload", tracked=("gold",)),
+    )
+
+    async def story(world: World) -> None:
+        async with listening("metrics.bindAddress", metrics(world.replica)) as url:
+            await world.queues(cpu="3", cohortName="lab")
+            await world.client.patch(
+                CLUSTER_QUEUES, Key("", "research"), {"metadata": {"labels": {"team": "a"}}}
+            )
+            await world.client.patch(
+                LOCAL_QUEUES, Key(NAMESPACE, "queue"), {"metadata": {"labels": {"site": "x"}}}
+            )
+            for name, tier in (("first", "gold"), ("second", "tin")):
+                await world.job(name, runs="forever", labels={"tier": tier})
+            await world.until_admitted("first", "second")
+
+            async def told() -> bool:
+                text = await page(url)
+                return all(line in text for line in OWN_LABELS)
+
+            await world.until("all labels are there", told)
+
+    configuration = load_configuration(
+        "{apiVersion: config.kueue.x-k8s.io/v1beta2, kind: Configuration, "
+        "integrations: {frameworks: [batch/job], labelKeysToCopy: [tier]}}"
+    ).configuration
+    rules = msgspec.structs.replace(configuration.metrics, custom_labels=labels)
+    play(story, msgspec.structs.replace(configuration, metrics=rules), Fleet(1, cpu="8"))
+
+
+OWN_LABELS = (
+    'kueue_admitted_active_workloads{cluster_queue="research",custom_team="a",custom_tier="gold",'
+    'replica_role="standalone"} 1.0',
+    'kueue_admitted_active_workloads{cluster_queue="research",custom_team="a",'
+    'custom_tier="kueue.x-k8s.io/_UNTRACKED_VALUE_",replica_role="standalone"} 1.0',
+    'kueue_cohort_subtree_admitted_active_workloads{cohort="lab",custom_team="a",'
+    'replica_role="standalone"} 2.0',
+    'kueue_admitted_workloads_total{cluster_queue="research",custom_team="a",priority_class="",'
+    'replica_role="standalone"} 2.0',
+    'kueue_local_queue_admitted_workloads_total{custom_site="x",name="queue",namespace="default",'
+    'priority_class="",replica_role="standalone"} 2.0',
+)
+
+
+async def page(url: str) -> str:
+    async with aiohttp.ClientSession() as session, session.get(f"{url}/metrics") as answer:
+        return await answer.text()

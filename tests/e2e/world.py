@@ -115,7 +115,7 @@ class World:
         self._queueing: asyncio.Task[None] | None = None
 
     async def start_queueing(self, configuration: Configuration, seed: int = 1) -> None:
-        replica = self.replica = Replica("standalone")
+        replica = self.replica = Replica("standalone", configuration.metrics.custom_labels)
         self._queueing = asyncio.create_task(
             run_queueing(
                 self.queueing_client, WallClock(), Configured(configuration), random.Random(seed), replica

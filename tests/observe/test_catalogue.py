@@ -35,6 +35,12 @@ def test_types_labels_and_buckets_are_the_listed_ones() -> None:
         assert list(family.buckets) == (CLIENT_DEFAULT if isinstance(bounds, str) else bounds), family.name
 
 
+def test_custom_labels_come_from_where_they_are_listed_to_come_from() -> None:
+    listed = {each["name"]: each.get("customLabelSources", []) for each in LISTED}
+    for family in OF_KUEUE:
+        assert list(family.sources) == listed[family.name], family.name
+
+
 def test_every_name_says_whose_it_is() -> None:
     for family in FAMILIES:
         assert family.name.startswith("kueue_" if family in OF_KUEUE else "quorate_"), family.name

@@ -10,6 +10,7 @@ from quorate.kube.client import Client
 from quorate.kube.config import Cluster
 from quorate.kube.credentials import Token
 from quorate.kube.reviews import KEPT_S, Reviewer
+from quorate.observe.custom_labels import CustomLabels
 from quorate.observe.guard import guarded
 from quorate.observe.replica import Replica
 from quorate.observe.view import View
@@ -29,7 +30,7 @@ QUEUE = "apis/visibility.kueue.x-k8s.io/v1beta2/clusterqueues/research/pendingwo
 def test_only_those_see_it_who_may() -> None:
     async def story() -> None:
         clock, replica = VirtualClock(1000.0), Replica("standalone")
-        replica.knows(View(a_state(), a_silent_informer()))
+        replica.knows(View(a_state(), a_silent_informer(), CustomLabels()))
         async with (
             api_server() as server,
             talk_to(server) as talk,

@@ -1,5 +1,6 @@
 """What a cycle leaves behind for those who watch."""
 
+from quorate.observe.custom_labels import CustomLabels
 from quorate.observe.recorder import Recorder
 from quorate.queueing.cycle import run_cycle
 from tests.queueing.test_reasons import RECLAIMING, queue
@@ -18,7 +19,7 @@ def test_who_wanted_the_same_victim_too_was_passed_over() -> None:
             ],
         }
     )
-    recorder = Recorder(lambda: "leader")
+    recorder = Recorder(lambda: "leader", CustomLabels())
     recorder.cycle_ended(run_cycle(world.state, world.now), 0.1)
     assert recorder.passed_over == {"a": 1}
     recorder.cycle_ended(run_cycle(world.state, world.now), 0.1)

@@ -15,6 +15,7 @@ from quorate.kube.client import Client
 from quorate.kube.config import Cluster
 from quorate.kube.informer import Informer
 from quorate.kube.resources import WORKLOADS
+from quorate.observe.custom_labels import CustomLabels
 from quorate.observe.replica import Replica
 from quorate.observe.view import View
 from quorate.observe.visibility import (
@@ -148,7 +149,7 @@ def test_it_is_answered_page_by_page_over_http() -> None:
         ):
             everybody = "clusterqueues/research/pendingworkloads"
             assert await refused(session, everybody) == (503, "not all that is stored is known yet")
-            replica.knows(View(a_state(), a_silent_informer()))
+            replica.knows(View(a_state(), a_silent_informer(), CustomLabels()))
             assert await ask(session, f"{everybody}?limit=1&offset=2") == (
                 200,
                 {
@@ -198,7 +199,7 @@ def test_it_is_an_aggregated_api_too(version: str) -> None:
 
     async def story() -> None:
         replica = Replica("standalone")
-        replica.knows(View(a_state(), a_silent_informer()))
+        replica.knows(View(a_state(), a_silent_informer(), CustomLabels()))
         async with (
             listening("visibilityServer", visibility(replica)) as url,
             aiohttp.ClientSession(f"{url}/apis/visibility.kueue.x-k8s.io/") as session,

@@ -283,6 +283,9 @@ def _resource_rules(fields: Section, gates: dict[str, bool]) -> ResourceRules:
 
 def _metrics(fields: Section, gates: dict[str, bool]) -> Metrics:
     rules = fields.take("metrics", section(metrics), Metrics())
+    if rules.custom_labels and not gates.get("CustomMetricLabels", False):
+        fields.at("metrics").entry("customLabels").warn("changes nothing without the gate CustomMetricLabels")
+        rules = msgspec.structs.replace(rules, custom_labels=())
     on = gates.get("LocalQueueMetrics", True)
     return rules if on else msgspec.structs.replace(rules, local_queues=None)
 

@@ -70,6 +70,7 @@ def review_gates(given: Mapping[str, bool]) -> ReviewGates:
 _REVIEW_GATES: Final = tuple(field.encode_name for field in msgspec.structs.fields(ReviewGates))
 _ELSEWHERE: Final = (
     "AdmissionFairSharing",
+    "CustomMetricLabels",
     "DisableWaitForPodsReady",
     "LocalQueueMetrics",
     "QuotaCheckStrategy",

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from quorate.api.configuration_unused import CUSTOM_LABELS
+from quorate.api.configuration_labels import CustomLabel, custom_labels
 from quorate.api.meta import LabelSelector
 from quorate.api.names import is_dns_label, is_dns_subdomain
 from quorate.api.strict import (
@@ -68,6 +68,7 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     address: Address | None = None  # None: not served
     cluster_queue_resources: bool = False  # quota and its use, flavor by flavor
     local_queues: LabelSelector | None = LabelSelector()  # those with series of their own; None: none
+    custom_labels: tuple[CustomLabel, ...] = ()
 
 
 class Visibility(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,12 +123,10 @@ def leader_election(fields: Section) -> LeaderElection:
 
 def metrics(fields: Section) -> Metrics:
     default = Metrics()
-    if "customLabels" in fields:
-        fields.at("customLabels").warn("changes nothing without the gate CustomMetricLabels (leave it out)")
-    fields.take("customLabels", CUSTOM_LABELS, None)
     listening = fields.take("bindAddress", address, None)
     return Metrics(
         address=listening,
+        custom_labels=fields.take("customLabels", custom_labels, ()),
         cluster_queue_resources=fields.take("enableClusterQueueResources", boolean, False),
         local_queues=fields.take("localQueueMetrics", section(_local_queues), default.local_queues),
     )

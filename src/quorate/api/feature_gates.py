@@ -48,7 +48,6 @@ NEEDS: Final = {"UnadmittedWorkloadsExplicitStatus": "UnadmittedWorkloadsObserva
 ABSENT: Final = frozenset(
     (
         "ConcurrentAdmission",
-        "CustomMetricLabels",
         "KueueDRAIntegration",
         "MetricForWorkloadCreationLatency",
         "MultiKueue",

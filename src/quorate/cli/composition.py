@@ -53,7 +53,7 @@ async def run_queueing_cluster(
         if configuration is None:
             yield client
             return
-        replica = Replica("standalone")
+        replica = Replica("standalone", configuration.metrics.custom_labels)
         async with asyncio.TaskGroup() as tasks, places_shown(client, clock, replica):
             deciding = run_queueing(client, clock, Configured(configuration), rng, replica)
             controllers = tasks.create_task(deciding)

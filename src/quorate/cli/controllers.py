@@ -44,7 +44,7 @@ from quorate.kube.reviews import Reviewer
 from quorate.observe.health import health_checks
 from quorate.observe.metrics import metrics, right_to_metrics
 from quorate.observe.outward import Outward
-from quorate.observe.replica import Replica
+from quorate.observe.replica import Replica, Role
 from quorate.observe.serving import serving
 from quorate.observe.visibility import right_to_pending, visibility
 from quorate.webhooks.process import run_webhooks, with_webhooks
@@ -119,7 +119,8 @@ async def _serve(
     rng = random.Random()
     health = configuration.health
     webhooks = {"webhooks": asyncio.Event()} if configuration.webhooks.address is not None else {}
-    replica = Replica("follower" if configuration.leader_election.elect else "standalone")
+    role: Role = "follower" if configuration.leader_election.elect else "standalone"
+    replica = Replica(role, configuration.metrics.custom_labels)
     async with (
         Client(
             await load_cluster(kubeconfig, context),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from quorate.api.configuration import Configuration
+from quorate.api.configuration_labels import Source
 from quorate.api.meta import Key
 from quorate.controllers.admission import Admission
 from quorate.controllers.auditor import Auditor, ModelDiffers
@@ -36,10 +37,10 @@ from quorate.controllers.workloads import WorkloadController
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.events import EventRecorder
-from quorate.kube.informer import Informer
+from quorate.kube.informer import Change, Informer
 from quorate.kube.leases import Election, LeadershipLost, Terms
 from quorate.kube.log import logger
-from quorate.kube.resources import JOBS, NODES, Resource
+from quorate.kube.resources import JOBS, NODES, Resource, T, metadata_of
 from quorate.observe.recorder import Recorder
 from quorate.observe.replica import Replica
 from quorate.observe.view import View
@@ -102,7 +103,7 @@ async def _follow(
     shell = _shell(client, clock, configuration, rng)  # its events are never run: there is nothing to tell
     informers = shell.informers
     model = Admission(shell, replica.recorder).state
-    view = View(model, informers.workloads)
+    view = _view(model, informers, replica)
     async with asyncio.TaskGroup() as tasks:
         for informer in informers.all:
             tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
@@ -151,7 +152,7 @@ async def _decide(
     informers = shell.informers
     admission = Admission(shell, replica.recorder)
     state = admission.state
-    view = View(state, informers.workloads)
+    view = _view(state, informers, replica)
     _record(informers, state, replica.recorder)
 
     integrations = configuration.integrations
@@ -218,7 +219,26 @@ def _shell(client: Client, clock: Clock, configuration: Configuration, rng: rand
     return Shell(client, clock, events, configuration, Informers(client), rng)
 
 
+def _view(state: State, informers: Informers, replica: Replica) -> View:
+    """What is known, with the values of custom labels."""
+    custom = replica.recorder.custom
+
+    def keep(source: Source, informer: Informer[T]) -> None:
+        def on_change(change: Change[T]) -> None:
+            key = change.key
+            name = (key.name, key.namespace) if key.namespace else (key.name,)
+            custom.put(source, name, None if change.new is None else metadata_of(change.new))
+
+        informer.subscribe(on_change)
+
+    keep("ClusterQueue", informers.cluster_queues)
+    keep("Cohort", informers.cohorts)
+    keep("LocalQueue", informers.local_queues)
+    return View(state, informers.workloads, custom)
+
+
 def _record(informers: Informers, state: State, recorder: Recorder) -> None:
     informers.workloads.subscribe(lambda change: recorder.workload_changed(change, state))
     informers.cluster_queues.subscribe(recorder.cluster_queue_changed)
     informers.local_queues.subscribe(recorder.local_queue_changed)
+    informers.cohorts.subscribe(recorder.cohort_changed)

@@ -7,6 +7,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from quorate.api.configuration_labels import Source
+
 Kind = Literal["counter", "gauge", "histogram"]
 ROLE: Final = "replica_role"
 LOCAL_QUEUE: Final = ("name", "namespace")
@@ -31,10 +33,27 @@ class Family(msgspec.Struct, frozen=True):
     labels: tuple[str, ...]
     help: str
     buckets: tuple[float, ...] = ()  # upper bounds in seconds, without infinity
+    sources: tuple[Source, ...] = ()  # of custom labels
 
 
-def _with_role(kind: Kind, name: str, labels: tuple[str, ...], text: str, *bounds: float) -> Family:
-    return Family(f"kueue_{name}", kind, (*labels, ROLE), text, bounds)
+def _with_role(
+    kind: Kind,
+    name: str,
+    labels: tuple[str, ...],
+    text: str,
+    *bounds: float,
+    sources: tuple[Source, ...] = (),
+) -> Family:
+    return Family(f"kueue_{name}", kind, (*labels, ROLE), text, bounds, sources or _sources_by_labels(labels))
+
+
+def _sources_by_labels(labels: tuple[str, ...]) -> tuple[Source, ...]:
+    """Whose custom labels a series has, unless it says so: those of what it is told apart by."""
+    if labels[: len(LOCAL_QUEUE)] == LOCAL_QUEUE:
+        return ("LocalQueue",)
+    if "cluster_queue" in labels or "preempting_cluster_queue" in labels:
+        return ("ClusterQueue",)
+    return ("Cohort",) if "cohort" in labels else ()
 
 
 def _of_both_queues(
@@ -122,7 +141,14 @@ OF_KUEUE: Final[tuple[Family, ...]] = (
     ),
     *_of_both_queues("gauge", "pending_workloads", ("status",), "Pending workloads"),
     *_of_both_queues("gauge", "reserving_active_workloads", (), "Workloads that hold quota"),
-    *_of_both_queues("gauge", "admitted_active_workloads", (), "Admitted workloads that have not finished"),
+    _with_role(
+        "gauge", "admitted_active_workloads", _QUEUE, "Admitted workloads that have not finished",
+        sources=("ClusterQueue", "Workload"),
+    ),
+    _with_role(
+        "gauge", "local_queue_admitted_active_workloads", LOCAL_QUEUE,
+        "Admitted workloads that have not finished, by local queue",
+    ),
     *_of_both_queues("gauge", "finished_workloads", (), "Finished workloads that still exist"),
     _with_role("gauge", "cluster_queue_status", (*_QUEUE, "status"), "1 for the status the queue has"),
     _with_role("gauge", "local_queue_status", (*LOCAL_QUEUE, "active"), "1 for the status of Active"),
@@ -152,7 +178,8 @@ OF_KUEUE: Final[tuple[Family, ...]] = (
         "Quota reserved below a cohort",
     ),
     _with_role(
-        "gauge", "cohort_subtree_admitted_active_workloads", ("cohort",), "Admitted workloads below a cohort"
+        "gauge", "cohort_subtree_admitted_active_workloads", ("cohort",), "Admitted workloads below a cohort",
+        sources=("ClusterQueue",),
     ),
 )  # fmt: skip
 _REQUEST_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)

@@ -19,7 +19,10 @@ from quorate.quota.tree import Node
 
 
 class Reading(NamedTuple):
-    """``name`` is without prefix, ``labels`` without the role of the replica."""
+    """``name`` is without prefix, ``labels`` without the role of the replica.
+
+    Of custom labels there are only those whose values the other labels do not tell.
+    """
 
     name: str
     labels: Mapping[str, str]
@@ -29,8 +32,12 @@ class Reading(NamedTuple):
 def readings(view: View, passed_over: Mapping[str, int]) -> Iterator[Reading]:
     """``passed_over`` are, by cluster queue, those who would have preempted but for others before them."""
     rules = view.state.configuration.metrics
+    told_apart = _admitted_by_labels(view)
     for queue in view.state.cluster_queues.values():
         yield from _cluster_queue(queue, view)
+        for values, count in told_apart.get(queue.name, {(): queue.tally.admitted}).items():
+            labels = {"cluster_queue": queue.name, **dict(values)}
+            yield Reading("admitted_active_workloads", labels, count)
         skips = passed_over.get(queue.name, 0)
         yield Reading("admission_cycle_preemption_skips", {"cluster_queue": queue.name}, skips)
         if rules.cluster_queue_resources:
@@ -42,7 +49,15 @@ def readings(view: View, passed_over: Mapping[str, int]) -> Iterator[Reading]:
     if view.state.configuration.gates.unadmitted_workloads_observability:
         yield from _unadmitted(view, rules)
     for node in view.state.quota.cohorts.values():
-        yield from _cohort(node, view.state, rules)
+        yield from _cohort(node, view)
+
+
+def _admitted_by_labels(view: View) -> dict[str, dict[tuple[tuple[str, str], ...], int]]:
+    """By cluster queue, how many workloads give these custom labels; nothing where workloads give none."""
+    found: dict[str, dict[tuple[tuple[str, str], ...], int]] = {}
+    for (queue, values), count in view.admitted.items():
+        found.setdefault(queue, {})[values] = count
+    return found
 
 
 def _cluster_queue(queue: ClusterQueueState, view: View) -> Iterator[Reading]:
@@ -52,7 +67,6 @@ def _cluster_queue(queue: ClusterQueueState, view: View) -> Iterator[Reading]:
     parked = len(queue.pending) - active
     yield Reading("pending_workloads", of_queue | {"status": "inadmissible"}, parked)
     yield Reading("reserving_active_workloads", of_queue, queue.tally.reserving)
-    yield Reading("admitted_active_workloads", of_queue, queue.tally.admitted)
     yield Reading("finished_workloads", of_queue, view.finished_in_cluster_queue[queue.name])
     for status in ("pending", "active", "terminating"):
         is_so = status == _status(queue, view.state)
@@ -151,19 +165,23 @@ def _is_active(entry: Entry, state: State) -> bool:
     return queue is not None and state.is_active(queue) and queue.pending.is_active(entry)
 
 
-def _cohort(node: Node, state: State, rules: Metrics) -> Iterator[Reading]:
+def _cohort(node: Node, view: View) -> Iterator[Reading]:
     of_cohort = {"cohort": node.name}
     yield Reading("cohort_info", of_cohort | _place(node), 1.0)
     yield Reading("cohort_weighted_share", of_cohort, _share(node))
     yield from _amounts("cohort_subtree_quota", of_cohort, node.subtree)
-    queues = list(state.queues_below(node))
+    queues = list(view.state.queues_below(node))
     reserved: dict[FlavorResource, int] = {}
     for queue in queues:
         for pair, amount in queue.tally.reserved_usage.items():
             reserved[pair] = reserved.get(pair, 0) + amount
     yield from _amounts("cohort_subtree_resource_reservations", of_cohort, reserved)
-    admitted = sum(queue.tally.admitted for queue in queues)
-    yield Reading("cohort_subtree_admitted_active_workloads", of_cohort, admitted)
+    admitted: Counter[tuple[tuple[str, str], ...]] = Counter()
+    for queue in queues:
+        values = view.custom.of(("ClusterQueue",), {"cluster_queue": queue.name})
+        admitted[tuple(values.items())] += queue.tally.admitted
+    for told, count in (admitted or {(): 0}).items():
+        yield Reading("cohort_subtree_admitted_active_workloads", of_cohort | dict(told), count)
 
 
 def _amounts(name: str, labels: dict[str, str], amounts: Usage) -> Iterable[Reading]:

@@ -26,21 +26,24 @@ class Gauges(Collector):
         self._replica = replica
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
+        recorder = self._replica.recorder
         families = {
-            family.name: GaugeMetricFamily(family.name, family.help, labels=family.labels)
+            family.name: GaugeMetricFamily(family.name, family.help, labels=recorder.labels_of(family))
             for family in FAMILIES
             if family.kind == "gauge"
         }
         build = BY_NAME["kueue_build_info"]
         families[build.name].add_metric([_BUILD.get(label, "") for label in build.labels], 1.0)
-        role, differences = self._replica.role, self._replica.recorder.differences
+        role, differences = self._replica.role, recorder.differences
         if differences is not None:
             families["quorate_audit_differences"].add_metric([role], differences)
         if self._replica.view is not None:
-            for reading in readings(self._replica.view, self._replica.recorder.passed_over):
-                name = f"kueue_{reading.name}"
-                labels = {**reading.labels, ROLE: role}
-                families[name].add_metric([labels[label] for label in BY_NAME[name].labels], reading.value)
+            for reading in readings(self._replica.view, recorder.passed_over):
+                family = BY_NAME[f"kueue_{reading.name}"]
+                custom = recorder.custom.of(family.sources, reading.labels)
+                labels = {**custom, **reading.labels, ROLE: role}
+                values = [labels[label] for label in recorder.labels_of(family)]
+                families[family.name].add_metric(values, reading.value)
         yield from families.values()
 
 

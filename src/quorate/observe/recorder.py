@@ -2,44 +2,67 @@
 
 from collections import Counter as Counts
 from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from quorate.api.kueue import ClusterQueue, LocalQueue, Workload
+from quorate.api.configuration_labels import Source
+from quorate.api.kueue import ClusterQueue, Cohort, LocalQueue, Workload
 from quorate.kube.informer import Change
 from quorate.observe.asked import resource_of
-from quorate.observe.catalogue import BY_NAME, FAMILIES, ROLE
+from quorate.observe.catalogue import BY_NAME, FAMILIES, ROLE, Family
+from quorate.observe.custom_labels import CustomLabels
 from quorate.observe.milestones import Sample, milestones
 from quorate.observe.view import is_shown, local_queue_labels, local_queue_of
 from quorate.queueing.decisions import Cycle, Decision, Preempt, Reserve
 from quorate.queueing.state import State
 
+NOTHING_ELSE: Final[Mapping[str, str]] = {}
+
 
 class Recorder:
-    def __init__(self, role: Callable[[], str]) -> None:
+    def __init__(self, role: Callable[[], str], custom: CustomLabels) -> None:
         # Kueue has no series that say when others were created.
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         self._role = role
+        self.custom = custom
         self.passed_over: Counts[str] = Counts()  # in the last cycle, by cluster queue
         self.differences: int | None = None  # between the model and what is stored, as last found
         self._counters = {
-            family.name: Counter(family.name, family.help, family.labels, registry=self.registry)
+            family.name: Counter(family.name, family.help, self.labels_of(family), registry=self.registry)
             for family in FAMILIES
             if family.kind == "counter"
         }
         self._histograms = {
             family.name: Histogram(
-                family.name, family.help, family.labels, registry=self.registry, buckets=family.buckets
+                family.name,
+                family.help,
+                self.labels_of(family),
+                registry=self.registry,
+                buckets=family.buckets,
             )
             for family in FAMILIES
             if family.kind == "histogram"
         }
 
-    def record(self, name: str, labels: Mapping[str, str], seconds: float | None = None) -> None:
-        """Count one, or the ``seconds`` it took; ``labels`` without the role."""
-        every = {**labels, ROLE: self._role()}
+    def labels_of(self, family: Family) -> tuple[str, ...]:
+        return (*family.labels, *self.custom.names(family.sources))
+
+    def record(
+        self,
+        name: str,
+        labels: Mapping[str, str],
+        seconds: float | None = None,
+        about: Mapping[str, str] = NOTHING_ELSE,
+    ) -> None:
+        """Count one, or the ``seconds`` it took; ``labels`` without the role and custom ones.
+
+        ``about``: labels that name what those are of, where the series itself does not.
+        """
+        custom = self.custom.of(BY_NAME[name].sources, {**labels, **about})
+        every = {**labels, ROLE: self._role(), **custom}
         if seconds is None:
             self._counters[name].labels(**every).inc()
         else:
@@ -97,13 +120,24 @@ class Recorder:
             self.record(name, {**local_queue_labels(key), **sample.labels}, sample.seconds)
 
     def cluster_queue_changed(self, change: Change[ClusterQueue]) -> None:
-        if change.new is None:
+        if self._series_end("ClusterQueue", change):
             self._forget({"cluster_queue": change.key.name})
             self._forget({"preempting_cluster_queue": change.key.name})
 
     def local_queue_changed(self, change: Change[LocalQueue]) -> None:
-        if change.new is None:
+        if self._series_end("LocalQueue", change):
             self._forget(local_queue_labels(change.key))
+
+    def cohort_changed(self, change: Change[Cohort]) -> None:
+        if self._series_end("Cohort", change):
+            self._forget({"cohort": change.key.name})
+
+    def _series_end(self, source: Source, change: Change[Any]) -> bool:
+        """Whether an object went, or is not as the custom labels of its series have it any more."""
+        if change.old is None or change.new is None:
+            return change.new is None
+        before, after = (self.custom.values_of(source, each.metadata) for each in (change.old, change.new))
+        return before != after
 
     def _forget(self, labels: dict[str, str]) -> None:
         """Drop the series of a queue that is gone."""

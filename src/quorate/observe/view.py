@@ -6,6 +6,7 @@ from quorate.api.configuration_process import Metrics
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, find_condition, matches_selector
 from quorate.kube.informer import Change, Informer
+from quorate.observe.custom_labels import CustomLabels
 from quorate.queueing.conditions import (
     ADMITTED,
     QUOTA_RESERVED,
@@ -21,8 +22,11 @@ from quorate.queueing.unadmitted import NO_RESERVATION, PENDING_EVALUATION
 class View:
     """Made before ``workloads`` runs, so that it sees every change."""
 
-    def __init__(self, state: State, workloads: Informer[Workload]) -> None:
+    def __init__(self, state: State, workloads: Informer[Workload], custom: CustomLabels) -> None:
         self.state = state
+        self.custom = custom
+        # Admitted workloads that have not finished: by cluster queue, and by the custom labels they give.
+        self.admitted: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
         # Finished workloads that still exist: the model forgets them.
         self.finished_in_cluster_queue: Counter[str] = Counter()
         self.finished_in_local_queue: Counter[Key] = Counter()
@@ -39,6 +43,17 @@ class View:
                     self.finished_in_cluster_queue[workload.status.admission.cluster_queue] += sign
             elif workload is not None and not is_admitted(workload):
                 self._count_unadmitted(workload, sign)
+            elif workload is not None:
+                self._count_admitted(workload, sign)
+
+    def _count_admitted(self, workload: Workload, sign: int) -> None:
+        admission = workload.status.admission
+        if admission is not None and self.custom.names(("Workload",)):
+            values = self.custom.values_of("Workload", workload.metadata)
+            one = (admission.cluster_queue, tuple(values.items()))
+            self.admitted[one] += sign
+            if not self.admitted[one]:
+                del self.admitted[one]
 
     def _count_unadmitted(self, workload: Workload, sign: int) -> None:
         admission = workload.status.admission

@@ -1,0 +1,68 @@
+"""Labels that administrators add to series: their values stand on queues, cohorts and workloads."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from quorate.api.configuration_labels import CustomLabel, Source
+from quorate.api.meta import ObjectMeta
+
+UNTRACKED: Final = "kueue.x-k8s.io/_UNTRACKED_VALUE_"  # stands for every value that is not told apart
+_KEYS: Final[Mapping[Source, tuple[tuple[str, ...], ...]]] = {
+    "ClusterQueue": (("cluster_queue",), ("preempting_cluster_queue",)),
+    "Cohort": (("cohort",),),
+    "LocalQueue": (("name", "namespace"),),
+    "Workload": (),
+}  # the labels of a series that name the object its values are of; the first that are there
+
+Values = Mapping[str, str]  # by the name of the label
+
+
+class CustomLabels:
+    """The labels configured, and the values on the objects that are there."""
+
+    def __init__(self, labels: Sequence[CustomLabel] = ()) -> None:
+        self._of_source: dict[Source, list[CustomLabel]] = {}
+        for label in labels:
+            self._of_source.setdefault(label.source, []).append(label)
+        self._values: dict[tuple[Source, tuple[str, ...]], Values] = {}  # of objects that are there
+
+    def names(self, sources: Iterable[Source]) -> tuple[str, ...]:
+        """In the order of the sources, then of the configuration."""
+        return tuple(
+            f"custom_{label.name}" for source in sources for label in self._of_source.get(source, ())
+        )
+
+    def values_of(self, source: Source, metadata: ObjectMeta | None) -> Values:
+        """What an object gives; all are empty where there is none."""
+        return {f"custom_{label.name}": _value(label, metadata) for label in self._of_source.get(source, ())}
+
+    def put(self, source: Source, key: tuple[str, ...], metadata: ObjectMeta | None) -> None:
+        """An object came, changed or, without metadata, went.  Keys are as series have them."""
+        if source not in self._of_source:
+            return
+        if metadata is None:
+            self._values.pop((source, key), None)
+        else:
+            self._values[source, key] = self.values_of(source, metadata)
+
+    def of(self, sources: Iterable[Source], labels: Mapping[str, str]) -> Values:
+        """The values for a series with ``labels`` whose custom labels are those of ``sources``."""
+        values: dict[str, str] = {}
+        if self._of_source:
+            for source in sources:
+                values |= self._values.get((source, _key(source, labels)), self.values_of(source, None))
+        return values
+
+
+def _key(source: Source, labels: Mapping[str, str]) -> tuple[str, ...]:
+    for names in _KEYS[source]:
+        if all(name in labels for name in names):
+            return tuple(labels[name] for name in names)
+    return ()
+
+
+def _value(label: CustomLabel, metadata: ObjectMeta | None) -> str:
+    if metadata is None:
+        return ""
+    value = (metadata.annotations if label.annotated else metadata.labels).get(label.key, "")
+    return value if not label.tracked or value in label.tracked else UNTRACKED
