@@ -50,7 +50,7 @@ def test_dashboards_see_what_waits_runs_and_has_finished() -> None:
             await world.until_admitted("long")
             await world.job("short", cpu="1", runs="100ms")
             await world.until_finished("short")
-            await world.job("wide", pods=2, cpu="2")
+            await world.job("wide", pods=2, cpu="2", suspend=True)
             await world.until_condition("wide", "QuotaReserved", "False")
             got = await world.until("all of it is counted", lambda: counted(url))
             queue, local = ("research",), ("queue", NAMESPACE)
@@ -71,6 +71,7 @@ def test_dashboards_see_what_waits_runs_and_has_finished() -> None:
             assert got["kueue_cohort_subtree_admitted_workloads_total"] == {("lab", ""): 2}
             assert got["kueue_admission_wait_time_seconds_count"] == {("research", ""): 2}
             assert got["kueue_finished_workloads_total"] == {("research", ""): 1}
+            assert got["kueue_workload_creation_latency_seconds_count"] == {("Job",): 1}
             assert got["kueue_admission_attempts_total"]["success",] >= 1
             assert got["kueue_cluster_queue_status"]["research", "active"] == 1
             assert got["kueue_local_queue_status"][*local, "True"] == 1

@@ -11,7 +11,6 @@ NOT_YET = {
     "kueue_replaced_workload_slices_total": (
         "Kueue does not expose it either; the event `WorkloadSliceReplaced` tells of each"
     ),
-    "kueue_workload_creation_latency_seconds": "job controllers do not report what they create",
     "multikueue_workloads_admitted_total": "there is no MultiKueue",
     "multikueue_workloads_dispatched_total": "there is no MultiKueue",
 }

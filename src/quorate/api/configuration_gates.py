@@ -39,6 +39,7 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
     pod_integration_validate_group_owner: bool = True  # pods of a group have one owner, or none
     fast_quota_release_in_pod_integration: bool = False  # pods that end hold no quota while they do
     cleanup_provisioning_requests_on_eviction: bool = True  # evicted workloads keep no request for capacity
+    metric_for_workload_creation_latency: bool = True  # how long jobs wait for their workloads is counted
     failure_recovery_policy: bool = False  # pods stuck on lost nodes are ended, if they say they may be
 
 

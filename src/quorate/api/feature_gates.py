@@ -49,7 +49,6 @@ ABSENT: Final = frozenset(
     (
         "ConcurrentAdmission",
         "KueueDRAIntegration",
-        "MetricForWorkloadCreationLatency",
         "MultiKueue",
         "MultiKueueOrchestratedPreemption",
         "RecomputeAssignmentUponPreemptionTargetsOverlap",

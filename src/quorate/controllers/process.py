@@ -100,7 +100,9 @@ async def follow(
 async def _follow(
     client: Client, clock: Clock, configuration: Configuration, rng: random.Random, replica: Replica
 ) -> None:
-    shell = _shell(client, clock, configuration, rng)  # its events are never run: there is nothing to tell
+    shell = _shell(
+        client, clock, configuration, rng, replica.recorder
+    )  # its events are never run: there is nothing to tell
     informers = shell.informers
     model = Admission(shell, replica.recorder).state
     view = _view(model, informers, replica)
@@ -148,7 +150,7 @@ async def _decide(
     rng: random.Random,
     replica: Replica,
 ) -> None:
-    shell = _shell(client, clock, configuration, rng)
+    shell = _shell(client, clock, configuration, rng, replica.recorder)
     informers = shell.informers
     admission = Admission(shell, replica.recorder)
     state = admission.state
@@ -191,7 +193,7 @@ async def _decide(
     pods = Informer(client, PODS)
     if queues_pods(integrations):
         watched.append(pods)
-        reconcilers += PodController(shell, pods, ancestry, replica.recorder.record).reconcilers
+        reconcilers += PodController(shell, pods, ancestry).reconcilers
     if queues_pods(integrations) and configuration.gates.failure_recovery_policy:
         nodes = Informer(client, NODES)
         watched.append(nodes)
@@ -214,9 +216,11 @@ async def _decide(
         replica.knows(view)
 
 
-def _shell(client: Client, clock: Clock, configuration: Configuration, rng: random.Random) -> Shell:
+def _shell(
+    client: Client, clock: Clock, configuration: Configuration, rng: random.Random, recorder: Recorder
+) -> Shell:
     events = EventRecorder(client, clock, COMPONENT)
-    return Shell(client, clock, events, configuration, Informers(client), rng)
+    return Shell(client, clock, events, configuration, Informers(client), rng, recorder.record)
 
 
 def _view(state: State, informers: Informers, replica: Replica) -> View:

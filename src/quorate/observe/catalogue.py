@@ -102,6 +102,11 @@ OF_KUEUE: Final[tuple[Family, ...]] = (
         "From admission until all pods were ready for the first time", *_WAIT_S,
     ),
     _with_role(
+        "histogram", "workload_creation_latency_seconds", ("job_kind",),
+        "From the creation of a job to that of its Workload", *(0.01 * 2**n for n in range(11)),
+        sources=("LocalQueue",),
+    ),
+    _with_role(
         "histogram", "pod_scheduling_gate_removal_seconds", ("name", *_QUEUE, "is_group"),
         "From admission until a scheduling gate was taken off a pod", *_CLIENT_DEFAULT_S,
     ),

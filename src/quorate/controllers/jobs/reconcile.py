@@ -16,6 +16,7 @@ from quorate.controllers.jobs.gating import let_pods_go
 from quorate.controllers.jobs.plans import JobPlan, JobRules, Surroundings
 from quorate.controllers.jobs.slices import replaces_another
 from quorate.controllers.patience import Patience
+from quorate.controllers.recording import record_creations
 from quorate.controllers.shell import Shell
 from quorate.controllers.writes import send
 from quorate.kube.errors import NotFound
@@ -53,6 +54,7 @@ class JobController(Generic[J]):
         """``completed`` adds to a job what other objects say about it."""
         self._client = shell.client
         self._clock = shell.clock
+        self._record = shell.record
         self._events = shell.events
         self._informers = shell.informers
         self._kind = kind
@@ -169,14 +171,14 @@ class JobController(Generic[J]):
             job = self._completed(job)
         around = self._surroundings(key, manager, prebuilt)
         plan = decide(self._kind, job, workloads, around, self._rules, self._clock.now())
-        if (due := await self._carry_out(key, plan)) is not None:
+        if (due := await self._carry_out(key, job, plan)) is not None:
             return due
         if job is not None:
             self._tell(job, plan)
             await self._let_pods_go(job, workloads)
         return plan.wake_at
 
-    async def _carry_out(self, key: Key, plan: JobPlan) -> float | None:
+    async def _carry_out(self, key: Key, job: J | None, plan: JobPlan) -> float | None:
         """Send the writes of a plan, or answer when, if they may wait."""
         if plan.lacks:
             self._lacking.add(key)
@@ -186,7 +188,10 @@ class JobController(Generic[J]):
             return due
         self._patience.forget(key)
         if plan.writes:
-            await send(self._client, plan.writes)
+            answers = await send(self._client, plan.writes)
+            if job is not None and self._rules.gates.metric_for_workload_creation_latency:
+                kind = self._kind.resource.kind
+                record_creations(self._record, kind, job.metadata, plan.writes, answers)
             self._echoes.expect(key, plan.writes)
         return None
 

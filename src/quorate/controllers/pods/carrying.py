@@ -1,13 +1,14 @@
 """Carrying out plans about pods for the keys of one reconciler, none of which is decided on old news."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 
-from quorate.api.meta import Key
+from quorate.api.meta import Key, ObjectMeta
 from quorate.controllers.echoes import Echoes, Version
 from quorate.controllers.patience import Patience
 from quorate.controllers.pods.names import ADMISSION_GATE
 from quorate.controllers.pods.plan import GatesOff, PodPlan
+from quorate.controllers.recording import record_creations
 from quorate.controllers.shell import Shell
 from quorate.controllers.writes import send, send_side_by_side
 from quorate.kube.log import logger
@@ -18,13 +19,6 @@ WORKERS: Final = 16  # a run mostly waits for the answers to its writes
 PATIENCE_S: Final = 1.0  # pods of a group end together, and one write can tell of many
 
 
-Record = Callable[[str, Mapping[str, str], float], None]
-
-
-def unrecorded(name: str, labels: Mapping[str, str], seconds: float) -> None:
-    """For plans that take no gates off."""
-
-
 class PlanCarrier:
     def __init__(
         self,
@@ -32,9 +26,8 @@ class PlanCarrier:
         resource: Resource[Any],
         name: str,
         reconcile: Callable[[Key], Awaitable[float | None]],
-        record: Record = unrecorded,
     ) -> None:
-        self._record = record
+        self._kind = resource.kind
         self._shell = shell
         self._lacking: set[Key] = set()  # for which something must come to be first
         self._echoes = Echoes(shell.clock)
@@ -54,7 +47,8 @@ class PlanCarrier:
         """Until when (epoch seconds) to wait for what came of our own writes."""
         return self._echoes.awaited(key, seen)
 
-    async def carry_out(self, key: Key, plan: PodPlan) -> float | None:
+    async def carry_out(self, key: Key, plan: PodPlan, job: ObjectMeta | None = None) -> float | None:
+        """``job``: whose workloads the plan may make; of a group its first pod."""
         if plan.lacks:
             self._lacking.add(key)
         else:
@@ -67,7 +61,9 @@ class PlanCarrier:
         if plan.gates_off is not None:
             self._count(plan.gates_off)
         if plan.workload:
-            await send(self._shell.client, plan.workload)
+            answers = await send(self._shell.client, plan.workload)
+            if job is not None and self._shell.configuration.gates.metric_for_workload_creation_latency:
+                record_creations(self._shell.record, self._kind, job, plan.workload, answers)
         if plan.pods or plan.workload:
             sent = [*(write for writes in plan.pods for write in writes), *plan.workload]
             self._echoes.expect(key, sent)
@@ -87,7 +83,7 @@ class PlanCarrier:
         }
         seconds = max(0.0, self._shell.clock.now() - off.admitted_at)
         for _ in range(off.count):
-            self._record("kueue_pod_scheduling_gate_removal_seconds", labels, seconds)
+            self._shell.record("kueue_pod_scheduling_gate_removal_seconds", labels, seconds)
 
     def forget(self, key: Key) -> None:
         self._lacking.discard(key)

@@ -13,7 +13,7 @@ from quorate.controllers.jobs.ancestry import Ancestry, Endless, NotSeen
 from quorate.controllers.jobs.construct import prebuilt_name_of, queue_name_of
 from quorate.controllers.pods import names
 from quorate.controllers.pods.adoption import Place, decide_stray
-from quorate.controllers.pods.carrying import PlanCarrier, Record
+from quorate.controllers.pods.carrying import PlanCarrier
 from quorate.controllers.pods.group import decide_group
 from quorate.controllers.pods.objects import PODS, QueuedPod, group_name_of, is_deleted, is_managed
 from quorate.controllers.pods.plan import Catalogue, PodRules
@@ -37,7 +37,7 @@ _NAMESPACE: Final = "namespace"
 class PodController:
     """Takes pods in, and keeps them, single or in groups, in step with their workloads."""
 
-    def __init__(self, shell: Shell, pods: Informer[QueuedPod], ancestry: Ancestry, record: Record) -> None:
+    def __init__(self, shell: Shell, pods: Informer[QueuedPod], ancestry: Ancestry) -> None:
         self._shell = shell
         self._pods = pods
         self._workloads = shell.informers.workloads
@@ -45,8 +45,8 @@ class PodController:
         self._rules = pod_rules(shell.configuration)
         self._catalogue = catalogue_of(shell)
         self._warned: set[Key] = set()  # pods that stand outside of quota: each is told so once
-        self._single = PlanCarrier(shell, PODS, "pods", self._reconcile_pod, record)
-        self._groups = PlanCarrier(shell, PODS, "pods.groups", self._reconcile_group, record)
+        self._single = PlanCarrier(shell, PODS, "pods", self._reconcile_pod)
+        self._groups = PlanCarrier(shell, PODS, "pods.groups", self._reconcile_group)
         self._follow()
 
     @property
@@ -126,7 +126,7 @@ class PodController:
         named = None if pod is None else next(map(self._workloads.get, self._prebuilt_of(pod)), None)
         now = self._shell.clock.now()
         plan = decide_pod(pod, workloads, named, self._catalogue, self._rules, now)
-        return await self._single.carry_out(key, plan)
+        return await self._single.carry_out(key, plan, None if pod is None else pod.metadata)
 
     async def _if_it_lives(self, key: Key) -> QueuedPod | None:
         """The pod, should only our copy lack it: the workload of a living pod must never be finished."""
@@ -149,7 +149,7 @@ class PodController:
             return None
         now = self._shell.clock.now()
         plan = decide_group(key.name, pods, workload, self._catalogue, self._rules, now)
-        return await self._groups.carry_out(key, plan)
+        return await self._groups.carry_out(key, plan, pods[0].metadata if pods else None)
 
     def _is_managed_namespace(self, name: str) -> bool:
         namespace = self._shell.informers.namespaces.get(Key("", name))

@@ -90,7 +90,7 @@ class SetController:
         if until is not None:
             return until
         plan = self._decided(obj, workloads, pods, self._shell.clock.now())
-        return await self._carrier.carry_out(key, plan)
+        return await self._carrier.carry_out(key, plan, obj.metadata)
 
     async def _is_queued(self, obj: ServingSet) -> bool | None:
         """One that another set made is looked after with that one; ``None``: its owner has yet to be seen."""
