@@ -3,11 +3,13 @@
 import pytest
 
 from quorate.api.configuration import Configuration, RequeuingStrategy, WaitForPodsReady
+from quorate.api.configuration_integrations import Integrations
 from quorate.api.configuration_retention import Retention
 from quorate.api.meta import Key
 from quorate.kube.errors import NotFound
-from quorate.kube.resources import JOBS, WORKLOADS
+from quorate.kube.resources import JOBS, PODS, WORKLOADS
 from quorate.local.nodes import Fleet
+from tests.e2e.test_two_phases import answer, checked_queues
 from tests.e2e.world import NAMESPACE, World, play
 
 pytestmark = pytest.mark.slow
@@ -77,3 +79,29 @@ async def a_stuck_job_goes(world: World) -> None:
 
     await world.until("the job is gone", gone)
     await until_no_workload_is_left(world)
+
+
+def test_pods_that_the_controllers_gave_up_go() -> None:
+    """Their check rejects the workload, so they never run."""
+    kept = Configuration(
+        retention=Retention(deactivated_s=1.0), integrations=Integrations(frameworks=("pod",))
+    )
+
+    async def story(world: World) -> None:
+        await checked_queues(world)
+        labels = {"kueue.x-k8s.io/queue-name": "queue", "kueue.x-k8s.io/managed": "true"}
+        gates = [{"name": "kueue.x-k8s.io/admission"}]
+        container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}
+        spec = {"schedulingGates": gates, "containers": [container]}
+        await world.client.create(
+            PODS, {"metadata": {"name": "alone", "labels": labels}, "spec": spec}, NAMESPACE
+        )
+        await answer(world, "alone", "Rejected", "no such nodes")
+
+        async def gone() -> bool:
+            return not (await world.client.list(PODS, NAMESPACE)).items
+
+        await world.until("the pod is gone", gone)
+        await until_no_workload_is_left(world)
+
+    play(story, kept, NODES)

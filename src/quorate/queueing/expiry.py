@@ -6,6 +6,7 @@ Each starts at the transition time of a condition, so a restarted controller com
 import math
 from typing import Final
 
+from quorate.api.kueue import Workload
 from quorate.api.meta import find_condition, is_true
 from quorate.queueing import conditions as c
 from quorate.queueing.clocks import Overrides, clocks_of
@@ -31,6 +32,19 @@ def follow_retention(case: Situation) -> Transition:
         return Transition(wake_at=until)
     event = Event("Normal", "Deleted", "Deleted finished workload due to elapsed retention")
     return Transition(release=True, delete=True, events=(event,))
+
+
+def job_goes_at(workload: Workload, keep_s: float | None) -> float | None:
+    """When the job of a workload is deleted that the system deactivated (epoch seconds).
+
+    ``None``: it stays, for ``keep_s`` does not say for how long, or its user deactivated it, who may think
+    again.
+    """
+    evicted = find_condition(workload.status.conditions, c.EVICTED)
+    if keep_s is None or workload.spec.active or evicted is None or evicted.status != "True":
+        return None
+    by_us = evicted.reason.startswith(f"{c.DEACTIVATED}DueTo")
+    return c.since(evicted) + keep_s if by_us else None
 
 
 def follow_clocks(case: Situation) -> Transition:

@@ -11,7 +11,7 @@ from quorate.api.meta import ObjectMeta, OwnerReference, Uid, at_epoch
 from quorate.controllers.pods import names
 from quorate.controllers.pods.group import decide_group
 from quorate.controllers.pods.plan import Catalogue, PodPlan, PodRules
-from tests.controllers.pods.notation import NOW, a_group_workload, a_pod, pods, show
+from tests.controllers.pods.notation import NOW, START, a_group_workload, a_pod, pods, show
 
 NOTHING = Catalogue(flavors={}, workload_classes={}, pod_classes={})
 RULES = PodRules()
@@ -296,3 +296,44 @@ def test_a_group_that_has_started_holds_on_to_started_pods_when_there_are_too_ma
     members = [a_pod("a", "gated", age=0), a_pod("b", "running", age=1), a_pod("c", "running", age=2)]
     workload = a_group_workload(conditions="QuotaReserved Admitted", owners=members)
     assert show(decide(members, workload)) == "let go a; delete a; +ExcessPodDeleted"
+
+
+GIVEN_UP = "not-QuotaReserved Evicted:DeactivatedDueToAdmissionCheck"
+EVICTED_AT = START.timestamp()
+
+
+@pytest.mark.parametrize(
+    ("conditions", "active", "after_s", "want"),
+    [
+        pytest.param(GIVEN_UP, False, 99, "look again in 1 s", id="not yet"),
+        pytest.param(
+            GIVEN_UP,
+            False,
+            100,
+            "let go a; delete a; let go b; delete b; +Deleted; +Deleted",
+            id="long enough",
+        ),
+        pytest.param(GIVEN_UP, True, 100, "", id="its user has activated it again"),
+        pytest.param("not-QuotaReserved Evicted:Deactivated", False, 100, "", id="its user gave it up"),
+    ],
+)
+def test_pods_that_the_controllers_gave_up_go(
+    conditions: str, active: bool, after_s: float, want: str
+) -> None:
+    members = pods("a=gated b=gated")
+    workload = a_group_workload("main=2", conditions, owners=members)
+    spec = msgspec.structs.replace(workload.spec, active=active)
+    workload = msgspec.structs.replace(workload, spec=spec)
+    now = EVICTED_AT + after_s
+    plan = decide_group("train", members, workload, NOTHING, PodRules(deactivated_kept_s=100.0), now)
+    later = "" if plan.wake_at is None else f"look again in {plan.wake_at - now:g} s"
+    assert show(plan) + later == want
+
+
+def test_pods_of_a_set_that_serves_are_not_deleted_as_it_would_make_them_again() -> None:
+    members = pods("a=gated b=gated", annotations={names.SERVING: "true"})
+    workload = a_group_workload("main=2", GIVEN_UP, owners=members)
+    spec = msgspec.structs.replace(workload.spec, active=False)
+    workload = msgspec.structs.replace(workload, spec=spec)
+    rules = PodRules(deactivated_kept_s=100.0)
+    assert show(decide_group("train", members, workload, NOTHING, rules, EVICTED_AT + 200)) == ""

@@ -43,7 +43,6 @@ from quorate.controllers.jobs.syncing import synced
 from quorate.controllers.writes import Delete, Patch, Write, status_patch
 from quorate.kube.resources import WORKLOADS
 from quorate.queueing.conditions import (
-    DEACTIVATED,
     EVICTED,
     ON_HOLD,
     QUOTA_RESERVED,
@@ -52,8 +51,8 @@ from quorate.queueing.conditions import (
     is_finished,
     is_reserving,
     merged,
-    since,
 )
+from quorate.queueing.expiry import job_goes_at
 from quorate.queueing.lifecycle import Event
 from quorate.queueing.readiness import pods_ready
 from quorate.queueing.statuses import finish_status, release_status
@@ -228,13 +227,9 @@ def _next_step(case: Case[J], workload: Workload) -> JobPlan:
 
 def _expiry(case: Case[J], workload: Workload) -> JobPlan | None:
     """The end of a job whose workload the system deactivated, once it was kept long enough; None: no such."""
-    evicted = find_condition(workload.status.conditions, EVICTED)
-    keep_s = case.rules.deactivated_kept_s
-    if keep_s is None or workload.spec.active or evicted is None or evicted.status != "True":
+    until = job_goes_at(workload, case.rules.deactivated_kept_s)
+    if until is None:
         return None
-    if not evicted.reason.startswith(f"{DEACTIVATED}DueTo"):
-        return None  # by its user, who may activate it again
-    until = since(evicted) + keep_s
     if case.now < until:
         return JobPlan(wake_at=until)
     metadata = case.job.metadata

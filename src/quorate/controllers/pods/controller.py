@@ -183,6 +183,7 @@ def pod_rules(configuration: Configuration) -> PodRules:
         wait_for_pods_ready=configuration.wait_for_pods_ready is not None,
         label_keys_to_copy=configuration.integrations.label_keys_to_copy,
         gates=configuration.gates,
+        deactivated_kept_s=configuration.retention.deactivated_s,
     )
 
 

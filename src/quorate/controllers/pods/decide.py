@@ -15,12 +15,13 @@ from quorate.controllers.jobs.podsets import InjectionConflict
 from quorate.controllers.jobs.starting import FlavorNotSeen, NotAdmitted, pod_set_infos
 from quorate.controllers.jobs.syncing import owed
 from quorate.controllers.pods.objects import QueuedPod, is_deleted, is_gated, is_suspended
-from quorate.controllers.pods.plan import IDLE, Catalogue, GatesOff, PodPlan, PodRules, let_go, told
+from quorate.controllers.pods.plan import IDLE, Catalogue, GatesOff, PodPlan, PodRules, dropped, let_go, told
 from quorate.controllers.pods.start_stop import start, stop
 from quorate.controllers.pods.units import PodGroup, Unit
 from quorate.controllers.writes import Patch, Write, status_patch
 from quorate.kube.resources import WORKLOADS
 from quorate.queueing import conditions as c
+from quorate.queueing.expiry import job_goes_at
 from quorate.queueing.readiness import pods_ready
 from quorate.queueing.statuses import finish_status, release_status
 
@@ -47,7 +48,7 @@ def _followed(unit: Unit, workload: Workload, catalogue: Catalogue, rules: PodRu
         return _finished(unit.outcome, workload, now)
     if told_of := _replacement(unit, workload, now) or _readiness(unit, workload, rules, now):
         return PodPlan(workload=told_of)
-    plan = _next_step(unit, workload, catalogue, rules.gates, now)
+    plan = _next_step(unit, workload, catalogue, rules, now)
     if plan == IDLE and rules.gates.reclaimable_pods and (reclaimed := _reclaimed(unit, workload)):
         return PodPlan(workload=reclaimed, patient=True)
     return plan
@@ -120,16 +121,32 @@ def _with_condition(workload: Workload, new: Condition) -> tuple[Patch, ...]:
     return status_patch(workload, c.replace(status, conditions=c.merged(status.conditions, new)))
 
 
-def _next_step(unit: Unit, workload: Workload, catalogue: Catalogue, gates: Gates, now: float) -> PodPlan:
+def _next_step(unit: Unit, workload: Workload, catalogue: Catalogue, rules: PodRules, now: float) -> PodPlan:
     if c.is_evicted(workload):
-        evicted = _evicted(unit, workload, gates, now)
+        evicted = _evicted(unit, workload, rules.gates, now)
         if evicted != IDLE or c.is_reserving(workload):
             return evicted
+    if (goes_at := job_goes_at(workload, rules.deactivated_kept_s)) is not None and not _is_serving(unit):
+        return PodPlan(wake_at=goes_at) if now < goes_at else _expired(unit)
     if c.is_admitted(workload):
-        return _started(unit, workload, catalogue, gates, now)
+        return _started(unit, workload, catalogue, rules.gates, now)
     if not unit.suspended:
         return stopped(unit, "NotAdmitted", "Not admitted by cluster queue", now)
     return IDLE
+
+
+def _is_serving(unit: Unit) -> bool:
+    """Whether its pods are made anew as often as they go."""
+    return isinstance(unit, PodGroup) and unit.serving
+
+
+def _expired(unit: Unit) -> PodPlan:
+    events = [
+        told(pod, "Deleted", "Deleted job due to elapsed retention")
+        for pod in unit.pods
+        if not is_deleted(pod)
+    ]
+    return PodPlan(pods=dropped(unit.pods), told=tuple(events))
 
 
 def _evicted(unit: Unit, workload: Workload, gates: Gates, now: float) -> PodPlan:
@@ -202,7 +219,7 @@ def _cannot_start(workload: Workload, why: str, now: float) -> PodPlan:
 
 def _synced(unit: Unit, workload: Workload, catalogue: Catalogue, gates: Gates) -> PodPlan:
     """The workload follows its pods to another queue or priority; that of a set follows the set."""
-    if isinstance(unit, PodGroup) and unit.serving:
+    if _is_serving(unit):
         return IDLE
     first = unit.pods[0]
     changes = owed(

@@ -23,20 +23,21 @@ from quorate.controllers.pods.compose import (
     total_of,
 )
 from quorate.controllers.pods.decide import decide_with_workload, stopped
-from quorate.controllers.pods.objects import PODS, QueuedPod, can_count, is_deleted, is_managed
+from quorate.controllers.pods.objects import QueuedPod, can_count, is_deleted, is_managed
 from quorate.controllers.pods.plan import (
     IDLE,
     Catalogue,
     PodPlan,
     PodRules,
     Told,
+    dropped,
     let_go,
     told,
     warned,
 )
 from quorate.controllers.pods.single import created, deleted, not_composed
 from quorate.controllers.pods.units import PodGroup
-from quorate.controllers.writes import Delete, Patch, Write, status_patch
+from quorate.controllers.writes import Patch, Write, status_patch
 from quorate.kube.resources import WORKLOADS
 from quorate.queueing.conditions import is_evicted, is_finished, is_reserving
 from quorate.queueing.statuses import release_status
@@ -143,23 +144,11 @@ def _tidied(workload: Workload, census: Census) -> PodPlan:
         writes = (Patch(WORKLOADS, metadata.key, metadata.resource_version, body),)
         added = f"Added {len(new)} owner reference(s)"
         events.append(told(workload, "OwnerReferencesAdded", added))
-    return PodPlan((*_dropped(census.excess), *let_go(census.replaced)), writes, tuple(events))
+    return PodPlan((*dropped(census.excess), *let_go(census.replaced)), writes, tuple(events))
 
 
 def _excess_events(pods: Iterable[QueuedPod]) -> tuple[Told, ...]:
     return tuple(told(pod, "ExcessPodDeleted", "Excess pod deleted") for pod in pods if not is_deleted(pod))
-
-
-def _dropped(pods: Sequence[QueuedPod]) -> tuple[tuple[Write, ...], ...]:
-    """Those on their way out already only lack our consent."""
-    dropped = []
-    for pod in pods:
-        writes: list[Write] = [sequence[0] for sequence in let_go((pod,))]
-        if not is_deleted(pod):
-            writes.append(Delete(PODS, pod.metadata.key, pod.metadata.uid))
-        if writes:
-            dropped.append(tuple(writes))
-    return tuple(dropped)
 
 
 def _mismatched(
@@ -212,7 +201,7 @@ def _without_workload(
         return PodPlan(forgotten).and_then(composed)
     runnable = by_worth(pod for pod in group.pods if can_count(pod))
     excess = runnable[group.total :]
-    cleared = PodPlan((*forgotten, *_dropped(excess)), told=_excess_events(excess))
+    cleared = PodPlan((*forgotten, *dropped(excess)), told=_excess_events(excess))
     return cleared.and_then(created(group.pods[0], composed))
 
 

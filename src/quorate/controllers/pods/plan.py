@@ -8,8 +8,8 @@ from quorate.api.core import PriorityClass
 from quorate.api.events import ObjectReference
 from quorate.api.kueue import ResourceFlavor, Workload, WorkloadPriorityClass
 from quorate.controllers.pods import names
-from quorate.controllers.pods.objects import PODS, QueuedPod, is_held
-from quorate.controllers.writes import Patch, Write
+from quorate.controllers.pods.objects import PODS, QueuedPod, is_deleted, is_held
+from quorate.controllers.writes import Delete, Patch, Write
 from quorate.kube.resources import WORKLOADS, reference_to
 from quorate.queueing.lifecycle import Event
 
@@ -65,6 +65,7 @@ class PodRules:
     wait_for_pods_ready: bool = False
     label_keys_to_copy: tuple[str, ...] = ()
     gates: Gates = DEFAULT_GATES
+    deactivated_kept_s: float | None = None  # how long pods the system deactivated stay; None: for ever
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,3 +105,15 @@ def without_finalizer(pod: QueuedPod) -> Patch:
     left = tuple(each for each in metadata.finalizers if each != names.MANAGED)
     body = {"metadata": {"finalizers": left or None}}
     return Patch(PODS, metadata.key, metadata.resource_version, body)
+
+
+def dropped(pods: Iterable[QueuedPod]) -> tuple[tuple[Write, ...], ...]:
+    """Pods deleted with our consent; those on their way out already only lack that."""
+    sequences: list[tuple[Write, ...]] = []
+    for pod in pods:
+        writes: list[Write] = [without_finalizer(pod)] if is_held(pod) else []
+        if not is_deleted(pod):
+            writes.append(Delete(PODS, pod.metadata.key, pod.metadata.uid))
+        if writes:
+            sequences.append(tuple(writes))
+    return tuple(sequences)
