@@ -35,7 +35,7 @@ def a_pod(
 ) -> QueuedPod:
     """``state``: gated, pending, running, succeeded or failed; ``-gone`` after it: deleted, not yet away.
 
-    ``age``: the smaller, the older.
+    ``age``: the smaller, the older.  ``role``: empty if nobody has written it down.
     """
     phase, _, gone = state.partition("-")
     spec: dict[str, Any] = {"containers": [{"name": "main"}]}
@@ -56,7 +56,7 @@ def a_pod(
                 **({names.GROUP_NAME: group} if group else {}),
                 **(labels or {}),
             },
-            annotations={names.ROLE_HASH: role, **in_group, **(annotations or {})},
+            annotations={**({names.ROLE_HASH: role} if role else {}), **in_group, **(annotations or {})},
             finalizers=(names.MANAGED,) if held else (),
             creation_timestamp=START + timedelta(seconds=age),
             deletion_timestamp=at_epoch(NOW + 30) if gone else None,

@@ -10,6 +10,7 @@ from quorate.api.meta import at_epoch
 from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo, inject
 from quorate.controllers.pods import names
 from quorate.controllers.pods.objects import PODS, QueuedPod
+from quorate.controllers.pods.roles import role_of
 from quorate.controllers.writes import Apply, Delete, Patch, Write
 from quorate.kube.resources import Json
 
@@ -23,8 +24,12 @@ def template_of(pod: QueuedPod) -> msgspec.Raw:
 
 
 def start(pod: QueuedPod, info: PodSetInfo) -> Patch | InjectionConflict:
-    """What the API allows to change of a gated pod: tolerations and node selectors are only added to."""
+    """What the API allows to change of a gated pod: tolerations and node selectors are only added to.
+
+    Its role is written down, if it was not: what is injected would change it, and the workload no longer fit.
+    """
     metadata = pod.metadata
+    info = msgspec.structs.replace(info, annotations={names.ROLE_HASH: role_of(pod), **info.annotations})
     whole = {"metadata": {"labels": metadata.labels, "annotations": metadata.annotations}, "spec": pod.spec}
     injected = inject(msgspec.Raw(codec.encode(whole)), info)
     if isinstance(injected, InjectionConflict):

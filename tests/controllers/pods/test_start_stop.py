@@ -1,0 +1,32 @@
+"""What a pod is started with."""
+
+import msgspec
+
+from quorate.api import codec
+from quorate.controllers.jobs.podsets import PodSetInfo, read_template
+from quorate.controllers.pods.objects import QueuedPod
+from quorate.controllers.pods.roles import role_hash, role_of
+from quorate.controllers.pods.start_stop import start
+from quorate.controllers.writes import Patch
+from quorate.kube.patches import merged
+from tests.controllers.pods.notation import a_pod
+
+
+def started(pod: QueuedPod) -> QueuedPod:
+    """The pod as it is stored once it was started where nodes have the label ``zone=b``."""
+    patch = start(pod, PodSetInfo(name=role_of(pod), count=1, node_selector={"zone": "b"}))
+    assert isinstance(patch, Patch)
+    metadata = codec.to_builtins(pod.metadata)
+    return msgspec.structs.replace(
+        pod,
+        metadata=codec.convert(type(pod.metadata), merged(metadata, patch.body.get("metadata", {}))),
+        spec=msgspec.Raw(codec.encode(merged(read_template(pod.spec), patch.body["spec"]))),
+    )
+
+
+def test_a_pod_keeps_the_role_it_was_admitted_with() -> None:
+    pod = a_pod("a", role="")
+    after = started(pod)
+    assert role_hash(read_template(after.spec)) != role_of(pod)
+    assert role_of(after) == role_of(pod)
+    assert role_of(started(a_pod("a", role="leader"))) == "leader"
