@@ -116,6 +116,25 @@ def test_a_local_queue_says_why_it_takes_nothing(local: dict[str, Any], reason: 
     assert status.flavors_usage == () or reason == "Stopped"
 
 
+@pytest.mark.parametrize(
+    ("offered", "shown"),
+    [
+        pytest.param(["spot", "spot"], ["spot"], id="one given twice by mistake"),
+        pytest.param(
+            [f"f{at:03}" for at in range(80)], [f"f{at:03}" for at in range(64)], id="more than fit"
+        ),
+    ],
+)
+def test_a_status_has_no_more_flavors_than_the_api_stores(offered: list[str], shown: list[str]) -> None:
+    world = a_world(
+        {"quota": [{flavor: {f"r{at}": 1}} for at, flavor in enumerate(offered)]}, flavors=offered
+    )
+    status = world.state.cluster_queue_status("cq", world.now)
+    assert [usage.name for usage in status.flavors_usage] == shown
+    local = world.state.local_queue_status(Key("default", "lq"), world.now)
+    assert [usage.name for usage in local.flavors_reservation] == shown
+
+
 def test_shares_are_shown_where_they_count() -> None:
     world = a_world(config={"fairSharing": {}})
     world.run("cycle")

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -34,6 +35,7 @@ from quorate.quota.share import dominant_share
 from quorate.quota.tree import Node
 
 _LARGEST: Final = 2**63 - 1  # what the API can store
+_MOST_FLAVORS: Final = 64  # in a status; a queue may have more
 
 
 def cluster_queue_status(queue: ClusterQueueState, now: float, *, shares: bool) -> ClusterQueueStatus:
@@ -125,8 +127,12 @@ def _with(
 def _usage(
     groups: tuple[ResourceGroup, ...], usage: Usage, borrowed: Callable[[FlavorResource, int], int] | None
 ) -> tuple[FlavorUsage, ...]:
-    """The usage of every flavor and resource the queue offers, in its order; unused ones are zero."""
-    result: list[FlavorUsage] = []
+    """The usage of every flavor and resource the queue offers, in its order; unused ones are zero.
+
+    A status that the API would refuse tells nothing at all: a flavor given twice by mistake is shown once,
+    and of more flavors than a status holds the first.
+    """
+    result: dict[str, FlavorUsage] = {}
     for group in groups:
         for flavor in group.flavors:
             resources: list[ResourceUsage] = []
@@ -137,5 +143,5 @@ def _usage(
                 resources.append(
                     ResourceUsage(name=quota.name, total=as_quantity(quota.name, used), borrowed=over)
                 )
-            result.append(FlavorUsage(name=flavor.name, resources=tuple(resources)))
-    return tuple(result)
+            result.setdefault(flavor.name, FlavorUsage(name=flavor.name, resources=tuple(resources)))
+    return tuple(islice(result.values(), _MOST_FLAVORS))
