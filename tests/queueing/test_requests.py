@@ -36,14 +36,16 @@ def decided(limits: list[dict[str, Any]], container: dict[str, Any]) -> str:
         pytest.param(
             [],
             {"requests": {"cpu": 2}, "limits": {"cpu": 1}},
-            "resources validation failed: ",
+            "resources validation failed: "
+            "containers[0] of pod set main requests 2 of cpu, more than its limit 1",
             id="above its own limit",
         ),
         pytest.param(
             [],
             {"requests": {"cpu": -1}, "limits": {"pods": 1}},
-            "resources validation failed: container (unnamed) asks for -1 of cpu, must be at least 0, "
-            "container (unnamed) asks for 1 of pods, which a queue counts itself",
+            "resources validation failed: "
+            "containers[0] of pod set main asks for -1 of cpu, must be at least 0, "
+            "containers[0] of pod set main asks for 1 of pods, which a queue counts itself",
             id="what no container can ask for",
         ),
         pytest.param(

@@ -5,7 +5,7 @@ of pods (ten pods of 0.0001 cpu count ten milli-cpus).  What one pod requests is
 filled in before, left out and transformed after, are Kueue's rules.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -103,30 +103,32 @@ def _filled(own: ResourceRequirements, limits: Resources, requests: Resources) -
     return ResourceRequirements(requests={**limited, **requests, **own.requests}, limits=limited)
 
 
-def senseless(spec: PodSpec) -> tuple[str, ...]:
+def senseless(pod_set: str, spec: PodSpec) -> tuple[str, ...]:
     """Each amount that no container can ask for: less than nothing, or pods, which a queue counts itself."""
-    containers = (
-        (f"container {container.name or '(unnamed)'}", container.resources)
-        for container in (*spec.init_containers, *spec.containers)
-    )
     return tuple(
         f"{who} asks for {amount} of {resource}, "
         + ("must be at least 0" if amount.nanos < 0 else "which a queue counts itself")
-        for who, resources in (*containers, ("the pod", spec.resources))
+        for who, resources in (*_asking(pod_set, spec), (f"a pod of pod set {pod_set}", spec.resources))
         for resource, amount in sorted({**resources.limits, **resources.requests}.items())
         if amount.nanos < 0 or resource == PODS
     )
 
 
-def above_limits(spec: PodSpec) -> tuple[str, ...]:
+def above_limits(pod_set: str, spec: PodSpec) -> tuple[str, ...]:
     """Each container and resource that asks for more than its own limit."""
     return tuple(
-        f"container {container.name or '(unnamed)'} requests {requested} of {resource}, more than its limit "
-        f"{container.resources.limits[resource]}"
-        for container in (*spec.init_containers, *spec.containers)
-        for resource, requested in sorted(container.resources.requests.items())
-        if resource in container.resources.limits and requested > container.resources.limits[resource]
+        f"{who} requests {requested} of {resource}, more than its limit {resources.limits[resource]}"
+        for who, resources in _asking(pod_set, spec)
+        for resource, requested in sorted(resources.requests.items())
+        if resource in resources.limits and requested > resources.limits[resource]
     )
+
+
+def _asking(pod_set: str, spec: PodSpec) -> Iterator[tuple[str, ResourceRequirements]]:
+    """What each container asks for.  They are told apart by place, as ``Shapes`` keeps no names of them."""
+    for field, containers in (("initContainers", spec.init_containers), ("containers", spec.containers)):
+        for at, container in enumerate(containers):
+            yield f"{field}[{at}] of pod set {pod_set}", container.resources
 
 
 def _max(one: Resources, other: Resources) -> Resources:

@@ -141,7 +141,11 @@ class Shapes:
                 self._pod_set(name, count, min_count, spec)
                 for (name, count, min_count), spec in zip(pod_sets, specs, strict=True)
             )
-            findings = tuple(finding for spec in specs for finding in (*senseless(spec), *above_limits(spec)))
+            findings = tuple(
+                finding
+                for (name, _, _), spec in zip(pod_sets, specs, strict=True)
+                for finding in (*senseless(name, spec), *above_limits(name, spec))
+            )
             shape = Shape(priority, shapes, findings)
             self._shapes[key] = shape
         return shape
