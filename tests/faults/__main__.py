@@ -67,7 +67,11 @@ def _play(trials: list[Trial]) -> list[Report]:
     async def together() -> list[Report]:
         return await asyncio.gather(*(run(trial) for trial in trials))
 
-    return asyncio.run(together())
+    loop = asyncio.new_event_loop()  # asyncio.run would wait for what does not end
+    reports = loop.run_until_complete(together())
+    if not asyncio.all_tasks(loop):
+        loop.close()
+    return reports
 
 
 def _show(reports: list[Report]) -> None:

@@ -15,7 +15,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Literal
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, Literal, get_args
 
 import msgspec
 
@@ -32,18 +34,29 @@ from quorate.kube.resources import ADMISSION_CHECKS, CLUSTER_QUEUES, COHORTS, JO
 from quorate.local.nodes import Fleet
 from quorate.observe.replica import Replica
 from tests.e2e.world import World, a_world
+from tests.faults import processes
+from tests.faults.administrator import changes
 from tests.faults.history import History, recorded
 from tests.faults.plan import WRITES, Fault, Killed, Late, Plan, Silent, Sort
 from tests.faults.promises import Promises
-from tests.faults.proxy import Proxy
+from tests.faults.proxy import Door, Proxy
 from tests.faults.rest import audit_difference, unrest
 from tests.faults.scene import CHECK, NAMESPACE, Scene, Submission, invent
 from tests.faults.stacks import waiting_tasks
 
-Kind = Literal["kills", "pairs", "clocks", "hostile"]
-KINDS: Final[tuple[Kind, ...]] = ("kills", "pairs", "clocks", "hostile")
+# What is special about a run, beside the faults that all of them suffer:
+Kind = Literal[
+    "kills",  # nothing
+    "pairs",  # two replicas, a lease that cannot be renewed, half of them with clocks of their own
+    "clocks",  # somebody sets the clock
+    "hostile",  # the server breaks the rules of a watch
+    "quotas",  # an administrator lowers limits and stops queues
+    "crashes",  # the controllers are a process, and die by SIGKILL
+]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 STORM_S = 1.0  # how long after the last submission the faults go on
+STORM_OVER_PROCESSES_S = 4.0  # the same where the controllers take a while to start
 REST_WITHIN_S = (
     15.0  # how soon after the last step everything must have come to its end: nobody takes another
 )
@@ -152,8 +165,9 @@ class _Play:
         self._history = history
         self._report = report
         self._rng = random.Random(f"play {trial.seed}")
+        self._jumping = self._rng.random() < 0.5  # whether the clocks of a pair jump
         self._replicas: dict[int, Replica] = {}  # by number, as last started
-        self._restarts: list[int] = []  # the newest version known at each
+        self._outside: list[int] = []  # the newest version known at each restart and each change of a quota
 
     async def run(self) -> None:
         stage: list[asyncio.Task[None]] = []
@@ -163,7 +177,7 @@ class _Play:
             replicas = range(2 if self._trial.kind == "pairs" else 1)
             stage += [asyncio.create_task(self._keep_running(number)) for number in replicas]
             await self._submit_all()
-            await asyncio.sleep(STORM_S)
+            await asyncio.sleep(STORM_OVER_PROCESSES_S if self._trial.kind == "crashes" else STORM_S)
             self._proxy.calm()
             await self._come_to_rest(stage)
             await self._history.complete(self._world.client)
@@ -178,46 +192,59 @@ class _Play:
     async def _keep_running(self, number: int) -> None:
         """Start the controllers again whenever they die, as whoever runs them does."""
         for incarnation in itertools.count():
-            await self._live(number, incarnation)
+            door = self._proxy.door()
+            try:
+                if self._trial.kind == "crashes":
+                    await self._live_as_process(door)
+                else:
+                    await self._live(door, number, incarnation)
+            finally:
+                door.close()
+            # A process takes longer to start than what the last one sent takes to arrive.
+            await door.idle.wait()
             self._report.restarts += 1
-            self._restarts.append(max(self._history.seen.values(), default=0))
+            self._something_happens()
 
-    async def _live(self, number: int, incarnation: int) -> None:
+    def _something_happens(self) -> None:
+        self._outside.append(max(self._history.seen.values(), default=0))
+
+    async def _live_as_process(self, door: Door) -> None:
+        token = self._world.client.cluster.credentials.authorization().removeprefix("Bearer ")
+        with TemporaryDirectory() as directory:
+            if told := await processes.live(door, token, self._scene.configuration, Path(directory)):
+                self._report.findings.append(told)
+
+    async def _live(self, door: Door, number: int, incarnation: int) -> None:
         rng = random.Random(f"controllers {self._trial.seed} {number} {incarnation}")
         replica = self._replicas[number] = Replica("standalone")
-        door = self._proxy.door()
         identities = (f"{number}-{incarnation}-{turn}" for turn in itertools.count())
         direct = self._world.client.cluster
-        try:
-            async with Client(
-                Cluster(door.url, credentials=direct.credentials), rng, deadline_s=DEADLINE_S
-            ) as client:
-                life = asyncio.create_task(
-                    run_replica(
-                        client,
-                        self._clock(),
-                        Configured(self._configuration()),
-                        rng,
-                        replica,
-                        lambda: next(identities),
-                    )
+        async with Client(
+            Cluster(door.url, credentials=direct.credentials), rng, deadline_s=DEADLINE_S
+        ) as client:
+            life = asyncio.create_task(
+                run_replica(
+                    client,
+                    self._clock(),
+                    Configured(self._configuration()),
+                    rng,
+                    replica,
+                    lambda: next(identities),
                 )
-                door.on_kill = partial(_cancel, life)
-                try:
-                    (outcome,) = await asyncio.gather(life, return_exceptions=True)
-                finally:
-                    life.cancel()
-                    door.close()
-        finally:
-            door.close()
+            )
+            door.on_kill = partial(_cancel, life)
+            try:
+                (outcome,) = await asyncio.gather(life, return_exceptions=True)
+            finally:
+                life.cancel()
+                door.close()
         if not isinstance(outcome, asyncio.CancelledError):
             told = "".join(traceback.format_exception(outcome)) if outcome else ""
             self._report.findings.append(f"the controllers ended by themselves: {told}")
-        # A process takes longer to start than what the last one sent takes to arrive.
-        await door.idle.wait()
 
     def _clock(self) -> WallClock:
-        if self._trial.kind != "clocks":
+        jumping = self._trial.kind == "clocks" or (self._trial.kind == "pairs" and self._jumping)
+        if not jumping:
             return WallClock()
         far = 3600.0 if self._scene.configuration.wait_for_pods_ready is None else 1.0
         return JumpingClock(
@@ -240,6 +267,14 @@ class _Play:
         async with asyncio.TaskGroup() as users:
             for submission in self._scene.submissions:
                 users.create_task(self._submit(submission))
+            if self._trial.kind == "quotas":
+                users.create_task(self._administer())
+
+    async def _administer(self) -> None:
+        for change in changes(self._trial.seed, self._scene):
+            await asyncio.sleep(change.after_s)
+            await self._world.client.patch(CLUSTER_QUEUES, Key("", change.queue), {"spec": change.spec})
+            self._something_happens()
 
     async def _submit(self, submission: Submission) -> None:
         await asyncio.sleep(submission.at_s)
@@ -269,11 +304,11 @@ class _Play:
     async def _judge(self) -> None:
         client = self._world.client
         promises = Promises((await client.list(CLUSTER_QUEUES)).items, (await client.list(COHORTS)).items)
-        restarts = sorted(self._restarts)
+        outside = sorted(self._outside)
         for step in self._history.in_order():
             self._report.states += 1
-            while restarts and restarts[0] < step.version:
-                restarts.pop(0)
+            while outside and outside[0] < step.version:
+                outside.pop(0)
                 promises.outside_event()
             self._report.findings += promises.step(step)
         for replica in self._replicas.values():

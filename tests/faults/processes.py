@@ -1,0 +1,67 @@
+"""The controllers as they are run in earnest: a process of their own, which dies by SIGKILL."""
+
+import asyncio
+import json
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from pathlib import Path
+from typing import Any
+
+from quorate.api.configuration import Configuration
+from tests.e2e.test_controllers_command import kubeconfig
+from tests.faults.proxy import Door
+
+KILLED = -9
+
+
+async def live(door: Door, token: str, configuration: Configuration, directory: Path) -> str:
+    """Run them until they die; what they said of an error of ours, or empty.
+
+    A process that finds no API server when it starts says so and ends: whoever runs it starts it again.
+    """
+    file = directory / "configuration.yaml"
+    file.write_text(json.dumps(_as_file(configuration)))  # JSON is YAML
+    command = (sys.executable, "-m", "quorate", "controllers", "--no-webhooks", "--config", str(file))
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        "--kubeconfig",
+        str(kubeconfig(directory, door.url, token)),
+        stdin=DEVNULL,
+        stdout=DEVNULL,
+        stderr=PIPE,
+    )
+
+    def kill() -> None:
+        if process.returncode is None:
+            process.kill()
+
+    door.on_kill = kill
+    try:
+        _, said = await process.communicate()
+    finally:
+        kill()
+        await process.wait()
+    told = said.decode()
+    if "Traceback" in told or process.returncode not in (KILLED, 1):
+        return f"the process ended with status {process.returncode} and said: {told}"
+    return ""
+
+
+def _as_file(configuration: Configuration) -> dict[str, Any]:
+    body: dict[str, Any] = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration"}
+    rules = configuration.wait_for_pods_ready
+    if rules is None:
+        return body
+    requeuing = rules.requeuing_strategy
+    ready: dict[str, Any] = {
+        "timeout": f"{rules.timeout_s}s",
+        "recoveryTimeout": f"{rules.recovery_timeout_s}s",
+        "blockAdmission": rules.block_admission is not None,
+        "requeuingStrategy": {
+            "timestamp": requeuing.timestamp,
+            "backoffLimitCount": requeuing.backoff_limit_count,
+        },
+    }
+    if rules.block_admission is not None:
+        ready["blockAdmissionScope"] = rules.block_admission
+    return body | {"waitForPodsReady": ready}
