@@ -427,14 +427,17 @@ def test_local_queues_say_whether_they_take_work() -> None:
 
 
 def test_an_admission_costs_few_writes() -> None:
-    """What one suspended job costs from its creation to its end, events and queue statuses aside."""
+    """What one suspended job costs from its creation to its end, events and queue statuses aside.
+
+    A job of one pod: of several, one that is done before the others makes room, which is one more write.
+    """
 
     async def story(world: World) -> None:
         await world.queues(cpu="100")
         await world.until("the queue is active", lambda: active(world))
         world.queueing_client.asked.clear()
         jobs = [f"job-{number}" for number in range(10)]
-        await asyncio.gather(*(world.job(name, pods=3, suspend=True) for name in jobs))
+        await asyncio.gather(*(world.job(name, suspend=True) for name in jobs))
         await world.until_finished(*jobs)
 
         async def let_go() -> bool:
