@@ -99,7 +99,7 @@ def test_skipping_verification_is_only_for_who_asks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        pytest.param("a: [", "is no YAML", id="no yaml"),
+        pytest.param("a: [", r":2: is no YAML: ", id="no yaml"),
         pytest.param("just text", "expected a mapping with clusters, users and contexts", id="no mapping"),
         pytest.param(
             "{current-context: x, contexts: [{name: y, context: {}}]}",

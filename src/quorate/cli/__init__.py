@@ -1,7 +1,9 @@
 """The ``quorate`` command: one module per command group, none of which decides anything."""
 
 import asyncio
+import shutil
 import sys
+import textwrap
 
 import typer
 
@@ -87,6 +89,15 @@ def quorate(
     """
 
 
+def _as_wide_as_the_terminal(line: str) -> str:
+    """Broken between words where people read it, whole where programs do."""
+    if not sys.stderr.isatty():
+        return line
+    width = shutil.get_terminal_size().columns
+    lines = textwrap.wrap(line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Run the command line; what the outside world does wrong is one message and a non-zero exit code."""
     try:
@@ -99,5 +110,5 @@ def main() -> None:
         if message is None:
             raise
         for line in message.splitlines():
-            typer.echo(f"error: {line}", err=True)
+            typer.echo(_as_wide_as_the_terminal(f"error: {line}"), err=True)
         sys.exit(Exit.BAD_INPUT)

@@ -6,6 +6,7 @@ object holds only the fields we read: patch what exists, and write whole only wh
 """
 
 import asyncio
+import os
 import random
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
@@ -382,9 +383,9 @@ class Client:
         sent = not isinstance(error, aiohttp.ClientConnectorError)
         match error:
             case aiohttp.ClientSSLError():
-                problem = f"{error}: does the kubeconfig's certificate-authority belong to this server?"
+                problem = f"{error} (does the kubeconfig's certificate-authority belong to this server?)"
             case aiohttp.ClientConnectorError():
-                problem = f"{error}: is the API server running?"
+                problem = f"{_reason(error.os_error) or error} (is the API server running?)"
             case TimeoutError():
                 problem = str(error) or "the deadline passed"
             case _:
@@ -410,6 +411,12 @@ def _namespace_of(body: Body) -> str:
         namespace: str = body.get("metadata", {}).get("namespace", "")
         return namespace
     return metadata_of(body).namespace  # type: ignore[arg-type]
+
+
+def _reason(error: OSError) -> str:
+    """In the system's own words; empty when it has none."""
+    known = error.errno is not None and error.errno > 0
+    return (os.strerror(error.errno) if known else error.strerror or "").lower()  # type: ignore[arg-type]
 
 
 def _selectors(label_selector: str, field_selector: str) -> dict[str, str]:

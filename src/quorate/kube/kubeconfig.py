@@ -151,8 +151,11 @@ def _parse(path: Path) -> _Kubeconfig:
     try:
         document = yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except OSError as error:
-        raise InvalidKubeconfig(str(path), error.strerror or str(error)) from error
-    except yaml.YAMLError as error:
+        raise InvalidKubeconfig(str(path), (error.strerror or str(error)).lower()) from error
+    except yaml.MarkedYAMLError as error:
+        line = "" if error.problem_mark is None else f":{error.problem_mark.line + 1}"
+        raise InvalidKubeconfig(f"{path}{line}", f"is no YAML: {error.problem}") from error
+    except yaml.YAMLError as error:  # bytes that are no text
         raise InvalidKubeconfig(str(path), f"is no YAML: {error}") from error
     if not isinstance(document, dict):
         raise InvalidKubeconfig(
