@@ -1,0 +1,83 @@
+"""Feature gates of a configuration file: each is honoured, or refused."""
+
+from collections.abc import Callable
+from json import dumps
+
+import msgspec
+import pytest
+
+from quorate.api.configuration import (
+    Configuration,
+    InvalidConfiguration,
+    default_configuration,
+    load_configuration,
+)
+from quorate.api.configuration_gates import QUEUEING_GATES, Gates
+from quorate.api.feature_gates import FEATURE_GATES, NEEDS
+from tests.api.configurations import a_file
+
+
+def test_gates_of_the_queueing_core_are_by_default_as_the_list_says() -> None:
+    assert msgspec.to_builtins(Gates()) == {name: FEATURE_GATES[name] for name in QUEUEING_GATES}
+    assert default_configuration().gates == Gates()
+
+
+@pytest.mark.parametrize(
+    ("gates", "rule"),
+    [
+        pytest.param("LendingLimit: true", "sets a feature gate that Kueue has removed", id="removed"),
+        pytest.param("ObjectRetentionPolicies: false", "is locked to true", id="generally available"),
+        pytest.param("ConcurrentAdmission: true", "switches on what there is none of here", id="absent"),
+        pytest.param("MetricsForCohorts: false", "is always true here", id="not to be switched off"),
+        pytest.param(
+            "UnadmittedWorkloadsExplicitStatus: true", "needs UnadmittedWorkloadsObservability", id="alone"
+        ),
+    ],
+)
+def test_a_gate_that_is_not_honoured_is_refused(gates: str, rule: str) -> None:
+    with pytest.raises(InvalidConfiguration, match=rule):
+        load_configuration(a_file(f"featureGates: {{{gates}}}"))
+
+
+@pytest.mark.parametrize(("gate", "default"), FEATURE_GATES.items())
+def test_a_gate_may_always_be_left_at_its_default(gate: str, default: bool) -> None:
+    loaded = load_configuration(a_file(f"featureGates: {{{gate}: {str(default).lower()}}}"))
+    assert loaded == load_configuration(a_file())
+
+
+@pytest.mark.parametrize(
+    ("body", "gate", "off"),
+    [
+        pytest.param(
+            "admissionFairSharing: {}",
+            "AdmissionFairSharing",
+            lambda c: c.admission_fair_sharing is None,
+            id="turns",
+        ),
+        pytest.param(
+            "resources: {quotaCheckStrategy: IgnoreUndeclared}",
+            "QuotaCheckStrategy",
+            lambda c: c.resources.quota_check_strategy == "BlockUndeclared",
+            id="undeclared resources",
+        ),
+        pytest.param(
+            "visibilityServer: {}",
+            "VisibilityOnDemand",
+            lambda c: c.visibility.address is None,
+            id="who waits",
+        ),
+    ],
+)
+def test_a_gate_switches_a_field_off(body: str, gate: str, off: Callable[[Configuration], bool]) -> None:
+    for on in (True, False):
+        loaded = load_configuration(a_file(f"{body}\nfeatureGates: {{{gate}: {str(on).lower()}}}"))
+        assert off(loaded.configuration) is not on
+
+
+@pytest.mark.parametrize("gate", QUEUEING_GATES)
+def test_a_gate_of_the_queueing_core_is_honoured(gate: str) -> None:
+    turned = not FEATURE_GATES[gate]
+    given = {gate: turned} | {needed: True for needed in (NEEDS.get(gate),) if needed}
+    loaded = load_configuration(a_file(dumps({"featureGates": given})[1:-1]))
+    want = msgspec.to_builtins(Gates()) | given
+    assert (msgspec.to_builtins(loaded.configuration.gates), loaded.warnings) == (want, ())

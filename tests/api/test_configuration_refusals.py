@@ -1,0 +1,349 @@
+"""Nothing wrong in a configuration file gets past, and all of it is told."""
+
+from json import dumps
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.api.configuration import (
+    InvalidConfiguration,
+    load_configuration,
+)
+from tests.api.configurations import a_file, refusals
+
+SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
+
+
+@pytest.mark.parametrize(
+    ("version", "body", "want"),
+    [
+        pytest.param(
+            "v1beta1", "waitForPodsReady: {enable: true, requeuingStrategy: {backoffLimitCount: -1}}",
+            "waitForPodsReady.requeuingStrategy.backoffLimitCount: -1 is no count of retries "
+            "(leave the field out to retry without end, or write 0 or more)", id="a limit of -1",
+        ),
+        pytest.param(
+            "v1beta1", "waitForPodsReady: {requeuingStrategy: {timestamp: Eviction | Creation}}",
+            "waitForPodsReady.requeuingStrategy.timestamp: 'Eviction | Creation' is not allowed here "
+            "(write Eviction or Creation)", id="the documentation's alternatives copied as they stand",
+        ),
+        pytest.param(
+            "v1beta1",
+            "waitForPodsReady: {requeuingTimestamp: Creation, requeuingStrategy: {timestamp: Eviction}}",
+            "waitForPodsReady.requeuingTimestamp: 'Creation' contradicts requeuingStrategy.timestamp, "
+            "which is Eviction (keep the latter)", id="two timestamps that contradict",
+        ),
+        pytest.param(
+            "v1beta2", "waitForPodsReady: {enable: true}",
+            "waitForPodsReady.enable: true is not in v1beta2, which waits always "
+            "(or set featureGates.DisableWaitForPodsReady)", id="a field of the other version",
+        ),
+        pytest.param(
+            "v1beta2", "waitForPodsReady: {overrides: {shortest: 1h, longest: 5m}}",
+            "waitForPodsReady.overrides.longest: '5m' is shorter than shortest "
+            "(give a longer one, or leave one out)", id="bounds that cross",
+        ),
+        pytest.param(
+            "v1beta2", "waitForPodsReady: {blockAdmission: true, blockAdmissionScope: Flavor}",
+            "waitForPodsReady.blockAdmissionScope: 'Flavor' is not allowed here "
+            "(write AllQueues or SameFlavors)", id="a scope that is none",
+        ),
+        pytest.param(
+            "v1beta2", "waitForPodsReady: {timout: 10m}",
+            "waitForPodsReady.timout: '10m' stands in an unknown field (did you mean timeout?)", id="a slip",
+        ),
+        pytest.param(
+            "v1beta2", "waitForPodsReady: {timeout: 10}",
+            "waitForPodsReady.timeout: 10 is not text (put it in quotes)", id="a number for a duration",
+        ),
+        pytest.param(
+            "v1beta2", "waitForPodsReady: {timeout: 10 minutes}",
+            "waitForPodsReady.timeout: '10 minutes' is not a duration (write 10m, 1h30m or 500ms)",
+            id="words",
+        ),
+        pytest.param(
+            "v1beta2", "waitForPodsReady: {timeout: -1s}",
+            "waitForPodsReady.timeout: '-1s' is too short, must be at least 0s", id="a negative duration",
+        ),
+        pytest.param(
+            "v1beta2", "waitForPodsReady: true",
+            "waitForPodsReady: true is not a mapping of fields", id="a scalar for a section",
+        ),
+        pytest.param(
+            "v1beta2", "manageJobsWithoutQueueName: 'yes'",
+            "manageJobsWithoutQueueName: 'yes' is not a boolean (write true or false)",
+            id="text for a boolean",
+        ),
+        pytest.param(
+            "v1beta2", "managedJobsNamespaceSelector: {}",
+            "managedJobsNamespaceSelector: {} should not match namespace kube-system or kueue-system "
+            "(add kubernetes.io/metadata.name NotIn [kube-system, kueue-system])",
+            id="the system's namespaces",
+        ),
+        pytest.param(
+            "v1beta2", "health: {healthProbeBindAddress: ':99999'}",
+            "health.healthProbeBindAddress: ':99999' is no address "
+            "(write :8081, 127.0.0.1:8081, or 0 in quotes for none)", id="a port that cannot be",
+        ),
+        pytest.param(
+            "v1beta2", "visibilityServer: {bindAddress: localhost}",
+            "visibilityServer.bindAddress: 'localhost' is no IP address "
+            "(write 127.0.0.1, or 0.0.0.0 for every interface)", id="a name for an IP address",
+        ),
+        pytest.param(
+            "v1beta2", "leaderElection: {leaseDuration: 1500ms}",
+            "leaderElection.leaseDuration: '1500ms' is no whole number of seconds, "
+            "and a Lease knows no other",
+            id="a lease of broken seconds",
+        ),
+        pytest.param(
+            "v1beta2", "leaderElection: {leaseDuration: 15s, renewDeadline: 15s}",
+            "leaderElection.renewDeadline: '15s' must be less than leaseDuration, which is 15s",
+            id="no time to stop",
+        ),
+        pytest.param(
+            "v1beta2", "leaderElection: {retryPeriod: 10s}",
+            "leaderElection.retryPeriod: '10s' must be less than renewDeadline, which is 10s",
+            id="no time to try again",
+        ),
+        pytest.param(
+            "v1beta2", "leaderElection: {resourceLock: configmaps}",
+            "leaderElection.resourceLock: 'configmaps' is not allowed here (write leases)",
+            id="a lock of former times",
+        ),
+        pytest.param(
+            "v1beta2", "integrations: {frameworks: []}",
+            "integrations.frameworks: [] has 0 entries, must have at least 1", id="no framework",
+        ),
+        pytest.param(
+            "v1beta2", "integrations: {frameworks: [sparkoperator.k8s.io/sparkapplication]}",
+            'integrations.frameworks: ["sparkoperator.k8s.io/sparkapplication"] names '
+            "sparkoperator.k8s.io/sparkapplication, which is alpha "
+            "(set featureGates.SparkApplicationIntegration: true)", id="an alpha framework without its gate",
+        ),
+        pytest.param(
+            "v1beta2", "integrations: {frameworks: [pod, pod]}",
+            "integrations.frameworks[1]: 'pod' is listed twice (keep one)", id="a framework twice",
+        ),
+        pytest.param(
+            "v1beta2", "integrations: {podOptions: {}}",
+            "integrations.podOptions: {} stands in an unknown field "
+            "(known here: declaredFrameworks, externalFrameworks, frameworks, labelKeysToCopy)",
+            id="a section of the other version",
+        ),
+        pytest.param(
+            "v1beta2", "resources: {quotaCheckStrategy: IgnoreUndeclared, excludeResourcePrefixes: [a]}",
+            "resources.excludeResourcePrefixes: [\"a\"] contradicts quotaCheckStrategy "
+            "IgnoreUndeclared (keep one)",
+            id="two ways to leave out resources",
+        ),
+        pytest.param(
+            "v1beta2", "resources: {transformations: [{input: a, outputs: {b: much}}]}",
+            "resources.transformations[0].outputs.b: 'much' is not a quantity (write 4, 500m or 16Gi)",
+            id="an amount that is none",
+        ),
+        pytest.param(
+            "v1beta2", "fairSharing: {enable: true}",
+            "fairSharing.enable: true stands in an unknown field (known here: preemptionStrategies)",
+            id="unknown fields of unused sections count too",
+        ),
+        pytest.param(
+            "v1beta2", "featureGates: {PartialAdmision: true}",
+            "featureGates.PartialAdmision: true sets an unknown feature gate "
+            "(did you mean PartialAdmission?)",
+            id="an unknown gate",
+        ),
+        pytest.param(
+            "v1beta2", "fairSharing: {preemptionStrategies: [LessThanInitialShare, LessThanInitialShare]}",
+            'fairSharing.preemptionStrategies: ["LessThanInitialShare", "LessThanInitialShare"] is not '
+            "allowed here (write [LessThanOrEqualToFinalShare], [LessThanInitialShare] or "
+            "[LessThanOrEqualToFinalShare, LessThanInitialShare])", id="strategies in no known order",
+        ),
+        pytest.param(
+            "v1beta2", f"tls: {{minVersion: VersionTLS13, cipherSuites: [{SUITE}]}}",
+            f'tls.cipherSuites: ["{SUITE}"] contradicts minVersion VersionTLS13, whose suites are fixed',
+            id="suites",
+        ),
+        pytest.param(
+            "v1beta2", "metrics: {customLabels: [{name: a}, {name: a}]}",
+            "metrics.customLabels[1].name: 'a' names two labels (choose another)", id="a label twice",
+        ),
+        pytest.param(
+            "v1beta2", "metrics: {customLabels: [{name: a-b}]}",
+            "metrics.customLabels[0].name: 'a-b' is not a name of letters, digits and _ that starts with a "
+            "letter", id="a label of no name that there may be",
+        ),
+        pytest.param(
+            "v1beta2", "metrics: {customLabels: [{name: a, sourceKind: Workload, trackedValues: []}]}",
+            "metrics.customLabels[0].trackedValues: [] must list 1 to 12 values for sourceKind Workload",
+            id="a label of workloads with any value",
+        ),
+        pytest.param(
+            "v1beta2", "metrics: {customLabels: [{name: a, trackedValues: [b, b]}]}",
+            'metrics.customLabels[0].trackedValues: ["b", "b"] lists a value twice (leave one out)',
+            id="a value twice",
+        ),
+        pytest.param(
+            "v1beta2", "metrics: {customLabels: [{name: a, sourceLabelKey: b, sourceAnnotationKey: c}]}",
+            "metrics.customLabels[0].sourceAnnotationKey: 'c' contradicts sourceLabelKey "
+            "(give one of the two)",
+            id="two sources",
+        ),
+        pytest.param(
+            "v1beta2", "admissionFairSharing: {usageSamplingInterval: 0s}",
+            "admissionFairSharing.usageSamplingInterval: '0s' is too short, must be more than 0s",
+            id="an interval of nothing",
+        ),
+        pytest.param(
+            "v1beta1", "queueVisibility: {clusterQueues: {maxCount: 4001}}",
+            "queueVisibility.clusterQueues.maxCount: 4001 is out of range, must be 0 to 4000", id="a count",
+        ),
+        pytest.param(
+            "v1beta2", "resources: {transformations: [{input: a}, {input: a}]}",
+            'resources.transformations: [{"input": "a"}, {"input": "a"}] has two rules for input a '
+            "(merge them)",
+            id="two rules for one resource",
+        ),
+        pytest.param(
+            "v1beta2", "integrations: {externalFrameworks: [Foo.v1.a.com, Job.v1.batch]}",
+            "integrations.externalFrameworks[1]: 'Job.v1.batch' is queued already (keep one)",
+            id="a kind that is queued here, and elsewhere",
+        ),
+        pytest.param(
+            "v1beta2", "integrations: {externalFrameworks: [Foo.v1.a.com, Foo.v2.a.com]}",
+            "integrations.externalFrameworks[1]: 'Foo.v2.a.com' is queued already (keep one)",
+            id="a kind that is queued elsewhere twice",
+        ),
+        pytest.param(
+            "v1beta2", "integrations: {externalFrameworks: [Foo]}",
+            "integrations.externalFrameworks[0]: 'Foo' does not name a kind (write Kind.version.group)",
+            id="no kind",
+        ),
+        pytest.param(
+            "v1beta2", "tls: {minVersion: TLS1.2}",
+            "tls.minVersion: 'TLS1.2' is not allowed here (write VersionTLS10 or VersionTLS11 or "
+            "VersionTLS12 or VersionTLS13)", id="a TLS version",
+        ),
+        pytest.param(
+            "v1beta2", "tls: {curvePreferences: [X25519, CurveP256]}",
+            'tls.curvePreferences: ["X25519", "CurveP256"] names several curves, and only one can be '
+            "insisted on (write one, or leave this out)", id="two curves",
+        ),
+        pytest.param(
+            "v1beta2", "internalCertManagement: {webhookSecretName: A_b}",
+            "internalCertManagement.webhookSecretName: 'A_b' is not the name of a Secret", id="a name",
+        ),
+        pytest.param(
+            "v1beta2", "webhook: {port: 70000}",
+            "webhook.port: 70000 is out of range, must be 1 to 65535", id="a port that is none",
+        ),
+    ],
+)  # fmt: skip
+def test_a_wrong_field_is_refused_by_path_value_and_rule(version: str, body: str, want: str) -> None:
+    assert refusals(a_file(body, version)) == [f"line 3: {want}"]
+
+
+def test_every_finding_is_listed_at_once_with_its_line() -> None:
+    body = """
+waitForPodsReady:
+  timeout: soon
+  timeout: 5m
+  blockAdmission: maybe
+namespaces: x
+webhook: {port: 0}
+"""
+    assert sorted(refusals(a_file(body))) == [
+        "line 6: waitForPodsReady: 'timeout' is given twice, first in line 5 (keep one of them)",
+        "line 7: waitForPodsReady.blockAdmission: 'maybe' is not a boolean (write true or false)",
+        "line 8: namespaces: 'x' stands in an unknown field (did you mean namespace?)",
+        "line 9: webhook.port: 0 is out of range, must be 1 to 65535",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("", ".: '' holds 0 documents, must hold one of kind Configuration"),
+        (
+            "a: [",
+            "line 1: .: 'a: [' did not find expected node content",
+        ),
+        ("hello", "line 1: .: 'hello' is no Configuration (write apiVersion, kind and fields)"),
+        (
+            "kind: ConfigMap",
+            "line 1: kind: 'ConfigMap' wraps a file "
+            "(give the text under its data.controller_manager_config.yaml)",
+        ),
+        (
+            "kind: Configuration",
+            "apiVersion: null is not known "
+            "(write config.kueue.x-k8s.io/v1beta1 or config.kueue.x-k8s.io/v1beta2)",
+        ),
+        (
+            "apiVersion: config.kueue.x-k8s.io/v1\nkind: Configuration\nfoo: bar",
+            "line 1: apiVersion: 'config.kueue.x-k8s.io/v1' is not known "
+            "(write config.kueue.x-k8s.io/v1beta1 or config.kueue.x-k8s.io/v1beta2)",
+        ),
+    ],
+)
+def test_what_is_no_configuration_is_refused_once(text: str, want: str) -> None:
+    assert refusals(text) == [want]
+
+
+EVERYTHING = """
+namespace: batch
+manageJobsWithoutQueueName: true
+managedJobsNamespaceSelector: {matchExpressions: [{key: a, operator: In, values: [b]}]}
+waitForPodsReady: {timeout: 1m, requeuingStrategy: {timestamp: Creation, backoffLimitCount: 1}}
+integrations: {frameworks: [batch/job, pod], externalFrameworks: [A.v1.b], labelKeysToCopy: [a]}
+resources:
+  transformations: [{input: a, outputs: {b: 1}}]
+metrics: {customLabels: [{name: a, sourceLabelKey: b}, {name: c, sourceKind: Workload, trackedValues: [d]}]}
+tls: {minVersion: VersionTLS12, cipherSuites: [TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]}
+fairSharing: {preemptionStrategies: [LessThanInitialShare]}
+admissionFairSharing: {usageSamplingInterval: 1m, resourceWeights: {cpu: 2}}
+controller: {groupKindConcurrency: {Job.batch: 5}}
+featureGates: {PartialAdmission: true}
+"""
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 2**65)
+    | st.floats(allow_nan=False)
+    | st.sampled_from(["", "a", "1m"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["name", "a", "key"]), inner),
+    max_leaves=4,
+)
+
+
+@st.composite
+def spoiled(draw: st.DrawFn) -> tuple[str, Any]:
+    """A right configuration in which one value, anywhere, is replaced by any other, and its first field."""
+    body = yaml.safe_load(a_file(EVERYTHING))
+    field = draw(st.sampled_from(sorted(body.keys() - {"apiVersion", "kind"})))
+    holder: Any = body
+    key: Any = field
+    while isinstance(holder[key], dict | list) and holder[key] and draw(st.booleans()):
+        holder = holder[key]
+        key = draw(st.sampled_from(sorted(holder) if isinstance(holder, dict) else range(len(holder))))
+    holder[key] = draw(values)
+    return field, body
+
+
+@given(spoiled())
+def test_whatever_a_field_holds_it_is_read_or_reported_and_no_other(case: tuple[str, Any]) -> None:
+    field, body = case
+    try:
+        load_configuration(dumps(body))
+    except InvalidConfiguration as refusal:
+        reported = {finding.path.partition(".")[0].partition("[")[0] for finding in refusal.findings}
+    else:
+        reported = set()
+    assert reported <= {field}
+
+
+def test_the_configuration_that_is_spoiled_is_right() -> None:
+    assert load_configuration(a_file(EVERYTHING)).configuration.namespace == "batch"
