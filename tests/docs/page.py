@@ -14,7 +14,8 @@ from quorate.api.meta import Key
 from quorate.api.validation import manifest_findings
 from quorate.queueing.cycle import run_cycle
 from quorate.queueing.explain import explain, waiting
-from tests.queueing.world import Json, World
+from tests.queueing.notation import Json
+from tests.queueing.world import World
 
 CONCEPTS = Path(__file__).parents[2] / "docs" / "concepts"
 Row = dict[str, str]

@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from tests.docs.page import Example, Row, job, section
-from tests.queueing.world import Json
+from tests.queueing.notation import Json
 
 ONE_QUEUE = section("order.md", "Example: one queue")
 TWO_QUEUES = section("order.md", "Example: two queues")

@@ -14,7 +14,8 @@ from quorate.queueing.explain import waiting
 from quorate.queueing.state import State
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource
-from tests.queueing.world import Json, World
+from tests.queueing.notation import Json
+from tests.queueing.world import World
 
 CPU = FlavorResource("default", "cpu")
 

@@ -5,7 +5,8 @@ import pytest
 from quorate.api.meta import Key
 from quorate.queueing.explain import Holder, explain
 from quorate.quota.amount import FlavorResource
-from tests.queueing.world import Json, World
+from tests.queueing.notation import Json
+from tests.queueing.world import World
 
 CPU = FlavorResource("default", "cpu")
 

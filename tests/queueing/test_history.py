@@ -13,8 +13,9 @@ from quorate.queueing.model_audit import audit_model
 from quorate.queueing.state import State
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource
+from tests.queueing.notation import Json
 from tests.queueing.test_laws import QUEUES, policies, quotas, writes
-from tests.queueing.world import Json, World
+from tests.queueing.world import World
 
 COHORTS = ("", "left", "right", "top")
 which = st.integers(0, 7)

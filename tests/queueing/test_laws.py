@@ -14,7 +14,8 @@ from quorate.queueing.state import State
 from quorate.quota import tree
 from quorate.quota.amount import total
 from quorate.quota.audit import audit
-from tests.queueing.world import Json, World
+from tests.queueing.notation import Json
+from tests.queueing.world import World
 
 FLAVORS = ("one", "two")
 QUEUES = ("a", "b", "c")

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quorate.queueing.cycle import run_cycle
-from tests.queueing.world import Json, World
+from tests.queueing.notation import Json
+from tests.queueing.world import World
 
 QUEUES = ("a", "b", "c", "d")
 COHORTS = ("R", "S", "T")  # each may lie in one before it: with the queues, up to four levels

@@ -22,7 +22,8 @@ from quorate.queueing.causes import (
 )
 from quorate.queueing.cycle import Round
 from quorate.queueing.decisions import Hold
-from tests.queueing.world import Json, World
+from tests.queueing.notation import Json
+from tests.queueing.world import World
 
 
 def key(name: str) -> Key:

@@ -90,7 +90,7 @@ def test_all_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
             id="a feature gate the core does not have",
         ),
         pytest.param(
-            with_change("expected", "shares", to={"who": 1}), "raised KeyError: 'who' (world.py:", id="nobody"
+            with_change("expected", "shares", to={"who": 1}), "raised KeyError: 'who' (given.py:", id="nobody"
         ),
     ],
 )

@@ -10,8 +10,9 @@ from quorate.queueing.causes import AwaitingPodsReady
 from quorate.queueing.cycle import run_cycle
 from quorate.queueing.decisions import Hold
 from quorate.queueing.explain import waiting
+from tests.queueing.notation import Json
 from tests.queueing.test_laws import worlds
-from tests.queueing.world import Json, World
+from tests.queueing.world import World
 
 SAME_FLAVORS: Json = {"timeout": "60s", "blockAdmission": True, "blockAdmissionScope": "SameFlavors"}
 

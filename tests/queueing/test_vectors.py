@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.queueing.notation import Json, read_vectors
 from tests.queueing.vectors import NOT_BUILT, run_vector
-from tests.queueing.world import Json, read_vectors
 
 HERE = Path(__file__).parent
 

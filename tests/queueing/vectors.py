@@ -20,8 +20,9 @@ from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, base_units
 from quorate.quota.share import dominant_share
 from quorate.quota.tree import Node
+from tests.queueing.notation import Json
 from tests.queueing.schema import findings
-from tests.queueing.world import Json, World
+from tests.queueing.world import World
 
 NODE_AMOUNTS: dict[str, Callable[[Node, FlavorResource], int]] = {
     "usage": tree.used,

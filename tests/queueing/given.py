@@ -1,0 +1,294 @@
+"""What is given at the beginning of a case: the objects, stored, and the core that is told of them."""
+
+from typing import Any
+
+import msgspec
+
+from quorate.api import codec
+from quorate.api.core import LimitRange, PriorityClass, RuntimeClass
+from quorate.api.kueue import (
+    PRIORITY_CLASS,
+    Admission,
+    AdmissionCheckState,
+    ClusterQueue,
+    Cohort,
+    LocalQueue,
+    PodSet,
+    PodSetAssignment,
+    ReclaimablePod,
+    ResourceFlavor,
+    Workload,
+    WorkloadPriorityClass,
+    WorkloadStatus,
+)
+from quorate.api.meta import Condition, at_epoch
+from quorate.controllers.jobs.construct import Priority, resolve_priority
+from quorate.queueing import conditions as c
+from quorate.queueing.shape import Shape
+from quorate.queueing.state import State
+from quorate.quota.amount import PODS, as_quantity
+from quorate.quota.tree import Node
+from tests.queueing.notation import (
+    Json,
+    a_pod_set,
+    annotations_of,
+    as_texts,
+    given_pod_sets,
+    moment,
+    read_configuration,
+    requeue_state_of,
+    resource_groups,
+)
+
+# The check of a workload that reserves and waits for ever ("state: QuotaReserved").
+PENDING_CHECK = "never-ready"
+replace = msgspec.structs.replace
+
+
+class GivenWorld:
+    """The objects of a case.  It stores what is written, and feeds the newest form of each to the core."""
+
+    def __init__(self, given: Json) -> None:
+        self.given = given
+        self.now = float(given.get("now", 1000))
+        self.configuration = read_configuration(given.get("config", {}))
+        self.state = State(self.configuration)
+        self.workloads: dict[str, Workload] = {}
+        self.ready: set[str] = set()  # workloads whose pods are all ready
+        self.checked: set[str] = set()  # workloads with a check that is never ready
+        self.given_admitted: set[str] = set()
+        self._versions = 0
+        self._create_surroundings()
+        for name in given.get("clusterQueues", {}):
+            self.put_cluster_queue(name)
+        for workload in given.get("workloads", []):
+            if workload.get("create") != "later":
+                self.create(workload["name"])
+
+    # Objects.
+
+    def _create_surroundings(self) -> None:
+        given = self.given
+        namespaces = {workload.get("namespace", "default") for workload in given.get("workloads", [])}
+        for name in sorted({"default", *namespaces, *given.get("namespaces", {})}):
+            self.state.put_namespace(name, given.get("namespaces", {}).get(name, {}))
+            for index, item in enumerate(given.get("limitRanges", [])):
+                limit_range = {
+                    "metadata": {"name": f"l{index}", "namespace": name},
+                    "spec": {"limits": [item]},
+                }
+                self.state.put_limit_range(codec.convert(LimitRange, as_texts(limit_range)))
+        for name, overhead in given.get("runtimeClasses", {}).items():
+            runtime_class = {
+                "metadata": {"name": name},
+                "overhead": {"podFixed": as_texts(overhead, "overhead")},
+            }
+            self.state.put_runtime_class(codec.convert(RuntimeClass, runtime_class))
+        flavors = given.get("flavors", [])
+        for name in flavors:
+            self.put_flavor(name, flavors[name] if isinstance(flavors, dict) else {})
+        for name in given.get("cohorts", {}):
+            self.put_cohort(name)
+        for name in given.get("localQueues", {}):
+            for namespace in sorted({"default", *namespaces}):
+                self.put_local_queue(namespace, name)
+
+    def put_flavor(self, name: str, spec: Json) -> None:
+        self.state.put_flavor(codec.convert(ResourceFlavor, {"metadata": {"name": name}, "spec": spec}))
+
+    def put_cohort(self, name: str) -> None:
+        cohort = self.given["cohorts"][name] or {}
+        spec = {"parentName": cohort.get("parent") or "", "resourceGroups": resource_groups(cohort)}
+        if "weight" in cohort:
+            spec["fairSharing"] = {"weight": str(cohort["weight"])}
+        self.state.put_cohort(codec.convert(Cohort, {"metadata": {"name": name}, "spec": spec}))
+
+    def put_cluster_queue(self, name: str) -> None:
+        queue = self.given["clusterQueues"][name] or {}
+        selector = queue.get("namespaceSelector", {})
+        spec: Json = {
+            "cohortName": queue.get("cohort") or "",
+            "queueingStrategy": queue.get("strategy", "BestEffortFIFO"),
+            "namespaceSelector": {"matchLabels": selector} if selector is not None else None,
+            "stopPolicy": str(queue.get("stopPolicy", "None")),
+            "resourceGroups": resource_groups(queue),
+        }
+        for field in ("preemption", "flavorFungibility"):
+            if field in queue:
+                spec[field] = queue[field]
+        if "weight" in queue:
+            spec["fairSharing"] = {"weight": str(queue["weight"])}
+        if "admissionMode" in queue:
+            spec["admissionScope"] = {"admissionMode": queue["admissionMode"]}
+        self.state.put_cluster_queue(codec.convert(ClusterQueue, {"metadata": {"name": name}, "spec": spec}))
+
+    def put_local_queue(self, namespace: str, name: str) -> None:
+        queue = self.given.get("localQueues", {}).get(name, {"clusterQueue": name})
+        spec = {"clusterQueue": queue["clusterQueue"], "stopPolicy": str(queue.get("stopPolicy", "None"))}
+        if "weight" in queue:
+            spec["fairSharing"] = {"weight": str(queue["weight"])}
+        body: Json = {"metadata": {"namespace": namespace, "name": name}, "spec": spec}
+        if "consumed" in queue:
+            consumed = {resource: str(amount) for resource, amount in queue["consumed"].items()}
+            stored = {"consumedResources": consumed, "lastUpdate": moment(self.now)}
+            body["status"] = {"fairSharing": {"weightedShare": 0, "admissionFairSharingStatus": stored}}
+        self.state.put_local_queue(codec.decode(LocalQueue, codec.encode(body)))
+
+    def create(self, name: str) -> None:
+        given = self.given_workload(name)
+        self.put_queue_of(given)
+        workload = replace(self.read_workload(given), status=self.given_status(given))
+        if given.get("admitted"):
+            self.given_admitted.add(name)
+            if given.get("podsReady", True):
+                self.ready.add(name)
+        self.put(name, workload)
+
+    def put_queue_of(self, given: Json) -> None:
+        """Create the LocalQueue that a workload implies by naming it."""
+        if given.get("queue", "") not in self.given.get("localQueues", {}):
+            self.put_local_queue(given.get("namespace", "default"), given.get("queue", ""))
+
+    def given_workload(self, name: str) -> Json:
+        found: list[Json] = [one for one in self.given["workloads"] if one["name"] == name]
+        if not found:
+            raise KeyError(f"no workload is called {name}")
+        return found[0]
+
+    def read_workload(self, given: Json) -> Workload:
+        name = given["name"]
+        pod_sets = [a_pod_set(pod_set) for pod_set in given_pod_sets(given)]
+        classes = self.given.get("priorityClasses", {})
+        priority = given.get("priority")
+        if priority is None:
+            resolved = resolve_priority(
+                {PRIORITY_CLASS: given.get("workloadPriorityClass", "")},
+                None,
+                [codec.decode(PodSet, codec.encode(as_texts(each))) for each in pod_sets],
+                {
+                    name: codec.convert(WorkloadPriorityClass, {"metadata": {"name": name}, "value": value})
+                    for name, value in classes.get("workload", {}).items()
+                },
+                {
+                    name: codec.convert(PriorityClass, {"metadata": {"name": name}, **value})
+                    for name, value in classes.get("pod", {}).items()
+                },
+            )
+            assert isinstance(resolved, Priority), f"{name}: {resolved}"
+            priority = resolved.value
+        body = {
+            "metadata": {
+                "name": name,
+                "namespace": given.get("namespace", "default"),
+                "uid": given.get("uid", name),
+                "generation": 1,
+                "creationTimestamp": moment(given.get("created", 0)),
+                "annotations": annotations_of(given),
+            },
+            "spec": {
+                "queueName": given.get("queue", ""),
+                "priority": priority,
+                "active": given.get("active", True),
+                "podSets": pod_sets,
+            },
+        }
+        return codec.decode(Workload, codec.encode(as_texts(body)))
+
+    def given_status(self, given: Json) -> WorkloadStatus:
+        status = WorkloadStatus(
+            reclaimable_pods=tuple(
+                ReclaimablePod(name=name, count=count)
+                for name, count in given.get("reclaimablePods", {}).items()
+            )
+        )
+        if given.get("requeueState"):
+            status = replace(status, requeue_state=requeue_state_of(given["requeueState"]))
+        if given.get("admitted"):
+            status = self._given_admission(given, status)
+        for type_, fields in given.get("conditions", {}).items():
+            condition = Condition(
+                type=type_,
+                status=fields.get("status", "True"),
+                reason=fields.get("reason", ""),
+                message=fields.get("message", ""),
+                last_transition_time=at_epoch(fields.get("at", 0)),
+            )
+            status = replace(status, conditions=c.merged(status.conditions, condition))
+        return status
+
+    def _given_admission(self, given: Json, status: WorkloadStatus) -> WorkloadStatus:
+        admitted = given["admitted"]
+        if isinstance(admitted, str):
+            admitted = {"flavor": admitted}
+        at = float(admitted.get("at", 0))
+        queue = admitted.get("clusterQueue") or self.cluster_queue_of(given)
+        requests = {pod_set.name: pod_set for pod_set in self.read_shape(given).pod_sets}
+        assignments = []
+        for pod_set in given_pod_sets(given):
+            shape = requests[pod_set["name"]]
+            own = admitted.get("podSets", {}).get(shape.name, {})
+            count = own.get("count", pod_set.get("count", 1))
+            requested = shape.request(count)
+            if self.charges_pods(queue):
+                requested[PODS] = count
+            flavors = own.get("flavors") or dict.fromkeys(requested, admitted.get("flavor"))
+            usage = {
+                resource: as_quantity(resource, amount)
+                for resource, amount in requested.items()
+                if resource in flavors
+            }
+            assignments.append(
+                PodSetAssignment(name=shape.name, flavors=flavors, resource_usage=usage, count=count)
+            )
+        conditions = [c.condition(c.QUOTA_RESERVED, "True", "QuotaReserved", "", at)]
+        checks: tuple[AdmissionCheckState, ...] = ()
+        if admitted.get("state") == "QuotaReserved":
+            self.checked.add(given["name"])
+            checks = (AdmissionCheckState(name=PENDING_CHECK, state="Pending"),)
+        else:
+            conditions.append(c.condition(c.ADMITTED, "True", "Admitted", "", at))
+        ready = bool(given.get("podsReady", True))
+        if self.configuration.wait_for_pods_ready is not None:
+            reason = "Started" if ready else "WaitForStart"
+            conditions.append(c.condition(c.PODS_READY, "True" if ready else "False", reason, "", at))
+        return replace(
+            status,
+            conditions=c.merged(status.conditions, *conditions),
+            admission=Admission(cluster_queue=queue, pod_set_assignments=tuple(assignments)),
+            admission_checks=checks,
+        )
+
+    def read_shape(self, given: Json) -> Shape:
+        return self.state.shapes.of(self.read_workload(given))
+
+    def charges_pods(self, cluster_queue: str) -> bool:
+        queue = self.state.cluster_queues.get(cluster_queue)
+        return queue is not None and PODS in queue.groups
+
+    def cluster_queue_of(self, given: Json) -> str:
+        queue = given.get("queue", "")
+        local_queue = self.given.get("localQueues", {}).get(queue, {"clusterQueue": queue})
+        name: str = local_queue["clusterQueue"]
+        return name
+
+    def node(self, name: str) -> Node:
+        return self.state.quota.queues.get(name) or self.state.quota.cohorts[name]
+
+    # Writing, as the API server and the controllers would.
+
+    def put(self, name: str, workload: Workload) -> None:
+        self._versions += 1
+        metadata = replace(workload.metadata, resource_version=str(self._versions))
+        self.workloads[name] = replace(workload, metadata=metadata)
+        self.state.put_workload(self.workloads[name], self.now)
+
+    def put_status(self, name: str, status: WorkloadStatus | None) -> bool:
+        if status is None or status == self.workloads[name].status:
+            return False
+        self.put(name, replace(self.workloads[name], status=status))
+        return True
+
+    def respecify(self, name: str, **changes: Any) -> None:
+        workload = self.workloads[name]
+        metadata = replace(workload.metadata, generation=workload.metadata.generation + 1)
+        self.put(name, replace(workload, metadata=metadata, spec=replace(workload.spec, **changes)))

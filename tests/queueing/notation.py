@@ -1,0 +1,206 @@
+"""The notation of ``admission-cases.yaml``: what each entry means as an object of the API.
+
+Nothing here knows a rule of admission.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from quorate.api.configuration import (
+    AdmissionFairSharingRules,
+    Configuration,
+    FairSharingRules,
+    RequeuingStrategy,
+    ResourceRules,
+    Transformation,
+    WaitForPodsReady,
+)
+from quorate.api.configuration_gates import queueing_gates
+from quorate.api.duration import parse_duration
+from quorate.api.kueue import (
+    SLICE_REPLACEMENT_FOR,
+    RequeueState,
+)
+from quorate.api.meta import at_epoch
+from quorate.api.quantity import Quantity, parse_quantity
+
+Json = dict[str, Any]
+
+
+def read_configuration(config: Json) -> Configuration:
+    resources = config.get("resources", {})
+    wait, fair = config.get("waitForPodsReady"), config.get("fairSharing")
+    turns, gates = config.get("admissionFairSharing"), config.get("featureGates", {})
+    if gates.get("DisableWaitForPodsReady"):
+        wait = None
+    return Configuration(
+        admission_fair_sharing=None if turns is None else read_admission_fair_sharing(turns),
+        gates=queueing_gates(gates),
+        fair_sharing=None if fair is None else read_fair_sharing(fair),
+        wait_for_pods_ready=None if wait is None else read_wait_for_pods_ready(wait),
+        resources=ResourceRules(
+            exclude_resource_prefixes=tuple(resources.get("excludeResourcePrefixes", ())),
+            transformations=tuple(
+                Transformation(
+                    input=rule["input"],
+                    strategy=rule.get("strategy", "Retain"),
+                    multiply_by=rule.get("multiplyBy", ""),
+                    outputs=quantities(rule.get("outputs", {})),
+                )
+                for rule in resources.get("transformations", ())
+            ),
+            quota_check_strategy=resources.get("quotaCheckStrategy", "BlockUndeclared"),
+        ),
+    )
+
+
+def read_fair_sharing(fair: Json) -> FairSharingRules:
+    if "preemptionStrategies" not in fair:
+        return FairSharingRules()
+    return FairSharingRules(preemption_strategies=tuple(fair["preemptionStrategies"]))
+
+
+def read_admission_fair_sharing(turns: Json) -> AdmissionFairSharingRules:
+    return AdmissionFairSharingRules(
+        usage_half_life_s=seconds(turns.get("usageHalfLifeTime", 0)),
+        usage_sampling_interval_s=seconds(turns.get("usageSamplingInterval", "5m")),
+        resource_weights={
+            resource: float(weight) for resource, weight in turns.get("resourceWeights", {}).items()
+        },
+    )
+
+
+def read_wait_for_pods_ready(wait: Json) -> WaitForPodsReady:
+    timeout_s = seconds(wait.get("timeout", "30m"))
+    recovery_s = seconds(wait["recoveryTimeout"]) if "recoveryTimeout" in wait else timeout_s
+    strategy = wait.get("requeuingStrategy", {})
+    return WaitForPodsReady(
+        timeout_s=timeout_s,
+        recovery_timeout_s=recovery_s or None,
+        block_admission=wait.get("blockAdmissionScope", "AllQueues") if wait.get("blockAdmission") else None,
+        requeuing_strategy=RequeuingStrategy(
+            timestamp=strategy.get("timestamp", "Eviction"),
+            backoff_limit_count=strategy.get("backoffLimitCount"),
+            backoff_base_s=strategy.get("backoffBaseSeconds", 60),
+            backoff_max_s=strategy.get("backoffMaxSeconds", 3600),
+        ),
+    )
+
+
+def resource_groups(given: Json) -> list[Json]:
+    groups = given.get("resourceGroups")
+    if groups is None and "quota" in given:
+        flavors = [
+            {"name": name, "quotas": quotas} for entry in given["quota"] for name, quotas in entry.items()
+        ]
+        covered = list(dict.fromkeys(resource for flavor in flavors for resource in flavor["quotas"]))
+        groups = [{"covered": covered, "flavors": flavors}]
+    return [
+        {
+            "coveredResources": group["covered"],
+            "flavors": [
+                {
+                    "name": flavor["name"],
+                    "resources": [_quota(resource, quota) for resource, quota in flavor["quotas"].items()],
+                }
+                for flavor in group["flavors"]
+            ],
+        }
+        for group in groups or []
+    ]
+
+
+def _quota(resource: str, quota: Any) -> Json:
+    if not isinstance(quota, dict):
+        quota = {"nominal": quota}
+    result = {"name": resource, "nominalQuota": str(quota.get("nominal", 0))}
+    for field in ("borrowingLimit", "lendingLimit"):
+        if quota.get(field) is not None:
+            result[field] = str(quota[field])
+    return result
+
+
+def given_pod_sets(given: Json) -> list[Json]:
+    pod_sets = given.get("podSets") or [
+        {"requests": given.get("requests", {}), "count": given.get("count", 1)}
+    ]
+    return [{"name": "main", **pod_set} for pod_set in pod_sets]
+
+
+def a_pod_set(given: Json) -> Json:
+    pod = given.get("pod") or {"containers": [{"requests": given.get("requests", {})}]}
+    spec: Json = {
+        "containers": [_container(container) for container in pod.get("containers", [])],
+        "initContainers": [_container(container) for container in pod.get("initContainers", [])],
+        "nodeSelector": given.get("nodeSelector", {}),
+        "tolerations": given.get("tolerations", []),
+        "priorityClassName": given.get("priorityClassName", ""),
+    }
+    for field in ("overhead", "runtimeClassName"):
+        if field in pod:
+            spec[field] = pod[field]
+    if "resources" in pod:
+        resources = pod["resources"]
+        keyed = "requests" in resources or "limits" in resources
+        spec["resources"] = resources if keyed else {"requests": resources}
+    if "nodeAffinityRequired" in given:
+        terms = [{"matchExpressions": term} for term in given["nodeAffinityRequired"]]
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+        spec["affinity"] = {"nodeAffinity": required}
+    pod_set = {"name": given["name"], "count": given.get("count", 1), "template": {"spec": spec}}
+    if given.get("minCount") is not None:
+        pod_set["minCount"] = given["minCount"]
+    return pod_set
+
+
+def _container(given: Json) -> Json:
+    resources = {field: given[field] for field in ("requests", "limits") if field in given}
+    container: Json = {"resources": resources}
+    if "restartPolicy" in given:
+        container["restartPolicy"] = given["restartPolicy"]
+    return container
+
+
+def as_texts(value: Any, inside: str = "") -> Any:
+    """Quantities as text, as the API would have them; YAML reads a bare 2 as a number."""
+    if isinstance(value, Mapping):
+        return {
+            key: str(entry) if inside in _QUANTITIES else as_texts(entry, key) for key, entry in value.items()
+        }
+    if isinstance(value, list):
+        return [as_texts(entry) for entry in value]
+    return value
+
+
+_QUANTITIES = frozenset({"requests", "limits", "overhead", "default", "defaultRequest"})
+
+
+def annotations_of(given: Json) -> Json:
+    if "replaces" not in given:
+        return {}
+    return {SLICE_REPLACEMENT_FOR: f"{given.get('namespace', 'default')}/{given['replaces']}"}
+
+
+def requeue_state_of(given: Json) -> RequeueState:
+    at = given.get("requeueAt")
+    return RequeueState(count=given.get("count"), requeue_at=None if at is None else at_epoch(at))
+
+
+def moment(seconds_: float) -> str:
+    return at_epoch(seconds_).isoformat().replace("+00:00", "Z")
+
+
+def quantities(given: Json) -> dict[str, Quantity]:
+    return {name: parse_quantity(str(value)) for name, value in given.items()}
+
+
+def seconds(text: Any) -> float:
+    """A duration such as 60s, 5m or 168h; a bare number is seconds."""
+    return parse_duration(text) if isinstance(text, str) else float(text)
+
+
+def read_vectors(text: str) -> list[Json]:
+    vectors: list[Json] = yaml.load(text, Loader=yaml.CSafeLoader)["vectors"]
+    return vectors
