@@ -4,6 +4,7 @@ import pytest
 
 from quorate.api.configuration import Configuration
 from tests.e2e.bare import (
+    apply,
     finish,
     give_back,
     read,
@@ -48,6 +49,17 @@ def test_who_is_preempted_may_be_finished_by_whoever_knows_no_other_condition() 
         await until_told(world, "low", "Evicted")
         await finish(world, "low")
         await until_admitted(world, "high")
+
+    play(story, PLAIN)
+
+
+def test_half_a_reservation_by_others_is_none() -> None:
+    async def story(world: World) -> None:
+        await submit(world, "one", requests={"cpu": "1"})
+        await until_told(world, "one", "QuotaReserved", "False")
+        await apply(world, "one", {"admission": {"podSetAssignments": [{"name": "main"}]}})
+        await world.queues(cpu="4")
+        await until_admitted(world, "one")
 
     play(story, PLAIN)
 

@@ -231,7 +231,7 @@ class PodSetAssignment(Struct):
 
 
 class Admission(Struct):
-    cluster_queue: str
+    cluster_queue: str = ""
     pod_set_assignments: tuple[PodSetAssignment, ...] = ()
 
 
