@@ -140,6 +140,25 @@ def test_a_job_that_can_never_fit_is_told_so_with_numbers() -> None:
     play(story, PLAIN)
 
 
+def test_a_job_of_which_no_workload_can_be_made_is_told_why_and_may_be_mended() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="2")
+        await world.job("odd", pods=2, annotations={"kueue.x-k8s.io/job-min-parallelism": "7"}, suspend=True)
+
+        async def why() -> str:
+            listed = await world.client.list(EVENTS, NAMESPACE)
+            return "; ".join(each.note for each in listed.items if each.reason == "ErrWorkloadCompose")
+
+        await world.until("the event", why)
+        assert "spec.podSets[0]: Invalid value: minCount is at most count" in await why()
+        mended = {"metadata": {"annotations": {"kueue.x-k8s.io/job-min-parallelism": "1"}}}
+        await world.client.patch(JOBS, Key(NAMESPACE, "odd"), mended)
+        await world.until_admitted("odd")
+        assert (await why()).count("no Workload can be made") == 1
+
+    play(story, PLAIN)
+
+
 def test_missing_queues_are_named_and_waited_for() -> None:
     async def story(world: World) -> None:
         async def held(message: str) -> None:

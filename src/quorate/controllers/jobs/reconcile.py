@@ -13,13 +13,13 @@ from quorate.controllers.jobs.ancestry import Ancestry, Endless, NotSeen
 from quorate.controllers.jobs.construct import ELASTIC_JOB, prebuilt_name_of
 from quorate.controllers.jobs.decide import decide
 from quorate.controllers.jobs.gating import let_pods_go
-from quorate.controllers.jobs.plans import JobPlan, JobRules, Surroundings
+from quorate.controllers.jobs.plans import JobPlan, JobRules, Surroundings, not_composed
 from quorate.controllers.jobs.slices import replaces_another
 from quorate.controllers.patience import Patience
 from quorate.controllers.recording import record_creations
 from quorate.controllers.shell import Shell
-from quorate.controllers.writes import send
-from quorate.kube.errors import NotFound
+from quorate.controllers.writes import Create, send
+from quorate.kube.errors import Invalid, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.reconcile import Reconciler
@@ -30,6 +30,9 @@ from quorate.queueing.lifecycle import Event
 JOB_WORKERS = 16  # a run mostly waits for the answers to its two or three writes
 PATIENCE_S = 1.0  # pods of one job tend to end together: one write can tell of many
 OWNER_S = 1.0  # after so long an owner that was not seen is looked for again
+REFUSED_S = (
+    60.0  # after so long a workload that the API refused is tried again; a change of its job goes first
+)
 CHAIN_S = 60.0  # after so long a chain of owners that had no end is followed again
 
 
@@ -188,7 +191,15 @@ class JobController(Generic[J]):
             return due
         self._patience.forget(key)
         if plan.writes:
-            answers = await send(self._client, plan.writes)
+            try:
+                answers = await send(self._client, plan.writes)
+            except Invalid as refusal:
+                if job is None or not _makes_workload(plan):
+                    raise
+                self._tell(
+                    job, not_composed(f"no Workload can be made of the job as it is: {refusal.message}")
+                )
+                return self._clock.now() + REFUSED_S
             if job is not None and self._rules.gates.metric_for_workload_creation_latency:
                 kind = self._kind.resource.kind
                 record_creations(self._record, kind, job.metadata, plan.writes, answers)
@@ -272,6 +283,10 @@ class JobController(Generic[J]):
 def _owner_uid(obj: Any) -> tuple[Uid, ...]:
     owner = obj.metadata.controller
     return () if owner is None else (owner.uid,)
+
+
+def _makes_workload(plan: JobPlan) -> bool:
+    return any(isinstance(write, Create) and write.resource == WORKLOADS for write in plan.writes)
 
 
 def _endless(chain: Endless) -> JobPlan:
