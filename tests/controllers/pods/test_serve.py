@@ -7,6 +7,7 @@ import pytest
 from quorate.api import codec
 from quorate.api.kueue import PRIORITY_CLASS, Workload
 from quorate.api.meta import at_epoch
+from quorate.api.paths import Unfit
 from quorate.controllers.pods import names
 from quorate.controllers.pods.gating import RESTING, decide_template
 from quorate.controllers.pods.plan import Catalogue, PodRules
@@ -47,12 +48,20 @@ def a_set(
     return codec.convert(ServingSet, {"metadata": metadata, "spec": spec, "status": status or {}})
 
 
-def groups_of(size: int, replicas: int, leader: bool = True) -> ServingSet:
-    template: Json = {"spec": {"containers": [{"name": "main"}]}}
+def groups_of(size: int, replicas: int, leader: bool = True, container: object = "main") -> ServingSet:
+    template: Json = {"spec": {"containers": [{"name": container}]}}
     templates = {"workerTemplate": template, **({"leaderTemplate": template} if leader else {})}
     spec = {"replicas": replicas, "leaderWorkerTemplate": {"size": size, **templates}}
     metadata = {"name": "serve", "namespace": "default", "uid": "uid-serve", "labels": QUEUE}
     return codec.convert(ServingSet, {"metadata": metadata, "spec": spec})
+
+
+def test_a_set_of_whose_template_no_pod_can_be_made_is_not_understood() -> None:
+    serving = LEADER_WORKER_SET.serving
+    assert serving is not None
+    odd = groups_of(2, 1, leader=False, container=False)  # YAML reads the name n as that
+    with pytest.raises(Unfit, match=r"spec\.leaderWorkerTemplate\.workerTemplate: is no pod template"):
+        serving.groups(odd, short_names=False)
 
 
 def decide(obj: ServingSet, *workloads: Workload, pods: Any = (), kind: Any = STATEFUL_SET) -> str:

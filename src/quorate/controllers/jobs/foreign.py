@@ -189,12 +189,19 @@ def _pod_set(job: ForeignJob, role: Role) -> PodSet:
     if not is_dns_label(role.name):
         raise Unfit(role.template, f"belongs to {role.name!r}, which cannot be the name of a pod set")
     minimum = msgspec.UNSET if role.min_count is None else role.min_count
-    template = raw(read(job.document, role.template, dict) if role.pods is None else role.pods)
+    content = read(job.document, role.template, dict) if role.pods is None else role.pods
+    template = pod_template(content, role.template)
+    return PodSet(name=role.name, count=role.count, min_count=minimum, template=template)
+
+
+def pod_template(content: Json, place: Path) -> msgspec.Raw:
+    """What stands at ``place`` as a pod set has it.  Raises ``Unfit`` if no pod can be made of it."""
+    template = raw(content)
     try:
         template_of(template)
     except msgspec.ValidationError as error:
-        raise Unfit(role.template, f"is no pod template: {error}") from error
-    return PodSet(name=role.name, count=role.count, min_count=minimum, template=template)
+        raise Unfit(place, f"is no pod template: {error}") from error
+    return template
 
 
 def _is_gated(template: Json) -> bool:

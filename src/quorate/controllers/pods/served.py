@@ -7,7 +7,7 @@ made from the set, before its pods are; they join it by what is written on them.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -16,6 +16,7 @@ from quorate.api.kueue import PodSet
 from quorate.api.meta import Key, ObjectMeta, Struct
 from quorate.api.paths import look_up, read, read_count
 from quorate.controllers.jobs.construct import workload_name
+from quorate.controllers.jobs.foreign import pod_template
 from quorate.controllers.pods.objects import QueuedPod
 from quorate.controllers.pods.sets import DEPLOYMENT, LEADER_WORKER_SET, STATEFUL_SET, SetKind
 from quorate.kube.resources import Json, Resource
@@ -122,8 +123,7 @@ def _pod_sets_of_a_replica(obj: ServingSet) -> tuple[PodSet, ...]:
 
 
 def _pod_set(name: str, obj: ServingSet, path: tuple[str, ...], count: int) -> PodSet:
-    template: dict[str, Any] = read(obj.document, path, dict)
-    return PodSet(name=name, count=count, template=msgspec.Raw(codec.encode(template)))
+    return PodSet(name=name, count=count, template=pod_template(read(obj.document, path, dict), path))
 
 
 @dataclass(frozen=True, slots=True)
