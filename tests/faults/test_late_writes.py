@@ -1,7 +1,8 @@
-"""A write that arrives after its sender has given up waiting: its quota must not have been given away."""
+"""Reservations whose writes go wrong: a late one keeps its quota, a refused one gives it back."""
 
 import asyncio
 import random
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -15,7 +16,7 @@ from quorate.kube.resources import WORKLOAD_PRIORITY_CLASSES
 from quorate.local.nodes import Fleet
 from quorate.observe.replica import Replica
 from tests.e2e.world import World, a_world
-from tests.faults.plan import Late, Plan
+from tests.faults.plan import Late, Plan, Refused
 from tests.faults.proxy import Proxy
 
 pytestmark = pytest.mark.slow
@@ -38,12 +39,25 @@ def test_a_reservation_in_doubt_keeps_its_quota_until_the_server_has_answered() 
         await asyncio.sleep(LATE_S)  # now the first try is there as well
         assert await world.admitted() == {"first"}
 
-    async def play() -> None:
+    play(LATE, story)
+
+
+def test_a_reservation_refused_as_if_somebody_else_had_written_is_made_again() -> None:
+    async def story(world: World, proxy: Proxy) -> None:
+        await world.queues(cpu="1")
+        await world.job("only", runs="1h")
+        await world.until_admitted("only")
+
+    play(Plan(seed=0, rate=0.0, laid_down={("PATCH workloads/status", 1): Refused(409)}), story)
+
+
+def play(plan: Plan, story: Callable[[World, Proxy], Awaitable[None]]) -> None:
+    async def played() -> None:
         async with a_world(Fleet(1)) as world:
             direct = world.client.cluster
             rng, replica = random.Random(1), Replica("standalone")
             async with (
-                Proxy(direct.server, direct.credentials.authorization(), LATE, 2.0) as proxy,
+                Proxy(direct.server, direct.credentials.authorization(), plan, 2.0) as proxy,
                 Client(
                     Cluster(proxy.door().url, credentials=direct.credentials), rng, deadline_s=0.3
                 ) as client,
@@ -56,4 +70,4 @@ def test_a_reservation_in_doubt_keeps_its_quota_until_the_server_has_answered() 
                 running.cancel()
                 await asyncio.wait([running])
 
-    asyncio.run(play())
+    asyncio.run(played())

@@ -13,6 +13,7 @@ from typing import Any, assert_never
 
 from quorate.api.kueue import Workload, WorkloadStatus
 from quorate.api.meta import Key, ObjectMeta, is_older
+from quorate.controllers.echoes import ECHO_S
 from quorate.controllers.shell import Shell
 from quorate.controllers.writes import Patch, send, status_patch
 from quorate.kube.backoff import Backoff
@@ -59,7 +60,7 @@ class Carrier:
         key = decision.key
         workload = self._workloads.get(key)
         assert workload is not None, f"decided about {key}, which is not there"
-        write = writes.create_task(self._write(decision, workload, self._last.get(key)))
+        write = writes.create_task(self._write(writes, decision, workload, self._last.get(key)))
         self._last[key] = write
         write.add_done_callback(partial(self._landed, workload.metadata))
 
@@ -87,7 +88,11 @@ class Carrier:
             del self._last[decided_on.key]
 
     async def _write(
-        self, decision: Decision, workload: Workload, before: asyncio.Task[Workload | None] | None
+        self,
+        writes: asyncio.TaskGroup,
+        decision: Decision,
+        workload: Workload,
+        before: asyncio.Task[Workload | None] | None,
     ) -> Workload | None:
         """The workload as written; None when the write was refused."""
         versions = {workload.metadata.resource_version}
@@ -102,6 +107,8 @@ class Carrier:
             return workload
         answers = await self._sent(decision, patches, versions)
         if answers is None:
+            if self._stale.get(decision.key) is decision:
+                writes.create_task(self._doubt(decision))
             return None
         self._failures.pop(decision.key, None)
         self._on_written(decision)
@@ -171,6 +178,15 @@ class Carrier:
             self._stale[decision.key] = decision
         else:
             self._give_back(decision)
+
+    async def _doubt(self, decision: Decision) -> None:
+        """Undo a decision refused for its version if no other comes: webhooks may refuse in the same words."""
+        steady = self._clock.steady
+        await steady.sleep_until(steady.now() + ECHO_S)
+        if self._stale.get(decision.key) is decision:
+            del self._stale[decision.key]
+            self._log.warning("refused as if for its version, which is the newest", key=decision.key)
+            self._on_refusal(decision)
 
     def _give_back(self, decision: Decision) -> None:
         """Have the decision undone, unless it was overtaken: then what it took is no longer its own."""
