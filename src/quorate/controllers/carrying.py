@@ -180,7 +180,7 @@ class Carrier:
             self._give_back(decision)
 
     async def _doubt(self, decision: Decision) -> None:
-        """Undo a decision refused for its version if no other comes: webhooks may refuse in the same words."""
+        """Undo a decision refused for its version if none comes: webhooks may refuse in the same words."""
         steady = self._clock.steady
         await steady.sleep_until(steady.now() + ECHO_S)
         if self._stale.get(decision.key) is decision:
