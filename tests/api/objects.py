@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from functools import cache
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 from hypothesis import strategies as st
@@ -33,6 +33,8 @@ def instances(type_: Any) -> st.SearchStrategy[Any]:
         return instances(supertype)
     arguments = get_args(type_)
     match get_origin(type_):
+        case origin if origin is Annotated:
+            return instances(arguments[0])
         case origin if origin is Literal:
             return st.sampled_from(arguments)
         case origin if origin in (Union, UnionType):

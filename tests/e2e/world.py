@@ -6,7 +6,7 @@ Everything talks HTTP.  Stories wait for what must come about with a deadline, a
 import asyncio
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -31,6 +31,7 @@ from quorate.kube.resources import (
     NAMESPACES,
     RESOURCE_FLAVORS,
     WORKLOADS,
+    Json,
     Resource,
 )
 from quorate.local.controllers import run_controllers
@@ -272,8 +273,13 @@ class World:
 
 
 @asynccontextmanager
-async def a_world(fleet: Fleet | None = None) -> AsyncIterator[World]:
-    """A cluster with the queueing kinds and a namespace, no queueing controllers yet."""
+async def a_world(
+    fleet: Fleet | None = None, definitions: Sequence[Json] | None = None
+) -> AsyncIterator[World]:
+    """A cluster with the queueing kinds and a namespace, no queueing controllers yet.
+
+    ``definitions``: of the queueing kinds, by default those we ship.
+    """
     rng = random.Random(1)
     clock = WallClock()
     async with api_server() as server:
@@ -283,7 +289,9 @@ async def a_world(fleet: Fleet | None = None) -> AsyncIterator[World]:
             Client(cluster, rng) as own_client,
             FaultyClient(cluster, rng) as queueing_client,
         ):
-            await install_definitions(client, custom_resource_definitions(field_list()))
+            if definitions is None:
+                definitions = custom_resource_definitions(field_list())
+            await install_definitions(client, definitions)
             parts = [asyncio.create_task(run_controllers(own_client, clock, rng))]
             if fleet is not None:
                 parts.append(asyncio.create_task(run_nodes(own_client, clock, fleet, 1.0)))

@@ -5,7 +5,7 @@ core has its own value for *unlimited*.
 """
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -30,6 +30,9 @@ RESOURCE_IN_USE = "kueue.x-k8s.io/resource-in-use"
 
 StopPolicy = Literal["None", "Hold", "HoldAndDrain"]
 QueueingStrategy = Literal["StrictFIFO", "BestEffortFIFO"]
+
+# As the API stores it.  Without a schema it stores anything, and what is larger would fit no sum of ours.
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
 
 class ResourceFlavorSpec(Struct):
@@ -200,8 +203,8 @@ class PodSet(Struct, omit_defaults=False):
     """``count`` equal pods; ``template`` is a PodTemplateSpec kept as bytes (see ``batch.template_of``)."""
 
     name: str = "main"
-    count: int = 1
-    min_count: int | msgspec.UnsetType = msgspec.UNSET
+    count: Int32 = 1
+    min_count: Int32 | msgspec.UnsetType = msgspec.UNSET
     template: msgspec.Raw = EMPTY_OBJECT
 
     def __post_init__(self) -> None:
@@ -218,16 +221,16 @@ class WorkloadSpec(Struct):
     pod_sets: tuple[PodSet, ...] = ()
     queue_name: str = ""
     priority_class_ref: PriorityClassRef | None = None
-    priority: int | None = None
+    priority: Int32 | None = None
     active: bool = True
-    maximum_execution_time_seconds: int | None = None
+    maximum_execution_time_seconds: Int32 | None = None
 
 
 class PodSetAssignment(Struct):
     name: str = "main"
     flavors: dict[str, str] = {}
     resource_usage: Resources = {}  # the total of the pod set, not one pod's
-    count: int | None = None
+    count: Int32 | None = None
 
 
 class Admission(Struct):
@@ -236,13 +239,13 @@ class Admission(Struct):
 
 
 class RequeueState(Struct):
-    count: int | None = None
+    count: Int32 | None = None
     requeue_at: datetime | None = None
 
 
 class ReclaimablePod(Struct):
     name: str
-    count: int
+    count: Int32
 
 
 class PodSetUpdate(Struct):
@@ -262,8 +265,8 @@ class AdmissionCheckState(Struct):
     state: Literal["Pending", "Ready", "Retry", "Rejected"]
     last_transition_time: datetime | None = None
     message: str = always_written()
-    requeue_after_seconds: int | None = None
-    retry_count: int | None = None
+    requeue_after_seconds: Int32 | None = None
+    retry_count: Int32 | None = None
     pod_set_updates: tuple[PodSetUpdate, ...] = ()
 
 
@@ -275,7 +278,7 @@ class PodSetRequest(Struct):
 class EvictionCount(Struct, omit_defaults=False):
     reason: str
     underlying_cause: str = ""
-    count: int = 0
+    count: Int32 = 0
 
 
 class SchedulingStats(Struct):
@@ -301,7 +304,7 @@ class WorkloadStatus(Struct):
     reclaimable_pods: tuple[ReclaimablePod, ...] = ()
     admission_checks: tuple[AdmissionCheckState, ...] = ()
     resource_requests: tuple[PodSetRequest, ...] = ()
-    accumulated_past_execution_time_seconds: int | None = None
+    accumulated_past_execution_time_seconds: Int32 | None = None
     scheduling_stats: SchedulingStats | None = None
     cluster_name: str = ""
     nominated_cluster_names: tuple[str, ...] = ()
@@ -317,7 +320,7 @@ class Workload(Struct):
 
 class WorkloadPriorityClass(Struct):
     metadata: ObjectMeta
-    value: int
+    value: Int32
     description: str = ""
 
 

@@ -4,10 +4,13 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from quorate.api.events import ObjectReference
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid
 from quorate.controllers.unplaced import unplaced_pods
 from quorate.kube.client import Client
+from quorate.kube.events import EventRecorder
+from quorate.kube.frames import Misfit
 from quorate.kube.informer import Informer
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
@@ -25,8 +28,27 @@ from quorate.kube.resources import (
     metadata_of,
 )
 
+UNREADABLE = "Unreadable"  # an event of ours: Kueue's own typed copies cannot hold such an object either
 POINTS_TO = "points to cluster queue"  # index of local queues by the name of their cluster queue
 WORKLOADS_OF = "workloads of"  # index of workloads by the uid of their job
+
+
+def tell_of_misfits(informer: Informer[Any], events: EventRecorder) -> None:
+    """Have every object that ``informer`` leaves out told so: it has no status that could be written."""
+    resource = informer.resource
+
+    def tell(misfit: Misfit) -> None:
+        about = ObjectReference(
+            api_version=resource.api_version,
+            kind=resource.kind,
+            namespace=misfit.key.namespace,
+            name=misfit.key.name,
+            uid=misfit.uid,
+        )
+        text = f"left out of all decisions: {misfit.problem}"
+        events.event(about, "Warning", UNREADABLE, text, standing=True)
+
+    informer.subscribe_to_misfits(tell)
 
 
 class Informers:

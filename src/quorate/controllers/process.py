@@ -18,7 +18,7 @@ from quorate.controllers.auditor import Auditor, ModelDiffers
 from quorate.controllers.cohorts import CohortController
 from quorate.controllers.configured import Configured, Renewed
 from quorate.controllers.in_use import InUseController, checks_of, flavors_of
-from quorate.controllers.informers import Informers, synced
+from quorate.controllers.informers import Informers, synced, tell_of_misfits
 from quorate.controllers.jobs import J, JobKind
 from quorate.controllers.jobs.ancestry import Ancestry
 from quorate.controllers.jobs.batch import BatchJob
@@ -198,6 +198,8 @@ async def _decide(
         nodes = Informer(client, NODES)
         watched.append(nodes)
         reconcilers.append(RecoveryController(shell, pods, nodes).reconciler)
+    for informer in watched:
+        tell_of_misfits(informer, shell.events)
     async with asyncio.TaskGroup() as tasks:
         for informer in watched:
             tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")

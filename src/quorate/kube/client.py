@@ -6,6 +6,7 @@ object holds only the fields we read: patch what exists, and write whole only wh
 """
 
 import asyncio
+import io
 import os
 import random
 import socket
@@ -39,6 +40,7 @@ PAGE_SIZE = 500
 WATCH_S = 300.0  # the server ends a watch after this; a fresh one starts on another server of several
 WATCH_SLACK_S = 30.0  # a server that is silent for longer than it was to answer in all is gone
 CONNECT_S = 10.0
+LARGE_BYTES = 2**19  # a body of more is sent piece by piece, so that others have their turns between
 
 # Deadlines are kept by asyncio: aiohttp's own timer swallows a cancellation that comes in the turn of the
 # event loop in which it rings, as each of the two blocks it guards (ClientSession._request,
@@ -365,7 +367,7 @@ class Client:
         return self._session.request(
             method,
             url,
-            data=body,
+            data=io.BytesIO(body) if body is not None and len(body) > LARGE_BYTES else body,
             headers=sent | dict(headers or {}),
             timeout=timeout,
             allow_redirects=False,

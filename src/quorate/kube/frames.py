@@ -10,7 +10,7 @@ from typing import Any, Generic, Literal, cast
 import msgspec
 
 from quorate.api import codec
-from quorate.api.meta import Key, ObjectMeta, Struct
+from quorate.api.meta import Key, ObjectMeta, Struct, Uid
 from quorate.kube.errors import Status, Unreadable, error_from_status
 from quorate.kube.resources import Resource, T
 
@@ -21,6 +21,7 @@ class Misfit(msgspec.Struct, frozen=True):
     key: Key
     resource_version: str
     problem: str
+    uid: Uid = Uid("")
 
 
 class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
@@ -130,7 +131,8 @@ def _misfit(asked: str, raw: msgspec.Raw, problem: msgspec.ValidationError) -> M
         metadata = codec.decode(_Headed, raw).metadata
     except msgspec.DecodeError as error:
         raise Unreadable(asked, str(error)) from error
-    return Misfit(metadata.key, metadata.resource_version, str(problem))
+    text = str(problem).replace("`$.object", "`$")  # the same whether it came in a list or in a watch
+    return Misfit(metadata.key, metadata.resource_version, text, metadata.uid)
 
 
 # msgspec makes a type for each parameter when it is asked for; mypy cannot follow a type held in a variable.

@@ -61,6 +61,7 @@ class Informer(Generic[T]):
         self._objects: dict[Key, T] = {}
         self._indexes: dict[str, _Index[T]] = {}
         self._subscribers: list[Callable[[Change[T]], None]] = []
+        self._told_of_misfits: list[Callable[[Misfit], None]] = []
         self._version = ""  # everything up to here is in the cache; "" when a list is due
         self._log = logger(__name__).bind(resource=resource.plural)
 
@@ -90,6 +91,10 @@ class Informer(Generic[T]):
         self._subscribers.append(on_change)
         for obj in self:
             on_change(Change(None, obj))
+
+    def subscribe_to_misfits(self, on_misfit: Callable[[Misfit], None]) -> None:
+        """Have ``on_misfit`` called with every object that is left out from now on."""
+        self._told_of_misfits.append(on_misfit)
 
     async def run(self) -> None:
         """Keep the cache true until cancelled.  Ends by itself only when a subscriber raises."""
@@ -173,6 +178,8 @@ class Informer(Generic[T]):
 
     def _report(self, misfit: Misfit) -> None:
         self._log.error("object left out: it does not fit its type", key=misfit.key, problem=misfit.problem)
+        for on_misfit in self._told_of_misfits:
+            on_misfit(misfit)
 
 
 class _Index(Generic[T]):

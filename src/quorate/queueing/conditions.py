@@ -87,9 +87,11 @@ def says_the_same(old: Condition | None, new: Condition) -> bool:
 
 
 def since(found: Condition) -> float:
-    """When the condition took its present status, epoch seconds."""
-    assert found.last_transition_time is not None, f"{found.type} has no transition time"
-    return epoch(found.last_transition_time)
+    """When the condition took its present status, epoch seconds; 0.0 where it does not say.
+
+    The API demands that it says, but not where it has no schema: then it has been so for ever.
+    """
+    return 0.0 if found.last_transition_time is None else epoch(found.last_transition_time)
 
 
 def created_at(workload: Workload) -> float:

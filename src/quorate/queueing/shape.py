@@ -73,6 +73,13 @@ class Shape(msgspec.Struct, frozen=True, weakref=True, eq=False):
         return tuple(_requested(pod_set) for pod_set in self.pod_sets)
 
 
+class _Spec(msgspec.Struct, frozen=True):
+    """What counts of a pod template; of one that nobody can read, nothing but the problem."""
+
+    spec: PodSpec
+    problem: str = ""
+
+
 class Shapes:
     """All shapes in use, one object for each, and the rules outside of a workload that enter into them."""
 
@@ -87,7 +94,7 @@ class Shapes:
         self._defaults: dict[str, Defaults] = {}  # of each namespace whose limit ranges give any
         self._bounds: dict[str, tuple[Bounds, Bounds]] = {}  # likewise: of each container, of each pod
         self._shapes: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
-        self._templates: dict[bytes, PodSpec] = {}
+        self._templates: dict[bytes, _Spec] = {}
         self._encoder = msgspec.msgpack.Encoder(enc_hook=str, order="deterministic")
 
     def put_runtime_class(self, runtime_class: RuntimeClass) -> bool:
@@ -126,7 +133,20 @@ class Shapes:
 
     def of(self, workload: Workload) -> Shape:
         defaults = self._defaults.get(workload.metadata.namespace, _NO_DEFAULTS)
-        specs = [self._relevant(pod_set, defaults) for pod_set in workload.spec.pod_sets]
+        read = [self._read(pod_set) for pod_set in workload.spec.pod_sets]
+        specs = [self._adjusted(each.spec, defaults) for each in read]
+        invalid = [
+            *(
+                f"pod set {pod_set.name}: template: {each.problem}"
+                for pod_set, each in zip(workload.spec.pod_sets, read, strict=True)
+                if each.problem
+            ),
+            *(
+                f"pod set {pod_set.name} is of {pod_set.count} pods, must be of at least 0"
+                for pod_set in workload.spec.pod_sets
+                if pod_set.count < 0
+            ),
+        ]
         reclaimed = {pods.name: pods.count for pods in workload.status.reclaimable_pods}
         pod_sets = [
             (pod_set.name, max(0, pod_set.count - reclaimed.get(pod_set.name, 0)), pod_set.min_count)
@@ -134,19 +154,19 @@ class Shapes:
         ]
         priority = priority_of(workload, self._gates)
         # Whole keys would take more room than all else of a shape that only one workload has.
-        key = blake2b(self._encoder.encode((priority, pod_sets, specs)), digest_size=16).digest()
+        key = blake2b(self._encoder.encode((priority, pod_sets, specs, invalid)), digest_size=16).digest()
         shape = self._shapes.get(key)
         if shape is None:
             shapes = tuple(
                 self._pod_set(name, count, min_count, spec)
                 for (name, count, min_count), spec in zip(pod_sets, specs, strict=True)
             )
-            findings = tuple(
+            findings = (
                 finding
                 for (name, _, _), spec in zip(pod_sets, specs, strict=True)
                 for finding in (*senseless(name, spec), *above_limits(name, spec))
             )
-            shape = Shape(priority, shapes, findings)
+            shape = Shape(priority, shapes, (*invalid, *findings))
             self._shapes[key] = shape
         return shape
 
@@ -158,29 +178,24 @@ class Shapes:
         of_container, of_pod = self._bounds[namespace]
         findings: list[str] = []
         for pod_set in workload.spec.pod_sets:
-            spec = self._relevant(pod_set, self._defaults.get(namespace, _NO_DEFAULTS))
+            spec = self._adjusted(self._read(pod_set).spec, self._defaults.get(namespace, _NO_DEFAULTS))
             for container in (*spec.init_containers, *spec.containers):
                 resources, what = container.resources, f"a container of pod set {pod_set.name}"
                 findings += outside(of_container, resources.requests, resources.limits, what)
             findings += outside(of_pod, pod_requests(spec), {}, f"a pod of pod set {pod_set.name}")
         return tuple(dict.fromkeys(findings))
 
-    def _relevant(self, pod_set: PodSet, defaults: Defaults) -> PodSpec:
-        """What counts of the pod template, adjusted."""
+    def _read(self, pod_set: PodSet) -> _Spec:
         raw = bytes(pod_set.template)
-        spec = self._templates.get(raw)
-        if spec is None:
-            spec = template_of(pod_set.template).spec
-            spec = msgspec.structs.replace(
-                spec,
-                containers=tuple(_unnamed(container) for container in spec.containers),
-                init_containers=tuple(_unnamed(container) for container in spec.init_containers),
-                node_name="",
-                scheduler_name="",
-            )
+        found = self._templates.get(raw)
+        if found is None:
+            found = _read(pod_set.template)
             if len(self._templates) >= self._TEMPLATES:
                 self._templates.clear()
-            self._templates[raw] = spec
+            self._templates[raw] = found
+        return found
+
+    def _adjusted(self, spec: PodSpec, defaults: Defaults) -> PodSpec:
         return adjusted(spec, self._overheads.get(spec.runtime_class_name, {}), defaults)
 
     def _pod_set(
@@ -197,6 +212,22 @@ class Shapes:
             affinity=required.node_selector_terms if required is not None else None,
             tolerations=spec.tolerations,
         )
+
+
+def _read(template: msgspec.Raw) -> _Spec:
+    """No API without a schema for templates has ever looked into them: what they say may be no pod at all."""
+    try:
+        spec = template_of(template).spec
+    except msgspec.ValidationError as problem:
+        return _Spec(PodSpec(), str(problem))
+    spec = msgspec.structs.replace(
+        spec,
+        containers=tuple(_unnamed(container) for container in spec.containers),
+        init_containers=tuple(_unnamed(container) for container in spec.init_containers),
+        node_name="",
+        scheduler_name="",
+    )
+    return _Spec(spec)
 
 
 def _unnamed(container: Container) -> Container:

@@ -51,6 +51,12 @@ EVENTS: Final = (
     Told("Inadmissible", "a Workload", "Warning", "something about it or its queues must change first"),
     Told("Preempted", "a Workload", "Normal", "it is evicted for another one, which the message names"),
     Told("PreemptedWorkload", "a Workload", "Normal", "another one is evicted for it"),
+    Told(
+        "Unreadable",
+        "any object (ours)",
+        "Warning",
+        "it does not fit its type, and is left out",
+    ),
     Told("EvictedDueTo…", "a Workload", "Normal", "it was evicted, for the reason of the condition"),
     Told("AdmissionCheckUpdated", "a Workload", "Normal", "capacity was provisioned for it, or refused"),
     Told("ProvisioningRequestCreated", "a Workload", "Normal", "an autoscaler is asked for its capacity"),

@@ -7,6 +7,7 @@ from typing import Any
 
 from quorate.api.batch import template_of
 from quorate.api.core import PriorityClass
+from quorate.api.counts import positive_int32
 from quorate.api.kueue import (
     ADMISSION_GATED_BY,
     GROUP,
@@ -59,8 +60,7 @@ def queue_name_of(metadata: ObjectMeta) -> str:
 
 
 def maximum_execution_s(metadata: ObjectMeta) -> int | None:
-    text = metadata.labels.get(MAXIMUM_EXECUTION_S, "")
-    return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else None
+    return positive_int32(metadata.labels.get(MAXIMUM_EXECUTION_S, ""))
 
 
 def prebuilt_name_of(metadata: ObjectMeta, *, by_annotation: bool) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from quorate.api.counts import positive_int32
 from quorate.api.kueue import RESOURCE_IN_USE, PodSet, Workload, WorkloadSpec
 from quorate.api.meta import ObjectMeta, OwnerReference
 from quorate.controllers.jobs.construct import (
@@ -20,6 +21,7 @@ from quorate.controllers.pods.objects import PODS, QueuedPod
 from quorate.controllers.pods.plan import Catalogue, PodRules
 from quorate.controllers.pods.roles import role_of
 from quorate.controllers.pods.start_stop import template_of
+from quorate.kube.events import cut
 
 MOST_ROLES: Final = 18  # pod sets a Workload may have
 
@@ -59,10 +61,11 @@ def single_pod_sets(pod: QueuedPod) -> tuple[PodSet, ...]:
 def total_of(name: str, pods: Sequence[QueuedPod]) -> int | NotComposed:
     """How many pods group ``name`` has when it is whole, by its first pod."""
     text = pods[0].metadata.annotations.get(names.TOTAL_COUNT, "")
-    if text.isascii() and text.isdigit() and int(text) > 0:
-        return int(text)
+    total = positive_int32(text)
+    if total is not None:
+        return total
     return NotComposed(
-        f"pod group {name}: annotation {names.TOTAL_COUNT} of pod {pods[0].metadata.name}: {text!r} "
+        f"pod group {name}: annotation {names.TOTAL_COUNT} of pod {pods[0].metadata.name}: {cut(text, 80)!r} "
         "is no number of pods (write how many the group has)"
     )
 

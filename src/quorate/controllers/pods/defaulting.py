@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from quorate.api.counts import positive_int32
 from quorate.api.findings import Finding
 from quorate.api.kueue import PRIORITY_CLASS, QUEUE_NAME
 from quorate.api.names import is_dns_subdomain
@@ -97,7 +98,7 @@ def _membership(group: str, total: str | None) -> Iterator[Finding]:
         yield Finding(missing, "", f"is missing: {both}")
     if group and not is_dns_subdomain(group):
         yield Finding(f"{LABELS}[{names.GROUP_NAME}]", group, "is no name (write a DNS-1123 subdomain)")
-    if total is not None and not (total.isascii() and total.isdigit() and int(total) > 0):
+    if total is not None and positive_int32(total) is None:
         path = f"{ANNOTATIONS}[{names.TOTAL_COUNT}]"
         yield Finding(path, total, "is no number of pods (write a whole number, at least 1)")
 

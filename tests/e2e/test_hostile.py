@@ -1,0 +1,137 @@
+"""Objects that nobody should make keep nobody else from being admitted, and are told what is wrong."""
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from quorate.api.configuration import Configuration
+from quorate.api.configuration_integrations import Integrations
+from quorate.api.meta import Key, find_condition
+from quorate.kube.errors import Invalid
+from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, LOCAL_QUEUES, WORKLOADS, Resource, untyped
+from quorate.local.nodes import Fleet
+from tests.e2e.hostile import Hostile, definitions_without_schema, hostile_objects
+from tests.e2e.world import NAMESPACE, World, a_world
+
+pytestmark = pytest.mark.slow
+
+MESSAGES = {  # why workloads wait; of those that ask the same of the same queue, one is told
+    "asks-negative": "asks for -5 of cpu, must be at least 0",
+    "asks-nonsense": "resources validation failed: pod set main: template: 'lots' is not a quantity",
+    "count-int32": "current podset request (2147483647) > maximum capacity (4)",
+    "count-negative": "resources validation failed: pod set main is of -3 pods, must be of at least 0",
+    "product": "current podset request (19807040619342712359383728129) > maximum capacity (4)",
+    "text-template": "resources validation failed: pod set main: template: Expected `object`, got `str`",
+    "unicode-queue": "LocalQueue Übung/../😀 doesn't exist",
+}
+INACTIVE = {
+    "checks": "False AdmissionCheckNotFound",
+    "missing-flavor": "False FlavorNotFound",
+    "quota-negative": "False Misconfigured",
+    "selector": "False Misconfigured",
+    "twice": "False Misconfigured",
+    "uncovered": "False Misconfigured",
+    "weight-negative": "False Misconfigured",
+}
+CONFIGURATION = Configuration(integrations=Integrations(frameworks=("batch/job", "pod")))
+
+
+async def store(world: World, hostile: Hostile) -> None:
+    """Store it with its status, unless a real API would not let it in either."""
+    resource, body = hostile
+    raw = untyped(resource.group, resource.version, resource.plural, resource.kind, resource.namespaced)
+    namespace = NAMESPACE if resource.namespaced else ""
+    status = body.pop("status", None)
+    stored = await world.client.create(raw, body, namespace)
+    if status is not None:
+        key = Key(namespace, stored["metadata"]["name"])
+        await world.client.patch(raw, key, {"status": status}, subresource="status")
+
+
+async def runs(world: World, name: str) -> None:
+    await world.job(name, queue="sound")
+    await world.until_finished(name)
+
+
+async def left_out(world: World) -> set[tuple[str, str]]:
+    """Of which objects an event says that they cannot be read."""
+    listed = (await world.client.list(EVENTS)).items
+    return {
+        (each.regarding.kind, each.regarding.name)
+        for each in listed
+        if each.reason == "Unreadable" and each.regarding is not None
+    }
+
+
+async def unreadable(world: World, resource: Resource[Any]) -> set[tuple[str, str]]:
+    listing = await world.client.list(resource)
+    return {(resource.kind, misfit.key.name) for misfit in listing.misfits}
+
+
+async def why_it_waits(world: World, workload: str) -> str:
+    async def find() -> str:
+        found = await world.client.get(WORKLOADS, Key(NAMESPACE, workload))
+        reserved = find_condition(found.status.conditions, "QuotaReserved")
+        return reserved.message if reserved is not None else ""
+
+    return await world.until(f"{workload} is told why it waits", find)
+
+
+async def why_it_is_inactive(world: World, queue: str) -> str:
+    async def find() -> str:
+        found = await world.client.get(CLUSTER_QUEUES, Key("", queue))
+        active = find_condition(found.status.conditions, "Active")
+        return f"{active.status} {active.reason}" if active is not None else ""
+
+    return await world.until(f"{queue} is told whether it is active", find)
+
+
+def test_hostile_objects_stop_nobody_else(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(world: World) -> None:
+        await world.queues("4")
+        await world.cluster_queue("4", "sound")
+        await world.local_queue("sound", "sound")
+        await world.start_queueing(CONFIGURATION)
+        answers = await asyncio.gather(
+            *(store(world, each) for each in hostile_objects()), return_exceptions=True
+        )
+        refused = [each for each in answers if each is not None]
+        assert [type(each) for each in refused] == [Invalid]  # a label that is none
+        await runs(world, "after")
+        await is_told(world)
+        await world.stop_queueing()
+        await world.start_queueing(CONFIGURATION)  # now all come in lists
+        await runs(world, "again")
+
+    async def is_told(world: World) -> None:
+        expected: set[tuple[str, str]] = set()
+        for resource in (WORKLOADS, CLUSTER_QUEUES, LOCAL_QUEUES):
+            expected |= await unreadable(world, resource)
+        assert len(expected) > 30
+
+        async def all_told() -> bool:
+            return expected <= await left_out(world)
+
+        await world.until("all that cannot be read are told so", all_told)
+        for workload, said in MESSAGES.items():
+            assert said in await why_it_waits(world, workload)
+        for queue, said in INACTIVE.items():
+            assert await why_it_is_inactive(world, queue) == said
+
+    async def run() -> None:
+        async with a_world(Fleet(1, cpu="8"), definitions_without_schema()) as world:
+            await story(world)
+
+    asyncio.run(run())
+    assert [record for record in caplog.records if _is_our_mistake(record)] == []
+
+
+def _is_our_mistake(record: logging.LogRecord) -> bool:
+    """A reconcile that raised what it should have foreseen; the local cluster's own do not count."""
+    return record.exc_info is not None and "quorate/controllers" in _formatted(record)
+
+
+def _formatted(record: logging.LogRecord) -> str:
+    return logging.Formatter().format(record)
