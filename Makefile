@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check search loops vectors mutations test-faults bench bench-admission crds manifests reference clean
+.PHONY: help install demo test check search loops vectors mutations test-real test-faults bench bench-admission crds manifests reference clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -42,6 +42,9 @@ loops: $(STAMP) ## search all small worlds for preemption loops (long)
 
 mutations: $(STAMP) ## break the core's rules one at a time; each must be caught (minutes)
 	@$(BIN)/python -m tests.mutations
+
+test-real: $(STAMP) ## the stories on the kube-apiserver in the folder KUBEBUILDER_ASSETS (minutes)
+	@$(BIN)/pytest tests/e2e --real $(ARGS)
 
 test-faults: $(STAMP) ## 200 seeded runs through a proxy that does its worst (minutes)
 	@$(BIN)/python -m tests.faults $(ARGS)

@@ -110,7 +110,8 @@ def hostile_workloads() -> Iterator[Json]:
         yield workload(f"count-{name}", pod_set(count=count))
         yield workload(f"least-{name}", pod_set(count=5, minCount=count))
     yield workload("product", pod_set(count=INT32, template=pod_template(str(INT64))))
-    yield workload("many-pod-sets", *(pod_set(f"p{number}") for number in range(10_000)))
+    smallest = {"spec": {"containers": [{"name": "main"}]}}  # what a store takes is bounded, too
+    yield workload("many-pod-sets", *(pod_set(f"p{number}", 1, smallest) for number in range(10_000)))
     yield workload("same-pod-sets", pod_set(), pod_set())
     yield workload("no-pod-sets") | {"spec": {"queueName": "queue", "podSets": []}}
     yield workload("no-spec") | {"spec": {}}

@@ -22,6 +22,7 @@ from quorate.kube.resources import (
     WORKLOADS,
 )
 from quorate.local.nodes import Fleet
+from tests.e2e import world as e2e_world
 from tests.e2e.kinds import EXAMPLES, Example, Json, definition
 from tests.e2e.test_pods import pod, until_pod
 from tests.e2e.test_sets import DEPLOYMENTS, STATEFUL_SETS, a_set
@@ -277,8 +278,10 @@ STORIES = (
 
 
 def test_controllers_that_start_anew_write_nothing() -> None:
+    turns = asyncio.Semaphore(e2e_world.SERVERS_AT_ONCE)
+
     async def written(story: Story, configuration: Configuration) -> dict[str, int]:
-        async with a_world(FLEET) as world:
+        async with turns, a_world(FLEET) as world:
             await world.start_queueing(configuration)
             await story(world)
             return await written_by_a_new_start(world, configuration)

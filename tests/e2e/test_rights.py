@@ -1,6 +1,7 @@
 """The controllers run as their own service account, with exactly the roles that ``deploy/`` installs."""
 
 import asyncio
+import dataclasses
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,7 +22,6 @@ from quorate.controllers.configured import Configured
 from quorate.controllers.process import run_replica
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.config import Cluster
 from quorate.kube.credentials import Token
 from quorate.kube.errors import Forbidden
 from quorate.kube.resources import (
@@ -102,7 +102,7 @@ async def as_the_account(world: World) -> AsyncIterator[WatchedClient]:
     answer = await world.client.request("POST", path, body=codec.encode(body))
     token = codec.decode(_TokenRequest, answer).status.token
     async with WatchedClient(
-        Cluster(world.client.cluster.server, credentials=Token(token)), random.Random(1)
+        dataclasses.replace(world.client.cluster, credentials=Token(token)), random.Random(1)
     ) as client:
         yield client
 

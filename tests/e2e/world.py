@@ -42,6 +42,7 @@ from tests.local.clusters import api_server
 T = TypeVar("T")
 
 WITHIN_S = 30.0
+SERVERS_AT_ONCE = 8  # as many as one test may have side by side
 NAMESPACE = "default"
 
 
@@ -273,6 +274,13 @@ class World:
 
 
 @asynccontextmanager
+async def a_server() -> AsyncIterator[Cluster]:
+    """An empty API server, for its administrator."""
+    async with api_server() as server:
+        yield Cluster(server.url, credentials=Token(server.token))
+
+
+@asynccontextmanager
 async def a_world(
     fleet: Fleet | None = None, definitions: Sequence[Json] | None = None
 ) -> AsyncIterator[World]:
@@ -282,28 +290,27 @@ async def a_world(
     """
     rng = random.Random(1)
     clock = WallClock()
-    async with api_server() as server:
-        cluster = Cluster(server.url, credentials=Token(server.token))
-        async with (
-            Client(cluster, rng) as client,
-            Client(cluster, rng) as own_client,
-            FaultyClient(cluster, rng) as queueing_client,
-        ):
-            if definitions is None:
-                definitions = custom_resource_definitions(field_list())
-            await install_definitions(client, definitions)
-            parts = [asyncio.create_task(run_controllers(own_client, clock, rng))]
-            if fleet is not None:
-                parts.append(asyncio.create_task(run_nodes(own_client, clock, fleet, 1.0)))
-            world = World(client, queueing_client)
-            try:
-                await world.until("the default namespace", world_has_namespace(client))
-                yield world
-            finally:
-                await world.stop_queueing()
-                for part in parts:
-                    part.cancel()
-                await asyncio.gather(*parts, return_exceptions=True)
+    async with (
+        a_server() as cluster,
+        Client(cluster, rng) as client,
+        Client(cluster, rng) as own_client,
+        FaultyClient(cluster, rng) as queueing_client,
+    ):
+        if definitions is None:
+            definitions = custom_resource_definitions(field_list())
+        await install_definitions(client, definitions)
+        parts = [asyncio.create_task(run_controllers(own_client, clock, rng))]
+        if fleet is not None:
+            parts.append(asyncio.create_task(run_nodes(own_client, clock, fleet, 1.0)))
+        world = World(client, queueing_client)
+        try:
+            await world.until("the default namespace", world_has_namespace(client))
+            yield world
+        finally:
+            await world.stop_queueing()
+            for part in parts:
+                part.cancel()
+            await asyncio.gather(*parts, return_exceptions=True)
 
 
 def world_has_namespace(client: Client) -> Callable[[], Awaitable[bool]]:

@@ -15,6 +15,7 @@ Json = dict[str, Any]
 
 FIRST_NODE_ADDRESS: Final = IPv4Address("10.0.0.1")
 FIRST_POD_ADDRESS: Final = IPv4Address("10.64.0.1")
+NOT_READY: Final = "node.kubernetes.io/not-ready"
 HEALTHY: Final = (
     ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
     ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
@@ -98,7 +99,12 @@ async def register(client: Client, clock: Clock, fleet: Fleet, name: str) -> Non
     except AlreadyExists:
         await client.patch(NODES, key, {"metadata": {"labels": labels}})
     status = node_status(fleet, name, clock.now())
-    await client.patch(NODES, key, {"status": status}, subresource="status")
+    node = await client.patch(NODES, key, {"status": status}, subresource="status")
+    if any(taint.key == NOT_READY for taint in node.spec.taints):
+        # A kube-apiserver taints what is new; what takes the taint off again is elsewhere the controller of
+        # node lifecycles.
+        left = [taint for taint in node.spec.taints if taint.key != NOT_READY]
+        await client.patch(NODES, key, {"spec": {"taints": left or None}})
 
 
 class Addresses:

@@ -1,0 +1,40 @@
+"""``pytest tests/e2e --real``: the stories on a real kube-apiserver instead of our own."""
+
+import pytest
+
+from tests.e2e import world
+from tests.e2e.real_server import assets, control_plane, why_not
+
+OPTION = "--real"
+TIMEOUT_S = 900  # of one test; some start several servers, one after the other
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(OPTION, action="store_true", help="play the stories on the server of KUBEBUILDER_ASSETS")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption(OPTION, default=False):
+        return
+    stories = [item for item in items if _plays(item)]
+    config.hook.pytest_deselected(items=[item for item in items if item not in stories])
+    items[:] = stories
+    problem = why_not()
+    for item in items:
+        item.add_marker(pytest.mark.timeout(TIMEOUT_S))
+        if problem:
+            item.add_marker(pytest.mark.skip(reason=problem))
+
+
+def _plays(item: pytest.Item) -> bool:
+    """Whether its module has stories; the others test our own server, or no server at all."""
+    module = item.getparent(pytest.Module)
+    assert module is not None
+    return not {"play", "a_world"}.isdisjoint(vars(module.obj))
+
+
+@pytest.fixture(autouse=True)
+def server_of_the_stories(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.config.getoption(OPTION, default=False):
+        monkeypatch.setattr(world, "a_server", lambda: control_plane(assets()))
+        monkeypatch.setattr(world, "SERVERS_AT_ONCE", 1)  # one of them fills a small machine

@@ -1,0 +1,187 @@
+"""A real etcd and kube-apiserver for one story, from the folder that ``KUBEBUILDER_ASSETS`` names.
+
+Both are started as controller-runtime's envtest starts them: on free ports of loopback, authorization by
+RBAC, every admission plugin of the server's defaults but ServiceAccount (no pod of a story has an account).
+There is nothing else of a cluster: jobs, replica sets, garbage, namespaces and nodes are seen to by the
+controllers of ``quorate local``, which reach the server over HTTP like anybody else.
+"""
+
+import asyncio
+import os
+import random
+import secrets
+import ssl
+import tempfile
+from asyncio.subprocess import DEVNULL, Process
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from quorate.kube.certificates import new_authority, new_server_certificate
+from quorate.kube.client import Client
+from quorate.kube.clock import WallClock
+from quorate.kube.config import Cluster
+from quorate.kube.credentials import Token
+from quorate.kube.errors import ApiError, Unreachable
+from quorate.local.certificates import new_signing_key
+from tests.observe.listening import free_port
+
+ASSETS: Final = "KUBEBUILDER_ASSETS"
+PROGRAMS: Final = ("etcd", "kube-apiserver", "kubectl")
+HOST: Final = "127.0.0.1"
+STARTS_WITHIN_S: Final = 60.0
+STOPS_WITHIN_S: Final = 5.0  # a kube-apiserver waits up to a minute for requests that nobody is interested in
+LAST_WORDS: Final = 3000  # characters of a log
+
+
+def why_not() -> str:
+    """What keeps stories from being played on a real server here; empty if nothing does."""
+    if not os.environ.get(ASSETS):
+        return f"{ASSETS} is not set (name a folder with {', '.join(PROGRAMS)}, as setup-envtest makes it)"
+    folder = assets()
+    missing = [name for name in PROGRAMS if not os.access(folder / name, os.X_OK)]
+    return f"{ASSETS}={folder}: no program {', '.join(missing)} there" if missing else ""
+
+
+def assets() -> Path:
+    return Path(os.environ[ASSETS])
+
+
+@asynccontextmanager
+async def control_plane(folder: Path) -> AsyncIterator[Cluster]:
+    """A server with an empty store, for its administrator, stopped at the end."""
+    with tempfile.TemporaryDirectory(prefix="quorate-real-") as name:
+        directory = Path(name)
+        async with _etcd(folder, directory) as etcd, _kube_apiserver(folder, directory, etcd) as cluster:
+            yield cluster
+
+
+@asynccontextmanager
+async def _etcd(folder: Path, directory: Path) -> AsyncIterator[str]:
+    url = f"http://{HOST}:{free_port()}"
+    arguments = (
+        f"--data-dir={directory / 'etcd'}",
+        f"--listen-client-urls={url}",
+        f"--advertise-client-urls={url}",
+        f"--listen-peer-urls=http://{HOST}:{free_port()}",
+        "--unsafe-no-fsync=true",
+    )
+
+    async def is_healthy() -> bool:
+        try:
+            async with aiohttp.ClientSession() as session, session.get(f"{url}/health") as answer:
+                return answer.status == 200
+        except aiohttp.ClientError:
+            return False
+
+    async with _running(folder / "etcd", arguments, directory / "etcd.log", is_healthy):
+        yield url
+
+
+@asynccontextmanager
+async def _kube_apiserver(folder: Path, directory: Path, etcd: str) -> AsyncIterator[Cluster]:
+    port, token = free_port(), secrets.token_urlsafe()
+    files = _Files(directory, token)
+    arguments = (
+        f"--etcd-servers={etcd}",
+        f"--bind-address={HOST}",
+        f"--advertise-address={HOST}",
+        f"--secure-port={port}",
+        f"--cert-dir={directory}",
+        f"--tls-cert-file={files.certificate}",
+        f"--tls-private-key-file={files.key}",
+        f"--token-auth-file={files.tokens}",
+        "--authorization-mode=RBAC",
+        "--disable-admission-plugins=ServiceAccount",
+        "--allow-privileged=true",
+        "--service-cluster-ip-range=10.0.0.0/24",
+        f"--service-account-issuer=https://{HOST}:{port}/",
+        f"--service-account-key-file={files.verifies_accounts}",
+        f"--service-account-signing-key-file={files.signs_accounts}",
+    )
+    tls = ssl.create_default_context(cadata=files.authority.decode())
+    cluster = Cluster(f"https://{HOST}:{port}", tls, Token(token))
+
+    async def is_ready() -> bool:
+        async with Client(cluster, random.Random(1), deadline_s=2.0) as client:
+            try:
+                await client.request("GET", "/readyz")
+            except (ApiError, Unreachable):
+                return False
+        return True
+
+    async with _running(folder / "kube-apiserver", arguments, directory / "kube-apiserver.log", is_ready):
+        yield cluster
+
+
+class _Files:
+    """What a kube-apiserver reads at its start."""
+
+    def __init__(self, directory: Path, token: str) -> None:
+        now = WallClock().now()
+        authority = new_authority("quorate-real-ca", now)
+        server = new_server_certificate(authority, "kube-apiserver", ("localhost", HOST), now)
+        signing = new_signing_key()
+        # It takes a private key for both, but of an elliptic curve only in a form that we do not write.
+        verifying = load_pem_private_key(signing, password=None).public_key().public_bytes(
+            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+        )  # fmt: skip
+        self.authority = authority.certificate
+        self.certificate = _written(directory / "apiserver.crt", server.certificate)
+        self.key = _written(directory / "apiserver.key", server.key)
+        self.signs_accounts = _written(directory / "sa-signer.key", signing)
+        self.verifies_accounts = _written(directory / "sa-signer.pub", verifying)
+        self.tokens = _written(directory / "tokens.csv", f'{token},admin,admin,"system:masters"\n'.encode())
+
+
+def _written(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    path.chmod(0o600)
+    return path
+
+
+@asynccontextmanager
+async def _running(
+    program: Path, arguments: Sequence[str], log: Path, is_up: Callable[[], Awaitable[bool]]
+) -> AsyncIterator[None]:
+    """The process for as long as the block lasts, which begins when it is up."""
+    with log.open("wb") as said:
+        process = await asyncio.create_subprocess_exec(
+            program, *arguments, stdin=DEVNULL, stdout=said, stderr=said
+        )
+    try:
+        await _until_up(process, program, log, is_up)
+        yield
+    finally:
+        await _stopped(process)
+
+
+async def _until_up(process: Process, program: Path, log: Path, is_up: Callable[[], Awaitable[bool]]) -> None:
+    try:
+        async with asyncio.timeout(STARTS_WITHIN_S):
+            while not await is_up():
+                if process.returncode is not None:
+                    raise AssertionError(f"{program} ended with {process.returncode}: {_last_words(log)}")
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        what = f"{program} is not up within {STARTS_WITHIN_S:g} s: {_last_words(log)}"
+        raise AssertionError(what) from None
+
+
+def _last_words(log: Path) -> str:
+    return log.read_text(encoding="utf-8", errors="replace")[-LAST_WORDS:]
+
+
+async def _stopped(process: Process) -> None:
+    if process.returncode is None:
+        process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), STOPS_WITHIN_S)
+        except TimeoutError:
+            process.kill()
+            await process.wait()

@@ -1,0 +1,58 @@
+"""The way to a real kube-apiserver, with programs that stand in for it."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e import real_server
+from tests.e2e.commands import ROOT
+from tests.e2e.real_server import ASSETS, control_plane, why_not
+
+pytestmark = pytest.mark.slow
+
+STORIES = "tests/e2e/test_prebuilt.py"
+
+
+def assets(folder: Path) -> Path:
+    for program in real_server.PROGRAMS:
+        script = folder / program
+        stands_in = f"{sys.executable} -m tests.e2e.stand_ins {program}"
+        script.write_text(f'#!/bin/sh\ncd {ROOT}\nexec {stands_in} "$@"\n')
+        script.chmod(0o755)
+    return folder
+
+
+def test_a_program_that_ends_at_once_has_the_last_word(tmp_path: Path) -> None:
+    folder = assets(tmp_path)
+    (folder / "kube-apiserver").write_text("#!/bin/sh\necho 'unknown flag: --secure-port' >&2\nexit 1\n")
+
+    async def start() -> None:
+        async with control_plane(folder):
+            raise AssertionError("it is up")
+
+    with pytest.raises(AssertionError, match="kube-apiserver ended with 1: unknown flag: --secure-port"):
+        asyncio.run(start())
+
+
+def played_on(folder: Path) -> str:
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", STORIES, "--real"]
+    done = subprocess.run(
+        command, env={**os.environ, ASSETS: str(folder)}, capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    return done.stdout
+
+
+def test_stories_are_skipped_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ASSETS, raising=False)
+    assert why_not().startswith("KUBEBUILDER_ASSETS is not set (name a folder with etcd, kube-apiserver")
+    monkeypatch.setenv(ASSETS, str(tmp_path))
+    assert why_not() == f"{ASSETS}={tmp_path}: no program etcd, kube-apiserver, kubectl there"
+    assert f"SKIPPED [1] {STORIES}: {why_not()}" in " ".join(played_on(tmp_path).split())
+
+
+def test_the_option_plays_them(tmp_path: Path) -> None:
+    assert "1 passed" in played_on(assets(tmp_path))
