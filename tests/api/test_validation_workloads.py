@@ -233,6 +233,19 @@ READY = "admissionChecks: [{{name: c, state: {}, podSetUpdates: [{{name: main, l
         ),
         pytest.param(
             reserved(status=RECLAIMED),
+            reserved("{name: main, count: 1}", RECLAIMED,
+                     "{name: w, annotations: {kueue.x-k8s.io/elastic-job: 'true'}}"),
+            [], id="an elastic job that shrinks below the pods it is done with",
+        ),
+        pytest.param(
+            reserved(status=RECLAIMED),
+            reserved("{name: main, count: 1}", "reclaimablePods: [{name: main, count: 3}]",
+                     "{name: w, annotations: {kueue.x-k8s.io/elastic-job: 'true'}}"),
+            ["status.reclaimablePods[0].count: 3 is more than the pod set holds, at most 1"],
+            id="an elastic job that is done with more pods than it has",
+        ),
+        pytest.param(
+            reserved(status=RECLAIMED),
             reserved("{name: main, count: 2}", "",
                      "{name: w, annotations: {kueue.x-k8s.io/elastic-job: 'true'}}"),
             [], id="an elastic job that has shrunk since it was admitted",

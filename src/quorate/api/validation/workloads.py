@@ -46,14 +46,16 @@ def workload_findings(workload: ReviewedWorkload, gates: ReviewGates = ReviewGat
 def workload_update_findings(old: ReviewedWorkload, new: ReviewedWorkload, gates: ReviewGates) -> Findings:
     """What is wrong with ``new``, and with its coming after ``old``."""
     yield from gate_update_findings(old.metadata.annotations, new.metadata.annotations)
-    yield from _standing(new, gates)
+    elastic = gates.elastic_jobs and ELASTIC in new.metadata.annotations
+    # A job may shrink below the pods it is done with: its size is written before who is done is counted anew.
+    yield from _standing(new, gates, left_over=old.status.reclaimable_pods if elastic else ())
     if next(_reservation(old), None) is None:  # who was broken in this way before must be able to mend
         yield from _reservation(new)
     was_reserved = _is_reserved(old)
     if was_reserved:
         yield from _frozen_pod_sets(old.spec.pod_sets, new.spec.pod_sets, may_shrink=gates.elastic_jobs)
     if was_reserved and _is_reserved(new):
-        yield from _reclaimed(old, new, elastic=gates.elastic_jobs and ELASTIC in new.metadata.annotations)
+        yield from _reclaimed(old, new, elastic=elastic)
     before, after = old.status.admission, new.status.admission
     if before is not None and after is not None and before != after:
         rule = f"cannot become another one (it is in {before.cluster_queue}; take it back first)"
@@ -63,7 +65,9 @@ def workload_update_findings(old: ReviewedWorkload, new: ReviewedWorkload, gates
         yield from _dispatched(old, new)
 
 
-def _standing(workload: ReviewedWorkload, gates: ReviewGates) -> Findings:
+def _standing(
+    workload: ReviewedWorkload, gates: ReviewGates, left_over: Sequence[ReclaimablePod] = ()
+) -> Findings:
     pod_sets = workload.spec.pod_sets
     counts = {pod_set.name: pod_set.count for pod_set in pod_sets}
     for at, pod_set in enumerate(pod_sets):
@@ -72,7 +76,7 @@ def _standing(workload: ReviewedWorkload, gates: ReviewGates) -> Findings:
     if gates.priority_boost:
         yield from _boost(workload.metadata.annotations)
     yield from _assignments(workload, counts)
-    yield from _reclaimable(workload.status.reclaimable_pods, counts)
+    yield from _reclaimable(workload.status.reclaimable_pods, counts, left_over)
     yield from _pod_set_updates(workload, counts)
 
 
@@ -164,12 +168,14 @@ def _assignments(workload: Workload, counts: Mapping[str, int]) -> Findings:
                 yield Finding(child(f"{path}.resourceUsage", name), str(total), rule)
 
 
-def _reclaimable(reclaimable: Sequence[ReclaimablePod], counts: Mapping[str, int]) -> Findings:
+def _reclaimable(
+    reclaimable: Sequence[ReclaimablePod], counts: Mapping[str, int], left_over: Sequence[ReclaimablePod]
+) -> Findings:
     for at, entry in enumerate(reclaimable):
         path, name = f"status.reclaimablePods[{at}]", entry.name
         if name not in counts:
             yield Finding(f"{path}.name", name, f"is no pod set of this workload ({listed_names(counts)})")
-        elif entry.count > counts[name]:
+        elif entry.count > counts[name] and entry not in left_over:
             rule = f"is more than the pod set holds, at most {counts[name]}"
             yield Finding(f"{path}.count", entry.count, rule)
 
