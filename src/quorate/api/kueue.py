@@ -23,6 +23,7 @@ ACTIVE = "Active"  # the condition of queues and admission checks
 JOB_UID = "kueue.x-k8s.io/job-uid"
 POD_SET = "kueue.x-k8s.io/podset"
 SLICE_NAME = "kueue.x-k8s.io/workload-slice-name"
+WORKLOAD_ANNOTATION = "kueue.x-k8s.io/workload"
 SLICE_REPLACEMENT_FOR = "kueue.x-k8s.io/workload-slice-replacement-for"  # "namespace/name" of a workload
 STOPPING = "kueue.x-k8s.io/stopping"
 ADMISSION_GATED_BY = "kueue.x-k8s.io/admission-gated-by"

@@ -1,16 +1,16 @@
-"""The pods of admitted workloads that have no node yet, for the clock that runs for them.
+"""The pods of admitted workloads that have no node yet, for the clock that runs for them, and their gates.
 
 Only these are watched: a pod drops out of the selection as soon as it is bound.
 """
 
-from quorate.api.kueue import POD_SET
+from quorate.api.kueue import POD_SET, SLICE_NAME, WORKLOAD_ANNOTATION
 from quorate.api.meta import Key, ObjectMeta, Struct, epoch
-from quorate.controllers.jobs.starting import WORKLOAD_ANNOTATION
 from quorate.kube.client import Client
 from quorate.kube.informer import Informer
 from quorate.kube.resources import Resource
 
 _WORKLOAD = "of workload"
+_SLICES = "of slices"
 
 
 class UnplacedPod(Struct):
@@ -28,12 +28,23 @@ def unplaced_pods(client: Client) -> Informer[UnplacedPod]:
         field_selector="spec.nodeName=,status.phase=Pending",
     )
     pods.add_index(_WORKLOAD, workloads_of)
+    pods.add_index(_SLICES, lambda pod: slices_of(pod.metadata))
     return pods
 
 
 def workloads_of(pod: UnplacedPod) -> tuple[Key, ...]:
     name = pod.metadata.annotations.get(WORKLOAD_ANNOTATION)
     return () if name is None else (Key(pod.metadata.namespace, name),)
+
+
+def slices_of(metadata: ObjectMeta) -> tuple[Key, ...]:
+    """By what the workloads that an elastic job has one after the other, and its pods, find each other."""
+    name = metadata.annotations.get(SLICE_NAME)
+    return () if name is None else (Key(metadata.namespace, name),)
+
+
+def unplaced_of_slices(pods: Informer[UnplacedPod], slices: Key) -> list[UnplacedPod]:
+    return pods.by_index(_SLICES, slices)
 
 
 def unplaced_since(pods: Informer[UnplacedPod], workload: Key) -> float | None:

@@ -159,6 +159,13 @@ def test_a_node_selector_that_says_otherwise_is_a_conflict() -> None:
     )
 
 
+def test_a_template_may_name_an_earlier_workload_of_the_job() -> None:
+    named = {f"kueue.x-k8s.io/{name}": "first" for name in ("workload", "workload-slice-name")}
+    job = a_job(template=template(annotations=named))
+    patch = KIND.start(job, [info(annotations=dict.fromkeys(named, "second"))])
+    assert body_of(patch)["spec"]["template"] == {"metadata": {"annotations": dict.fromkeys(named, "second")}}
+
+
 def test_a_wrong_number_of_pod_sets_is_a_conflict() -> None:
     assert isinstance(KIND.start(a_job(), []), InjectionConflict)
 

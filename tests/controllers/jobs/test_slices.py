@@ -11,7 +11,7 @@ from quorate.api.kueue import PodSet, Workload
 from quorate.api.meta import ObjectMeta, at_epoch
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.decide import decide
-from quorate.controllers.jobs.gating import ELASTIC_GATE, GatedPod, let_go
+from quorate.controllers.jobs.gating import ELASTIC_GATE, GatedPod, let_go, pods_of
 from quorate.controllers.jobs.plans import IDLE, JobPlan, JobRules, Surroundings
 from quorate.controllers.jobs.raycluster import RayCluster
 from quorate.controllers.writes import Create, Delete, Patch
@@ -121,6 +121,14 @@ def test_the_first_is_finished_once_the_second_is_admitted() -> None:
     assert show(plan(a_growing_job(5, **RUNNING), over, second)) == ["patch Workload metadata.finalizers"]
 
 
+def test_a_slice_comes_after_the_one_it_replaces_whatever_they_are_called() -> None:
+    old, new = running(3, name="b", replaces="a"), a_slice(5, name="a5", replaces="b")
+    assert plan(a_growing_job(5, **RUNNING), new, old) == IDLE, "it waits"
+    got = plan(a_growing_job(5, **RUNNING), running(5, name="a5", replaces="b"), old)
+    assert [write.key.name for write in got.writes if isinstance(write, Patch)] == ["b"]
+    assert written(got, "Finished")[:2] == ("True", "WorkloadSliceReplaced")
+
+
 def test_a_job_whose_first_slice_is_evicted_stops_and_goes_on_with_the_second() -> None:
     waiting = a_slice(5, name="second", replaces="first")
     evicted = running(3)
@@ -197,6 +205,18 @@ def test_pods_of_each_pod_set_go_by_its_own_count() -> None:
     assert [patch.key.name for patch in patches] == ["h", "w"]
 
 
+def test_pods_made_by_hand_say_by_an_annotation_of_which_slices_they_are() -> None:
+    def with_metadata(pod: GatedPod, **fields: Any) -> GatedPod:
+        return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, **fields))
+
+    owner = ("batch.kubernetes.io/controller-uid", "u1")
+    made = with_metadata(a_pod("made"), labels=dict([owner]))
+    by_hand = with_metadata(a_pod("hand"), annotations={"kueue.x-k8s.io/workload-slice-name": "first"})
+    of_others = with_metadata(a_pod("other"), annotations={"kueue.x-k8s.io/workload-slice-name": "second"})
+    found = pods_of([made, by_hand, of_others, a_pod("plain")], owner, "first")
+    assert [pod.metadata.name for pod in found] == ["made", "hand"]
+
+
 def test_a_ray_cluster_is_gated_in_all_its_templates() -> None:
     kind, job = RayCluster(), a_cluster(suspend=True)
     assert not kind.is_gated(job)
@@ -204,4 +224,4 @@ def test_a_ray_cluster_is_gated_in_all_its_templates() -> None:
     gated = msgspec.structs.replace(job, spec=merged(job.spec, patch.body["spec"]))
     assert kind.is_gated(gated)
     assert kind.is_suspended(gated)
-    assert kind.pods_label(gated) == "ray.io/cluster=train"
+    assert kind.pods_label(gated) == ("ray.io/cluster", "train")

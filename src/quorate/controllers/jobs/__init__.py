@@ -103,9 +103,9 @@ class JobKind(Protocol[J]):
         """Have new pods of a suspended job held.  For kinds with slices."""
         return ()
 
-    def pods_label(self, job: J) -> str:
-        """The selector that finds the job's pods; empty when all have been let go.  For kinds with slices."""
-        return ""
+    def pods_label(self, job: J) -> tuple[str, str] | None:
+        """The label of the job's pods, and its value; none when all may go.  For kinds with slices."""
+        return None
 
     def priority_class(self, job: J) -> str | None:
         """The PriorityClass the kind itself names; ``None`` when the kind has no such field."""

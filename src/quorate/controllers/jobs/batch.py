@@ -63,10 +63,10 @@ class BatchJob(JobKind[Job]):
         body = {"spec": {"template": {"spec": {"schedulingGates": gates}}}}
         return (*_clear_start_time(job), _patch(job, body))
 
-    def pods_label(self, job: Job) -> str:
+    def pods_label(self, job: Job) -> tuple[str, str] | None:
         if job.status.ready >= job.spec.parallelism:
-            return ""
-        return f"batch.kubernetes.io/controller-uid={job.metadata.uid}"
+            return None
+        return ("batch.kubernetes.io/controller-uid", job.metadata.uid)
 
     def finished(self, job: Job) -> Outcome | None:
         for condition in job.status.conditions:

@@ -1,10 +1,10 @@
 """Letting the pods of an elastic job go, as many as are admitted."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from quorate.api.core import SchedulingGate
-from quorate.api.kueue import POD_SET
+from quorate.api.kueue import POD_SET, SLICE_NAME
 from quorate.api.meta import Key, ObjectMeta, Struct
 from quorate.controllers.writes import Patch, send
 from quorate.kube.client import Client
@@ -49,10 +49,27 @@ def let_go(pods: Sequence[GatedPod], admitted: Mapping[str, int]) -> tuple[Patch
     return tuple(patches)
 
 
-async def let_pods_go(client: Client, job: Key, label: str, admitted: Mapping[str, int]) -> None:
-    """The same for the pods that ``label`` finds in the namespace of ``job``."""
-    listed = await client.list(GATED_PODS, job.namespace, label_selector=label)
-    await send(client, let_go(listed.items, admitted))
+async def let_pods_go(
+    client: Client, slices: Key, owner: tuple[str, str], admitted: Mapping[str, int], *, all_: bool
+) -> None:
+    """The same for the pods of a job.
+
+    Those that the job's controller made have ``owner``, a label and its value.  Others may make pods for it
+    too: an annotation tells of which ``slices`` these are, and they have to be looked for among ``all_`` the
+    pods of admitted workloads.
+    """
+    selector = POD_SET if all_ else "=".join(owner)
+    listed = await client.list(GATED_PODS, slices.namespace, label_selector=selector)
+    await send(client, let_go(pods_of(listed.items, owner, slices.name), admitted))
+
+
+def pods_of(pods: Iterable[GatedPod], owner: tuple[str, str], slices: str) -> list[GatedPod]:
+    label, value = owner
+    return [
+        pod
+        for pod in pods
+        if pod.metadata.labels.get(label) == value or pod.metadata.annotations.get(SLICE_NAME) == slices
+    ]
 
 
 def _is_held(pod: GatedPod) -> bool:

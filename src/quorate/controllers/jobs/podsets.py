@@ -10,8 +10,10 @@ import msgspec
 
 from quorate.api.codec import to_builtins
 from quorate.api.core import Toleration
+from quorate.api.kueue import SLICE_NAME, WORKLOAD_ANNOTATION
 
 _MAPS = (("metadata", "labels"), ("metadata", "annotations"), ("spec", "nodeSelector"))
+_ELASTIC = (WORKLOAD_ANNOTATION, SLICE_NAME)  # a job that grew may still have those of an earlier workload
 _LISTS = (("spec", "tolerations"), ("spec", "schedulingGates"))
 
 
@@ -46,12 +48,12 @@ def inject(template: msgspec.Raw, info: PodSetInfo) -> dict[str, Any] | Injectio
         have = _part(present, section, name, {})
         want = wanted[name]
         for key in sorted(want):
-            if have.get(key, want[key]) != want[key]:
+            if have.get(key, want[key]) != want[key] and not (name == "annotations" and key in _ELASTIC):
                 return InjectionConflict(
                     f"pod set {info.name}: {name}[{key}] is {have[key]!r} in the pod template "
                     f"but {want[key]!r} is required where it was admitted"
                 )
-        if added := {key: value for key, value in want.items() if key not in have}:
+        if added := {key: value for key, value in want.items() if have.get(key) != value}:
             patch.setdefault(section, {})[name] = added
     have_tolerations = _part(present, "spec", "tolerations", [])
     added_tolerations = _not_yet_in(have_tolerations, to_builtins(info.tolerations))

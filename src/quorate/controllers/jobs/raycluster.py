@@ -28,9 +28,9 @@ class RayCluster(ForeignKind):
     def is_active(self, job: ForeignJob) -> bool:
         return self.pods_ready(job)
 
-    def pods_label(self, job: ForeignJob) -> str:
+    def pods_label(self, job: ForeignJob) -> tuple[str, str] | None:
         """Its autoscaler asks for pods by changing the spec, and the status says nothing of those held."""
-        return f"ray.io/cluster={job.metadata.name}"
+        return ("ray.io/cluster", job.metadata.name)
 
     def finished(self, job: ForeignJob) -> Outcome | None:
         return None

@@ -14,17 +14,18 @@ from quorate.controllers.jobs.construct import ELASTIC_JOB, prebuilt_name_of
 from quorate.controllers.jobs.decide import decide
 from quorate.controllers.jobs.gating import let_pods_go
 from quorate.controllers.jobs.plans import JobPlan, JobRules, Surroundings, not_composed
-from quorate.controllers.jobs.slices import replaces_another
+from quorate.controllers.jobs.slices import in_order
 from quorate.controllers.patience import Patience
 from quorate.controllers.recording import record_creations
 from quorate.controllers.shell import Shell
+from quorate.controllers.unplaced import UnplacedPod, slices_of, unplaced_of_slices
 from quorate.controllers.writes import Create, send
 from quorate.kube.errors import Invalid, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import WORKLOADS, reference_to
-from quorate.queueing.conditions import is_admitted, is_finished
+from quorate.queueing.conditions import is_admitted, is_evicted, is_finished
 from quorate.queueing.lifecycle import Event
 
 JOB_WORKERS = 16  # a run mostly waits for the answers to its two or three writes
@@ -85,6 +86,7 @@ class JobController(Generic[J]):
         workers = shell.workers_for(kind.resource, JOB_WORKERS)
         self.reconciler = Reconciler(name, self.reconcile, shell.clock, workers)
         self._owner_index = f"controlled by {kind.resource.api_version} {kind.resource.kind}"
+        self._slice_index = f"slices {self._owner_index}"
         shell.informers.workloads.add_index(self._owner_index, self._owners)
         self._follow()
 
@@ -117,6 +119,12 @@ class JobController(Generic[J]):
         self._informers.flavors.subscribe(self._something_came)
         self._informers.workload_classes.subscribe(self._something_came)
         self._informers.pod_classes.subscribe(self._something_came)
+        if self._kind.has_slices:
+            self._informers.workloads.add_index(
+                self._slice_index,
+                lambda workload: slices_of(workload.metadata) if self._owners(workload) else (),
+            )
+            self._informers.unplaced_pods.subscribe(self._unplaced_pod_changed)
 
     def _job_changed(self, change: Change[J]) -> None:
         for job in (change.old, change.new):
@@ -132,6 +140,15 @@ class JobController(Generic[J]):
                     for key in sorted(self._parts.get(uid, ())):
                         self.reconciler.enqueue(key)
                 self._enqueue(self._jobs.by_index(_NAMING, workload.metadata.key))
+
+    def _unplaced_pod_changed(self, change: Change[UnplacedPod]) -> None:
+        """A new pod of an elastic job may go, however it came to be."""
+        if change.new is None or change.old is not None:
+            return
+        for slices in slices_of(change.new.metadata):
+            for workload in self._informers.workloads.by_index(self._slice_index, slices):
+                for key in self._owners(workload):
+                    self.reconciler.enqueue(key)
 
     def _enqueue(self, jobs: Iterable[J]) -> None:
         for job in jobs:
@@ -210,13 +227,20 @@ class JobController(Generic[J]):
         """As many pods of an elastic job as its admitted slice has: each new one comes with a gate."""
         if not self._kind.has_slices or job.metadata.annotations.get(ELASTIC_JOB) != "true":
             return
-        admitted = sorted(
-            (each for each in workloads if is_admitted(each) and not is_finished(each)), key=replaces_another
+        admitted = in_order(
+            [
+                each
+                for each in workloads
+                if is_admitted(each) and not is_evicted(each) and not is_finished(each)
+            ]
         )
-        label = self._kind.pods_label(job)
-        if label and admitted and self._rules.elastic_jobs and not self._kind.is_suspended(job):
+        owner = self._kind.pods_label(job)
+        if owner and admitted and self._rules.elastic_jobs and not self._kind.is_suspended(job):
             counts = {pod_set.name: pod_set.count for each in admitted for pod_set in each.spec.pod_sets}
-            await let_pods_go(self._client, job.metadata.key, label, counts)
+            slices = next(iter(slices_of(admitted[-1].metadata)), admitted[-1].metadata.key)
+            unplaced = unplaced_of_slices(self._informers.unplaced_pods, slices)
+            by_hand = any(pod.metadata.labels.get(owner[0]) != owner[1] for pod in unplaced)
+            await let_pods_go(self._client, slices, owner, counts, all_=by_hand)
 
     async def _manager_of(self, job: J | None) -> Uid | NotSeen | Endless | None:
         if job is None or job.metadata.deletion_timestamp is not None:

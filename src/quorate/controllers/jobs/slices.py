@@ -46,7 +46,7 @@ def slice_of(case: Case[J], owned: Sequence[Workload]) -> JobPlan | Workload:
     over = [write for each in owned if is_finished(each) for write in released(WORKLOADS, each.metadata)]
     if over:
         return JobPlan(tuple(over))
-    slices = sorted((each for each in owned if not is_finished(each)), key=replaces_another)
+    slices = in_order([each for each in owned if not is_finished(each)])
     if any(_is_of_another(each, case) for each in slices):
         return reduced_to_one(case, None, slices)
     if case.outcome is not None and len(slices) != 1:
@@ -63,8 +63,21 @@ def slice_of(case: Case[J], owned: Sequence[Workload]) -> JobPlan | Workload:
     raise AssertionError(f"{case.job.metadata.key} has slices that are none: {slices}")
 
 
-def replaces_another(workload: Workload) -> bool:
-    return SLICE_REPLACEMENT_FOR in workload.metadata.annotations
+def in_order(slices: Sequence[Workload]) -> list[Workload]:
+    """Each after the one it replaces.  Their age cannot tell: several may be of the same second."""
+    replaced = {
+        str(each.metadata.key): each.metadata.annotations.get(SLICE_REPLACEMENT_FOR, "") for each in slices
+    }
+
+    def place(workload: Workload) -> int:
+        seen: set[str] = set()
+        key = str(workload.metadata.key)
+        while key in replaced and key not in seen:
+            seen.add(key)
+            key = replaced[key]
+        return len(seen)
+
+    return sorted(slices, key=place)
 
 
 def _is_of_another(workload: Workload, case: Case[J]) -> bool:

@@ -9,6 +9,7 @@ from quorate.api.core import Toleration
 from quorate.api.kueue import (
     POD_SET,
     SLICE_NAME,
+    WORKLOAD_ANNOTATION,
     PodSet,
     PodSetAssignment,
     PodSetUpdate,
@@ -21,7 +22,6 @@ from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo
 
 LOCAL_QUEUE_LABEL = "kueue.x-k8s.io/local-queue-name"
 CLUSTER_QUEUE_LABEL = "kueue.x-k8s.io/cluster-queue-name"
-WORKLOAD_ANNOTATION = "kueue.x-k8s.io/workload"
 
 
 @dataclass(frozen=True, slots=True)

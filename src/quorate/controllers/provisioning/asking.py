@@ -9,10 +9,17 @@ import msgspec
 from quorate.api import codec
 from quorate.api.batch import template_of
 from quorate.api.core import Container
-from quorate.api.kueue import SLICE_NAME, PodSet, PodSetAssignment, ResourceFlavor, Workload
+from quorate.api.kueue import (
+    SLICE_NAME,
+    WORKLOAD_ANNOTATION,
+    PodSet,
+    PodSetAssignment,
+    ResourceFlavor,
+    Workload,
+)
 from quorate.api.provisioning import MergePolicy, ProvisioningRequestConfigSpec
 from quorate.controllers.jobs.podsets import InjectionConflict, inject
-from quorate.controllers.jobs.starting import WORKLOAD_ANNOTATION, FlavorNotSeen, info_of
+from quorate.controllers.jobs.starting import FlavorNotSeen, info_of
 from quorate.controllers.provisioning.names import CLASS_NAME, CONSUMES
 from quorate.kube.patches import merged
 from quorate.kube.resources import Json
