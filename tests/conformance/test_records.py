@@ -10,7 +10,8 @@ import re
 import shutil
 import ssl
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from quorate.kube.credentials import Token
 from quorate.local.controllers import run_controllers
 from quorate.local.directory import ClusterDirectory
 from tests.local.clusters import RunningServer, api_server
+from tests.side_by_side import asked_for, side_by_side
 
 HERE = Path(__file__).parent
 AREAS = sorted(path.stem for path in (HERE / "records").glob("*.jsonl"))
@@ -33,25 +35,46 @@ CONTROLLED = {"crud", "gc", "job"}
 RECORDED_WITH = "v1.32"  # the kubectl whose output area cli recorded
 
 
+Answer = tuple[int | None, str]  # the exit code of the checker, and what it printed
+
+
+@pytest.fixture(scope="module")
+def answers(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Future[Answer | None]]]:
+    directories = {area: tmp_path_factory.mktemp(area) for area in AREAS}
+    with side_by_side(
+        lambda area: asyncio.run(replay(area, directories[area])), asked_for(request, "area")
+    ) as under_way:
+        yield under_way
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("area", AREAS)
-def test_every_record_of_the_area_is_answered_as_recorded(area: str, tmp_path: Path) -> None:
-    async def story() -> tuple[int | None, str]:
-        if area == "cli" and not await kubectl_is(RECORDED_WITH):
-            pytest.skip(f"these records need kubectl {RECORDED_WITH}")
-        async with control_plane(tmp_path, with_controllers=area in CONTROLLED) as server:
-            return await run(
-                sys.executable, str(HERE / "check.py"), "--server", server.url, "--token", server.token,
-                "--insecure", "--file", str(HERE / "records" / f"{area}.jsonl"),
-            )  # fmt: skip
-
-    code, output = asyncio.run(story())
+def test_every_record_of_the_area_is_answered_as_recorded(
+    area: str, answers: dict[str, Future[Answer | None]]
+) -> None:
+    answer = answers[area].result()
+    if answer is None:
+        pytest.skip(f"these records need kubectl {RECORDED_WITH}")
+    code, output = answer
     failed = set(re.findall(r"^FAIL (\S+?):? ", output, re.MULTILINE))
     expected = {id_ for id_ in NOT_YET if id_.startswith(f"{area}.")}
     assert failed == expected, output
     assert code == (1 if expected else 0), output
     assert re.search(r"^total: +\d+ passed", output, re.MULTILINE), output
+
+
+async def replay(area: str, directory: Path) -> Answer | None:
+    """None where the kubectl on this machine is not the one whose output was recorded."""
+    if area == "cli" and not await kubectl_is(RECORDED_WITH):
+        return None
+    async with control_plane(directory, with_controllers=area in CONTROLLED) as server:
+        return await run(
+            sys.executable, str(HERE / "check.py"), "--server", server.url, "--token", server.token,
+            "--insecure", "--file", str(HERE / "records" / f"{area}.jsonl"),
+        )  # fmt: skip
 
 
 @asynccontextmanager

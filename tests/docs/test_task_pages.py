@@ -1,27 +1,36 @@
 """The task pages, done step by step with the real kubectl on a cluster of their own."""
 
-from pathlib import Path
+from collections.abc import Iterator
+from concurrent.futures import Future
 
 import pytest
 
 from tests.docs.walk import walk
 from tests.e2e.commands import needs_kubectl
+from tests.side_by_side import asked_for, side_by_side
 
 pytestmark = [
     pytest.mark.slow,
     needs_kubectl(),
 ]
-
-
-@pytest.mark.parametrize(
-    "page",
-    [
-        "all-or-nothing.md",
-        "give-up-and-come-back.md",
-        "plain-pods.md",
-        "requeue-by-time.md",
-        "start-smaller.md",
-    ],
+PAGES = (
+    "all-or-nothing.md",
+    "give-up-and-come-back.md",
+    "plain-pods.md",
+    "requeue-by-time.md",
+    "start-smaller.md",
 )
-def test_a_page_is_true(page: str, tmp_path: Path) -> None:
-    walk(page, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def walks(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Future[None]]]:
+    directories = {page: tmp_path_factory.mktemp(page.removesuffix(".md")) for page in PAGES}
+    with side_by_side(lambda page: walk(page, directories[page]), asked_for(request, "page")) as under_way:
+        yield under_way
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_is_true(page: str, walks: dict[str, Future[None]]) -> None:
+    walks[page].result()
