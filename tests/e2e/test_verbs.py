@@ -65,9 +65,18 @@ async def queue_of(world: World, name: str = "research") -> ClusterQueue:
 
 
 async def until_counted(world: World, pending: int, admitted: int) -> None:
+    """In the cluster queue, and in the local queues that lead to it."""
+
     async def counted() -> bool:
-        status = (await queue_of(world)).status
-        return (status.pending_workloads, status.admitted_workloads) == (pending, admitted)
+        queue = await queue_of(world)
+        locals_ = (await world.client.list(LOCAL_QUEUES)).items
+        statuses = [each.status for each in locals_ if each.spec.cluster_queue == queue.metadata.name]
+        below = (
+            sum(each.pending_workloads for each in statuses),
+            sum(each.admitted_workloads for each in statuses),
+        )
+        above = queue.status.pending_workloads, queue.status.admitted_workloads
+        return above == below == (pending, admitted)
 
     await world.until(f"{pending} pending and {admitted} admitted are counted", counted)
 
