@@ -96,3 +96,22 @@ def test_while_others_are_admitted_newcomers_are_told_one_at_a_time() -> None:
     verdicts.moved(11.9)
     assert verdicts.take_newcomers(12.0) == crowd[1:2]
     assert verdicts.take_newcomers(13.0) == crowd[2:22]
+
+
+def test_while_others_are_admitted_a_verdict_must_stand_for_longer() -> None:
+    verdicts = Verdicts()
+    verdicts.passed(ONE, 10.0)
+    for now in (11.0, 12.0, 13.0, 14.0, 15.0, 16.0, 17.0):
+        verdicts.moved(now - 0.1)
+        assert verdicts.take_due(now) == []
+    verdicts.moved(17.9)
+    assert verdicts.take_due(18.0) == [ONE]
+
+
+def test_a_verdict_is_told_soon_after_the_last_admission() -> None:
+    verdicts = Verdicts()
+    verdicts.moved(9.9)
+    verdicts.passed(ONE, 10.0)
+    verdicts.moved(10.5)
+    assert verdicts.take_due(11.0) == []
+    assert verdicts.take_due(12.0) == [ONE]
