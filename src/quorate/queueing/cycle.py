@@ -157,8 +157,7 @@ class Round:
             return None
         if rules.block_admission == "AllQueues":
             return AwaitingPodsReady(unready.first())
-        holder = unready.holder_of(pair.flavor for pair in assignment.usage)
-        return None if holder is None else AwaitingPodsReady(holder.key, holder.flavor)
+        return unready.awaited(pair.flavor for pair in assignment.usage)
 
     def _decide(self, nomination: Nomination, now: float) -> list[Decision]:
         assignment = nomination.assignment

@@ -8,15 +8,9 @@ one flavor tries the next one that its queue offers.
 
 from collections.abc import Iterable, Iterator
 
-import msgspec
-
 from quorate.api.meta import Key
+from quorate.queueing.causes import AwaitingPodsReady
 from quorate.queueing.queues import ClusterQueueState, Reservation
-
-
-class Holder(msgspec.Struct, frozen=True):
-    key: Key
-    flavor: str
 
 
 class Unready:
@@ -56,11 +50,11 @@ class Unready:
         """Any one; there must be one."""
         return next(iter(self._all))
 
-    def holder_of(self, flavors: Iterable[str]) -> Holder | None:
-        """The first of ``flavors`` by name of which an unready workload holds some, and that workload."""
+    def awaited(self, flavors: Iterable[str]) -> AwaitingPodsReady | None:
+        """Who must be ready first, holding some of the first by name of ``flavors`` that anybody holds."""
         for flavor in sorted(set(flavors)):
             if flavor in self._holding:
-                return Holder(next(iter(self._holding[flavor])), flavor)
+                return AwaitingPodsReady(next(iter(self._holding[flavor])), flavor)
         return None
 
     def hold_back(self, queue: ClusterQueueState, flavor: str) -> None:

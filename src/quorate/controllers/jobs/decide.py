@@ -6,12 +6,11 @@ in order and the first that finds something to do makes the plan; what is left i
 its writes comes back.  A world that needs nothing gives the empty plan.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 import msgspec
 
-from quorate.api.configuration_gates import Gates
 from quorate.api.kueue import (
     ReclaimablePod,
     Workload,
@@ -19,6 +18,7 @@ from quorate.api.kueue import (
 )
 from quorate.api.meta import find_condition
 from quorate.api.paths import Unfit
+from quorate.controllers import orphans
 from quorate.controllers.finalizers import released
 from quorate.controllers.jobs import J, JobKind, Outcome
 from quorate.controllers.jobs.construct import prebuilt_name_of, queue_name_of
@@ -40,7 +40,7 @@ from quorate.controllers.jobs.prebuilt import prebuilt_to_prepare
 from quorate.controllers.jobs.slices import is_elastic, slice_of
 from quorate.controllers.jobs.starting import FlavorNotSeen, NotAdmitted, pod_set_infos
 from quorate.controllers.jobs.syncing import synced
-from quorate.controllers.writes import Delete, Patch, Write, status_patch
+from quorate.controllers.writes import Delete, Patch, status_patch
 from quorate.kube.resources import WORKLOADS
 from quorate.queueing.conditions import (
     EVICTED,
@@ -90,7 +90,7 @@ def _decided(
         return IDLE
     owned = sorted(workloads, key=_by_age)
     if job is None or job.metadata.deletion_timestamp is not None:
-        return _orphaned(owned, rules.gates, now)
+        return JobPlan(orphans.let_go(owned, rules.gates, now))
     if around.namespace_managed and around.part_of is not None:
         return _part(kind, job, around.part_of)
     queued = queue_name_of(job.metadata) or rules.manage_jobs_without_queue_name
@@ -130,16 +130,6 @@ def _part(kind: JobKind[J], job: J, workloads: Iterable[Workload]) -> JobPlan:
 def _by_age(workload: Workload) -> tuple[str, str]:
     created = workload.metadata.creation_timestamp
     return (created.isoformat() if created is not None else "", workload.metadata.name)
-
-
-def _orphaned(workloads: Sequence[Workload], gates: Gates, now: float) -> JobPlan:
-    writes: list[Write] = []
-    for workload in workloads:
-        if gates.finish_orphaned_workloads and workload.metadata.deletion_timestamp is None:
-            gone = finish_status(workload, "OwnerNotFound", "The job of the workload is gone", now)
-            writes += status_patch(workload, gone)
-        writes += released(WORKLOADS, workload.metadata)
-    return JobPlan(tuple(writes))
 
 
 def _with_workload(case: Case[J], workload: Workload) -> JobPlan:

@@ -17,7 +17,7 @@ from quorate.api.batch import template_of
 from quorate.api.kueue import PodSet
 from quorate.api.meta import Key, ObjectMeta, Struct
 from quorate.api.names import is_dns_label
-from quorate.api.paths import Path, Unfit, look_up, put, read, read_entries
+from quorate.api.paths import Path, Unfit, look_up, put, read, read_count, read_entries
 from quorate.controllers.jobs import JobKind, Outcome, Stop
 from quorate.controllers.jobs.gating import ELASTIC_GATE
 from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo, inject, restore
@@ -84,6 +84,14 @@ class Companion:
 
     resource: Resource[ForeignJob]
     key: Key
+
+
+def counts_by_name(job: ForeignJob, path: Path, field: str) -> dict[str, int]:
+    """A count of each entry of a list, as those of replicated jobs in a status.  Raises ``Unfit``."""
+    return {
+        read(job.document, (*path, index, "name"), str): read_count(job.document, (*path, index, field), 0)
+        for index in range(len(read_entries(job.document, path)))
+    }
 
 
 class ForeignKind(JobKind[ForeignJob]):

@@ -3,7 +3,7 @@
 from quorate.api.kueue import ReclaimablePod
 from quorate.api.paths import Path, read, read_count, read_entries
 from quorate.controllers.jobs import Outcome
-from quorate.controllers.jobs.foreign import ForeignJob, ForeignKind, Role, ended, foreign
+from quorate.controllers.jobs.foreign import ForeignJob, ForeignKind, Role, counts_by_name, ended, foreign
 
 _JOBS: Path = ("spec", "replicatedJobs")
 _STATUSES: Path = ("status", "replicatedJobsStatus")
@@ -26,17 +26,18 @@ class JobSet(ForeignKind):
         )
 
     def is_active(self, job: ForeignJob) -> bool:
-        return any(_told(job, "active").values())
+        return any(counts_by_name(job, _STATUSES, "active").values())
 
     def finished(self, job: ForeignJob) -> Outcome | None:
         return ended(job, "Completed", "Failed")
 
     def pods_ready(self, job: ForeignJob) -> bool:
         wanted = sum(_replicas(job, path) for path in _job_paths(job))
-        return sum(_told(job, "ready").values()) + sum(_told(job, "succeeded").values()) == wanted
+        ready, succeeded = (counts_by_name(job, _STATUSES, field) for field in ("ready", "succeeded"))
+        return sum(ready.values()) + sum(succeeded.values()) == wanted
 
     def reclaimable(self, job: ForeignJob) -> tuple[ReclaimablePod, ...]:
-        succeeded = _told(job, "succeeded")
+        succeeded = counts_by_name(job, _STATUSES, "succeeded")
         done = (
             (role.name, succeeded.get(role.name, 0) * _pods_of_each(job, path))
             for role, path in zip(self.roles(job), _job_paths(job), strict=True)
@@ -57,13 +58,3 @@ def _pods_of_each(job: ForeignJob, path: Path) -> int:
     spec: Path = (*path, "template", "spec")
     parallelism = read_count(job.document, (*spec, "parallelism"), 1)
     return min(parallelism, read_count(job.document, (*spec, "completions"), parallelism))
-
-
-def _told(job: ForeignJob, field: str) -> dict[str, int]:
-    """How many jobs, not pods, of each replicated job are in a state."""
-    return {
-        read(job.document, (*_STATUSES, index, "name"), str): read_count(
-            job.document, (*_STATUSES, index, field), 0
-        )
-        for index in range(len(read_entries(job.document, _STATUSES)))
-    }

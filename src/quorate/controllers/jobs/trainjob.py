@@ -10,9 +10,18 @@ from typing import Final
 
 from quorate.api.kueue import PodSet, ReclaimablePod
 from quorate.api.meta import Key
-from quorate.api.paths import Path, look_up, put, read, read_count, read_entries
+from quorate.api.paths import Path, look_up, put, read, read_entries
 from quorate.controllers.jobs import Outcome, Stop
-from quorate.controllers.jobs.foreign import Companion, ForeignJob, ForeignKind, Role, ended, foreign, raw
+from quorate.controllers.jobs.foreign import (
+    Companion,
+    ForeignJob,
+    ForeignKind,
+    Role,
+    counts_by_name,
+    ended,
+    foreign,
+    raw,
+)
 from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo, inject
 from quorate.controllers.jobs.trainingruntime import (
     MANAGER,
@@ -63,17 +72,18 @@ class TrainJob(ForeignKind):
         )
 
     def is_active(self, job: ForeignJob) -> bool:
-        return any(_told(job, "active").values())
+        return any(counts_by_name(job, _STATUSES, "active").values())
 
     def finished(self, job: ForeignJob) -> Outcome | None:
         return ended(job, "Complete", "Failed")
 
     def pods_ready(self, job: ForeignJob) -> bool:
         wanted = sum(replicas_of(each) for each in replicated_jobs(job))
-        return sum(_told(job, "ready").values()) + sum(_told(job, "succeeded").values()) == wanted
+        ready, succeeded = (counts_by_name(job, _STATUSES, field) for field in ("ready", "succeeded"))
+        return sum(ready.values()) + sum(succeeded.values()) == wanted
 
     def reclaimable(self, job: ForeignJob) -> tuple[ReclaimablePod, ...]:
-        succeeded = _told(job, "succeeded")
+        succeeded = counts_by_name(job, _STATUSES, "succeeded")
         done = [
             (each["name"], succeeded[each["name"]] * pods_of_each(each))
             for each in replicated_jobs(job)
@@ -125,11 +135,3 @@ class TrainJob(ForeignKind):
 
     def _patch(self, job: ForeignJob, body: Json) -> Patch:
         return Patch(self.resource, job.metadata.key, job.metadata.resource_version, body)
-
-
-def _told(job: ForeignJob, field: str) -> dict[str, int]:
-    """How many jobs, not pods, of each replicated job are in a state."""
-    return {
-        read(each, ("name",), str): read_count(each, (field,), 0)
-        for each in read_entries(job.document, _STATUSES)
-    }

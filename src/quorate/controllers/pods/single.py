@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from quorate.api.configuration_gates import Gates
 from quorate.api.kueue import Workload
+from quorate.controllers import orphans
 from quorate.controllers.finalizers import released
 from quorate.controllers.jobs.construct import MissingPriorityClass, maximum_execution_s, prebuilt_name_of
 from quorate.controllers.jobs.match import is_equivalent
@@ -13,9 +13,8 @@ from quorate.controllers.pods.objects import QueuedPod, is_deleted, is_managed
 from quorate.controllers.pods.plan import IDLE, Catalogue, PodPlan, PodRules, let_go, told, warned
 from quorate.controllers.pods.prebuilt import decide_with_prebuilt
 from quorate.controllers.pods.units import SinglePod
-from quorate.controllers.writes import Create, Delete, Write, status_patch
+from quorate.controllers.writes import Create, Delete, Write
 from quorate.kube.resources import WORKLOADS
-from quorate.queueing.statuses import finish_status
 
 
 def decide_pod(
@@ -32,7 +31,7 @@ def decide_pod(
     names as its own.
     """
     if pod is None or is_deleted(pod):
-        gone = _orphaned(workloads, rules.gates, now)
+        gone = PodPlan(workload=orphans.let_go(workloads, rules.gates, now))
         return gone if pod is None else PodPlan(let_go((pod,)), gone.workload)
     if not is_managed(pod):
         return IDLE
@@ -46,16 +45,6 @@ def decide_pod(
     if match is not None:
         return decide_with_workload(unit, match, catalogue, rules, now)
     return _without_workload(unit, catalogue, rules, now)
-
-
-def _orphaned(workloads: Sequence[Workload], gates: Gates, now: float) -> PodPlan:
-    writes: list[Write] = []
-    for workload in workloads:
-        if gates.finish_orphaned_workloads and workload.metadata.deletion_timestamp is None:
-            gone = finish_status(workload, "OwnerNotFound", "The job of the workload is gone", now)
-            writes += status_patch(workload, gone)
-        writes += released(WORKLOADS, workload.metadata)
-    return PodPlan(workload=tuple(writes))
 
 
 def _stands_for(workload: Workload, unit: SinglePod) -> bool:
