@@ -41,6 +41,7 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.leases import Election, LeadershipLost, Terms
 from quorate.kube.log import logger
 from quorate.kube.resources import JOBS, NODES, Resource, T, metadata_of
+from quorate.kube.stopping import unless_stopped
 from quorate.observe.recorder import Recorder
 from quorate.observe.replica import Replica
 from quorate.observe.view import View
@@ -72,22 +73,29 @@ async def run_replica(
         replica.role = "follower"
         election = Election(client, clock, lease, new_identity(), terms)
         try:
-            async with asyncio.TaskGroup() as tasks:
-                following = tasks.create_task(follow(client, clock, configured, rng, replica), name="follow")
-
-                async def lead() -> None:
-                    following.cancel()  # noqa: B023  called within this turn of the loop
-                    replica.role = "leader"
-                    await run_queueing(client, clock, configured, rng, replica)
-
-                await election.run(lead)
+            await unless_stopped(_stand(election, client, clock, configured, rng, replica))
         except* LeadershipLost as lost:
             logger(__name__).warning("standing by again", problem=str(lost.exceptions[0]))
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            # Stopped in the very moment the lease was lost: a task group that ends in an error keeps that to
-            # itself, and whoever stands by again would never stop.
-            raise asyncio.CancelledError
+
+
+async def _stand(
+    election: Election,
+    client: Client,
+    clock: Clock,
+    configured: Configured,
+    rng: random.Random,
+    replica: Replica,
+) -> None:
+    """Stand by until elected, then decide.  Raises ``LeadershipLost``."""
+    async with asyncio.TaskGroup() as tasks:
+        following = tasks.create_task(follow(client, clock, configured, rng, replica), name="follow")
+
+        async def lead() -> None:
+            following.cancel()
+            replica.role = "leader"
+            await run_queueing(client, clock, configured, rng, replica)
+
+        await election.run(lead)
 
 
 async def follow(
@@ -124,7 +132,9 @@ async def run_queueing(
     """
     while True:
         try:
-            await _as_configured(configured, lambda current: _decide(client, clock, current, rng, replica))
+            await unless_stopped(
+                _as_configured(configured, lambda current: _decide(client, clock, current, rng, replica))
+            )
         except* ModelDiffers as found:
             logger(__name__).error("building the model anew", problem=str(found.exceptions[0]))
 
@@ -136,11 +146,20 @@ async def _as_configured(
     while True:
         configuration = configured.current
         try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(run(configuration), name="by the configuration in force")
-                tasks.create_task(configured.while_current(configuration), name="while it is in force")
+            await unless_stopped(_while_current(configured, configuration, run))
         except* Renewed:
             logger(__name__).info("building the model anew", by="the configuration that came into force")
+
+
+async def _while_current(
+    configured: Configured,
+    configuration: Configuration,
+    run: Callable[[Configuration], Coroutine[None, None, None]],
+) -> None:
+    """Raises ``Renewed``."""
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(run(configuration), name="by the configuration in force")
+        tasks.create_task(configured.while_current(configuration), name="while it is in force")
 
 
 async def _decide(
