@@ -161,10 +161,42 @@ class LimitRange(Struct):
     spec: LimitRangeSpec = LimitRangeSpec()
 
 
+class ScopeRequirement(Struct):
+    """One expression over the scope of a quota; ``values`` only of ``PriorityClass``."""
+
+    scope_name: str
+    operator: str  # In, NotIn, Exists, DoesNotExist
+    values: tuple[str, ...] = ()
+
+
+class ScopeSelector(Struct):
+    match_expressions: tuple[ScopeRequirement, ...] = ()
+
+
+class ResourceQuotaSpec(Struct):
+    """A quota counts the objects that match all of its ``scopes`` and all of its selector."""
+
+    hard: Resources = {}
+    scopes: tuple[str, ...] = ()
+    scope_selector: ScopeSelector | None = None
+
+
+class ResourceQuotaStatus(Struct):
+    hard: Resources = {}
+    used: Resources = {}
+
+
+class ResourceQuota(Struct):
+    metadata: ObjectMeta
+    spec: ResourceQuotaSpec = ResourceQuotaSpec()
+    status: ResourceQuotaStatus = ResourceQuotaStatus()
+
+
 class PriorityClass(Struct):
     metadata: ObjectMeta
     value: int = 0
     global_default: bool = False
+    preemption_policy: str = "PreemptLowerPriority"
 
 
 class RuntimeClassOverhead(Struct):

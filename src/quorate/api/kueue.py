@@ -5,13 +5,13 @@ core has its own value for *unlimited*.
 """
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
 
 from quorate.api.batch import EMPTY_OBJECT, kept
 from quorate.api.core import Resources, Taint, Toleration
-from quorate.api.meta import Condition, LabelSelector, ObjectMeta, Struct, always_written
+from quorate.api.meta import Condition, Int32, LabelSelector, ObjectMeta, Struct, always_written
 from quorate.api.quantity import Quantity
 
 GROUP = "kueue.x-k8s.io"
@@ -31,9 +31,6 @@ RESOURCE_IN_USE = "kueue.x-k8s.io/resource-in-use"
 
 StopPolicy = Literal["None", "Hold", "HoldAndDrain"]
 QueueingStrategy = Literal["StrictFIFO", "BestEffortFIFO"]
-
-# As the API stores it.  Without a schema it stores anything, and what is larger would fit no sum of ours.
-Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
 
 class ResourceFlavorSpec(Struct):

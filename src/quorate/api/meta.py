@@ -6,12 +6,14 @@ whole: a write is either a new object composed in full or a patch of the fields 
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Literal, NewType, dataclass_transform
+from typing import Annotated, Any, Literal, NewType, dataclass_transform
 
 import msgspec
 
 Uid = NewType("Uid", str)
 ConditionStatus = Literal["True", "False", "Unknown"]
+# As the API stores it.  Without a schema it stores anything, and what is larger would fit no sum of ours.
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 MicroTime = NewType("MicroTime", str)  # RFC 3339 with exactly six digits after the point; others are refused
 
 

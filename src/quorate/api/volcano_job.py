@@ -13,6 +13,7 @@ import msgspec
 
 from quorate.api.batch import EMPTY_OBJECT, kept
 from quorate.api.meta import ObjectMeta, OwnerReference, Struct, always_written
+from quorate.api.volcano import NetworkTopology
 
 GROUP: Final = "batch.volcano.sh"
 BUS_GROUP: Final = "bus.volcano.sh"
@@ -31,14 +32,6 @@ JobPhase = Literal[
     "", "Pending", "Running", "Completing", "Completed", "Restarting",
     "Aborting", "Aborted", "Terminating", "Terminated", "Failed",
 ]  # fmt: skip
-
-
-class NetworkTopology(Struct):
-    """How far apart the pods may be; the highest tier is given as a number or by name, not both."""
-
-    mode: Literal["hard", "soft"] = "hard"
-    highest_tier_allowed: int | None = None
-    highest_tier_name: str = ""
 
 
 class VolumeSpec(Struct):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, cast
 from urllib.parse import quote
 
-from quorate.api import batch, codec, core, events, kueue, provisioning
+from quorate.api import batch, codec, core, events, kueue, provisioning, volcano
 from quorate.api.events import ObjectReference
 from quorate.api.meta import ObjectMeta, Struct
 
@@ -91,6 +91,7 @@ CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", True, core.ConfigMap
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", True, core.ServiceAccount)
 POD_TEMPLATES = Resource("", "v1", "podtemplates", "PodTemplate", True, provisioning.PodTemplate)
 LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange", True, core.LimitRange)
+RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", True, core.ResourceQuota)
 JOBS = Resource("batch", "v1", "jobs", "Job", True, batch.Job)
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event", True, events.Event)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", True, events.Lease)
@@ -118,3 +119,5 @@ PROVISIONING_REQUEST_CONFIGS = _kueue(
 )
 ADMISSION_CHECKS = _kueue("admissionchecks", False, kueue.AdmissionCheck)
 WORKLOAD_PRIORITY_CLASSES = _kueue("workloadpriorityclasses", False, kueue.WorkloadPriorityClass)
+POD_GROUPS = Resource(volcano.GROUP, volcano.VERSION, "podgroups", "PodGroup", True, volcano.PodGroup)
+QUEUES = Resource(volcano.GROUP, volcano.VERSION, "queues", "Queue", False, volcano.Queue)
