@@ -1,0 +1,1 @@
+"""Which nodes can hold which pods."""
