@@ -5,8 +5,14 @@ Source: the effective request of a pod as Kubernetes defines it, with restartabl
 """
 
 from collections.abc import Iterable
+from typing import Final
 
-from quorate.api.core import Container, PodSpec, Resources
+from msgspec.structs import replace
+
+from quorate.api.core import Container, PodSpec, ResourceRequirements, Resources
+from quorate.api.quantity import Quantity
+
+_NOTHING: Final = Quantity(0)
 
 
 def pod_requests(spec: PodSpec) -> Resources:
@@ -30,6 +36,28 @@ def pod_requests(spec: PodSpec) -> Resources:
     pod_level = with_limits(spec.resources.requests, spec.resources.limits)
     requests |= {name: amount for name, amount in pod_level.items() if _is_shared_by_containers(name)}
     return add(requests, spec.overhead)
+
+
+def pod_limits(spec: PodSpec) -> Resources:
+    """What one such pod may use at most, of the resources it has limits for; reckoned as its requests are.
+
+    Overhead is added where there is a limit: it makes none.
+    """
+    limits = pod_requests(_limits_as_requests(spec))
+    return {name: amount + spec.overhead.get(name, _NOTHING) for name, amount in limits.items()}
+
+
+def _limits_as_requests(spec: PodSpec) -> PodSpec:
+    def of(container: Container) -> Container:
+        return replace(container, resources=ResourceRequirements(requests=container.resources.limits))
+
+    return replace(
+        spec,
+        containers=tuple(map(of, spec.containers)),
+        init_containers=tuple(map(of, spec.init_containers)),
+        resources=ResourceRequirements(requests=spec.resources.limits),
+        overhead={},
+    )
 
 
 def _is_shared_by_containers(resource: str) -> bool:

@@ -6,11 +6,9 @@ Scopes are knowingly missing: a quota counts every pod of its namespace.
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from msgspec.structs import replace
-
-from quorate.api.core import Container, Pod, PodSpec, ResourceRequirements, Resources
+from quorate.api.core import Pod, Resources
 from quorate.api.quantity import Quantity
-from quorate.api.requests import add_all, pod_requests
+from quorate.api.requests import add_all, pod_limits, pod_requests
 
 # Names from before count/<resource>.<group> that count objects of one kind.
 PLAIN_COUNTS: Final = (
@@ -29,8 +27,8 @@ def usage(limited: Iterable[str], pods: Iterable[Pod], counts: Mapping[str, int]
     ``counts`` is by plural and group: ``pods``, ``jobs.batch``.  Names of things nobody counts are left out.
     """
     living = [pod.spec for pod in pods if pod.status.phase not in ("Succeeded", "Failed")]
-    requests = add_all(pod_requests(spec) for spec in living)
-    limits = add_all(pod_requests(_limits_as_requests(spec)) for spec in living)
+    requests = add_all(map(pod_requests, living))
+    limits = add_all(map(pod_limits, living))
     used: Resources = {}
     for name in limited:
         kind, _, resource = name.partition(".")
@@ -47,15 +45,3 @@ def usage(limited: Iterable[str], pods: Iterable[Pod], counts: Mapping[str, int]
         elif name in ("cpu", "memory", "ephemeral-storage"):
             used[name] = requests.get(name, Quantity(0))
     return used
-
-
-def _limits_as_requests(spec: PodSpec) -> PodSpec:
-    def of(container: Container) -> Container:
-        return replace(container, resources=ResourceRequirements(requests=container.resources.limits))
-
-    return replace(
-        spec,
-        containers=tuple(map(of, spec.containers)),
-        init_containers=tuple(map(of, spec.init_containers)),
-        resources=ResourceRequirements(requests=spec.resources.limits),
-    )
