@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quorate.api import batch, codec, core, kueue, volcano, volcano_job
+from quorate.api import batch, codec, core, kueue, placeable, volcano, volcano_job, volumes
 from quorate.api.batch import Job, template_of
 from quorate.api.crds import FIELD_LIST, custom_resource_definitions
 from quorate.api.kueue import Workload
@@ -20,7 +20,8 @@ KINDS = [
     batch.Job, core.Pod, core.Node, core.Namespace, core.LimitRange, core.PriorityClass,
     core.ResourceQuota, core.RuntimeClass,
     kueue.AdmissionCheck, kueue.ClusterQueue, kueue.Cohort, kueue.LocalQueue, kueue.ResourceFlavor,
-    kueue.Workload, kueue.WorkloadPriorityClass,
+    kueue.Workload, kueue.WorkloadPriorityClass, placeable.Node, placeable.Pod,
+    volumes.CSINode, volumes.PersistentVolume, volumes.PersistentVolumeClaim, volumes.StorageClass,
     volcano.PodGroup, volcano.Queue, volcano_job.Command, volcano_job.Job,
 ]  # fmt: skip
 QUEUEING_KINDS = [kind for kind in KINDS if kind.__module__ == kueue.__name__]

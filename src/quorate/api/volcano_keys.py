@@ -40,3 +40,11 @@ HIERARCHY_WEIGHTS: Final = "volcano.sh/hierarchy-weights"
 
 # What an owner's annotations of this prefix say is copied to the pod group made for its pods.
 ANNOTATION_PREFIX: Final = "volcano.sh/"
+
+# Those that a scheduler reads of a pod.
+READ_OF_PODS: Final = frozenset(
+    {
+        GROUP_NAME, TASK_SPEC, QUEUE_NAME, PREEMPTABLE, REVOCABLE_ZONE, COOLDOWN_TIME, TASK_PRIORITY,
+        LEGACY_GROUP_MIN_MEMBER, QUEUE_ALLOCATION_GATE,
+    }
+)  # fmt: skip

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, cast
 from urllib.parse import quote
 
-from quorate.api import batch, codec, core, events, kueue, provisioning, volcano
+from quorate.api import batch, codec, core, events, kueue, placeable, provisioning, volcano, volumes
 from quorate.api.events import ObjectReference
 from quorate.api.meta import ObjectMeta, Struct
 
@@ -99,6 +99,20 @@ PRIORITY_CLASSES = Resource(
     "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, core.PriorityClass
 )
 RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", False, core.RuntimeClass)
+
+# As a scheduler reads them.
+PLACEABLE_PODS = Resource("", "v1", "pods", "Pod", True, placeable.Pod)
+PLACEABLE_NODES = Resource("", "v1", "nodes", "Node", False, placeable.Node)
+PERSISTENT_VOLUMES = Resource(
+    "", "v1", "persistentvolumes", "PersistentVolume", False, volumes.PersistentVolume
+)
+PERSISTENT_VOLUME_CLAIMS = Resource(
+    "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True, volumes.PersistentVolumeClaim
+)
+STORAGE_CLASSES = Resource(
+    "storage.k8s.io", "v1", "storageclasses", "StorageClass", False, volumes.StorageClass
+)
+CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", False, volumes.CSINode)
 
 
 def _kueue(plural: str, namespaced: bool, type_: type[T]) -> Resource[T]:

@@ -1,0 +1,104 @@
+"""Volumes of core/v1 and storage.k8s.io/v1: which nodes a claim ties a pod to, and how many a node takes."""
+
+from typing import Final
+
+import msgspec
+
+from quorate.api.core import NodeSelector, ResourceRequirements, Resources
+from quorate.api.meta import LabelSelector, ObjectMeta, Struct
+
+# Annotations of a claim: the node a volume is made for, and that binding to a volume is complete.
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+
+
+class VolumeNodeAffinity(Struct):
+    required: NodeSelector | None = None
+
+
+class ClaimReference(Struct):
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class CsiVolume(Struct):
+    driver: str = ""
+    volume_handle: str = ""  # volumes with one handle are one attachment
+
+
+class PersistentVolumeSpec(Struct):
+    capacity: Resources = {}
+    access_modes: tuple[str, ...] = ()
+    storage_class_name: str = ""
+    volume_mode: str = "Filesystem"
+    claim_ref: ClaimReference | None = None
+    node_affinity: VolumeNodeAffinity | None = None
+    csi: CsiVolume | None = None
+
+
+class VolumeStatus(Struct):
+    phase: str = "Pending"
+
+
+class PersistentVolume(Struct):
+    metadata: ObjectMeta
+    spec: PersistentVolumeSpec = PersistentVolumeSpec()
+    status: VolumeStatus = VolumeStatus()
+
+
+class PersistentVolumeClaimSpec(Struct):
+    """``storage_class_name``: None stands for the default class, and "" for volumes that have none."""
+
+    access_modes: tuple[str, ...] = ()
+    selector: LabelSelector | None = None
+    resources: ResourceRequirements = ResourceRequirements()
+    volume_name: str = ""
+    storage_class_name: str | None = None
+    volume_mode: str = "Filesystem"
+
+
+class PersistentVolumeClaim(Struct):
+    metadata: ObjectMeta
+    spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
+    status: VolumeStatus = VolumeStatus()
+
+
+class TopologyValues(Struct):
+    key: str
+    values: tuple[str, ...] = ()
+
+
+class TopologyTerm(Struct):
+    match_label_expressions: tuple[TopologyValues, ...] = ()
+
+
+class StorageClass(Struct):
+    """Volumes of a class that waits for its first consumer are made where the pod is placed."""
+
+    metadata: ObjectMeta
+    provisioner: str = ""
+    volume_binding_mode: str = "Immediate"  # or WaitForFirstConsumer
+    allowed_topologies: tuple[TopologyTerm, ...] = ()  # one of the terms must hold; none is everywhere
+
+
+class DriverCapacity(Struct):
+    count: int | None = None  # volumes on the node at once; None is no limit
+
+
+class NodeDriver(Struct):
+    name: str
+    node_id: str = msgspec.field(default="", name="nodeID")
+    topology_keys: tuple[str, ...] = ()
+    allocatable: DriverCapacity = DriverCapacity()
+
+
+class CSINodeSpec(Struct):
+    drivers: tuple[NodeDriver, ...] = ()
+
+
+class CSINode(Struct):
+    """The drivers of the node of the same name."""
+
+    metadata: ObjectMeta
+    spec: CSINodeSpec = CSINodeSpec()

@@ -1,0 +1,85 @@
+"""Pods as a scheduler reads them: nothing that decides where they run is lost, and equal parts are one."""
+
+from quorate.api import codec
+from quorate.api.placeable import Node, Pod
+
+POD = """
+{"metadata": {"name": "%(name)s", "namespace": "team", "uid": "%(name)s",
+  "labels": {"app": "train", "volcano.sh/task-index": "%(name)s"},
+  "annotations": {"scheduling.k8s.io/group-name": "gang", "k8s.v1.cni.cncf.io/network-status": "%(name)s"},
+  "ownerReferences": [{"apiVersion": "v1", "kind": "Job", "name": "gang", "uid": "j", "controller": true}]},
+ "spec": {"nodeName": "%(node)s", "schedulerName": "volcano",
+  "containers": [{"name": "main", "image": "train:1",
+    "ports": [{"containerPort": 80}, {"containerPort": 90, "hostPort": 90, "hostIP": "10.0.0.1"}],
+    "resources": {"requests": {"cpu": "1500m", "nvidia.com/gpu": 1}},
+    "volumeMounts": [{"name": "token-%(name)s", "mountPath": "/token"}]}],
+  "volumes": [{"name": "token-%(name)s", "projected": {"sources": []}},
+    {"name": "data", "persistentVolumeClaim": {"claimName": "shared"}},
+    {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}],
+  "affinity": {
+    "nodeAffinity": {
+      "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+        {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]},
+      "preferredDuringSchedulingIgnoredDuringExecution": [
+        {"weight": 7, "preference": {"matchFields": [
+          {"key": "metadata.name", "operator": "In", "values": ["n"]}]}}]},
+    "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+      {"topologyKey": "host", "labelSelector": {"matchLabels": {"app": "train"}}, "namespaceSelector": {},
+       "mismatchLabelKeys": ["v"]}]}},
+  "topologySpreadConstraints": [
+    {"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "minDomains": 3}]},
+ "status": {"phase": "Running", "conditions": [
+   {"type": "Ready", "status": "True", "lastTransitionTime": "2024-01-02T03:04:%(second)sZ"}]}}
+"""
+
+
+def a_pod(name: str, node: str = "", second: str = "00") -> Pod:
+    return codec.decode(Pod, POD % {"name": name, "node": node, "second": second})
+
+
+def test_what_ties_a_pod_to_nodes_is_read() -> None:
+    spec = a_pod("a").spec
+    (port,) = spec.containers[0].ports
+    assert (port.host_port, port.host_ip, port.protocol) == (90, "10.0.0.1", "TCP")
+    assert [(volume.name, volume.ephemeral is not None) for volume in spec.volumes] == [
+        ("data", False), ("scratch", True),
+    ]  # fmt: skip
+    affinity = spec.affinity
+    assert affinity is not None
+    assert affinity.node_affinity is not None
+    assert affinity.node_affinity.required is not None
+    assert affinity.node_affinity.preferred[0].weight == 7
+    assert affinity.pod_affinity is None
+    assert affinity.pod_anti_affinity is not None
+    (apart,) = affinity.pod_anti_affinity.required
+    assert (apart.topology_key, apart.mismatch_label_keys) == ("host", ("v",))
+    assert apart.namespace_selector is not None, "an empty selector is every namespace, an absent one none"
+    (spread,) = spec.topology_spread_constraints
+    assert (spread.max_skew, spread.min_domains, spread.when_unsatisfiable) == (2, 3, "ScheduleAnyway")
+    assert (spread.node_affinity_policy, spread.node_taints_policy) == ("Honor", "Ignore")
+
+
+def test_what_equal_pods_have_in_common_is_one_value_in_memory() -> None:
+    """However they differ in name, node, tokens and times."""
+    one, other = a_pod("a", node="n1", second="01"), a_pod("b", node="n2", second="59")
+    for part in ("containers", "affinity", "volumes", "topology_spread_constraints"):
+        assert getattr(one.spec, part) is getattr(other.spec, part), part
+    assert one.status.conditions is other.status.conditions
+    assert one.metadata.owner_references is other.metadata.owner_references
+    assert one.metadata.annotations is other.metadata.annotations
+    assert one.metadata.labels["volcano.sh/task-index"] != other.metadata.labels["volcano.sh/task-index"]
+
+
+def test_only_the_annotations_that_a_scheduler_reads_are_kept() -> None:
+    assert a_pod("a").metadata.annotations == {"scheduling.k8s.io/group-name": "gang"}
+
+
+def test_the_images_of_equal_nodes_are_one_value_in_memory() -> None:
+    def node(name: str) -> Node:
+        text = (
+            '{"metadata": {"name": "%s"}, "status": {"images": [{"names": ["x:1", "x@s"], "sizeBytes": 9}]}}'
+        )
+        return codec.decode(Node, text % name)
+
+    assert node("a").status.images[0].size_bytes == 9
+    assert node("a").status.images is node("b").status.images
