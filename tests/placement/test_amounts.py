@@ -7,10 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quorate.api import codec
 from quorate.api.core import Container, PodSpec, ResourceRequirements
+from quorate.api.placeable import Pod
 from quorate.api.quantity import parse_quantity
 from quorate.placement.amounts import (
     Missing,
+    amounts_held,
     difference,
     exceeded,
     future_idle,
@@ -84,6 +87,21 @@ def test_a_sidecar_runs_beside_the_containers() -> None:
         init_containers=(container("cpu=500m", restart="Always"), container("cpu=2")),
     )
     assert pod_amounts(spec) == {"cpu": 2500, "pods": 1}
+
+
+def test_a_container_that_is_resized_in_place_holds_the_larger_amounts() -> None:
+    spec = {"containers": [{"name": "a", "resources": {"requests": {"cpu": "2"}}}, {"name": "b"}]}
+    spec["initContainers"] = [
+        {"name": "s", "restartPolicy": "Always", "resources": {"requests": {"memory": "1Gi"}}}
+    ]
+    statuses = [
+        {"name": "b", "allocatedResources": {"cpu": "500m"}, "resources": {"requests": {"cpu": "1"}}},
+        {"name": "a", "allocatedResources": {"cpu": "1"}},
+    ]
+    held = {"containerStatuses": statuses}
+    held["initContainerStatuses"] = [{"name": "s", "allocatedResources": {"memory": "2Gi"}}]
+    pod = codec.convert(Pod, {"metadata": {}, "spec": spec, "status": held})
+    assert amounts_held(pod) == {"cpu": 3000, "memory": 2 * GIB, "pods": 1}
 
 
 def test_best_effort_asks_for_nothing_but_a_place() -> None:

@@ -28,6 +28,7 @@ class ContainerPort(core.ContainerPort):
 
 
 class Container(Struct):
+    name: str = ""
     image: str = ""
     ports: tuple[ContainerPort, ...] = ()
     resources: ResourceRequirements = ResourceRequirements()

@@ -4,8 +4,8 @@ Source: the effective request of a pod as Kubernetes defines it, with restartabl
 (sidecars, KEP-753), pod-level resources (KEP-2837) and RuntimeClass overhead.
 """
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, Protocol
 
 from msgspec.structs import replace
 
@@ -15,25 +15,47 @@ from quorate.api.quantity import Quantity
 _NOTHING: Final = Quantity(0)
 
 
-def pod_requests(spec: PodSpec) -> Resources:
+class Asking(Protocol):
+    """A container, as far as it asks for something."""
+
+    @property
+    def resources(self) -> ResourceRequirements: ...
+    @property
+    def restart_policy(self) -> str: ...
+
+
+class AskingTogether(Protocol):
+    """The spec of a pod, as far as it asks for something: there is more than one reading of pods."""
+
+    @property
+    def containers(self) -> Sequence[Asking]: ...
+    @property
+    def init_containers(self) -> Sequence[Asking]: ...
+    @property
+    def resources(self) -> ResourceRequirements | None: ...
+    @property
+    def overhead(self) -> Resources: ...
+
+
+def pod_requests(spec: AskingTogether) -> Resources:
     """The amounts that must be free for one such pod, by resource; resources asked for as zero included.
 
     Init containers run one after the other, each beside the sidecars started before it; the containers
     run together beside all sidecars.  The pod asks for the largest of these moments.
     """
     sidecars: Resources = {}
-    largest: Resources = {}
+    most: Resources = {}
     for container in spec.init_containers:
         wanted = requests_of(container)
         if container.restart_policy == "Always":
             sidecars = add(sidecars, wanted)
-            largest = _largest(largest, sidecars)
+            most = largest(most, sidecars)
         else:
-            largest = _largest(largest, add(wanted, sidecars))
+            most = largest(most, add(wanted, sidecars))
     together = add_all([sidecars, *(requests_of(container) for container in spec.containers)])
-    requests = _largest(together, largest)
+    requests = largest(together, most)
     # The pod-level amount replaces the sum, also downwards: its containers share it.
-    pod_level = with_limits(spec.resources.requests, spec.resources.limits)
+    pod_level = with_limits(spec.resources.requests, spec.resources.limits) if spec.resources else {}
     requests |= {name: amount for name, amount in pod_level.items() if _is_shared_by_containers(name)}
     return add(requests, spec.overhead)
 
@@ -65,7 +87,7 @@ def _is_shared_by_containers(resource: str) -> bool:
     return resource in ("cpu", "memory") or resource.startswith("hugepages-")
 
 
-def requests_of(container: Container) -> Resources:
+def requests_of(container: Asking) -> Resources:
     return with_limits(container.resources.requests, container.resources.limits)
 
 
@@ -86,5 +108,6 @@ def add_all(many: Iterable[Resources]) -> Resources:
     return total
 
 
-def _largest(left: Resources, right: Resources) -> Resources:
+def largest(left: Resources, right: Resources) -> Resources:
+    """The larger of each; what only one names, as it names it."""
     return left | {name: max(left.get(name, amount), amount) for name, amount in right.items()}

@@ -13,9 +13,12 @@ from enum import Enum
 from fractions import Fraction
 from typing import Final
 
-from quorate.api.core import PodSpec, Resources
+from msgspec.structs import replace
+
+from quorate.api.core import ResourceRequirements, Resources
+from quorate.api.placeable import Container, ContainerStatus, Pod
 from quorate.api.quantity import NANOS
-from quorate.api.requests import pod_requests
+from quorate.api.requests import AskingTogether, largest, pod_requests, requests_of
 from quorate.quota.amount import CPU, PODS
 
 Amounts = Mapping[str, int]
@@ -56,9 +59,43 @@ def is_counted(resource: str) -> bool:
     )
 
 
-def pod_amounts(spec: PodSpec) -> dict[str, int]:
+def pod_amounts(spec: AskingTogether) -> dict[str, int]:
     """What one such pod takes of a node, the place among the node's pods included."""
     return in_base_units(pod_requests(spec)) | {PODS: 1}
+
+
+def amounts_held(pod: Pod) -> dict[str, int]:
+    """The same of a pod that may be there: a container that is resized in place holds the larger amounts."""
+    status = pod.status
+    if not any(_resized(each) for each in (*status.container_statuses, *status.init_container_statuses)):
+        return pod_amounts(pod.spec)
+    spec = replace(
+        pod.spec,
+        containers=_with_held(pod.spec.containers, status.container_statuses),
+        init_containers=_with_held(pod.spec.init_containers, status.init_container_statuses),
+    )
+    return pod_amounts(spec)
+
+
+def _resized(status: ContainerStatus) -> bool:
+    return bool(status.allocated_resources or status.resources)
+
+
+def _with_held(
+    containers: tuple[Container, ...], statuses: tuple[ContainerStatus, ...]
+) -> tuple[Container, ...]:
+    held = {status.name: status for status in statuses}
+
+    def of(container: Container) -> Container:
+        status = held.get(container.name)
+        if status is None:
+            return container
+        requests = largest(requests_of(container), status.allocated_resources)
+        if status.resources is not None:
+            requests = largest(requests, status.resources.requests)
+        return replace(container, resources=ResourceRequirements(requests=requests))
+
+    return tuple(map(of, containers))
 
 
 def is_empty(amounts: Amounts) -> bool:

@@ -1,0 +1,266 @@
+"""The nodes, what each of them can hold, and the pods that hold something of it.
+
+Each node has an *index*, which nothing but its removal takes away from it; a vacant index may be given to
+another node later.  What nodes have and what is taken of it are matrices with a row for each resource and a
+column for each index, so that one question can be asked of all nodes at once:
+
+    idle        = allocatable - used           what a pod can have now
+    future idle = idle + releasing - pipelined what it can have when who is leaving has left and who was
+                                               promised a place there has come
+
+The table is meant to be changed and changed back: ``put`` and ``take`` undo each other, ``move`` undoes
+itself.  It keeps nothing that depends on the way to where it is, but for indexes and the order of resources.
+"""
+
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from typing import Final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quorate.api.meta import Uid, find_condition
+from quorate.api.placeable import Node
+from quorate.placement.amounts import MEMORY, Amounts, in_base_units
+from quorate.placement.log import Log
+from quorate.placement.shapes import LARGEST, Shape
+from quorate.quota.amount import CPU, PODS
+
+Matrix = NDArray[np.int64]
+Vector = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+class Hold(Enum):
+    """In what way a pod holds its part of a node."""
+
+    USED = "is there, or will be as soon as it is bound"
+    RELEASING = "is there and leaving"
+    PIPELINED = "waits for others to leave"
+
+
+# How often pods of a shape hold their part of a node, and in what way.
+Residents = Mapping[tuple[Shape, Hold], int]
+NOBODY: Final[Residents] = {}
+
+
+class Place:
+    """Where one pod is."""
+
+    __slots__ = ("hold", "node", "shape")
+
+    def __init__(self, shape: Shape, node: str, hold: Hold) -> None:
+        self.shape = shape
+        self.node = node
+        self.hold = hold
+
+
+class Cluster:
+    """Pods may be on nodes that are not known, or not any more: they count as soon as the node appears."""
+
+    def __init__(self) -> None:
+        self.loads = Log()  # indexes whose amounts or residents changed
+        self.facts = Log()  # indexes whose node came, went, or changed in more than its amounts
+        self.resources: list[str] = [CPU, MEMORY, PODS]  # by row
+        self.nodes: list[Node | None] = []  # by index
+        self.allocatable: Matrix = _zeros(len(self.resources), 0)
+        self.used: Matrix = _zeros(len(self.resources), 0)
+        self.releasing: Matrix = _zeros(len(self.resources), 0)
+        self.pipelined: Matrix = _zeros(len(self.resources), 0)
+        # Cpu and memory used, with something for pods that name none (``Shape.scored``).
+        self.scored: Matrix = _zeros(2, 0)
+        self.ready: Mask = np.zeros(0, np.bool_)  # vacant indexes are not
+        self._rows = {resource: row for row, resource in enumerate(self.resources)}
+        self._vacant: list[int] = []
+        self._indexes: dict[str, int] = {}
+        self._residents: dict[str, dict[tuple[Shape, Hold], int]] = {}  # by node, known or not
+        self._places: dict[Uid, Place] = {}
+        self._requests: WeakKeyDictionary[Shape, Vector] = WeakKeyDictionary()
+        # Of the nodes that are ready; exact where 64 bits would not be.
+        self._total_allocatable: dict[str, int] = {}
+        self._total_used: dict[str, int] = {}
+
+    # -- nodes
+
+    def set_node(self, node: Node) -> None:
+        """Take ``node``, which is new or has changed."""
+        name = node.metadata.name
+        index = self._indexes.get(name)
+        if index is None:
+            if not self._vacant:
+                self._grow()
+            index = self._indexes[name] = self._vacant.pop()
+            for (shape, hold), count in self._residents.get(name, NOBODY).items():
+                self._add(index, shape, hold, count)
+            self.facts.note(index)
+        else:
+            old = self.nodes[index]
+            assert old is not None, f"{name} has index {index}, where there is no node"
+            if _facts(old) != _facts(node):
+                self.facts.note(index)
+        self._count(index, -1)
+        self.nodes[index] = node
+        self.ready[index] = is_ready(node)
+        has = in_base_units(node.status.allocatable).items()
+        amounts = {resource: max(0, min(amount, LARGEST)) for resource, amount in has}
+        self.allocatable[:, index] = self._vector(amounts)
+        self._count(index, +1)
+        self.loads.note(index)
+
+    def remove_node(self, name: str) -> None:
+        """Forget the node.  Its pods stay, lest they be lost when it comes back before they are gone."""
+        index = self._indexes.pop(name)
+        self._count(index, -1)
+        self.nodes[index] = None
+        self.ready[index] = False
+        for matrix in (self.allocatable, self.used, self.releasing, self.pipelined, self.scored):
+            matrix[:, index] = 0
+        self._vacant.append(index)
+        self.facts.note(index)
+        self.loads.note(index)
+
+    @property
+    def size(self) -> int:
+        """How many indexes there are, vacant ones included: the length of every vector."""
+        return len(self.nodes)
+
+    def index(self, name: str) -> int | None:
+        return self._indexes.get(name)
+
+    def name(self, index: int) -> str:
+        node = self.nodes[index]
+        assert node is not None, f"no node at index {index}"
+        return node.metadata.name
+
+    def names(self) -> Iterator[str]:
+        return iter(self._indexes)
+
+    # -- pods
+
+    def put(self, pod: Uid, shape: Shape, node: str, hold: Hold) -> None:
+        assert pod not in self._places, (
+            f"{pod} is on {self._places[pod].node} already, not to be put on {node}"
+        )
+        self._places[pod] = Place(shape, node, hold)
+        self._change(node, shape, hold, +1)
+
+    def move(self, pod: Uid, hold: Hold) -> Hold:
+        """Let the pod hold its part in another way; in which way it did before."""
+        place = self._places[pod]
+        before = place.hold
+        self._change(place.node, place.shape, before, -1)
+        place.hold = hold
+        self._change(place.node, place.shape, hold, +1)
+        return before
+
+    def take(self, pod: Uid) -> Place:
+        """Take the pod off its node; where it was, to put it back."""
+        place = self._places.pop(pod)
+        self._change(place.node, place.shape, place.hold, -1)
+        return place
+
+    def place(self, pod: Uid) -> Place | None:
+        return self._places.get(pod)
+
+    def residents(self, index: int) -> Residents:
+        """Who is on the node, or was promised a place there."""
+        return self._residents.get(self.name(index), NOBODY)
+
+    def _change(self, node: str, shape: Shape, hold: Hold, by: int) -> None:
+        residents = self._residents.setdefault(node, {})
+        count = residents.get((shape, hold), 0) + by
+        assert count >= 0, f"more pods left {node} than were there: {shape}"
+        if count:
+            residents[shape, hold] = count
+        else:
+            del residents[shape, hold]
+            if not residents:
+                del self._residents[node]
+        index = self._indexes.get(node)
+        if index is not None:
+            self._add(index, shape, hold, by)
+            self.loads.note(index)
+
+    def _add(self, index: int, shape: Shape, hold: Hold, count: int) -> None:
+        request = self.request(shape) * count if count != 1 else self.request(shape)
+        if hold is Hold.PIPELINED:
+            self.pipelined[:, index] += request
+            return
+        if hold is Hold.RELEASING:
+            self.releasing[:, index] += request
+        self.used[:, index] += request
+        self.scored[:, index] += np.multiply(shape.scored, count)
+        if self.ready[index]:
+            for resource, amount in shape.amounts.items():
+                self._total_used[resource] = self._total_used.get(resource, 0) + amount * count
+
+    # -- amounts
+
+    @property
+    def total(self) -> Amounts:
+        """What all ready nodes have, cordoned ones included."""
+        return {resource: amount for resource, amount in self._total_allocatable.items() if amount}
+
+    @property
+    def total_used(self) -> Amounts:
+        """What is used of the ready nodes, by whoever."""
+        return {resource: amount for resource, amount in self._total_used.items() if amount}
+
+    def row(self, resource: str) -> int:
+        """The row of ``resource`` in all matrices."""
+        row = self._rows.get(resource)
+        if row is None:
+            row = self._rows[resource] = len(self.resources)
+            self.resources.append(resource)
+            for name in ("allocatable", "used", "releasing", "pipelined"):
+                setattr(self, name, np.pad(getattr(self, name), ((0, 1), (0, 0))))
+            self._requests.clear()
+        return row
+
+    def request(self, shape: Shape) -> Vector:
+        """What a pod of ``shape`` takes, by row."""
+        request = self._requests.get(shape)
+        if request is None:
+            request = self._requests[shape] = self._vector(shape.amounts)
+        return request
+
+    def _vector(self, amounts: Amounts) -> Vector:
+        by_row = [(self.row(resource), amount) for resource, amount in amounts.items()]
+        vector = np.zeros(len(self.resources), np.int64)
+        for row, amount in by_row:
+            vector[row] = amount
+        return vector
+
+    def _count(self, index: int, sign: int) -> None:
+        """Count the node into the totals, or out of them."""
+        if not self.ready[index]:
+            return
+        for matrix, total in ((self.allocatable, self._total_allocatable), (self.used, self._total_used)):
+            for resource, amount in zip(self.resources, matrix[:, index].tolist(), strict=True):
+                if amount:
+                    total[resource] = total.get(resource, 0) + sign * amount
+
+    def _grow(self) -> None:
+        size = self.size
+        more = max(64, size)
+        for name in ("allocatable", "used", "releasing", "pipelined", "scored"):
+            setattr(self, name, np.pad(getattr(self, name), ((0, 0), (0, more))))
+        self.ready = np.pad(self.ready, (0, more))
+        self.nodes.extend([None] * more)
+        self._vacant.extend(range(size + more - 1, size - 1, -1))  # the smallest is given first
+
+
+def is_ready(node: Node) -> bool:
+    """Whether the node says so, or says nothing: a cluster without kubelets has nobody to say it."""
+    ready = find_condition(node.status.conditions, "Ready")
+    return ready is None or ready.status == "True"
+
+
+def _facts(node: Node) -> object:
+    """What of a node decides over placement, apart from amounts."""
+    return node.metadata.labels, node.spec, is_ready(node), node.status.images
+
+
+def _zeros(rows: int, columns: int) -> Matrix:
+    return np.zeros((rows, columns), np.int64)

@@ -1,0 +1,80 @@
+"""How nodes stand with pods of one shape, room aside: what constraints answer to those who place pods.
+
+All answers are vectors by node index of a ``Cluster`` and as long as its ``size``; what they say of vacant
+indexes does not matter.  Who answers follows the cluster by its logs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quorate.placement.shapes import Shape
+
+Mask = NDArray[np.bool_]
+Vector = NDArray[np.int64]
+
+
+class Moment(Enum):
+    """When a pod is to be on a node; which pods it meets there depends on it."""
+
+    NOW = "beside all who are there, and those who were promised a place"
+    LATER = "when those that are being released are gone"
+
+
+@dataclass(frozen=True, slots=True)
+class Preferences:
+    """What speaks for and against nodes, in each kind's own measure; None where it is the same for all nodes.
+
+    Measures become points by comparing the nodes that a choice is between (``scoring``).
+    """
+
+    node_affinity: Vector | None = None  # sum of the weights of the preferred terms that match
+    taints: Vector | None = None  # number of PreferNoSchedule taints that are not tolerated
+    pod_affinity: Vector | None = None  # sum of weights for and against; may be negative
+    spread: Vector | None = None  # the fewer, the better
+    images: Vector | None = None  # points, 0 to 100: the same whatever nodes the choice is between
+
+
+class Objection(Protocol):
+    """What one constraint has against a node."""
+
+    @property
+    def reason(self) -> str: ...
+
+
+class Standing(Protocol):
+    """How the nodes stand with pods of one shape, as of when it was asked for."""
+
+    @property
+    def version(self) -> int:
+        """Another one whenever any answer below is another one."""
+
+    @property
+    def spreading(self) -> bool:
+        """Whether placing one such pod may change an answer about other nodes than its own."""
+
+    @property
+    def crowding(self) -> bool:
+        """Whether placing one such pod may change an answer about its own node: host ports do."""
+
+    @property
+    def unresolvable(self) -> Mask:
+        """Nodes that no eviction makes passing."""
+
+    @property
+    def preferences(self) -> Preferences: ...
+
+    def passing(self, moment: Moment) -> Mask: ...
+
+    def objections(self, moment: Moment, nodes: Mask) -> Sequence[tuple[Objection, int]]:
+        """How many of ``nodes`` each objection stops: each counts for the first one against it."""
+
+
+class Constraints(Protocol):
+    """All constraints but room, on one cluster."""
+
+    def standing(self, shape: Shape) -> Standing: ...

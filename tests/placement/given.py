@@ -1,0 +1,37 @@
+"""Nodes and pods in one line each: ``node("n1 cpu=4 gpu=8")``, ``pod("a cpu=500m")``."""
+
+from typing import Any
+
+from quorate.api import codec
+from quorate.api.placeable import Node, Pod
+from quorate.placement.shapes import Shape, Shapes
+
+_NAMES = {"gpu": "nvidia.com/gpu"}
+
+
+def quantities(text: str) -> dict[str, str]:
+    return {_NAMES.get(name, name): amount for name, amount in (entry.split("=") for entry in text.split())}
+
+
+def node(text: str, *, ready: bool = True, **spec: Any) -> Node:
+    """The first word is the name; pods are 110 unless said."""
+    name, _, amounts = text.partition(" ")
+    status = {
+        "allocatable": {"pods": "110", **quantities(amounts)},
+        "conditions": [{"type": "Ready", "status": "True" if ready else "False"}],
+    }
+    labels = spec.pop("labels", {})
+    return codec.convert(Node, {"metadata": {"name": name, "labels": labels}, "spec": spec, "status": status})
+
+
+def pod(text: str, *, namespace: str = "default", labels: dict[str, str] | None = None, **spec: Any) -> Pod:
+    """The first word is the name, the rest what its one container requests."""
+    name, _, amounts = text.partition(" ")
+    metadata = {"name": name, "uid": name, "namespace": namespace, "labels": labels or {}}
+    container = {"name": "main", "image": "busybox", "resources": {"requests": quantities(amounts)}}
+    return codec.convert(Pod, {"metadata": metadata, "spec": {"containers": [container], **spec}})
+
+
+def shape(text: str, shapes: Shapes | None = None) -> Shape:
+    """The shape of a pod that requests ``text``."""
+    return (shapes or Shapes()).of(pod(f"a {text}"))

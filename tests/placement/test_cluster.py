@@ -1,0 +1,249 @@
+"""The table of nodes: what is free when pods come, move and go, and nodes do."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quorate.api.meta import Uid
+from quorate.api.placeable import Node
+from quorate.placement.cluster import Cluster, Hold
+from quorate.placement.shapes import LARGEST, Shape, Shapes
+from tests.placement.given import node, shape
+
+A, B = Uid("a"), Uid("b")
+
+
+def idle(cluster: Cluster, name: str) -> dict[str, int]:
+    return _amounts(cluster, name, {"allocatable": 1, "used": -1})
+
+
+def future_idle(cluster: Cluster, name: str) -> dict[str, int]:
+    return _amounts(cluster, name, {"allocatable": 1, "used": -1, "releasing": 1, "pipelined": -1})
+
+
+def _amounts(cluster: Cluster, name: str, signs: dict[str, int]) -> dict[str, int]:
+    index = cluster.index(name)
+    assert index is not None, f"no node {name}"
+    sums = [sign * getattr(cluster, matrix)[:, index] for matrix, sign in signs.items()]
+    return {resource: int(amount) for resource, amount in zip(cluster.resources, sum(sums), strict=True)}
+
+
+@pytest.mark.parametrize(
+    ("hold", "now", "then"),
+    [
+        pytest.param(Hold.USED, 3000, 3000, id="used: gone now and then"),
+        pytest.param(Hold.RELEASING, 3000, 4000, id="releasing: back when the pod is gone"),
+        pytest.param(Hold.PIPELINED, 4000, 3000, id="pipelined: takes nothing from now"),
+    ],
+)
+def test_what_a_hold_takes(hold: Hold, now: int, then: int) -> None:
+    cluster = Cluster()
+    cluster.set_node(node("n1 cpu=4"))
+    cluster.put(A, shape("cpu=1"), "n1", hold)
+    assert (idle(cluster, "n1")["cpu"], future_idle(cluster, "n1")["cpu"]) == (now, then)
+    cluster.take(A)
+    assert (idle(cluster, "n1")["cpu"], future_idle(cluster, "n1")["cpu"]) == (4000, 4000)
+
+
+def test_a_place_tells_how_to_put_the_pod_back() -> None:
+    cluster = Cluster()
+    cluster.set_node(node("n1 cpu=4"))
+    cluster.put(A, shape("cpu=1"), "n1", Hold.USED)
+    assert cluster.move(A, Hold.RELEASING) is Hold.USED
+    place = cluster.take(A)
+    assert (place.node, place.hold) == ("n1", Hold.RELEASING)
+    assert cluster.place(A) is None
+
+
+def test_a_pod_counts_as_soon_as_its_node_is_known() -> None:
+    cluster = Cluster()
+    cluster.put(A, shape("cpu=1 gpu=1"), "n1", Hold.USED)
+    cluster.set_node(node("n1 cpu=4 gpu=2"))
+    assert idle(cluster, "n1") == {"cpu": 3000, "memory": 0, "pods": 109, "nvidia.com/gpu": 1}
+
+
+def test_pods_outlive_their_node() -> None:
+    cluster = Cluster()
+    cluster.set_node(node("n1 cpu=4"))
+    cluster.put(A, shape("cpu=1"), "n1", Hold.USED)
+    cluster.remove_node("n1")
+    assert (cluster.total, cluster.total_used) == ({}, {})
+    cluster.put(B, shape("cpu=1"), "n1", Hold.USED)
+    cluster.set_node(node("n1 cpu=4"))
+    assert idle(cluster, "n1")["cpu"] == 2000
+
+
+def test_a_vacant_index_is_taken_again() -> None:
+    cluster = Cluster()
+    cluster.set_node(node("n1 cpu=4"))
+    cluster.set_node(node("n2 cpu=8"))
+    cluster.remove_node("n1")
+    cluster.set_node(node("n3 cpu=2"))
+    assert (cluster.index("n1"), cluster.index("n2"), cluster.index("n3")) == (None, 1, 0)
+    assert idle(cluster, "n3")["cpu"] == 2000
+
+
+def test_a_node_may_shrink_below_what_is_used() -> None:
+    cluster = Cluster()
+    cluster.set_node(node("n1 cpu=4"))
+    cluster.put(A, shape("cpu=3"), "n1", Hold.USED)
+    cluster.set_node(node("n1 cpu=2"))
+    assert idle(cluster, "n1")["cpu"] == -1000
+
+
+def test_totals_are_of_ready_nodes_cordoned_ones_included() -> None:
+    cluster = Cluster()
+    cluster.set_node(node("n1 cpu=4"))
+    cluster.set_node(node("n2 cpu=8", unschedulable=True))
+    cluster.set_node(node("n3 cpu=16", ready=False))
+    for pod, name in ((A, "n1"), (B, "n3")):
+        cluster.put(pod, shape("cpu=1"), name, Hold.USED)
+    assert cluster.total == {"cpu": 12_000, "pods": 220}
+    assert cluster.total_used == {"cpu": 1000, "pods": 1}
+    cluster.set_node(node("n3 cpu=16"))
+    assert cluster.total == {"cpu": 28_000, "pods": 330}
+    assert cluster.total_used == {"cpu": 2000, "pods": 2}
+
+
+def test_logs_tell_what_to_look_at_again() -> None:
+    cluster = Cluster()
+    cluster.set_node(node("n1 cpu=4"))
+    cluster.set_node(node("n2 cpu=4"))
+    loads, facts = cluster.loads.end, cluster.facts.end
+    cluster.put(A, shape("cpu=1"), "n2", Hold.USED)
+    cluster.put(B, shape("cpu=1"), "n2", Hold.USED)
+    cluster.set_node(node("n1 cpu=5"))
+    assert (cluster.loads.since(loads), cluster.facts.since(facts)) == ([0, 1], [])
+    cluster.set_node(node("n1 cpu=5", labels={"disk": "ssd"}))
+    assert cluster.facts.since(facts) == [0]
+
+
+def test_a_reader_far_behind_looks_at_everything() -> None:
+    cluster = Cluster()
+    cluster.set_node(node("n1 cpu=4"))
+    start = cluster.loads.end
+    for _ in range(20_000):
+        cluster.put(A, shape("cpu=1"), "n1", Hold.USED)
+        cluster.take(A)
+    assert cluster.loads.since(start) is None
+    assert cluster.loads.since(cluster.loads.end) == []
+
+
+def test_amounts_beyond_counting_do_not_wrap_around() -> None:
+    cluster = Cluster()
+    cluster.set_node(node("n1 cpu=4 memory=1000Ei"))
+    huge = shape("memory=1000Ei")
+    for number in range(500):
+        cluster.put(Uid(str(number)), huge, "n1", Hold.USED)
+    assert idle(cluster, "n1")["memory"] == LARGEST - 500 * (LARGEST + 1)
+
+
+# -- laws
+
+NAMES = ("n1", "n2", "n3")
+SHAPES = Shapes()
+KINDS: tuple[Shape, ...] = tuple(shape(text, SHAPES) for text in ("cpu=1", "cpu=2 memory=1Gi", "gpu=1", ""))
+NODES = tuple(
+    node(f"{name} {amounts}", ready=ready)
+    for name in NAMES
+    for amounts in ("cpu=4 memory=8Gi", "cpu=2 gpu=2")
+    for ready in (True, False)
+)
+
+
+@dataclass(frozen=True)
+class World:
+    """Facts that came in some order: what stays of them does not depend on it."""
+
+    cluster: Cluster
+
+    def observed(self) -> object:
+        """Everything but indexes and the order of resources."""
+        cluster = self.cluster
+        nodes = {
+            name: (
+                {resource: amount for resource, amount in idle(cluster, name).items() if amount},
+                {resource: amount for resource, amount in future_idle(cluster, name).items() if amount},
+                cluster.scored[:, index].tolist(),
+                bool(cluster.ready[index]),
+                dict(cluster.residents(index)),
+            )
+            for name in cluster.names()
+            if (index := cluster.index(name)) is not None
+        }
+        return nodes, cluster.total, cluster.total_used
+
+    def rebuilt(self) -> "World":
+        """A table made anew of the same nodes and pods, in the order of their names."""
+        cluster = Cluster()
+        for name in sorted(self.cluster.names()):
+            index = self.cluster.index(name)
+            assert index is not None
+            known = self.cluster.nodes[index]
+            assert known is not None
+            cluster.set_node(known)
+        for pod in PODS:
+            place = self.cluster.place(pod)
+            if place is not None:
+                cluster.put(pod, place.shape, place.node, place.hold)
+        return World(cluster)
+
+
+PODS = tuple(Uid(str(number)) for number in range(4))
+PodDoes = tuple[Uid, Shape, str, Hold]
+Happening = Node | PodDoes | str  # a name: that node goes
+nodes_come = st.sampled_from(NODES)
+pods_do: st.SearchStrategy[PodDoes] = st.tuples(
+    st.sampled_from(PODS), st.sampled_from(KINDS), st.sampled_from((*NAMES, "unknown")), st.sampled_from(Hold)
+)
+nodes_go = st.sampled_from(NAMES)
+happenings: st.SearchStrategy[list[Happening]] = st.lists(nodes_come | pods_do | nodes_go, max_size=25)
+Undo = Callable[[], object]
+
+
+def happen(cluster: Cluster, happening: Happening) -> None:
+    match happening:
+        case tuple():
+            do(cluster, happening)
+        case str(name):
+            if cluster.index(name) is not None:
+                cluster.remove_node(name)
+        case Node():
+            cluster.set_node(happening)
+
+
+def do(cluster: Cluster, what: PodDoes) -> Undo:
+    """Put the pod if it is nowhere, else take or move it; what undoes that."""
+    pod, kind, name, hold = what
+    if cluster.place(pod) is None:
+        cluster.put(pod, kind, name, hold)
+        return lambda: cluster.take(pod)
+    if kind is KINDS[0]:
+        place = cluster.take(pod)
+        return lambda: cluster.put(pod, place.shape, place.node, place.hold)
+    before = cluster.move(pod, hold)
+    return lambda: cluster.move(pod, before)
+
+
+@given(happenings)
+def test_the_table_equals_one_made_anew(history: list[Happening]) -> None:
+    world = World(Cluster())
+    for happening in history:
+        happen(world.cluster, happening)
+    assert world.observed() == world.rebuilt().observed()
+
+
+@given(happenings, st.lists(pods_do, max_size=20))
+@settings(max_examples=60)
+def test_moves_undone_backwards_restore_everything(history: list[Happening], trial: list[PodDoes]) -> None:
+    world = World(Cluster())
+    for happening in history:
+        happen(world.cluster, happening)
+    before = world.observed()
+    undos = [do(world.cluster, what) for what in trial]
+    for undo in reversed(undos):
+        undo()
+    assert world.observed() == before
