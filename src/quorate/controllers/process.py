@@ -38,9 +38,10 @@ from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.events import EventRecorder
 from quorate.kube.informer import Change, Informer
-from quorate.kube.leases import Election, LeadershipLost, Terms
+from quorate.kube.leases import Terms
 from quorate.kube.log import logger
 from quorate.kube.resources import JOBS, NODES, Resource, T, metadata_of
+from quorate.kube.standing import stand
 from quorate.kube.stopping import unless_stopped
 from quorate.observe.recorder import Recorder
 from quorate.observe.replica import Replica
@@ -69,33 +70,16 @@ async def run_replica(
         return
     lease = Key(rules.namespace or configuration.namespace, rules.name)
     terms = Terms(rules.lease_s, rules.renew_within_s, rules.retry_s)
-    while True:
+
+    async def stand_by() -> None:
         replica.role = "follower"
-        election = Election(client, clock, lease, new_identity(), terms)
-        try:
-            await unless_stopped(_stand(election, client, clock, configured, rng, replica))
-        except* LeadershipLost as lost:
-            logger(__name__).warning("standing by again", problem=str(lost.exceptions[0]))
+        await follow(client, clock, configured, rng, replica)
 
+    async def lead() -> None:
+        replica.role = "leader"
+        await run_queueing(client, clock, configured, rng, replica)
 
-async def _stand(
-    election: Election,
-    client: Client,
-    clock: Clock,
-    configured: Configured,
-    rng: random.Random,
-    replica: Replica,
-) -> None:
-    """Stand by until elected, then decide.  Raises ``LeadershipLost``."""
-    async with asyncio.TaskGroup() as tasks:
-        following = tasks.create_task(follow(client, clock, configured, rng, replica), name="follow")
-
-        async def lead() -> None:
-            following.cancel()
-            replica.role = "leader"
-            await run_queueing(client, clock, configured, rng, replica)
-
-        await election.run(lead)
+    await stand(client, clock, lease, terms, new_identity, follow=stand_by, lead=lead)
 
 
 async def follow(
