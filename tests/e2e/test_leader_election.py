@@ -17,9 +17,9 @@ import pytest
 from quorate.api.configuration import load_configuration
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid, is_true
-from quorate.controllers.configured import Configured
 from quorate.controllers.process import run_replica
 from quorate.kube.clock import WallClock
+from quorate.kube.configured import Configured
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import LEASES, WORKLOADS

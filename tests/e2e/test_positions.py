@@ -13,9 +13,9 @@ from quorate.api.configuration_process import Address
 from quorate.api.configuration_webhooks import TlsRules
 from quorate.cli.deployment.controllers import VISIBILITY_SERVICE
 from quorate.cli.deployment.visibility import api_services, auth_reader
-from quorate.controllers.configured import Configured
 from quorate.controllers.process import run_queueing
 from quorate.kube.clock import WallClock
+from quorate.kube.configured import Configured
 from quorate.kube.errors import ApiError
 from quorate.kube.front_proxy import FrontProxy
 from quorate.kube.resources import untyped

@@ -18,10 +18,10 @@ from quorate.api.meta import Key, Struct
 from quorate.cli.deployment.controllers import service_account
 from quorate.cli.deployment.manifests import webhooks
 from quorate.cli.deployment.roles import ACCOUNT, controller_roles
-from quorate.controllers.configured import Configured
 from quorate.controllers.process import run_replica
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
+from quorate.kube.configured import Configured
 from quorate.kube.credentials import Token
 from quorate.kube.errors import Forbidden
 from quorate.kube.resources import (

@@ -17,11 +17,11 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import Key, find_condition
 from quorate.cli.crds import field_list
 from quorate.cli.run.apply import install_definitions
-from quorate.controllers.configured import Configured
 from quorate.controllers.process import run_queueing
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.config import Cluster
+from quorate.kube.configured import Configured
 from quorate.kube.credentials import Token
 from quorate.kube.errors import Unreachable
 from quorate.kube.resources import (

@@ -24,11 +24,11 @@ import msgspec
 from quorate.api.configuration import Configuration
 from quorate.api.configuration_process import LeaderElection
 from quorate.api.meta import Key, is_true
-from quorate.controllers.configured import Configured
 from quorate.controllers.process import run_replica
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.config import Cluster
+from quorate.kube.configured import Configured
 from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.resources import ADMISSION_CHECKS, CLUSTER_QUEUES, COHORTS, JOBS, WORKLOADS
 from quorate.local.nodes import Fleet

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from quorate.api.configuration import Configuration
-from quorate.controllers.configured import Configured
 from quorate.controllers.process import run_queueing
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.config import Cluster
+from quorate.kube.configured import Configured
 from quorate.kube.resources import WORKLOAD_PRIORITY_CLASSES
 from quorate.local.nodes import Fleet
 from quorate.observe.replica import Replica

@@ -18,11 +18,11 @@ from quorate.api.kueue import GROUP
 from quorate.cli.crds import field_list
 from quorate.cli.places import places_shown
 from quorate.cli.run.apply import install_definitions
-from quorate.controllers.configured import Configured
 from quorate.controllers.process import run_queueing
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.config import load_cluster
+from quorate.kube.configured import Configured
 from quorate.local.cluster import Settings, run_cluster
 from quorate.local.directory import HeldDirectory
 from quorate.observe.replica import Replica

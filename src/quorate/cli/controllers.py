@@ -22,11 +22,11 @@ from quorate.cli.composition import new_uid, until_stopped
 from quorate.cli.failures import Refusal
 from quorate.cli.files import read_configuration
 from quorate.cli.reload import ConfigurationFile
-from quorate.controllers.configured import Configured
 from quorate.controllers.process import run_replica
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.config import load_cluster
+from quorate.kube.configured import Configured
 from quorate.kube.errors import NotFound
 from quorate.kube.front_proxy import FrontProxy
 from quorate.kube.log import Format, configure, logger
@@ -112,7 +112,10 @@ def controllers(
 
 
 async def _serve(
-    kubeconfig: Path | None, context: str, configured: Configured, files: Iterable[ConfigurationFile]
+    kubeconfig: Path | None,
+    context: str,
+    configured: Configured[Configuration],
+    files: Iterable[ConfigurationFile],
 ) -> None:
     configuration = configured.current
     log = logger(__name__)

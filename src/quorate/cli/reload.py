@@ -11,18 +11,47 @@ from typing import Final
 from quorate.api.configuration import Configuration
 from quorate.api.configuration_changes import taken_over
 from quorate.cli.files import InvalidFiles, configuration_in, text_of
-from quorate.controllers.configured import Configured
 from quorate.kube.clock import Clock
+from quorate.kube.configured import Configured
 from quorate.kube.log import logger
 
 EVERY_S: Final = 1.0
+
+
+async def follow(path: Path, clock: Clock, take_over: Callable[[str], None]) -> None:
+    """Have ``take_over`` called with each text that ``path`` comes to hold, until cancelled.
+
+    It raises ``InvalidFiles`` for one that is wrong: that is logged, and changes nothing.
+    """
+    judged: str | InvalidFiles | None = None
+    latest: str | InvalidFiles | None = None
+    while True:
+        await clock.sleep_until(clock.now() + EVERY_S)
+        before, latest = latest, (now := _read(path))
+        if now == before and now != judged:
+            judged = now
+            try:
+                if isinstance(now, InvalidFiles):
+                    raise now
+                take_over(now)
+            except InvalidFiles as invalid:
+                log = logger(__name__).bind(file=path)
+                for finding in invalid.findings:
+                    log.error("configuration refused, the last one stays in force", finding=finding)
+
+
+def _read(path: Path) -> str | InvalidFiles:
+    try:
+        return text_of(path)
+    except InvalidFiles as invalid:
+        return invalid
 
 
 class ConfigurationFile:
     def __init__(
         self,
         path: Path,
-        configured: Configured,
+        configured: Configured[Configuration],
         clock: Clock,
         adapt: Callable[[Configuration], Configuration],
     ) -> None:
@@ -35,30 +64,11 @@ class ConfigurationFile:
 
     async def follow(self) -> None:
         """Take over what the file comes to say, until cancelled; what is wrong with it changes nothing."""
-        judged: str | InvalidFiles | None = None
-        latest: str | InvalidFiles | None = None
-        while True:
-            await self._clock.sleep_until(self._clock.now() + EVERY_S)
-            before, latest = latest, (now := self._read())
-            if now == before and now != judged:
-                judged = now
-                self._judge(now)
+        await follow(self._path, self._clock, self._take_over)
 
-    def _read(self) -> str | InvalidFiles:
-        try:
-            return text_of(self._path)
-        except InvalidFiles as invalid:
-            return invalid
-
-    def _judge(self, text: str | InvalidFiles) -> None:
-        try:
-            if isinstance(text, InvalidFiles):
-                raise text
-            loaded = configuration_in(self._path, text)
-        except InvalidFiles as invalid:
-            for finding in invalid.findings:
-                self._log.error("configuration refused, the last one stays in force", finding=finding)
-            return
+    def _take_over(self, text: str) -> None:
+        """Raises ``InvalidFiles``."""
+        loaded = configuration_in(self._path, text)
         running = self._configured.current
         new, waiting = taken_over(running, self._adapt(loaded.configuration))
         if new == running and not waiting:

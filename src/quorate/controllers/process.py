@@ -7,7 +7,7 @@ that it never decides on a copy that lags behind what that leader wrote.
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any
 
 from quorate.api.configuration import Configuration
@@ -16,7 +16,6 @@ from quorate.api.meta import Key
 from quorate.controllers.admission import Admission
 from quorate.controllers.auditor import Auditor, ModelDiffers
 from quorate.controllers.cohorts import CohortController
-from quorate.controllers.configured import Configured, Renewed
 from quorate.controllers.in_use import InUseController, checks_of, flavors_of
 from quorate.controllers.informers import Informers, synced, tell_of_misfits
 from quorate.controllers.jobs import J, JobKind
@@ -36,6 +35,7 @@ from quorate.controllers.shell import Shell
 from quorate.controllers.workloads import WorkloadController
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
+from quorate.kube.configured import Configured, run_as_configured
 from quorate.kube.events import EventRecorder
 from quorate.kube.informer import Change, Informer
 from quorate.kube.leases import Terms
@@ -54,7 +54,7 @@ COMPONENT = "quorate-controllers"
 async def run_replica(
     client: Client,
     clock: Clock,
-    configured: Configured,
+    configured: Configured[Configuration],
     rng: random.Random,
     replica: Replica,
     new_identity: Callable[[], str],
@@ -83,10 +83,10 @@ async def run_replica(
 
 
 async def follow(
-    client: Client, clock: Clock, configured: Configured, rng: random.Random, replica: Replica
+    client: Client, clock: Clock, configured: Configured[Configuration], rng: random.Random, replica: Replica
 ) -> None:
     """Keep a model of what is stored until cancelled, and decide nothing."""
-    await _as_configured(configured, lambda current: _follow(client, clock, current, rng, replica))
+    await run_as_configured(configured, lambda current: _follow(client, clock, current, rng, replica))
 
 
 async def _follow(
@@ -106,7 +106,7 @@ async def _follow(
 
 
 async def run_queueing(
-    client: Client, clock: Clock, configured: Configured, rng: random.Random, replica: Replica
+    client: Client, clock: Clock, configured: Configured[Configuration], rng: random.Random, replica: Replica
 ) -> None:
     """Decide until cancelled.  ``replica`` is ready once everything stored is known and work has begun.
 
@@ -117,33 +117,10 @@ async def run_queueing(
     while True:
         try:
             await unless_stopped(
-                _as_configured(configured, lambda current: _decide(client, clock, current, rng, replica))
+                run_as_configured(configured, lambda current: _decide(client, clock, current, rng, replica))
             )
         except* ModelDiffers as found:
             logger(__name__).error("building the model anew", problem=str(found.exceptions[0]))
-
-
-async def _as_configured(
-    configured: Configured, run: Callable[[Configuration], Coroutine[None, None, None]]
-) -> None:
-    """``run`` by the configuration in force, and anew by each that comes after it."""
-    while True:
-        configuration = configured.current
-        try:
-            await unless_stopped(_while_current(configured, configuration, run))
-        except* Renewed:
-            logger(__name__).info("building the model anew", by="the configuration that came into force")
-
-
-async def _while_current(
-    configured: Configured,
-    configuration: Configuration,
-    run: Callable[[Configuration], Coroutine[None, None, None]],
-) -> None:
-    """Raises ``Renewed``."""
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(run(configuration), name="by the configuration in force")
-        tasks.create_task(configured.while_current(configuration), name="while it is in force")
 
 
 async def _decide(
