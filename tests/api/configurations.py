@@ -3,9 +3,9 @@
 import pytest
 
 from quorate.api.configuration import (
-    InvalidConfiguration,
     load_configuration,
 )
+from quorate.api.strict import InvalidConfiguration
 
 
 def a_file(body: str = "", version: str = "v1beta2") -> str:

@@ -8,12 +8,12 @@ import pytest
 
 from quorate.api.configuration import (
     Configuration,
-    InvalidConfiguration,
     default_configuration,
     load_configuration,
 )
 from quorate.api.configuration_gates import QUEUEING_GATES, Gates
 from quorate.api.feature_gates import FEATURE_GATES, NEEDS
+from quorate.api.strict import InvalidConfiguration
 from tests.api.configurations import a_file
 
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from quorate.api.configuration import InvalidConfiguration, load_configuration
+from quorate.api.configuration import load_configuration
 from quorate.api.configuration_integrations import DeclaredFramework, PodSetPaths, Sign, Switch
+from quorate.api.strict import InvalidConfiguration
 
 ABSENT = object()
 PLACE = "integrations.declaredFrameworks[0]"

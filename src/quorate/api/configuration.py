@@ -6,7 +6,7 @@ with any finding is refused whole, before anything starts.  Fields that are righ
 are checked by ``configuration_unused`` and answered with a warning.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final, Literal, get_args
 
 import msgspec
@@ -41,13 +41,11 @@ from quorate.api.configuration_webhooks import (
     webhooks,
 )
 from quorate.api.core import Resources
-from quorate.api.documents import InvalidYaml, read_documents
-from quorate.api.findings import Finding, listed
 from quorate.api.meta import LabelSelector, Requirement, matches_selector
 from quorate.api.names import is_dns_label, is_qualified_name
 from quorate.api.strict import (
+    InvalidConfiguration,
     Place,
-    Reading,
     Refused,
     Section,
     boolean,
@@ -59,6 +57,7 @@ from quorate.api.strict import (
     map_of,
     number,
     quantity,
+    reading_of,
     section,
     shaped,
     text,
@@ -167,17 +166,6 @@ class LoadedConfiguration(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...]
 
 
-class InvalidConfiguration(ValueError):
-    """A configuration that is refused, with everything that is wrong with it."""
-
-    def __init__(self, findings: Iterable[Finding]) -> None:
-        self.findings = tuple(findings)
-        super().__init__(self.findings)
-
-    def __str__(self) -> str:
-        return listed(self.findings)
-
-
 def default_configuration() -> Configuration:
     """What holds without a file: a v1beta2 file that sets nothing."""
     return load_configuration(f"{{apiVersion: {GROUP}/v1beta2, kind: Configuration}}").configuration
@@ -185,14 +173,7 @@ def default_configuration() -> Configuration:
 
 def load_configuration(text: str) -> LoadedConfiguration:
     """Read a Configuration file.  Raises ``InvalidConfiguration`` with every finding."""
-    try:
-        documents = read_documents(text)
-    except InvalidYaml as invalid:
-        raise InvalidConfiguration([Finding("", text[:40], invalid.problem, invalid.line)]) from invalid
-    if len(documents) != 1:
-        rule = f"holds {len(documents)} documents, must hold one of kind Configuration"
-        raise InvalidConfiguration([Finding("", text[:40], rule)])
-    reading = Reading(documents[0])
+    reading = reading_of(text, "must hold one of kind Configuration")
     root = reading.root()
     version = _version(root)
     configuration = root.read(section(lambda fields: _configuration(fields, version)), None)

@@ -5,13 +5,13 @@ hands the values of one mapping to readers, records refusals as findings with pa
 reports the fields nobody asked for.  So one reading lists everything that is wrong.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
-from quorate.api.documents import Document, child
+from quorate.api.documents import Document, InvalidYaml, child, read_documents
 from quorate.api.duration import InvalidDuration, parse_duration
-from quorate.api.findings import Finding
+from quorate.api.findings import Finding, listed
 from quorate.api.meta import LabelSelector, Requirement
 from quorate.api.names import is_label_value, is_qualified_name
 from quorate.api.quantity import InvalidQuantity, Quantity, parse_quantity
@@ -28,6 +28,17 @@ class Refused(ValueError):
         self.rule = rule
 
 
+class InvalidConfiguration(ValueError):
+    """A configuration that is refused, with everything that is wrong with it."""
+
+    def __init__(self, findings: Iterable[Finding]) -> None:
+        self.findings = tuple(findings)
+        super().__init__(self.findings)
+
+    def __str__(self) -> str:
+        return listed(self.findings)
+
+
 class Reading:
     """One document being read: what is wrong with it, and what is right but deserves a word."""
 
@@ -40,6 +51,20 @@ class Reading:
 
     def root(self) -> "Place":
         return Place(self, "", self.document.value)
+
+
+def reading_of(text: str, rule: str) -> Reading:
+    """The one document of a configuration file; ``rule`` says what it must hold.
+
+    Raises ``InvalidConfiguration`` for what is no YAML, or another number of documents.
+    """
+    try:
+        documents = read_documents(text)
+    except InvalidYaml as invalid:
+        raise InvalidConfiguration([Finding("", text[:40], invalid.problem, invalid.line)]) from invalid
+    if len(documents) != 1:
+        raise InvalidConfiguration([Finding("", text[:40], f"holds {len(documents)} documents, {rule}")])
+    return Reading(documents[0])
 
 
 class Place:
@@ -137,8 +162,8 @@ def checked(readers: dict[str, Reader[Any]]) -> Reader[None]:
     return section(read_fields)
 
 
-def list_of(reader: Reader[T], *, least: int = 0, most: int | None = None) -> Reader[tuple[T, ...]]:
-    """A list; items that are refused are recorded and left out."""
+def list_of(reader: Reader[T | None], *, least: int = 0, most: int | None = None) -> Reader[tuple[T, ...]]:
+    """A list; items that are refused are recorded and left out, and so are those that are None."""
 
     def read(place: Place) -> tuple[T, ...]:
         if not isinstance(place.value, list):

@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 
 from quorate.api.configuration import (
-    InvalidConfiguration,
     LoadedConfiguration,
     default_configuration,
     load_configuration,
 )
 from quorate.api.findings import Finding
+from quorate.api.strict import InvalidConfiguration
 
 Config = Annotated[
     Path | None, typer.Option(metavar="FILE", help="The Configuration of the queueing controllers.")

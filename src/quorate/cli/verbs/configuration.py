@@ -7,11 +7,11 @@ from typing import Final
 from quorate.api.configuration import (
     DEFAULT_NAMESPACE,
     Configuration,
-    InvalidConfiguration,
     default_configuration,
     load_configuration,
 )
 from quorate.api.meta import Key
+from quorate.api.strict import InvalidConfiguration
 from quorate.cli.deployment.controllers import CONFIGURATION, CONFIGURATION_FILE
 from quorate.cli.files import read_configuration
 from quorate.kube.client import Client

@@ -1,0 +1,437 @@
+"""Volcano's scheduler configuration: its files work as they are, and nothing is skipped in silence."""
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from quorate.api.scheduler_actions import EnqueueRules, PreemptRules, ReclaimRules
+from quorate.api.scheduler_configuration import (
+    PluginEntry,
+    SchedulerConfiguration,
+    default_scheduler_configuration,
+    load_scheduler_configuration,
+)
+from quorate.api.scheduler_plugins import (
+    BinpackArguments,
+    CapacityArguments,
+    NoArguments,
+    NodeOrderArguments,
+    OvercommitArguments,
+    PredicateArguments,
+    SlaArguments,
+)
+from quorate.api.strict import InvalidConfiguration
+
+# What Volcano's chart installs.
+CHART = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+    enablePreemptable: false
+  - name: conformance
+- plugins:
+  - name: overcommit
+  - name: drf
+    enablePreemptable: false
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+  - name: binpack
+"""
+
+
+def loaded(body: str) -> SchedulerConfiguration:
+    result = load_scheduler_configuration(body)
+    assert result.warnings == ()
+    return result.configuration
+
+
+def plugin(entry: str) -> str:
+    return f'{{actions: "allocate", tiers: [{{plugins: [{entry}]}}]}}'
+
+
+def action(configurations: str, profile: str = "design") -> str:
+    return (
+        f'{{profile: {profile}, actions: "enqueue", tiers: [{{plugins: [{{name: gang}}]}}], '
+        f"configurations: [{configurations}]}}"
+    )
+
+
+def names(configuration: SchedulerConfiguration) -> list[list[str]]:
+    return [[entry.name for entry in tier] for tier in configuration.tiers]
+
+
+def test_without_a_file_volcanos_defaults_hold_in_our_profile() -> None:
+    configuration = default_scheduler_configuration()
+    assert configuration.profile == "design"
+    assert configuration.actions == ("enqueue", "allocate", "backfill")
+    assert names(configuration) == [
+        ["priority", "gang", "conformance"],
+        ["overcommit", "drf", "predicates", "proportion", "nodeorder"],
+    ]
+    assert all(not entry.silent for tier in configuration.tiers for entry in tier)
+
+
+def test_the_file_of_volcanos_chart_is_taken_as_it_is() -> None:
+    configuration = loaded(CHART)
+    silenced = [entry.name for tier in configuration.tiers for entry in tier if "Preemptable" in entry.silent]
+    assert silenced == ["gang", "drf"]
+    assert names(configuration)[1][-1] == "binpack"
+
+
+@pytest.mark.parametrize(
+    ("entry", "want"),
+    [
+        pytest.param("{name: gang}", PluginEntry("gang", NoArguments()), id="nothing said"),
+        pytest.param(
+            "{name: priority, enableJobOrder: false, enabledOverused: false, enableTaskOrder: true}",
+            PluginEntry("priority", NoArguments(), frozenset({"JobOrder", "Overused"})),
+            id="switches of both spellings",
+        ),
+        pytest.param(
+            "{name: drf, enableHierarchy: true}", PluginEntry("drf", NoArguments(), hierarchy=True), id="hdrf"
+        ),
+        pytest.param(
+            "{name: overcommit, arguments: {overcommit-factor: 1.1}}",
+            PluginEntry("overcommit", OvercommitArguments(Fraction(11, 10))),
+            id="a factor is exact",
+        ),
+        pytest.param(
+            "{name: overcommit, arguments: {overcommit-factor: '1.25'}}",
+            PluginEntry("overcommit", OvercommitArguments(Fraction(5, 4))),
+            id="a number in quotes",
+        ),
+        pytest.param(
+            "{name: sla, arguments: {sla-waiting-time: 1h30m}}",
+            PluginEntry("sla", SlaArguments(5400.0)),
+            id="a duration as Go writes it",
+        ),
+        pytest.param(
+            "{name: sla, arguments: {sla-waiting-time: 90}}",
+            PluginEntry("sla", SlaArguments(90.0)),
+            id="a duration in seconds",
+        ),
+        pytest.param(
+            "{name: capacity, enableHierarchy: true, arguments: {ancestorReclaimLevel: 2}}",
+            PluginEntry("capacity", CapacityArguments(2), hierarchy=True),
+            id="a hierarchy of queues",
+        ),
+        pytest.param(
+            "{name: binpack, arguments: {binpack.weight: 10, binpack.cpu: 5, "
+            "binpack.resources: 'nvidia.com/gpu, example.com/foo,', binpack.resources.nvidia.com/gpu: 2}}",
+            PluginEntry(
+                "binpack",
+                BinpackArguments(10, {"cpu": 5, "memory": 1, "nvidia.com/gpu": 2, "example.com/foo": 1}),
+            ),
+            id="weights of listed resources",
+        ),
+        pytest.param(
+            "{name: nodeorder, arguments: {leastrequested.weight: 0, mostrequested.weight: 3}}",
+            PluginEntry("nodeorder", NodeOrderArguments(least_requested=0, most_requested=3)),
+            id="weights of scores",
+        ),
+        pytest.param(
+            "{name: predicates, arguments: {predicate.VolumeZoneEnable: false, "
+            "predicate.PodTopologySpreadEnable: 'false', predicate.CacheEnable: true}}",
+            PluginEntry("predicates", PredicateArguments(volume_zone=False, pod_topology_spread=False)),
+            id="constraints switched off",
+        ),
+    ],
+)
+def test_a_plugin_and_what_it_is_told(entry: str, want: PluginEntry) -> None:
+    assert loaded(plugin(entry)).tiers == ((want,),)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "want"),
+    [
+        pytest.param("{}", EnqueueRules(), id="nothing said"),
+        pytest.param(
+            "{order: fair, idle-factor: 0.9, inqueue-timeout: 1m30s, requeue-backoff-base: 5, "
+            "requeue-backoff-max: 1m, check-quota: false}",
+            EnqueueRules(
+                order="fair", idle_factor=Fraction(9, 10), inqueue_timeout_s=90.0, backoff_base_s=5.0,
+                backoff_max_s=60.0, check_quota=False,
+            ),
+            id="all of it",
+        ),
+        pytest.param("{inqueue-timeout: 0}", EnqueueRules(inqueue_timeout_s=None), id="0 is for ever"),
+    ],
+)  # fmt: skip
+def test_what_enqueue_is_told(arguments: str, want: EnqueueRules) -> None:
+    assert loaded(action(f"{{name: enqueue, arguments: {arguments}}}")).enqueue == want
+
+
+def test_what_the_other_actions_are_told() -> None:
+    configuration = loaded(
+        action(
+            "{name: preempt, arguments: {evict-overused: false}}, "
+            "{name: reclaim, arguments: {evict-whole-group: false}}, "
+            "{name: backfill, arguments: {fill-fragments: true}}, "
+            "{name: allocate, arguments: {predicateErrorCacheEnable: 'false'}}"
+        )
+    )
+    assert configuration.preempt == PreemptRules(evict_overused=False, evict_whole_group=True)
+    assert configuration.reclaim == ReclaimRules(evict_whole_group=False)
+    assert configuration.backfill.fill_fragments
+    assert not configuration.allocate.predicate_error_cache
+
+
+@pytest.mark.parametrize(
+    ("said", "want"),
+    [
+        pytest.param("", Fraction(6, 5), id="that of overcommit"),
+        pytest.param("arguments: {idle-factor: 1}", Fraction(1), id="its own before that"),
+    ],
+)
+def test_the_idle_factor_is_that_of_overcommit_unless_enqueue_has_its_own(said: str, want: Fraction) -> None:
+    entry = (
+        "{actions: enqueue, tiers: [{plugins: [{name: overcommit}]}], configurations: [{name: enqueue, %s}]}"
+    )
+    assert loaded(entry % said).enqueue.idle_factor == want
+
+
+def test_compat_does_only_what_volcano_does() -> None:
+    result = load_scheduler_configuration(
+        action(
+            "{name: enqueue, arguments: {order: fair}}, {name: preempt}, "
+            "{name: allocate, arguments: {predicateErrorCacheEnable: false}}",
+            profile="compat",
+        )
+    )
+    configuration = result.configuration
+    assert configuration.enqueue == EnqueueRules()
+    assert configuration.preempt == PreemptRules(evict_overused=False, evict_whole_group=False)
+    assert configuration.reclaim == ReclaimRules(evict_whole_group=False)
+    assert not configuration.allocate.predicate_error_cache
+    assert result.warnings == ("configurations[0].arguments: changes nothing with profile compat",)
+
+
+@pytest.mark.parametrize(
+    ("body", "want"),
+    [
+        pytest.param("actions: [a", "line 1: .: 'actions: [a' did not find expected", id="no YAML"),
+        pytest.param("", ".: '' holds 0 documents, must hold one with actions and tiers", id="no document"),
+        pytest.param("[]", "line 1: .: [] is not a mapping of fields", id="no mapping"),
+        pytest.param(
+            "{kind: ConfigMap, data: {volcano-scheduler.conf: x}}",
+            "line 1: kind: 'ConfigMap' wraps a file (give the text under its data.volcano-scheduler.conf)",
+            id="the ConfigMap around the file",
+        ),
+        pytest.param(
+            "{kind: Configuration}",
+            "line 1: kind: 'Configuration' is not allowed here (write actions and tiers)",
+            id="the file of the queueing controllers",
+        ),
+        pytest.param(
+            "{tiers: [{plugins: [{name: gang}]}]}",
+            "actions: null is missing (write enqueue, allocate, backfill)",
+            id="no actions",
+        ),
+        pytest.param(
+            "{actions: [allocate]}",
+            'line 1: actions: ["allocate"] is not text (write "enqueue, allocate, backfill")',
+            id="a list of actions",
+        ),
+        pytest.param(
+            "{actions: 'enqeue, allocate'}",
+            "line 1: actions: 'enqeue, allocate' names 'enqeue', which is no action (did you mean enqueue?)",
+            id="a slip",
+        ),
+        pytest.param(
+            "{actions: 'allocate,'}",
+            "line 1: actions: 'allocate,' names '', which is no action "
+            "(known are enqueue, allocate, backfill, preempt, reclaim)",
+            id="a comma too many",
+        ),
+        pytest.param(
+            "{actions: 'allocate, gangpreempt, preempt'}",
+            "line 1: actions: 'allocate, gangpreempt, preempt' mixes gangpreempt with preempt or reclaim "
+            "(keep the latter)",
+            id="two ways to preempt",
+        ),
+        pytest.param(
+            "{actions: 'gangreclaim'}",
+            "line 1: actions: 'gangreclaim' names gangreclaim, which is not served here "
+            "(write reclaim, which with evict-whole-group also evicts whole groups)",
+            id="an action that is not served",
+        ),
+        pytest.param(
+            "{profile: strict, actions: allocate}",
+            "line 1: profile: 'strict' is not allowed here (write compat or design)",
+            id="a profile that is none",
+        ),
+        pytest.param(
+            plugin("{name: gnag}"),
+            "line 1: tiers[0].plugins[0].name: 'gnag' is no plugin (did you mean gang?)",
+            id="a plugin that is none",
+        ),
+        pytest.param(
+            plugin("{}"),
+            "tiers[0].plugins[0].name: null is missing (write the name of a plugin)",
+            id="a plugin without name",
+        ),
+        pytest.param(
+            plugin("{name: tdm}"),
+            "line 1: tiers[0].plugins[0].name: 'tdm' keeps pods off revocable nodes outside of their hours, "
+            "which is not served here (take it out to go without)",
+            id="a plugin that forbids and is not served",
+        ),
+        pytest.param(
+            plugin("{name: gang, enableJobOrder: 'off'}"),
+            "line 1: tiers[0].plugins[0].enableJobOrder: 'off' is not a boolean (write true or false)",
+            id="a switch that is none",
+        ),
+        pytest.param(
+            plugin("{name: sla, arguments: [1m]}"),
+            'line 1: tiers[0].plugins[0].arguments: ["1m"] is not a mapping of arguments',
+            id="a list of arguments",
+        ),
+        pytest.param(
+            plugin("{name: drf, enableHierarchy: true}, {name: proportion}"),
+            'line 1: tiers[0].plugins: [{"name": "drf", "enableHierarchy": true}, {"name": "proportion"}] '
+            "have drf with enableHierarchy and proportion in one tier (keep one)",
+            id="two shares of one queue",
+        ),
+    ],
+)
+def test_what_is_refused(body: str, want: str) -> None:
+    with pytest.raises(InvalidConfiguration) as refusal:
+        load_scheduler_configuration(body)
+    assert len(refusal.value.findings) == 1
+    assert str(refusal.value).startswith(want)
+
+
+def test_hierarchy_and_proportion_may_stand_in_different_tiers() -> None:
+    loaded(
+        "{actions: allocate, tiers: [{plugins: [{name: drf, enableHierarchy: true}]}, "
+        "{plugins: [{name: proportion}]}]}"
+    )
+
+
+def test_every_finding_is_told_at_once() -> None:
+    with pytest.raises(InvalidConfiguration) as refusal:
+        load_scheduler_configuration("profile: x\nactions: y\ntiers:\n- plugins:\n  - name: z\n")
+    assert [(finding.path, finding.line) for finding in refusal.value.findings] == [
+        ("profile", 1), ("actions", 2), ("tiers[0].plugins[0].name", 5),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("body", "want"),
+    [
+        pytest.param("{actions: allocate}", "tiers: no plugin is named, so nobody is asked", id="no plugin"),
+        pytest.param(
+            "{actions: 'allocate, shuffle', tiers: [{plugins: [{name: gang}]}]}",
+            "actions: shuffle does nothing: the plugins that ask for it, tdm and rescheduling, are not here",
+            id="an action without those who would ask for it",
+        ),
+        pytest.param(
+            "{actions: allocate, tiers: [{plugins: [{name: gang}]}], metrics: {type: prometheus}}",
+            "metrics: is unknown here and changes nothing",
+            id="a section that is not read",
+        ),
+        pytest.param(
+            plugin("{name: gang, enablePreemptible: false}"),
+            "tiers[0].plugins[0].enablePreemptible: is unknown here and changes nothing "
+            "(did you mean enablePreemptable?)",
+            id="a switch with a slip",
+        ),
+        pytest.param(
+            plugin("{name: gang}, {name: task-topology}"),
+            "tiers[0].plugins[1].name: task-topology places roles near each other, "
+            "which is not served here: pods run without it",
+            id="a plugin that prefers and is not served",
+        ),
+        pytest.param(
+            plugin("{name: gang, enableHierarchy: true}"),
+            "tiers[0].plugins[0].enableHierarchy: changes nothing: gang knows no hierarchy",
+            id="a hierarchy of gangs",
+        ),
+        pytest.param(
+            plugin("{name: overcommit, arguments: {overcommit-factor: 0.5}}"),
+            "tiers[0].plugins[0].arguments.overcommit-factor: 0.5 is too small, must be at least 1: "
+            "the default holds",
+            id="a factor below one",
+        ),
+        pytest.param(
+            plugin("{name: overcommit, arguments: {overcommit-factor: .nan}}"),
+            "tiers[0].plugins[0].arguments.overcommit-factor: NaN is not a number: the default holds",
+            id="no number at all",
+        ),
+        pytest.param(
+            plugin("{name: overcommit, arguments: {overcommit-factor: '1e999999999'}}"),
+            "tiers[0].plugins[0].arguments.overcommit-factor: '1e999999999' is not a number: "
+            "the default holds",
+            id="a number that would fill the memory",
+        ),
+        pytest.param(
+            plugin("{name: sla, arguments: {sla-waiting-time: soon}}"),
+            "tiers[0].plugins[0].arguments.sla-waiting-time: 'soon' is not a duration "
+            "(write 10m, 1h30m or a number of seconds): the default holds",
+            id="no duration",
+        ),
+        pytest.param(
+            plugin("{name: sla, arguments: {sla-waiting-time: 0s}}"),
+            "tiers[0].plugins[0].arguments.sla-waiting-time: '0s' is too short, must be more than 0s: "
+            "the default holds",
+            id="no time at all",
+        ),
+        pytest.param(
+            plugin("{name: binpack, arguments: {binpack.weight: -1}}"),
+            "tiers[0].plugins[0].arguments[binpack.weight]: -1 is out of range, must be 0 to 2147483647: "
+            "the default holds",
+            id="a negative weight",
+        ),
+        pytest.param(
+            plugin("{name: binpack, arguments: {binpack.cpu: 1.5}}"),
+            "tiers[0].plugins[0].arguments[binpack.cpu]: 1.5 is not a whole number: the default holds",
+            id="a broken weight",
+        ),
+        pytest.param(
+            plugin("{name: predicates, arguments: {predicate.NodeAfinityEnable: false}}"),
+            "tiers[0].plugins[0].arguments[predicate.NodeAfinityEnable]: is unknown here and changes nothing "
+            "(did you mean predicate.NodeAffinityEnable?)",
+            id="an argument with a slip",
+        ),
+        pytest.param(
+            plugin("{name: predicates, arguments: {predicate.ProportionalEnable: true}}"),
+            "tiers[0].plugins[0].arguments[predicate.ProportionalEnable]: is not served here "
+            "and changes nothing",
+            id="a constraint that is not served",
+        ),
+        pytest.param(
+            action("{name: enqueue, arguments: {order: lifo}}"),
+            "configurations[0].arguments.order: 'lifo' is not allowed here (write fcfs or fair): "
+            "the default holds",
+            id="an order that is none",
+        ),
+        pytest.param(
+            action("{name: enqueue, arguments: {idle-factor: 0}}"),
+            "configurations[0].arguments.idle-factor: 0 is too small, must be more than 0: the default holds",
+            id="a cluster of nothing",
+        ),
+        pytest.param(
+            action("{name: enqueue}, {name: enqueue, arguments: {order: fair}}"),
+            "configurations[1].arguments: enqueue has its arguments already, so these change nothing",
+            id="arguments given twice",
+        ),
+        pytest.param(
+            action("{name: elect}"),
+            "configurations[0].name: 'elect' is no action here, so its arguments change nothing",
+            id="arguments of no action",
+        ),
+    ],
+)
+def test_what_is_left_aside_with_a_warning(body: str, want: str) -> None:
+    result = load_scheduler_configuration(body)
+    assert result.warnings == (want,)
+
+
+@pytest.mark.parametrize("value", [None, "{}", "~"])
+def test_arguments_may_be_absent(value: Any) -> None:
+    said = "" if value is None else f", arguments: {value}"
+    assert loaded(plugin(f"{{name: sla{said}}}")).tiers == ((PluginEntry("sla", SlaArguments()),),)
