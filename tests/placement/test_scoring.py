@@ -1,0 +1,195 @@
+"""What nodes score: the specification's examples, and exactness wherever integers can be."""
+
+from fractions import Fraction
+from math import ceil, floor
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.api.meta import Uid
+from quorate.placement.cluster import Cluster, Hold
+from quorate.placement.scoring import (
+    POINT,
+    Binpack,
+    Load,
+    NodeOrder,
+    Scoring,
+    balanced,
+    binpack_points,
+    half_difference,
+    least_requested,
+    most_requested,
+    preference_points,
+    quotient,
+    room_points,
+)
+from quorate.placement.shapes import LARGEST, Shape
+from quorate.placement.standing import Preferences
+from tests.placement.given import node, shape
+
+GPU = "nvidia.com/gpu"
+
+
+def world(*lines: str) -> Cluster:
+    """Nodes and what is used of them: ``n1 cpu=4 memory=8Gi - cpu=1 memory=2Gi``."""
+    cluster = Cluster()
+    for line in lines:
+        has, _, used = line.partition(" - ")
+        cluster.set_node(node(has))
+        if used:
+            cluster.put(Uid(line), shape(used), has.split()[0], Hold.USED)
+    return cluster
+
+
+def load(cluster: Cluster) -> Load:
+    count = sum(1 for _ in cluster.names())
+    return Load(
+        *(m[:, :count] for m in (cluster.allocatable, cluster.used, cluster.pipelined, cluster.scored))
+    )
+
+
+def wanted(cluster: Cluster, pod: Shape) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    return load(cluster).scored + np.array(pod.scored, np.int64)[:, None]
+
+
+def rows(cluster: Cluster) -> dict[str, int]:
+    return {resource: cluster.row(resource) for resource in cluster.resources}
+
+
+def test_the_parts_of_nodeorder_that_look_at_room() -> None:
+    cluster, pod = world("n1 cpu=4 memory=8Gi - cpu=1 memory=2Gi"), shape("cpu=1 memory=1Gi")
+    has = load(cluster).allocatable[:2]
+    assert least_requested(wanted(cluster, pod), has).tolist() == [56]  # the mean of 50 and 62
+    assert most_requested(wanted(cluster, pod), has).tolist() == [43]  # of 50 and 37
+    assert balanced(np.array([[2000], [3 << 30]]), has).tolist() == [93]  # 100 (1 - (0.5 - 0.375) / 2)
+
+
+@pytest.mark.parametrize(
+    ("line", "pod", "least", "most"),
+    [
+        pytest.param("n1 cpu=1 memory=1000Mi", "", 85, 15, id="a pod that names nothing counts"),
+        pytest.param("n1 cpu=1 memory=1Gi", "cpu=2 memory=2Gi", 0, 100, id="more than there is is all of it"),
+        pytest.param("n1 cpu=4", "cpu=1 memory=1Gi", 75, 25, id="what a node has nothing of is not judged"),
+        pytest.param("n1", "cpu=1", 0, 0, id="a node that has nothing"),
+        pytest.param(
+            "n1 cpu=1 memory=1000Mi - pods=1", "", 70, 30, id="those who are there name nothing either"
+        ),
+    ],
+)
+def test_least_and_most_requested(line: str, pod: str, least: int, most: int) -> None:
+    cluster = world(line)
+    has = load(cluster).allocatable[:2]
+    assert least_requested(wanted(cluster, shape(pod)), has).tolist() == [least]
+    assert most_requested(wanted(cluster, shape(pod)), has).tolist() == [most]
+
+
+@pytest.mark.parametrize(
+    ("pod", "binpack", "want"),
+    [
+        pytest.param("cpu=1 memory=2Gi", Binpack(), [75.0, 25.0, 0.0], id="the example"),
+        pytest.param("cpu=1 memory=2Gi", Binpack(weight=10), [750.0, 250.0, 0.0], id="a weight of the score"),
+        pytest.param("cpu=1 memory=4Gi", Binpack(cpu=3), [81.25, 31.25, 0.0], id="cpu counts three times"),
+        pytest.param("cpu=1 gpu=1", Binpack(cpu=0), [0.0, 0.0, 0.0], id="a resource without weight"),
+        pytest.param("cpu=0 memory=2Gi", Binpack(), [75.0, 25.0, 25.0], id="what is not requested"),
+        pytest.param("gpu=1", Binpack(resources=((GPU, 2),)), [0.0, 0.0, 0.0], id="what no node has"),
+        pytest.param("", Binpack(), [0.0, 0.0, 0.0], id="nothing requested"),
+    ],
+)
+def test_binpack(pod: str, binpack: Binpack, want: list[float]) -> None:
+    cluster = world(
+        "n1 cpu=4 memory=8Gi - cpu=2 memory=4Gi", "n2 cpu=4 memory=8Gi", "n3 cpu=4 memory=8Gi - cpu=3500m"
+    )
+    cluster.row(GPU)
+    points = binpack_points(binpack, shape(pod), rows(cluster), load(cluster))
+    assert [point / POINT for point in points.tolist()] == want
+
+
+def test_binpack_counts_devices_when_told_to() -> None:
+    cluster = world("n1 cpu=4 memory=8Gi gpu=8 - gpu=5", "n2 cpu=4 memory=8Gi")
+    points = binpack_points(
+        Binpack(resources=((GPU, 2),)), shape("cpu=1 gpu=1"), rows(cluster), load(cluster)
+    )
+    assert points.tolist() == [(25 + 2 * 75) * POINT // 3, 25 * POINT // 3]
+
+
+def test_parts_are_weighted_and_added() -> None:
+    cluster, pod = world("n1 cpu=4 memory=8Gi - cpu=1 memory=2Gi"), shape("cpu=1 memory=1Gi")
+    order = NodeOrder(least_requested=3, most_requested=5, balanced=7)
+    got = room_points(Scoring(order, Binpack(weight=2)), pod, rows(cluster), load(cluster))
+    assert got.tolist() == [(3 * 56 + 5 * 43 + 7 * 93) * POINT + 2 * 43_750_000]
+
+
+def test_balance_counts_who_was_promised_a_place_and_nobody_who_names_nothing() -> None:
+    cluster = world("n1 cpu=4 memory=8Gi - pods=1")
+    cluster.put(Uid("promised"), shape("cpu=2"), "n1", Hold.PIPELINED)
+    order = NodeOrder(least_requested=0)
+    assert room_points(Scoring(order), shape("cpu=1"), rows(cluster), load(cluster)).tolist() == [62 * POINT]
+    assert room_points(Scoring(order), shape(""), rows(cluster), load(cluster)).tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "measure", "want"),
+    [
+        pytest.param("node_affinity", [10, 3, 0], [200, 60, 0], id="node affinity: of the largest"),
+        pytest.param("node_affinity", [0, 0, 0], [0, 0, 0], id="node affinity: nobody matches"),
+        pytest.param("taints", [0, 1, 3], [300, 201, 0], id="taints: none is best, cut before it is turned"),
+        pytest.param("taints", [0, 0, 0], [300, 300, 300], id="taints: nobody has any"),
+        pytest.param("pod_affinity", [-5, 0, 5], [0, 100, 200], id="pod affinity: between the extremes"),
+        pytest.param("pod_affinity", [4, 4, 4], [0, 0, 0], id="pod affinity: all the same"),
+        pytest.param("spread", [0, 2, 4], [200, 100, 0], id="spread: the fewer the better"),
+        pytest.param("spread", [2, -1, 4], [200, 0, 100], id="spread: outside of all domains"),
+        pytest.param("spread", [0, 0, 0], [200, 200, 200], id="spread: nobody there yet"),
+        pytest.param("images", [0, 50, 100], [0, 50, 100], id="images: points already"),
+    ],
+)
+def test_preferences_by_comparing_the_nodes_of_a_choice(
+    kind: str, measure: list[int], want: list[int]
+) -> None:
+    among = np.ones(4, np.bool_)
+    among[3] = False  # its measure is far out, but the choice is not between it and the others
+    preferences = Preferences(**{kind: np.array([*measure, 1000])})
+    points = preference_points(NodeOrder(), preferences, among)[:3]
+    assert points.tolist() == [point * POINT for point in want]
+
+
+def test_weights_beyond_what_sums_can_hold_are_refused() -> None:
+    with pytest.raises(ValueError, match="image_locality weighs 1000000001"):
+        NodeOrder(image_locality=10**9 + 1)
+    with pytest.raises(ValueError, match="together"):
+        Binpack(weight=10**6, cpu=10**6)
+
+
+wholes = st.integers(1, LARGEST) | st.integers(1, 64)
+
+
+@st.composite
+def shares(draw: st.DrawFn) -> tuple[int, int]:
+    """A part and the whole, of any size."""
+    whole = draw(wholes)
+    return draw(st.integers(0, whole) | st.sampled_from([0, whole // 2, whole])), whole
+
+
+@given(shares(), st.sampled_from([100, 100 * POINT]))
+def test_quotients_are_exact(pair: tuple[int, int], scale: int) -> None:
+    part, whole = pair
+    got = quotient(np.array([part]), np.array([whole]), scale)
+    assert got.tolist() == [part * scale // whole]
+
+
+@given(shares(), shares())
+def test_balance_is_exact(cpu: tuple[int, int], memory: tuple[int, int]) -> None:
+    arrays = [np.array([number]) for number in (*cpu, *memory)]
+    exact = 50 * abs(Fraction(*cpu) - Fraction(*memory))
+    assert half_difference(*arrays).tolist() == [ceil(exact)]
+    taken, has = np.array([[cpu[0]], [memory[0]]]), np.array([[cpu[1]], [memory[1]]])
+    assert balanced(taken, has).tolist() == [floor(100 - exact)]
+
+
+@given(st.integers(1, 2**26), st.integers(1, 2**26), st.integers(-1, 1))
+def test_balance_is_exact_where_shares_are_nearly_equal(whole: int, factor: int, more: int) -> None:
+    cpu = (whole // 3, whole)
+    memory = (max(0, cpu[0] * factor + more), whole * factor)
+    arrays = [np.array([number]) for number in (*cpu, *memory)]
+    assert half_difference(*arrays).tolist() == [ceil(50 * abs(Fraction(*cpu) - Fraction(*memory)))]
