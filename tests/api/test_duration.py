@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.api.duration import InvalidDuration, parse_duration
+from quorate.api.duration import InvalidDuration, format_duration, parse_duration
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,13 @@ def test_parts_add_up(hours: int, minutes: int, seconds: int, millis: int) -> No
     whole_ms = ((hours * 60 + minutes) * 60 + seconds) * 1000 + millis
     assert parse_duration(f"{hours}h{minutes}m{seconds}s{millis}ms") == whole_ms / 1000
     assert parse_duration(f"{whole_ms}ms") == whole_ms / 1000
+
+
+@given(st.integers(0, 10**9))
+def test_whole_seconds_are_read_as_they_are_written(seconds: int) -> None:
+    assert parse_duration(format_duration(seconds)) == seconds
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0, "0s"), (90.9, "1m30s"), (3605, "1h0m5s")])
+def test_durations_are_written_as_go_writes_them(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text

@@ -43,3 +43,12 @@ def parse_duration(text: str) -> float:
     if position == 0:
         raise InvalidDuration(text)
     return sign * nanos / 10**9
+
+
+def format_duration(seconds: float) -> str:
+    """Whole seconds as Go writes them: ``0s``, ``90s`` as ``1m30s``, ``1h0m5s``."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h{minutes}m{rest}s"
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"

@@ -81,7 +81,7 @@ class TaskSpec(Struct):
     template: msgspec.Raw = EMPTY_OBJECT
     policies: tuple[LifecyclePolicy, ...] = ()
     topology_policy: Literal["", "none", "best-effort", "restricted", "single-numa-node"] = ""
-    max_retry: int = 0  # kept for its users; like Volcano we count retries by job
+    max_retry: int = 0  # restarts of containers before the task counts as failed; 0: 3, -1: any number
     depends_on: DependsOn | None = None
     partition_policy: PartitionPolicy | None = None
 

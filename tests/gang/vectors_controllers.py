@@ -1,0 +1,180 @@
+"""Shared vectors for what controllers decide, played through the rules themselves.
+
+Each function plays one case of a kind (``minres``, ``vcjob``, ``queue_state``) and returns how the outcome
+differs from what is expected, in words; nothing when it does not.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from quorate.api import codec
+from quorate.api.meta import Key, ObjectMeta, Uid, at_epoch
+from quorate.api.quantity import parse_quantity
+from quorate.api.volcano import PodGroup, PodGroupStatus
+from quorate.api.volcano_defaults import completed
+from quorate.api.volcano_job import JOB_RETRY_COUNT, JOB_VERSION, TASK_INDEX, Command, Job
+from quorate.api.volcano_keys import TASK_SPEC
+from quorate.controllers.volcano.decide import Case, JobPlan, decide
+from quorate.controllers.volcano.group import group_name
+from quorate.controllers.volcano.members import (
+    ContainerState,
+    ContainerStatus,
+    Life,
+    Lost,
+    Member,
+    Placement,
+    Terminated,
+)
+from quorate.controllers.volcano.minimum import min_resources, min_task_member
+from quorate.controllers.volcano.policies import POD_EVICTED
+from quorate.controllers.volcano.queue_state import Protected, next_state
+
+Json = dict[str, Any]
+NOW = 1_000_000.0
+_JOB_UID = Uid("uid-of-job")
+
+
+def run_minres(given: Json, expect: Json) -> list[str]:
+    """``given``: minAvailable, and tasks with replicas, minAvailable, priority, requests and limits."""
+    tasks = [_task_of(index, task) for index, task in enumerate(given["tasks"])]
+    spec = {"minAvailable": given.get("minAvailable", 0), "tasks": tasks}
+    job = completed(codec.convert(Job, {"metadata": {"name": "job"}, "spec": spec}))
+    priorities = {f"class-{index}": task.get("priority", 0) for index, task in enumerate(given["tasks"])}
+    wanted = {name: parse_quantity(str(amount)) for name, amount in expect.get("minResources", {}).items()}
+    return [
+        *_differences("minResources", min_resources(job, priorities), wanted),
+        *_differences("minTaskMember", min_task_member(job), expect.get("minTaskMember", {})),
+    ]
+
+
+def _task_of(index: int, task: Json) -> Json:
+    resources = {
+        name: {key: str(amount) for key, amount in task.get(name, {}).items()}
+        for name in ("requests", "limits")
+    }
+    containers = [{"name": "main", "resources": resources}]
+    template = {"spec": {"containers": containers, "priorityClassName": f"class-{index}"}}
+    return {**_taken(task, "name", "replicas", "minAvailable"), "template": template}
+
+
+def run_vcjob(given: Json, expect: Json) -> list[str]:
+    """``given``: the job and its pods in short, and what happened; see ``_case_of``."""
+    case = _case_of(given)
+    plan = decide(case)
+    return _differences("job", _outcome(case, plan), expect)
+
+
+def _outcome(case: Case, plan: JobPlan) -> Json:
+    status = plan.status or case.job.status
+    return {
+        "phase": status.state.phase,
+        "createPods": len(plan.creations),
+        "deletePods": len(plan.deletions),
+        "retryCount": status.retry_count,
+        "version": status.version,
+        "action": plan.action,
+        "deletePodGroup": plan.ends_group is not None,
+    }
+
+
+def _case_of(given: Json) -> Case:
+    """The job, its pods by phase, the phase of its group, and evidence for the event that happened.
+
+    ``job``: replicas, or tasks; minAvailable, minSuccess, maxRetry, policies, version.  ``pods`` counts the
+    pods of its only task by phase, ``taskPods`` those of each.  ``action`` is a command's.
+    """
+    short = given["job"]
+    tasks = short.get("tasks") or [{"name": "task", "replicas": short["replicas"]}]
+    version = short.get("version", given.get("version", 0))
+    phase = given.get("phase", "Pending")
+    status = {"state": {"phase": phase}, "version": version, "retryCount": given.get("retryCount", 0)}
+    spec = {**_taken(short, "minAvailable", "minSuccess", "maxRetry", "policies"), "tasks": tasks}
+    metadata = {"name": "job", "namespace": "default", "uid": _JOB_UID}
+    job = codec.convert(Job, {"metadata": metadata, "spec": spec, "status": status})
+    counts = given.get("taskPods") or {completed(job).spec.tasks[0].name: given.get("pods", {})}
+    pod_version = given.get("eventVersion", version)
+    members = [
+        _a_member(given, pod_version, *each) for task, of in counts.items() for each in _replicas(task, of)
+    ]
+    return Case(
+        job=job,
+        members=members,
+        group=_a_group(given, job),
+        commands=_commands(given),
+        lost=_lost(given, pod_version, completed(job).spec.tasks[0].name),
+        priorities={},
+        now=NOW,
+    )
+
+
+def _replicas(task: str, counts: Mapping[str, int]) -> Iterator[tuple[str, int, str]]:
+    phases = [phase for phase, count in counts.items() for _ in range(count)]
+    yield from ((task, index, phase) for index, phase in enumerate(phases))
+
+
+def _a_member(given: Json, version: int, task: str, index: int, phase: str) -> Member:
+    exit_code = given.get("exitCode", 1 if phase == "Failed" else 0)
+    ended = ContainerState(terminated=Terminated(exit_code=exit_code)) if phase == "Failed" else None
+    return Member(
+        metadata=ObjectMeta(
+            name=f"job-{task}-{index}",
+            namespace="default",
+            uid=Uid(f"uid-of-{task}-{index}"),
+            annotations={
+                TASK_SPEC: task, TASK_INDEX: str(index),
+                JOB_VERSION: str(version), JOB_RETRY_COUNT: str(given.get("retryCount", 0)),
+            },
+            creation_timestamp=at_epoch(NOW - 60),
+            deletion_timestamp=at_epoch(NOW) if phase == "Terminating" else None,
+        ),
+        spec=Placement(node_name="" if phase == "Pending" else "node"),
+        status=Life(
+            phase="Running" if phase == "Terminating" else phase,
+            container_statuses=() if ended is None else (ContainerStatus(state=ended),),
+        ),
+    )  # fmt: skip
+
+
+def _a_group(given: Json, job: Job) -> PodGroup | None:
+    """None where the case says null; a running one where it says nothing."""
+    phase = given.get("podGroupPhase", "Unknown" if given.get("event") == "Unknown" else "Running")
+    if phase is None:
+        return None
+    metadata = ObjectMeta(name=group_name(job), namespace="default", uid=Uid("uid-of-group"))
+    return PodGroup(metadata=metadata, status=PodGroupStatus(phase=phase))
+
+
+def _commands(given: Json) -> list[Command]:
+    action = given.get("action", "")
+    return [Command(metadata=ObjectMeta(name="order", uid=Uid("1")), action=action)] if action else []
+
+
+def _lost(given: Json, version: int, task: str) -> list[Lost]:
+    if given.get("event") != POD_EVICTED:
+        return []
+    task, retry = given.get("task", task), given.get("retryCount", 0)
+    return [Lost(Key("default", f"job-{task}-0"), task, 0, "", version, retry, NOW)]
+
+
+def run_queue_state(given: Json, expect: Json) -> list[str]:
+    """``given``: queue (by default some queue), state, action and the number of its podGroups."""
+    state, failed = given.get("state", ""), False
+    try:
+        state = next_state(given.get("queue", "research"), state, given["action"], given.get("podGroups", 0))
+    except Protected:
+        failed = True
+    got = {"state": state, "error": failed}
+    return _differences("queue", got, {"error": False, **expect})
+
+
+def _taken(short: Json, *names: str) -> Json:
+    return {name: short[name] for name in names if name in short}
+
+
+def _differences(what: str, got: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    """Only what is wanted counts."""
+    return [
+        f"{what}: {name} is {got.get(name)}, not {value}"
+        for name, value in wanted.items()
+        if got.get(name) != value
+    ]
