@@ -1,0 +1,178 @@
+"""Gangs: pod groups with their tasks, and what is counted of them.
+
+Counts and sums are kept as tasks come, go and change their standing; nothing is recounted.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from quorate.api.meta import Key
+from quorate.api.volcano import PodGroupCondition
+from quorate.gang.task import FINISHED, HOLDING, Standing, Task
+
+
+@dataclass(slots=True)
+class Tally:
+    """Tasks by standing, of a gang or of one role in it."""
+
+    of: Counter[Standing] = field(default_factory=Counter)
+    best_effort: int = 0  # pending ones that ask for nothing, gated ones included
+
+    def add(self, task: Task, amount: int) -> None:
+        self.of[task.standing] += amount
+        if task.standing is Standing.PENDING and task.best_effort:
+            self.best_effort += amount
+
+    @property
+    def ready(self) -> int:
+        """Members that hold a node, or needed one no longer because they succeeded."""
+        return sum(self.of[standing] for standing in HOLDING) + self.of[Standing.SUCCEEDED]
+
+    @property
+    def promised(self) -> int:
+        return self.of[Standing.PIPELINED]
+
+    @property
+    def scheduled(self) -> int:
+        """Members whose node the API knows, finished ones included."""
+        return self.of[Standing.RUNNING] + self.of[Standing.BOUND] + self.finished
+
+    @property
+    def finished(self) -> int:
+        return sum(self.of[standing] for standing in FINISHED)
+
+    @property
+    def valid(self) -> int:
+        """Members that are, or may still become, part of the gang: neither failed nor on their way out."""
+        return self.ready + self.promised + self.of[Standing.PENDING]
+
+
+@dataclass(slots=True, eq=False)
+class Gang:
+    """One pod group, and the pods that name it.
+
+    The fields down to ``attempts`` are what the API says of the pod group, or what a session decided and
+    the API is being told; those after it follow from the tasks.
+    """
+
+    key: Key
+    exists: bool = False  # whether the pod group itself has been seen; without it its pods wait
+    queue: str = "default"
+    min_member: int = 0
+    min_task_member: Mapping[str, int] = field(default_factory=dict)
+    min_resources: Mapping[str, int] | None = None  # in base units; None: no reservation is made
+    quota_minimum: Mapping[str, int] = field(
+        default_factory=dict
+    )  # all that minResources names, as quotas do
+    priority_class: str = ""
+    priority: int = 0
+    preemptable: bool = True  # whether it may be evicted whole
+    created: float = 0.0
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    phase: str = ""
+    conditions: tuple[PodGroupCondition, ...] = ()
+    inqueue_since: float | None = None  # when it was admitted, while it is
+    not_before: float = 0.0  # not admitted again earlier, after it was rolled back
+    attempts: int = 0  # how often it was rolled back since it last ran
+
+    tasks: dict[Key, Task] = field(default_factory=dict)
+    tally: Tally = field(default_factory=Tally)
+    roles: dict[str, Tally] = field(default_factory=dict)
+    held: Counter[str] = field(default_factory=Counter)  # what tasks that hold a node request
+    wanted: Counter[str] = field(default_factory=Counter)  # what pending tasks request
+
+    def add(self, task: Task) -> None:
+        assert task.key not in self.tasks, f"{task.key} is in {self.key} already"
+        self.tasks[task.key] = task
+        self._count(task, 1)
+
+    def remove(self, task: Task) -> None:
+        del self.tasks[task.key]
+        self._count(task, -1)
+
+    def shift(self, task: Task, standing: Standing, node: str) -> None:
+        """``task``, of this gang, stands elsewhere now."""
+        self._count(task, -1)
+        task.standing, task.node = standing, node
+        self._count(task, 1)
+
+    def _count(self, task: Task, amount: int) -> None:
+        self.tally.add(task, amount)
+        if task.role not in self.roles:
+            self.roles[task.role] = Tally()
+        self.roles[task.role].add(task, amount)
+        if task.standing in HOLDING:
+            _add(self.held, task.request, amount)
+        elif task.standing is Standing.PENDING:
+            _add(self.wanted, task.request, amount)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Not admitted: no pod of it should exist, and none is placed."""
+        return self.phase in ("", "Pending")
+
+    @property
+    def is_active(self) -> bool:
+        return self.phase in ("Inqueue", "Running", "Unknown")
+
+    @property
+    def has_started(self) -> bool:
+        """Whether a member got a node or is done, so that the group is not rolled back any more."""
+        if self.phase in ("Running", "Unknown"):
+            return True
+        tally = self.tally
+        return (
+            tally.scheduled + tally.of[Standing.BINDING] > 0
+            or tally.of[Standing.UNKNOWN] > 0
+            or any(task.node for task in self.with_standing(Standing.RELEASING))
+        )
+
+    def with_standing(self, *standings: Standing) -> Sequence[Task]:
+        if not any(self.tally.of[standing] for standing in standings):
+            return ()
+        return [task for task in self.tasks.values() if task.standing in standings]
+
+    @property
+    def role_minima(self) -> Mapping[str, int]:
+        """The minimum of each role; none count where together they exceed the minimum of the whole.
+
+        Source: Volcano, whose gang plugin then looks at the whole alone.
+        """
+        return self.min_task_member if self.min_member >= sum(self.min_task_member.values()) else {}
+
+    def is_ready(self, *, with_best_effort: bool) -> bool:
+        """Whether enough members, and of each role enough, hold a node.
+
+        ``with_best_effort`` counts pending members that ask for nothing (profile ``compat``).
+        """
+        return self._reaches(lambda tally: tally.ready + (tally.best_effort if with_best_effort else 0))
+
+    def is_promised(self, *, with_best_effort: bool) -> bool:
+        """The same of members that hold a node or are promised one."""
+        return self._reaches(
+            lambda tally: tally.ready + tally.promised + (tally.best_effort if with_best_effort else 0)
+        )
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether as many members as it needs exist and may still be part of it."""
+        return self._reaches(lambda tally: tally.valid)
+
+    @property
+    def is_starving(self) -> bool:
+        """Whether fewer members than it needs hold a node or are promised one, whatever their roles."""
+        return self.tally.ready + self.tally.promised < self.min_member
+
+    def _reaches(self, count: Callable[[Tally], int]) -> bool:
+        return count(self.tally) >= self.min_member and all(
+            count(self.roles.get(role, _NONE)) >= minimum for role, minimum in self.role_minima.items()
+        )
+
+
+_NONE = Tally()
+
+
+def _add(sum_: Counter[str], amounts: Mapping[str, int], factor: int) -> None:
+    for resource, amount in amounts.items():
+        sum_[resource] += amount * factor

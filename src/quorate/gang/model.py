@@ -1,0 +1,202 @@
+"""The mutable model of the gang core: the newest of every object, and of decisions being written.
+
+It is told objects in any order and as often as one likes.  Everything durable is in the objects; known only
+here is what a session decided and nobody has seen written yet ("assumed"): binds, evictions, and statuses.
+An assumption stands until the object says the same or more, or until the shell says that it failed.
+"""
+
+from collections.abc import Collection
+
+from quorate.api.core import Node, Pod, PriorityClass, ResourceQuota
+from quorate.api.meta import Key, Uid, epoch
+from quorate.api.volcano import PodGroup
+from quorate.api.volcano import Queue as QueueObject
+from quorate.api.volcano_keys import PREEMPTABLE
+from quorate.gang.gang import Gang
+from quorate.gang.queue import NamespaceQuota, Queue
+from quorate.gang.reading import group_of, queue_of, quota_of, quota_units, task_of
+from quorate.gang.task import FINISHED, HOLDING, Standing, Task
+from quorate.placement.amounts import in_base_units
+from quorate.placement.cluster import Cluster, Hold
+from quorate.placement.shapes import shape_of
+
+
+class Model:
+    """See the module.  ``schedulers``: the scheduler names of pods that are ours to place."""
+
+    def __init__(self, schedulers: Collection[str]) -> None:
+        self.cluster = Cluster()
+        self.gangs: dict[Key, Gang] = {}  # of every pod group, and of every group some pod of ours names
+        self.queues: dict[str, Queue] = {}
+        self.quotas: dict[Key, NamespaceQuota] = {}
+        self._schedulers = frozenset(schedulers)
+        self._tasks: dict[Key, Task] = {}  # each is in the gang it names
+        self._classes: dict[str, PriorityClass] = {}
+        self._binding: dict[Key, tuple[Uid, str]] = {}  # assumed bound, and where
+        self._evicting: dict[Key, tuple[Uid, Standing]] = {}  # assumed on the way out, and what they were
+
+    # Nodes and pods.
+
+    def set_node(self, node: Node) -> None:
+        self.cluster.set_node(node)
+
+    def remove_node(self, name: str) -> None:
+        self.cluster.remove_node(name)
+
+    def set_pod(self, pod: Pod) -> None:
+        self._forget(pod.metadata.key)
+        shape = shape_of(pod)
+        group = group_of(pod, self._schedulers)
+        if group is None:
+            if pod.spec.node_name and pod.status.phase not in ("Succeeded", "Failed"):
+                leaving = pod.metadata.deletion_timestamp is not None
+                self.cluster.put(
+                    pod.metadata.key, shape, pod.spec.node_name, Hold.RELEASING if leaving else Hold.USED
+                )
+            return
+        task = task_of(pod, group, shape)
+        self._assume(task)
+        self._tasks[task.key] = task
+        self._gang(group).add(task)
+        hold = hold_of(task.standing)
+        if hold is not None and task.node:
+            self.cluster.put(task.key, shape, task.node, hold)
+
+    def remove_pod(self, key: Key) -> None:
+        self._forget(key)
+        self._binding.pop(key, None)
+        self._evicting.pop(key, None)
+
+    def _forget(self, key: Key) -> None:
+        self.cluster.take(key)
+        task = self._tasks.pop(key, None)
+        if task is not None:
+            gang = self.gangs[task.gang]
+            gang.remove(task)
+            self._drop_if_empty(gang)
+
+    def _assume(self, task: Task) -> None:
+        """What was decided about it and is not seen yet still holds."""
+        uid, node = self._binding.get(task.key, (Uid(""), ""))
+        if uid == task.uid and task.standing is Standing.PENDING:
+            task.standing, task.node = Standing.BINDING, node
+        else:
+            self._binding.pop(task.key, None)
+        uid, _ = self._evicting.get(task.key, (Uid(""), task.standing))
+        if uid == task.uid and task.standing in HOLDING:
+            task.standing = Standing.RELEASING
+        elif uid:
+            del self._evicting[task.key]
+
+    def bind_failed(self, key: Key) -> None:
+        """The API did not take the bind of ``key``: it is pending again, unless its pod says otherwise."""
+        task = self._tasks.get(key)
+        if self._binding.pop(key, None) is not None and task is not None:
+            if task.standing is Standing.BINDING:
+                self.shift(task, Standing.PENDING, "")
+
+    def eviction_failed(self, key: Key) -> None:
+        """The API did not take the eviction of ``key``: it stays."""
+        task = self._tasks.get(key)
+        _, was = self._evicting.pop(key, (Uid(""), Standing.UNKNOWN))
+        if was is not Standing.UNKNOWN and task is not None and task.standing is Standing.RELEASING:
+            self.shift(task, was, task.node)
+
+    def shift(self, task: Task, standing: Standing, node: str) -> None:
+        """``task`` stands elsewhere: in its gang's counts and on the nodes alike."""
+        before, after = hold_of(task.standing), hold_of(standing)
+        if before is not None and task.node and (after is None or node != task.node):
+            self.cluster.take(task.key)
+            before = None
+        self.gangs[task.gang].shift(task, standing, node)
+        if after is None or not node:
+            return
+        if before is None:
+            self.cluster.put(task.key, task.shape, node, after)
+        elif before is not after:
+            self.cluster.move(task.key, after)
+
+    def assume_bound(self, task: Task) -> None:
+        """A session keeps the node it gave ``task``; the API is being told."""
+        self._binding[task.key] = (task.uid, task.node)
+        self.shift(task, Standing.BINDING, task.node)
+
+    def assume_evicted(self, task: Task, was: Standing) -> None:
+        """A session keeps its decision to evict ``task``, which was ``was``; the API is being told."""
+        self._evicting[task.key] = (task.uid, was)
+
+    # Groups and what they are judged by.
+
+    def set_group(self, group: PodGroup) -> None:
+        gang = self._gang(group.metadata.key)
+        spec, status, annotations = group.spec, group.status, group.metadata.annotations
+        gang.exists = True
+        gang.queue = spec.queue or "default"
+        gang.min_member = spec.min_member
+        gang.min_task_member = spec.min_task_member
+        gang.min_resources = None if spec.min_resources is None else in_base_units(spec.min_resources)
+        gang.quota_minimum = quota_units(spec.min_resources or {})
+        gang.priority_class = spec.priority_class_name
+        gang.priority = self._priority(spec.priority_class_name)
+        gang.preemptable = annotations.get(PREEMPTABLE, "true").lower() != "false"
+        gang.created = epoch(group.metadata.creation_timestamp) if group.metadata.creation_timestamp else 0.0
+        gang.annotations = annotations
+        gang.phase = status.phase
+        gang.conditions = status.conditions
+
+    def remove_group(self, key: Key) -> None:
+        """Its pods stay, as nobody's victims; a group made again under the name starts afresh."""
+        gang = self.gangs.pop(key, None)
+        if gang is not None and gang.tasks:
+            orphaned = self._gang(key)
+            for task in gang.tasks.values():
+                orphaned.add(task)
+
+    def _gang(self, key: Key) -> Gang:
+        if key not in self.gangs:
+            self.gangs[key] = Gang(key)
+        return self.gangs[key]
+
+    def _drop_if_empty(self, gang: Gang) -> None:
+        if not gang.exists and not gang.tasks:
+            del self.gangs[gang.key]
+
+    def set_queue(self, queue: QueueObject) -> None:
+        self.queues[queue.metadata.name] = queue_of(queue)
+
+    def remove_queue(self, name: str) -> None:
+        self.queues.pop(name, None)
+
+    def set_quota(self, quota: ResourceQuota) -> None:
+        self.quotas[quota.metadata.key] = quota_of(quota)
+
+    def remove_quota(self, key: Key) -> None:
+        self.quotas.pop(key, None)
+
+    def set_priority_class(self, cls: PriorityClass) -> None:
+        self._classes[cls.metadata.name] = cls
+        self._rank_anew()
+
+    def remove_priority_class(self, name: str) -> None:
+        self._classes.pop(name, None)
+        self._rank_anew()
+
+    def _rank_anew(self) -> None:
+        for gang in self.gangs.values():
+            gang.priority = self._priority(gang.priority_class)
+
+    def _priority(self, name: str) -> int:
+        """The value of the class ``name``, else of the cluster's default class, else 0."""
+        if name in self._classes:
+            return self._classes[name].value
+        defaults = (cls for cls in self._classes.values() if cls.global_default)
+        return max((cls.value for cls in defaults), default=0)
+
+
+def hold_of(standing: Standing) -> Hold | None:
+    """How a task that stands so counts on its node."""
+    if standing in FINISHED or standing is Standing.PENDING:
+        return None
+    if standing is Standing.PIPELINED:
+        return Hold.PIPELINED
+    return Hold.RELEASING if standing is Standing.RELEASING else Hold.USED

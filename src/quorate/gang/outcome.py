@@ -1,0 +1,72 @@
+"""What a session decided: the only thing that leaves the core."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from quorate.api.meta import Key, Uid
+from quorate.api.volcano import PodGroupCondition
+from quorate.gang.verdicts import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Tell the API that ``task`` runs on ``node``; ``gang`` is bound whole or repaired."""
+
+    task: Key
+    uid: Uid
+    gang: Key
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """Delete ``task`` so that ``beneficiary`` can be placed."""
+
+    task: Key
+    uid: Uid
+    gang: Key
+    beneficiary: Key  # a gang
+    action: Literal["preempt", "reclaim"]
+    whole: bool  # with all of its gang
+
+
+@dataclass(frozen=True, slots=True)
+class Nomination:
+    """Note on the pod that ``node`` is promised to it, because others are evicted there for it."""
+
+    task: Key
+    uid: Uid
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    running: int
+    succeeded: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class GangStatus:
+    """What the status of one pod group, and our annotations on it, are to say.  Told only when it changed."""
+
+    gang: Key
+    phase: str
+    conditions: tuple[PodGroupCondition, ...]
+    counts: Counts
+    inqueue_since: float | None
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """All of one session, each list in the order it was decided."""
+
+    binds: tuple[Bind, ...]
+    evictions: tuple[Eviction, ...]
+    nominations: tuple[Nomination, ...]
+    promised: Mapping[Key, str]  # the node of each task that waits for room to be given back there
+    statuses: tuple[GangStatus, ...]
+    verdicts: Mapping[Key, Verdict]  # of each gang that waits: why
+    wake_at: float | None  # when time alone will change something

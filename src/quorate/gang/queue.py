@@ -1,0 +1,44 @@
+"""Queues as gangs are shared out among them: Volcano's Queue, in base units."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from quorate.api.core import ResourceQuotaSpec
+from quorate.api.meta import Key
+from quorate.quota.amount import UNLIMITED, Amount
+
+ROOT: Final = "root"
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """One queue, as its object says."""
+
+    name: str
+    weight: int = 1
+    priority: int = 0
+    parent: str = ROOT  # "" of the root itself
+    is_open: bool = True
+    reclaimable: bool = True  # whether other queues may take back what exceeds its share
+    capability: Mapping[str, int] = field(default_factory=dict)  # a resource that is absent is unlimited
+    deserved: Mapping[str, int] = field(default_factory=dict)
+    guarantee: Mapping[str, int] = field(default_factory=dict)
+    max_pod_groups: Amount = UNLIMITED  # active ones
+    dequeue: Literal["fifo", "traverse"] = "traverse"
+    created: float = 0.0
+
+    @property
+    def age_rank(self) -> tuple[float, str]:
+        """The order of queues no plugin tells apart."""
+        return (self.created, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceQuota:
+    """What one ResourceQuota allows and what is used of it, in base units, under the names it uses."""
+
+    key: Key
+    hard: Mapping[str, int]
+    used: Mapping[str, int]
+    spec: ResourceQuotaSpec  # whom it counts: its scopes

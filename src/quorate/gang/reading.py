@@ -1,0 +1,115 @@
+"""What the objects of the API mean to the gang core."""
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from quorate.api.core import Pod, ResourceQuota
+from quorate.api.meta import Key, epoch
+from quorate.api.quantity import Quantity
+from quorate.api.volcano import OPEN, ROOT_QUEUE
+from quorate.api.volcano import Queue as QueueObject
+from quorate.api.volcano_keys import GROUP_NAME, PREEMPTABLE, TASK_PRIORITY, TASK_SPEC
+from quorate.gang.outcome import GangStatus
+from quorate.gang.queue import NamespaceQuota, Queue
+from quorate.gang.task import Standing, Task
+from quorate.placement.amounts import in_base_units
+from quorate.placement.shapes import Shape
+from quorate.quota.amount import CPU, UNLIMITED, base_units
+
+DEFAULT_POD_PRIORITY: Final = 1  # of a pod to which no priority class was applied
+CRITICAL_CLASSES: Final = frozenset({"system-cluster-critical", "system-node-critical"})
+
+
+def group_of(pod: Pod, schedulers: Collection[str]) -> Key | None:
+    """The pod group that ``pod`` belongs to; ``None`` when it has none, or another scheduler places it."""
+    name = pod.metadata.annotations.get(GROUP_NAME)
+    return Key(pod.metadata.namespace, name) if name and pod.spec.scheduler_name in schedulers else None
+
+
+def standing_of(pod: Pod) -> Standing:
+    match pod.status.phase:
+        case "Succeeded":
+            return Standing.SUCCEEDED
+        case "Failed":
+            return Standing.FAILED
+        case _ if pod.metadata.deletion_timestamp is not None:
+            return Standing.RELEASING
+        case "Running":
+            return Standing.RUNNING
+        case "Pending":
+            return Standing.BOUND if pod.spec.node_name else Standing.PENDING
+        case _:
+            return Standing.UNKNOWN
+
+
+def task_of(pod: Pod, group: Key, shape: Shape) -> Task:
+    metadata, spec = pod.metadata, pod.spec
+    annotations = metadata.annotations
+    return Task(
+        key=metadata.key,
+        uid=metadata.uid,
+        gang=group,
+        role=annotations.get(TASK_SPEC) or metadata.labels.get(TASK_SPEC, ""),
+        shape=shape,
+        priority=_priority_of(pod),
+        created=epoch(metadata.creation_timestamp) if metadata.creation_timestamp else 0.0,
+        preemptable=annotations.get(PREEMPTABLE, "true").lower() != "false",
+        preempts=spec.preemption_policy != "Never",
+        critical=spec.priority_class_name in CRITICAL_CLASSES or metadata.namespace == "kube-system",
+        gated=bool(spec.scheduling_gates),
+        nominated=pod.status.nominated_node_name,
+        standing=standing_of(pod),
+        node=spec.node_name,
+    )
+
+
+def _priority_of(pod: Pod) -> int:
+    override = pod.metadata.annotations.get(TASK_PRIORITY, "")
+    if override.removeprefix("-").isdecimal():
+        return int(override)
+    return DEFAULT_POD_PRIORITY if pod.spec.priority is None else pod.spec.priority
+
+
+def queue_of(queue: QueueObject) -> Queue:
+    """``queue`` in base units.  One without a state is open: its controller has not come by yet."""
+    metadata, spec = queue.metadata, queue.spec
+    is_root = metadata.name == ROOT_QUEUE
+    return Queue(
+        name=metadata.name,
+        weight=spec.weight,
+        priority=spec.priority,
+        parent="" if is_root else spec.parent or ROOT_QUEUE,
+        is_open=queue.status.state in ("", OPEN),
+        reclaimable=spec.reclaimable,
+        capability=in_base_units(spec.capability),
+        deserved=in_base_units(spec.deserved),
+        guarantee=in_base_units(spec.guarantee.resource),
+        max_pod_groups=UNLIMITED if spec.max_pod_groups is None else spec.max_pod_groups,
+        dequeue=spec.dequeue_strategy,
+        created=epoch(metadata.creation_timestamp) if metadata.creation_timestamp else 0.0,
+    )
+
+
+def quota_of(quota: ResourceQuota) -> NamespaceQuota:
+    """``quota`` as its controller last counted it, under the names as they stand there."""
+    return NamespaceQuota(
+        key=quota.metadata.key,
+        hard=quota_units(quota.status.hard or quota.spec.hard),
+        used=quota_units(quota.status.used),
+        spec=quota.spec,
+    )
+
+
+def quota_units(amounts: Mapping[str, Quantity]) -> Mapping[str, int]:
+    """``amounts`` in base units under the names that quotas use: ``requests.cpu`` counts milli-cpus too."""
+    return {name: base_units(CPU if plain(name) == CPU else name, amount) for name, amount in amounts.items()}
+
+
+def plain(name: str) -> str:
+    """The resource that a quota's name speaks of: ``requests.cpu`` and ``limits.cpu`` of ``cpu``."""
+    return name.removeprefix("requests.").removeprefix("limits.")
+
+
+def annotations_of(status: GangStatus) -> dict[str, str]:
+    """What must survive a restart besides the status itself, as annotations of the pod group."""
+    return {}

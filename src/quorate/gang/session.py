@@ -1,0 +1,150 @@
+"""A session: one run of the configured actions over the model, and what follows from it.
+
+Actions change the model only by moves (see ``gang.trial``).  What they keep is told to the API: binds and
+evictions, which the model goes on assuming.  What they hold (a gang that only waits for room to be given
+back) counts against everybody else until the session ends, and is then undone: the next session finds out
+anew.  So between two sessions the model holds what the objects say, and decisions on their way; nothing else.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from quorate.api.meta import Key
+from quorate.api.scheduler_configuration import SchedulerConfiguration
+from quorate.gang.gang import Gang
+from quorate.gang.model import Model
+from quorate.gang.outcome import Bind, Eviction, Nomination
+from quorate.gang.policy import Policies, Rank
+from quorate.gang.queue import Queue
+from quorate.gang.task import HOLDING, Standing, Task
+from quorate.gang.tiers import everyone
+from quorate.gang.trial import Move, Trial
+from quorate.gang.verdicts import Verdict
+
+_CHARGED = HOLDING | {Standing.PIPELINED}  # what plugins are told a task took
+
+
+class Session:
+    """See the module.  ``policies`` is set right after opening, since plugins look at the opened session."""
+
+    def __init__(self, model: Model, settings: SchedulerConfiguration, now: float) -> None:
+        self.model = model
+        self.cluster = model.cluster
+        self.settings = settings
+        self.now = now  # seconds since the epoch, the same throughout
+        self.queues = model.queues
+        # Those that take part, oldest first: their pod group is there, and the queue it names.
+        self.gangs: Sequence[Gang] = sorted(
+            (gang for gang in model.gangs.values() if gang.exists and gang.queue in model.queues),
+            key=lambda gang: (gang.created, gang.key),
+        )
+        self.policies = Policies(())
+        self.verdicts: dict[Key, Verdict] = {}  # why a gang waits, as far as this session found out
+        self.binds: list[Bind] = []
+        self.evictions: list[Eviction] = []
+        self.nominations: list[Nomination] = []
+        self._held: dict[Key, Task] = {}  # given or promised room that is taken back when the session ends
+
+    # Asking.
+
+    @property
+    def counts_best_effort(self) -> bool:
+        """Whether pending members that ask for nothing count as ready (profile ``compat``)."""
+        return self.settings.profile == "compat"
+
+    def queue_of(self, gang: Gang) -> Queue:
+        return self.queues[gang.queue]
+
+    def gang_rank(self, gang: Gang) -> Rank:
+        ranks = tuple(voice(gang) for voice in everyone(self.policies.gang_rank))
+        return (*ranks, gang.created, gang.key)
+
+    def queue_rank(self, queue: Queue) -> Rank:
+        ranks = tuple(voice(queue) for voice in everyone(self.policies.queue_rank))
+        return (*ranks, queue.age_rank)
+
+    def task_rank(self, task: Task) -> Rank:
+        ranks = tuple(voice(task) for voice in everyone(self.policies.task_rank))
+        return (*ranks, task.age_rank)
+
+    def is_ready(self, gang: Gang) -> bool:
+        """Whether what the gang holds may be bound."""
+        return all(voice(gang) for voice in everyone(self.policies.ready))
+
+    def invalidity(self, gang: Gang) -> Verdict | None:
+        """Why the gang cannot be placed as it is, such as lacking members."""
+        for voice in everyone(self.policies.valid):
+            verdict = voice(gang)
+            if verdict is not None:
+                return verdict
+        return None
+
+    def is_overused(self, queue: Queue) -> bool:
+        return any(voice(queue) for voice in everyone(self.policies.overused))
+
+    def may_allocate(self, queue: Queue, task: Task) -> bool:
+        return all(voice(queue, task) for voice in everyone(self.policies.allocatable))
+
+    def may_claim(self, queue: Queue, task: Task) -> bool:
+        return all(voice(queue, task) for voice in everyone(self.policies.claims))
+
+    # Moving.
+
+    def trial(self) -> Trial:
+        return Trial(self)
+
+    def apply(self, move: Move) -> None:
+        assert (move.task.standing, move.task.node) == (move.was, move.was_on), f"{move} begins elsewhere"
+        self.model.shift(move.task, move.becomes, move.on)
+        if (move.was in _CHARGED) == (move.becomes in _CHARGED):
+            return
+        points = self.policies.took if move.becomes in _CHARGED else self.policies.gave_back
+        for voice in everyone(points):
+            voice(move.task)
+
+    def hold(self, moves: Iterable[Move]) -> None:
+        """Let ``moves`` of a gang that cannot be bound yet count until the session ends."""
+        for move in moves:
+            self._held[move.task.key] = move.task
+
+    def commit(
+        self,
+        moves: Iterable[Move],
+        gang: Gang,
+        action: Literal["preempt", "reclaim"] = "preempt",
+        *,
+        whole: bool = False,
+    ) -> None:
+        """Have the API told of ``moves``, made for ``gang``: evictions, and nodes given to tasks.
+
+        Promised room is held, and noted on the pods where others are evicted for it.
+        """
+        for move in moves:
+            task = move.task
+            match move.becomes:
+                case Standing.RELEASING:
+                    self.model.assume_evicted(task, move.was)
+                    self.evictions.append(Eviction(task.key, task.uid, task.gang, gang.key, action, whole))
+                case Standing.ALLOCATED:
+                    self.bind(task)
+                case Standing.PIPELINED:
+                    self._held[task.key] = task
+                case _:
+                    raise AssertionError(f"{move} is none that the API is told of")
+
+    def bind(self, task: Task) -> None:
+        assert task.standing is Standing.ALLOCATED, f"{task.key} is {task.standing}"
+        self._held.pop(task.key, None)
+        self.model.assume_bound(task)
+        self.binds.append(Bind(task.key, task.uid, task.gang, task.node))
+
+    @property
+    def promised(self) -> dict[Key, str]:
+        return {key: task.node for key, task in self._held.items() if task.standing is Standing.PIPELINED}
+
+    def release_held(self) -> None:
+        """End of the session: whatever was held and not bound is nobody's again."""
+        for task in self._held.values():
+            if task.standing in (Standing.ALLOCATED, Standing.PIPELINED):
+                self.model.shift(task, Standing.PENDING, "")
+        self._held.clear()

@@ -1,0 +1,70 @@
+"""Tasks: the pods of gangs as the core sees them."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from quorate.api.meta import Key, Uid
+from quorate.placement.shapes import Shape
+
+
+class Standing(Enum):
+    """How far a task has come."""
+
+    PENDING = "Pending"  # without a node
+    ALLOCATED = "Allocated"  # given a node in this session, undone unless the gang is kept
+    PIPELINED = "Pipelined"  # promised what others are about to give back; nothing is told to the API
+    BINDING = "Binding"  # kept: the API is being told
+    BOUND = "Bound"  # the API knows its node, its containers do not run yet
+    RUNNING = "Running"
+    RELEASING = "Releasing"  # on its way out: its room is promised, not free
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+
+
+HOLDING: Final = frozenset({Standing.ALLOCATED, Standing.BINDING, Standing.BOUND, Standing.RUNNING})
+FINISHED: Final = frozenset({Standing.SUCCEEDED, Standing.FAILED})
+EVICTABLE: Final = frozenset({Standing.BOUND, Standing.RUNNING})
+
+_SUFFIX: Final = re.compile(r"-([0-9]{1,18})$")
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """One pod of a gang.  What follows ``standing`` changes; the rest is replaced with the pod."""
+
+    key: Key
+    uid: Uid
+    gang: Key
+    role: str  # its task-spec name, "" without one
+    shape: Shape
+    priority: int
+    created: float  # seconds since the epoch
+    preemptable: bool  # whether others may have it evicted
+    preempts: bool  # whether others may be evicted for it: preemptionPolicy is not Never
+    critical: bool  # of a system priority class or in kube-system
+    gated: bool  # has scheduling gates: counted, never placed
+    nominated: str  # the node promised to it after an eviction, "" without one
+    standing: Standing = Standing.PENDING
+    node: str = ""  # "" while it has none
+
+    @property
+    def request(self) -> Mapping[str, int]:
+        return self.shape.request
+
+    @property
+    def best_effort(self) -> bool:
+        """Whether it asks for nothing but its place among the pods of a node."""
+        return self.shape.best_effort
+
+    @property
+    def age_rank(self) -> tuple[int, float, Key]:
+        """The order of tasks no plugin tells apart: by the number their name ends in, by age, by name.
+
+        Names without a number go first: of a driver and its executors, the driver.
+        """
+        match = _SUFFIX.search(self.key.name)
+        return (int(match[1]) if match else -1, self.created, self.key)

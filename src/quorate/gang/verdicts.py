@@ -1,0 +1,156 @@
+"""Why a gang waits: typed, with numbers, and in words.
+
+Conditions, events, metrics and ``explain`` render the same value.  ``reason`` is the word of the condition
+(spec of Volcano's PodGroup; those of profile ``design`` are marked), ``str`` the sentence.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from quorate.quota.amount import Amount, as_quantity
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Of one resource: what is needed, what is free of it now, and what there could ever be."""
+
+    resource: str
+    needed: int
+    free: int
+    at_most: Amount  # with everything else gone
+
+    @property
+    def never(self) -> bool:
+        return self.needed > self.at_most
+
+    def __str__(self) -> str:
+        def said(amount: int) -> str:
+            return str(as_quantity(self.resource, amount))
+
+        most = "" if not isinstance(self.at_most, int) else f" and {said(self.at_most)} at most"
+        return f"{self.resource}: need {said(self.needed)}, have {said(max(0, self.free))} now{most}"
+
+
+@dataclass(frozen=True, slots=True)
+class NotEnoughResources:
+    """The nodes have too little left for the group's ``minResources``."""
+
+    reason: ClassVar[str] = "NotEnoughResources"
+    shortages: tuple[Shortage, ...]
+
+    @property
+    def never(self) -> bool:
+        return any(shortage.never for shortage in self.shortages)
+
+    def __str__(self) -> str:
+        return "cluster: " + "; ".join(map(str, self.shortages))
+
+
+@dataclass(frozen=True, slots=True)
+class QueueQuotaExceeded:
+    """The queue's share, capability or that of a queue above it would be exceeded (design)."""
+
+    reason: ClassVar[str] = "QueueQuotaExceeded"
+    queue: str
+    shortages: tuple[Shortage, ...]
+
+    def __str__(self) -> str:
+        return f"queue {self.queue}: " + "; ".join(map(str, self.shortages))
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceQuotaExceeded:
+    """A ResourceQuota of the namespace leaves too little (design)."""
+
+    reason: ClassVar[str] = "NamespaceQuotaExceeded"
+    quota: str
+    shortages: tuple[Shortage, ...]
+
+    def __str__(self) -> str:
+        return f"quota {self.quota}: " + "; ".join(map(str, self.shortages))
+
+
+@dataclass(frozen=True, slots=True)
+class QueueNotOpen:
+    reason: ClassVar[str] = "QueueNotOpen"
+    queue: str
+
+    def __str__(self) -> str:
+        return f"queue {self.queue} is not open"
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePodGroupLimit:
+    """The queue, or one above it, holds as many active groups as it may (design)."""
+
+    reason: ClassVar[str] = "QueuePodGroupLimit"
+    queue: str
+    active: int
+    limit: int
+
+    def __str__(self) -> str:
+        return f"queue {self.queue} holds {self.active} active pod groups, {self.limit} at most"
+
+
+@dataclass(frozen=True, slots=True)
+class InqueueTimeout:
+    """Admitted, but in all the time given its pods were not made, or found no nodes (design)."""
+
+    reason: ClassVar[str] = "InqueueTimeout"
+    waited_s: float
+    members: int
+    needed: int
+
+    def __str__(self) -> str:
+        return f"admitted {self.waited_s:.0f} s ago, {self.members} of {self.needed} members exist and no node was found for all"
+
+
+@dataclass(frozen=True, slots=True)
+class NotEnoughTasks:
+    """Fewer pods exist than the gang needs."""
+
+    reason: ClassVar[str] = "NotEnoughTasks"
+    members: int
+    needed: int
+
+    def __str__(self) -> str:
+        return f"{self.members} of {self.needed} members exist"
+
+
+@dataclass(frozen=True, slots=True)
+class NotEnoughPodsOfTask:
+    """Fewer pods of one role exist than the gang needs of it."""
+
+    reason: ClassVar[str] = "NotEnoughPodsOfTask"
+    role: str
+    members: int
+    needed: int
+
+    def __str__(self) -> str:
+        return f"role {self.role}: {self.members} of {self.needed} members exist"
+
+
+@dataclass(frozen=True, slots=True)
+class GangUnschedulable:
+    """Its pods exist, but no way was found to place enough of them at once."""
+
+    reason: ClassVar[str] = "NotEnoughResources"
+    missing: int  # members for which no node was found, of those needed
+    needed: int
+    because: str  # what the nodes said, by reason
+
+    def __str__(self) -> str:
+        return f"{self.missing} of {self.needed} members found no node: {self.because}"
+
+
+Verdict = (
+    NotEnoughResources
+    | QueueQuotaExceeded
+    | NamespaceQuotaExceeded
+    | QueueNotOpen
+    | QueuePodGroupLimit
+    | InqueueTimeout
+    | NotEnoughTasks
+    | NotEnoughPodsOfTask
+    | GangUnschedulable
+)

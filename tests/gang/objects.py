@@ -1,0 +1,159 @@
+"""The short notation of the vectors, as objects of the API.  The schema is the comment on top of the file."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from quorate.api import codec
+from quorate.api.core import Node, Pod, PriorityClass, ResourceQuota
+from quorate.api.meta import at_epoch
+from quorate.api.volcano import PodGroup, Queue
+
+Json = dict[str, Any]
+
+MEMORY_OF_A_NODE = "64Gi"
+PODS_OF_A_NODE = 110
+OUR_SCHEDULER = "volcano"
+
+
+def _created(given: Mapping[str, Any]) -> str:
+    return at_epoch(given.get("created", 0)).isoformat().replace("+00:00", "Z")
+
+
+def _metadata(given: Mapping[str, Any], *, namespaced: bool = True) -> Json:
+    metadata: Json = {"name": given["name"], "creationTimestamp": _created(given)}
+    if namespaced:
+        metadata["namespace"] = given.get("namespace", "default")
+    metadata["uid"] = f"{metadata.get('namespace', '')}/{given['name']}"
+    return metadata
+
+
+def node(given: Mapping[str, Any]) -> Node:
+    amounts = {
+        "cpu": given["cpu"],
+        "memory": given.get("memory", MEMORY_OF_A_NODE),
+        "pods": given.get("pods", PODS_OF_A_NODE),
+        **given.get("scalars", {}),
+    }
+    return codec.convert(
+        Node,
+        {
+            "metadata": {"name": given["name"], "labels": given.get("labels", {})},
+            "spec": {"taints": given.get("taints", []), "unschedulable": given.get("unschedulable", False)},
+            "status": {
+                "allocatable": quantities(amounts),
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
+        },
+    )
+
+
+def quantities(amounts: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(amount) for name, amount in amounts.items()}
+
+
+def queue(given: Mapping[str, Any]) -> Queue:
+    spec: Json = {
+        "weight": given.get("weight", 1),
+        "capability": quantities(given.get("capability", {})),
+        "deserved": quantities(given.get("deserved", {})),
+        "guarantee": {"resource": quantities(given.get("guarantee", {}))},
+        "reclaimable": given.get("reclaimable", True),
+        "parent": given.get("parent", ""),
+        "priority": given.get("priority", 0),
+        "dequeueStrategy": given.get("dequeueStrategy", "traverse"),
+        "maxPodGroups": given.get("maxPodGroups"),
+    }
+    status = {"state": given.get("state", "Open")}
+    return codec.convert(
+        Queue, {"metadata": _metadata(given, namespaced=False), "spec": spec, "status": status}
+    )
+
+
+def quota(given: Mapping[str, Any]) -> ResourceQuota:
+    hard = quantities(given["hard"])
+    spec = {"hard": hard, **{key: given[key] for key in ("scopes", "scopeSelector") if key in given}}
+    status = {"hard": hard, "used": quantities(given.get("used", {}))}
+    return codec.convert(ResourceQuota, {"metadata": _metadata(given), "spec": spec, "status": status})
+
+
+def priority_class(name: str, value: int, *, default: bool = False) -> PriorityClass:
+    return codec.convert(
+        PriorityClass, {"metadata": {"name": name}, "value": value, "globalDefault": default}
+    )
+
+
+def pod_group(given: Mapping[str, Any]) -> PodGroup:
+    minimum = given.get("minResources")
+    spec = {
+        "minMember": given.get("minMember", 1),
+        "minTaskMember": given.get("minTaskMember", {}),
+        "queue": given.get("queue", "default"),
+        "priorityClassName": given.get("priorityClassName", ""),
+        "minResources": None if minimum is None else quantities(minimum),
+    }
+    metadata = _metadata(given) | {"annotations": given.get("annotations", {})}
+    return codec.convert(
+        PodGroup, {"metadata": metadata, "spec": spec, "status": {"phase": given.get("phase", "")}}
+    )
+
+
+def pods(given: Mapping[str, Any], classes: Mapping[str, int]) -> Iterator[Pod]:
+    """The pod, or with ``count`` as many of it."""
+    if "count" not in given:
+        yield _pod(given, classes)
+        return
+    for index in range(given["count"]):
+        yield _pod({**given, "name": f"{given['name']}-{index}"}, classes)
+
+
+def _pod(given: Mapping[str, Any], classes: Mapping[str, int]) -> Pod:
+    annotations: Json = {}
+    if "group" in given:
+        annotations["scheduling.k8s.io/group-name"] = given["group"]
+    if "role" in given:
+        annotations["volcano.sh/task-spec"] = given["role"]
+    if "preemptable" in given:
+        annotations["volcano.sh/preemptable"] = str(given["preemptable"]).lower()
+    metadata = _metadata(given) | {"annotations": annotations | given.get("annotations", {})}
+    metadata["labels"] = given.get("labels", {})
+    if given.get("deleting"):
+        metadata["deletionTimestamp"] = _created(given)
+    requests = quantities(
+        {
+            **{name: given[name] for name in ("cpu", "memory") if name in given},
+            **given.get("scalars", {}),
+        }
+    )
+    class_name = given.get("priorityClassName", "")
+    spec: Json = {
+        "schedulerName": given.get("schedulerName", OUR_SCHEDULER),
+        "containers": [{"name": "main", "resources": {"requests": requests}}],
+        "nodeName": given.get("node", ""),
+        "nodeSelector": given.get("nodeSelector", {}),
+        "tolerations": given.get("tolerations", []),
+        "priorityClassName": class_name,
+        "priority": given.get("priority", classes.get(class_name)),
+        "preemptionPolicy": given.get("preemptionPolicy", "PreemptLowerPriority"),
+        "schedulingGates": [{"name": "test"}] if given.get("gated") else [],
+    }
+    status = {"phase": given.get("phase", "Pending"), "nominatedNodeName": given.get("nominated", "")}
+    return codec.convert(Pod, {"metadata": metadata, "spec": spec, "status": status})
+
+
+def with_node(pod: Pod, name: str) -> Pod:
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=name))
+
+
+def with_phase(pod: Pod, phase: str) -> Pod:
+    return msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, phase=phase))
+
+
+def with_nomination(pod: Pod, name: str) -> Pod:
+    return msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, nominated_node_name=name))
+
+
+def leaving(pod: Pod, now: float) -> Pod:
+    metadata = msgspec.structs.replace(pod.metadata, deletion_timestamp=at_epoch(now))
+    return msgspec.structs.replace(pod, metadata=metadata)

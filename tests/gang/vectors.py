@@ -1,0 +1,108 @@
+"""Running one vector of ``gang-cases.yaml``; the schema is the comment on top of that file."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from quorate.api.scheduler_configuration import SchedulerConfiguration, scheduler_configuration
+from tests.gang.world import World
+
+Json = dict[str, Any]
+
+
+def differences(got: Any, expected: Any, where: str) -> list[str]:
+    return [] if got == expected else [f"{where}: expected {expected!r}, got {got!r}"]
+
+
+def run_case(case: Json, confs: Mapping[str, Json]) -> list[str]:
+    """Every difference between what ``case`` expects and what happened; empty when it passes."""
+    profile = case.get("profile", "compat")
+    if case["kind"] == "session":
+        conf = confs[case["given"]["conf"]]
+        runs = [run_session_case(case, conf, profile, restarting=False)]
+        runs.append(
+            [f"restarting: {found}" for found in run_session_case(case, conf, profile, restarting=True)]
+        )
+        return [found for run in runs for found in run]
+    return KINDS[case["kind"]](case["given"], case["expect"], profile)
+
+
+def run_session_case(case: Json, conf: Json, profile: str, *, restarting: bool) -> list[str]:
+    world = World(case["given"], settings_of(conf, profile), restarting=restarting)
+    found: list[str] = []
+    for number, step in enumerate(case["steps"]):
+        world.start_step()
+        for operation in step.get("do", []):
+            if isinstance(operation, str):
+                world.do(operation, None)
+            else:
+                for name, argument in operation.items():
+                    world.do(name, argument)
+        for _ in range(step.get("cycles", 1)):
+            world.session()
+        expect = step.get("expect", {})
+        found += [
+            f"step {number}: {difference}" for key in expect for difference in EXPECT[key](world, expect[key])
+        ]
+    return found
+
+
+def settings_of(conf: Json, profile: str) -> SchedulerConfiguration:
+    """The short form of ``confs`` as a configuration file, read by the one reader there is."""
+    tiers = []
+    for tier in conf["tiers"]:
+        plugins = []
+        for entry in tier:
+            entry = {"name": entry} if isinstance(entry, str) else dict(entry)
+            entry.update(entry.pop("switches", {}))
+            plugins.append(entry)
+        tiers.append({"plugins": plugins})
+    document = {
+        "profile": profile,
+        "actions": conf["actions"],
+        "tiers": tiers,
+        "configurations": [
+            {"name": name, "arguments": arguments}
+            for name, arguments in conf.get("configurations", {}).items()
+        ],
+    }
+    return scheduler_configuration(document)
+
+
+def _of_listed(got: Callable[[World, str], Any], where: str) -> Callable[[World, Any], list[str]]:
+    """Only what is listed is compared."""
+
+    def compare(world: World, expected: Mapping[str, Any]) -> list[str]:
+        return [
+            difference
+            for name, value in expected.items()
+            for difference in differences(got(world, name), value, f"{where}[{name}]")
+        ]
+
+    return compare
+
+
+def _conditions(world: World, expected: Mapping[str, Mapping[str, str | None]]) -> list[str]:
+    return [
+        difference
+        for group, types in expected.items()
+        for type_, value in types.items()
+        for difference in differences(world.condition(group, type_), value, f"conditions[{group}].{type_}")
+    ]
+
+
+EXPECT: Mapping[str, Callable[[World, Any], list[str]]] = {
+    "binds": lambda world, expected: differences(world.binds, expected, "binds"),
+    "bindCount": _of_listed(lambda world, group: world.bound_for[group], "bindCount"),
+    "bindTotal": lambda world, expected: differences(len(world.binds), expected, "bindTotal"),
+    "evictions": lambda world, expected: differences(sorted(world.evictions), sorted(expected), "evictions"),
+    "evictCount": lambda world, expected: differences(len(world.evictions), expected, "evictCount"),
+    "evictFrom": _of_listed(lambda world, group: world.evicted_from[group], "evictFrom"),
+    "pipelined": lambda world, expected: differences(world.promised, expected, "pipelined"),
+    "pipelinedCount": lambda world, expected: differences(len(world.promised), expected, "pipelinedCount"),
+    "created": lambda world, expected: differences(world.created, expected, "created"),
+    "phases": _of_listed(World.phase, "phases"),
+    "conditions": _conditions,
+    "counts": _of_listed(World.counts, "counts"),
+}
+
+KINDS: Mapping[str, Callable[[Json, Json, str], list[str]]] = {}

@@ -1,0 +1,239 @@
+"""A cluster in memory for the gang core: the objects, what controllers and kubelets do to them, sessions."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from quorate.api.core import Pod, ResourceQuota
+from quorate.api.meta import Key
+from quorate.api.scheduler_configuration import SchedulerConfiguration
+from quorate.api.volcano import PodGroup, PodGroupStatus, find_condition
+from quorate.gang.model import Model
+from quorate.gang.outcome import Outcome
+from quorate.gang.reading import annotations_of
+from quorate.gang.run import run_session
+from tests.gang import objects
+
+Json = dict[str, Any]
+
+
+def name_of(key: Key) -> str:
+    """As vectors write it: outside of namespace "default" with the namespace."""
+    return key.name if key.namespace == "default" else str(key)
+
+
+def key_of(name: str) -> Key:
+    namespace, slash, rest = name.partition("/")
+    return Key(namespace, rest) if slash else Key("default", name)
+
+
+class World:
+    """``restarting`` builds the model anew before every session, as a new leader would."""
+
+    def __init__(
+        self, given: Mapping[str, Any], settings: SchedulerConfiguration, *, restarting: bool
+    ) -> None:
+        self.settings = settings
+        self.now = float(given.get("now", 1000))
+        self._restarting = restarting
+        self._classes: dict[str, int] = given.get("priorityClasses", {})
+        self._default_priority: int = given.get("defaultPriority", 0)
+        self.nodes = {node["name"]: objects.node(node) for node in given.get("nodes", [])}
+        self._queues: dict[str, Json] = {
+            queue["name"]: queue for queue in given.get("queues", [{"name": "default"}])
+        }
+        self._quotas: dict[str, Json] = {quota["name"]: quota for quota in given.get("quotas", [])}
+        self.pods: dict[Key, Pod] = {}
+        self.groups: dict[Key, PodGroup] = {}
+        self._delayed: list[Pod] = []
+        self.model = self._fresh_model()
+        for group in given.get("podGroups", []):
+            self.put_group(objects.pod_group(group))
+        for pods in given.get("pods", []):
+            self.put_pods(objects.pods(pods, self._classes))
+        for pods in given.get("delayedPods", []):
+            self._delayed.extend(objects.pods(pods, self._classes))
+
+        self.binds: dict[str, str] = {}
+        self.evictions: list[str] = []
+        self.promised: dict[str, str] = {}
+        self.created: list[str] = []
+        self.bound_for: Counter[str] = Counter()
+        self.evicted_from: Counter[str] = Counter()
+
+    def _fresh_model(self) -> Model:
+        model = Model(schedulers=(objects.OUR_SCHEDULER, "quorate"))
+        for node in self.nodes.values():
+            model.set_node(node)
+        for name, value in self._classes.items():
+            model.set_priority_class(objects.priority_class(name, value))
+        if self._default_priority:
+            model.set_priority_class(
+                objects.priority_class("the-default", self._default_priority, default=True)
+            )
+        for queue in self._queues.values():
+            model.set_queue(objects.queue(queue))
+        for quota in self._quotas.values():
+            model.set_quota(self._quota(quota))
+        for group in self.groups.values():
+            model.set_group(group)
+        for pod in self.pods.values():
+            model.set_pod(pod)
+        return model
+
+    @staticmethod
+    def _quota(given: Json) -> ResourceQuota:
+        return objects.quota(given)
+
+    # What the objects are made to be.
+
+    def put_group(self, group: PodGroup) -> None:
+        self.groups[group.metadata.key] = group
+        self.model.set_group(group)
+
+    def put_pods(self, pods: Iterable[Pod]) -> None:
+        for pod in pods:
+            self.pods[pod.metadata.key] = pod
+            self.model.set_pod(pod)
+
+    def remove_pods(self, keys: Iterable[Key]) -> None:
+        for key in list(keys):
+            del self.pods[key]
+            self.model.remove_pod(key)
+
+    # Operations of a step, by name.
+
+    def do(self, operation: str, argument: Any) -> None:
+        operations: Mapping[str, Callable[[Any], None]] = {
+            "controller": self._create_pods,
+            "start": self._start,
+            "reap": lambda names: self.remove_pods(
+                key for key in self._named(names) if self.pods[key].metadata.deletion_timestamp
+            ),
+            "finish": lambda told: self._finish(told["pods"], told.get("result", "Succeeded")),
+            "advance": self._advance,
+            "addPods": lambda pods: (
+                [self.put_pods(objects.pods(pod, self._classes)) for pod in pods] and None
+            ),
+            "addPodGroups": lambda groups: [self.put_group(objects.pod_group(g)) for g in groups] and None,
+            "addNodes": self._add_nodes,
+            "removeNodes": self._remove_nodes,
+            "deletePods": lambda names: self.remove_pods(map(key_of, names)),
+            "deletePodGroups": self._remove_groups,
+            "setQueue": self._set_queue,
+            "setQuota": self._set_quota,
+        }
+        operations[operation](argument)
+
+    def _named(self, names: Any) -> list[Key]:
+        return list(self.pods) if names in (None, "all") else [key_of(name) for name in names]
+
+    def _create_pods(self, _: Any) -> None:
+        may = {
+            group.metadata.key for group in self.groups.values() if group.status.phase not in ("", "Pending")
+        }
+        due = [pod for pod in self._delayed if _group_of(pod) in may]
+        self._delayed = [pod for pod in self._delayed if _group_of(pod) not in may]
+        self.put_pods(due)
+        self.created = [name_of(pod.metadata.key) for pod in due]
+
+    def _start(self, names: Any) -> None:
+        due = (self.pods[key] for key in self._named(names))
+        self.put_pods(
+            [
+                objects.with_phase(pod, "Running")
+                for pod in due
+                if pod.spec.node_name and pod.status.phase == "Pending"
+            ]
+        )
+
+    def _finish(self, names: list[str], result: str) -> None:
+        self.put_pods([objects.with_phase(self.pods[key_of(name)], result) for name in names])
+
+    def _advance(self, seconds: float) -> None:
+        self.now += seconds
+
+    def _add_nodes(self, nodes: list[Json]) -> None:
+        for given in nodes:
+            self.nodes[given["name"]] = objects.node(given)
+            self.model.set_node(self.nodes[given["name"]])
+
+    def _remove_nodes(self, names: list[str]) -> None:
+        for name in names:
+            del self.nodes[name]
+            self.remove_pods(key for key, pod in self.pods.items() if pod.spec.node_name == name)
+            self.model.remove_node(name)
+
+    def _remove_groups(self, names: list[str]) -> None:
+        for key in map(key_of, names):
+            del self.groups[key]
+            self.model.remove_group(key)
+
+    def _set_queue(self, change: Json) -> None:
+        merged = self._queues.get(change["name"], {}) | change
+        self._queues[change["name"]] = merged
+        self.model.set_queue(objects.queue(merged))
+
+    def _set_quota(self, change: Json) -> None:
+        merged = self._quotas.get(change["name"], {}) | change
+        self._quotas[change["name"]] = merged
+        self.model.set_quota(self._quota(merged))
+
+    # Sessions.
+
+    def start_step(self) -> None:
+        self.binds, self.evictions, self.promised = {}, [], {}
+        self.bound_for.clear()
+        self.evicted_from.clear()
+
+    def session(self) -> Outcome:
+        if self._restarting:
+            self.model = self._fresh_model()
+        outcome = run_session(self.model, self.settings, self.now)
+        for bind in outcome.binds:
+            self.put_pods([objects.with_node(self.pods[bind.task], bind.node)])
+            self.binds[name_of(bind.task)] = bind.node
+            self.bound_for[name_of(bind.gang)] += 1
+        for eviction in outcome.evictions:
+            self.put_pods([objects.leaving(self.pods[eviction.task], self.now)])
+            self.evictions.append(name_of(eviction.task))
+            self.evicted_from[name_of(eviction.gang)] += 1
+        for nomination in outcome.nominations:
+            self.put_pods([objects.with_nomination(self.pods[nomination.task], nomination.node)])
+        for status in outcome.statuses:
+            group = self.groups[status.gang]
+            metadata = msgspec.structs.replace(
+                group.metadata, annotations=group.metadata.annotations | annotations_of(status)
+            )
+            written = PodGroupStatus(
+                phase=status.phase,
+                conditions=status.conditions,
+                running=status.counts.running,
+                succeeded=status.counts.succeeded,
+                failed=status.counts.failed,
+            )
+            self.put_group(msgspec.structs.replace(group, metadata=metadata, status=written))
+        self.promised = {name_of(key): node for key, node in outcome.promised.items()}
+        return outcome
+
+    # What came of it, in the words of the vectors.
+
+    def condition(self, group: str, type_: str) -> str | None:
+        """The reason of Unschedulable, or the status of Scheduled; none when it does not hold."""
+        condition = find_condition(self.groups[key_of(group)].status.conditions, type_)
+        if condition is None or condition.status != "True":
+            return None
+        return condition.reason if type_ == "Unschedulable" else condition.status
+
+    def counts(self, group: str) -> dict[str, int]:
+        status = self.groups[key_of(group)].status
+        return {"running": status.running, "succeeded": status.succeeded, "failed": status.failed}
+
+    def phase(self, group: str) -> str:
+        return self.groups[key_of(group)].status.phase
+
+
+def _group_of(pod: Pod) -> Key:
+    return Key(pod.metadata.namespace, pod.metadata.annotations["scheduling.k8s.io/group-name"])
