@@ -3,7 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from quorate.api.scheduler_configuration import SchedulerConfiguration, scheduler_configuration
+import yaml
+
+from quorate.api.scheduler_configuration import SchedulerConfiguration, load_scheduler_configuration
 from tests.gang.world import World
 
 Json = dict[str, Any]
@@ -48,24 +50,24 @@ def run_session_case(case: Json, conf: Json, profile: str, *, restarting: bool) 
 
 def settings_of(conf: Json, profile: str) -> SchedulerConfiguration:
     """The short form of ``confs`` as a configuration file, read by the one reader there is."""
-    tiers = []
-    for tier in conf["tiers"]:
-        plugins = []
-        for entry in tier:
-            entry = {"name": entry} if isinstance(entry, str) else dict(entry)
-            entry.update(entry.pop("switches", {}))
-            plugins.append(entry)
-        tiers.append({"plugins": plugins})
     document = {
         "profile": profile,
         "actions": conf["actions"],
-        "tiers": tiers,
+        "tiers": [{"plugins": [_entry(plugin) for plugin in tier]} for tier in conf["tiers"]],
         "configurations": [
             {"name": name, "arguments": arguments}
             for name, arguments in conf.get("configurations", {}).items()
         ],
     }
-    return scheduler_configuration(document)
+    return load_scheduler_configuration(yaml.safe_dump(document)).configuration
+
+
+def _entry(plugin: str | Json) -> Json:
+    if isinstance(plugin, str):
+        return {"name": plugin}
+    entry = {key: value for key, value in plugin.items() if key != "switches"}
+    entry.update(plugin.get("switches", {}))
+    return entry
 
 
 def _of_listed(got: Callable[[World, str], Any], where: str) -> Callable[[World, Any], list[str]]:

@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
-from quorate.api.core import Pod, ResourceQuota
+from quorate.api.core import ResourceQuota
 from quorate.api.meta import Key
+from quorate.api.placeable import Pod
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.volcano import PodGroup, PodGroupStatus, find_condition
 from quorate.gang.model import Model
@@ -114,10 +115,8 @@ class World:
             ),
             "finish": lambda told: self._finish(told["pods"], told.get("result", "Succeeded")),
             "advance": self._advance,
-            "addPods": lambda pods: (
-                [self.put_pods(objects.pods(pod, self._classes)) for pod in pods] and None
-            ),
-            "addPodGroups": lambda groups: [self.put_group(objects.pod_group(g)) for g in groups] and None,
+            "addPods": self._add_pods,
+            "addPodGroups": self._add_groups,
             "addNodes": self._add_nodes,
             "removeNodes": self._remove_nodes,
             "deletePods": lambda names: self.remove_pods(map(key_of, names)),
@@ -154,6 +153,14 @@ class World:
 
     def _advance(self, seconds: float) -> None:
         self.now += seconds
+
+    def _add_pods(self, given: list[Json]) -> None:
+        for pods in given:
+            self.put_pods(objects.pods(pods, self._classes))
+
+    def _add_groups(self, groups: list[Json]) -> None:
+        for group in groups:
+            self.put_group(objects.pod_group(group))
 
     def _add_nodes(self, nodes: list[Json]) -> None:
         for given in nodes:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroupCondition
 from quorate.gang.task import FINISHED, HOLDING, Standing, Task
+from quorate.placement.shapes import Shape
 
 
 @dataclass(slots=True)
@@ -77,6 +78,8 @@ class Gang:
     attempts: int = 0  # how often it was rolled back since it last ran
 
     tasks: dict[Key, Task] = field(default_factory=dict)
+    placeable: dict[Key, Task] = field(default_factory=dict)  # those that are pending and not gated
+    shapes: Counter[Shape] = field(default_factory=Counter)  # of the placeable ones, no zeros
     tally: Tally = field(default_factory=Tally)
     roles: dict[str, Tally] = field(default_factory=dict)
     held: Counter[str] = field(default_factory=Counter)  # what tasks that hold a node request
@@ -106,6 +109,17 @@ class Gang:
             _add(self.held, task.request, amount)
         elif task.standing is Standing.PENDING:
             _add(self.wanted, task.request, amount)
+            if not task.gated:
+                self._count_placeable(task, amount)
+
+    def _count_placeable(self, task: Task, amount: int) -> None:
+        self.shapes[task.shape] += amount
+        if not self.shapes[task.shape]:
+            del self.shapes[task.shape]
+        if amount > 0:
+            self.placeable[task.key] = task
+        else:
+            del self.placeable[task.key]
 
     @property
     def is_waiting(self) -> bool:
@@ -127,6 +141,9 @@ class Gang:
             or tally.of[Standing.UNKNOWN] > 0
             or any(task.node for task in self.with_standing(Standing.RELEASING))
         )
+
+    def role(self, name: str) -> Tally:
+        return self.roles.get(name, _NONE)
 
     def with_standing(self, *standings: Standing) -> Sequence[Task]:
         if not any(self.tally.of[standing] for standing in standings):
@@ -166,7 +183,7 @@ class Gang:
 
     def _reaches(self, count: Callable[[Tally], int]) -> bool:
         return count(self.tally) >= self.min_member and all(
-            count(self.roles.get(role, _NONE)) >= minimum for role, minimum in self.role_minima.items()
+            count(self.role(role)) >= minimum for role, minimum in self.role_minima.items()
         )
 
 

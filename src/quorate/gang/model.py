@@ -5,20 +5,22 @@ here is what a session decided and nobody has seen written yet ("assumed"): bind
 An assumption stands until the object says the same or more, or until the shell says that it failed.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Final
 
-from quorate.api.core import Node, Pod, PriorityClass, ResourceQuota
+from quorate.api.core import PriorityClass, ResourceQuota
 from quorate.api.meta import Key, Uid, epoch
+from quorate.api.placeable import Node, Pod
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano import Queue as QueueObject
 from quorate.api.volcano_keys import PREEMPTABLE
 from quorate.gang.gang import Gang
 from quorate.gang.queue import NamespaceQuota, Queue
-from quorate.gang.reading import group_of, queue_of, quota_of, quota_units, task_of
+from quorate.gang.reading import group_of, is_gone, queue_of, quota_of, quota_units, task_of
 from quorate.gang.task import FINISHED, HOLDING, Standing, Task
 from quorate.placement.amounts import in_base_units
 from quorate.placement.cluster import Cluster, Hold
-from quorate.placement.shapes import shape_of
+from quorate.placement.shapes import Shape, Shapes
 
 
 class Model:
@@ -30,7 +32,11 @@ class Model:
         self.queues: dict[str, Queue] = {}
         self.quotas: dict[Key, NamespaceQuota] = {}
         self._schedulers = frozenset(schedulers)
+        self._shapes = Shapes()
+        self._seen = self._shapes.generation  # that the shapes of all pods are of
+        self._pods: dict[Key, Pod] = {}  # all that are not over
         self._tasks: dict[Key, Task] = {}  # each is in the gang it names
+        self._on: dict[str, dict[Uid, Task]] = {}  # tasks by the node they have, none empty
         self._classes: dict[str, PriorityClass] = {}
         self._binding: dict[Key, tuple[Uid, str]] = {}  # assumed bound, and where
         self._evicting: dict[Key, tuple[Uid, Standing]] = {}  # assumed on the way out, and what they were
@@ -44,33 +50,52 @@ class Model:
         self.cluster.remove_node(name)
 
     def set_pod(self, pod: Pod) -> None:
-        self._forget(pod.metadata.key)
-        shape = shape_of(pod)
+        key = pod.metadata.key
+        self._forget(key)
+        self._pods[key] = pod
+        shape = self._shapes.of(pod)
         group = group_of(pod, self._schedulers)
         if group is None:
-            if pod.spec.node_name and pod.status.phase not in ("Succeeded", "Failed"):
-                leaving = pod.metadata.deletion_timestamp is not None
-                self.cluster.put(
-                    pod.metadata.key, shape, pod.spec.node_name, Hold.RELEASING if leaving else Hold.USED
-                )
+            self._put_stranger(pod, shape)
             return
         task = task_of(pod, group, shape)
         self._assume(task)
-        self._tasks[task.key] = task
+        self._tasks[key] = task
         self._gang(group).add(task)
-        hold = hold_of(task.standing)
-        if hold is not None and task.node:
-            self.cluster.put(task.key, shape, task.node, hold)
+        self._settle(task)
 
     def remove_pod(self, key: Key) -> None:
         self._forget(key)
         self._binding.pop(key, None)
         self._evicting.pop(key, None)
 
+    def tasks_on(self, node: str) -> Collection[Task]:
+        """The tasks that have ``node``, in whatever standing."""
+        return self._on.get(node, _NO_TASKS).values()
+
+    def refresh_shapes(self) -> None:
+        """Shape all pods anew if some pod has brought a selector by which pods differ that were alike."""
+        while self._seen != self._shapes.generation:
+            self._seen = self._shapes.generation
+            for pod in list(self._pods.values()):
+                self.set_pod(pod)
+
+    def _put_stranger(self, pod: Pod, shape: Shape) -> None:
+        """Count a pod that others place.  Who was promised a node by them is not overtaken by us."""
+        node = pod.spec.node_name or pod.status.nominated_node_name
+        if node and not is_gone(pod):
+            leaving = pod.metadata.deletion_timestamp is not None
+            self.cluster.put(pod.metadata.uid, shape, node, Hold.RELEASING if leaving else Hold.USED)
+
     def _forget(self, key: Key) -> None:
-        self.cluster.take(key)
+        pod = self._pods.pop(key, None)
+        if pod is None:
+            return
+        if self.cluster.place(pod.metadata.uid) is not None:
+            self.cluster.take(pod.metadata.uid)
         task = self._tasks.pop(key, None)
         if task is not None:
+            self._leave(task)
             gang = self.gangs[task.gang]
             gang.remove(task)
             self._drop_if_empty(gang)
@@ -91,9 +116,9 @@ class Model:
     def bind_failed(self, key: Key) -> None:
         """The API did not take the bind of ``key``: it is pending again, unless its pod says otherwise."""
         task = self._tasks.get(key)
-        if self._binding.pop(key, None) is not None and task is not None:
-            if task.standing is Standing.BINDING:
-                self.shift(task, Standing.PENDING, "")
+        told = self._binding.pop(key, None) is not None
+        if told and task is not None and task.standing is Standing.BINDING:
+            self.shift(task, Standing.PENDING, "")
 
     def eviction_failed(self, key: Key) -> None:
         """The API did not take the eviction of ``key``: it stays."""
@@ -104,17 +129,35 @@ class Model:
 
     def shift(self, task: Task, standing: Standing, node: str) -> None:
         """``task`` stands elsewhere: in its gang's counts and on the nodes alike."""
-        before, after = hold_of(task.standing), hold_of(standing)
-        if before is not None and task.node and (after is None or node != task.node):
-            self.cluster.take(task.key)
-            before = None
-        self.gangs[task.gang].shift(task, standing, node)
-        if after is None or not node:
+        before = hold_of(task.standing)
+        after = hold_of(standing)
+        if node == task.node and before is not None and after is not None:
+            self.gangs[task.gang].shift(task, standing, node)
+            if before is not after:
+                self.cluster.move(task.uid, after)
             return
-        if before is None:
-            self.cluster.put(task.key, task.shape, node, after)
-        elif before is not after:
-            self.cluster.move(task.key, after)
+        if before is not None and task.node:
+            self.cluster.take(task.uid)
+        self._leave(task)
+        self.gangs[task.gang].shift(task, standing, node)
+        self._settle(task)
+
+    def _settle(self, task: Task) -> None:
+        """Count it on the node it has."""
+        if not task.node:
+            return
+        self._on.setdefault(task.node, {})[task.uid] = task
+        hold = hold_of(task.standing)
+        if hold is not None:
+            self.cluster.put(task.uid, task.shape, task.node, hold)
+
+    def _leave(self, task: Task) -> None:
+        """Take it from the tasks of its node."""
+        if task.node:
+            tasks = self._on[task.node]
+            del tasks[task.uid]
+            if not tasks:
+                del self._on[task.node]
 
     def assume_bound(self, task: Task) -> None:
         """A session keeps the node it gave ``task``; the API is being told."""
@@ -191,6 +234,9 @@ class Model:
             return self._classes[name].value
         defaults = (cls for cls in self._classes.values() if cls.global_default)
         return max((cls.value for cls in defaults), default=0)
+
+
+_NO_TASKS: Final[Mapping[Uid, Task]] = {}
 
 
 def hold_of(standing: Standing) -> Hold | None:

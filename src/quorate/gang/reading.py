@@ -3,8 +3,9 @@
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from quorate.api.core import Pod, ResourceQuota
+from quorate.api.core import ResourceQuota
 from quorate.api.meta import Key, epoch
+from quorate.api.placeable import Pod
 from quorate.api.quantity import Quantity
 from quorate.api.volcano import OPEN, ROOT_QUEUE
 from quorate.api.volcano import Queue as QueueObject
@@ -24,6 +25,11 @@ def group_of(pod: Pod, schedulers: Collection[str]) -> Key | None:
     """The pod group that ``pod`` belongs to; ``None`` when it has none, or another scheduler places it."""
     name = pod.metadata.annotations.get(GROUP_NAME)
     return Key(pod.metadata.namespace, name) if name and pod.spec.scheduler_name in schedulers else None
+
+
+def is_gone(pod: Pod) -> bool:
+    """Whether it holds nothing any more: its containers have ended for good."""
+    return pod.status.phase in ("Succeeded", "Failed")
 
 
 def standing_of(pod: Pod) -> Standing:

@@ -1,15 +1,32 @@
 """One session from opening to close."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from quorate.api.scheduler_configuration import PluginEntry, SchedulerConfiguration
+from quorate.api.scheduler_plugins import Switch
 from quorate.gang.actions import ACTIONS
-from quorate.gang.closing import statuses_of
 from quorate.gang.model import Model
 from quorate.gang.outcome import Outcome
 from quorate.gang.plugins import PLUGINS
-from quorate.gang.policy import Policies
+from quorate.gang.policy import Policies, Policy
 from quorate.gang.session import Session
+
+# The points of ``Policy`` that a switch of the configuration turns off; the other switches have none here.
+POINTS: Final[Mapping[Switch, tuple[str, ...]]] = {
+    "JobOrder": ("gang_rank",),
+    "JobReady": ("ready",),
+    "JobPipelined": ("promised",),
+    "JobEnqueued": ("admits", "admitted"),
+    "JobStarving": ("starving",),
+    "TaskOrder": ("task_rank",),
+    "QueueOrder": ("queue_rank", "victim_queue_rank"),
+    "Preemptable": ("preemptable",),
+    "Reclaimable": ("reclaimable",),
+    "Preemptive": ("claims",),
+    "Overused": ("overused",),
+    "Allocatable": ("allocatable",),
+}
 
 
 def run_session(model: Model, settings: SchedulerConfiguration, now: float) -> Outcome:
@@ -17,25 +34,34 @@ def run_session(model: Model, settings: SchedulerConfiguration, now: float) -> O
 
     Leaves the model as it was, but for what the outcome has the shell write: that is assumed.
     """
-    session = Session(model, settings, now)
-    session.policies = _policies(session, settings.tiers)
+    session = open_session(model, settings, now)
     for action in settings.actions:
         ACTIONS[action](session)
-    statuses, wake_at = statuses_of(session)
     outcome = Outcome(
         binds=tuple(session.binds),
         evictions=tuple(session.evictions),
         nominations=tuple(session.nominations),
         promised=session.promised,
-        statuses=statuses,
+        statuses=(),
         verdicts=dict(session.verdicts),
-        wake_at=wake_at,
+        wake_at=None,
     )
     session.release_held()
     return outcome
 
 
+def open_session(model: Model, settings: SchedulerConfiguration, now: float) -> Session:
+    """A session whose plugins have looked at it, before any action."""
+    model.refresh_shapes()
+    session = Session(model, settings, now)
+    session.policies = _policies(session, settings.tiers)
+    return session
+
+
 def _policies(session: Session, tiers: Sequence[Sequence[PluginEntry]]) -> Policies:
-    return Policies(
-        [[PLUGINS[entry.name](session, entry).without(entry.silent) for entry in tier] for tier in tiers]
-    )
+    return Policies([[_policy(session, entry) for entry in tier] for tier in tiers])
+
+
+def _policy(session: Session, entry: PluginEntry) -> Policy:
+    silent = [point for switch in sorted(entry.silent) for point in POINTS.get(switch, ())]
+    return PLUGINS[entry.name](session, entry).without(silent)

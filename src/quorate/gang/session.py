@@ -7,6 +7,7 @@ anew.  So between two sessions the model holds what the objects say, and decisio
 """
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Literal
 
 from quorate.api.meta import Key
@@ -17,7 +18,7 @@ from quorate.gang.outcome import Bind, Eviction, Nomination
 from quorate.gang.policy import Policies, Rank
 from quorate.gang.queue import Queue
 from quorate.gang.task import HOLDING, Standing, Task
-from quorate.gang.tiers import everyone
+from quorate.gang.tiers import chosen, everyone, first_tier_agrees, objection
 from quorate.gang.trial import Move, Trial
 from quorate.gang.verdicts import Verdict
 
@@ -55,9 +56,14 @@ class Session:
     def queue_of(self, gang: Gang) -> Queue:
         return self.queues[gang.queue]
 
+    def gang_of(self, task: Task) -> Gang:
+        return self.model.gangs[task.gang]
+
     def gang_rank(self, gang: Gang) -> Rank:
-        ranks = tuple(voice(gang) for voice in everyone(self.policies.gang_rank))
-        return (*ranks, gang.created, gang.key)
+        return (*self._told_gang_rank(gang), gang.created, gang.key)
+
+    def _told_gang_rank(self, gang: Gang) -> Rank:
+        return tuple(voice(gang) for voice in everyone(self.policies.gang_rank))
 
     def queue_rank(self, queue: Queue) -> Rank:
         ranks = tuple(voice(queue) for voice in everyone(self.policies.queue_rank))
@@ -70,6 +76,18 @@ class Session:
     def is_ready(self, gang: Gang) -> bool:
         """Whether what the gang holds may be bound."""
         return all(voice(gang) for voice in everyone(self.policies.ready))
+
+    def is_promised(self, gang: Gang) -> bool:
+        """Whether the gang may keep what it holds and is promised, to wait for the rest."""
+        return (
+            objection([[partial(voice, gang) for voice in tier] for tier in self.policies.promised]) is None
+        )
+
+    def is_starving(self, gang: Gang) -> bool:
+        """Whether others may be evicted for the gang."""
+        return first_tier_agrees(
+            [[partial(voice, gang) for voice in tier] for tier in self.policies.starving]
+        )
 
     def invalidity(self, gang: Gang) -> Verdict | None:
         """Why the gang cannot be placed as it is, such as lacking members."""
@@ -87,6 +105,34 @@ class Session:
 
     def may_claim(self, queue: Queue, task: Task) -> bool:
         return all(voice(queue, task) for voice in everyone(self.policies.claims))
+
+    def victims(
+        self, action: Literal["preempt", "reclaim"], task: Task, candidates: Sequence[Task]
+    ) -> Sequence[Task]:
+        """Who of ``candidates``, which are in victim order, may be evicted for ``task``, in that order."""
+        voices = self.policies.preemptable if action == "preempt" else self.policies.reclaimable
+        asked = [[partial(voice, task, candidates) for voice in tier] for tier in voices]
+        return chosen(asked, empty_is_final=self.settings.profile == "design")
+
+    def in_victim_order(self, candidates: Iterable[Task], claimant: Queue) -> list[Task]:
+        """Who goes first first: of the queue furthest above its share, of the least gang, the least task.
+
+        Gangs of one queue that no plugin tells apart are not told apart by age: among their tasks the order
+        of tasks decides.
+        """
+        tasks = sorted(candidates, key=self.task_rank, reverse=True)
+        gangs = {task.gang: self.model.gangs[task.gang] for task in tasks}
+        ranks = {key: self._told_gang_rank(gang) for key, gang in gangs.items()}
+        tasks.sort(key=lambda task: ranks[task.gang], reverse=True)
+        queues = {gang.queue: self.queues[gang.queue] for gang in gangs.values()}
+        if len(queues) == 1:
+            return tasks
+        shares = {name: self.queue_rank(queue) for name, queue in queues.items()}
+        tasks.sort(key=lambda task: shares[gangs[task.gang].queue], reverse=True)
+        voices = tuple(everyone(self.policies.victim_queue_rank))
+        near = {name: tuple(voice(queue, claimant) for voice in voices) for name, queue in queues.items()}
+        tasks.sort(key=lambda task: near[gangs[task.gang].queue])
+        return tasks
 
     # Moving.
 

@@ -53,7 +53,7 @@ class Task:
 
     @property
     def request(self) -> Mapping[str, int]:
-        return self.shape.request
+        return self.shape.amounts
 
     @property
     def best_effort(self) -> bool:

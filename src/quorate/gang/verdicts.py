@@ -102,7 +102,8 @@ class InqueueTimeout:
     needed: int
 
     def __str__(self) -> str:
-        return f"admitted {self.waited_s:.0f} s ago, {self.members} of {self.needed} members exist and no node was found for all"
+        members = f"{self.members} of {self.needed} members exist"
+        return f"admitted {self.waited_s:.0f} s ago, {members} and no node was found for all"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,14 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from quorate.api.scheduler_configuration import PluginEntry
+from quorate.gang.plugins.conformance import conformance
+from quorate.gang.plugins.gang import gang
+from quorate.gang.plugins.priority import priority
 from quorate.gang.policy import Policy
 from quorate.gang.session import Session
 
-PLUGINS: Final[Mapping[str, Callable[[Session, PluginEntry], Policy]]] = {}
+PLUGINS: Final[Mapping[str, Callable[[Session, PluginEntry], Policy]]] = {
+    "conformance": conformance,
+    "gang": gang,
+    "priority": priority,
+}
