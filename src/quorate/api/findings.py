@@ -9,6 +9,9 @@ import msgspec
 ROOT: Final = "."  # how messages name a document as a whole
 
 
+INVALID: Final = "FieldValueInvalid"
+
+
 class Finding(msgspec.Struct, frozen=True):
     """One field breaks one rule, which completes the sentence "path: value ..." and says what would do."""
 
@@ -16,6 +19,7 @@ class Finding(msgspec.Struct, frozen=True):
     value: object
     rule: str
     line: int = 0  # in the text it was read from, counted from 1; 0 when it came from elsewhere
+    reason: str = INVALID  # the word by which programs know the rule, of those that have one
 
     def __str__(self) -> str:
         where = f"line {self.line}: " if self.line else ""

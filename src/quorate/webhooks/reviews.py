@@ -93,8 +93,7 @@ def answered(request: Request, answer: Answer) -> bytes:
 
 def _refusal(request: Request, findings: Sequence[Finding]) -> dict[str, Any]:
     causes = [
-        {"reason": "FieldValueInvalid", "message": str(finding), "field": finding.path}
-        for finding in findings
+        {"reason": finding.reason, "message": str(finding), "field": finding.path} for finding in findings
     ]
     kind = request.kind
     return {

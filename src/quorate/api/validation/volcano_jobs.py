@@ -1,0 +1,282 @@
+"""What is wrong with Volcano's jobs beyond what the schema of their definition can say.
+
+A job is judged complete, with its defaults filled in (``volcano_defaults``).  Source: Volcano (1.15).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from quorate.api.documents import child
+from quorate.api.duration import InvalidDuration, parse_duration
+from quorate.api.findings import Finding, shown
+from quorate.api.names import is_dns_label, is_dns_subdomain, is_qualified_name
+from quorate.api.quantity import InvalidQuantity, parse_quantity
+from quorate.api.validation.fields import Findings, in_order, listed_names
+from quorate.api.validation.volcano_groups import of_queue, of_topology
+from quorate.api.validation.volcano_queues import Queues, parent_of
+from quorate.api.volcano import QUEUE_NOT_OPEN, ROOT_QUEUE
+from quorate.api.volcano_job import Job, LifecyclePolicy, TaskSpec, VolumeSpec
+
+Json = dict[str, Any]
+
+EVENTS: Final = (
+    "*", "PodFailed", "PodEvicted", "PodPending", "Unknown", "TaskCompleted", "TaskFailed", "JobUpdated",
+)  # fmt: skip
+ACTIONS: Final = (
+    "AbortJob", "RestartJob", "RestartTask", "RestartPod", "RestartPartition", "TerminateJob", "CompleteJob",
+    "ResumeJob",
+)  # fmt: skip
+PLUGINS: Final = ("env", "svc", "ssh", "pytorch", "tensorflow", "mpi", "ray", "hcclrank")
+_ANY: Final = "*"
+_PENDING: Final = "PodPending"
+_NAME: Final = "is no name for pods to begin with (at most 63 letters, digits, '-', '_' or '.')"
+
+
+def volcano_job_findings(job: Job, queues: Queues) -> Findings:
+    """What is wrong with a new job; ``queues`` are all there are."""
+    spec = job.spec
+    if not is_qualified_name(job.metadata.name):
+        yield Finding("metadata.name", job.metadata.name, _NAME)
+    yield from _counts(job)
+    if not spec.tasks:
+        yield Finding("spec.tasks", [], "is empty, must list at least one task")
+    names: dict[str, int] = {}
+    for at, task in enumerate(spec.tasks):
+        path = f"spec.tasks[{at}]"
+        yield from _task_name(path, task, job.metadata.name)
+        first = names.setdefault(task.name, at)
+        if first != at:
+            rule = f"is given already in spec.tasks[{first}] (name it otherwise)"
+            yield Finding(f"{path}.name", task.name, rule)
+        yield from _policies(f"{path}.policies", task.policies)
+        yield from _partitions(path, task)
+    yield from _dependencies(spec.tasks)
+    yield from _policies("spec.policies", spec.policies)
+    for name in spec.plugins:
+        if name not in PLUGINS:
+            rule = f"is no plugin ({listed_names(PLUGINS)})"
+            yield Finding(child("spec.plugins", name), name, rule)
+    yield from _volumes(spec.volumes)
+    yield from of_topology("spec.networkTopology", spec.network_topology)
+    yield from _queue(spec.queue, queues)
+
+
+def volcano_job_update_findings(old: Json, new: Json, job: Job) -> Findings:
+    """What is wrong with a job's becoming ``new``, which ``job`` is, complete; both as documents.
+
+    A running job may grow, shrink and be ranked anew; all else would be news to pods that exist.
+    """
+    if old.get("spec") == new.get("spec"):
+        return
+    yield from _counts(job)
+    for path, was, value in _changes("spec", _fixed(old), _fixed(new)):
+        said = "not set" if was is None else shown(was)
+        rule = f"cannot change (it was {said}; make another job instead)"
+        yield Finding(path, value, rule)
+
+
+def volcano_job_warnings(job: Job) -> Iterable[str]:
+    """What is allowed, and does not do what it seems to."""
+    lists = {"spec.policies": job.spec.policies} | {
+        f"spec.tasks[{at}].policies": task.policies for at, task in enumerate(job.spec.tasks)
+    }
+    for path, policies in lists.items():
+        for at, policy in enumerate(policies):
+            if _PENDING in (policy.event, *policy.events) and not policy.timeout:
+                yield f"{path}[{at}]: event {_PENDING} without a timeout never acts (set one, such as 10m)"
+
+
+def _counts(job: Job) -> Findings:
+    """The numbers that may change while the job runs, and what bounds them."""
+    spec = job.spec
+    for field, number in (("maxRetry", spec.max_retry), ("minAvailable", spec.min_available)):
+        if number < 0:
+            yield Finding(f"spec.{field}", number, "is negative, must be at least 0")
+    ttl = spec.ttl_seconds_after_finished
+    if ttl is not None and ttl < 0:
+        yield Finding("spec.ttlSecondsAfterFinished", ttl, "is negative, must be at least 0")
+    for at, task in enumerate(spec.tasks):
+        path, minimum = f"spec.tasks[{at}]", task.min_available
+        if task.replicas < 0:
+            yield Finding(f"{path}.replicas", task.replicas, "is negative, must be at least 0")
+        if minimum is not None and minimum < 0:
+            yield Finding(f"{path}.minAvailable", minimum, "is negative, must be at least 0")
+        elif minimum is not None and minimum > task.replicas:
+            rule = f"is more than the replicas of the task, at most {task.replicas}"
+            yield Finding(f"{path}.minAvailable", minimum, rule)
+    replicas = sum(task.replicas for task in spec.tasks)
+    if spec.min_available > replicas:
+        rule = f"is more than the replicas of all tasks, at most {replicas}"
+        yield Finding("spec.minAvailable", spec.min_available, rule)
+
+
+def _task_name(path: str, task: TaskSpec, job: str) -> Findings:
+    last = f"{job}-{task.name}-{max(0, task.replicas - 1)}"
+    if not is_dns_label(task.name):
+        rule = "is not the name of a task (at most 63 lower case letters, digits and '-')"
+        yield Finding(f"{path}.name", task.name, rule)
+    elif is_qualified_name(job) and not is_qualified_name(last):
+        yield Finding(f"{path}.name", task.name, f"makes pods such as {last!r}, names have 63 characters")
+
+
+def _partitions(path: str, task: TaskSpec) -> Findings:
+    policy = task.partition_policy
+    if policy is None:
+        return
+    path = f"{path}.partitionPolicy"
+    for field, number in (
+        ("totalPartitions", policy.total_partitions),
+        ("partitionSize", policy.partition_size),
+    ):
+        if number < 1:
+            yield Finding(f"{path}.{field}", number, "is too small, must be at least 1")
+    if not 0 <= policy.min_partitions <= policy.total_partitions:
+        rule = f"is out of bounds (write 0 to {policy.total_partitions}, which is totalPartitions)"
+        yield Finding(f"{path}.minPartitions", policy.min_partitions, rule)
+    yield from of_topology(f"{path}.networkTopology", policy.network_topology)
+
+
+def _policies(path: str, policies: Sequence[LifecyclePolicy]) -> Findings:
+    """Each event and each exit code has one policy in a list; that of any event stands alone."""
+    seen_events: dict[str, str] = {}
+    seen_codes: dict[int, str] = {}
+    for at, policy in enumerate(policies):
+        where = f"{path}[{at}]"
+        events = tuple(dict.fromkeys((*policy.events, *((policy.event,) if policy.event else ()))))
+        if events and policy.exit_code is not None:
+            yield Finding(f"{where}.exitCode", policy.exit_code, "is given together with an event (keep one)")
+        elif not events and policy.exit_code is None:
+            yield Finding(where, policy.action, "is for nothing (give it an event, or an exitCode)")
+        if policy.action not in ACTIONS:
+            yield Finding(f"{where}.action", policy.action, f"is no action ({listed_names(ACTIONS)})")
+        for event in events:
+            if event not in EVENTS:
+                yield Finding(f"{where}.event", event, f"is no event ({listed_names(EVENTS)})")
+            elif event in seen_events:
+                rule = f"is given already in {seen_events[event]} (keep one of them)"
+                yield Finding(f"{where}.event", event, rule)
+            seen_events.setdefault(event, where)
+        yield from _exit_code(where, policy.exit_code, seen_codes)
+        yield from _timeout(where, policy.timeout)
+    if _ANY in seen_events and len(seen_events) > 1:
+        others = in_order([event for event in seen_events if event != _ANY])
+        rule = f"means every event, and there are policies for {others} (leave these out, or list events)"
+        yield Finding(f"{seen_events[_ANY]}.event", _ANY, rule)
+
+
+def _exit_code(where: str, code: int | None, seen: dict[int, str]) -> Findings:
+    if code is None:
+        return
+    if code == 0:
+        yield Finding(f"{where}.exitCode", code, "is no failure (write another code, or event TaskCompleted)")
+    elif code in seen:
+        yield Finding(f"{where}.exitCode", code, f"is given already in {seen[code]} (keep one of them)")
+    seen.setdefault(code, where)
+
+
+def _timeout(where: str, timeout: str) -> Findings:
+    if not timeout:
+        return
+    try:
+        parse_duration(timeout)
+    except InvalidDuration:
+        yield Finding(f"{where}.timeout", timeout, "is not a duration (write 10m, 1h30m or 500ms)")
+
+
+def _dependencies(tasks: Sequence[TaskSpec]) -> Findings:
+    """Tasks that wait for each other in a circle would never be created."""
+    names = {task.name for task in tasks}
+    waits_for: dict[str, set[str]] = {}
+    for at, task in enumerate(tasks):
+        needed = () if task.depends_on is None else task.depends_on.name
+        for position, name in enumerate(needed):
+            if name not in names:
+                path = f"spec.tasks[{at}].dependsOn.name[{position}]"
+                yield Finding(path, name, f"is no task of this job ({listed_names(names)})")
+        waits_for[task.name] = names.intersection(needed)
+    # What waits for nothing that is left can go; when nothing can, the rest are the circles and who waits.
+    while free := [name for name, needed in waits_for.items() if not needed & waits_for.keys()]:
+        for name in free:
+            del waits_for[name]
+    if waits_for:
+        rule = "wait for each other in a circle (leave one of the dependencies out)"
+        yield Finding("spec.tasks", in_order(list(waits_for)), rule)
+
+
+def _volumes(volumes: Sequence[VolumeSpec]) -> Findings:
+    seen: dict[str, str] = {}
+    for at, volume in enumerate(volumes):
+        path = f"spec.volumes[{at}]"
+        if not volume.mount_path:
+            yield Finding(
+                f"{path}.mountPath", "", "is missing (write where containers are to see the volume)"
+            )
+        elif volume.mount_path in seen:
+            rule = f"is given already in {seen[volume.mount_path]} (keep one of them)"
+            yield Finding(f"{path}.mountPath", volume.mount_path, rule)
+        seen.setdefault(volume.mount_path, path)
+        name = volume.volume_claim_name
+        if name and not is_dns_subdomain(name):
+            rule = "is not the name of a claim (lower case letters, digits, '-' and '.')"
+            yield Finding(f"{path}.volumeClaimName", name, rule)
+        if name and bytes(volume.volume_claim) not in (b"", b"{}", b"null"):
+            yield Finding(f"{path}.volumeClaimName", name, "is given together with volumeClaim (keep one)")
+
+
+def _queue(name: str, queues: Queues) -> Findings:
+    where = "spec.queue"
+    if name == ROOT_QUEUE:
+        rule = "is the queue that all others are below of (name another one)"
+        yield Finding(where, name, rule, reason=QUEUE_NOT_OPEN)
+        return
+    yield from of_queue(where, name, queues.get(name))
+    children = sorted(each.metadata.name for each in queues.values() if parent_of(each) == name)
+    if children:
+        yield Finding(where, name, f"is a parent of queues (name one of them: {in_order(children)})")
+
+
+_MAY_CHANGE: Final = ("minAvailable", "priorityClassName")
+_TASK_MAY_CHANGE: Final = ("replicas", "minAvailable")
+_QUANTITIES: Final = ("requests", "limits", "overhead")
+
+
+def _fixed(document: Json) -> Json:
+    """The spec of a job without what may change."""
+    spec = {key: value for key, value in document.get("spec", {}).items() if key not in _MAY_CHANGE}
+    spec["tasks"] = [
+        {key: value for key, value in task.items() if key not in _TASK_MAY_CHANGE}
+        for task in spec.get("tasks") or ()
+    ]
+    spec["volumes"] = [
+        # The name of a claim that is made for the job is filled in later.
+        {key: value for key, value in volume.items() if key != "volumeClaimName"}
+        if volume.get("volumeClaim")
+        else volume
+        for volume in spec.get("volumes") or ()
+    ]
+    return spec
+
+
+def _changes(path: str, old: Any, new: Any) -> Iterable[tuple[str, Any, Any]]:
+    """Where two documents differ, with both values; what is empty is as good as absent."""
+    match old, new:
+        case (Mapping(), Mapping() | None) | (None, Mapping()):
+            before, after = old or {}, new or {}
+            for key in dict.fromkeys((*before, *after)):
+                yield from _changes(child(path, key), before.get(key), after.get(key))
+        case (list(), list()) if len(old) == len(new):
+            for at, pair in enumerate(zip(old, new, strict=True)):
+                yield from _changes(f"{path}[{at}]", *pair)
+        case _:
+            if old != new and (old or new) and not _same_amount(path, old, new):
+                yield path, old, new
+
+
+def _same_amount(path: str, old: Any, new: Any) -> bool:
+    """Clients write quantities in their own way: 1000m comes back as 1."""
+    if not any(f".{name}" in path for name in _QUANTITIES):
+        return False
+    try:
+        return parse_quantity(old) == parse_quantity(new)
+    except InvalidQuantity:
+        return False

@@ -1,0 +1,258 @@
+"""What is wrong with Volcano's queues beyond what the schema of their definition can say.
+
+A queue is judged by itself and by its place in the tree.  An update is judged by what it changes, so that
+what was stored before a rule, or before another queue changed, stays editable.
+
+Source: Volcano (1.15).  A parent grants its children what it has itself: of a resource it does not name,
+nothing.  The queue ``root``, which everything is below of, grants without bounds.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
+from typing import Final
+
+from quorate.api.core import Resources
+from quorate.api.documents import child
+from quorate.api.findings import Finding
+from quorate.api.quantity import Quantity
+from quorate.api.requests import add_all
+from quorate.api.validation.fields import Findings, in_order
+from quorate.api.validation.volcano_groups import of_amounts
+from quorate.api.volcano import CLOSED, DEFAULT_QUEUE, OPEN, ROOT_QUEUE, Queue, QueueSpec
+from quorate.api.volcano_keys import HIERARCHY, HIERARCHY_WEIGHTS
+
+INVALID_RESOURCES: Final = "InvalidQueueResources"
+PROTECTED: Final = "ProtectedQueue"
+LARGEST_WEIGHT: Final = 65535
+DEPTH: Final = 5  # queues above one another below the root, unless configured
+
+Queues = Mapping[str, Queue]  # by name
+
+_DESERVED: Final = "spec.deserved"
+_CAPABILITY: Final = "spec.capability"
+_GUARANTEE: Final = "spec.guarantee.resource"
+_PODS: Final = "pods"
+
+
+def queue_findings(queue: Queue, others: Queues, *, depth: int = DEPTH) -> Findings:
+    """What is wrong with a new queue among ``others``."""
+    yield from _by_itself(queue)
+    if queue.status.state not in ("", OPEN, CLOSED):
+        yield Finding("status.state", queue.status.state, f"cannot be asked for (write {OPEN} or {CLOSED})")
+    yield from _hierarchy_annotations(queue, others)
+    yield from _place(queue, others, depth)
+    yield from _shares(queue, others)
+
+
+def queue_update_findings(old: Queue, new: Queue, others: Queues, *, depth: int = DEPTH) -> Findings:
+    """What is wrong with a queue's becoming ``new``."""
+    if old.spec != new.spec:
+        yield from _by_itself(new)
+    if new.status.state not in (old.status.state, "", OPEN, CLOSED):
+        yield Finding("status.state", new.status.state, f"cannot be asked for (write {OPEN} or {CLOSED})")
+    if _annotated(old) != _annotated(new):
+        yield from _hierarchy_annotations(new, others)
+    moved = parent_of(old) != parent_of(new)
+    if moved:
+        yield from _place(new, others, depth)
+    if moved or _amounts(old.spec) != _amounts(new.spec):
+        yield from _shares(new, others)
+
+
+def queue_delete_findings(queue: Queue, others: Queues, *, refuse_in_use: bool) -> Findings:
+    """What forbids deleting ``queue``; ``refuse_in_use``: also that pods of it hold resources."""
+    name = queue.metadata.name
+    if name in (ROOT_QUEUE, DEFAULT_QUEUE):
+        rule = "is a queue that every cluster must have, it cannot be deleted (close it instead)"
+        yield Finding("metadata.name", name, rule, reason=PROTECTED)
+    children = sorted(other.metadata.name for other in _children(name, others))
+    if children:
+        rule = f"is the parent of {in_order(children)} (delete these first, or move them)"
+        yield Finding("metadata.name", name, rule)
+    if refuse_in_use and _pods_of(queue):
+        rule = "cannot be deleted while pods of it hold resources (close it, and wait for them to end)"
+        yield Finding("metadata.name", name, rule)
+
+
+def _by_itself(queue: Queue) -> Findings:
+    spec = queue.spec
+    if not 1 <= spec.weight <= LARGEST_WEIGHT:
+        yield Finding("spec.weight", spec.weight, f"is out of bounds (write 1 to {LARGEST_WEIGHT})")
+    if spec.priority < 0:
+        yield Finding("spec.priority", spec.priority, "is negative, must be at least 0")
+    if spec.max_pod_groups is not None and spec.max_pod_groups < 0:
+        rule = "is negative, must be at least 0 (leave it out for no limit)"
+        yield Finding("spec.maxPodGroups", spec.max_pod_groups, rule)
+    for path, amounts in _amounts(spec).items():
+        yield from of_amounts(path, amounts)
+    yield from _ascending(spec)
+
+
+def _ascending(spec: QueueSpec) -> Findings:
+    """Guarantee, deserved, capability: none of a resource may be more than the next that is given."""
+    guarantee, deserved, capability = spec.guarantee.resource, spec.deserved, spec.capability
+    for resource, amount in guarantee.items():
+        where = child(_GUARANTEE, resource)
+        if deserved and resource not in deserved:
+            rule = f"is guaranteed but not in {_DESERVED} (add it there, at least {amount})"
+            yield Finding(where, str(amount), rule, reason=INVALID_RESOURCES)
+        elif resource in deserved:
+            yield from _at_most(where, amount, deserved[resource], _DESERVED)
+        elif resource in capability:
+            yield from _at_most(where, amount, capability[resource], _CAPABILITY)
+    for resource, amount in deserved.items():
+        if resource in capability:
+            where = child(_DESERVED, resource)
+            yield from _at_most(where, amount, capability[resource], _CAPABILITY)
+
+
+def _at_most(path: str, amount: Quantity, limit: Quantity, whose: str) -> Findings:
+    if amount > limit:
+        yield Finding(path, str(amount), f"is more than {whose}, at most {limit}", reason=INVALID_RESOURCES)
+
+
+def _annotated(queue: Queue) -> tuple[str, str]:
+    annotations = queue.metadata.annotations
+    return annotations.get(HIERARCHY, ""), annotations.get(HIERARCHY_WEIGHTS, "")
+
+
+def _hierarchy_annotations(queue: Queue, others: Queues) -> Findings:
+    """The tree of weights for ``drf``: as many weights as queues, and pods only in its leaves."""
+    path, weights = _annotated(queue)
+    if not path and not weights:
+        return
+    if path.count("/") != weights.count("/"):
+        rule = f"must have as many parts as annotation {HIERARCHY} ({path!r})"
+        yield Finding(child("metadata.annotations", HIERARCHY_WEIGHTS), weights, rule)
+    for weight in weights.split("/"):
+        if not _is_positive(weight):
+            rule = f"has a weight {weight!r}, must be a number above 0"
+            yield Finding(child("metadata.annotations", HIERARCHY_WEIGHTS), weights, rule)
+    for name, other in sorted(others.items()):
+        theirs, _ = _annotated(other)
+        if name != queue.metadata.name and path and theirs.startswith(f"{path}/"):
+            rule = f"is above {theirs!r} of queue {name}, and only leaves can be queues (write a longer path)"
+            yield Finding(child("metadata.annotations", HIERARCHY), path, rule)
+
+
+def _is_positive(text: str) -> bool:
+    try:
+        return Fraction(text) > 0
+    except (ValueError, ZeroDivisionError):
+        return False
+
+
+def parent_of(queue: Queue) -> str:
+    """The name of the queue above; empty for the root."""
+    return "" if queue.metadata.name == ROOT_QUEUE else queue.spec.parent or ROOT_QUEUE
+
+
+def _place(queue: Queue, others: Queues, depth: int) -> Findings:
+    name, parent = queue.metadata.name, parent_of(queue)
+    if parent in ("", ROOT_QUEUE):
+        return
+    if parent == name:
+        yield Finding("spec.parent", parent, "is the queue itself (name another queue, or leave it out)")
+        return
+    if parent not in others:
+        rule = "is no queue that exists (create it first, or leave this out)"
+        yield Finding("spec.parent", parent, rule)
+        return
+    above = list(ancestors(queue, others))
+    if any(parent_of(each) == name for each in above):
+        yield Finding("spec.parent", parent, "is below this queue (name one that is not, or leave it out)")
+        return
+    if len(above) >= depth:
+        rule = f"would put this queue {len(above) + 1} deep below the root, at most {depth}"
+        yield Finding("spec.parent", parent, rule)
+    if _pods_of(others[parent]) and not any(_children(parent, others)):
+        rule = "is a queue whose pods hold resources, it cannot become a parent (name another one)"
+        yield Finding("spec.parent", parent, rule)
+
+
+def ancestors(queue: Queue, others: Queues) -> Iterator[Queue]:
+    """The queues above ``queue``, the nearest first, without the root; each once where they go in circles."""
+    seen: set[str] = set()
+    name = parent_of(queue)
+    while name not in ("", ROOT_QUEUE) and name in others and name not in seen:
+        seen.add(name)
+        yield others[name]
+        name = parent_of(others[name])
+
+
+def _children(name: str, others: Queues) -> Iterator[Queue]:
+    return (other for other in others.values() if parent_of(other) == name)
+
+
+def descendants(name: str, others: Queues) -> Iterator[Queue]:
+    """The queues below the one called ``name``, each once."""
+    waiting, seen = [name], {name}
+    while waiting:
+        for other in _children(waiting.pop(), others):
+            if other.metadata.name not in seen:
+                seen.add(other.metadata.name)
+                waiting.append(other.metadata.name)
+                yield other
+
+
+def _pods_of(queue: Queue) -> bool:
+    return queue.status.allocated.get(_PODS, Quantity(0)) > Quantity(0)
+
+
+def _amounts(spec: QueueSpec) -> Mapping[str, Resources]:
+    return {_CAPABILITY: spec.capability, _DESERVED: spec.deserved, _GUARANTEE: spec.guarantee.resource}
+
+
+def _shares(queue: Queue, others: Queues) -> Findings:
+    """That nobody in the tree has more than what is above can give, upward and downward from ``queue``."""
+    name, spec, parent = queue.metadata.name, queue.spec, parent_of(queue)
+    if name == ROOT_QUEUE:
+        return
+    yield from _capability_above(queue, others)
+    if parent in others and parent not in (ROOT_QUEUE, name):
+        siblings = [each for each in _children(parent, others) if each.metadata.name != name]
+        for path, own in _granted(spec).items():
+            granted = _granted(others[parent].spec)[path]
+            together = add_all([own, *(_granted(each.spec)[path] for each in siblings)])
+            for resource in own:
+                if together[resource] > granted.get(resource, Quantity(0)):
+                    limit = granted.get(resource, Quantity(0))
+                    rule = f"makes {together[resource]} for the children of queue {parent}, at most {limit}"
+                    where = child(path, resource)
+                    yield Finding(where, str(own[resource]), rule, reason=INVALID_RESOURCES)
+    yield from _children_within(queue, others)
+
+
+def _granted(spec: QueueSpec) -> Mapping[str, Resources]:
+    return {_DESERVED: spec.deserved, _GUARANTEE: spec.guarantee.resource}
+
+
+def _capability_above(queue: Queue, others: Queues) -> Findings:
+    for resource, amount in queue.spec.capability.items():
+        limiting = (each for each in ancestors(queue, others) if resource in each.spec.capability)
+        nearest = next(limiting, None)
+        if nearest is not None:
+            whose = f"that of queue {nearest.metadata.name} above"
+            yield from _at_most(
+                child(_CAPABILITY, resource), amount, nearest.spec.capability[resource], whose
+            )
+
+
+def _children_within(queue: Queue, others: Queues) -> Findings:
+    name, spec = queue.metadata.name, queue.spec
+    for resource, limit in spec.capability.items():
+        for below in descendants(name, others):
+            theirs = below.spec.capability.get(resource)
+            if theirs is not None and theirs > limit:
+                rule = f"is less than that of queue {below.metadata.name} below, at least {theirs}"
+                yield Finding(child(_CAPABILITY, resource), str(limit), rule, reason=INVALID_RESOURCES)
+    for path, granted in _granted(spec).items():
+        yield from _sum_within(path, granted, [_granted(each.spec)[path] for each in _children(name, others)])
+
+
+def _sum_within(path: str, granted: Resources, children: Iterable[Resources]) -> Findings:
+    for resource, total in sorted(add_all(children).items()):
+        limit = granted.get(resource, Quantity(0))
+        if total > limit:
+            rule = f"is less than what its children have together, at least {total}"
+            yield Finding(child(path, resource), str(limit), rule, reason=INVALID_RESOURCES)
