@@ -40,6 +40,10 @@ class Commands(DeferredGroup):
             "Run the queueing controllers for a cluster until Ctrl-C or SIGTERM.",
         ),
         Deferred(
+            "scheduler", "quorate.cli.scheduler:scheduler",
+            "Run the gang scheduler for a cluster until Ctrl-C or SIGTERM.",
+        ),
+        Deferred(
             "crds", "quorate.cli.crds:crds",
             "Write the CustomResourceDefinitions of the queueing kinds, to install them in a cluster.",
         ),

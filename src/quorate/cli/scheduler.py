@@ -1,0 +1,175 @@
+"""``quorate scheduler``: the gang scheduler for any cluster."""
+
+import asyncio
+import logging
+import platform
+import random
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import uvloop
+
+from quorate.api.meta import Key
+from quorate.api.scheduler_configuration import (
+    LoadedSchedulerConfiguration,
+    SchedulerConfiguration,
+    default_scheduler_configuration,
+    load_scheduler_configuration,
+)
+from quorate.api.strict import InvalidConfiguration
+from quorate.api.volcano import GROUP, VERSION
+from quorate.cli.composition import new_uid, until_stopped
+from quorate.cli.failures import Refusal
+from quorate.cli.files import InvalidFiles, located, text_of
+from quorate.cli.reload import follow
+from quorate.kube.client import Client
+from quorate.kube.clock import WallClock
+from quorate.kube.config import load_cluster
+from quorate.kube.configured import Configured
+from quorate.kube.leases import Terms
+from quorate.kube.log import Format, configure, logger
+from quorate.scheduler.process import LEASE_NAME, Elected, run_scheduler, served_by
+from quorate.scheduler.scheduler import NAMES, Options, Seen
+
+NEEDED = ("podgroups", "queues")
+
+
+def scheduler(
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="How to reach the cluster. [default: $KUBECONFIG, ~/.kube/config, or the pod's own account]",
+        ),
+    ] = None,
+    context: Annotated[
+        str, typer.Option(metavar="NAME", help="The kubeconfig's context, if not the current one.")
+    ] = "",
+    scheduler_conf: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Volcano's scheduler configuration (actions, tiers of plugins); without one, the defaults.",
+        ),
+    ] = None,
+    scheduler_name: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="The schedulerName of pods to place; may be given several times. "
+            "[default: quorate, volcano]",
+            show_default=False,
+        ),
+    ] = None,
+    schedule_period: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", min=0.0, help="The least time between two sessions."),
+    ] = 0.05,
+    binds_at_once: Annotated[
+        int, typer.Option(metavar="N", min=1, help="How many pods are bound side by side.")
+    ] = 64,
+    leader_elect: Annotated[
+        bool, typer.Option("--leader-elect", help="Of several replicas let one decide, by a lease.")
+    ] = False,
+    lease_namespace: Annotated[
+        str, typer.Option(metavar="NAMESPACE", help="Where that lease is.")
+    ] = "quorate-system",
+    log_format: Annotated[
+        Format, typer.Option(help="Lines for people, or JSON for machines; both on standard error.")
+    ] = "console",
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log every step.")] = False,
+) -> None:
+    """Run the gang scheduler for a cluster until Ctrl-C or SIGTERM.
+
+    Pods of a pod group (scheduling.volcano.sh) that name it as their scheduler get nodes together: as many
+    as the group needs, or none. Other pods are left to the schedulers they name.
+    It may be stopped at any moment and started anew: all it knows is in the cluster.
+
+    [b]Example:[/b] quorate scheduler --scheduler-conf volcano-scheduler.conf
+    """
+    loaded = _read(scheduler_conf)
+    configure(log_format, logging.DEBUG if verbose else logging.INFO)
+    for warning in loaded.warnings:
+        logger(__name__).warning("configuration", file=scheduler_conf, finding=warning)
+    configured = Configured(loaded.configuration)
+    options = Options(
+        names=tuple(scheduler_name) if scheduler_name else NAMES,
+        period_s=schedule_period,
+        binds_at_once=binds_at_once,
+    )
+    lease = Key(lease_namespace, LEASE_NAME) if leader_elect else None
+    uvloop.run(_serve(kubeconfig, context, scheduler_conf, configured, options, lease))
+
+
+async def _serve(
+    kubeconfig: Path | None,
+    context: str,
+    conf: Path | None,
+    configured: Configured[SchedulerConfiguration],
+    options: Options,
+    lease: Key | None,
+) -> None:
+    log = logger(__name__)
+    clock = WallClock()
+    seen = Seen()
+    elected = None if lease is None else Elected(lease, Terms(), _identity)
+    async with Client(await load_cluster(kubeconfig, context), random.Random()) as client:
+        await _require_kinds(client)
+        async with asyncio.TaskGroup() as tasks:
+            parts = [
+                tasks.create_task(run_scheduler(client, clock, options, configured, seen, elected)),
+                tasks.create_task(_announce(seen, client.cluster.server, options.names)),
+            ]
+            if conf is not None:
+                following = follow(conf, clock, lambda text: _take_over(conf, text, configured))
+                parts.append(tasks.create_task(following))
+            await until_stopped(lambda: log.info("starting", server=client.cluster.server))
+            log.info("stopping")
+            for part in parts:
+                part.cancel()
+
+
+def _read(path: Path | None) -> LoadedSchedulerConfiguration:
+    """Raises ``InvalidFiles``."""
+    if path is None:
+        return LoadedSchedulerConfiguration(default_scheduler_configuration(), ())
+    return _configuration_in(path, text_of(path))
+
+
+def _configuration_in(path: Path, text: str) -> LoadedSchedulerConfiguration:
+    """Raises ``InvalidFiles``."""
+    try:
+        return load_scheduler_configuration(text)
+    except InvalidConfiguration as error:
+        raise InvalidFiles(located(path, error.findings)) from error
+
+
+def _take_over(path: Path, text: str, configured: Configured[SchedulerConfiguration]) -> None:
+    """Raises ``InvalidFiles``."""
+    loaded = _configuration_in(path, text)
+    if loaded.configuration == configured.current:
+        return
+    for warning in loaded.warnings:
+        logger(__name__).warning("configuration", file=path, finding=warning)
+    configured.renew(loaded.configuration)
+
+
+def _identity() -> str:
+    return f"{platform.node()}_{new_uid()}"
+
+
+async def _announce(seen: Seen, server: str, names: tuple[str, ...]) -> None:
+    await seen.ready.wait()
+    logger(__name__).info("ready", server=server, scheduler_names=", ".join(names))
+
+
+async def _require_kinds(client: Client) -> None:
+    """Raise ``Refusal`` when the cluster lacks a kind, rather than wait for it without a word."""
+    served = await served_by(client)
+    missing = [plural for plural in NEEDED if plural not in served.plurals]
+    if missing:
+        raise Refusal(
+            f"{client.cluster.server} does not serve {', '.join(missing)} of {GROUP}/{VERSION} "
+            "(install the definitions: quorate crds --output crds, then kubectl apply --server-side -f crds)"
+        )

@@ -1,0 +1,128 @@
+"""Telling the API which node each pod runs on, many at a time.
+
+A bind whose answer is lost is asked for again: the pod refuses a second node, so only one of them counts.
+One that is refused for good is undone in the model, and the next session finds another place for the task,
+or gives up the whole gang (see ``gang.repair``).
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from quorate.api import codec
+from quorate.api.events import ObjectReference
+from quorate.api.meta import Key
+from quorate.gang.outcome import Bind
+from quorate.kube.backoff import Backoff
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.errors import (
+    ApiError,
+    Conflict,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    Unreachable,
+    Unreadable,
+)
+from quorate.kube.events import EventRecorder
+from quorate.kube.log import logger
+from quorate.kube.resources import PLACEABLE_PODS
+
+AGAIN: Final = Backoff(first_s=0.1, cap_s=10.0)
+ECHO_S: Final = 2.0  # within which the watch tells what a conflict was about
+TOLD_MOST: Final = 5000  # events about binds that wait for the binds themselves to be through
+
+
+class Binder:
+    """``on_refusal`` is called with each task whose bind did not come about and is no longer on its way."""
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        events: EventRecorder,
+        on_refusal: Callable[[Key], None],
+        *,
+        at_once: int,
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._events = events
+        self._on_refusal = on_refusal
+        self._waiting: deque[Bind] = deque()
+        self._workers = at_once
+        self._busy = 0  # at most _workers
+        self._done: deque[Bind] = deque(maxlen=TOLD_MOST)  # not yet told of: telling competes with binding
+        self._log = logger(__name__)
+
+    def start(self, tasks: asyncio.TaskGroup, binds: Iterable[Bind]) -> None:
+        self._waiting.extend(binds)
+        for _ in range(min(self._workers - self._busy, len(self._waiting))):
+            self._busy += 1
+            tasks.create_task(self._work(), name="bind")
+
+    async def _work(self) -> None:
+        """Bind one after the other until none waits."""
+        try:
+            while self._waiting:
+                bind = self._waiting.popleft()
+                if await self._bind(bind):
+                    self._done.append(bind)
+                else:
+                    self._on_refusal(bind.task)
+        finally:
+            self._busy -= 1
+        if not self._busy:
+            self._tell()
+
+    async def _bind(self, bind: Bind) -> bool:
+        """Whether the API took it."""
+        body = codec.encode(
+            {
+                "apiVersion": "v1",
+                "kind": "Binding",
+                "metadata": {"name": bind.task.name, "namespace": bind.task.namespace, "uid": bind.uid},
+                "target": {"apiVersion": "v1", "kind": "Node", "name": bind.node},
+            }
+        )
+        path = PLACEABLE_PODS.path(bind.task.namespace, bind.task.name, "binding")
+        steady = self._clock.steady
+        failures = 0
+        while True:
+            try:
+                await self._client.request("POST", path, body=body)
+            except Conflict as refusal:
+                # Bound already, by a request whose answer was lost or by another scheduler, or another pod
+                # by now: the watch is about to say which.
+                self._log.info("bind refused", pod=bind.task, node=bind.node, problem=str(refusal))
+                await steady.sleep_until(steady.now() + ECHO_S)
+                return False
+            except (ServerError, TooManyRequests, Unreachable, Unreadable) as failure:
+                failures += 1
+                again_in_s = AGAIN.jittered_s(failures, self._client.rng)
+                self._log.warning(
+                    "bind not answered", pod=bind.task, problem=str(failure), again_in_s=again_in_s
+                )
+                await steady.sleep_until(steady.now() + again_in_s)
+            except NotFound:
+                return False
+            except ApiError as refusal:
+                self._log.warning("bind refused", pod=bind.task, node=bind.node, problem=str(refusal))
+                return False
+            else:
+                return True
+
+    def _tell(self) -> None:
+        for bind in self._done:
+            about = ObjectReference(
+                api_version="v1",
+                kind="Pod",
+                name=bind.task.name,
+                namespace=bind.task.namespace,
+                uid=bind.uid,
+            )
+            text = f"Successfully assigned {bind.task} to {bind.node}"
+            self._events.event(about, "Normal", "Scheduled", text, action="Binding")
+        self._done.clear()

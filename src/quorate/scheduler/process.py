@@ -1,0 +1,117 @@
+"""The gang scheduler as one of several replicas, by the configuration in force.
+
+A replica that stands by keeps nothing: binding begins seconds after a list of everything (see bench/gang),
+and a copy kept meanwhile would have to be listed anew all the same, lest it lag behind what the last leader
+wrote.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from quorate.api import codec
+from quorate.api.meta import Key, ObjectMeta, Struct
+from quorate.api.scheduler_configuration import SchedulerConfiguration
+from quorate.api.volcano import DEFAULT_QUEUE, GROUP, ROOT_QUEUE, VERSION, Queue, QueueSpec
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.configured import Configured, run_as_configured
+from quorate.kube.errors import AlreadyExists, NotFound
+from quorate.kube.leases import Terms
+from quorate.kube.log import logger
+from quorate.kube.resources import QUEUES
+from quorate.kube.standing import stand
+from quorate.scheduler.scheduler import Options, Scheduler, Seen
+
+# Volcano's own scheduler takes the lease "volcano": the two must not share it, as each has pods of its own.
+LEASE_NAME: Final = "quorate-scheduler"
+BUILT_IN: Final = (
+    Queue(metadata=ObjectMeta(name=ROOT_QUEUE), spec=QueueSpec(reclaimable=False)),
+    Queue(metadata=ObjectMeta(name=DEFAULT_QUEUE), spec=QueueSpec(parent=ROOT_QUEUE)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Elected:
+    """By which lease replicas agree on the one that decides."""
+
+    lease: Key
+    terms: Terms
+    new_identity: Callable[[], str]
+
+
+async def run_scheduler(
+    client: Client,
+    clock: Clock,
+    options: Options,
+    configured: Configured[SchedulerConfiguration],
+    seen: Seen,
+    elected: Elected | None,
+) -> None:
+    """Run until cancelled: decide always, or with ``elected`` while elected."""
+
+    async def lead() -> None:
+        served = await served_by(client)
+        await make_built_in_queues(client)
+        await run_as_configured(
+            configured,
+            lambda settings: Scheduler(
+                client, clock, options, settings, seen, status_subresource=served.status_subresource
+            ).run(),
+        )
+
+    async def stand_by() -> None:
+        seen.ready.set()
+        await asyncio.Event().wait()
+
+    if elected is None:
+        await lead()
+        return
+    await stand(
+        client,
+        clock,
+        elected.lease,
+        elected.terms,
+        elected.new_identity,
+        follow=stand_by,
+        lead=lead,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What the cluster serves of Volcano's scheduling kinds."""
+
+    plurals: frozenset[str]
+
+    @property
+    def status_subresource(self) -> str:
+        """Where pod groups have their status: Volcano's definition has it in the object itself."""
+        return "status" if "podgroups/status" in self.plurals else ""
+
+
+class _Resource(Struct):
+    name: str
+
+
+class _ResourceList(Struct):
+    resources: tuple[_Resource, ...] = ()
+
+
+async def served_by(client: Client) -> Served:
+    try:
+        body = await client.request("GET", f"/apis/{GROUP}/{VERSION}")
+    except NotFound:
+        return Served(frozenset())
+    return Served(frozenset(each.name for each in codec.decode(_ResourceList, body).resources))
+
+
+async def make_built_in_queues(client: Client) -> None:
+    """Have the queues ``root`` and ``default``, as Volcano's scheduler does at its start."""
+    for queue in BUILT_IN:
+        try:
+            await client.create(QUEUES, queue)
+        except AlreadyExists:
+            continue
+        logger(__name__).info("queue made", queue=queue.metadata.name)

@@ -1,0 +1,141 @@
+"""The scheduler at work: sessions whenever something changed that could matter, and what follows from them.
+
+A session begins as soon as there is news, but not before the last one's pace allows: sessions take at most a
+third of the time, so that binds, watches and writes get theirs however large the cluster is.  With no news
+there is no session until the core asked for one (a back-off ends, a clock runs out): an idle cluster costs
+nothing.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from quorate.api.meta import Key
+from quorate.api.scheduler_configuration import SchedulerConfiguration
+from quorate.gang.model import Model
+from quorate.gang.outcome import Outcome
+from quorate.gang.run import run_session
+from quorate.kube.client import Client
+from quorate.kube.clock import Alarm, Clock
+from quorate.kube.events import EventRecorder
+from quorate.kube.log import logger
+from quorate.scheduler.binder import Binder
+from quorate.scheduler.evictor import Evictor
+from quorate.scheduler.feed import Feed
+from quorate.scheduler.statuses import StatusWriter
+from quorate.scheduler.telling import PodTeller
+
+COMPONENT: Final = "quorate-scheduler"
+NAMES: Final = ("quorate", "volcano")
+REST_PER_SESSION: Final = 2.0  # how often as long as it took the next session waits at least
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the process runs, as opposed to how it decides."""
+
+    names: tuple[str, ...] = NAMES  # the schedulerName of pods that are ours
+    period_s: float = 0.05  # from the end of one session to the next at least
+    binds_at_once: int = 64
+    sync_within_s: float | None = None  # how long the first lists may take; None: as long as they do
+
+
+@dataclass
+class Seen:
+    """What others may see of a running scheduler."""
+
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+    sessions: int = 0
+    on_session: list[Callable[[Outcome, float], None]] = field(default_factory=list)  # and seconds it took
+
+
+class Scheduler:
+    """Works from a list of everything until cancelled; all that must survive is in the API."""
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        options: Options,
+        settings: SchedulerConfiguration,
+        seen: Seen,
+        *,
+        status_subresource: str = "",
+    ) -> None:
+        self._clock = clock
+        self._options = options
+        self._settings = settings
+        self._seen = seen
+        self._changed = asyncio.Event()  # set when a session could answer differently than the last
+        self._alarm = Alarm(clock, self._changed)
+        self.model = Model(options.names)
+        self._events = EventRecorder(client, clock, COMPONENT)
+        self._feed = Feed(client, self.model, self._changed)
+        self._statuses = StatusWriter(client, clock, self._feed.groups, subresource=status_subresource)
+        self._binder = Binder(client, clock, self._events, self._bind_failed, at_once=options.binds_at_once)
+        self._evictor = Evictor(client, clock, self._events, self._eviction_failed)
+        self._teller = PodTeller(client, clock, self._events, self._feed.pods, self.model)
+        self._log = logger(__name__)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for informer in self._feed.informers:
+                tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
+            await self._synced()
+            tasks.create_task(self._events.run(), name="events")
+            tasks.create_task(self._statuses.run(), name="statuses")
+            tasks.create_task(self._teller.run(), name="pod conditions")
+            self._seen.ready.set()
+            await self._decide(tasks)
+
+    async def _synced(self) -> None:
+        async with asyncio.timeout(self._options.sync_within_s):
+            for informer in self._feed.informers:
+                await informer.synced.wait()
+
+    async def _decide(self, tasks: asyncio.TaskGroup) -> None:
+        steady = self._clock.steady
+        try:
+            while True:
+                self._changed.clear()
+                began = steady.now()
+                outcome = run_session(self.model, self._settings, self._clock.now())
+                took_s = steady.now() - began
+                self._carry_out(tasks, outcome)
+                self._report(outcome, took_s)
+                self._alarm.set_for(outcome.wake_at)
+                await steady.sleep_until(
+                    steady.now() + max(self._options.period_s, took_s * REST_PER_SESSION)
+                )
+                await self._changed.wait()
+        finally:
+            self._alarm.set_for(None)
+
+    def _carry_out(self, tasks: asyncio.TaskGroup, outcome: Outcome) -> None:
+        self._statuses.write(outcome.statuses)
+        for eviction in outcome.evictions:
+            self._evictor.start(tasks, eviction)
+        self._binder.start(tasks, outcome.binds)
+        self._teller.say(outcome.verdicts)
+
+    def _report(self, outcome: Outcome, took_s: float) -> None:
+        self._seen.sessions += 1
+        for listener in self._seen.on_session:
+            listener(outcome, took_s)
+        if outcome.binds or outcome.evictions or outcome.statuses:
+            self._log.info(
+                "session ended",
+                binds=len(outcome.binds),
+                evictions=len(outcome.evictions),
+                statuses=len(outcome.statuses),
+                took_s=round(took_s, 4),
+            )
+
+    def _bind_failed(self, task: Key) -> None:
+        self.model.bind_failed(task)
+        self._changed.set()
+
+    def _eviction_failed(self, task: Key) -> None:
+        self.model.eviction_failed(task)
+        self._changed.set()

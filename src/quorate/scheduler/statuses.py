@@ -1,0 +1,89 @@
+"""Writing what is decided about pod groups: phase, conditions, counts, and our annotations.
+
+Each write names the version of the object it was decided on, as the definition of a pod group has no status
+subresource and the whole object is written.  Whoever writes in between causes a conflict; then the newest
+form is patched, to what was decided last.  What is stored as it should be is not written.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from quorate.api.meta import Key
+from quorate.api.volcano import PodGroup, PodGroupStatus
+from quorate.gang.outcome import GangStatus
+from quorate.gang.reading import annotations_of
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.errors import NotFound
+from quorate.kube.informer import Informer
+from quorate.kube.patches import merge_patch
+from quorate.kube.reconcile import Reconciler
+from quorate.kube.resources import POD_GROUPS
+
+WORKERS = 16
+
+
+class StatusWriter:
+    """``subresource``: where the definition in this cluster has the status ("" or "status")."""
+
+    def __init__(self, client: Client, clock: Clock, groups: Informer[PodGroup], *, subresource: str) -> None:
+        self._client = client
+        self._groups = groups
+        self._subresource = subresource
+        self._decided: dict[Key, GangStatus] = {}  # the last word on each, until it is written
+        self._reconciler = Reconciler("pod group statuses", self._write, clock, workers=WORKERS)
+
+    async def run(self) -> None:
+        await self._reconciler.run()
+
+    def write(self, statuses: Iterable[GangStatus]) -> None:
+        for status in statuses:
+            self._decided[status.gang] = status
+            self._reconciler.enqueue(status.gang)
+
+    async def _write(self, key: Key) -> None:
+        decided = self._decided.get(key)
+        group = self._groups.get(key)
+        if decided is None or group is None:
+            self._decided.pop(key, None)
+            return
+        status = {"status": difference} if (difference := _difference(group, decided)) else {}
+        notes = _changed_annotations(group, decided)
+        try:
+            if self._subresource and status:
+                group = await self._client.patch(
+                    POD_GROUPS, key, _versioned(group, status), subresource=self._subresource
+                )
+                status = {}
+            if status or notes:
+                await self._client.patch(POD_GROUPS, key, _versioned(group, status, notes))
+        except NotFound:
+            pass
+        if self._decided.get(key) is decided:
+            del self._decided[key]
+
+
+def _versioned(
+    group: PodGroup, status: dict[str, Any], notes: dict[str, str | None] | None = None
+) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"resourceVersion": group.metadata.resource_version}
+    if notes:
+        metadata["annotations"] = notes
+    return {"metadata": metadata, **status}
+
+
+def _difference(group: PodGroup, decided: GangStatus) -> dict[str, Any]:
+    counts = decided.counts
+    wanted = PodGroupStatus(
+        phase=decided.phase,
+        conditions=decided.conditions,
+        running=counts.running,
+        succeeded=counts.succeeded,
+        failed=counts.failed,
+    )
+    return merge_patch(group.status, wanted)
+
+
+def _changed_annotations(group: PodGroup, decided: GangStatus) -> dict[str, str | None]:
+    stored = group.metadata.annotations
+    return {name: value for name, value in annotations_of(decided).items() if stored.get(name) != value}
