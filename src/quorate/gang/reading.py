@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from quorate.api.core import ResourceQuota
+from quorate.api.core import ResourceQuota, Resources
 from quorate.api.meta import Key, epoch
 from quorate.api.placeable import Pod
 from quorate.api.quantity import Quantity
@@ -13,7 +13,7 @@ from quorate.api.volcano_keys import GROUP_NAME, PREEMPTABLE, TASK_PRIORITY, TAS
 from quorate.gang.outcome import GangStatus
 from quorate.gang.queue import NamespaceQuota, Queue
 from quorate.gang.task import Standing, Task
-from quorate.placement.amounts import in_base_units
+from quorate.placement.amounts import MEMORY, in_base_units
 from quorate.placement.shapes import Shape
 from quorate.quota.amount import CPU, UNLIMITED, base_units
 
@@ -87,13 +87,22 @@ def queue_of(queue: QueueObject) -> Queue:
         parent="" if is_root else spec.parent or ROOT_QUEUE,
         is_open=queue.status.state in ("", OPEN),
         reclaimable=spec.reclaimable,
-        capability=in_base_units(spec.capability),
+        capability=limits(spec.capability),
         deserved=in_base_units(spec.deserved),
         guarantee=in_base_units(spec.guarantee.resource),
         max_pod_groups=UNLIMITED if spec.max_pod_groups is None else spec.max_pod_groups,
         dequeue=spec.dequeue_strategy,
         created=epoch(metadata.creation_timestamp) if metadata.creation_timestamp else 0.0,
     )
+
+
+def limits(quantities: Resources) -> dict[str, int]:
+    """What a queue may have at most.  Of cpu and memory 0 is no limit (source: Volcano), of others it is."""
+    return {
+        resource: amount
+        for resource, amount in in_base_units(quantities).items()
+        if amount > 0 or resource not in (CPU, MEMORY)
+    }
 
 
 def quota_of(quota: ResourceQuota) -> NamespaceQuota:

@@ -22,6 +22,7 @@ from quorate.api.requests import AskingTogether, largest, pod_requests, requests
 from quorate.quota.amount import CPU, PODS
 
 Amounts = Mapping[str, int]
+Portions = Mapping[str, int | Fraction]  # amounts, or parts of them that came out of a division
 
 MEMORY: Final = "memory"
 NOTHING: Final[Amounts] = {}
@@ -121,7 +122,7 @@ def future_idle(idle: Amounts, releasing: Amounts, pipelined: Amounts) -> dict[s
     return minus(plus(idle, releasing), pipelined)
 
 
-def less_equal(left: Amounts, right: Amounts, missing: Missing = Missing.ZERO) -> bool:
+def less_equal(left: Portions, right: Portions, missing: Missing = Missing.ZERO) -> bool:
     """Whether ``left`` fits into ``right`` in every resource.
 
     With ``Missing.INFINITY`` a scalar that only ``right`` names decides against it: ``left`` has any amount.
@@ -135,7 +136,7 @@ def less_equal(left: Amounts, right: Amounts, missing: Missing = Missing.ZERO) -
     )
 
 
-def less_equal_where(left: Amounts, right: Amounts, asked: Amounts) -> bool:
+def less_equal_where(left: Portions, right: Portions, asked: Amounts) -> bool:
     """Whether ``left`` fits into ``right`` in every resource that ``asked`` asks for, pods aside.
 
     When ``left`` names no scalar at all, scalars are not looked at.
@@ -148,7 +149,7 @@ def less_equal_where(left: Amounts, right: Amounts, asked: Amounts) -> bool:
     )
 
 
-def some_less_equal_where(left: Amounts, right: Amounts, asked: Amounts) -> bool:
+def some_less_equal_where(left: Portions, right: Portions, asked: Amounts) -> bool:
     """Whether ``left`` fits into ``right`` in a resource that ``asked`` asks for, pods aside.
 
     A resource of which neither has anything says nothing.
@@ -160,7 +161,7 @@ def some_less_equal_where(left: Amounts, right: Amounts, asked: Amounts) -> bool
     )
 
 
-def some_greater_where(left: Amounts, right: Amounts, asked: Amounts) -> bool:
+def some_greater_where(left: Portions, right: Portions, asked: Amounts) -> bool:
     """Whether ``left`` exceeds ``right`` in a resource that ``asked`` asks for and ``right`` names.
 
     Of cpu and memory, 0 names nothing.
@@ -199,14 +200,14 @@ def difference(left: Amounts, right: Amounts) -> tuple[dict[str, int], dict[str,
     return exceeded(left, right), exceeded(right, left)
 
 
-def share(part: int, whole: int) -> Fraction:
+def share(part: int, whole: int | Fraction) -> Fraction:
     """``part`` of ``whole``; of nothing, any part is all of it."""
     if whole == 0:
         return Fraction(1 if part else 0)
     return Fraction(part, whole)
 
 
-def named(amounts: Amounts) -> list[str]:
+def named(amounts: Portions) -> list[str]:
     """The resources of which there is anything, in the order of their names."""
     return sorted(resource for resource, amount in amounts.items() if amount > 0)
 
@@ -215,7 +216,7 @@ def _asked(asked: Amounts) -> Iterator[str]:
     return (resource for resource, amount in asked.items() if amount > 0 and resource != PODS)
 
 
-def _scalars(amounts: Amounts) -> set[str]:
+def _scalars(amounts: Portions) -> set[str]:
     return set(amounts) - _ALWAYS_NAMED
 
 

@@ -1,0 +1,113 @@
+"""Weighted water filling: how much of a cluster each queue deserves of what all of them ask for.
+
+Think of vessels, one a queue, each as wide as its weight and as high as what the queue may and wants to have.
+In a first pour every vessel gets its part by weight, or what fits, or what it is guaranteed if that is more.
+What is left is then poured so that the level rises by the same height in all that have room, until nothing
+is left or all are full.  Each resource is poured by itself; all are exact fractions.
+
+Source: the plugin proportion of Volcano, which comes to the same levels, up to rounding, by repeating the
+first pour with what is left until hardly anything changes.  There the rounds of one resource end early when
+only places for pods are left; here pods take part like anything else.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from quorate.placement.amounts import Amounts, Portions
+from quorate.placement.amounts import share as share_of
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What one queue wants and may have."""
+
+    weight: int
+    request: Amounts  # a resource that is missing: nothing
+    real_capability: Amounts  # a resource that is missing: any amount
+    guarantee: Amounts
+
+
+def deserved(total: Amounts, claims: Mapping[str, Claim]) -> dict[str, dict[str, Fraction]]:
+    """What each queue of ``claims`` deserves of ``total``; resources it deserves nothing of are left out.
+
+    Guarantees are granted even where all together they exceed ``total``.  Without any weight nobody gets
+    anything.
+    """
+    if not any(claim.weight for claim in claims.values()):
+        return {name: {} for name in claims}
+    resources = {*total, *(resource for claim in claims.values() for resource in claim.guarantee)}
+    names = sorted(claims)
+    result: dict[str, dict[str, Fraction]] = {name: {} for name in claims}
+    for resource in sorted(resources):
+        vessels = [_vessel(resource, claims[name]) for name in names]
+        for name, level in zip(names, _poured(total.get(resource, 0), vessels), strict=True):
+            if level:
+                result[name][resource] = level
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Vessel:
+    weight: int
+    holds: int  # at most, its guarantee aside
+    guarantee: int
+
+
+def _vessel(resource: str, claim: Claim) -> _Vessel:
+    wanted = claim.request.get(resource, 0)
+    return _Vessel(
+        weight=claim.weight,
+        holds=min(wanted, claim.real_capability.get(resource, wanted)),
+        guarantee=claim.guarantee.get(resource, 0),
+    )
+
+
+def _poured(amount: int, vessels: Sequence[_Vessel]) -> list[Fraction]:
+    weights = sum(vessel.weight for vessel in vessels)
+    first = [
+        max(
+            min(Fraction(amount * vessel.weight, weights), Fraction(vessel.holds)), Fraction(vessel.guarantee)
+        )
+        for vessel in vessels
+    ]
+    rise = _rise(
+        amount - sum(first, Fraction(0)),
+        ((vessel.weight, vessel.holds - got) for vessel, got in zip(vessels, first, strict=True)),
+    )
+    return [
+        max(got, min(got + rise * vessel.weight, Fraction(vessel.holds)))
+        for vessel, got in zip(vessels, first, strict=True)
+    ]
+
+
+def _rise(left: Fraction, rooms: Iterable[tuple[int, Fraction]]) -> Fraction:
+    """How far the level rises in vessels of (weight, room) until nothing is ``left`` or all are full."""
+    open_ = sorted((room / weight, weight) for weight, room in rooms if room > 0 and weight)
+    width = sum(weight for _, weight in open_)
+    risen = Fraction(0)
+    for full_at, weight in open_:
+        if left <= (full_at - risen) * width:
+            break
+        left -= (full_at - risen) * width
+        risen, width = full_at, width - weight
+    return risen + left / width if left > 0 and width else risen
+
+
+def real_capability(total: Amounts, guaranteed: Amounts, own: Amounts, capability: Amounts) -> dict[str, int]:
+    """What one queue can have of ``total`` at most: not what others are guaranteed, nor over its capability.
+
+    ``guaranteed``: the sum over all queues, ``own`` included.  ``capability`` is any amount of a resource it
+    does not name.
+    """
+    resources = {*total, *own}
+    free = {
+        name: max(0, total.get(name, 0) - guaranteed.get(name, 0)) + own.get(name, 0) for name in resources
+    }
+    return {name: min(amount, capability.get(name, amount)) for name, amount in free.items()}
+
+
+def dominant_share(part: Amounts, whole: Portions) -> Fraction:
+    """The largest share ``part`` has of a resource there is something of in ``whole``; 0 without any."""
+    shares = (share_of(part.get(resource, 0), amount) for resource, amount in whole.items() if amount > 0)
+    return max(shares, default=Fraction(0))

@@ -1,0 +1,264 @@
+"""What queues deserve: tables worked by hand, laws, and the rounds of the specification as a slow oracle."""
+
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.gang.deserved import Claim, deserved, dominant_share, real_capability
+from quorate.placement.amounts import Amounts
+from tests.gang.vectors_shares import read, run_deserved
+
+VECTORS = yaml.load((Path(__file__).parent / "gang-cases.yaml").read_text(), Loader=yaml.CSafeLoader)["cases"]
+UNNAMED: Amounts = {}
+
+
+@pytest.mark.parametrize(
+    "vector", [pytest.param(each, id=each["id"]) for each in VECTORS if each["kind"] == "deserved"]
+)
+def test_vector(vector: dict[str, Any]) -> None:
+    assert run_deserved(vector["given"], vector["expect"], "compat") == []
+
+
+@pytest.mark.parametrize(
+    ("total", "queues", "want"),
+    [
+        pytest.param(
+            {"cpu": 10},
+            [
+                {"name": "a", "guarantee": {"cpu": 4}, "request": {"cpu": 10}},
+                {"name": "b", "request": {"cpu": 10}},
+                {"name": "c", "request": {"cpu": 1}},
+            ],
+            {"a": {"cpu": "4833.33333m"}, "b": {"cpu": "4166.66667m"}, "c": {"cpu": 1}},
+            id="whoever is lifted to a guarantee rises from there with the others",
+        ),
+        pytest.param(
+            {"cpu": 10},
+            [
+                {"name": "a", "guarantee": {"cpu": 8}, "request": {"cpu": 9}},
+                {"name": "b", "guarantee": {"cpu": 7}, "request": {"cpu": 2}},
+                {"name": "c", "request": {"cpu": 9}},
+            ],
+            {"a": {"cpu": 8}, "b": {"cpu": 7}, "c": {}},
+            id="guarantees are granted even beyond the cluster, and then nobody else may have anything",
+        ),
+        pytest.param(
+            {"cpu": 9, "nvidia.com/gpu": 8},
+            [
+                {
+                    "name": "a",
+                    "capability": {"cpu": 6, "nvidia.com/gpu": 0},
+                    "request": {"cpu": 9, "nvidia.com/gpu": 8},
+                },
+                {"name": "b", "capability": {"cpu": 0}, "request": {"cpu": 1, "nvidia.com/gpu": 8}},
+            ],
+            {"a": {"cpu": 6}, "b": {"cpu": 1, "nvidia.com/gpu": 8}},
+            id="a capability of no device is none, one of no cpu is no limit",
+        ),
+        pytest.param(
+            {"cpu": 8, "pods": 30},
+            [
+                {"name": "a", "weight": 2, "request": {"cpu": 8, "pods": 8}},
+                {"name": "b", "request": {"cpu": 8, "pods": 40}},
+            ],
+            {"a": {"cpu": "5333.33333m", "pods": 8}, "b": {"cpu": "2666.66667m", "pods": 22}},
+            id="places for pods are shared like anything else",
+        ),
+        pytest.param(
+            {"cpu": 8},
+            [{"name": "a", "request": {"cpu": 2, "nvidia.com/gpu": 4}}, {"name": "b", "request": {"cpu": 9}}],
+            {"a": {"cpu": 2}, "b": {"cpu": 6}},
+            id="nobody deserves what the cluster lacks, and wanting it keeps nothing from others",
+        ),
+        pytest.param(
+            {"cpu": 8},
+            [{"name": "a", "guarantee": {"nvidia.com/gpu": 2}, "request": {"cpu": 8}}],
+            {"a": {"cpu": 8, "nvidia.com/gpu": 2}},
+            id="a guarantee of what the cluster lacks is granted all the same",
+        ),
+        pytest.param(
+            {"cpu": 8},
+            [
+                {"name": "a", "weight": 0, "guarantee": {"cpu": 1}, "request": {"cpu": 8}},
+                {"name": "b", "request": {"cpu": 5}},
+            ],
+            {"a": {"cpu": 1}, "b": {"cpu": 5}},
+            id="without weight a queue gets its guarantee and no more",
+        ),
+        pytest.param(
+            {"cpu": 8},
+            [{"name": "a", "weight": 0, "guarantee": {"cpu": 1}, "request": {"cpu": 8}}],
+            {"a": {}},
+            id="where nobody has weight nothing is poured",
+        ),
+    ],
+)
+def test_deserved(total: dict[str, Any], queues: list[dict[str, Any]], want: dict[str, Any]) -> None:
+    assert run_deserved({"total": total, "queues": queues}, {"deserved": want}, "compat") == []
+
+
+@pytest.mark.parametrize(
+    ("guaranteed", "own", "capability", "want"),
+    [
+        pytest.param("cpu=4", "", "", "cpu=6 gpu=8", id="what is guaranteed to others is out of reach"),
+        pytest.param("cpu=4", "cpu=4", "", "cpu=10 gpu=8", id="what is guaranteed to oneself is not"),
+        pytest.param(
+            "cpu=12", "cpu=5", "", "cpu=5 gpu=8", id="too many guarantees leave no less than nothing"
+        ),
+        pytest.param("cpu=4", "cpu=4", "cpu=7 gpu=0", "cpu=7 gpu=0", id="a capability caps what it names"),
+        pytest.param("tpu=2", "tpu=2", "", "cpu=10 gpu=8 tpu=2", id="a guarantee the cluster lacks counts"),
+        pytest.param("", "", "tpu=2", "cpu=10 gpu=8", id="a capability gives nothing"),
+    ],
+)
+def test_real_capability(guaranteed: str, own: str, capability: str, want: str) -> None:
+    total = amounts("cpu=10 gpu=8")
+    got = real_capability(total, amounts(guaranteed), amounts(own), amounts(capability))
+    assert got == amounts(want)
+
+
+def amounts(text: str) -> dict[str, int]:
+    return {name: int(amount) for name, _, amount in (part.partition("=") for part in text.split())}
+
+
+def test_the_dominant_share_is_the_largest_of_any_resource_there_is() -> None:
+    assert dominant_share({"cpu": 1, "gpu": 3, "tpu": 9}, {"cpu": 4, "gpu": Fraction(9, 2), "tpu": 0}) == (
+        Fraction(2, 3)
+    )
+    assert dominant_share({"cpu": 1}, {}) == 0
+
+
+def test_quantities_are_read_like_those_of_nodes() -> None:
+    assert read({"cpu": 1.5, "memory": "1Ki", "count/pods": 3}) == {"cpu": 1500, "memory": 1024}
+
+
+# Laws.
+
+RESOURCES = ("cpu", "memory", "pods")
+some = st.integers(0, 40)
+amounts_of_some = st.dictionaries(st.sampled_from(RESOURCES), some, max_size=3)
+queues_claims = st.builds(
+    Claim,
+    weight=st.integers(1, 5),
+    request=amounts_of_some,
+    real_capability=amounts_of_some,
+    guarantee=st.dictionaries(st.sampled_from(RESOURCES), st.integers(0, 6), max_size=2),
+)
+worlds = st.dictionaries(st.sampled_from("abcde"), queues_claims, max_size=5)
+Deserved = Mapping[str, Mapping[str, Fraction]]
+
+
+def rounds(total: Amounts, claims: Mapping[str, Claim]) -> dict[str, dict[str, float]]:
+    """The rounds as the specification writes them, in floats, until hardly anything changes."""
+    names = {*total, *(name for claim in claims.values() for name in claim.guarantee)}
+    remaining = {name: float(total.get(name, 0)) for name in names}
+    result = {queue: dict.fromkeys(names, 0.0) for queue in claims}
+    unmet = set(claims)
+    for _ in range(5000):
+        weights = sum(claims[queue].weight for queue in unmet)
+        if not weights:
+            break
+        spent = dict.fromkeys(names, 0.0)
+        for queue in list(unmet):
+            claim, old = claims[queue], result[queue]
+            new = {
+                name: max(
+                    min(
+                        old[name] + remaining[name] * claim.weight / weights,
+                        claim.real_capability.get(name, float("inf")),
+                        claim.request.get(name, 0),
+                    ),
+                    claim.guarantee.get(name, 0),
+                )
+                for name in names
+            }
+            if new == old or all(new.get(name, 0) >= amount for name, amount in claim.request.items()):
+                unmet.discard(queue)
+            for name in names:
+                spent[name] += new[name] - old[name]
+            result[queue] = new
+        if not any(spent.values()):
+            break
+        remaining = {name: max(0.0, remaining[name] - spent[name]) for name in names}
+    return result
+
+
+@given(total=amounts_of_some, claims=worlds)
+def test_it_is_where_the_rounds_lead(total: Amounts, claims: dict[str, Claim]) -> None:
+    got, slow = deserved(total, claims), rounds(total, claims)
+    for queue in claims:
+        for name in RESOURCES:
+            assert float(got[queue].get(name, 0)) == pytest.approx(slow[queue].get(name, 0), abs=1e-6)
+
+
+@given(total=amounts_of_some, claims=worlds)
+def test_nothing_is_granted_beyond_the_cluster_but_guarantees(
+    total: Amounts, claims: dict[str, Claim]
+) -> None:
+    got = deserved(total, claims)
+    for name in RESOURCES:
+        granted = sum(
+            max(0, got[queue].get(name, 0) - claims[queue].guarantee.get(name, 0)) for queue in claims
+        )
+        assert granted <= total.get(name, 0)
+
+
+@given(total=amounts_of_some, claims=worlds)
+def test_nobody_deserves_more_than_it_wants_or_may_have_beyond_its_guarantee(
+    total: Amounts, claims: dict[str, Claim]
+) -> None:
+    for queue, granted in deserved(total, claims).items():
+        claim = claims[queue]
+        for name, amount in granted.items():
+            most = min(claim.request.get(name, 0), claim.real_capability.get(name, amount))
+            assert amount <= max(most, claim.guarantee.get(name, 0))
+
+
+@given(total=amounts_of_some, claims=worlds)
+def test_nothing_is_left_while_somebody_wants_it(total: Amounts, claims: dict[str, Claim]) -> None:
+    got = deserved(total, claims)
+    for name in RESOURCES:
+        if sum(got[queue].get(name, 0) for queue in claims) < total.get(name, 0):
+            for queue, claim in claims.items():
+                wanted = claim.request.get(name, 0)
+                assert got[queue].get(name, 0) >= min(wanted, claim.real_capability.get(name, wanted))
+
+
+@given(total=amounts_of_some, claims=worlds, order=st.randoms(use_true_random=False))
+def test_the_order_of_queues_does_not_matter(total: Amounts, claims: dict[str, Claim], order: Any) -> None:
+    names = list(claims)
+    order.shuffle(names)
+    assert deserved(total, {name: claims[name] for name in names}) == deserved(total, claims)
+
+
+@given(total=amounts_of_some, claims=worlds.filter(bool), more=st.integers(1, 5))
+def test_more_weight_never_means_less(total: Amounts, claims: dict[str, Claim], more: int) -> None:
+    queue = min(claims)
+    claim = claims[queue]
+    heavier = Claim(claim.weight + more, claim.request, claim.real_capability, claim.guarantee)
+    before, after = deserved(total, claims)[queue], deserved(total, {**claims, queue: heavier})[queue]
+    assert all(after.get(name, 0) >= amount for name, amount in before.items())
+
+
+@given(total=amounts_of_some, claims=worlds)
+def test_resources_are_shared_independently(total: Amounts, claims: dict[str, Claim]) -> None:
+    got = deserved(total, claims)
+    for name in RESOURCES:
+        alone = deserved(
+            {name: total[name]} if name in total else {}, {q: only(c, name) for q, c in claims.items()}
+        )
+        assert {q: amounts.get(name, 0) for q, amounts in got.items()} == {
+            q: amounts.get(name, 0) for q, amounts in alone.items()
+        }
+
+
+def only(claim: Claim, name: str) -> Claim:
+    def of(amounts: Amounts) -> Amounts:
+        return {name: amounts[name]} if name in amounts else {}
+
+    return Claim(claim.weight, of(claim.request), of(claim.real_capability), of(claim.guarantee))
