@@ -17,7 +17,7 @@ from bench.admission.report import how_it_went, measures
 from bench.admission.run import NotDone, Outcome, Plan, run
 from bench.limits import load
 from bench.worlds import BASELINE, LARGE_SCALE, World
-from quorate.cli.composition import stopped_by_signals
+from quorate.cli.processes import stopped_by_signals
 
 
 class Name(StrEnum):

@@ -15,7 +15,7 @@ import uvloop
 
 from quorate.api.conversion import convert_version
 from quorate.api.kueue import GROUP
-from quorate.cli.composition import new_uid, until_stopped
+from quorate.cli.processes import new_uid, until_stopped
 from quorate.kube.clock import WallClock
 from quorate.local.cluster import run_server
 from quorate.local.directory import ClusterDirectory

@@ -5,11 +5,9 @@ The cluster itself knows nothing of Quorate: what makes it a queueing cluster is
 
 import asyncio
 import random
-import signal
-import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Final, TypeVar
+from typing import Any
 
 from quorate.api.configuration import Configuration
 from quorate.api.conversion import convert_version
@@ -17,6 +15,7 @@ from quorate.api.crds import custom_resource_definitions
 from quorate.api.kueue import GROUP
 from quorate.cli.crds import field_list
 from quorate.cli.places import places_shown
+from quorate.cli.processes import new_uid
 from quorate.cli.run.apply import install_definitions
 from quorate.controllers.process import run_queueing
 from quorate.kube.client import Client
@@ -28,8 +27,6 @@ from quorate.local.directory import HeldDirectory
 from quorate.observe.replica import Replica
 
 Json = dict[str, Any]
-T = TypeVar("T")
-_STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 @asynccontextmanager
@@ -70,26 +67,3 @@ def _without_conversion(definition: Json) -> Json:
     """
     spec = {name: value for name, value in definition["spec"].items() if name != "conversion"}
     return definition | {"spec": spec}
-
-
-def new_uid() -> str:
-    return str(uuid.uuid4())  # noqa: TID251  the one source of identity of the processes we compose
-
-
-async def until_stopped(announce: Callable[[], None]) -> None:
-    """Return at SIGINT or SIGTERM; ``announce`` is called once they are listened for."""
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in _STOPPING:
-        loop.add_signal_handler(number, stopped.set)
-    announce()
-    await stopped.wait()
-
-
-async def stopped_by_signals(work: Coroutine[None, None, T]) -> T:
-    """What ``work`` returns; SIGINT and SIGTERM end it in order, by cancelling it, at whatever moment."""
-    task = asyncio.ensure_future(work)
-    loop = asyncio.get_running_loop()
-    for number in _STOPPING:
-        loop.add_signal_handler(number, task.cancel)
-    return await task

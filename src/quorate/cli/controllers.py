@@ -18,9 +18,9 @@ from quorate.api.configuration import Configuration
 from quorate.api.configuration_traffic import Pace
 from quorate.api.kueue import GROUP, VERSION
 from quorate.api.meta import Struct
-from quorate.cli.composition import new_uid, until_stopped
 from quorate.cli.failures import Refusal
 from quorate.cli.files import read_configuration
+from quorate.cli.processes import new_uid, until_stopped
 from quorate.cli.reload import ConfigurationFile
 from quorate.controllers.process import run_replica
 from quorate.kube.client import Client

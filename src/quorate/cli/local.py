@@ -14,10 +14,11 @@ from rich.console import Console
 from rich.table import Table
 
 from quorate.api.configuration import Configuration
-from quorate.cli.composition import run_queueing_cluster, stopped_by_signals
+from quorate.cli.composition import run_queueing_cluster
 from quorate.cli.failures import Refusal
 from quorate.cli.files import Config, read_configuration
 from quorate.cli.nodes import NodeCpu, NodeMemory, NodePods, Nodes, Speed, fleet
+from quorate.cli.processes import stopped_by_signals
 from quorate.cli.run.amounts import plural
 from quorate.cli.run.command import run
 from quorate.cli.run.description import Description

@@ -19,9 +19,9 @@ from quorate.api.scheduler_configuration import (
 )
 from quorate.api.strict import InvalidConfiguration
 from quorate.api.volcano import GROUP, VERSION
-from quorate.cli.composition import new_uid, until_stopped
 from quorate.cli.failures import Refusal
 from quorate.cli.files import InvalidFiles, located, text_of
+from quorate.cli.processes import new_uid, until_stopped
 from quorate.cli.reload import follow
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock

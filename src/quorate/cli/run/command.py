@@ -9,9 +9,9 @@ import typer
 import uvloop
 from rich.console import Console
 
-from quorate.cli.composition import stopped_by_signals
 from quorate.cli.files import Config, InvalidFiles, read_configuration
 from quorate.cli.nodes import NodeCpu, NodeMemory, NodePods, Nodes, Speed, fleet
+from quorate.cli.processes import stopped_by_signals
 from quorate.cli.run.amounts import plural
 from quorate.cli.run.description import Description
 from quorate.cli.run.manifests import read_directory
