@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from quorate.api.core import NodeSelector
+from quorate.placement.constraints.volumes import VolumeDemands
 from quorate.placement.shapes import LARGEST, Shapes
 from tests.placement.given import pod
 
@@ -53,7 +54,7 @@ def test_what_does_not_decide_is_not() -> None:
 
 def test_volumes_tie_pods_to_nodes() -> None:
     shapes = Shapes()
-    assert shapes.of(pod("a"), [NodeSelector()]) is not shapes.of(pod("a"))
+    assert shapes.of(pod("a"), VolumeDemands(bound=(NodeSelector(),))) is not shapes.of(pod("a"))
 
 
 def test_labels_and_namespaces_count_once_a_selector_asks_for_them() -> None:

@@ -8,17 +8,18 @@ from job to job, some from pod to pod, so a shape has only those whose keys some
 and the namespace only once there was any.  ``Shapes.generation`` tells when that becomes more.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Final
 from weakref import WeakValueDictionary
 
 import msgspec
 
-from quorate.api.core import NodeSelector, Toleration
+from quorate.api.core import Toleration
 from quorate.api.meta import LabelSelector
-from quorate.api.placeable import Affinity, ContainerPort, Pod, PodSpec, TopologySpreadConstraint
+from quorate.api.placeable import Affinity, Container, ContainerPort, Pod, PodSpec, TopologySpreadConstraint
 from quorate.placement.amounts import MEMORY, amounts_held, is_empty
+from quorate.placement.constraints.volumes import NO_VOLUMES, VolumeDemands
 from quorate.quota.amount import CPU
 
 # No node has more of anything (8 PiB).  So sums over the pods of a node, and small multiples of them, stay
@@ -41,7 +42,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, weakref=True, eq=False):
     tolerations: tuple[Toleration, ...] = ()
     spread: tuple[TopologySpreadConstraint, ...] = ()
     host_ports: tuple[ContainerPort, ...] = ()
-    volume_terms: tuple[NodeSelector, ...] = ()  # the node affinity of each volume: all must hold
+    volumes: VolumeDemands = NO_VOLUMES
     images: tuple[str, ...] = ()  # of each container
 
     @property
@@ -66,8 +67,8 @@ class Shapes:
         self._shapes: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
         self._encoder = msgspec.msgpack.Encoder(order="deterministic")
 
-    def of(self, pod: Pod, volume_terms: Iterable[NodeSelector] = ()) -> Shape:
-        """The shape of ``pod``, whose volumes that exist already demand ``volume_terms`` of its node."""
+    def of(self, pod: Pod, volumes: VolumeDemands = NO_VOLUMES) -> Shape:
+        """The shape of ``pod``, whose claims as they are now demand ``volumes`` (``volume_demands``)."""
         spec = pod.spec
         self._learn(spec)
         labels = pod.metadata.labels
@@ -80,8 +81,8 @@ class Shapes:
             affinity=spec.affinity,
             tolerations=spec.tolerations,
             spread=spec.topology_spread_constraints,
-            host_ports=tuple(port for each in containers for port in each.ports if port.host_port),
-            volume_terms=tuple(volume_terms),
+            host_ports=tuple(port for each in _long_running(spec) for port in each.ports if port.host_port),
+            volumes=volumes,
             images=tuple(sorted(each.image for each in containers if each.image)),
         )
         key = blake2b(self._encoder.encode(shape), digest_size=16).digest()
@@ -95,6 +96,12 @@ class Shapes:
             self._label_keys |= keys
             self._selecting = selecting
             self.generation += 1
+
+
+def _long_running(spec: PodSpec) -> Iterator[Container]:
+    """The containers, and the sidecars among the init containers."""
+    yield from spec.containers
+    yield from (each for each in spec.init_containers if each.restart_policy == "Always")
 
 
 def _selectors(spec: PodSpec) -> Iterator[tuple[LabelSelector | None, tuple[str, ...]]]:
