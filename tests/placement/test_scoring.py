@@ -1,7 +1,9 @@
 """What nodes score: the specification's examples, and exactness wherever integers can be."""
 
+from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +28,7 @@ from quorate.placement.scoring import (
     room_points,
 )
 from quorate.placement.shapes import LARGEST, Shape
-from quorate.placement.standing import Preferences
+from quorate.placement.standing import Mask, Preferences, Vector
 from tests.placement.given import node, shape
 
 GPU = "nvidia.com/gpu"
@@ -129,6 +131,14 @@ def test_balance_counts_who_was_promised_a_place_and_nobody_who_names_nothing() 
     assert room_points(Scoring(order), shape(""), rows(cluster), load(cluster)).tolist() == [0]
 
 
+@dataclass
+class Measured:
+    crowd: Vector
+
+    def measure(self, among: Mask) -> Vector:
+        return self.crowd
+
+
 @pytest.mark.parametrize(
     ("kind", "measure", "want"),
     [
@@ -149,8 +159,9 @@ def test_preferences_by_comparing_the_nodes_of_a_choice(
 ) -> None:
     among = np.ones(4, np.bool_)
     among[3] = False  # its measure is far out, but the choice is not between it and the others
-    preferences = Preferences(**{kind: np.array([*measure, 1000])})
-    points = preference_points(NodeOrder(), preferences, among)[:3]
+    whole = np.array([*measure, 1000])
+    given: dict[str, Any] = {kind: Measured(whole) if kind == "spread" else whole}
+    points = preference_points(NodeOrder(), Preferences(**given), among)[:3]
     assert points.tolist() == [point * POINT for point in want]
 
 

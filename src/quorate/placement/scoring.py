@@ -174,7 +174,7 @@ def preference_points(order: NodeOrder, preferences: Preferences, among: Mask) -
     if preferences.pod_affinity is not None:
         points += order.pod_affinity * _between_extremes(preferences.pod_affinity, among)
     if preferences.spread is not None:
-        points += order.topology_spread * _spread(preferences.spread, among)
+        points += order.topology_spread * _spread(preferences.spread.measure(among), among)
     if preferences.images is not None:
         points += order.image_locality * preferences.images
     return POINT * points

@@ -25,6 +25,13 @@ class Moment(Enum):
     LATER = "when those that are being released are gone"
 
 
+class Crowding(Protocol):
+    """How crowded nodes are with pods that would rather be spread."""
+
+    def measure(self, among: Mask) -> Vector:
+        """The fewer, the better, and -1 for nodes that do not count, when the choice is ``among`` nodes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Preferences:
     """What speaks for and against nodes, in each kind's own measure; None where it is the same for all nodes.
@@ -35,7 +42,7 @@ class Preferences:
     node_affinity: Vector | None = None  # sum of the weights of the preferred terms that match
     taints: Vector | None = None  # number of PreferNoSchedule taints that are not tolerated
     pod_affinity: Vector | None = None  # sum of weights for and against; may be negative
-    spread: Vector | None = None  # the fewer, the better
+    spread: Crowding | None = None
     images: Vector | None = None  # points, 0 to 100: the same whatever nodes the choice is between
 
 
