@@ -1,0 +1,72 @@
+"""Which images nodes have already.
+
+Source: kube-scheduler's ImageLocality.  An image counts with its size times the share of nodes that have it,
+so that the first node to have one does not draw all pods to itself.
+"""
+
+from collections.abc import Collection
+from typing import Final
+
+import numpy as np
+
+from quorate.api.placeable import ContainerImage
+from quorate.placement.constraints.nodes import Counts, NodeFacts
+
+_MIB: Final = 2**20
+LEAST: Final = 23 * _MIB  # what counts for nothing
+MOST: Final = 1000 * _MIB  # for each container: more does not count for more
+_LATEST: Final = "latest"
+
+
+def full_name(image: str) -> str:
+    """The name with the tag that is meant if none is given."""
+    return image if image.rfind(":") > image.rfind("/") else f"{image}:{_LATEST}"
+
+
+class ImageStock:
+    """What nodes have of the images that were asked for."""
+
+    def __init__(self, nodes: NodeFacts) -> None:
+        self._nodes = nodes
+        self._on: list[tuple[ContainerImage, ...]] = []  # by node index
+        self._bytes: dict[str, Counts] = {}  # by image asked for
+        self.version = 0  # moves with every change
+
+    def set(self, index: int, images: tuple[ContainerImage, ...]) -> None:
+        """Note the images of the node at ``index``: none, if there is no node."""
+        if index < len(self._on) and self._on[index] == images:
+            return
+        self._on.extend(() for _ in range(index + 1 - len(self._on)))
+        self._on[index] = images
+        self.version += 1
+        for image in self._bytes:
+            self._bytes[image] = self._widened(self._bytes[image])
+            self._bytes[image][index] = _size(image, images)
+
+    def locality(self, images: tuple[str, ...]) -> Counts:
+        """For each node, 0 to 100 by how much of ``images`` it need not fetch."""
+        present = np.zeros(self._nodes.size, np.int64)
+        if not images:
+            return present
+        for image in images:
+            sizes = self._sizes(image)
+            present += sizes * np.count_nonzero(sizes) // max(1, self._nodes.count)
+        most = MOST * len(images)
+        return 100 * (present.clip(LEAST, most) - LEAST) // (most - LEAST)
+
+    def sweep(self, wanted: Collection[str]) -> None:
+        self._bytes = {image: sizes for image, sizes in self._bytes.items() if image in wanted}
+
+    def _sizes(self, image: str) -> Counts:
+        sizes = self._bytes.get(image)
+        if sizes is None:
+            sizes = np.array([_size(image, images) for images in self._on], np.int64)
+        sizes = self._bytes[image] = self._widened(sizes)
+        return sizes
+
+    def _widened(self, sizes: Counts) -> Counts:
+        return np.append(sizes, np.zeros(max(0, self._nodes.size - len(sizes)), np.int64))
+
+
+def _size(image: str, images: tuple[ContainerImage, ...]) -> int:
+    return next((one.size_bytes for one in images if image in one.names), 0)

@@ -1,0 +1,164 @@
+"""The pods on the nodes as selectors see them, indexed by the selectors that exist.
+
+The model: pods of equal namespace and labels are one *kin*.  Whoever wants to know where certain pods are
+asks for a *survey*, which then follows every move.  Each kin knows the surveys that count it, so a move costs
+as many additions as there are answers it changes, however many pods, nodes and selectors there are; a pod
+that no selector is about costs one.  In the same way pods that are placed hold the domain they are in to
+their own affinity terms, and each kin knows the held terms that pick it.
+
+What was asked for once is kept until ``sweep``.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from quorate.placement.constraints.headcounts import Headcount, Headcounts
+from quorate.placement.constraints.nodes import NodeFacts
+from quorate.placement.constraints.terms import Kin, Labels, Pick, PodTerm
+from quorate.placement.standing import Moment
+
+Picks = tuple[Pick, ...]  # pods that all of them pick
+
+
+class Bond(NamedTuple):
+    """A term of a pod, and what it means to the pods it picks while the pod is placed."""
+
+    term: PodTerm
+    forbids: int  # 1 if they may not come into the domain
+    attracts: int  # how much they are wanted there
+
+
+@dataclass(eq=False, slots=True)
+class Survey:
+    picks: Picks
+    counts: Headcounts
+
+
+@dataclass(eq=False, slots=True)
+class HeldTerm:
+    """A term that placed pods have, summed over these pods."""
+
+    term: PodTerm
+    forbidding: Headcounts
+    attracting: Headcounts
+
+
+@dataclass(eq=False, slots=True)
+class _Family:
+    """The placed pods of one kin, and who is interested in them."""
+
+    namespace: str
+    labels: Labels
+    staying: dict[int, int] = field(default_factory=dict)  # by node
+    releasing: dict[int, int] = field(default_factory=dict)  # by node
+    surveys: list[Survey] = field(default_factory=list)
+    held: list[HeldTerm] = field(default_factory=list)
+
+    def count_into(self, survey: Survey, sign: int) -> None:
+        for places, releasing in ((self.staying, False), (self.releasing, True)):
+            for node, count in places.items():
+                survey.counts.add(node, sign * count, releasing)
+
+
+class Neighbours:
+    """Where the pods are.  Additions and their opposites undo each other exactly."""
+
+    def __init__(self, nodes: NodeFacts) -> None:
+        self._nodes = nodes
+        self._families: dict[Kin, _Family] = {}
+        self._surveys: dict[Picks, Survey] = {}
+        self._held: dict[PodTerm, HeldTerm] = {}
+        self._namespaces: dict[str, Labels] = {}
+
+    def add(self, node: int, kin: Kin, bonds: Collection[Bond], releasing: bool, count: int) -> None:
+        """Note ``count`` more pods on the node, or fewer if it is negative."""
+        family = self._family(kin)
+        places = family.releasing if releasing else family.staying
+        left = places.get(node, 0) + count
+        assert left >= 0, f"{-left} pods of {kin} too many leave node {node}"
+        if left:
+            places[node] = left
+        else:
+            places.pop(node, None)
+        for survey in family.surveys:
+            survey.counts.add(node, count, releasing)
+        for bond in bonds:
+            held = self._holding(bond.term)
+            if bond.forbids:
+                held.forbidding.add(node, bond.forbids * count, releasing)
+            if bond.attracts:
+                held.attracting.add(node, bond.attracts * count, releasing)
+
+    def survey(self, picks: Picks, moment: Moment) -> Headcount:
+        """Where the pods are that all of ``picks`` pick, kept up to date from now on."""
+        survey = self._surveys.get(picks)
+        if survey is None:
+            survey = self._surveys[picks] = Survey(picks, Headcounts(self._nodes))
+            for family in self._families.values():
+                if self._picked(family, picks):
+                    family.surveys.append(survey)
+                    family.count_into(survey, +1)
+        return survey.counts.at(moment)
+
+    def picks(self, picks: Picks, kin: Kin) -> bool:
+        return self._picked(self._family(kin), picks)
+
+    def held_over(self, kin: Kin) -> Collection[HeldTerm]:
+        """The terms of placed pods that pick pods of ``kin``."""
+        return self._family(kin).held
+
+    def set_namespace(self, name: str, labels: Labels) -> None:
+        """Note the labels of a namespace, by which terms may look into it."""
+        if self._namespaces.get(name, {}) == labels:
+            return
+        self._namespaces[name] = labels
+        for family in self._families.values():
+            if family.namespace == name:
+                self._reconsider(family)
+
+    def sweep(self, wanted: Collection[Picks]) -> None:
+        """Let go of all surveys but those ``wanted``, and of terms and kins of which no pod is left."""
+        self._surveys = {picks: self._surveys[picks] for picks in wanted if picks in self._surveys}
+        self._held = {
+            term: held
+            for term, held in self._held.items()
+            if held.forbidding.now.by_node or held.attracting.now.by_node
+        }
+        self._families = {
+            kin: family for kin, family in self._families.items() if family.staying or family.releasing
+        }
+        surveys, held_terms = set(self._surveys.values()), set(self._held.values())
+        for family in self._families.values():
+            family.surveys = [survey for survey in family.surveys if survey in surveys]
+            family.held = [held for held in family.held if held in held_terms]
+
+    def _family(self, kin: Kin) -> _Family:
+        family = self._families.get(kin)
+        if family is None:
+            namespace, labels = kin
+            family = self._families[kin] = _Family(namespace, dict(labels))
+            self._reconsider(family)
+        return family
+
+    def _reconsider(self, family: _Family) -> None:
+        """Find out who is interested in the family, and let only these count it."""
+        for survey in family.surveys:
+            family.count_into(survey, -1)
+        family.surveys = [one for one in self._surveys.values() if self._picked(family, one.picks)]
+        for survey in family.surveys:
+            family.count_into(survey, +1)
+        family.held = [one for one in self._held.values() if self._picked(family, (one.term.pick,))]
+
+    def _holding(self, term: PodTerm) -> HeldTerm:
+        held = self._held.get(term)
+        if held is None:
+            held = self._held[term] = HeldTerm(term, Headcounts(self._nodes), Headcounts(self._nodes))
+            for family in self._families.values():
+                if self._picked(family, (term.pick,)):
+                    family.held.append(held)
+        return held
+
+    def _picked(self, family: _Family, picks: Picks) -> bool:
+        space = self._namespaces.get(family.namespace, {})
+        return all(pick.matches(family.namespace, family.labels, space) for pick in picks)

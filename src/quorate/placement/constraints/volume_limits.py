@@ -1,0 +1,62 @@
+"""How many volumes of a driver a node takes at once.
+
+Source: kube-scheduler's NodeVolumeLimits.  A volume that several pods of a node use counts once.  A node
+whose ``CSINode`` names no limit for the driver, or that has none, takes any number.
+"""
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from quorate.placement.constraints.nodes import NodeFacts
+from quorate.placement.constraints.objections import Mask
+from quorate.placement.constraints.volumes import Attachment
+from quorate.placement.standing import Moment
+
+
+@dataclass(slots=True)
+class _Attached:
+    """The volumes of one driver on one node, and how many pods use each."""
+
+    staying: Counter[str] = field(default_factory=Counter)
+    releasing: Counter[str] = field(default_factory=Counter)
+
+    def handles(self, moment: Moment) -> set[str]:
+        return {*self.staying, *(self.releasing if moment is Moment.NOW else ())}
+
+
+class AttachedVolumes:
+    """Which volumes are attached where, or will be for pods that are placed."""
+
+    def __init__(self) -> None:
+        self._drivers: dict[str, dict[int, _Attached]] = {}  # by driver and node; nodes with some only
+        self.version = 0  # moves with every change
+
+    def add(self, node: int, attachments: Collection[Attachment], releasing: bool, count: int) -> None:
+        """Note that ``count`` more pods of the node, or fewer if it is negative, use ``attachments``."""
+        self.version += 1
+        for driver, handle in attachments:
+            attached = self._drivers.setdefault(driver, {}).setdefault(node, _Attached())
+            users = attached.releasing if releasing else attached.staying
+            users[handle] += count
+            assert users[handle] >= 0, f"volume {handle} is detached from node {node} once too often"
+            if not users[handle]:
+                del users[handle]
+                if not attached.staying and not attached.releasing:
+                    del self._drivers[driver][node]
+
+    def exceeded(self, nodes: NodeFacts, attachments: Collection[Attachment], moment: Moment) -> Mask:
+        """The nodes to which ``attachments`` cannot be added."""
+        exceeded = np.zeros(nodes.size, np.bool_)
+        for driver in sorted({attachment.driver for attachment in attachments}):
+            wanted = {handle for name, handle in attachments if name == driver}
+            limits = nodes.limits(driver)
+            room = limits - len(wanted)
+            for node, attached in self._drivers.get(driver, {}).items():
+                there = attached.handles(moment)
+                # Nothing is asked of a node that has all of them, even if it has too many.
+                room[node] = 0 if wanted <= there else limits[node] - len(wanted | there)
+            exceeded |= room < 0
+        return exceeded

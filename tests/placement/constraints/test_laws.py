@@ -1,0 +1,225 @@
+"""Constraints against an oracle that recounts the world, while pods and nodes come, change and go."""
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quorate.api.placeable import Node, Pod
+from quorate.placement.cluster import Hold
+from quorate.placement.standing import Moment
+from tests.placement.constraints.given import World, node, pod
+from tests.placement.constraints.oracle import Oracle
+
+ZONES = st.sampled_from(("", "zone=1", "zone=2", "zone=3"))
+POOLS = st.sampled_from(("", "pool=x", "pool=y"))
+TAINTS = st.sampled_from(
+    ({"key": "gpu", "value": "yes", "effect": "NoSchedule"}, {"key": "old", "effect": "PreferNoSchedule"})
+)
+APPS = st.sampled_from(("", "app=a", "app=b"))
+RANKS = st.sampled_from(("", "rank=0", "rank=1"))
+HOLDS = st.sampled_from(tuple(Hold))
+KEYS = st.sampled_from(("hostname", "zone", "pool"))
+
+
+@st.composite
+def nodes(draw: st.DrawFn, name: str) -> Node:
+    taints = draw(st.lists(TAINTS, max_size=1))
+    text = f"{name} {draw(ZONES)} {draw(POOLS)}"
+    return node(text, taints=taints, unschedulable=draw(st.integers(0, 9)) == 0)
+
+
+SELECTORS = st.sampled_from(
+    (
+        None,
+        {},
+        {"matchLabels": {"app": "a"}},
+        {"matchLabels": {"app": "b"}},
+        {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["a"]}]},
+        {"matchExpressions": [{"key": "rank", "operator": "Exists"}]},
+    )
+)
+
+
+@st.composite
+def terms(draw: st.DrawFn) -> dict[str, Any]:
+    term: dict[str, Any] = {"topologyKey": draw(KEYS), "labelSelector": draw(SELECTORS)}
+    match draw(st.integers(0, 5)):
+        case 0:
+            term["namespaces"] = ["other"]
+        case 1:
+            term["namespaceSelector"] = {}
+        case 2 if term["labelSelector"] is not None:
+            term[draw(st.sampled_from(("matchLabelKeys", "mismatchLabelKeys")))] = ["rank"]
+    return term
+
+
+@st.composite
+def affinities(draw: st.DrawFn) -> dict[str, Any]:
+    wish = st.builds(
+        lambda weight, term: {"weight": weight, "podAffinityTerm": term}, st.integers(1, 3), terms()
+    )
+    sides: dict[str, Any] = {}
+    for side in ("podAffinity", "podAntiAffinity"):
+        sides[side] = {
+            "requiredDuringSchedulingIgnoredDuringExecution": draw(st.lists(terms(), max_size=2)),
+            "preferredDuringSchedulingIgnoredDuringExecution": draw(st.lists(wish, max_size=1)),
+        }
+    return sides
+
+
+SPREADS = st.builds(
+    lambda skew, key, selector, least, affinity, taints: {
+        "maxSkew": skew,
+        "topologyKey": key,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": selector,
+        "minDomains": least,
+        "nodeAffinityPolicy": affinity,
+        "nodeTaintsPolicy": taints,
+    },
+    st.integers(1, 2),
+    KEYS,
+    SELECTORS,
+    st.sampled_from((None, 2, 3)),
+    st.sampled_from(("Honor", "Ignore")),
+    st.sampled_from(("Honor", "Ignore")),
+)
+PORTS = st.sampled_from(
+    (
+        {"hostPort": 80, "containerPort": 80},
+        {"hostPort": 80, "containerPort": 80, "hostIP": "10.0.0.1"},
+        {"hostPort": 80, "containerPort": 80, "hostIP": "10.0.0.2"},
+        {"hostPort": 80, "containerPort": 80, "protocol": "UDP"},
+    )
+)
+
+
+@st.composite
+def pods(draw: st.DrawFn, name: str) -> Pod:
+    labels = (
+        f"{draw(st.sampled_from(('', 'app=a', 'app=b')))} {draw(st.sampled_from(('', 'rank=0', 'rank=1')))}"
+    )
+    spec: dict[str, Any] = {"namespace": draw(st.sampled_from(("default", "default", "other")))}
+    kind = draw(st.integers(0, 4))
+    if kind == 1:
+        spec["affinity"] = draw(affinities())
+    elif kind == 2:
+        spec["topologySpreadConstraints"] = draw(st.lists(SPREADS, min_size=1, max_size=2))
+    elif kind == 3:
+        spec["ports"] = [draw(PORTS)]
+    if draw(st.booleans()):
+        spec["tolerations"] = [{"key": "gpu", "operator": "Exists"}]
+    if draw(st.integers(0, 4)) == 0:
+        spec["nodeSelector"] = {"pool": "x"}
+    return pod(f"{name} {labels}", **spec)
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    names = [f"n{number}" for number in range(draw(st.integers(1, 5)))]
+    world = World(*(draw(nodes(name)) for name in names))
+    for number in range(draw(st.integers(0, 6))):
+        where, hold = draw(st.sampled_from(names)), draw(HOLDS)
+        world.put(draw(pods(f"p{number}")), where, hold)
+    return world
+
+
+def oracle(world: World, moment: Moment = Moment.NOW) -> Oracle:
+    known = [node for node in world.cluster.nodes if node is not None]
+    return Oracle(known, list(world.placed.values()), moment)
+
+
+def refusals(world: World, pod: Pod, moment: Moment) -> dict[str, str]:
+    judge = oracle(world, moment)
+    found = {node.metadata.name: judge.refusal(pod, node) for node in judge.nodes}
+    return {name: reason for name, reason in found.items() if reason is not None}
+
+
+@given(world=worlds(), incoming=pods("new"), moment=st.sampled_from(Moment))
+def test_nodes_refuse_what_the_rules_refuse(world: World, incoming: Pod, moment: Moment) -> None:
+    assert world.refusals(incoming, moment) == refusals(world, incoming, moment)
+
+
+@given(world=worlds(), incoming=pods("new"))
+def test_nodes_attract_by_the_rules(world: World, incoming: Pod) -> None:
+    measure = world.standing(incoming).preferences.pod_affinity
+    judge = oracle(world)
+    for each in judge.nodes:
+        index = world.cluster.index(each.metadata.name)
+        assert (0 if measure is None else measure[index]) == judge.attraction(incoming, each)
+
+
+@given(world=worlds(), watched=st.tuples(pods("w1"), pods("w2")), data=st.data())
+@settings(max_examples=60)
+def test_answers_follow_every_change(world: World, watched: tuple[Pod, Pod], data: st.DataObject) -> None:
+    for step in range(data.draw(st.integers(1, 6))):
+        for incoming in watched:
+            world.refusals(incoming)  # from now on these have something to follow
+        change(world, data, step)
+        for incoming in watched:
+            for moment in Moment:
+                assert world.refusals(incoming, moment) == refusals(world, incoming, moment)
+
+
+def change(world: World, data: st.DataObject, step: int) -> None:
+    names = sorted(world.cluster.names())
+    match data.draw(st.sampled_from(("put", "take", "move", "node", "remove"))):
+        case "put":
+            hold = data.draw(HOLDS)
+            world.put(data.draw(pods(f"new{step}")), data.draw(st.sampled_from(names)), hold)
+        case "take" if world.placed:
+            world.take(data.draw(st.sampled_from(sorted(world.placed))))
+        case "move" if world.placed:
+            world.move(data.draw(st.sampled_from(sorted(world.placed))), data.draw(HOLDS))
+        case "node":
+            world.cluster.set_node(data.draw(nodes(data.draw(st.sampled_from((*names, "n9"))))))
+        case "remove" if len(names) > 1:
+            world.cluster.remove_node(data.draw(st.sampled_from(names)))
+
+
+@given(world=worlds(), watched=pods("w"), comer=pods("comer"), data=st.data())
+def test_taking_back_what_was_put_restores_every_answer(
+    world: World, watched: Pod, comer: Pod, data: st.DataObject
+) -> None:
+    world.standing(comer)  # its selectors are known before and after
+    before = world.refusals(watched), world.refusals(watched, Moment.LATER)
+    world.put(comer, data.draw(st.sampled_from(sorted(world.cluster.names()))))
+    world.refusals(watched)
+    world.take("comer")
+    assert (world.refusals(watched), world.refusals(watched, Moment.LATER)) == before
+
+
+@given(world=worlds(), incoming=pods("same"), data=st.data())
+def test_who_says_it_does_not_reach_other_nodes_does_not(
+    world: World, incoming: Pod, data: st.DataObject
+) -> None:
+    """Equal pods may then be placed many at a time: only the nodes they go to need be asked again."""
+    standing = world.standing(incoming)
+    spreading, crowding = standing.spreading, standing.crowding
+    before = world.refusals(incoming)
+    attraction = standing.preferences.pod_affinity
+    where = data.draw(st.sampled_from(sorted(world.cluster.names())))
+    world.put(incoming, where)
+    after = world.refusals(incoming)
+    if not spreading:
+        assert {**after, where: ""} == {**before, where: ""}
+    if not spreading and not crowding:
+        assert after == before
+        now = world.standing(incoming).preferences.pod_affinity
+        assert (attraction is None and now is None) or (attraction == now).all()  # type: ignore[union-attr]
+
+
+@given(world=worlds(), incoming=pods("new"))
+def test_no_eviction_helps_where_a_node_is_unresolvable(world: World, incoming: Pod) -> None:
+    unresolvable = world.standing(incoming).unresolvable
+    for name in list(world.placed):
+        world.take(name)
+    empty = world.refusals(incoming)
+    for name in world.cluster.names():
+        index = world.cluster.index(name)
+        assert not unresolvable[index] or name in empty or _wants_company(incoming)
+
+
+def _wants_company(pod: Pod) -> bool:
+    return bool(pod.spec.affinity and pod.spec.affinity.pod_affinity)
