@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from quorate.api import codec
 from quorate.api.core import ResourceQuotaSpec
 from quorate.gang.quota import (
-    Reserved,
+    QuotaSums,
     Subject,
     is_counted_by,
     normalised,
@@ -143,13 +143,15 @@ def test_what_cannot_be_evaluated_is_told() -> None:
 
 
 def test_only_claims_that_a_quota_counts_are_reserved_of_it() -> None:
-    reserved = Reserved()
+    reserved = QuotaSums()
     reserved.add(Subject("high"), {"cpu": 4})
     reserved.add(Subject("low"), {"cpu": 2})
     assert reserved.of(spec()) == {"cpu": 6}
     assert reserved.of(selecting("PriorityClass", "In", "high")) == {"cpu": 4}
     reserved.remove(Subject("high"), {"cpu": 4})
-    assert reserved.of(spec())["cpu"] == 2
+    assert reserved.of(spec()) == {"cpu": 2}
+    reserved.remove(Subject("low"), {"cpu": 2})
+    assert reserved.of(spec()) == {}
 
 
 amounts = st.dictionaries(
@@ -167,7 +169,7 @@ def test_the_order_of_groups_does_not_matter(
     order: Any,
 ) -> None:
     def shortages(claims: list[tuple[Subject, dict[str, int]]]) -> object:
-        reserved = Reserved()
+        reserved = QuotaSums()
         for subject, claim in claims:
             reserved.add(subject, normalised(claim))
         return quota_shortages(hard, used, reserved.of(spec()), normalised(wanted))

@@ -103,20 +103,23 @@ def _matches(scope: ScopeRequirement, subject: Subject) -> bool:
 
 
 @dataclass(slots=True)
-class Reserved:
-    """The claims of active groups of one namespace, summed up by whom quotas can tell apart."""
+class QuotaSums:
+    """Claims, or what is used, of one namespace, summed up by whom quotas can tell apart."""
 
     _by_subject: dict[Subject, Counter[str]] = field(default_factory=dict)  # by normalised name
 
-    def add(self, subject: Subject, claim: Amounts) -> None:
-        self._by_subject.setdefault(subject, Counter()).update(claim)
+    def add(self, subject: Subject, amounts: Amounts) -> None:
+        self._by_subject.setdefault(subject, Counter()).update(amounts)
 
-    def remove(self, subject: Subject, claim: Amounts) -> None:
+    def remove(self, subject: Subject, amounts: Amounts) -> None:
         """Take back what was added before."""
-        self._by_subject[subject].subtract(claim)
+        left = self._by_subject.setdefault(subject, Counter())  # none is kept whose amounts are all 0
+        left.subtract(amounts)
+        if not any(left.values()):
+            del self._by_subject[subject]
 
     def of(self, quota: ResourceQuotaSpec) -> dict[str, int]:
-        """What is reserved of ``quota``: the claims of those it counts."""
+        """What there is of ``quota``: the sum over those it counts."""
         total: Counter[str] = Counter()
         for subject, amounts in self._by_subject.items():
             if is_counted_by(quota, subject):
@@ -144,13 +147,11 @@ class QuotaShortage:
         return self.wanted > self.hard
 
     def __str__(self) -> str:
-        def said(amount: int) -> str:
-            return str(as_quantity(plain(self.resource), amount))
-
-        text = f"{self.resource}: need {said(self.wanted)}, have {said(max(0, self.free))} now"
+        name = self.resource
+        text = f"{name}: need {said(name, self.wanted)}, have {said(name, max(0, self.free))} now"
         if self.reserved:
-            text += f" ({said(self.reserved)} reserved by pod groups)"
-        return f"{text} and {said(self.hard)} at most"
+            text += f" ({said(name, self.reserved)} reserved by pod groups)"
+        return f"{text} and {said(name, self.hard)} at most"
 
 
 def quota_shortages(
@@ -175,3 +176,8 @@ def quota_shortages(
 def plain(name: str) -> str:
     """The resource that a quota's name speaks of: ``requests.cpu`` and ``limits.cpu`` of ``cpu``."""
     return name.removeprefix(_REQUESTS).removeprefix(_LIMITS)
+
+
+def said(name: str, amount: int) -> str:
+    """``amount`` of what a quota calls ``name``, as people write it."""
+    return str(as_quantity(plain(name), amount))

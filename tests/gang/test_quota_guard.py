@@ -1,0 +1,190 @@
+"""Quota is not promised twice, and nobody is refused who could be admitted."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.api import codec
+from quorate.api.core import ResourceQuotaSpec
+from quorate.api.meta import Key
+from quorate.gang.queue import NamespaceQuota
+from quorate.gang.quota import QuotaSums, Subject, normalised, quota_claim, quota_shortages
+from quorate.gang.quota_guard import Claimant, Mode, group_findings, pod_findings
+
+ANYONE = Subject()
+
+
+def a_quota(hard: dict[str, int], used: dict[str, int] | None = None, **spec: Any) -> NamespaceQuota:
+    return NamespaceQuota(Key("team", "rq"), hard, used or {}, codec.convert(ResourceQuotaSpec, spec))
+
+
+def refused(
+    mode: Mode,
+    new: dict[str, int],
+    *quotas: NamespaceQuota,
+    old: dict[str, int] | None = None,
+    others: list[dict[str, int]] | None = None,
+    subject: Subject = ANYONE,
+) -> list[str]:
+    claimants = [Claimant(ANYONE, minimum) for minimum in others or []]
+    found = group_findings(mode, Claimant(subject, new), old, quotas, claimants)
+    return [f"{finding.reason} {finding}" for finding in found]
+
+
+NEVER, TOO_MANY = "MinResourcesExceedsQuota", "NamespaceQuotaExceeded"
+
+
+def test_what_can_never_be_had_is_refused_with_what_could() -> None:
+    assert refused("default", {"cpu": 9000}, a_quota({"requests.cpu": 8000})) == [
+        f"{NEVER} spec.minResources.cpu: '9' is more than quota rq ever allows, at most 8 of requests.cpu "
+        "(ask for less, or have the quota raised)"
+    ]
+    assert refused(
+        "strict", {"requests.cpu": 5000, "memory": 1}, a_quota({"cpu": 8000}), others=[{"cpu": 5000}]
+    ) == [
+        f"{TOO_MANY} spec.minResources[requests.cpu]: '5' is too much beside the other pod groups of the "
+        "namespace, which ask for 5 of cpu: quota rq allows 8 for all that are not completed "
+        "(ask for at most 3, or wait for one to complete)"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mode", "new", "old", "others", "want"),
+    [
+        pytest.param("default", 8, None, [9], [], id="all of it"),
+        pytest.param("default", 9, None, [], [NEVER], id="more than all of it"),
+        pytest.param("off", 9, None, [9], [], id="off"),
+        pytest.param("strict", 4, None, [4], [], id="all of it together"),
+        pytest.param("strict", 5, None, [4], [TOO_MANY], id="more than all of it together"),
+        pytest.param("strict", 9, None, [4], [NEVER], id="more than all of it, said once"),
+        pytest.param("default", 9, 9, [], [], id="an update that leaves it"),
+        pytest.param("default", 9, 10, [], [], id="an update that lowers it"),
+        pytest.param("default", 10, 9, [], [NEVER], id="an update that raises it"),
+        pytest.param("strict", 5, 4, [4], [TOO_MANY], id="an update that takes too much"),
+        pytest.param("strict", 4, 5, [9], [], id="an update that takes less"),
+    ],
+)
+def test_modes(mode: Mode, new: int, old: int | None, others: list[int], want: list[str]) -> None:
+    before = None if old is None else {"requests.cpu": old}
+    said = refused(
+        mode, {"cpu": new}, a_quota({"cpu": 8}), old=before, others=[{"cpu": other} for other in others]
+    )
+    assert [text.split()[0] for text in said] == want
+
+
+def test_a_name_that_is_new_in_an_update_is_a_raise() -> None:
+    quota = a_quota({"memory": 1})
+    assert refused("default", {"cpu": 1, "memory": 2}, quota, old={"cpu": 1}) != []
+    assert refused("default", {"cpu": 1, "memory": 0}, quota, old={"cpu": 1}) == []
+
+
+def test_only_quotas_that_would_count_the_group_matter() -> None:
+    scoped = a_quota({"cpu": 1}, scopes=["PriorityClass"])
+    assert refused("default", {"cpu": 2}, scoped) == []
+    assert refused("default", {"cpu": 2}, scoped, subject=Subject("high")) != []
+    assert refused("default", {"cpu": 2}, a_quota({"cpu": 1}, scopes=["CrossNamespacePodAffinity"])) == []
+
+
+def pod(
+    usage: dict[str, int], quota: NamespaceQuota, reserved: list[dict[str, int]], own: int | None = None
+) -> list[str]:
+    sums = QuotaSums()
+    for claim in reserved:
+        sums.add(ANYONE, claim)
+    mine = None if own is None else (ANYONE, reserved[own])
+    return [str(finding) for finding in pod_findings(usage, ANYONE, mine, [quota], sums)]
+
+
+def test_a_stranger_may_not_take_what_is_reserved() -> None:
+    quota = a_quota({"cpu": 8000}, {"cpu": 3000})
+    assert pod({"cpu": 1000}, quota, [{"cpu": 4000}]) == []
+    assert pod({"cpu": 2000}, quota, [{"cpu": 4000}]) == [
+        "spec: '2' of cpu is not free in quota rq, at most 1: of 8, 3 are used and 4 reserved for pod groups "
+        "that were admitted (ask for less, or wait)"
+    ]
+
+
+def test_a_member_takes_its_own_claim_first() -> None:
+    quota = a_quota({"cpu": 8, "pods": 9}, {"cpu": 1})
+    claims = [{"cpu": 4}, {"cpu": 3}]
+    assert pod({"cpu": 4}, quota, claims, own=0) == []
+    assert pod({"cpu": 4}, quota, claims) != []
+    assert pod({"cpu": 5}, quota, claims, own=0) != []  # what exceeds the claim competes like a stranger
+
+
+def test_what_a_pod_does_not_use_is_not_held_against_it() -> None:
+    quota = a_quota({"cpu": 8, "memory": 1}, {"memory": 2})
+    assert pod({"cpu": 1, "memory": 0}, quota, [{"memory": 5}]) == []
+    assert pod({"cpu": 1, "memory": 1}, quota, [{"memory": 5}]) != []
+
+
+NAMES = ["cpu", "requests.cpu", "memory", "limits.cpu", "pods"]
+amounts = st.dictionaries(st.sampled_from(NAMES), st.integers(0, 9), max_size=4)
+plain = amounts.map(normalised)
+sums = st.lists(plain, max_size=3)
+
+
+def add(*many: dict[str, int]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for each in many:
+        total.update(each)
+    return total
+
+
+@given(hard=amounts, used=plain, others=sums, claim=plain, usage=plain)
+def test_a_member_within_its_claim_is_refused_only_with_its_whole_group(
+    hard: dict[str, int],
+    used: dict[str, int],
+    others: list[dict[str, int]],
+    claim: dict[str, int],
+    usage: dict[str, int],
+) -> None:
+    usage = {name: min(amount, claim.get(name, 0)) for name, amount in usage.items()}
+    quota = a_quota(hard, used)
+    group_fits = not quota_shortages(hard, used, add(*others), claim)
+    if group_fits:
+        assert pod(usage, quota, [claim, *others], own=0) == []
+
+
+@given(hard=amounts, used=plain, others=sums, minimum=amounts, members=plain)
+def test_default_mode_never_refuses_what_could_be_admitted(
+    hard: dict[str, int],
+    used: dict[str, int],
+    others: list[dict[str, int]],
+    minimum: dict[str, int],
+    members: dict[str, int],
+) -> None:
+    claim = quota_claim(minimum, members)  # its members live, so that they are inside what is used
+    admitted = not quota_shortages(hard, add(used, members), add(*others), claim)
+    if admitted:
+        assert refused("default", minimum, a_quota(hard, used)) == []
+
+
+@given(hard=amounts, new=amounts, old=st.one_of(st.none(), amounts), others=st.lists(amounts, max_size=3))
+def test_strict_refuses_whatever_default_does(
+    hard: dict[str, int], new: dict[str, int], old: dict[str, int] | None, others: list[dict[str, int]]
+) -> None:
+    by_default = refused("default", new, a_quota(hard), old=old, others=others)
+    assert set(by_default) <= set(refused("strict", new, a_quota(hard), old=old, others=others))
+
+
+@given(hard=amounts, new=amounts, others=st.lists(amounts, max_size=4), order=st.randoms())
+def test_the_order_of_groups_and_quotas_does_not_matter(
+    hard: dict[str, int], new: dict[str, int], others: list[dict[str, int]], order: Any
+) -> None:
+    quotas = [a_quota(hard), NamespaceQuota(Key("team", "a"), new, {}, ResourceQuotaSpec())]
+    straight = refused("strict", new, *quotas, others=others)
+    shuffled = order.sample(others, len(others))
+    assert refused("strict", new, *reversed(quotas), others=shuffled) == straight
+
+
+@given(hard=amounts, minimum=amounts, extra=amounts)
+def test_asking_for_less_never_hurts(
+    hard: dict[str, int], minimum: dict[str, int], extra: dict[str, int]
+) -> None:
+    more = add(minimum, extra)
+    if not refused("default", more, a_quota(hard)):
+        assert refused("default", minimum, a_quota(hard)) == []

@@ -1,0 +1,103 @@
+"""The ledger of a namespace is what counting everything anew would give."""
+
+from collections import Counter
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.api.core import ResourceQuotaSpec
+from quorate.api.meta import Key
+from quorate.gang.quota import Subject, quota_claim
+from quorate.gang.quota_ledger import GroupWants, PodUse, QuotaLedger
+
+ALL = ResourceQuotaSpec()
+LOW, HIGH = Subject("low"), Subject("high")
+
+
+def pod(group: str = "", ended: bool = False, subject: Subject = LOW, **usage: int) -> PodUse:
+    return PodUse(group, subject, {"count/pods": 1, **usage}, ended)
+
+
+def group(minimum: dict[str, int] | None, active: bool = True, subject: Subject = LOW) -> GroupWants:
+    return GroupWants(subject, minimum, active)
+
+
+def test_a_claim_shrinks_as_members_come_and_grows_as_they_go() -> None:
+    ledger = QuotaLedger()
+    ledger.set_group(Key("team", "a"), group({"cpu": 4}))
+    ledger.set_pod(Key("team", "a-0"), pod("a", cpu=1))
+    ledger.set_pod(Key("team", "web"), pod(cpu=2))
+    assert ledger.reserved("team").of(ALL) == {"cpu": 3}
+    assert ledger.used("team").of(ALL) == {"cpu": 3, "count/pods": 2}
+    ledger.remove_pod(Key("team", "a-0"))
+    assert ledger.reserved("team").of(ALL) == {"cpu": 4}
+    assert ledger.reserved("other").of(ALL) == {}
+
+
+def test_a_finished_member_has_consumed_its_part_and_uses_nothing_but_its_count() -> None:
+    ledger = QuotaLedger()
+    ledger.set_group(Key("team", "a"), group({"cpu": 4}))
+    ledger.set_pod(Key("team", "a-0"), pod("a", ended=True, cpu=1))
+    assert ledger.reserved("team").of(ALL) == {"cpu": 3}
+    assert ledger.used("team").of(ALL) == {"count/pods": 1}
+
+
+def test_only_active_groups_that_said_what_they_need_reserve() -> None:
+    ledger = QuotaLedger()
+    for at, wants in enumerate([group(None), group({}), group({"cpu": 4}, active=False)]):
+        ledger.set_group(Key("team", f"g{at}"), wants)
+    assert ledger.reserved("team").of(ALL) == {}
+    assert set(ledger.claims("team")) == {"g1"}
+
+
+amounts = st.dictionaries(st.sampled_from(["cpu", "memory", "count/pods"]), st.integers(0, 5), max_size=3)
+subjects = st.sampled_from([LOW, HIGH])
+pods = st.builds(PodUse, st.sampled_from(["", "a", "b"]), subjects, amounts, st.booleans())
+groups = st.builds(GroupWants, subjects, st.one_of(st.none(), amounts), st.booleans())
+namespaces = st.sampled_from(["team", "other"])
+changes = st.lists(
+    st.one_of(
+        st.tuples(namespaces, st.sampled_from(["p", "q", "r"]), st.one_of(st.none(), pods)),
+        st.tuples(namespaces, st.sampled_from(["a", "b"]), st.one_of(st.just("gone"), groups)),
+    ),
+    max_size=12,
+)
+
+
+@given(changes=changes)
+def test_nothing_need_be_counted_anew(changes: list[tuple[str, str, Any]]) -> None:
+    ledger = QuotaLedger()
+    pods: dict[Key, PodUse] = {}
+    groups: dict[Key, GroupWants] = {}
+    for namespace, name, what in changes:
+        key = Key(namespace, name)
+        match what:
+            case PodUse():
+                pods[key] = what
+                ledger.set_pod(key, what)
+            case GroupWants():
+                groups[key] = what
+                ledger.set_group(key, what)
+            case None:
+                pods.pop(key, None)
+                ledger.remove_pod(key)
+            case _:
+                groups.pop(key, None)
+                ledger.remove_group(key)
+    for namespace in ("team", "other"):
+        used: Counter[str] = Counter()
+        for key, use in pods.items():
+            if key.namespace == namespace:
+                used.update(use.counted)
+        reserved: Counter[str] = Counter()
+        for key, wants in groups.items():
+            if key.namespace == namespace and wants.active and wants.minimum is not None:
+                members: Counter[str] = Counter()
+                for owner, use in pods.items():
+                    if owner.namespace == namespace and use.group == key.name:
+                        members.update(use.usage)
+                reserved.update(quota_claim(wants.minimum, members))
+        assert +Counter(ledger.used(namespace).of(ALL)) == +used
+        assert +Counter(ledger.reserved(namespace).of(ALL)) == +reserved
+        assert set(ledger.groups(namespace)) == {key.name for key in groups if key.namespace == namespace}
