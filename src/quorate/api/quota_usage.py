@@ -6,15 +6,15 @@ plain name as well, as Volcano writes ``minResources`` of its pod groups.
 
 from typing import Final
 
-from quorate.api.core import PodSpec, Resources
+from quorate.api.core import Resources
 from quorate.api.quantity import Quantity
-from quorate.api.requests import pod_limits, pod_requests
+from quorate.api.requests import AskingTogether, pod_limits, pod_requests
 
 _LIMITED: Final = ("cpu", "memory", "ephemeral-storage")  # the resources whose limits a quota counts
 _ONE: Final = Quantity.of_units(1)
 
 
-def quota_usage(spec: PodSpec) -> Resources:
+def quota_usage(spec: AskingTogether) -> Resources:
     """The amounts by name, such as ``cpu``, ``requests.cpu``, ``limits.cpu``, ``pods``, ``count/pods``."""
     requests = pod_requests(spec)
     limits = pod_limits(spec)

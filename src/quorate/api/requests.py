@@ -5,11 +5,10 @@ Source: the effective request of a pod as Kubernetes defines it, with restartabl
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol
 
-from msgspec.structs import replace
-
-from quorate.api.core import Container, PodSpec, ResourceRequirements, Resources
+from quorate.api.core import ResourceRequirements, Resources
 from quorate.api.quantity import Quantity
 
 _NOTHING: Final = Quantity(0)
@@ -60,7 +59,7 @@ def pod_requests(spec: AskingTogether) -> Resources:
     return add(requests, spec.overhead)
 
 
-def pod_limits(spec: PodSpec) -> Resources:
+def pod_limits(spec: AskingTogether) -> Resources:
     """What one such pod may use at most, of the resources it has limits for; reckoned as its requests are.
 
     Overhead is added where there is a limit: it makes none.
@@ -69,15 +68,28 @@ def pod_limits(spec: PodSpec) -> Resources:
     return {name: amount + spec.overhead.get(name, _NOTHING) for name, amount in limits.items()}
 
 
-def _limits_as_requests(spec: PodSpec) -> PodSpec:
-    def of(container: Container) -> Container:
-        return replace(container, resources=ResourceRequirements(requests=container.resources.limits))
+@dataclass(frozen=True, slots=True)
+class _Container:
+    resources: ResourceRequirements
+    restart_policy: str
 
-    return replace(
-        spec,
+
+@dataclass(frozen=True, slots=True)
+class _Pod:
+    containers: Sequence[_Container]
+    init_containers: Sequence[_Container]
+    resources: ResourceRequirements | None
+    overhead: Resources
+
+
+def _limits_as_requests(spec: AskingTogether) -> _Pod:
+    def of(container: Asking) -> _Container:
+        return _Container(ResourceRequirements(requests=container.resources.limits), container.restart_policy)
+
+    return _Pod(
         containers=tuple(map(of, spec.containers)),
         init_containers=tuple(map(of, spec.init_containers)),
-        resources=ResourceRequirements(requests=spec.resources.limits),
+        resources=ResourceRequirements(requests=spec.resources.limits) if spec.resources else None,
         overhead={},
     )
 
