@@ -6,6 +6,7 @@ from typing import Any
 import yaml
 
 from quorate.api.scheduler_configuration import SchedulerConfiguration, load_scheduler_configuration
+from tests.gang.vectors_phases import run_phase
 from tests.gang.vectors_shares import run_deserved
 from tests.gang.world import World
 
@@ -108,4 +109,4 @@ EXPECT: Mapping[str, Callable[[World, Any], list[str]]] = {
     "counts": _of_listed(World.counts, "counts"),
 }
 
-KINDS: Mapping[str, Callable[[Json, Json, str], list[str]]] = {"deserved": run_deserved}
+KINDS: Mapping[str, Callable[[Json, Json, str], list[str]]] = {"deserved": run_deserved, "phase": run_phase}

@@ -11,9 +11,9 @@ from quorate.api.meta import Key
 from quorate.api.placeable import Pod
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.volcano import PodGroup, PodGroupStatus, find_condition
+from quorate.gang.annotations import annotations_of
 from quorate.gang.model import Model
 from quorate.gang.outcome import Outcome
-from quorate.gang.reading import annotations_of
 from quorate.gang.run import run_session
 from tests.gang import objects
 
@@ -211,9 +211,9 @@ class World:
             self.put_pods([objects.with_nomination(self.pods[nomination.task], nomination.node)])
         for status in outcome.statuses:
             group = self.groups[status.gang]
-            metadata = msgspec.structs.replace(
-                group.metadata, annotations=group.metadata.annotations | annotations_of(status)
-            )
+            noted = {**group.metadata.annotations, **annotations_of(status)}
+            kept = {name: value for name, value in noted.items() if value is not None}
+            metadata = msgspec.structs.replace(group.metadata, annotations=kept)
             written = PodGroupStatus(
                 phase=status.phase,
                 conditions=status.conditions,

@@ -6,11 +6,16 @@ Counts and sums are kept as tasks come, go and change their standing; nothing is
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
-from quorate.api.meta import Key
-from quorate.api.volcano import PodGroupCondition
+from quorate.api.meta import Key, Uid
+from quorate.api.volcano import PodGroupCondition, PodGroupSpec
+from quorate.gang.outcome import GangStatus
 from quorate.gang.task import FINISHED, HOLDING, Standing, Task
+from quorate.gang.verdicts import Verdict
 from quorate.placement.shapes import Shape
+
+UNSEEN: Final = Uid("")
 
 
 @dataclass(slots=True)
@@ -58,7 +63,10 @@ class Gang:
     """
 
     key: Key
+    uid: Uid = UNSEEN
     exists: bool = False  # whether the pod group itself has been seen; without it its pods wait
+    is_leaving: bool = False  # whether it is being deleted: nothing is reserved for it any more
+    spec: PodGroupSpec | None = None  # as it stands in the object; what is read of it follows
     queue: str = "default"
     min_member: int = 0
     min_task_member: Mapping[str, int] = field(default_factory=dict)
@@ -74,8 +82,12 @@ class Gang:
     phase: str = ""
     conditions: tuple[PodGroupCondition, ...] = ()
     inqueue_since: float | None = None  # when it was admitted, while it is
-    not_before: float = 0.0  # not admitted again earlier, after it was rolled back
+    not_before: float | None = None  # not admitted again earlier, after it was rolled back
     attempts: int = 0  # how often it was rolled back since it last ran
+    told: GangStatus | None = None  # what the API says of the above, or is being told
+    reported: Verdict | None = None  # what the Unschedulable condition renders, if this process wrote it
+    # When the last event was told, by its reason and what it was about.
+    noticed: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
     tasks: dict[Key, Task] = field(default_factory=dict)
     placeable: dict[Key, Task] = field(default_factory=dict)  # those that are pending and not gated
@@ -84,15 +96,26 @@ class Gang:
     roles: dict[str, Tally] = field(default_factory=dict)
     held: Counter[str] = field(default_factory=Counter)  # what tasks that hold a node request
     wanted: Counter[str] = field(default_factory=Counter)  # what pending tasks request
+    consumed: Counter[str] = field(default_factory=Counter)  # what tasks that are done requested
+    quota_used: Counter[str] = field(default_factory=Counter)  # what all tasks use of quotas, by every name
+
+    def take(self, status: GangStatus) -> None:
+        """Let ``status`` be what the API says."""
+        self.told = status
+        self.phase, self.conditions = status.phase, status.conditions
+        self.inqueue_since, self.not_before = status.inqueue_since, status.not_before
+        self.attempts = status.attempts
 
     def add(self, task: Task) -> None:
         assert task.key not in self.tasks, f"{task.key} is in {self.key} already"
         self.tasks[task.key] = task
         self._count(task, 1)
+        _add(self.quota_used, task.quota_usage, 1)
 
     def remove(self, task: Task) -> None:
         del self.tasks[task.key]
         self._count(task, -1)
+        _add(self.quota_used, task.quota_usage, -1)
 
     def shift(self, task: Task, standing: Standing, node: str) -> None:
         """``task``, of this gang, stands elsewhere now."""
@@ -111,6 +134,8 @@ class Gang:
             _add(self.wanted, task.request, amount)
             if not task.gated:
                 self._count_placeable(task, amount)
+        elif task.standing in FINISHED:
+            _add(self.consumed, task.request, amount)
 
     def _count_placeable(self, task: Task, amount: int) -> None:
         self.shapes[task.shape] += amount

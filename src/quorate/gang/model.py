@@ -6,21 +6,33 @@ An assumption stands until the object says the same or more, or until the shell 
 """
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from quorate.api.core import PriorityClass, ResourceQuota
-from quorate.api.meta import Key, Uid, epoch
+from quorate.api.meta import Key, ObjectMeta, Uid, epoch, is_older
 from quorate.api.placeable import Node, Pod
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano import Queue as QueueObject
 from quorate.api.volcano_keys import PREEMPTABLE
+from quorate.gang.annotations import says, status_of
 from quorate.gang.gang import Gang
+from quorate.gang.outcome import GangStatus
 from quorate.gang.queue import NamespaceQuota, Queue
 from quorate.gang.reading import group_of, is_gone, queue_of, quota_of, quota_units, task_of
 from quorate.gang.task import FINISHED, HOLDING, Standing, Task
+from quorate.gang.usage import Usages
 from quorate.placement.amounts import in_base_units
 from quorate.placement.cluster import Cluster, Hold
 from quorate.placement.shapes import Shape, Shapes
+
+
+@dataclass(slots=True)
+class Telling:
+    """A status on its way to the API."""
+
+    status: GangStatus
+    written_as: ObjectMeta | None = None  # of the group with the status in it; None: not known to be written
 
 
 class Model:
@@ -33,11 +45,13 @@ class Model:
         self.quotas: dict[Key, NamespaceQuota] = {}
         self._schedulers = frozenset(schedulers)
         self._shapes = Shapes()
+        self._usages = Usages()
         self._seen = self._shapes.generation  # that the shapes of all pods are of
         self._pods: dict[Key, Pod] = {}  # all that are not over
         self._tasks: dict[Key, Task] = {}  # each is in the gang it names
         self._on: dict[str, dict[Uid, Task]] = {}  # tasks by the node they have, none empty
         self._classes: dict[str, PriorityClass] = {}
+        self._telling: dict[Key, Telling] = {}  # statuses assumed, by group
         self._binding: dict[Key, tuple[Uid, str]] = {}  # assumed bound, and where
         self._evicting: dict[Key, tuple[Uid, Standing]] = {}  # assumed on the way out, and what they were
 
@@ -58,7 +72,7 @@ class Model:
         if group is None:
             self._put_stranger(pod, shape)
             return
-        task = task_of(pod, group, shape)
+        task = task_of(pod, group, shape, self._usages.of(pod.spec))
         self._assume(task)
         self._tasks[key] = task
         self._gang(group).add(task)
@@ -172,8 +186,11 @@ class Model:
 
     def set_group(self, group: PodGroup) -> None:
         gang = self._gang(group.metadata.key)
-        spec, status, annotations = group.spec, group.status, group.metadata.annotations
-        gang.exists = True
+        metadata, spec, annotations = group.metadata, group.spec, group.metadata.annotations
+        made_again = gang.exists and gang.uid != metadata.uid
+        changed = gang.exists and not made_again and gang.spec != spec
+        gang.exists, gang.uid, gang.spec = True, metadata.uid, spec
+        gang.is_leaving = metadata.deletion_timestamp is not None
         gang.queue = spec.queue or "default"
         gang.min_member = spec.min_member
         gang.min_task_member = spec.min_task_member
@@ -182,13 +199,40 @@ class Model:
         gang.priority_class = spec.priority_class_name
         gang.priority = self._priority(spec.priority_class_name)
         gang.preemptable = annotations.get(PREEMPTABLE, "true").lower() != "false"
-        gang.created = epoch(group.metadata.creation_timestamp) if group.metadata.creation_timestamp else 0.0
+        gang.created = epoch(metadata.creation_timestamp) if metadata.creation_timestamp else 0.0
         gang.annotations = annotations
-        gang.phase = status.phase
-        gang.conditions = status.conditions
+        if made_again:
+            self._telling.pop(gang.key, None)
+            gang.reported, gang.noticed = None, {}
+        if not self._is_older(group):
+            self._telling.pop(gang.key, None)
+            gang.take(status_of(group))
+        if changed:
+            gang.attempts = 0  # it is another request now, of which nothing is known yet
+
+    def _is_older(self, group: PodGroup) -> bool:
+        """Whether ``group`` does not say yet what was decided last about its status."""
+        telling = self._telling.get(group.metadata.key)
+        if telling is None:
+            return False
+        if telling.written_as:
+            return is_older(group.metadata, telling.written_as)
+        return not says(group, telling.status)
+
+    def assume_status(self, status: GangStatus) -> None:
+        """A session decided ``status``; the API is being told."""
+        self._telling[status.gang] = Telling(status)
+        self.gangs[status.gang].told = status
+
+    def status_written(self, status: GangStatus, group: ObjectMeta) -> None:
+        """The API took ``status``, the last that was decided about its group, which then was ``group``."""
+        telling = self._telling.get(status.gang)
+        if telling is not None and telling.status is status:
+            telling.written_as = group
 
     def remove_group(self, key: Key) -> None:
         """Its pods stay, as nobody's victims; a group made again under the name starts afresh."""
+        self._telling.pop(key, None)
         gang = self.gangs.pop(key, None)
         if gang is not None and gang.tasks:
             orphaned = self._gang(key)

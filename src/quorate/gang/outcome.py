@@ -52,11 +52,24 @@ class GangStatus:
     """What the status of one pod group, and our annotations on it, are to say.  Told only when it changed."""
 
     gang: Key
+    uid: Uid  # of the pod group it was decided for: one made again under the name starts afresh
     phase: str
     conditions: tuple[PodGroupCondition, ...]
     counts: Counts
-    inqueue_since: float | None
-    attempts: int
+    inqueue_since: float | None  # seconds since the epoch; while it is Inqueue
+    not_before: float | None  # not admitted again earlier
+    attempts: int  # how often it was rolled back since it last ran
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """An event to be told of one pod group."""
+
+    gang: Key
+    uid: Uid
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,5 +81,6 @@ class Outcome:
     nominations: tuple[Nomination, ...]
     promised: Mapping[Key, str]  # the node of each task that waits for room to be given back there
     statuses: tuple[GangStatus, ...]
+    notices: tuple[Notice, ...]
     verdicts: Mapping[Key, Verdict]  # of each gang that waits: why
     wake_at: float | None  # when time alone will change something

@@ -10,8 +10,8 @@ from quorate.api.quantity import Quantity
 from quorate.api.volcano import OPEN, ROOT_QUEUE
 from quorate.api.volcano import Queue as QueueObject
 from quorate.api.volcano_keys import GROUP_NAME, PREEMPTABLE, TASK_PRIORITY, TASK_SPEC
-from quorate.gang.outcome import GangStatus
 from quorate.gang.queue import NamespaceQuota, Queue
+from quorate.gang.quota import plain
 from quorate.gang.task import Standing, Task
 from quorate.placement.amounts import MEMORY, in_base_units
 from quorate.placement.shapes import Shape
@@ -48,7 +48,7 @@ def standing_of(pod: Pod) -> Standing:
             return Standing.UNKNOWN
 
 
-def task_of(pod: Pod, group: Key, shape: Shape) -> Task:
+def task_of(pod: Pod, group: Key, shape: Shape, quota_usage: Mapping[str, int]) -> Task:
     metadata, spec = pod.metadata, pod.spec
     annotations = metadata.annotations
     return Task(
@@ -64,6 +64,7 @@ def task_of(pod: Pod, group: Key, shape: Shape) -> Task:
         critical=spec.priority_class_name in CRITICAL_CLASSES or metadata.namespace == "kube-system",
         gated=bool(spec.scheduling_gates),
         nominated=pod.status.nominated_node_name,
+        quota_usage=quota_usage,
         standing=standing_of(pod),
         node=spec.node_name,
     )
@@ -118,13 +119,3 @@ def quota_of(quota: ResourceQuota) -> NamespaceQuota:
 def quota_units(amounts: Mapping[str, Quantity]) -> Mapping[str, int]:
     """``amounts`` in base units under the names that quotas use: ``requests.cpu`` counts milli-cpus too."""
     return {name: base_units(CPU if plain(name) == CPU else name, amount) for name, amount in amounts.items()}
-
-
-def plain(name: str) -> str:
-    """The resource that a quota's name speaks of: ``requests.cpu`` and ``limits.cpu`` of ``cpu``."""
-    return name.removeprefix("requests.").removeprefix("limits.")
-
-
-def annotations_of(status: GangStatus) -> dict[str, str]:
-    """What must survive a restart besides the status itself, as annotations of the pod group."""
-    return {}

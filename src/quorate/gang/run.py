@@ -6,6 +6,7 @@ from typing import Final
 from quorate.api.scheduler_configuration import PluginEntry, SchedulerConfiguration
 from quorate.api.scheduler_plugins import Switch
 from quorate.gang.actions import ACTIONS
+from quorate.gang.closing import statuses_of
 from quorate.gang.model import Model
 from quorate.gang.outcome import Outcome
 from quorate.gang.plugins import PLUGINS
@@ -37,14 +38,18 @@ def run_session(model: Model, settings: SchedulerConfiguration, now: float) -> O
     session = open_session(model, settings, now)
     for action in settings.actions:
         ACTIONS[action](session)
+    statuses = statuses_of(session)
+    for status in statuses:
+        model.assume_status(status)
     outcome = Outcome(
         binds=tuple(session.binds),
         evictions=tuple(session.evictions),
         nominations=tuple(session.nominations),
         promised=session.promised,
-        statuses=(),
+        statuses=statuses,
+        notices=tuple(session.notices),
         verdicts=dict(session.verdicts),
-        wake_at=None,
+        wake_at=session.wake_at,
     )
     session.release_held()
     return outcome

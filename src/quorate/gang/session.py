@@ -8,19 +8,21 @@ anew.  So between two sessions the model holds what the objects say, and decisio
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Literal
+from typing import Final, Literal
 
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.gang.gang import Gang
 from quorate.gang.model import Model
-from quorate.gang.outcome import Bind, Eviction, Nomination
+from quorate.gang.outcome import Bind, Eviction, Nomination, Notice
 from quorate.gang.policy import Policies, Rank
 from quorate.gang.queue import Queue
 from quorate.gang.task import HOLDING, Standing, Task
 from quorate.gang.tiers import chosen, everyone, first_tier_agrees, objection
 from quorate.gang.trial import Move, Trial
 from quorate.gang.verdicts import Verdict
+
+NOTICE_EVERY_S: Final = 300.0  # of one reason about one gang
 
 _CHARGED = HOLDING | {Standing.PIPELINED}  # what plugins are told a task took
 
@@ -44,6 +46,8 @@ class Session:
         self.binds: list[Bind] = []
         self.evictions: list[Eviction] = []
         self.nominations: list[Nomination] = []
+        self.notices: list[Notice] = []
+        self.wake_at: float | None = None  # when time alone will change something
         self._held: dict[Key, Task] = {}  # given or promised room that is taken back when the session ends
 
     # Asking.
@@ -133,6 +137,22 @@ class Session:
         near = {name: tuple(voice(queue, claimant) for voice in voices) for name, queue in queues.items()}
         tasks.sort(key=lambda task: near[gangs[task.gang].queue])
         return tasks
+
+    # Telling.
+
+    def wake(self, at: float | None) -> None:
+        """Time alone will change something at ``at``, which is not past; ``None``: it will not."""
+        if at is not None and at > self.now and (self.wake_at is None or at < self.wake_at):
+            self.wake_at = at
+
+    def notice(
+        self, gang: Gang, type_: Literal["Normal", "Warning"], reason: str, message: str, about: str = ""
+    ) -> None:
+        """Tell of ``gang`` by an event, unless one of this reason, about the same, was told lately."""
+        last = gang.noticed.get((reason, about))
+        if last is None or self.now - last >= NOTICE_EVERY_S:
+            gang.noticed = {**gang.noticed, (reason, about): self.now}
+            self.notices.append(Notice(gang.key, gang.uid, type_, reason, message))
 
     # Moving.
 

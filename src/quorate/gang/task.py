@@ -48,6 +48,7 @@ class Task:
     critical: bool  # of a system priority class or in kube-system
     gated: bool  # has scheduling gates: counted, never placed
     nominated: str  # the node promised to it after an eviction, "" without one
+    quota_usage: Mapping[str, int]  # in base units, by every name a quota may limit it under; shared
     standing: Standing = Standing.PENDING
     node: str = ""  # "" while it has none
 

@@ -7,6 +7,7 @@ Conditions, events, metrics and ``explain`` render the same value.  ``reason`` i
 from dataclasses import dataclass
 from typing import ClassVar
 
+from quorate.gang.quota import plain
 from quorate.quota.amount import Amount, as_quantity
 
 
@@ -21,14 +22,26 @@ class Shortage:
 
     @property
     def never(self) -> bool:
+        """Whether it could not be had with everything else gone."""
         return self.needed > self.at_most
+
+    @property
+    def lasting(self) -> tuple[object, ...]:
+        """What of it does not change with every pod that comes or goes."""
+        return (self.resource, self.needed, self.at_most if self.never else None)
 
     def __str__(self) -> str:
         def said(amount: int) -> str:
-            return str(as_quantity(self.resource, amount))
+            return str(as_quantity(plain(self.resource), amount))
 
-        most = "" if not isinstance(self.at_most, int) else f" and {said(self.at_most)} at most"
-        return f"{self.resource}: need {said(self.needed)}, have {said(max(0, self.free))} now{most}"
+        text = f"{self.resource}: need {said(self.needed)}, have {said(max(0, self.free))} now"
+        if isinstance(self.at_most, int) and self.never:
+            return f"{text} and {said(self.at_most)} at most, so it can never fit"
+        return text
+
+
+def _said(shortages: tuple[Shortage, ...]) -> str:
+    return "; ".join(map(str, shortages))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +51,8 @@ class NotEnoughResources:
     reason: ClassVar[str] = "NotEnoughResources"
     shortages: tuple[Shortage, ...]
 
-    @property
-    def never(self) -> bool:
-        return any(shortage.never for shortage in self.shortages)
-
     def __str__(self) -> str:
-        return "cluster: " + "; ".join(map(str, self.shortages))
+        return f"cluster: {_said(self.shortages)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +64,7 @@ class QueueQuotaExceeded:
     shortages: tuple[Shortage, ...]
 
     def __str__(self) -> str:
-        return f"queue {self.queue}: " + "; ".join(map(str, self.shortages))
+        return f"queue {self.queue}: {_said(self.shortages) or 'its share is used up'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +76,7 @@ class NamespaceQuotaExceeded:
     shortages: tuple[Shortage, ...]
 
     def __str__(self) -> str:
-        return f"quota {self.quota}: " + "; ".join(map(str, self.shortages))
+        return f"quota {self.quota}: {_said(self.shortages)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,3 +164,27 @@ Verdict = (
     | NotEnoughPodsOfTask
     | GangUnschedulable
 )
+
+
+def can_never_fit(verdict: Verdict) -> bool:
+    """Whether the group asks for more than there could be with everything else gone."""
+    match verdict:
+        case NotEnoughResources() | QueueQuotaExceeded() | NamespaceQuotaExceeded():
+            return any(shortage.never for shortage in verdict.shortages)
+        case QueuePodGroupLimit():
+            return verdict.limit == 0
+        case _:
+            return False
+
+
+def lasting(verdict: Verdict) -> object:
+    """What of ``verdict`` does not change with every pod that comes or goes: equal ones are no news."""
+    match verdict:
+        case NotEnoughResources():
+            return (verdict.reason, tuple(shortage.lasting for shortage in verdict.shortages))
+        case QueueQuotaExceeded():
+            return (verdict.reason, verdict.queue, tuple(each.lasting for each in verdict.shortages))
+        case NamespaceQuotaExceeded():
+            return (verdict.reason, verdict.quota, tuple(each.lasting for each in verdict.shortages))
+        case _:
+            return verdict

@@ -10,8 +10,8 @@ from typing import Any
 
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup, PodGroupStatus
+from quorate.gang.annotations import annotations_of
 from quorate.gang.outcome import GangStatus
-from quorate.gang.reading import annotations_of
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import NotFound

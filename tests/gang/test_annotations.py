@@ -1,0 +1,74 @@
+"""What a status says in annotations is read back as it was; what cannot be read was never said."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.api.meta import Key, Uid
+from quorate.api.volcano import PodGroup
+from quorate.gang.annotations import annotations_of, says, status_of
+from quorate.gang.outcome import Counts, GangStatus
+from tests.gang.objects import pod_group
+
+
+def annotated(annotations: dict[str, Any]) -> PodGroup:
+    return pod_group({"name": "a", "annotations": annotations})
+
+
+def status(**fields: Any) -> GangStatus:
+    nothing = GangStatus(Key("default", "a"), Uid("default/a"), "", (), Counts(0, 0, 0), None, None, 0)
+    return replace(nothing, **fields)
+
+
+def test_moments_are_written_as_everybody_reads_them() -> None:
+    assert annotations_of(status(inqueue_since=1_600_000_000.25)) == {
+        "scheduling.volcano.sh/inqueue-since": "2020-09-13T12:26:40.250000Z",
+        "scheduling.volcano.sh/requeue-attempts": None,
+        "scheduling.volcano.sh/requeue-not-before": None,
+    }
+
+
+moments = st.none() | st.floats(0, 4e9)
+
+
+@given(since=moments, not_before=moments, attempts=st.integers(0, 10**9 - 1))
+def test_what_is_written_is_read_back(since: float | None, not_before: float | None, attempts: int) -> None:
+    told = status(inqueue_since=since, not_before=not_before, attempts=attempts)
+    written = {name: value for name, value in annotations_of(told).items() if value is not None}
+    group = annotated(written)
+    assert says(group, told)
+    read = status_of(group)
+    assert read.attempts == attempts
+    for said, meant in ((read.inqueue_since, since), (read.not_before, not_before)):
+        assert (said is None) == (meant is None)
+        assert said is None or meant is None or abs(said - meant) <= 1e-5
+
+
+@pytest.mark.parametrize(
+    ("since", "want"),
+    [
+        ("1970-01-01T00:16:40Z", 1000.0),
+        ("1970-01-01T01:16:40+01:00", 1000.0),
+        ("1970-01-01T00:16:40", 1000.0),
+        ("yesterday", None),
+        ("", None),
+        ("0001-01-01T00:00:00Z", None),
+        ("9999-12-31T23:59:59-12:00", None),
+    ],
+)
+def test_what_others_wrote_is_read_or_left_aside(since: str, want: float | None) -> None:
+    assert status_of(annotated({"scheduling.volcano.sh/inqueue-since": since})).inqueue_since == want
+
+
+@pytest.mark.parametrize(
+    ("attempts", "want"), [("3", 3), ("", 0), ("-1", 0), ("many", 0), ("٣", 0), ("9" * 5000, 0)]
+)
+def test_attempts_are_a_small_number_or_none(attempts: str, want: int) -> None:
+    assert status_of(annotated({"scheduling.volcano.sh/requeue-attempts": attempts})).attempts == want
+
+
+def test_a_group_made_again_does_not_say_what_was_decided_for_the_old_one() -> None:
+    assert not says(annotated({}), status(uid=Uid("another")))

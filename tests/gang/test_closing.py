@@ -1,0 +1,227 @@
+"""What the status of a pod group says when a session ends, and that it is told once."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from quorate.api.meta import Key
+from quorate.api.scheduler_configuration import SchedulerConfiguration
+from quorate.api.volcano import PodGroupCondition
+from quorate.gang.closing import statuses_of
+from quorate.gang.outcome import Counts, GangStatus
+from quorate.gang.run import open_session
+from quorate.gang.verdicts import GangUnschedulable, NotEnoughResources, Shortage, Verdict
+from tests.gang import objects
+from tests.gang.vectors import settings_of
+from tests.gang.world import World
+
+A = Key("default", "a")
+
+
+def settings(profile: str, *plugins: str) -> SchedulerConfiguration:
+    read = settings_of({"actions": "allocate", "tiers": [list(plugins)]}, profile)
+    return msgspec.structs.replace(read, actions=())
+
+
+def world(group: dict[str, Any], *pods: dict[str, Any]) -> World:
+    given = {
+        "nodes": [{"name": "n1", "cpu": 8}],
+        "podGroups": [{"name": "a", **group}],
+        "pods": [{"group": "a", "cpu": 1, **pod} for pod in pods],
+    }
+    return World(given, settings("design", "gang"), restarting=False)
+
+
+def closed(
+    world: World,
+    profile: str = "design",
+    *,
+    verdict: Verdict | None = None,
+    plugins: tuple[str, ...] = ("gang",),
+) -> GangStatus | None:
+    """What one session, in which actions found ``verdict``, says of the group a."""
+    session = open_session(world.model, settings(profile, *plugins), world.now)
+    if verdict is not None:
+        session.verdicts[A] = verdict
+    statuses = statuses_of(session)
+    for status in statuses:
+        world.model.assume_status(status)
+    assert len(statuses) <= 1
+    return statuses[0] if statuses else None
+
+
+def said(status: GangStatus | None) -> dict[str, tuple[str, str]]:
+    assert status is not None
+    return {condition.type: (condition.reason, condition.message) for condition in status.conditions}
+
+
+PENDING = {"name": "p", "count": 2}
+RUNNING = {"name": "r", "count": 2, "node": "n1", "phase": "Running"}
+READY = ("tasks in gang are ready to be scheduled", "")
+FULL = GangUnschedulable(2, 2, "1 node is full")
+
+
+@pytest.mark.parametrize(
+    ("group", "pods", "profile", "verdict", "want"),
+    [
+        pytest.param(
+            {"phase": "Inqueue", "minMember": 2}, [PENDING], "design", FULL,
+            {"Unschedulable": ("NotEnoughResources", "2 of 2 members found no node: 1 node is full")},
+            id="no node was found",
+        ),
+        pytest.param(
+            {"phase": "Inqueue", "minMember": 3}, [PENDING], "design", None,
+            {"Unschedulable": ("NotEnoughTasks", "2 of 3 members exist")},
+            id="members are missing",
+        ),
+        pytest.param(
+            {"phase": "Inqueue", "minMember": 2, "minTaskMember": {"ps": 1, "worker": 1}},
+            [{"name": "w", "count": 2, "role": "worker"}], "design", None,
+            {"Unschedulable": ("NotEnoughPodsOfTask", "role ps: 0 of 1 members exist")},
+            id="a role is missing",
+        ),
+        pytest.param(
+            {"phase": "Inqueue", "minMember": 2}, [PENDING | {"gated": True}], "design", None,
+            {"Unschedulable": (
+                "NotEnoughResources", "2 of 2 members found no node: 2 have scheduling gates",
+            )},
+            id="nobody tried, and they are gated",
+        ),
+        pytest.param(
+            {"phase": "Running", "minMember": 2}, [RUNNING], "design", None, {"Scheduled": READY}, id="ready"
+        ),
+        pytest.param(
+            {"phase": "Inqueue", "minMember": 3}, [PENDING], "compat", None,
+            {"Unschedulable": (
+                "NotEnoughResources",
+                "3/2 tasks in gang unschedulable: pod group is not ready, 2 Pending, 3 minAvailable",
+            )},
+            id="compat knows one reason",
+        ),
+        pytest.param(
+            {"phase": "Inqueue", "minMember": 2}, [PENDING], "compat",
+            GangUnschedulable(1, 2, "0/1 nodes are available: 1 Insufficient cpu"),
+            {"Unschedulable": (
+                "NotEnoughResources",
+                "1/2 tasks in gang unschedulable: pod group is not ready, 2 Pending, 2 minAvailable; "
+                "Pending: 1 Unschedulable, 1 Schedulable. "
+                "Origin reason is 0/1 nodes are available: 1 Insufficient cpu",
+            )},
+            id="compat counts those that did find a node",
+        ),
+    ],
+)  # fmt: skip
+def test_the_gang_check(
+    group: dict[str, Any],
+    pods: list[dict[str, Any]],
+    profile: str,
+    verdict: Verdict | None,
+    want: dict[str, tuple[str, str]],
+) -> None:
+    assert said(closed(world(group, *pods), profile, verdict=verdict)) == want
+
+
+def test_the_gang_check_is_the_gang_plugins() -> None:
+    status = closed(world({"phase": "Inqueue", "minMember": 3}, PENDING), plugins=("priority",))
+    assert status is None
+
+
+def test_groups_without_members_are_not_checked() -> None:
+    assert closed(world({"phase": "Inqueue", "minMember": 3})) is None
+
+
+@pytest.mark.parametrize(("profile", "checked"), [("design", False), ("compat", True)])
+def test_waiting_groups_with_pods_are_left_to_enqueue_in_design(profile: str, checked: bool) -> None:
+    status = closed(world({"phase": "Pending", "minMember": 3}, PENDING), profile)
+    assert (status is not None) == checked
+
+
+def test_pending_members_that_ask_for_nothing_count_in_compat_only() -> None:
+    group, pods = {"phase": "Inqueue", "minMember": 2}, {"name": "be", "count": 2, "cpu": 0}
+    assert said(closed(world(group, pods), "compat")) == {"Scheduled": READY}
+    assert "Unschedulable" in said(closed(world(group, pods)))
+
+
+def test_who_becomes_ready_is_no_longer_unschedulable_in_design() -> None:
+    for profile, left in (("design", {"Scheduled"}), ("compat", {"Scheduled", "Unschedulable"})):
+        here = world({"phase": "Inqueue", "minMember": 2}, PENDING)
+        closed(here, profile, verdict=FULL)
+        for pod in list(here.pods.values()):
+            here.put_pods([objects.with_node(pod, "n1")])
+        assert set(said(closed(here, profile))) == left
+
+
+def test_what_is_finished_is_not_called_unschedulable() -> None:
+    members = [{"name": "s", "phase": "Succeeded"}, {"name": "f", "phase": "Failed"}]
+    status = closed(world({"phase": "Running", "minMember": 2}, *members))
+    assert status is not None
+    assert (status.phase, status.conditions) == ("Completed", ())
+    assert status.counts == Counts(running=0, succeeded=1, failed=1)
+
+
+def test_the_same_is_told_once() -> None:
+    here = world({"phase": "Inqueue", "minMember": 2}, PENDING)
+    first = closed(here, verdict=FULL)
+    assert first is not None
+    here.now += 60
+    assert closed(here, verdict=FULL) is None
+    assert first.conditions[0].transition_id == "1970-01-01T00:16:40.000000Z"
+
+
+def short(need: int, free: int, most: int) -> NotEnoughResources:
+    return NotEnoughResources((Shortage("cpu", need, free, most),))
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_how_much_is_free_just_now_is_no_news(restarted: bool) -> None:
+    here = world({"phase": "Pending", "minMember": 2})
+    told = closed(here, verdict=short(4000, 1000, 8000))
+    assert said(told) == {"Unschedulable": ("NotEnoughResources", "cluster: cpu: need 4, have 1 now")}
+    if restarted:
+        here.model.gangs[A].reported = None
+    assert closed(here, verdict=short(4000, 3000, 9000)) is None
+    assert closed(here, verdict=short(5000, 3000, 9000)) is not None  # but what it needs is
+    never = closed(here, verdict=short(5000, 3000, 4000))  # and that it can never have it
+    assert said(never)["Unschedulable"][1] == (
+        "cluster: cpu: need 5, have 3 now and 4 at most, so it can never fit"
+    )
+
+
+def test_the_time_of_a_condition_is_when_its_status_changed() -> None:
+    here = world({"phase": "Pending", "minMember": 2})
+    first = closed(here, verdict=short(4000, 1000, 8000))
+    here.now += 60
+    second = closed(here, verdict=short(5000, 1000, 8000))
+    assert first is not None
+    assert second is not None
+    (old,), (new,) = first.conditions, second.conditions
+    assert new.last_transition_time == old.last_transition_time
+    assert old.transition_id != new.transition_id
+
+
+def test_conditions_of_others_stay() -> None:
+    here = world({"phase": "Inqueue", "minMember": 2}, PENDING)
+    mine = PodGroupCondition(type="Mine", status="True")
+    group = here.groups[A]
+    here.put_group(
+        msgspec.structs.replace(group, status=msgspec.structs.replace(group.status, conditions=(mine,)))
+    )
+    status = closed(here, verdict=FULL)
+    assert status is not None
+    assert status.conditions[0] is mine
+
+
+def test_running_forgets_the_attempts() -> None:
+    notes = {
+        "scheduling.volcano.sh/inqueue-since": "1970-01-01T00:16:00Z",
+        "scheduling.volcano.sh/requeue-attempts": "3",
+    }
+    status = closed(world({"phase": "Inqueue", "minMember": 2, "annotations": notes}, RUNNING))
+    assert status is not None
+    assert (status.phase, status.attempts, status.inqueue_since, status.not_before) == (
+        "Running",
+        0,
+        None,
+        None,
+    )

@@ -1,0 +1,54 @@
+"""The phase of a pod group follows from its members, and from what the session found out."""
+
+from collections import Counter
+
+import pytest
+
+from quorate.gang.gang import Tally
+from quorate.gang.phases import phase_after
+from quorate.gang.task import Standing
+
+
+def tally(members: str) -> Tally:
+    """Of "Running=2 Pending=1"."""
+    pairs = (member.split("=") for member in members.split())
+    return Tally(Counter({Standing(standing): int(count) for standing, count in pairs}))
+
+
+@pytest.mark.parametrize(
+    ("phase", "least", "members", "unschedulable", "compat", "design"),
+    [
+        ("", 2, "", False, "Pending", "Pending"),
+        ("Pending", 2, "Pending=2", True, "Pending", "Pending"),
+        ("Inqueue", 2, "", False, "Inqueue", "Inqueue"),
+        ("Inqueue", 2, "Pending=2", True, "Inqueue", "Inqueue"),
+        ("Inqueue", 2, "Binding=2", False, "Inqueue", "Inqueue"),  # told, not yet seen
+        ("Inqueue", 2, "Bound=1 Pending=1", False, "Inqueue", "Inqueue"),
+        ("Inqueue", 2, "Bound=2", False, "Running", "Running"),
+        ("", 2, "Bound=1 Running=1", False, "Running", "Running"),
+        ("Inqueue", 2, "Running=1 Pending=1", True, "Unknown", "Unknown"),
+        ("Running", 2, "Running=1 Pending=1", True, "Unknown", "Unknown"),
+        ("Running", 2, "Bound=1 Pending=1", True, "Pending", "Unknown"),
+        ("Running", 2, "Running=1 Binding=1", False, "Pending", "Unknown"),
+        ("Unknown", 2, "Running=1 Pending=1", False, "Pending", "Unknown"),
+        ("Unknown", 2, "Pending=2", True, "Pending", "Pending"),
+        ("Unknown", 2, "Releasing=2", False, "Pending", "Pending"),
+        ("Running", 2, "Releasing=1 Running=1", False, "Pending", "Unknown"),
+        ("Running", 2, "Succeeded=1 Running=1", False, "Running", "Running"),
+        ("Running", 2, "Succeeded=1 Failed=1", True, "Completed", "Completed"),
+        ("Running", 2, "Failed=1 Pending=1", True, "Pending", "Pending"),
+        ("Running", 1, "Succeeded=2 Pending=1", False, "Completed", "Completed"),
+        ("Completed", 2, "", False, "Pending", "Pending"),
+        ("", 0, "", False, "Completed", "Pending"),  # nothing of nothing is done
+        ("Inqueue", 0, "", False, "Completed", "Inqueue"),
+        ("Inqueue", 0, "Pending=1", False, "Completed", "Inqueue"),
+        ("Inqueue", 0, "Running=1", False, "Running", "Running"),
+        ("Odd", 1, "", False, "Pending", "Pending"),  # whatever somebody wrote there
+    ],
+)
+def test_phase_after(
+    phase: str, least: int, members: str, unschedulable: bool, compat: str, design: str
+) -> None:
+    for keeps, want in ((False, compat), (True, design)):
+        got = phase_after(phase, least, tally(members), unschedulable=unschedulable, keeps_live_groups=keeps)
+        assert got == want, f"keeps_live_groups={keeps}"
