@@ -22,9 +22,8 @@ from bench.admission.recorder import Record, Recorder
 from bench.admission.requests import Asked, CountingClient, ServerCounts, admission_writes, read_counts
 from bench.admission.server import local_server
 from bench.worlds import World
-from quorate.api.crds import custom_resource_definitions
 from quorate.api.kueue import Workload
-from quorate.cli.crds import field_list
+from quorate.cli.crds import queueing_definitions
 from quorate.cli.run.apply import install_definitions
 from quorate.kube.clock import WallClock
 from quorate.kube.config import load_cluster
@@ -158,7 +157,7 @@ async def _require_kinds(client: CountingClient) -> None:
     try:
         await client.request("GET", f"/apis/{WORKLOADS.group}/{WORKLOADS.version}")
     except NotFound:
-        await install_definitions(client, custom_resource_definitions(field_list()))
+        await install_definitions(client, queueing_definitions())
 
 
 @asynccontextmanager

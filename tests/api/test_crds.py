@@ -11,20 +11,27 @@ import pytest
 import yaml
 from cel_expr_python import cel
 
-from quorate.api.crds import FIELD_LIST, custom_resource_definitions, to_yaml
+from quorate.api.crds import FIELD_LIST, GANG_FIELD_LIST, custom_resource_definitions, to_yaml
 from quorate.local.objects.crd import definition as local
 
 SHIPPED = Path(__file__).parents[2] / "deploy" / "crds"
-FIELDS = (files("quorate.api") / FIELD_LIST).read_text(encoding="utf-8")
-DEFINITIONS = {
-    definition["spec"]["names"]["kind"]: definition for definition in custom_resource_definitions(FIELDS)
-}
 Json = dict[str, Any]
 
 
-def schema_of(kind: str, version: str = "v1beta2", path: str = "") -> Json:
-    versions = {each["name"]: each for each in DEFINITIONS[kind]["spec"]["versions"]}
-    schema = versions[version]["schema"]["openAPIV3Schema"]
+def generated(field_list: str) -> dict[str, Json]:
+    text = (files("quorate.api") / field_list).read_text(encoding="utf-8")
+    return {each["spec"]["names"]["kind"]: each for each in custom_resource_definitions(text)}
+
+
+QUEUEING = generated(FIELD_LIST)
+GANG = generated(GANG_FIELD_LIST)
+DEFINITIONS = QUEUEING | GANG
+
+
+def schema_of(kind: str, version: str = "", path: str = "") -> Json:
+    """Of the newest version unless another is named."""
+    versions = {each["name"]: each for each in reversed(DEFINITIONS[kind]["spec"]["versions"])}
+    schema = versions[version or max(versions)]["schema"]["openAPIV3Schema"]
     for name in filter(None, path.split(".")):
         schema = schema["properties"][name.removesuffix("[]")]
         schema = schema["items"] if name.endswith("[]") else schema
@@ -48,12 +55,13 @@ def every_schema() -> Iterator[tuple[str, Json]]:
             yield from walk(f"{kind}/{version['name']}", version["schema"]["openAPIV3Schema"])
 
 
-def test_the_shipped_files_are_what_the_generator_writes() -> None:
-    shipped = {path.name: path.read_text(encoding="utf-8") for path in SHIPPED.iterdir()}
-    generated = {
-        f"{definition['metadata']['name']}.yaml": to_yaml(definition) for definition in DEFINITIONS.values()
-    }
-    assert shipped == generated, "run `make crds`"
+@pytest.mark.parametrize(("directory", "definitions"), [("", QUEUEING), ("gang", GANG)])
+def test_the_shipped_files_are_what_the_generator_writes(
+    directory: str, definitions: dict[str, Json]
+) -> None:
+    shipped = {path.name: path.read_text(encoding="utf-8") for path in (SHIPPED / directory).glob("*.yaml")}
+    written = {f"{each['metadata']['name']}.yaml": to_yaml(each) for each in definitions.values()}
+    assert shipped == written, "run `make crds`"
 
 
 def test_a_file_reads_back_as_the_definition() -> None:
@@ -62,13 +70,29 @@ def test_a_file_reads_back_as_the_definition() -> None:
 
 
 def test_every_kind_is_there_in_both_versions_with_the_newer_one_stored() -> None:
-    assert sorted(DEFINITIONS) == [
+    assert sorted(QUEUEING) == [
         "AdmissionCheck", "ClusterQueue", "Cohort", "LocalQueue", "MultiKueueCluster", "MultiKueueConfig",
         "ProvisioningRequestConfig", "ResourceFlavor", "Topology", "Workload", "WorkloadPriorityClass",
     ]  # fmt: skip
-    for definition in DEFINITIONS.values():
+    for definition in QUEUEING.values():
         versions = [(v["name"], v["served"], v["storage"]) for v in definition["spec"]["versions"]]
         assert versions == [("v1beta2", True, True), ("v1beta1", True, False)]
+
+
+def test_the_kinds_of_gang_scheduling_are_those_of_volcano() -> None:
+    facts = {
+        each["metadata"]["name"]: (
+            each["spec"]["scope"], each["spec"]["names"].get("shortNames", []),
+            [(v["name"], "subresources" in v) for v in each["spec"]["versions"]],
+        )
+        for each in GANG.values()
+    }  # fmt: skip
+    assert facts == {
+        "podgroups.scheduling.volcano.sh": ("Namespaced", ["pg", "podgroup-v1beta1"], [("v1beta1", False)]),
+        "queues.scheduling.volcano.sh": ("Cluster", ["q", "queue-v1beta1"], [("v1beta1", True)]),
+        "jobs.batch.volcano.sh": ("Namespaced", ["vcjob", "vj"], [("v1alpha1", True)]),
+        "commands.bus.volcano.sh": ("Namespaced", [], [("v1alpha1", False)]),
+    }
 
 
 def test_reading_the_older_version_earns_a_warning() -> None:
@@ -120,7 +144,7 @@ def test_every_cel_rule_compiles() -> None:
     }
     for rule in rules:
         environment.compile(rule)
-    assert len(rules) == 40
+    assert len(rules) == 42
 
 
 @pytest.mark.parametrize("kind", sorted(DEFINITIONS))
@@ -166,6 +190,21 @@ def test_the_local_api_server_accepts_every_definition(kind: str) -> None:
         ),
         pytest.param("WorkloadPriorityClass", "v1beta1", "value", {"type": "integer", "format": "int32"},
                      id="a field at the root"),
+        pytest.param(
+            "Job", "v1alpha1", "status.taskStatusCount",
+            {
+                "type": "object",
+                "additionalProperties": {
+                    "type": "object",
+                    "properties": {
+                        "phase": {
+                            "type": "object", "additionalProperties": {"type": "integer", "format": "int32"},
+                        }
+                    },
+                },
+            },
+            id="fields of the values of a map",
+        ),
     ],
 )  # fmt: skip
 def test_schema(kind: str, version: str, path: str, want: Json) -> None:
@@ -182,6 +221,18 @@ def test_quantities_are_checked_by_pattern(text: str, right: bool) -> None:
     assert (re.search(quota["pattern"], text) is not None) is right
 
 
+@pytest.mark.parametrize(
+    ("value", "right"), [("1", True), ("+1e-3", True), ("-1", False), (1, True), (-1, False)]
+)
+def test_some_quantities_must_not_be_negative(value: str | int, right: bool) -> None:
+    """Whether they are written as text or as numbers."""
+    amounts = schema_of("PodGroup", path="spec.minResources")["additionalProperties"]
+    if isinstance(value, str):
+        assert (re.search(amounts["pattern"], value) is not None) is right
+    else:
+        assert (value >= amounts["minimum"]) is right
+
+
 def test_pod_templates_are_kept_whole() -> None:
     spec = schema_of("Workload", path="spec.podSets[].template.spec")
     assert spec["x-kubernetes-preserve-unknown-fields"] is True
@@ -190,7 +241,8 @@ def test_pod_templates_are_kept_whole() -> None:
 
 def test_a_conversion_can_be_given_by_kind() -> None:
     webhook = {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"]}}
-    definitions = custom_resource_definitions(FIELDS, {"Workload": webhook})
+    text = (files("quorate.api") / FIELD_LIST).read_text(encoding="utf-8")
+    definitions = custom_resource_definitions(text, {"Workload": webhook})
     conversions = {each["spec"]["names"]["kind"]: each["spec"]["conversion"] for each in definitions}
     assert conversions.pop("Workload") == webhook
     assert set(map(str, conversions.values())) == {"{'strategy': 'None'}"}

@@ -13,8 +13,8 @@ def test_the_command_writes_and_names_the_shipped_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     crds(tmp_path / "new")
-    written = sorted((tmp_path / "new").iterdir())
+    written = sorted((tmp_path / "new").rglob("*.yaml"))
     assert sorted(capsys.readouterr().out.splitlines()) == [str(path) for path in written]
-    assert [(path.name, path.read_bytes()) for path in written] == [
-        (path.name, path.read_bytes()) for path in sorted(SHIPPED.iterdir())
+    assert [(path.relative_to(tmp_path / "new"), path.read_bytes()) for path in written] == [
+        (path.relative_to(SHIPPED), path.read_bytes()) for path in sorted(SHIPPED.rglob("*.yaml"))
     ]

@@ -33,7 +33,7 @@ def test_definitions_say_who_converts_if_asked_to(tmp_path: Path) -> None:
     crds(tmp_path, conversion_webhook=True)
     strategies = {
         path.name.partition(".")[0]: yaml.safe_load(path.read_text())["spec"]["conversion"]["strategy"]
-        for path in tmp_path.iterdir()
+        for path in tmp_path.glob("*.yaml")
     }
     assert {name for name, strategy in strategies.items() if strategy == "Webhook"} == {
         "workloads", "clusterqueues", "localqueues", "cohorts", "multikueueclusters",

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from quorate.api.crds import custom_resource_definitions
-from quorate.cli.crds import field_list
+from quorate.cli.crds import queueing_definitions
 from quorate.controllers.pods.objects import PODS
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
@@ -42,7 +41,7 @@ QUANTITIES = {
 def definitions_without_schema() -> tuple[Json, ...]:
     """Those of the queueing kinds, as they were before anything was validated."""
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    definitions = custom_resource_definitions(field_list())
+    definitions = queueing_definitions()
     for definition in definitions:
         for version in definition["spec"]["versions"]:
             version["schema"] = {"openAPIV3Schema": anything}

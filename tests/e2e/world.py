@@ -12,10 +12,9 @@ from typing import Any, TypeVar
 
 from quorate.api.batch import Job
 from quorate.api.configuration import Configuration
-from quorate.api.crds import custom_resource_definitions
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, find_condition
-from quorate.cli.crds import field_list
+from quorate.cli.crds import gang_definitions, queueing_definitions
 from quorate.cli.run.apply import install_definitions
 from quorate.controllers.process import run_queueing
 from quorate.kube.client import Client
@@ -286,7 +285,7 @@ async def a_world(
 ) -> AsyncIterator[World]:
     """A cluster with the queueing kinds and a namespace, no queueing controllers yet.
 
-    ``definitions``: of the queueing kinds, by default those we ship.
+    ``definitions``: of our kinds, by default those we ship.
     """
     rng = random.Random(1)
     clock = WallClock()
@@ -297,7 +296,7 @@ async def a_world(
         FaultyClient(cluster, rng) as queueing_client,
     ):
         if definitions is None:
-            definitions = custom_resource_definitions(field_list())
+            definitions = (*queueing_definitions(), *gang_definitions())
         await install_definitions(client, definitions)
         parts = [asyncio.create_task(run_controllers(own_client, clock, rng))]
         if fleet is not None:

@@ -14,8 +14,7 @@ from quorate.api.configuration_integrations import Integrations
 from quorate.api.configuration_process import Address
 from quorate.api.configuration_webhooks import Webhooks
 from quorate.api.conversion import CONVERTED_KINDS
-from quorate.api.crds import custom_resource_definitions
-from quorate.cli.crds import field_list
+from quorate.cli.crds import gang_definitions, queueing_definitions
 from quorate.cli.run.apply import install_definitions
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
@@ -84,7 +83,8 @@ class Webhooked:
         }
         await self.client.create(ENDPOINT_SLICES, behind)
         conversions = dict.fromkeys(CONVERTED_KINDS, conversion(reached))
-        await install_definitions(self.client, custom_resource_definitions(field_list(), conversions))
+        definitions = (*queueing_definitions(conversions), *gang_definitions())
+        await install_definitions(self.client, definitions)
         routes = served_routes(self.configuration)
         for resource, manifest in zip(
             (MUTATING, VALIDATING), webhook_configurations(self.configuration, routes, reached), strict=True

@@ -1,6 +1,6 @@
-"""The CustomResourceDefinitions of ``kueue.x-k8s.io``, generated from the list in ``crd_fields.yaml``.
+"""The CustomResourceDefinitions of queueing and of gang scheduling, generated from lists of their fields.
 
-The caller reads that file, which ships beside this module, and passes its text in.  Schemas are structural
+The caller reads a list, which ships beside this module, and passes its text in.  Schemas are structural
 and every list and text that a CEL rule walks is bounded, so that a kube-apiserver accepts their cost.
 """
 
@@ -11,11 +11,12 @@ import msgspec
 import yaml
 
 from quorate.api.codec import convert
-from quorate.api.kueue import GROUP, VERSION
 
 Json = dict[str, Any]
 
 FIELD_LIST: Final = "crd_fields.yaml"
+GANG_FIELD_LIST: Final = "gang_crd_fields.yaml"
+OURS: Final = {"app.kubernetes.io/name": "quorate"}  # labels of the definitions that are ours to change
 NO_CONVERSION: Final[Json] = {"strategy": "None"}
 
 
@@ -41,6 +42,7 @@ class Constraints(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
     list_type: Literal["map", "set", "atomic"] | msgspec.UnsetType = msgspec.UNSET
     list_map_keys: list[str] | msgspec.UnsetType = msgspec.UNSET
     map_type: Literal["atomic", "granular"] | msgspec.UnsetType = msgspec.UNSET
+    not_negative: bool = False  # of a quantity
     cel: tuple[Rule, ...] = ()
     items: "Constraints | None" = None
     items_cel: tuple[Rule, ...] = ()
@@ -92,21 +94,20 @@ class KindVersion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def custom_resource_definitions(
     field_list: str, conversions: Mapping[str, Json] | None = None
 ) -> tuple[Json, ...]:
-    """The definition of each kind in ``field_list`` (the text of ``crd_fields.yaml``), by kind.
+    """The definition of each kind in ``field_list`` (the text of a list), by group and kind.
 
     ``conversions`` gives ``spec.conversion`` by kind.  A kind it leaves out gets strategy None, with which
     an API server loses the fields that differ between the versions (those of ``conversion.CONVERTED_KINDS``).
     """
     listed = convert(dict[str, KindVersion], yaml.load(field_list, Loader=yaml.CSafeLoader))
-    by_kind: dict[str, dict[str, KindVersion]] = {}
+    by_kind: dict[tuple[str, str], dict[str, KindVersion]] = {}
     for name, kind_version in listed.items():
         group, version, kind = name.split("/")
-        assert group == GROUP, name
-        by_kind.setdefault(kind, {})[version] = kind_version
+        by_kind.setdefault((group, kind), {})[version] = kind_version
     given = conversions or {}
     return tuple(
-        _definition(kind, versions, given.get(kind, NO_CONVERSION))
-        for kind, versions in sorted(by_kind.items())
+        _definition(group, kind, versions, given.get(kind, NO_CONVERSION))
+        for (group, kind), versions in sorted(by_kind.items())
     )
 
 
@@ -122,35 +123,39 @@ class _Plain(yaml.CSafeDumper):
         return True
 
 
-def _definition(kind: str, versions: Mapping[str, KindVersion], conversion: Json) -> Json:
-    about = versions[VERSION].meta
+def _definition(group: str, kind: str, versions: Mapping[str, KindVersion], conversion: Json) -> Json:
+    stored = next(version for version, facts in versions.items() if facts.meta.storage)
+    about = versions[stored].meta
     newest_first = sorted(versions, reverse=True)
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{about.plural}.{GROUP}", "labels": {"app.kubernetes.io/name": "quorate"}},
+        "metadata": {"name": f"{about.plural}.{group}", "labels": OURS},
         "spec": {
-            "group": GROUP,
+            "group": group,
             "scope": about.scope,
             "names": {
                 "kind": kind,
                 "listKind": f"{kind}List",
                 "plural": about.plural,
                 "singular": about.singular,
-                "shortNames": list(about.short_names),
+                **({"shortNames": list(about.short_names)} if about.short_names else {}),
             },
             "conversion": conversion,
-            "versions": [_version(kind, version, versions[version]) for version in newest_first],
+            "versions": [
+                _version(version, versions[version], f"{group}/{version} {kind}", f"{group}/{stored} {kind}")
+                for version in newest_first
+            ],
         },
     }
 
 
-def _version(kind: str, version: str, facts: KindVersion) -> Json:
+def _version(version: str, facts: KindVersion, name: str, stored_name: str) -> Json:
     about = facts.meta
     result: Json = {"name": version, "served": about.served, "storage": about.storage}
     if about.deprecated:
         result["deprecated"] = True
-        result["deprecationWarning"] = f"{GROUP}/{version} {kind} is deprecated; use {GROUP}/{VERSION} {kind}"
+        result["deprecationWarning"] = f"{name} is deprecated; use {stored_name}"
     if about.status_subresource:
         result["subresources"] = {"status": {}}
     if about.printer_columns:
@@ -185,6 +190,8 @@ def _schema(facts: KindVersion) -> Json:
         holders[field.path] = schema
         if "items" in schema:
             holders[f"{field.path}[]"] = schema["items"]
+        if "additionalProperties" in schema:
+            holders[f"{field.path}{{}}"] = schema["additionalProperties"]
     return root
 
 
@@ -207,6 +214,8 @@ def _constrain(schema: Json, constraints: Constraints) -> None:
     for name, keyword in _KEYWORDS.items():
         if name in given:
             schema[keyword] = given[name]
+    if constraints.not_negative:  # text or number, a quantity may be either
+        schema.update(pattern=_NOT_NEGATIVE, minimum=0)
     _add_rules(schema, constraints.cel)
 
 
@@ -227,7 +236,9 @@ _KEYWORDS: Final = {
     "mapType": "x-kubernetes-map-type",
 }  # fmt: skip
 # What the API reads as a quantity; it has no bound on its length in text.
-_QUANTITY: Final = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$"
+_AMOUNT: Final = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$"
+_QUANTITY: Final = "^[+-]?" + _AMOUNT
+_NOT_NEGATIVE: Final = "^[+]?" + _AMOUNT
 
 
 def _typed(type_: str) -> Json:
@@ -250,6 +261,8 @@ def _typed(type_: str) -> Json:
             }
         case "podTemplate":
             return _pod_template()
+        case "anything":
+            return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
         case "string" | "boolean" | "object":
             return {"type": name}
         case _:
@@ -264,7 +277,7 @@ def _pod_template() -> Json:
     """
     strings = _typed("map<string,string>")
     amounts = _typed("map<string,quantity>")
-    open_object: Json = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    open_object = _typed("anything")
     resources = open_object | {"properties": {"limits": amounts, "requests": amounts}}
     container = open_object | {
         "required": ["name"],

@@ -11,9 +11,8 @@ from typing import Any
 
 from quorate.api.configuration import Configuration
 from quorate.api.conversion import convert_version
-from quorate.api.crds import custom_resource_definitions
 from quorate.api.kueue import GROUP
-from quorate.cli.crds import field_list
+from quorate.cli.crds import gang_definitions, queueing_definitions
 from quorate.cli.places import places_shown
 from quorate.cli.processes import new_uid
 from quorate.cli.run.apply import install_definitions
@@ -37,7 +36,7 @@ async def run_queueing_cluster(
     clock: Clock,
     rng: random.Random,
 ) -> AsyncIterator[Client]:
-    """A cluster with the queueing kinds installed, for as long as the block lasts.
+    """A cluster with our kinds installed, for as long as the block lasts.
 
     With a ``configuration`` the queueing controllers run beside it and are at work when the block begins;
     with none they are somebody else's to start.
@@ -46,7 +45,8 @@ async def run_queueing_cluster(
         run_cluster(directory, settings, clock, rng, new_uid, {GROUP: convert_version}),
         Client(await load_cluster(directory.kubeconfig), rng) as client,
     ):
-        await install_definitions(client, map(_without_conversion, custom_resource_definitions(field_list())))
+        definitions = (*queueing_definitions(), *gang_definitions())
+        await install_definitions(client, map(_without_conversion, definitions))
         if configuration is None:
             yield client
             return

@@ -117,7 +117,7 @@ def test_another_namespace_and_image_are_written_everywhere(quorate: Quorate, tm
     written = "".join(path.read_text() for path in tmp_path.rglob("*.yaml") if path.parent.name != "crds")
     assert DEFAULT_NAMESPACE not in written
     assert "image: registry.example/q:1" in written
-    assert len(list((tmp_path / "crds").iterdir())) == 11
+    assert len(list((tmp_path / "crds").glob("*.yaml"))) == 11
 
 
 def test_the_bindings_lead_from_the_account_to_the_roles() -> None:

@@ -9,9 +9,8 @@ import yaml
 
 from quorate.api.configuration import load_configuration
 from quorate.api.conversion import CONVERTED_KINDS
-from quorate.api.crds import custom_resource_definitions
 from quorate.api.kueue import GROUP
-from quorate.cli.crds import field_list
+from quorate.cli.crds import queueing_definitions
 from quorate.cli.deployment import controllers as c
 from quorate.cli.deployment.roles import ACCOUNT, controller_roles, metrics_reader, people_roles
 from quorate.cli.deployment.visibility import api_services, auth_reader, priority_and_fairness
@@ -30,9 +29,7 @@ _WRITTEN_BY: Final = (
 def installation(namespace: str, image: str) -> Mapping[PurePosixPath, str]:
     """Each file with its text.  The definitions are files of their own, written by ``quorate crds``."""
     files = dict(_files(namespace, image))
-    definitions = [
-        f"crds/{each['metadata']['name']}.yaml" for each in custom_resource_definitions(field_list())
-    ]
+    definitions = [f"crds/{each['metadata']['name']}.yaml" for each in queueing_definitions()]
     needed = sorted(str(name) for name in files if name.parent == PurePosixPath())
     files[PurePosixPath("kustomization.yaml")] = _text([_kustomization(namespace, [*needed, *definitions])])
     optional = sorted(name.name for name in files if name.parent.name == "optional")

@@ -2,6 +2,11 @@
 
 from quorate.cli.reference import commands, events, kinds
 
-PAGES = {"commands.md": commands.page, "kinds.md": kinds.page, "events.md": events.page}
+PAGES = {
+    "commands.md": commands.page,
+    "kinds.md": kinds.page,
+    "gang-kinds.md": kinds.gang_page,
+    "events.md": events.page,
+}
 
 __all__ = ["PAGES"]

@@ -1,10 +1,9 @@
-"""The page of all kinds of ``kueue.x-k8s.io``, made from the definitions that are installed."""
+"""The pages of all kinds of queueing and of gang scheduling, made from the definitions that are installed."""
 
 from collections.abc import Iterator
 from typing import Any, Final
 
-from quorate.api.crds import custom_resource_definitions
-from quorate.cli.crds import field_list
+from quorate.cli.crds import gang_definitions, queueing_definitions
 
 Json = dict[str, Any]
 
@@ -18,6 +17,16 @@ a flavor exists, shows in the conditions of the object that refers to it.
 
 `*` is what must be there.
 """
+_GANG_HEAD: Final = """\
+# Kinds of gang scheduling
+
+Made from the definitions that `quorate crds` writes into the directory `gang` (`make reference`). They are
+Volcano's kinds; where a cluster has Volcano's own definitions of them, those are used as they are. Rules are
+checked by the API server with nothing else installed, and Volcano's definitions check fewer.
+
+`*` is what must be there.
+"""
+_AT_THE_ROOT: Final = ("value", "description", "action", "target", "reason", "message", "spec", "status")
 _LIMITS: Final = {
     "minimum": "at least {}",
     "maximum": "at most {}",
@@ -30,15 +39,20 @@ _LIMITS: Final = {
 
 
 def page() -> str:
-    """The page, in Markdown."""
-    return "\n".join([_HEAD, *_sections(custom_resource_definitions(field_list()))])
+    """That of ``kueue.x-k8s.io``, in Markdown."""
+    return "\n".join([_HEAD, *_sections(queueing_definitions())])
+
+
+def gang_page() -> str:
+    """That of Volcano's groups."""
+    return "\n".join([_GANG_HEAD, *_sections(gang_definitions())])
 
 
 def _sections(definitions: tuple[Json, ...]) -> Iterator[str]:
     for definition in definitions:
         spec = definition["spec"]
         newest = next(each for each in spec["versions"] if each["storage"])
-        names = [spec["names"]["plural"], *spec["names"]["shortNames"]]
+        names = [spec["names"]["plural"], *spec["names"].get("shortNames", ())]
         scope = "of a namespace" if spec["scope"] == "Namespaced" else "of the cluster"
         yield f"## {spec['names']['kind']}\n"
         yield f"One {scope}; for kubectl {', '.join(f'`{name}`' for name in names)}.\n"
@@ -49,8 +63,8 @@ def _sections(definitions: tuple[Json, ...]) -> Iterator[str]:
         yield "| field | type | default | rules |\n|---|---|---|---|"
         properties = newest["schema"]["openAPIV3Schema"]["properties"]
         for name in properties.keys() - {"apiVersion", "kind", "metadata"}:
-            assert name in ("spec", "status", "value", "description"), f"{name} of {spec['names']['kind']}"
-        for name in ("value", "description", "spec", "status"):
+            assert name in _AT_THE_ROOT, f"{name} of {spec['names']['kind']}"
+        for name in _AT_THE_ROOT:
             if name in properties:
                 yield from _rows(name, properties[name], name == "value")
         yield ""
@@ -62,8 +76,8 @@ def _rows(path: str, schema: Json, required: bool) -> Iterator[str]:
     yield f"| {name} | {_type(schema)} | {default} | {'; '.join(_rules(schema))} |"
     if _is_whole(schema):
         return
-    inner = schema.get("items", schema)
-    mark = "[]" if "items" in schema else ""
+    inner = schema.get("items") or schema.get("additionalProperties") or schema
+    mark = "[]" if "items" in schema else "{}" if "additionalProperties" in schema else ""
     for field, below in inner.get("properties", {}).items():
         yield from _rows(f"{path}{mark}.{field}", below, field in inner.get("required", ()))
 

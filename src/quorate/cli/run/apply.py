@@ -4,11 +4,12 @@ The server says which kinds it serves; a definition just created is waited for u
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
 from quorate.api import codec
+from quorate.api.crds import OURS
 from quorate.api.findings import Finding
 from quorate.api.meta import Condition, Key, Struct, is_true
 from quorate.cli.files import InvalidFiles, located
@@ -53,12 +54,21 @@ class DefinitionNotServed(Exception):
 
 
 async def install_definitions(client: Client, definitions: Iterable[dict[str, Any]]) -> None:
-    """Make the server serve these kinds; definitions of an earlier version are brought up to date."""
+    """Make the server serve these kinds; definitions of an earlier version are brought up to date.
+
+    Where a kind that we ship is there already from somebody else, Kueue or Volcano, theirs stays as it is.
+    """
+    present = {each["metadata"]["name"]: each for each in (await client.list(DEFINITIONS)).items}
     named = {Key("", definition["metadata"]["name"]): definition for definition in definitions}
     for key, definition in named.items():
-        await client.patch(DEFINITIONS, key, definition, kind=PatchKind.APPLY, force=True)
+        if not (_is_ours(definition) and key.name in present and not _is_ours(present[key.name])):
+            await client.patch(DEFINITIONS, key, definition, kind=PatchKind.APPLY, force=True)
     for key in named:
         await _wait_until_served(client, key)
+
+
+def _is_ours(definition: Mapping[str, Any]) -> bool:
+    return bool(OURS.items() <= definition["metadata"].get("labels", {}).items())
 
 
 async def create_all(client: Client, manifests: Sequence[Manifest]) -> None:

@@ -1,0 +1,144 @@
+"""The kinds of gang scheduling as a server serves them: columns, refusals, and whose definitions they are."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from quorate.cli.crds import gang_definitions
+from quorate.cli.run.apply import DEFINITIONS, install_definitions
+from quorate.kube.client import Client
+from quorate.kube.config import Cluster
+from quorate.kube.credentials import Token
+from tests.local.clusters import api_server
+from tests.local.talk import Talk, talk_to
+
+pytestmark = pytest.mark.slow
+
+Json = dict[str, Any]
+
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
+QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
+JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
+TASK: Json = {"template": {"spec": {"containers": [{"name": "main", "image": "busybox"}]}}}
+
+
+def played(story: Callable[[Talk], Awaitable[None]], definitions: tuple[Json, ...] = ()) -> None:
+    """On a server that has ``definitions`` from somebody else, and then got ours."""
+
+    async def run() -> None:
+        async with api_server() as server:
+            cluster = Cluster(server.url, credentials=Token(server.token))
+            async with Client(cluster, random.Random(1)) as client, talk_to(server) as talk:
+                for definition in definitions:
+                    await client.create(DEFINITIONS, definition)
+                await install_definitions(client, gang_definitions())
+                await story(talk)
+
+    asyncio.run(run())
+
+
+def new(path: str, name: str, spec: Json) -> Json:
+    kinds = {
+        GROUPS: ("scheduling.volcano.sh/v1beta1", "PodGroup"),
+        JOBS: ("batch.volcano.sh/v1alpha1", "Job"),
+    }
+    version, kind = kinds.get(path, ("scheduling.volcano.sh/v1beta1", "Queue"))
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "columns", "cells"),
+    [
+        pytest.param(
+            GROUPS, {"minMember": 3, "queue": "research"}, {"phase": "Inqueue", "running": 2},
+            "Name STATUS minMember RUNNINGS AGE QUEUE", ["a", "Inqueue", 3, 2, "research"], id="podgroup",
+        ),
+        pytest.param(
+            QUEUES, {"parent": "root", "weight": 4}, {"state": "Open"},
+            "Name PARENT STATE WEIGHT", ["a", "root", "Open", 4], id="queue",
+        ),
+        pytest.param(
+            JOBS, {"tasks": [TASK]}, {"state": {"phase": "Running"}, "minAvailable": 2, "running": 1},
+            "Name STATUS minAvailable RUNNINGS AGE QUEUE", ["a", "Running", 2, 1, "default"], id="vcjob",
+        ),
+    ],
+)  # fmt: skip
+def test_what_kubectl_shows(path: str, body: Json, status: Json, columns: str, cells: list[Any]) -> None:
+    async def story(talk: Talk) -> None:
+        await talk.create(path, new(path, "a", body))
+        # The status of a pod group is a field like any other, as Volcano has it.
+        place = f"{path}/a" if path == GROUPS else f"{path}/a/status"
+        code, _ = await talk.send("PATCH", place, {"status": status})
+        assert code == 200
+        _, table = await talk.send("GET", path, Accept=TABLE)
+        assert [column["name"] for column in table["columnDefinitions"]] == columns.split()
+        ages = [at for at, column in enumerate(table["columnDefinitions"]) if column["name"] == "AGE"]
+        shown = [cell for at, cell in enumerate(table["rows"][0]["cells"]) if at not in ages]
+        assert shown == cells
+
+    played(story)
+
+
+@pytest.mark.parametrize(
+    ("path", "spec", "field"),
+    [
+        pytest.param(GROUPS, {"minMember": -1}, "spec.minMember", id="a negative minimum"),
+        pytest.param(GROUPS, {"minTaskMember": {"ps": -1}}, "spec.minTaskMember.ps", id="of a role"),
+        pytest.param(GROUPS, {"minResources": {"cpu": "-1"}}, "spec.minResources.cpu", id="negative amounts"),
+        pytest.param(GROUPS, {"minResources": {"cpu": -1}}, "spec.minResources.cpu", id="written as numbers"),
+        pytest.param(
+            GROUPS, {"networkTopology": {"highestTierAllowed": 1, "highestTierName": "rack"}},
+            "spec.networkTopology", id="two highest tiers",
+        ),
+        pytest.param(QUEUES, {"weight": 0}, "spec.weight", id="no weight"),
+        pytest.param(QUEUES, {"weight": 65536}, "spec.weight", id="too much weight"),
+        pytest.param(QUEUES, {"maxPodGroups": -1}, "spec.maxPodGroups", id="a negative limit"),
+        pytest.param(QUEUES, {"dequeueStrategy": "lifo"}, "spec.dequeueStrategy", id="no strategy"),
+        pytest.param(QUEUES, {"parent": "a"}, "<nil>", id="its own parent"),
+        pytest.param(JOBS, {"tasks": []}, "spec.tasks", id="a job without tasks"),
+        pytest.param(JOBS, {"tasks": [TASK | {"name": "A b"}]}, "spec.tasks[0].name", id="a task's name"),
+        pytest.param(
+            JOBS, {"tasks": [TASK], "policies": [{"event": "PodLost", "action": "AbortJob"}]},
+            "spec.policies[0].event", id="an event that is none",
+        ),
+    ],
+)  # fmt: skip
+def test_what_needs_no_webhook_to_be_refused(path: str, spec: Json, field: str) -> None:
+    async def story(talk: Talk) -> None:
+        code, answer = await talk.send("POST", path, new(path, "a", spec))
+        assert code == 422
+        # After an unsupported word the server adds that it has not checked the rules.
+        assert answer["details"]["causes"][0]["field"] == field
+
+    played(story)
+
+
+def test_what_is_left_out_gets_its_default() -> None:
+    async def story(talk: Talk) -> None:
+        group = await talk.create(GROUPS, new(GROUPS, "a", {"networkTopology": {}}))
+        assert group["spec"] == {"queue": "default", "networkTopology": {"mode": "hard"}}
+        queue = await talk.create(QUEUES, new(QUEUES, "a", {}))
+        assert queue["spec"] == {"weight": 1, "reclaimable": True, "dequeueStrategy": "traverse"}
+
+    played(story)
+
+
+def test_volcanos_own_definitions_stay_as_they_are() -> None:
+    volcanos = deepcopy(gang_definitions()[-1])
+    assert volcanos["spec"]["names"]["kind"] == "Queue"
+    volcanos["metadata"]["labels"] = {"app.kubernetes.io/name": "volcano"}
+    schema = volcanos["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    del schema["properties"]["spec"]["properties"]["maxPodGroups"]
+
+    async def story(talk: Talk) -> None:
+        queue = await talk.create(QUEUES, new(QUEUES, "a", {"maxPodGroups": 3}))
+        assert "maxPodGroups" not in queue["spec"], "their definition does not know it"
+        group = await talk.create(GROUPS, new(GROUPS, "a", {}))
+        assert group["spec"] == {"queue": "default"}, "and what they do not have is there from us"
+
+    played(story, (volcanos,))
