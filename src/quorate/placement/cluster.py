@@ -18,18 +18,14 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
 from quorate.api.meta import Uid, find_condition
 from quorate.api.placeable import Node
 from quorate.placement.amounts import MEMORY, Amounts, in_base_units
 from quorate.placement.log import Log
 from quorate.placement.shapes import LARGEST, Shape
+from quorate.placement.vectors import Mask, Matrix, Vector
 from quorate.quota.amount import CPU, PODS
-
-Matrix = NDArray[np.int64]
-Vector = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 
 class Hold(Enum):
@@ -62,6 +58,7 @@ class Cluster:
     def __init__(self) -> None:
         self.loads = Log()  # indexes whose amounts or residents changed
         self.facts = Log()  # indexes whose node came, went, or changed in more than its amounts
+        self.membership = 0  # moves when a node comes or goes
         self.resources: list[str] = [CPU, MEMORY, PODS]  # by row
         self.nodes: list[Node | None] = []  # by index
         self.allocatable: Matrix = _zeros(len(self.resources), 0)
@@ -71,7 +68,7 @@ class Cluster:
         # Cpu and memory used, with something for pods that name none (``Shape.scored``).
         self.scored: Matrix = _zeros(2, 0)
         self.ready: Mask = np.zeros(0, np.bool_)  # vacant indexes are not
-        self._rows = {resource: row for row, resource in enumerate(self.resources)}
+        self.rows = {resource: row for row, resource in enumerate(self.resources)}
         self._vacant: list[int] = []
         self._indexes: dict[str, int] = {}
         self._residents: dict[str, dict[tuple[Shape, Hold], int]] = {}  # by node, known or not
@@ -94,6 +91,7 @@ class Cluster:
             for (shape, hold), count in self._residents.get(name, NOBODY).items():
                 self._add(index, shape, hold, count)
             self.facts.note(index)
+            self.membership += 1
         else:
             old = self.nodes[index]
             assert old is not None, f"{name} has index {index}, where there is no node"
@@ -117,6 +115,7 @@ class Cluster:
         for matrix in (self.allocatable, self.used, self.releasing, self.pipelined, self.scored):
             matrix[:, index] = 0
         self._vacant.append(index)
+        self.membership += 1
         self.facts.note(index)
         self.loads.note(index)
 
@@ -197,6 +196,14 @@ class Cluster:
 
     # -- amounts
 
+    def future_idle(self, index: int, resource: str) -> int:
+        """Less than nothing when more was given away, or promised, than there is."""
+        row = self.rows.get(resource)
+        if row is None:
+            return 0
+        free = self.allocatable[row, index] - self.used[row, index]
+        return int(free + self.releasing[row, index] - self.pipelined[row, index])
+
     @property
     def total(self) -> Amounts:
         """What all ready nodes have, cordoned ones included."""
@@ -209,9 +216,9 @@ class Cluster:
 
     def row(self, resource: str) -> int:
         """The row of ``resource`` in all matrices."""
-        row = self._rows.get(resource)
+        row = self.rows.get(resource)
         if row is None:
-            row = self._rows[resource] = len(self.resources)
+            row = self.rows[resource] = len(self.resources)
             self.resources.append(resource)
             for name in ("allocatable", "used", "releasing", "pipelined"):
                 setattr(self, name, np.pad(getattr(self, name), ((0, 1), (0, 0))))

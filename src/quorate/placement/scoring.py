@@ -1,22 +1,24 @@
 """How well nodes suit a pod, in exact integers: the plugins nodeorder and binpack.
 
-Points are counted in millionths, so that binpack's fractions keep an order that any machine agrees on.  Each
-rule is written once, for many nodes at a time; a number of pods on one node is as many nodes that differ in
-what is used of them (``fill``).
+Points are counted in millionths, so that binpack's fractions keep an order that any machine agrees on.  With
+weights below 2^31, as a configuration has them, sums of points fit into 64 bits.  Each rule is written once,
+for many nodes at a time; pods one after the other on one node are as many nodes, each with more used of it.
 
 Source: Volcano's plugins of these names; the parts of nodeorder are scores of kube-scheduler.  Where those
 compute in floats and cut, quotients are cut here exactly, with the tools at the end of this module.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from quorate.api.scheduler_plugins import BinpackArguments, NodeOrderArguments
 from quorate.placement.amounts import MEMORY
 from quorate.placement.shapes import Shape
-from quorate.placement.standing import Mask, Preferences, Vector
+from quorate.placement.standing import Preferences
+from quorate.placement.vectors import Mask, Matrix, Vector
 from quorate.quota.amount import CPU
 
 POINT: Final = 1_000_000
@@ -25,68 +27,22 @@ FULL: Final = 100  # points of what could not be better
 CPU_ROW: Final = 0
 MEMORY_ROW: Final = 1
 
-# Beyond it 64 bits would not hold the sum of all parts.
-_LARGEST_WEIGHT: Final = 10**9
-
-
-def _check_weights(weights: Mapping[str, int]) -> None:
-    for name, weight in weights.items():
-        if not -_LARGEST_WEIGHT <= weight <= _LARGEST_WEIGHT:
-            raise ValueError(f"{name} weighs {weight}, must be at most {_LARGEST_WEIGHT}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeOrder:
-    """How much each part counts."""
-
-    least_requested: int = 1
-    most_requested: int = 0
-    balanced: int = 1
-    node_affinity: int = 2
-    pod_affinity: int = 2
-    taint_toleration: int = 3
-    image_locality: int = 1
-    topology_spread: int = 2
-
-    def __post_init__(self) -> None:
-        _check_weights({field.name: getattr(self, field.name) for field in fields(self)})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Binpack:
-    """``resources`` are others than cpu and memory, with how much each counts; those not named do not."""
-
-    weight: int = 1
-    cpu: int = 1
-    memory: int = 1
-    resources: tuple[tuple[str, int], ...] = ()
-
-    def __post_init__(self) -> None:
-        _check_weights({"weight": self.weight} | self.by_resource)
-        _check_weights(
-            {"weight of the score and a resource together": self.weight * max(self.by_resource.values())}
-        )
-
-    @property
-    def by_resource(self) -> dict[str, int]:
-        return {CPU: self.cpu, MEMORY: self.memory} | dict(self.resources)
-
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
     """What is added up: one, both or none of the plugins.  Without any, names decide."""
 
-    node_order: NodeOrder | None = NodeOrder()
-    binpack: Binpack | None = None
+    node_order: NodeOrderArguments | None
+    binpack: BinpackArguments | None
 
 
 class Load(NamedTuple):
     """What some nodes have and what is taken of it: rows as in ``Cluster``, and a column for each of them."""
 
-    allocatable: Vector
-    used: Vector
-    pipelined: Vector
-    scored: Vector
+    allocatable: Matrix
+    used: Matrix
+    pipelined: Matrix
+    scored: Matrix
 
 
 def room_points(scoring: Scoring, shape: Shape, rows: Mapping[str, int], load: Load) -> Vector:
@@ -100,7 +56,7 @@ def room_points(scoring: Scoring, shape: Shape, rows: Mapping[str, int], load: L
     return points
 
 
-def _room_order(order: NodeOrder, shape: Shape, load: Load) -> Vector:
+def _room_order(order: NodeOrderArguments, shape: Shape, load: Load) -> Vector:
     capacity = load.allocatable[:2]
     points = np.zeros(load.scored.shape[1], np.int64)
     if order.least_requested or order.most_requested:
@@ -109,10 +65,10 @@ def _room_order(order: NodeOrder, shape: Shape, load: Load) -> Vector:
             points += order.least_requested * least_requested(wanted, capacity)
         if order.most_requested:
             points += order.most_requested * most_requested(wanted, capacity)
-    if order.balanced and not shape.best_effort:
+    if order.balanced_resource and not shape.best_effort:
         own = np.array([shape.amounts.get(CPU, 0), shape.amounts.get(MEMORY, 0)], np.int64)[:, None]
         taken = load.used[:2] + load.pipelined[:2] + own
-        points += order.balanced * balanced(taken, capacity)
+        points += order.balanced_resource * balanced(taken, capacity)
     return points
 
 
@@ -145,12 +101,12 @@ def _mean(points: Vector, counts: Mask) -> Vector:
     return judged
 
 
-def binpack_points(binpack: Binpack, shape: Shape, rows: Mapping[str, int], load: Load) -> Vector:
+def binpack_points(binpack: BinpackArguments, shape: Shape, rows: Mapping[str, int], load: Load) -> Vector:
     """The mean share that is taken of what the pod requests, in millionths; 0 where there is too little."""
     total = np.zeros(load.used.shape[1], np.int64)
     enough = np.ones(len(total), np.bool_)
     weights = 0
-    for resource, weight in binpack.by_resource.items():
+    for resource, weight in binpack.resources.items():
         request = shape.amounts.get(resource, 0)
         if not request or not weight:
             continue
@@ -164,7 +120,7 @@ def binpack_points(binpack: Binpack, shape: Shape, rows: Mapping[str, int], load
     return np.where(enough, total // weights * binpack.weight, 0)
 
 
-def preference_points(order: NodeOrder, preferences: Preferences, among: Mask) -> Vector:
+def preference_points(order: NodeOrderArguments, preferences: Preferences, among: Mask) -> Vector:
     """What the preferences score when the choice is between the nodes ``among``."""
     points = np.zeros(len(among), np.int64)
     if preferences.node_affinity is not None:
@@ -174,19 +130,19 @@ def preference_points(order: NodeOrder, preferences: Preferences, among: Mask) -
     if preferences.pod_affinity is not None:
         points += order.pod_affinity * _between_extremes(preferences.pod_affinity, among)
     if preferences.spread is not None:
-        points += order.topology_spread * _spread(preferences.spread.measure(among), among)
+        points += order.pod_topology_spread * _spread(preferences.spread.measure(among), among)
     if preferences.images is not None:
         points += order.image_locality * preferences.images
     return POINT * points
 
 
-def matters(order: NodeOrder, preferences: Preferences) -> bool:
+def matters(order: NodeOrderArguments, preferences: Preferences) -> bool:
     """Whether the preferences make a difference that depends on the nodes the choice is between."""
     return (
         (preferences.node_affinity is not None and order.node_affinity != 0)
         or (preferences.taints is not None and order.taint_toleration != 0)
         or (preferences.pod_affinity is not None and order.pod_affinity != 0)
-        or (preferences.spread is not None and order.topology_spread != 0)
+        or (preferences.spread is not None and order.pod_topology_spread != 0)
     )
 
 

@@ -1,7 +1,8 @@
 """How nodes stand with pods of one shape, room aside: what constraints answer to those who place pods.
 
-All answers are vectors by node index of a ``Cluster`` and as long as its ``size``; what they say of vacant
-indexes does not matter.  Who answers follows the cluster by its logs.
+That a node is ready is a constraint like any other.  All answers are vectors by node index of a ``Cluster``
+and as long as its ``size``; what they say of vacant indexes does not matter.  Who answers follows the cluster
+by its logs.
 """
 
 from collections.abc import Sequence
@@ -9,13 +10,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from quorate.placement.shapes import Shape
+from quorate.placement.vectors import Mask, Vector
 
-Mask = NDArray[np.bool_]
-Vector = NDArray[np.int64]
+__all__ = ["Constraints", "Mask", "Moment", "Objection", "Preferences", "Standing", "Vector"]
 
 
 class Moment(Enum):

@@ -1,0 +1,199 @@
+"""How the nodes rank for pods of one shape.
+
+For each shape the nodes' fitness and points are kept, and kept up to date by the cluster's log when next they
+are asked for: a question costs as much as changed since the last one, and a glance over one vector.
+
+Of the nodes that pass all constraints and have room as soon as those being released are gone (*candidates*),
+those with room now come first; among them the one with the most points, then the first by name.
+
+Source: Volcano's action allocate, with all nodes examined.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from quorate.placement.cluster import Cluster
+from quorate.placement.scoring import Load, Scoring, matters, preference_points, room_points
+from quorate.placement.shapes import Shape
+from quorate.placement.standing import Moment, Preferences, Standing
+from quorate.placement.vectors import Mask, Matrix, Vector
+
+# The points of a node that is out of the question.
+OUT: Final = int(np.iinfo(np.int64).min)
+
+_ALL: Final = slice(None)
+_UNREAD: Final = -1
+
+
+class NameOrder:
+    """The nodes in the order of their names, so that the first of equals is the one to choose."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.membership = _UNREAD
+        self.indexes: Vector = np.zeros(0, np.int64)  # by position
+        self.positions: Vector = np.zeros(0, np.int64)  # by index; of vacant ones it means nothing
+
+    def refresh(self) -> None:
+        if self.membership == self._cluster.membership:
+            return
+        self.membership = self._cluster.membership
+        by_name = [self._cluster.index(name) for name in sorted(self._cluster.names())]
+        self.indexes = np.array(by_name, np.int64)
+        self.positions = np.zeros(self._cluster.size, np.int64)
+        self.positions[self.indexes] = np.arange(len(by_name))
+
+
+class Ranking:
+    """The nodes as seen by pods of one shape; right after ``refresh`` and until the cluster changes."""
+
+    def __init__(self, cluster: Cluster, names: NameOrder, scoring: Scoring, shape: Shape) -> None:
+        self._cluster = cluster
+        self._names = names
+        self._scoring = scoring
+        self._shape = shape
+        self._request = {
+            cluster.row(resource): amount for resource, amount in shape.amounts.items() if amount
+        }
+        # By index: points by room, whether the node is sound (it is not when it gave away more than it has by
+        # now), and whether there is room for one more.
+        self._points: Vector = np.zeros(0, np.int64)
+        self._sound: Mask = np.zeros(0, np.bool_)
+        self._has_room_now: Mask = np.zeros(0, np.bool_)
+        self._has_room_later: Mask = np.zeros(0, np.bool_)
+        # By position: points of the candidates with room now, and of the other candidates.
+        self._now: Vector = np.zeros(0, np.int64)
+        self._later: Vector = np.zeros(0, np.int64)
+        self._read_to = _UNREAD
+        self._membership = _UNREAD
+        self._standing_version = _UNREAD
+        # Points whatever the choice is between, by index, and what must be compared for each choice.
+        self._constant: Vector = np.zeros(0, np.int64)
+        self._compared = Preferences()
+        self.comparing = False  # whether there is anything to compare
+
+    def refresh(self, standing: Standing) -> None:
+        """Take in what changed in the cluster, of which ``standing`` tells the rest."""
+        self._names.refresh()
+        log = self._cluster.loads
+        changed = log.since(self._read_to) if self._membership == self._names.membership else None
+        self._read_to = log.end
+        if changed is None:
+            self._membership = self._names.membership
+            self._start_anew()
+            self._measure(_ALL)
+        elif changed:
+            self._measure(np.array(changed))
+        if changed is None or standing.version != self._standing_version:
+            self._standing_version = standing.version
+            self._take_preferences(standing.preferences)
+            self._judge(self._names.indexes, standing)
+        elif changed:
+            self._judge(np.array(changed), standing)
+
+    def best(self, moment: Moment) -> int | None:
+        """The position of the best candidate of those with room now, or of the others."""
+        points = self.candidates(moment)
+        best = int(points.argmax()) if len(points) else 0
+        return best if len(points) and points[best] != OUT else None
+
+    def candidates(self, moment: Moment) -> Vector:
+        """The points of the candidates with room now, or of the others, by position; all else is ``OUT``."""
+        points = self._now if moment is Moment.NOW else self._later
+        if not self.comparing:
+            return points
+        among = points != OUT
+        return np.where(among, points + self._preferred(among), OUT)
+
+    def moment_at(self, position: int) -> Moment | None:
+        """Whether the node at ``position`` has room now or later, if it is a candidate at all."""
+        if self._now[position] != OUT:
+            return Moment.NOW
+        return Moment.LATER if self._later[position] != OUT else None
+
+    def in_order(self, among: Mask) -> Iterator[int]:
+        """The positions of those ``among`` that are sound, with room or without, best first."""
+        among = among & self._sound[self._names.indexes]
+        points = (self._points + self._constant)[self._names.indexes]
+        if self.comparing:
+            points = points + self._preferred(among)
+        positions = np.flatnonzero(among)
+        return iter(positions[np.argsort(-points[positions], kind="stable")].tolist())
+
+    def points_after(self, positions: Vector, placed: Vector, moment: Moment) -> Vector:
+        """Points of nodes on each of which ``placed`` more pods of the shape are, by room; ``OUT`` if full.
+
+        Not for a ranking that is ``comparing``.
+        """
+        indexes = self._names.indexes[positions]
+        cluster = self._cluster
+        request = cluster.request(self._shape)[:, None] * placed
+        used, pipelined = cluster.used[:, indexes], cluster.pipelined[:, indexes]
+        scored = cluster.scored[:, indexes]
+        if moment is Moment.NOW:
+            used = used + request
+            scored = scored + np.array(self._shape.scored, np.int64)[:, None] * placed
+        else:
+            pipelined = pipelined + request
+        load = Load(cluster.allocatable[:, indexes], used, pipelined, scored)
+        releasing = cluster.releasing[:, indexes]
+        _, fits_now, fits_later = self._rooms(load, releasing)
+        points = self._constant[indexes] + room_points(self._scoring, self._shape, cluster.rows, load)
+        return np.where(fits_now if moment is Moment.NOW else fits_later, points, OUT)
+
+    def _start_anew(self) -> None:
+        size, nodes = self._cluster.size, len(self._names.indexes)
+        self._points = np.zeros(size, np.int64)
+        self._sound = np.zeros(size, np.bool_)
+        self._has_room_now = np.zeros(size, np.bool_)
+        self._has_room_later = np.zeros(size, np.bool_)
+        self._now = np.full(nodes, OUT)
+        self._later = np.full(nodes, OUT)
+
+    def _measure(self, at: Vector | slice) -> None:
+        cluster = self._cluster
+        load = Load(
+            cluster.allocatable[:, at], cluster.used[:, at], cluster.pipelined[:, at], cluster.scored[:, at]
+        )
+        rooms = self._rooms(load, cluster.releasing[:, at])
+        self._sound[at], self._has_room_now[at], self._has_room_later[at] = rooms
+        self._points[at] = room_points(self._scoring, self._shape, cluster.rows, load)
+
+    def _rooms(self, load: Load, releasing: Matrix) -> tuple[Mask, Mask, Mask]:
+        """Whether the nodes are sound, and whether one more pod finds room there now, and later."""
+        idle = load.allocatable - load.used
+        sound: Mask = np.all(idle >= 0, axis=0)
+        now, later = sound.copy(), sound.copy()
+        for row, amount in self._request.items():
+            now &= idle[row] >= amount
+            later &= idle[row] + releasing[row] - load.pipelined[row] >= amount
+        return sound, now & later, later
+
+    def _judge(self, at: Vector, standing: Standing) -> None:
+        later = self._has_room_later[at] & standing.passing(Moment.LATER)[at]
+        now = self._has_room_now[at] & later & standing.passing(Moment.NOW)[at]
+        points, positions = self._points[at] + self._constant[at], self._names.positions[at]
+        self._now[positions] = np.where(now, points, OUT)
+        self._later[positions] = np.where(later & ~now, points, OUT)
+
+    def _take_preferences(self, preferences: Preferences) -> None:
+        self._constant = np.zeros(self._cluster.size, np.int64)
+        self._compared, self.comparing = Preferences(), False
+        order = self._scoring.node_order
+        if order is None:
+            return
+        if preferences.images is not None:
+            everywhere = np.ones(self._cluster.size, np.bool_)
+            self._constant = preference_points(order, Preferences(images=preferences.images), everywhere)
+        self._compared = replace(preferences, images=None)
+        self.comparing = matters(order, preferences)
+
+    def _preferred(self, among: Mask) -> Vector:
+        """What the nodes score, by position, when the choice is between those at positions ``among``."""
+        assert self._scoring.node_order is not None, "preferences are compared without a plugin that does so"
+        nodes = np.zeros(self._cluster.size, np.bool_)
+        nodes[self._names.indexes] = among
+        return preference_points(self._scoring.node_order, self._compared, nodes)[self._names.indexes]

@@ -1,0 +1,108 @@
+"""Where pods can be: the best node for one, or why there is none; the nodes worth evicting others from.
+
+Source: Volcano's actions allocate and preempt, as far as they choose nodes.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from quorate.placement.amounts import NOTHING, Amounts
+from quorate.placement.cluster import Cluster
+from quorate.placement.ranking import NameOrder, Ranking
+from quorate.placement.refusals import refusal
+from quorate.placement.scoring import Scoring
+from quorate.placement.shapes import Shape
+from quorate.placement.standing import Constraints, Moment
+from quorate.placement.verdicts import Choice, NoRoom
+
+# Shapes whose rankings are kept; each takes some 30 bytes a node.  Those asked for longest ago go first.
+_KEPT: Final = 128
+
+
+class Rankings:
+    """The rankings of the nodes of ``cluster`` for all shapes that are asked about.
+
+    Answers are about the cluster as it is now, so whoever puts a pod somewhere asks again for the next one.
+    """
+
+    def __init__(self, cluster: Cluster, constraints: Constraints, scoring: Scoring) -> None:
+        self.cluster = cluster
+        self._constraints = constraints
+        self._scoring = scoring
+        self.names = NameOrder(cluster)
+        self._rankings: OrderedDict[Shape, Ranking] = OrderedDict()
+        self._refusals: WeakKeyDictionary[Shape, tuple[tuple[int, int], NoRoom]] = WeakKeyDictionary()
+
+    def best(self, shape: Shape, nominated: str = "") -> Choice | NoRoom:
+        """The node for a pod of ``shape``: the nominated one if it can be on it, else the best."""
+        ranking = self.ranking(shape)
+        moment = self._moment_at(ranking, nominated)
+        if moment is not None:
+            return Choice(nominated, moment)
+        for moment in Moment:
+            position = ranking.best(moment)
+            if position is not None:
+                return Choice(self.name(position), moment)
+        return self.no_room(shape)
+
+    def candidate(self, shape: Shape, node: str) -> Moment | None:
+        """Whether a pod of ``shape`` can be on ``node``, now or later, by all constraints and room."""
+        return self._moment_at(self.ranking(shape), node)
+
+    def has_room(self, shape: Shape, node: str, freed: Amounts = NOTHING) -> bool:
+        """Whether ``node`` will have room for a pod of ``shape`` when ``freed`` is freed besides.
+
+        Nothing else about the node is looked at.  Evicting several pods and asking after each whether that is
+        enough is asking for less and less: the amounts freed add up.
+        """
+        cluster = self.cluster
+        index = cluster.index(node)
+        if index is None:
+            return False
+        return all(
+            amount <= cluster.future_idle(index, resource) + freed.get(resource, 0)
+            for resource, amount in shape.amounts.items()
+            if amount
+        )
+
+    def in_score_order(self, shape: Shape) -> Iterator[str]:
+        """The nodes where evicting others may help a pod of ``shape``, or nobody need go; the best first."""
+        ranking, standing = self.ranking(shape), self._constraints.standing(shape)
+        for position in ranking.in_order(~standing.unresolvable[self.names.indexes]):
+            yield self.name(position)
+
+    def alone(self, shape: Shape) -> bool:
+        """Whether placing one pod of ``shape`` changes more for the next than one node's room and points."""
+        standing = self._constraints.standing(shape)
+        return standing.spreading or standing.crowding or self.ranking(shape).comparing
+
+    def no_room(self, shape: Shape) -> NoRoom:
+        """Why ``best`` finds no node for pods of ``shape``."""
+        standing = self._constraints.standing(shape)
+        self.names.refresh()
+        as_of = self.cluster.loads.end, standing.version
+        known = self._refusals.get(shape)
+        if known is None or known[0] != as_of:
+            known = self._refusals[shape] = as_of, refusal(self.cluster, shape, standing, self.names.indexes)
+        return known[1]
+
+    def ranking(self, shape: Shape) -> Ranking:
+        """The nodes as they rank now."""
+        ranking = self._rankings.get(shape)
+        if ranking is None:
+            ranking = self._rankings[shape] = Ranking(self.cluster, self.names, self._scoring, shape)
+            if len(self._rankings) > _KEPT:
+                self._rankings.popitem(last=False)
+        else:
+            self._rankings.move_to_end(shape)
+        ranking.refresh(self._constraints.standing(shape))
+        return ranking
+
+    def name(self, position: int) -> str:
+        return self.cluster.name(int(self.names.indexes[position]))
+
+    def _moment_at(self, ranking: Ranking, node: str) -> Moment | None:
+        index = self.cluster.index(node) if node else None
+        return None if index is None else ranking.moment_at(int(self.names.positions[index]))

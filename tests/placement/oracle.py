@@ -1,0 +1,103 @@
+"""The choice of a node as the specification says it, one node at a time, in plain Python and fractions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import floor
+
+from quorate.api.scheduler_plugins import BinpackArguments, NodeOrderArguments
+from quorate.placement.cluster import Hold
+from quorate.placement.scoring import POINT, Scoring
+from quorate.placement.shapes import Shape
+from quorate.placement.standing import Moment
+
+
+@dataclass
+class SlowNode:
+    name: str
+    allocatable: Mapping[str, int]
+    passes: bool = True
+    node_affinity: int = 0  # weight of the preferred terms that match
+    pods: list[tuple[Shape, Hold]] = field(default_factory=list)
+
+    def held(self, resource: str, *holds: Hold) -> int:
+        return sum(shape.amounts.get(resource, 0) for shape, hold in self.pods if hold in holds)
+
+    def idle(self, resource: str) -> int:
+        return self.allocatable.get(resource, 0) - self.held(resource, Hold.USED, Hold.RELEASING)
+
+    def future_idle(self, resource: str) -> int:
+        releasing, pipelined = self.held(resource, Hold.RELEASING), self.held(resource, Hold.PIPELINED)
+        return self.idle(resource) + releasing - pipelined
+
+    def sound(self) -> bool:
+        resources = {*self.allocatable, *(name for shape, _ in self.pods for name in shape.amounts)}
+        return all(self.idle(resource) >= 0 for resource in resources)
+
+    def moment(self, shape: Shape) -> Moment | None:
+        wanted = [(resource, amount) for resource, amount in shape.amounts.items() if amount]
+        if not self.passes or not self.sound():
+            return None
+        if any(amount > self.future_idle(resource) for resource, amount in wanted):
+            return None
+        fits_now = all(amount <= self.idle(resource) for resource, amount in wanted)
+        return Moment.NOW if fits_now else Moment.LATER
+
+    def room_points(self, scoring: Scoring, shape: Shape) -> int:
+        points = 0
+        if scoring.node_order is not None:
+            points += POINT * self._node_order(scoring.node_order, shape)
+        if scoring.binpack is not None:
+            points += self._binpack(scoring.binpack, shape)
+        return points
+
+    def _node_order(self, weights: NodeOrderArguments, shape: Shape) -> int:
+        least, most, shares = [], [], []
+        for at, resource in enumerate(("cpu", "memory")):
+            cap = self.allocatable.get(resource, 0)
+            if not cap:
+                continue
+            there = sum(other.scored[at] for other, hold in self.pods if hold is not Hold.PIPELINED)
+            wanted = there + shape.scored[at]
+            least.append(floor(Fraction(max(cap - wanted, 0) * 100, cap)))
+            most.append(floor(Fraction(min(wanted, cap) * 100, cap)))
+            taken = self.held(resource, *Hold) + shape.amounts.get(resource, 0)
+            shares.append(min(Fraction(1), Fraction(taken, cap)))
+        points = weights.least_requested * (sum(least) // max(len(least), 1))
+        points += weights.most_requested * (sum(most) // max(len(most), 1))
+        if not shape.best_effort:
+            deviation = abs(shares[0] - shares[1]) / 2 if len(shares) == 2 else Fraction(0)
+            points += weights.balanced_resource * floor(100 * (1 - deviation))
+        return points
+
+    def _binpack(self, binpack: BinpackArguments, shape: Shape) -> int:
+        total = weights = 0
+        for resource, weight in binpack.resources.items():
+            request = shape.amounts.get(resource, 0)
+            if not request or not weight:
+                continue
+            weights += weight
+            cap = self.allocatable.get(resource, 0)
+            if not cap:
+                continue
+            wanted = self.held(resource, Hold.USED, Hold.RELEASING) + request
+            if wanted > cap:
+                return 0
+            total += weight * floor(Fraction(wanted, cap) * 100 * POINT)
+        return total // weights * binpack.weight if weights else 0
+
+
+def slow_best(nodes: list[SlowNode], scoring: Scoring, shape: Shape) -> tuple[str, Moment] | None:
+    for moment in Moment:
+        candidates = [node for node in nodes if node.moment(shape) is moment]
+        if candidates:
+            most = max(node.node_affinity for node in candidates)
+            order = scoring.node_order
+
+            def points(node: SlowNode, most: int = most, order: NodeOrderArguments | None = order) -> int:
+                preferred = 100 * node.node_affinity // most if most else 0
+                weight = order.node_affinity if order is not None else 0
+                return node.room_points(scoring, shape) + POINT * weight * preferred
+
+            return min(candidates, key=lambda node: (-points(node), node.name)).name, moment
+    return None

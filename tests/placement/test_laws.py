@@ -1,0 +1,168 @@
+"""Laws of choosing nodes: the specification read literally agrees, and many at once are as one by one."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from quorate.api.meta import Uid
+from quorate.api.scheduler_plugins import BinpackArguments, NodeOrderArguments
+from quorate.placement.amounts import in_base_units
+from quorate.placement.cluster import Cluster, Hold
+from quorate.placement.fill import fill
+from quorate.placement.rankings import Rankings
+from quorate.placement.scoring import Scoring
+from quorate.placement.shapes import Shape, Shapes
+from quorate.placement.standing import Moment
+from quorate.placement.verdicts import Choice, NoRoom
+from tests.placement.bars import Bar, Bars
+from tests.placement.given import node, shape
+from tests.placement.oracle import SlowNode, slow_best
+
+SHAPES = Shapes()
+KINDS = tuple(
+    shape(text, SHAPES)
+    for text in ("cpu=1 memory=1Gi", "cpu=500m", "cpu=2 memory=512Mi gpu=1", "memory=3Gi", "")
+)
+HARDWARE = ("cpu=4 memory=8Gi", "cpu=8 memory=4Gi", "cpu=3 memory=3Gi gpu=2", "cpu=2 pods=3", "memory=7Gi")
+HOLDS = {Moment.NOW: Hold.USED, Moment.LATER: Hold.PIPELINED}
+
+weights = st.integers(0, 3)
+node_orders = st.builds(
+    NodeOrderArguments,
+    least_requested=weights,
+    most_requested=weights,
+    balanced_resource=weights,
+    node_affinity=weights,
+)
+binpacks = st.builds(
+    BinpackArguments,
+    weights,
+    st.fixed_dictionaries({"cpu": weights, "memory": weights, "nvidia.com/gpu": weights}),
+)
+scorings = st.builds(Scoring, st.none() | node_orders, st.none() | binpacks)
+residents = st.lists(st.tuples(st.sampled_from(KINDS), st.sampled_from(Hold)), max_size=4)
+nodes_given = st.lists(
+    st.tuples(
+        st.sampled_from(HARDWARE), st.booleans() | st.just(True), st.sampled_from([0, 0, 1, 7]), residents
+    ),
+    max_size=6,
+)
+NodeGiven = tuple[str, bool, int, list[tuple[Shape, Hold]]]
+
+
+@dataclass
+class World:
+    """The same nodes twice: as the package has them, and as the slow reading of the specification does."""
+
+    given: Sequence[NodeGiven]
+    scoring: Scoring
+    preferring: bool = False
+    cluster: Cluster = field(default_factory=Cluster)
+    slow: list[SlowNode] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        barred: dict[str, Bar] = {}
+        preferred: dict[str, int] = {}
+        for number, (hardware, passes, affinity, pods) in enumerate(self.given):
+            known = node(f"n{number} {hardware}")
+            self.cluster.set_node(known)
+            amounts = in_base_units(known.status.allocatable)
+            self.slow.append(SlowNode(f"n{number}", amounts, passes, affinity if self.preferring else 0))
+            if not passes:
+                barred[f"n{number}"] = Bar("barred")
+            preferred[f"n{number}"] = affinity
+            for pod, (kind, hold) in enumerate(pods):
+                self.put(Uid(f"{number}/{pod}"), kind, f"n{number}", hold)
+        self.bars = Bars(self.cluster, barred, preferred if self.preferring else None)
+        self.rankings = Rankings(self.cluster, self.bars, self.scoring)
+
+    def put(self, pod: Uid, kind: Shape, name: str, hold: Hold) -> None:
+        self.cluster.put(pod, kind, name, hold)
+        next(one for one in self.slow if one.name == name).pods.append((kind, hold))
+
+    def slow_best(self, kind: Shape) -> Choice | None:
+        found = slow_best(self.slow, self.scoring, kind)
+        return Choice(*found) if found is not None else None
+
+    def one_by_one(self, kind: Shape, count: int) -> Iterator[Choice]:
+        """By the slow reading, each put where it belongs."""
+        for number in range(count):
+            choice = self.slow_best(kind)
+            if choice is None:
+                return
+            yield choice
+            self.put(Uid(f"placed/{number}"), kind, choice.node, HOLDS[choice.moment])
+
+    def at_once(self, kind: Shape, count: int) -> Iterator[Choice]:
+        for number, verdict in enumerate(fill(self.rankings, kind, count)):
+            if isinstance(verdict, NoRoom):
+                return
+            yield verdict
+            self.put(Uid(f"placed/{number}"), kind, verdict.node, HOLDS[verdict.moment])
+
+
+@given(nodes_given, scorings, st.booleans(), st.lists(st.sampled_from(KINDS), max_size=12))
+def test_the_best_node_is_the_one_the_specification_names(
+    nodes: list[NodeGiven], scoring: Scoring, preferring: bool, pods: list[Shape]
+) -> None:
+    world = World(nodes, scoring, preferring)
+    for number, kind in enumerate(pods):
+        best = world.rankings.best(kind)
+        assert (best if isinstance(best, Choice) else None) == world.slow_best(kind)
+        if isinstance(best, Choice):
+            world.put(Uid(str(number)), kind, best.node, HOLDS[best.moment])
+
+
+@given(nodes_given, scorings, st.booleans(), st.sampled_from(KINDS), st.integers(0, 30))
+def test_many_at_once_go_where_they_go_one_by_one(
+    nodes: list[NodeGiven], scoring: Scoring, preferring: bool, kind: Shape, count: int
+) -> None:
+    at_once = list(World(nodes, scoring, preferring).at_once(kind, count))
+    assert at_once == list(World(nodes, scoring, preferring).one_by_one(kind, count))
+
+
+@given(nodes_given, scorings, st.sampled_from(KINDS), st.data())
+def test_many_at_once_heed_what_happens_in_between(
+    nodes: list[NodeGiven], scoring: Scoring, kind: Shape, data: st.DataObject
+) -> None:
+    world = World(nodes, scoring)
+    for number, verdict in enumerate(fill(world.rankings, kind, 8)):
+        assert (verdict if isinstance(verdict, Choice) else None) == world.slow_best(kind)
+        if isinstance(verdict, Choice):
+            world.put(Uid(f"placed/{number}"), kind, verdict.node, HOLDS[verdict.moment])
+        if len(nodes) > 0 and data.draw(st.booleans()):
+            on = data.draw(st.integers(0, len(nodes) - 1))
+            world.put(Uid(f"other/{number}"), data.draw(st.sampled_from(KINDS)), f"n{on}", Hold.USED)
+
+
+@given(nodes_given, scorings, st.lists(st.sampled_from(KINDS), max_size=30))
+def test_nobody_is_placed_above_allocatable(
+    nodes: list[NodeGiven], scoring: Scoring, pods: list[Shape]
+) -> None:
+    world = World(nodes, scoring)
+    sound = {one.name for one in world.slow if one.sound()}
+    for number, kind in enumerate(pods):
+        best = world.rankings.best(kind)
+        if isinstance(best, Choice):
+            assert best.node in sound
+            world.put(Uid(str(number)), kind, best.node, HOLDS[best.moment])
+    assert {one.name for one in world.slow if one.sound()} == sound
+
+
+@given(nodes_given, scorings, st.sampled_from(KINDS))
+def test_the_order_in_which_nodes_come_does_not_matter(
+    nodes: list[NodeGiven], scoring: Scoring, kind: Shape
+) -> None:
+    assume(len(nodes) > 1)
+    world = World(nodes, scoring)
+    other = Cluster()
+    for number in reversed(range(len(nodes))):
+        hardware, _, _, pods = nodes[number]
+        for pod, (resident, hold) in enumerate(pods):
+            other.put(Uid(f"{number}/{pod}"), resident, f"n{number}", hold)
+        other.set_node(node(f"n{number} {hardware}"))
+    again = Rankings(other, Bars(other, world.bars.barred), scoring)
+    assert again.best(kind) == world.rankings.best(kind)
+    assert list(again.in_score_order(kind)) == list(world.rankings.in_score_order(kind))
