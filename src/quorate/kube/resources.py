@@ -6,7 +6,18 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, cast
 from urllib.parse import quote
 
-from quorate.api import batch, codec, core, events, kueue, placeable, provisioning, volcano, volumes
+from quorate.api import (
+    batch,
+    codec,
+    core,
+    events,
+    kueue,
+    placeable,
+    provisioning,
+    volcano,
+    volcano_job,
+    volumes,
+)
 from quorate.api.events import ObjectReference
 from quorate.api.meta import ObjectMeta, Struct
 
@@ -88,6 +99,8 @@ PODS = Resource("", "v1", "pods", "Pod", True, core.Pod)
 NODES = Resource("", "v1", "nodes", "Node", False, core.Node)
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", False, core.Namespace)
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", True, core.ConfigMap)
+SERVICES = untyped("", "v1", "services", "Service", namespaced=True)
+SECRETS = untyped("", "v1", "secrets", "Secret", namespaced=True)
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", True, core.ServiceAccount)
 POD_TEMPLATES = Resource("", "v1", "podtemplates", "PodTemplate", True, provisioning.PodTemplate)
 LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange", True, core.LimitRange)
@@ -135,3 +148,7 @@ ADMISSION_CHECKS = _kueue("admissionchecks", False, kueue.AdmissionCheck)
 WORKLOAD_PRIORITY_CLASSES = _kueue("workloadpriorityclasses", False, kueue.WorkloadPriorityClass)
 POD_GROUPS = Resource(volcano.GROUP, volcano.VERSION, "podgroups", "PodGroup", True, volcano.PodGroup)
 QUEUES = Resource(volcano.GROUP, volcano.VERSION, "queues", "Queue", False, volcano.Queue)
+VOLCANO_JOBS = Resource(volcano_job.GROUP, volcano_job.VERSION, "jobs", "Job", True, volcano_job.Job)
+COMMANDS = Resource(
+    volcano_job.BUS_GROUP, volcano_job.VERSION, "commands", "Command", True, volcano_job.Command
+)

@@ -7,7 +7,16 @@ from msgspec.structs import replace
 
 from quorate.api.duration import format_duration
 from quorate.api.meta import at_epoch, epoch
-from quorate.api.volcano_job import Command, Job, JobCondition, JobPhase, JobState, JobStatus, TaskState
+from quorate.api.volcano_job import (
+    Command,
+    Job,
+    JobCondition,
+    JobPhase,
+    JobState,
+    JobStatus,
+    TaskState,
+    VolumeSpec,
+)
 from quorate.controllers.volcano.job_state import FINISHED, total
 from quorate.controllers.volcano.members import Tally
 from quorate.controllers.volcano.policies import COMMAND_ISSUED, Order
@@ -80,18 +89,23 @@ def status_of(job: Job, counts: Tally, phase: JobPhase, now: float, cause: Cause
 def _controlled(job: Job) -> dict[str, str]:
     """What else is made for the job, in Volcano's words."""
     plugins = {f"plugin-{name}": name for name in sorted(job.spec.plugins)}
-    claims = {f"volume-pvc-{name}": name for name in claim_names(job)}
-    return plugins | claims
+    names = (claim_name(job, index) for index in range(len(job.spec.volumes)))
+    return plugins | {f"volume-pvc-{name}": name for name in names if name}
 
 
-def claim_names(job: Job) -> list[str]:
-    """The claims of the job's volumes; one that is to be made without a name is named after the job."""
-    named = enumerate(job.spec.volumes)
-    return [
-        volume.volume_claim_name or f"{job.metadata.name}-volume-{index}"
-        for index, volume in named
-        if volume.volume_claim_name or bytes(volume.volume_claim) != b"{}"
-    ]
+def claim_name(job: Job, index: int) -> str:
+    """The claim of the job's ``index``-th volume; one to be made without a name is named after the job.
+
+    Empty where the volume is an empty directory.
+    """
+    volume = job.spec.volumes[index]
+    if volume.volume_claim_name:
+        return volume.volume_claim_name
+    return f"{job.metadata.name}-volume-{index}" if makes_claim(volume) else ""
+
+
+def makes_claim(volume: VolumeSpec) -> bool:
+    return bytes(volume.volume_claim) != b"{}"
 
 
 def _ran_for(status: JobStatus) -> str:

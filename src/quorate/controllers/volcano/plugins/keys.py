@@ -1,0 +1,49 @@
+"""``ssh``: the pods of a job may log in to each other, by keys of its own."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from quorate.api.volcano_job import Job, TaskSpec
+from quorate.controllers.volcano.plugins.plugin import Owned, add_volume, flags, host_of, is_on
+from quorate.kube.resources import SECRETS, Json
+
+PRIVATE: Final = "id_rsa"
+PUBLIC: Final = "id_rsa.pub"
+AUTHORIZED: Final = "authorized_keys"
+CONFIG: Final = "config"
+_ROOT: Final = "/root/.ssh"
+_OF_OTHERS: Final = "/etc/volcano/.ssh"
+_DIRECTORY: Final = ".ssh"
+_LET_IN: Final = "StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n"
+_ONLY_OWNER: Final = 0o600
+_ANYBODY: Final = 0o755
+
+
+class Keys:
+    def __init__(self, job: Job, arguments: Sequence[str]) -> None:
+        self._job = job
+        self._name = f"{job.metadata.name}-ssh"
+        given = flags(arguments, {"no-root": "false", "ssh-key-file-path": _ROOT})
+        path = given["ssh-key-file-path"]
+        self._path = _OF_OTHERS if is_on(given["no-root"]) and path == _ROOT else path
+
+    def dress(self, pod: Json, task: TaskSpec, index: int) -> None:
+        files = ((PRIVATE, PRIVATE), (PUBLIC, PUBLIC), (PUBLIC, AUTHORIZED), (CONFIG, CONFIG))
+        secret = {
+            "secretName": self._name,
+            "items": [{"key": key, "path": f"{_DIRECTORY}/{path}"} for key, path in files],
+            "defaultMode": _ONLY_OWNER if self._path == _ROOT else _ANYBODY,
+        }
+        mount = {"name": self._name, "mountPath": self._path, "subPath": _DIRECTORY}
+        add_volume(pod, {"name": self._name, "secret": secret}, mount, init=False)
+
+    def owned(self) -> Iterable[Owned]:
+        body = {"type": "Opaque", "stringData": {CONFIG: self._config()}}
+        yield Owned(SECRETS, self._name, body, takes_keys=True)
+
+    def _config(self) -> str:
+        """Short names for all hosts of the job."""
+        job = self._job
+        hosts = [host_of(job, task, index) for task in job.spec.tasks for index in range(task.replicas)]
+        lines = [f"Host {host.partition('.')[0]}\n  HostName {host}\n" for host in dict.fromkeys(hosts)]
+        return _LET_IN + "".join(lines)
