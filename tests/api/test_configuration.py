@@ -13,6 +13,7 @@ from quorate.api.configuration import (
     default_configuration,
     load_configuration,
 )
+from quorate.api.configuration_gang import GangRules
 from quorate.api.configuration_process import Address, Health, LeaderElection, Metrics
 from quorate.api.configuration_retention import Retention
 from quorate.api.configuration_traffic import Controllers, Pace
@@ -212,6 +213,14 @@ tls: {minVersion: VersionTLS12, cipherSuites: [TLS_ECDHE_ECDSA_WITH_AES_128_GCM_
     assert read.tls == TlsRules(
         minimum_version="VersionTLS12", ciphers=("ECDHE-ECDSA-AES128-GCM-SHA256",), curve="secp384r1"
     )
+
+
+def test_rules_for_pod_groups_are_read() -> None:
+    body = "gangScheduling: {schedulerNames: [ours, ours], keepPendingPodsOnRollback: true}"
+    assert load_configuration(a_file(body)).configuration.gang == GangRules(
+        scheduler_names=("ours",), keep_pending_pods_on_rollback=True, inherit_owner_annotations=True
+    )
+    assert load_configuration(a_file("")).configuration.gang.scheduler_names == ("quorate", "volcano")
 
 
 def test_nothing_listens_and_nobody_is_elected_unless_the_file_says_so() -> None:

@@ -37,6 +37,11 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
             "which is Eviction (keep the latter)", id="two timestamps that contradict",
         ),
         pytest.param(
+            "v1beta2", "gangScheduling: {schedulerNames: [Not a name]}",
+            "gangScheduling.schedulerNames[0]: 'Not a name' is not the name of a scheduler",
+            id="a scheduler nobody could name",
+        ),
+        pytest.param(
             "v1beta2", "waitForPodsReady: {enable: true}",
             "waitForPodsReady.enable: true is not in v1beta2, which waits always "
             "(or set featureGates.DisableWaitForPodsReady)", id="a field of the other version",

@@ -11,6 +11,7 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
+from quorate.api.configuration_gang import GangRules, gang_rules
 from quorate.api.configuration_gates import (
     Gates,
     ReviewGates,
@@ -154,6 +155,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     visibility: Visibility = Visibility()
     audit_every_s: float = 300.0  # 0: never
     retention: Retention = Retention()
+    gang: GangRules = GangRules()
     pace: Pace | None = None  # None: the API server sets it
     controllers: Controllers = Controllers()
     webhooks: Webhooks = Webhooks()
@@ -231,6 +233,7 @@ def _configuration(fields: Section, version: Version) -> Configuration:
         audit_every_s=fields.take("auditInterval", duration(), 300.0),
         visibility=shown if gates.get("VisibilityOnDemand", True) else Visibility(),
         retention=fields.take("objectRetentionPolicies", section(retention), Retention()),
+        gang=fields.take("gangScheduling", section(gang_rules), GangRules()),
         pace=fields.take("clientConnection", section(pace), None),
         controllers=fields.take("controller", section(controllers), Controllers()),
         webhooks=fields.take("webhook", section(webhooks), Webhooks()),

@@ -32,6 +32,7 @@ from quorate.controllers.priorities import PriorityController
 from quorate.controllers.provisioning.controller import run_provisioning
 from quorate.controllers.queues import QueueController
 from quorate.controllers.shell import Shell
+from quorate.controllers.volcano.serving import run_volcano
 from quorate.controllers.workloads import WorkloadController
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
@@ -194,6 +195,7 @@ async def _decide(
             name = f"sets {each.resource.plural}"
             tasks.create_task(run_sets(shell, each, pods, ancestry), name=name)
         tasks.create_task(run_provisioning(shell), name="provisioning")
+        tasks.create_task(run_volcano(shell), name="volcano")
         tasks.create_task(Auditor(shell, state, replica).run(), name="auditor")
         replica.knows(view)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from quorate.api import visibility
+from quorate.api import visibility, volcano, volcano_job
 from quorate.api.configuration_integrations import Integrations
 from quorate.api.configuration_webhooks import CertificateManagement
 from quorate.api.conversion import CONVERTED_KINDS
@@ -143,6 +143,17 @@ RIGHTS: Final = (
     Right("what pods ask for, and which queues a namespace may use", "", ("namespaces", "limitranges"), READ),
     Right("priorities of pods", "scheduling.k8s.io", ("priorityclasses",), READ),
     Right("overhead of pods", "node.k8s.io", ("runtimeclasses",), READ),
+    Right("pod groups of jobs and pods", volcano.GROUP, ("podgroups",),
+          (*READ, "create", "delete", "patch")),
+    Right("Volcano Jobs", volcano_job.GROUP, ("jobs",), (*READ, "delete")),
+    Right("what Volcano Jobs have come to", volcano_job.GROUP, ("jobs/status",), ("patch",)),
+    Right("owning pods and pod groups by Volcano Jobs", volcano_job.GROUP, ("jobs/finalizers",), ("update",)),
+    Right("commands to Volcano Jobs and queues", volcano_job.BUS_GROUP, ("commands",), (*READ, "delete")),
+    Right("the pods of Volcano Jobs", "", ("pods",), ("create",)),
+    Right("hosts, services and claims of Volcano Jobs", "",
+          ("configmaps", "services", "persistentvolumeclaims"), ("create", "get")),
+    Right("hosts of Volcano Jobs that grow", "", ("configmaps",), ("patch",)),
+    Right("keys of Volcano Jobs", "", ("secrets",), ("create",)),
     Right("telling what happened", "events.k8s.io", ("events",), ("create", "get", "patch")),
     Right(
         "one of several replicas decides", "coordination.k8s.io", ("leases",),

@@ -60,7 +60,12 @@ EVENTS: Final = (
     Told("EvictedDueTo…", "a Workload", "Normal", "it was evicted, for the reason of the condition"),
     Told("AdmissionCheckUpdated", "a Workload", "Normal", "capacity was provisioned for it, or refused"),
     Told("ProvisioningRequestCreated", "a Workload", "Normal", "an autoscaler is asked for its capacity"),
-    Told("FailedCreate", "a Workload", "Warning", "no autoscaler can be asked; the message says why"),
+    Told(
+        "FailedCreate",
+        "a Workload, a Volcano Job",
+        "Warning",
+        "no autoscaler can be asked, or no pod made; the message says why",
+    ),
     Told("PodGroupPending", "a Volcano Job", "Warning", "its pod group waits; the message says for what"),
     Told("ExecuteAction", "a Volcano Job", "Normal", "a policy or a command had this action taken"),
     Told("InvalidJob", "a Volcano Job (ours)", "Warning", "nothing can be done for it as it is"),

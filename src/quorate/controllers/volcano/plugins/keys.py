@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from quorate.api.volcano_job import Job, TaskSpec
-from quorate.controllers.volcano.plugins.plugin import Owned, add_volume, flags, host_of, is_on
-from quorate.kube.resources import SECRETS, Json
+from quorate.controllers.volcano.plugins.plugin import SECRETS, Owned, add_volume, flags, host_of, is_on
+from quorate.kube.resources import Json
 
 PRIVATE: Final = "id_rsa"
 PUBLIC: Final = "id_rsa.pub"
@@ -22,7 +22,8 @@ _ANYBODY: Final = 0o755
 class Keys:
     def __init__(self, job: Job, arguments: Sequence[str]) -> None:
         self._job = job
-        self._name = f"{job.metadata.name}-ssh"
+        # With the uid nobody else's keys are ever taken for these, which saves a right to read secrets.
+        self._name = f"{job.metadata.name}-{job.metadata.uid}-ssh"
         given = flags(arguments, {"no-root": "false", "ssh-key-file-path": _ROOT})
         path = given["ssh-key-file-path"]
         self._path = _OF_OTHERS if is_on(given["no-root"]) and path == _ROOT else path

@@ -8,7 +8,10 @@ from quorate.api.codec import decode
 from quorate.api.meta import Struct
 from quorate.api.names import is_dns_label
 from quorate.api.volcano_job import Job, TaskSpec
-from quorate.kube.resources import Json, Resource
+from quorate.kube.resources import Json, Resource, untyped
+
+SERVICES: Final = untyped("", "v1", "services", "Service", namespaced=True)
+SECRETS: Final = untyped("", "v1", "secrets", "Secret", namespaced=True)
 
 _TRUE: Final = ("", "1", "t", "T", "true", "TRUE", "True")
 

@@ -6,6 +6,7 @@ from typing import Final
 from quorate.api.volcano_job import JOB_NAME, JOB_NAMESPACE, Job, TaskSpec
 from quorate.api.volcano_keys import TASK_SPEC
 from quorate.controllers.volcano.plugins.plugin import (
+    SERVICES,
     Owned,
     containers,
     flags,
@@ -14,7 +15,7 @@ from quorate.controllers.volcano.plugins.plugin import (
     port,
     task_named,
 )
-from quorate.kube.resources import SERVICES, Json
+from quorate.kube.resources import Json
 
 PORTS: Final = {"gcs": 6379, "dashboard": 8265, "client-server": 10001}
 _FLAGS: Final = {"gcs": "port", "dashboard": "dashboardPort", "client-server": "clientPort"}

@@ -5,6 +5,7 @@ from typing import Final
 
 from quorate.api.volcano_job import JOB_NAME, JOB_NAMESPACE, Job, TaskSpec
 from quorate.controllers.volcano.plugins.plugin import (
+    SERVICES,
     Owned,
     add_env,
     add_volume,
@@ -15,7 +16,7 @@ from quorate.controllers.volcano.plugins.plugin import (
     name_host,
     pod_name,
 )
-from quorate.kube.resources import CONFIG_MAPS, SERVICES, Json
+from quorate.kube.resources import CONFIG_MAPS, Json
 
 MOUNT_PATH: Final = "/etc/volcano"
 _NOT_READY: Final = "publish-not-ready-addresses"

@@ -1,0 +1,85 @@
+"""What a job needs besides pods: services, host lists, keys and claims, made before the first pod."""
+
+import asyncio
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from msgspec import json
+
+from quorate.api import codec
+from quorate.api.meta import Key, Uid
+from quorate.api.volcano_job import Job
+from quorate.controllers.volcano.group import owned_by
+from quorate.controllers.volcano.plugins import Plugin
+from quorate.controllers.volcano.plugins.keys import PRIVATE, PUBLIC
+from quorate.controllers.volcano.plugins.plugin import Owned
+from quorate.controllers.volcano.ssh_keys import new_keys
+from quorate.controllers.volcano.status import claim_name, makes_claim
+from quorate.kube.client import Client
+from quorate.kube.errors import AlreadyExists
+from quorate.kube.resources import Json, metadata_of, untyped
+
+CLAIMS: Final = untyped("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", namespaced=True)
+
+
+class Taken(Exception):
+    """An object the job needs is there, and belongs to somebody else."""
+
+    def __init__(self, kind: str, key: Key, owner: str) -> None:
+        super().__init__(kind, key, owner)
+        self.kind, self.key, self.owner = kind, key, owner
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.key} belongs to {self.owner} (it must go, or the job be renamed)"
+
+
+class Belongings:
+    """Makes what is missing, and brings in step what follows the job, once for each state of the job."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._made: dict[Uid, dict[tuple[str, str], str]] = {}  # a digest of each body, by kind and name
+
+    async def ensure(self, job: Job, plugins: Iterable[Plugin]) -> None:
+        """Raises ``Taken``, ``ApiError`` or ``Unreachable``."""
+        made = self._made.setdefault(job.metadata.uid, {})
+        for owned in (*_claims(job), *(each for plugin in plugins for each in plugin.owned())):
+            place = (owned.resource.kind, owned.name)
+            digest = hashlib.sha256(codec.encode(owned.body)).hexdigest()
+            if made.get(place) != digest:
+                await self._ensure(job, owned)
+                made[place] = digest
+
+    async def _ensure(self, job: Job, owned: Owned) -> None:
+        key = Key(job.metadata.namespace, owned.name)
+        body = dict(owned.body)
+        if owned.takes_keys:
+            private, public = await asyncio.to_thread(new_keys, job.metadata.name)
+            body["stringData"] = {**body["stringData"], PRIVATE: private, PUBLIC: public}
+        metadata = {"name": owned.name, "ownerReferences": [codec.to_builtins(owned_by(job))]}
+        try:
+            await self._client.create(owned.resource, {"metadata": metadata, **body}, key.namespace)
+        except AlreadyExists:
+            if not owned.takes_keys:  # those are named for this job alone
+                await self._adopt(job, owned, key)
+
+    async def _adopt(self, job: Job, owned: Owned, key: Key) -> None:
+        """Use what is there, unless another job has it, maybe one of the same name on its way out."""
+        there = metadata_of(await self._client.get(owned.resource, key))
+        owner = there.controller
+        if owner is not None and owner.uid != job.metadata.uid:
+            raise Taken(owned.resource.kind, key, f"{owner.kind} {owner.name}")
+        if owned.follows:
+            await self._client.patch(owned.resource, key, owned.body)
+
+    def forget(self, job: Uid) -> None:
+        self._made.pop(job, None)
+
+
+def _claims(job: Job) -> Iterator[Owned]:
+    for index, volume in enumerate(job.spec.volumes):
+        if makes_claim(volume):
+            spec: Json = json.decode(volume.volume_claim)
+            body: dict[str, Any] = {"spec": spec}
+            yield Owned(CLAIMS, claim_name(job, index), body)

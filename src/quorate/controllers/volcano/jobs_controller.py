@@ -1,0 +1,263 @@
+"""Carrying out what is decided for Volcano Jobs."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from quorate.api.meta import Key, OwnerReference, Uid
+from quorate.api.volcano import PodGroup
+from quorate.api.volcano_job import GROUP, Command, Job
+from quorate.controllers.echoes import Echoes, versions
+from quorate.controllers.informers import ByName
+from quorate.controllers.patience import Patience
+from quorate.controllers.shell import Shell
+from quorate.controllers.volcano.assumed import Assumed, Losses
+from quorate.controllers.volcano.creating import Creator
+from quorate.controllers.volcano.decide import Case, JobPlan, decide
+from quorate.controllers.volcano.group import group_changes, group_name
+from quorate.controllers.volcano.members import MEMBERS, Member
+from quorate.controllers.writes import Delete, Patch, send, send_side_by_side
+from quorate.kube.errors import AlreadyExists
+from quorate.kube.informer import Change, Informer
+from quorate.kube.log import logger
+from quorate.kube.patches import merge_patch
+from quorate.kube.reconcile import Reconciler
+from quorate.kube.resources import COMMANDS, POD_GROUPS, VOLCANO_JOBS, Resource, reference_to
+from quorate.queueing.lifecycle import Event
+
+WORKERS: Final = 16  # a run mostly waits for the answers to its writes
+PATIENCE_S: Final = 1.0  # pods of one job change together: one write can tell of many
+AT_ONCE: Final = 32  # deletions of one job under way
+_MEMBERS_OF: Final = "members of"  # index of pods by the uid of their job
+_COMMANDS_TO: Final = "commands to"  # index of commands by the key of their job
+
+
+class VolcanoJobController:
+    """Keeps each Volcano Job, its pod group and its pods in step.
+
+    ``keep_pending``: pods without a node stay when their group is sent back to wait.
+    """
+
+    def __init__(
+        self,
+        shell: Shell,
+        jobs: Informer[Job],
+        groups: Informer[PodGroup],
+        members: Informer[Member],
+        commands: Informer[Command],
+        *,
+        keep_pending: bool,
+    ) -> None:
+        self._client = shell.client
+        self._clock = shell.clock
+        self._events = shell.events
+        self._jobs = jobs
+        self._groups = groups
+        self._members = members
+        self._commands = commands
+        self._classes = shell.informers.pod_classes
+        self._keep_pending = keep_pending
+        self._assumed = Assumed(shell.clock)
+        self._losses = Losses(shell.clock)
+        self._creator = Creator(shell.client, shell.clock, self._assumed)
+        self._echoes = Echoes(shell.clock)
+        self._patience = Patience(shell.clock, PATIENCE_S)  # with counts that changed
+        self._taken_up: set[Uid] = set()  # commands that were deleted, until the watch says so
+        self._unheeded: dict[Key, Any] = {}  # changes of groups that the server does not keep
+        self._told: dict[Key, tuple[Event, ...]] = {}  # what was last said of each job without doing anything
+        self._uids: dict[Key, Uid] = {}  # of the jobs that were looked at
+        self._log = logger(__name__)
+        workers = shell.workers_for(VOLCANO_JOBS, WORKERS)
+        self.reconciler = Reconciler("volcano.jobs", self.reconcile, shell.clock, workers)
+        self._follow()
+
+    def _follow(self) -> None:
+        self._members.add_index(_MEMBERS_OF, _job_uid)
+        self._commands.add_index(_COMMANDS_TO, _target)
+        self._jobs.subscribe(lambda change: self.reconciler.enqueue(change.key))
+        self._groups.subscribe(self._owned_changed)
+        self._members.subscribe(self._member_changed)
+        self._commands.subscribe(self._command_changed)
+        self._classes.subscribe(self._class_changed)
+
+    def _owned_changed(self, change: Change[Any]) -> None:
+        for obj in (change.old, change.new):
+            owner = None if obj is None else obj.metadata.controller
+            if obj is not None and owner is not None and _is_job(owner):
+                self.reconciler.enqueue(Key(obj.metadata.namespace, owner.name))
+
+    def _member_changed(self, change: Change[Member]) -> None:
+        gone = change.old if change.new is None else None
+        if gone is not None and not self._assumed.was_ended(gone.metadata.uid):
+            self._losses.note(gone)
+        self._assumed.seen(change)
+        self._owned_changed(change)
+
+    def _command_changed(self, change: Change[Command]) -> None:
+        for command in (change.old, change.new):
+            for key in () if command is None else _target(command):
+                self.reconciler.enqueue(key)
+        if change.new is None and change.old is not None:
+            self._taken_up.discard(change.old.metadata.uid)
+
+    def _class_changed(self, change: Change[Any]) -> None:
+        """Which replicas a job needs first follows from the priorities of their classes."""
+        for job in self._jobs:
+            self.reconciler.enqueue(job.metadata.key)
+
+    async def reconcile(self, key: Key) -> float | None:
+        job = self._jobs.get(key)
+        commands = [
+            command
+            for command in self._commands.by_index(_COMMANDS_TO, key)
+            if command.metadata.uid not in self._taken_up
+        ]
+        if job is None:
+            self._forget(key)
+            await self._take_up(commands)
+            return None
+        self._uids[key] = job.metadata.uid
+        until = self._echoes.awaited(key, versions(VOLCANO_JOBS, (job,)))
+        if until is not None:
+            return until
+        meant = [command for command in commands if _is_meant(job, command)]
+        await self._take_up(command for command in commands if command not in meant)
+        plan = decide(self._case(job, meant))
+        if self._only_counts(job, plan) and (due := self._patience.put_off(key)) is not None:
+            return due
+        self._patience.forget(key)
+        return await self._carry_out(job, plan)
+
+    def _case(self, job: Job, commands: Iterable[Command]) -> Case:
+        members = self._assumed.members(job, self._members.by_index(_MEMBERS_OF, job.metadata.uid))
+        group = self._groups.get(Key(job.metadata.namespace, group_name(job)))
+        return Case(
+            job=job,
+            members=members,
+            group=self._assumed.group(group),
+            commands=sorted(commands, key=_age),
+            lost=self._losses.of(job, members),
+            priorities={name: each.value for name, each in ByName(self._classes).items()},
+            now=self._clock.now(),
+            keep_pending=self._keep_pending,
+        )
+
+    def _only_counts(self, job: Job, plan: JobPlan) -> bool:
+        """Whether there is nothing to do but to say how many pods there are, which may wait a moment."""
+        changed = plan.status is not None and plan.status != job.status
+        same_phase = plan.status is not None and plan.status.state.phase == job.status.state.phase
+        acts = plan.deletions or plan.creations or plan.ends_group or plan.taken_up or plan.ends_job
+        return changed and same_phase and not acts
+
+    async def _carry_out(self, job: Job, plan: JobPlan) -> float | None:
+        key = job.metadata.key
+        await self._delete(MEMBERS, plan.deletions)
+        if plan.ends_group is not None:
+            await self._delete(POD_GROUPS, (plan.ends_group,))
+        if plan.group is not None:
+            await self._bring_group(plan.group)
+        await self._write_status(job, plan)
+        await self._take_up(plan.taken_up)
+        if plan.ends_job:
+            await self._client.delete(VOLCANO_JOBS, key, uid=job.metadata.uid, propagation="Background")
+            return None
+        again, problems = await self._creator.create(plan.job, plan.creations)
+        failed = tuple(Event("Warning", "FailedCreate", problem) for problem in problems)
+        self._tell(job, replace(plan, events=(*plan.events, *failed)))
+        return min((moment for moment in (plan.wake_at, again) if moment is not None), default=None)
+
+    async def _delete(self, resource: Resource[Any], objects: Sequence[Any]) -> None:
+        """Delete all of them, few at a time."""
+        for start in range(0, len(objects), AT_ONCE):
+            some = [obj.metadata for obj in objects[start : start + AT_ONCE]]
+            for metadata in some:
+                self._assumed.ended(metadata.uid)  # before: the watch may be faster than the answer
+            deletions = [(Delete(resource, each.key, each.uid),) for each in some]
+            await send_side_by_side(self._client, deletions)
+
+    async def _bring_group(self, wanted: PodGroup) -> None:
+        key = wanted.metadata.key
+        group = self._groups.get(key)
+        if group is None:
+            try:
+                await self._client.create(POD_GROUPS, wanted, key.namespace)
+            except AlreadyExists:
+                return  # made a moment ago, or still on its way out: the watch will tell
+            self._log.info("pod group made", key=key)
+            return
+        changes = group_changes(group, wanted)
+        if not changes or self._assumed.was_ended(group.metadata.uid) or self._unheeded.get(key) == changes:
+            return
+        body = {"metadata": {"resourceVersion": group.metadata.resource_version}, "spec": changes}
+        stored = await self._client.patch(POD_GROUPS, key, body)
+        # A definition of an older Volcano does not have all the fields: what it drops is not written again.
+        if group_changes(stored, wanted) == changes:
+            self._unheeded[key] = changes
+
+    async def _write_status(self, job: Job, plan: JobPlan) -> None:
+        if plan.status is None:
+            return
+        metadata = job.metadata
+        changes = merge_patch(job.status, plan.status)
+        if not changes:
+            return
+        patch = Patch(VOLCANO_JOBS, metadata.key, metadata.resource_version, {"status": changes}, "status")
+        await send(self._client, (patch,))
+        self._echoes.expect(metadata.key, (patch,))
+        if plan.status.state.phase != job.status.state.phase:
+            self._log.info("job", key=metadata.key, phase=plan.status.state.phase, action=plan.action)
+
+    async def _take_up(self, commands: Iterable[Command]) -> None:
+        taken = [command.metadata for command in commands]
+        self._taken_up.update(metadata.uid for metadata in taken)
+        await send(self._client, [Delete(COMMANDS, each.key, each.uid) for each in taken])
+
+    def _tell(self, job: Job, plan: JobPlan) -> None:
+        """Show the plan's events on the job; what only describes it is not said twice in a row."""
+        key, acts = job.metadata.key, plan.action != "SyncJob"
+        if not acts and self._told.get(key, ()) == plan.events:
+            return
+        if acts or not plan.events:
+            self._told.pop(key, None)
+        else:
+            self._told[key] = plan.events
+        regarding = reference_to(VOLCANO_JOBS, job)
+        for event in plan.events:
+            self._events.event(regarding, event.type, event.reason, event.message, standing=not acts)
+            self._log.info("job", key=key, did=event.reason, note=event.message)
+
+    def _forget(self, key: Key) -> None:
+        self._echoes.forget(key)
+        self._patience.forget(key)
+        self._told.pop(key, None)
+        self._creator.forget(key)
+        uid = self._uids.pop(key, None)
+        if uid is not None:
+            self._assumed.forget(uid)
+            self._losses.forget(uid)
+            self._creator.forget_belongings(uid)
+
+
+def _is_job(owner: OwnerReference) -> bool:
+    return owner.kind == "Job" and owner.api_version.startswith(f"{GROUP}/")
+
+
+def _job_uid(member: Member) -> tuple[Uid, ...]:
+    owner = member.metadata.controller
+    return (owner.uid,) if owner is not None and _is_job(owner) else ()
+
+
+def _target(command: Command) -> tuple[Key, ...]:
+    target = command.target
+    return (Key(command.metadata.namespace, target.name),) if target is not None and _is_job(target) else ()
+
+
+def _is_meant(job: Job, command: Command) -> bool:
+    """Whether the command is to this job, and not to an earlier one of the name."""
+    target = command.target
+    return target is not None and target.uid in ("", job.metadata.uid)
+
+
+def _age(command: Command) -> tuple[float, str]:
+    created = command.metadata.creation_timestamp
+    return (0.0 if created is None else created.timestamp(), command.metadata.name)
