@@ -96,8 +96,11 @@ class Gang:
     roles: dict[str, Tally] = field(default_factory=dict)
     held: Counter[str] = field(default_factory=Counter)  # what tasks that hold a node request
     wanted: Counter[str] = field(default_factory=Counter)  # what pending tasks request
+    gated: Counter[str] = field(default_factory=Counter)  # what those of them request that have gates
+    promised: Counter[str] = field(default_factory=Counter)  # what tasks request that are promised a node
     consumed: Counter[str] = field(default_factory=Counter)  # what tasks that are done requested
     quota_used: Counter[str] = field(default_factory=Counter)  # what all tasks use of quotas, by every name
+    changes: int = 0  # how often a task came, left or came to stand elsewhere
 
     def take(self, status: GangStatus) -> None:
         """Let ``status`` be what the API says."""
@@ -124,6 +127,7 @@ class Gang:
         self._count(task, 1)
 
     def _count(self, task: Task, amount: int) -> None:
+        self.changes += 1
         self.tally.add(task, amount)
         if task.role not in self.roles:
             self.roles[task.role] = Tally()
@@ -132,8 +136,12 @@ class Gang:
             _add(self.held, task.request, amount)
         elif task.standing is Standing.PENDING:
             _add(self.wanted, task.request, amount)
-            if not task.gated:
+            if task.gated:
+                _add(self.gated, task.request, amount)
+            else:
                 self._count_placeable(task, amount)
+        elif task.standing is Standing.PIPELINED:
+            _add(self.promised, task.request, amount)
         elif task.standing in FINISHED:
             _add(self.consumed, task.request, amount)
 
@@ -145,6 +153,11 @@ class Gang:
             self.placeable[task.key] = task
         else:
             del self.placeable[task.key]
+
+    @property
+    def taken(self) -> Counter[str]:
+        """What it holds and is promised: what plugins were told it took."""
+        return self.held + self.promised
 
     @property
     def is_waiting(self) -> bool:

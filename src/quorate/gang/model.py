@@ -19,6 +19,7 @@ from quorate.gang.annotations import says, status_of
 from quorate.gang.gang import Gang
 from quorate.gang.outcome import GangStatus
 from quorate.gang.queue import NamespaceQuota, Queue
+from quorate.gang.queue_account import Ledger
 from quorate.gang.reading import group_of, is_gone, queue_of, quota_of, quota_units, task_of
 from quorate.gang.task import FINISHED, HOLDING, Standing, Task
 from quorate.gang.usage import Usages
@@ -43,6 +44,7 @@ class Model:
         self.gangs: dict[Key, Gang] = {}  # of every pod group, and of every group some pod of ours names
         self.queues: dict[str, Queue] = {}
         self.quotas: dict[Key, NamespaceQuota] = {}
+        self.ledger = Ledger()
         self._schedulers = frozenset(schedulers)
         self._shapes = Shapes()
         self._usages = Usages()

@@ -36,6 +36,10 @@ class Policy:
 
     admits: Callable[[Gang], Vote | Verdict] | None = None  # may it leave the waiting room; a verdict refuses
     admitted: Callable[[Gang], None] | None = None  # it did: charge what is reserved for it
+    withdrawn: Callable[[Gang], None] | None = None  # it may not have what is reserved for it any more
+    overdue: Callable[[Gang], bool] | None = (
+        None  # has it waited so long that it needs no room to be admitted
+    )
 
     overused: Callable[[Queue], bool] | None = None
     allocatable: Callable[[Queue, Task], bool] | None = None
@@ -65,6 +69,8 @@ class Policies:
     starving: Tiers[Callable[[Gang], bool]]
     admits: Tiers[Callable[[Gang], Vote | Verdict]]
     admitted: Tiers[Callable[[Gang], None]]
+    withdrawn: Tiers[Callable[[Gang], None]]
+    overdue: Tiers[Callable[[Gang], bool]]
     overused: Tiers[Callable[[Queue], bool]]
     allocatable: Tiers[Callable[[Queue, Task], bool]]
     claims: Tiers[Callable[[Queue, Task], bool]]

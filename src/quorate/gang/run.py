@@ -18,7 +18,7 @@ POINTS: Final[Mapping[Switch, tuple[str, ...]]] = {
     "JobOrder": ("gang_rank",),
     "JobReady": ("ready",),
     "JobPipelined": ("promised",),
-    "JobEnqueued": ("admits", "admitted"),
+    "JobEnqueued": ("admits", "admitted", "withdrawn", "overdue"),
     "JobStarving": ("starving",),
     "TaskOrder": ("task_rank",),
     "QueueOrder": ("queue_rank", "victim_queue_rank"),

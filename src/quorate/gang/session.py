@@ -17,6 +17,7 @@ from quorate.gang.model import Model
 from quorate.gang.outcome import Bind, Eviction, Nomination, Notice
 from quorate.gang.policy import Policies, Rank
 from quorate.gang.queue import Queue
+from quorate.gang.queue_account import Books, Path
 from quorate.gang.task import HOLDING, Standing, Task
 from quorate.gang.tiers import chosen, everyone, first_tier_agrees, objection
 from quorate.gang.trial import Move, Trial
@@ -51,6 +52,10 @@ class Session:
         self._held: dict[Key, Task] = {}  # given or promised room that is taken back when the session ends
 
     # Asking.
+
+    def books(self, path: Path) -> Books:
+        """The accounts of all queues, for one plugin to keep.  ``path``: see ``Books``."""
+        return Books(self.model.ledger.accounts(self.gangs), self.model.gangs, path)
 
     @property
     def counts_best_effort(self) -> bool:

@@ -68,6 +68,18 @@ class QueueQuotaExceeded:
 
 
 @dataclass(frozen=True, slots=True)
+class NoQueueTree:
+    """Queues are to form a tree and do not, so that none of them has a share."""
+
+    reason: ClassVar[str] = "QueueQuotaExceeded"
+    queue: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"no queue has a share: queue {self.queue} {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
 class NamespaceQuotaExceeded:
     """A ResourceQuota of the namespace leaves too little (design)."""
 
@@ -156,6 +168,7 @@ class GangUnschedulable:
 Verdict = (
     NotEnoughResources
     | QueueQuotaExceeded
+    | NoQueueTree
     | NamespaceQuotaExceeded
     | QueueNotOpen
     | QueuePodGroupLimit

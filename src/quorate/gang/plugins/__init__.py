@@ -7,6 +7,7 @@ from quorate.api.scheduler_configuration import PluginEntry
 from quorate.gang.plugins.conformance import conformance
 from quorate.gang.plugins.gang import gang
 from quorate.gang.plugins.priority import priority
+from quorate.gang.plugins.proportion import proportion
 from quorate.gang.policy import Policy
 from quorate.gang.session import Session
 
@@ -14,4 +15,5 @@ PLUGINS: Final[Mapping[str, Callable[[Session, PluginEntry], Policy]]] = {
     "conformance": conformance,
     "gang": gang,
     "priority": priority,
+    "proportion": proportion,
 }

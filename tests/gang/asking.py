@@ -1,0 +1,76 @@
+"""Asking the plugins of a session just opened over a world in the notation of the vectors."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from quorate.gang.gang import Gang
+from quorate.gang.queue import Queue
+from quorate.gang.run import open_session
+from quorate.gang.session import Session
+from quorate.gang.task import Task
+from quorate.gang.tiers import Vote, everyone
+from quorate.gang.trial import evict
+from tests.gang.vectors import settings_of
+from tests.gang.world import World, key_of
+
+Json = dict[str, Any]
+
+
+class Asked:
+    """A session of ``plugins``, in one tier, over what is ``given``.  Names are those of the vectors."""
+
+    def __init__(self, given: Mapping[str, Any], plugins: list[str | Json], profile: str = "compat") -> None:
+        settings = settings_of({"actions": "allocate", "tiers": [plugins]}, profile)
+        self.world = World(given, settings, restarting=False)
+        self.session: Session = open_session(self.world.model, settings, self.world.now)
+
+    def gang(self, name: str) -> Gang:
+        return self.world.model.gangs[key_of(name)]
+
+    def queue(self, name: str) -> Queue:
+        return self.session.queues[name]
+
+    def task(self, name: str) -> Task:
+        key = key_of(name)
+        return next(gang.tasks[key] for gang in self.world.model.gangs.values() if key in gang.tasks)
+
+    def admission(self, gang: str) -> str:
+        """What refuses to admit the gang, in words; "" when nothing does."""
+        votes = [voice(self.gang(gang)) for voice in everyone(self.session.policies.admits)]
+        return "; ".join(str(vote) for vote in votes if not isinstance(vote, Vote))
+
+    def admit(self, gang: str) -> None:
+        for voice in everyone(self.session.policies.admitted):
+            voice(self.gang(gang))
+
+    def withdraw(self, gang: str) -> None:
+        for voice in everyone(self.session.policies.withdrawn):
+            voice(self.gang(gang))
+
+    def queue_order(self) -> list[str]:
+        return sorted(self.session.queues, key=lambda name: self.session.queue_rank(self.queue(name)))
+
+    def gang_order(self) -> list[str]:
+        return [gang.key.name for gang in sorted(self.session.gangs, key=self.session.gang_rank)]
+
+    def evict(self, task: str) -> None:
+        self.session.apply(evict(self.task(task)))
+
+    def may_allocate(self, task: str) -> bool:
+        return self.session.may_allocate(self._home(task), self.task(task))
+
+    def may_claim(self, task: str) -> bool:
+        return self.session.may_claim(self._home(task), self.task(task))
+
+    def _home(self, task: str) -> Queue:
+        return self.queue(self.session.gang_of(self.task(task)).queue)
+
+    def reclaimable(self, claimant: str, candidates: list[str]) -> list[str]:
+        return self._victims("reclaim", claimant, candidates)
+
+    def preemptable(self, claimant: str, candidates: list[str]) -> list[str]:
+        return self._victims("preempt", claimant, candidates)
+
+    def _victims(self, action: Any, claimant: str, candidates: list[str]) -> list[str]:
+        tasks = [self.task(name) for name in candidates]
+        return [task.key.name for task in self.session.victims(action, self.task(claimant), tasks)]

@@ -1,0 +1,274 @@
+"""The plugin proportion beyond the shared vectors: admission, limits, order and what goes back to others."""
+
+from typing import Any
+
+import pytest
+
+from tests.gang.asking import Asked, Json
+
+GPU = "nvidia.com/gpu"
+NODE = {"name": "n1", "cpu": 10, "memory": "8Gi"}
+
+
+def a_group(name: str, **more: Any) -> Json:
+    return {"name": name, "minMember": 1, **more}
+
+
+def running(group: str, count: int, **more: Any) -> Json:
+    return {"name": group, "group": group, "count": count, "cpu": 1, "node": "n1", "phase": "Running", **more}
+
+
+def refusal(
+    asks: Json | None, queue: Json | None = None, others: list[Json] | None = None, **given: Any
+) -> str:
+    """What keeps a group that ``asks`` for so much from being admitted to ``queue``."""
+    newcomer = a_group("new", queue="q", **({} if asks is None else {"minResources": asks}))
+    groups = [newcomer, *given.pop("podGroups", [])]
+    queues = [{"name": "q", **(queue or {})}, *(others or [])]
+    return Asked({"nodes": [NODE], "queues": queues, **given, "podGroups": groups}, ["proportion"]).admission(
+        "new"
+    )
+
+
+@pytest.mark.parametrize(
+    ("asks", "queue", "others", "want"),
+    [
+        pytest.param({"cpu": 10}, {}, [], "", id="all that there is"),
+        pytest.param(
+            {"cpu": "10001m"},
+            {},
+            [],
+            "queue q: cpu: need 10001m, have 10 now and 10 at most, so it can never fit",
+            id="a bit more",
+        ),
+        pytest.param(None, {}, [], "", id="nobody said how much"),
+        pytest.param({}, {}, [], "", id="nothing"),
+        pytest.param(None, {"state": "Closed"}, [], "queue q is not open", id="a closed queue"),
+        pytest.param({"cpu": 1}, {"state": "Closing"}, [], "queue q is not open", id="a closing queue"),
+        pytest.param({"pods": 999}, {}, [], "", id="places for pods are not looked at"),
+        pytest.param(
+            {GPU: 1, "cpu": 1},
+            {},
+            [],
+            f"queue q: {GPU}: need 1, have 0 now and 0 at most, so it can never fit",
+            id="what no node has",
+        ),
+        pytest.param(
+            {"cpu": 5, "memory": "9Gi"},
+            {"capability": {"cpu": 4}},
+            [],
+            "queue q: cpu: need 5, have 4 now and 4 at most, so it can never fit; "
+            "memory: need 9Gi, have 8Gi now and 8Gi at most, so it can never fit",
+            id="every resource that is short is told",
+        ),
+        pytest.param(
+            {"cpu": 10}, {"capability": {"cpu": 0, "memory": "1Gi"}}, [], "", id="a capability of no cpu"
+        ),
+        pytest.param(
+            {"cpu": 9},
+            {},
+            [{"name": "idle", "guarantee": {"cpu": 2}}],
+            "queue q: cpu: need 9, have 8 now and 8 at most, so it can never fit",
+            id="what is guaranteed to a queue without groups",
+        ),
+        pytest.param({"cpu": 10}, {"guarantee": {"cpu": 2}}, [], "", id="its own guarantee is its own"),
+        pytest.param(
+            {"cpu": 6},
+            {"guarantee": {"cpu": 5}},
+            [{"name": "idle", "guarantee": {"cpu": 7}}],
+            "queue q: cpu: need 6, have 5 now and 5 at most, so it can never fit",
+            id="guarantees beyond the cluster leave each its own",
+        ),
+    ],
+)
+def test_what_a_queue_can_ever_have(asks: Json | None, queue: Json, others: list[Json], want: str) -> None:
+    assert refusal(asks, queue, others) == want
+
+
+@pytest.mark.parametrize(
+    ("group", "pods", "free"),
+    [
+        pytest.param({"phase": "Inqueue", "minResources": {"cpu": 4}}, [], 6, id="admitted without pods"),
+        pytest.param({"phase": "Pending", "minResources": {"cpu": 4}}, [], 10, id="one that waits"),
+        pytest.param({"phase": "Completed", "minResources": {"cpu": 4}}, [], 10, id="one that is done"),
+        pytest.param({"phase": "Unknown", "minResources": {"cpu": 4}}, [], 10, id="one in trouble"),
+        pytest.param({"phase": "Inqueue"}, [], 10, id="admitted for nobody knows how much"),
+        pytest.param(
+            {"phase": "Inqueue", "minResources": {"cpu": 4}}, [running("a", 1)], 6, id="admitted with a pod"
+        ),
+        pytest.param(
+            {"phase": "Running", "minResources": {"cpu": 4}}, [running("a", 1)], 6, id="running, more to come"
+        ),
+        pytest.param(
+            {"phase": "Running", "minMember": 2, "minResources": {"cpu": 4}},
+            [running("a", 1), {**running("b", 1, phase="Succeeded"), "group": "a"}],
+            9,
+            id="running below its minimum: the rest is done",
+        ),
+        pytest.param(
+            {"phase": "Running", "minResources": {"cpu": 4}},
+            [running("a", 7)],
+            6,
+            id="what it can spare is free",
+        ),
+        pytest.param(
+            {"phase": "Running"}, [running("a", 7)], 10, id="all of it, if nobody said what it needs"
+        ),
+        pytest.param(
+            {"phase": "Running", "minResources": {"cpu": 4}},
+            [running("a", 5, deleting=True)],
+            10,
+            id="pods on their way out",
+        ),
+        pytest.param(
+            {"phase": "Inqueue", "minResources": {"cpu": 4}},
+            [{"name": "a", "group": "a", "count": 3, "cpu": 1, "gated": True}],
+            9,
+            id="pods behind gates",
+        ),
+        pytest.param(
+            {"phase": "Inqueue", "minResources": {"cpu": 4}},
+            [{"name": "a", "group": "a", "count": 9, "cpu": 1, "gated": True}],
+            10,
+            id="more pods behind gates than it was admitted for",
+        ),
+    ],
+)
+def test_what_the_groups_of_a_queue_leave_to_others(group: Json, pods: list[Json], free: int) -> None:
+    def refused(cpu: int) -> str:
+        return refusal({"cpu": cpu}, podGroups=[a_group("a", queue="q", **group)], pods=pods)
+
+    never = " and 10 at most, so it can never fit" if free == 10 else ""
+    assert refused(free) == ""
+    assert refused(free + 1) == f"queue q: cpu: need {free + 1}, have {free} now{never}"
+
+
+def test_only_admission_reserves() -> None:
+    groups = [a_group(name, queue="q", minResources={"cpu": 6}) for name in ("a", "b")]
+    asked = Asked({"nodes": [NODE], "queues": [{"name": "q"}], "podGroups": groups}, ["proportion"])
+    assert [asked.admission(name) for name in ("a", "a", "b")] == ["", "", ""]
+    asked.admit("a")
+    assert asked.admission("b") == "queue q: cpu: need 6, have 4 now"
+
+
+def test_what_is_withdrawn_is_free_at_once() -> None:
+    groups = [a_group("a", queue="q", phase="Inqueue", minResources={"cpu": 6, "memory": "1Gi"})]
+    groups += [a_group("b", queue="q", minResources={"cpu": 6, "memory": "8Gi"})]
+    asked = Asked({"nodes": [NODE], "queues": [{"name": "q"}], "podGroups": groups}, ["proportion"])
+    assert asked.admission("b") == ("queue q: cpu: need 6, have 4 now; memory: need 8Gi, have 7Gi now")
+    asked.withdraw("a")
+    assert asked.admission("b") == ""
+    asked.admit("a")
+    assert asked.admission("b") != ""
+
+
+def shared_world(**more: Any) -> Json:
+    """Two queues share 10 cpus: ``a`` holds 6 of them, ``b`` 1, and both want more."""
+    return {
+        "nodes": [NODE],
+        "queues": [{"name": "qa", "created": 1}, {"name": "qb", "created": 2}],
+        "podGroups": [a_group("a", queue="qa"), a_group("b", queue="qb")],
+        "pods": [
+            running("a", 6),
+            running("b", 1),
+            {"name": "more-a", "group": "a", "cpu": 1},
+            {"name": "more-b", "group": "b", "count": 8, "cpu": "500m", "memory": "2Gi"},
+            {"name": "large-b", "group": "b", "cpu": "4001m"},
+            {"name": "gpu-b", "group": "b", "cpu": 1, "scalars": {GPU: 1}},
+        ],
+    } | more
+
+
+def test_no_queue_gets_more_than_it_deserves() -> None:
+    asked = Asked(shared_world(), ["proportion"])
+    assert not asked.may_allocate("more-a")
+    assert asked.may_allocate("more-b-0")
+    assert asked.may_claim("more-b-0")
+    assert not asked.may_allocate("large-b"), "1 of 5 is there, and so 4 fit"
+    assert not asked.may_allocate("gpu-b"), "nobody deserves what no node has"
+
+
+def test_a_closed_queue_gets_nothing() -> None:
+    queues = [{"name": "qa"}, {"name": "qb", "state": "Closed"}]
+    asked = Asked(shared_world(queues=queues), ["proportion"])
+    assert not asked.may_allocate("more-b-0")
+    assert not asked.may_claim("more-b-0")
+
+
+def test_the_less_served_queue_goes_first_unless_another_is_more_important() -> None:
+    assert Asked(shared_world(), ["proportion"]).queue_order() == ["qb", "qa"]
+    queues = [{"name": "qa", "priority": 1}, {"name": "qb"}]
+    assert Asked(shared_world(queues=queues), ["proportion"]).queue_order() == ["qa", "qb"]
+
+
+def test_shares_follow_what_tasks_take_and_give_back() -> None:
+    asked = Asked(shared_world(), ["proportion"])
+    for index in range(6):
+        asked.evict(f"a-{index}")
+    assert asked.may_allocate("more-a")
+    assert asked.queue_order() == ["qa", "qb"]
+
+
+def test_a_queue_is_overused_when_it_has_all_it_deserves_of_everything() -> None:
+    pods = [running("a", 5, memory="1Gi"), {"name": "more-a", "group": "a", "cpu": 9, "memory": "8Gi"}]
+    pods += [running("b", 1), {"name": "more-b", "group": "b", "cpu": 9, "memory": "8Gi"}]
+    asked = Asked(shared_world(pods=pods), ["proportion"])
+    assert not asked.session.is_overused(asked.queue("qa")), "it still deserves memory"
+    assert not asked.session.is_overused(asked.queue("qb"))
+
+    asked = Asked(shared_world(pods=[running("a", 5), *pods[2:]]), ["proportion"])
+    assert asked.session.is_overused(asked.queue("qa")), "it asks for no memory"
+
+
+def test_a_queue_without_groups_or_requests_is_overused() -> None:
+    queues = [{"name": "qa"}, {"name": "qb"}, {"name": "idle"}]
+    asked = Asked(shared_world(queues=queues, pods=[running("a", 1)]), ["proportion"])
+    assert asked.session.is_overused(asked.queue("qb"))
+    assert asked.session.is_overused(asked.queue("idle"))
+
+
+@pytest.mark.parametrize(
+    ("pods", "candidates", "victims"),
+    [
+        pytest.param([running("a", 6)], ["a-5", "a-4", "a-3"], ["a-5"], id="down to what the queue deserves"),
+        pytest.param(
+            [running("a", 6, cpu="1500m")],
+            ["a-5", "a-4", "a-3"],
+            ["a-5", "a-4", "a-3"],
+            id="or just below it",
+        ),
+        pytest.param(
+            [running("a", 5), {"name": "tiny", "group": "a", "node": "n1", "cpu": "1m", "phase": "Running"}],
+            ["a-4", "tiny"],
+            ["a-4"],
+            id="a bit too much is too much",
+        ),
+        pytest.param([running("a", 5)], ["a-4"], [], id="nothing of a queue that has its share"),
+    ],
+)
+def test_what_exceeds_its_share_goes_back(
+    pods: list[Json], candidates: list[str], victims: list[str]
+) -> None:
+    wanted = {"name": "b", "group": "b", "count": 9, "cpu": 1}
+    more = {"name": "more-a", "group": "a", "cpu": 9}
+    asked = Asked(shared_world(pods=[*pods, wanted, more]), ["proportion"])
+    assert asked.reclaimable("b-0", candidates) == victims
+
+
+def test_each_queue_is_taken_down_by_itself() -> None:
+    queues = [{"name": name} for name in ("qa", "qb", "qc")]
+    groups = [a_group(name, queue=f"q{name}") for name in "abc"]
+    pods = [running("a", 5), running("b", 5), {"name": "c", "group": "c", "count": 9, "cpu": 1}]
+    world = shared_world(queues=queues, podGroups=groups, pods=pods)
+    asked = Asked(world, ["proportion"])
+    assert asked.reclaimable("c-0", ["a-4", "b-4", "a-3", "b-3", "a-2"]) == ["a-4", "b-4", "a-3", "b-3"]
+
+
+def test_a_switch_silences_a_point() -> None:
+    silenced: list[str | Json] = [
+        {"name": "proportion", "enabledAllocatable": False, "enableQueueOrder": False}
+    ]
+    asked = Asked(shared_world(), silenced)
+    assert asked.may_allocate("more-a")
+    assert asked.queue_order() == ["qa", "qb"]
+    assert not asked.may_claim("more-a")

@@ -1,0 +1,109 @@
+"""The sums of queues: kept from session to session they are those that anybody would come to anew."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.gang.queue_account import Ceiling, Ledger
+from quorate.gang.trial import evict, place, promise
+from quorate.quota.amount import UNLIMITED
+from tests.gang.asking import Asked, Json
+from tests.gang.objects import pod_group, pods
+
+groups = st.sampled_from(["a", "b", "c"])
+amounts = st.none() | st.fixed_dictionaries(
+    {}, optional={"cpu": st.integers(0, 5), "nvidia.com/gpu": st.just(1)}
+)
+put_group = st.fixed_dictionaries(
+    {
+        "name": groups,
+        "queue": st.sampled_from(["q1", "q2", "gone"]),
+        "minMember": st.integers(0, 3),
+        "phase": st.sampled_from(["", "Pending", "Inqueue", "Running", "Unknown", "Completed"]),
+        "minResources": amounts,
+    }
+)
+put_pod = st.fixed_dictionaries(
+    {
+        "name": st.sampled_from(["p1", "p2", "p3", "p4"]),
+        "group": groups,
+        "cpu": st.integers(0, 3),
+        "node": st.sampled_from(["", "n1"]),
+        "phase": st.sampled_from(["Pending", "Running", "Succeeded"]),
+        "gated": st.booleans(),
+        "deleting": st.booleans(),
+    }
+)
+changes = st.lists(
+    st.tuples(st.just("group"), put_group)
+    | st.tuples(st.just("pod"), put_pod)
+    | st.tuples(st.just("delete"), groups)
+    | st.tuples(st.just("try"), st.booleans()),
+    max_size=12,
+)
+
+
+@given(changes)
+def test_the_ledger_is_what_it_would_be_if_begun_anew(made: list[tuple[str, Any]]) -> None:
+    world = {"nodes": [{"name": "n1", "cpu": 10}], "queues": [{"name": "q1"}, {"name": "q2"}]}
+    asked = Asked(world, ["gang"])
+    model = asked.world.model
+    for kind, change in made:
+        match kind:
+            case "group":
+                asked.world.put_group(pod_group(change))
+            case "pod":
+                asked.world.put_pods(pods(change, {}))
+            case "delete" if any(key.name == change for key in asked.world.groups):
+                asked.world.do("deletePodGroups", [change])
+            case "try":
+                make_and_undo_moves(asked)
+        gangs = [gang for gang in model.gangs.values() if gang.exists and gang.queue in model.queues]
+        assert model.ledger.accounts(gangs) == Ledger().accounts(gangs)
+
+
+def make_and_undo_moves(asked: Asked) -> None:
+    with asked.session.trial() as trial:
+        for gang in asked.world.model.gangs.values():
+            for task in list(gang.tasks.values()):
+                if task.node and task.standing.value == "Running":
+                    trial.do(evict(task))
+                elif task.standing.value == "Pending":
+                    trial.do(place(task, "n1") if task.gated else promise(task, "n1"))
+
+
+def test_a_path_counts_in_each_of_its_queues() -> None:
+    world: Json = {
+        "nodes": [{"name": "n1", "cpu": 10}],
+        "queues": [{"name": "q1"}, {"name": "q2"}, {"name": "both"}],
+        "podGroups": [
+            {"name": "a", "queue": "q1", "phase": "Inqueue", "minResources": {"cpu": 3}},
+            {"name": "b", "queue": "q2", "minResources": {"cpu": 1}},
+        ],
+        "pods": [
+            {"name": "a", "group": "a", "cpu": 1, "node": "n1"},
+            {"name": "b", "group": "b", "count": 2, "cpu": 1, "node": "n1"},
+        ],
+    }
+    asked = Asked(world, ["gang"])
+    books = asked.session.books(lambda queue: ("both", queue))
+    both = books.accounts["both"]
+    assert (both.gangs, both.allocated["cpu"], both.reserved["cpu"], both.elastic["cpu"]) == (
+        2,
+        3000,
+        2000,
+        1000,
+    )
+    books.reserve(asked.gang("b"))
+    assert (both.reserved["cpu"], books.accounts["q1"].reserved["cpu"]) == (3000, 2000)
+    books.discharge(asked.task("a"))
+    assert (both.allocated, books.allocated("q1")) == ({"cpu": 2000, "pods": 2}, {})
+
+
+def test_a_ceiling_looks_at_what_is_asked_for() -> None:
+    ceiling = Ceiling({"cpu": 4, "memory": 2})
+    assert ceiling.holds({"cpu": 3, "memory": 9}, {"cpu": 1, "memory": 0, "pods": 5})
+    assert not ceiling.holds({"cpu": 3}, {"cpu": 2})
+    assert not ceiling.holds({}, {"gpu": 1})
+    assert Ceiling({"cpu": 4}, UNLIMITED).holds({}, {"gpu": 1})
