@@ -141,6 +141,9 @@ class Measured:
     def measure(self, among: Mask) -> Vector:
         return self.crowd
 
+    def at(self, indexes: Vector) -> "Measured":
+        return Measured(self.crowd[indexes])
+
 
 @pytest.mark.parametrize(
     ("kind", "measure", "want"),

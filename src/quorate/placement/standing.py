@@ -29,6 +29,9 @@ class Crowding(Protocol):
     def measure(self, among: Mask) -> Vector:
         """The fewer, the better, and -1 for nodes that do not count, when the choice is ``among`` nodes."""
 
+    def at(self, indexes: Vector) -> "Crowding":
+        """The same about the nodes at ``indexes`` only, in their order."""
+
 
 @dataclass(frozen=True, slots=True)
 class Preferences:

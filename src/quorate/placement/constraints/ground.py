@@ -18,8 +18,8 @@ from quorate.placement.standing import Moment, Preferences
 class Ground:
     """The nodes, and what pods on them mean to other pods."""
 
-    def __init__(self, switches: PredicateArguments) -> None:
-        self._switches = switches
+    def __init__(self, heeded: PredicateArguments) -> None:
+        self.heeded = heeded
         self.nodes = NodeFacts()
         self.neighbours = Neighbours(self.nodes)
         self.ports = Ports()
@@ -44,7 +44,7 @@ class Ground:
         """Another value whenever pods with ``demands`` may be judged otherwise."""
         surveys = (self.neighbours.survey(picks, Moment.NOW).version for picks in demands.picks())
         held = (
-            (id(each), each.forbidding.now.version, each.attracting.now.version)
+            (each.serial, each.forbidding.now.version, each.attracting.now.version)
             for each in self.neighbours.held_over(demands.kin)
         )
         return (
@@ -61,30 +61,30 @@ class Ground:
         verdicts = Verdicts(self.nodes.size, self.nodes.generation)
         verdicts.object_to(~self.nodes.ready, objections.NOT_READY)
         taints.object_to_cordoned(self.nodes, demands.tolerations, verdicts)
-        if self._switches.taint_toleration:
+        if self.heeded.taint_toleration:
             taints.object_to_taints(self.nodes, demands.tolerations, verdicts)
-        if self._switches.node_affinity:
+        if self.heeded.node_affinity:
             fitting = selected(self.nodes, demands.labels, demands.affinity)
             verdicts.object_to(~fitting, objections.NODE_AFFINITY)
         return verdicts
 
     def judge(self, demands: Demands, moment: Moment, verdicts: Verdicts) -> None:
         """Add to the verdicts by node facts those that pods and volumes have a part in."""
-        on = self._switches
+        heeded = self.heeded
         nodes, neighbours, needed = self.nodes, self.neighbours, demands.volumes
-        if on.node_ports and demands.ports:
+        if heeded.node_ports and demands.ports:
             taken = self.ports.taken(demands.ports, nodes.size, moment)
             verdicts.object_to(taken, objections.PORTS_TAKEN)
-        if on.node_volume_limits and needed.attachments:
+        if heeded.node_volume_limits and needed.attachments:
             exceeded = self.attached.exceeded(nodes, needed.attachments, moment)
             verdicts.object_to(exceeded, objections.TOO_MANY_VOLUMES)
-        if on.volume_binding:
+        if heeded.volume_binding:
             volumes.object_to_volumes(nodes, needed, verdicts)
-        if on.volume_zone:
+        if heeded.volume_zone:
             volumes.object_to_zones(nodes, needed, verdicts)
-        if on.pod_topology_spread:
+        if heeded.pod_topology_spread:
             spread.object_to_skew(nodes, neighbours, demands, verdicts)
-        if on.pod_affinity:
+        if heeded.pod_affinity:
             pod_affinity.object_to_missing(nodes, neighbours, demands.near, demands.kin, moment, verdicts)
             pod_affinity.object_to_unwanted(neighbours, demands.apart, moment, verdicts)
             pod_affinity.object_to_unwelcome(neighbours, demands.kin, moment, verdicts)
@@ -98,14 +98,9 @@ class Ground:
             node_affinity=weights,
             taints=_if_any(taints.discouraging_taints(self.nodes, demands.tolerations)),
             pod_affinity=_if_any(attraction),
-            spread=spread.Crowding(self.nodes, self.neighbours, demands)
-            if demands.preferred_spread
-            else None,
+            spread=spread.crowding(self.nodes, self.neighbours, demands),
             images=_if_any(self.images.locality(demands.images)),
         )
-
-    def _crowding(self, demands: Demands) -> spread.Crowding | None:
-        return spread.Crowding(self.nodes, self.neighbours, demands) if demands.preferred_spread else None
 
     def is_far_reaching(self, demands: Demands) -> bool:
         """Whether a pod with ``demands`` may change the answer about another node for the next one."""

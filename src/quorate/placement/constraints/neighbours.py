@@ -9,6 +9,7 @@ their own affinity terms, and each kin knows the held terms that pick it.
 What was asked for once is kept until ``sweep``.
 """
 
+import itertools
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -39,6 +40,7 @@ class Survey:
 class HeldTerm:
     """A term that placed pods have, summed over these pods."""
 
+    serial: int  # no two have the same, not even one after the other
     term: PodTerm
     forbidding: Headcounts
     attracting: Headcounts
@@ -70,6 +72,7 @@ class Neighbours:
         self._surveys: dict[Picks, Survey] = {}
         self._held: dict[PodTerm, HeldTerm] = {}
         self._namespaces: dict[str, Labels] = {}
+        self._serials = itertools.count(1)
 
     def add(self, node: int, kin: Kin, bonds: Collection[Bond], releasing: bool, count: int) -> None:
         """Note ``count`` more pods on the node, or fewer if it is negative."""
@@ -108,14 +111,15 @@ class Neighbours:
         """The terms of placed pods that pick pods of ``kin``."""
         return self._family(kin).held
 
-    def set_namespace(self, name: str, labels: Labels) -> None:
-        """Note the labels of a namespace, by which terms may look into it."""
+    def set_namespace(self, name: str, labels: Labels) -> bool:
+        """Note the labels of a namespace, by which terms may look into it; whether that is news."""
         if self._namespaces.get(name, {}) == labels:
-            return
+            return False
         self._namespaces[name] = labels
         for family in self._families.values():
             if family.namespace == name:
                 self._reconsider(family)
+        return True
 
     def sweep(self, wanted: Collection[Picks]) -> None:
         """Let go of all surveys but those ``wanted``, and of terms and kins of which no pod is left."""
@@ -153,7 +157,8 @@ class Neighbours:
     def _holding(self, term: PodTerm) -> HeldTerm:
         held = self._held.get(term)
         if held is None:
-            held = self._held[term] = HeldTerm(term, Headcounts(self._nodes), Headcounts(self._nodes))
+            held = HeldTerm(next(self._serials), term, Headcounts(self._nodes), Headcounts(self._nodes))
+            self._held[term] = held
             for family in self._families.values():
                 if self._picked(family, (term.pick,)):
                     family.held.append(held)

@@ -6,7 +6,8 @@ knowingly missing: a batch pod belongs to none.
 """
 
 import math
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from quorate.placement.constraints.demands import Demands
 from quorate.placement.constraints.neighbours import Neighbours
 from quorate.placement.constraints.nodes import Codes, Counts, NodeFacts
 from quorate.placement.constraints.objections import Mask, Verdicts
-from quorate.placement.standing import Moment
+from quorate.placement.standing import Moment, Vector
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 
@@ -37,7 +38,8 @@ def object_to_skew(
         verdicts.object_to(domains.at_nodes() > highest, objections.SPREAD)
 
 
-class _Part(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Part:
     """One constraint: for each node the pods in its domain, and which domain that is."""
 
     counts: Counts
@@ -48,23 +50,20 @@ class _Part(NamedTuple):
         """How many domains ``nodes`` are in."""
         return int(np.count_nonzero(nodes)) if self.codes is None else len(np.unique(self.codes[nodes]))
 
+    def at(self, indexes: Vector) -> "_Part":
+        codes = None if self.codes is None else self.codes[indexes]
+        return _Part(self.counts[indexes], codes, self.max_skew)
 
+
+@dataclass(frozen=True, slots=True)
 class Crowding:
     """How crowded each node's domains are, by constraints that are only preferred."""
 
-    def __init__(self, nodes: NodeFacts, neighbours: Neighbours, demands: Demands) -> None:
-        spreads = demands.preferred_spread
-        self._placed = ~nodes.vacant  # nodes that are in a domain of each constraint
-        self._parts: list[_Part] = []
-        for spread in spreads:
-            column = nodes.label(spread.topology_key)
-            survey = neighbours.survey((spread.pick,), Moment.LATER)
-            self._placed &= column.present()
-            if spread.topology_key == HOSTNAME:
-                self._parts.append(_Part(survey.at_nodes(), None, spread.max_skew))
-            else:
-                domains = survey.by(spread.topology_key, demands.inclusion(spread, spreads))
-                self._parts.append(_Part(domains.at_nodes(), column.codes.copy(), spread.max_skew))
+    placed: Mask  # the nodes that are in a domain of each constraint
+    parts: tuple[_Part, ...]
+
+    def at(self, indexes: Vector) -> "Crowding":
+        return Crowding(self.placed[indexes], tuple(part.at(indexes) for part in self.parts))
 
     def measure(self, among: Mask) -> Counts:
         """The fewer, the better; -1 for nodes outside of a constraint's domains.
@@ -72,8 +71,27 @@ class Crowding:
         A pod counts the more, the more domains the nodes ``among`` are in, lest a constraint over many
         domains be drowned by one over few.
         """
-        compared = among & self._placed
+        compared = among & self.placed
         crowd = np.full(len(among), 0.5)  # to round halves up
-        for part in self._parts:
+        for part in self.parts:
             crowd += part.counts * math.log(part.domains(compared) + 2) + (part.max_skew - 1)
-        return np.where(self._placed, np.floor(crowd).astype(np.int64), -1)
+        return np.where(self.placed, np.floor(crowd).astype(np.int64), -1)
+
+
+def crowding(nodes: NodeFacts, neighbours: Neighbours, demands: Demands) -> Crowding | None:
+    """How crowded nodes are by the constraints that ``demands`` prefer to hold; None without any."""
+    spreads = demands.preferred_spread
+    if not spreads:
+        return None
+    placed = ~nodes.vacant
+    parts = []
+    for spread in spreads:
+        column = nodes.label(spread.topology_key)
+        survey = neighbours.survey((spread.pick,), Moment.LATER)
+        placed &= column.present()
+        if spread.topology_key == HOSTNAME:
+            parts.append(_Part(survey.at_nodes(), None, spread.max_skew))
+        else:
+            domains = survey.by(spread.topology_key, demands.inclusion(spread, spreads))
+            parts.append(_Part(domains.at_nodes(), column.codes.copy(), spread.max_skew))
+    return Crowding(placed, tuple(parts))

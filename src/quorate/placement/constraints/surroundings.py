@@ -29,9 +29,9 @@ _FEW: Final = 256
 class Surroundings:
     """What is between shapes and the nodes of a cluster."""
 
-    def __init__(self, cluster: Cluster, switches: PredicateArguments) -> None:
+    def __init__(self, cluster: Cluster, heeded: PredicateArguments) -> None:
         self._cluster = cluster
-        self._ground = Ground(switches)
+        self._ground = Ground(heeded)
         self._facts_read = self._loads_read = 0
         self._residents: list[Residents] = []  # by node, as far as read
         self._demands: WeakKeyDictionary[Shape, Demands] = WeakKeyDictionary()
@@ -40,9 +40,15 @@ class Surroundings:
         self._enough = _FEW
         self._versions = count(1)
 
+    def heed(self, heeded: PredicateArguments) -> None:
+        """Heed these constraints from now on, and no others."""
+        self._ground.heeded = heeded
+        self._judgements.clear()
+
     def set_namespace(self, name: str, labels: Labels) -> None:
         """Note the labels of a namespace, by which affinity terms may look into it."""
-        self._ground.neighbours.set_namespace(name, labels)
+        if self._ground.neighbours.set_namespace(name, labels):
+            self._judgements.clear()
 
     def set_drivers(self, node: CSINode) -> None:
         """Note how many volumes the storage drivers of a node take."""
