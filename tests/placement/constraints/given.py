@@ -7,13 +7,15 @@ world.refusals(pod("new", affinity=...)) == {"a": "node(s) ..."}
 
 from typing import Any, Final
 
+import numpy as np
+
 from quorate.api import codec
 from quorate.api.meta import Uid
 from quorate.api.placeable import Node, Pod
 from quorate.api.scheduler_plugins import PredicateArguments
 from quorate.placement.cluster import Cluster, Hold
 from quorate.placement.constraints.judgement import Judgement
-from quorate.placement.constraints.objections import Objection
+from quorate.placement.constraints.objections import Mask, Objection
 from quorate.placement.constraints.surroundings import Surroundings
 from quorate.placement.constraints.volumes import Storage, volume_demands
 from quorate.placement.shapes import Shapes
@@ -98,6 +100,15 @@ class World:
         """The names of the nodes that pass, in order."""
         mask = self.standing(pod).passing(moment)
         return " ".join(sorted(name for name in self.cluster.names() if mask[self._index(name)]))
+
+    def measure(self, pod: Pod, kind: str) -> dict[str, int]:
+        """What one kind of preferences says of each node."""
+        vector = getattr(self.standing(pod).preferences, kind)
+        return {name: int(vector[self._index(name)]) for name in sorted(self.cluster.names())}
+
+    def known(self) -> Mask:
+        """The indexes that have a node."""
+        return np.array([each is not None for each in self.cluster.nodes])
 
     def _index(self, name: str) -> int:
         index = self.cluster.index(name)

@@ -1,0 +1,104 @@
+"""Taints, tolerations, the cordon and readiness."""
+
+from typing import Any
+
+import pytest
+
+from quorate.placement.constraints.objections import Remedy
+from quorate.placement.standing import Moment
+from tests.placement.constraints.given import World, node, pod
+
+GPU = {"key": "gpu", "value": "a100", "effect": "NoSchedule"}
+EVICTING = {"key": "gpu", "value": "a100", "effect": "NoExecute"}
+SPOT = {"key": "spot", "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "want"),
+    [
+        pytest.param([], "gpu: a100", id="no toleration"),
+        pytest.param([{"key": "gpu", "value": "a100"}], None, id="no operator is Equal"),
+        pytest.param([{"key": "gpu", "operator": "Equal", "value": "t4"}], "gpu: a100", id="another value"),
+        pytest.param([{"key": "gpu", "operator": "Exists"}], None, id="any value"),
+        pytest.param([{"operator": "Exists"}], None, id="any key"),
+        pytest.param([{"key": "cpu", "operator": "Exists"}], "gpu: a100", id="another key"),
+        pytest.param([{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}], None, id="its effect"),
+        pytest.param(
+            [{"key": "gpu", "operator": "Exists", "effect": "NoExecute"}], "gpu: a100", id="another effect"
+        ),
+        pytest.param(
+            [{"key": "gpu", "operator": "Gt", "value": "1"}], "gpu: a100", id="comparing is off in 1.36"
+        ),
+        pytest.param(
+            [{"key": "gpu", "operator": "Exists", "tolerationSeconds": 5}], None, id="for a time is enough"
+        ),
+    ],
+)
+def test_a_taint_keeps_pods_away_that_do_not_tolerate_it(
+    tolerations: list[dict[str, Any]], want: str | None
+) -> None:
+    world = World(node("n", taints=[GPU]))
+    refusals = world.refusals(pod("p", tolerations=tolerations))
+    assert refusals == ({} if want is None else {"n": f"node(s) had untolerated taint {{{want}}}"})
+
+
+def test_the_first_taint_that_is_not_tolerated_is_named() -> None:
+    world = World(node("n", taints=[{"key": "soft", "effect": "PreferNoSchedule"}, GPU, SPOT]))
+    tolerant = pod("p", tolerations=[{"key": "gpu", "operator": "Exists"}])
+    assert world.refusals(tolerant) == {"n": "node(s) had untolerated taint {spot: }"}
+
+
+def test_taints_that_evict_keep_away_too() -> None:
+    world = World(node("n", taints=[EVICTING]), "other")
+    assert world.passing(pod("p")) == "other"
+
+
+def test_each_taint_counts_for_itself() -> None:
+    world = World(node("a", taints=[GPU]), node("b", taints=[GPU]), node("c", taints=[SPOT]), "d")
+    verdicts = world.standing(pod("p")).objections(Moment.NOW, world.known())
+    assert [(objection.reason, count) for objection, count in verdicts] == [
+        ("node(s) had untolerated taint {gpu: a100}", 2),
+        ("node(s) had untolerated taint {spot: }", 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        pytest.param({}, {"n": "node(s) were unschedulable"}, id="a cordon keeps away"),
+        pytest.param(
+            {"tolerations": [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]},
+            {},
+            id="it is tolerated like a taint",
+        ),
+    ],
+)
+def test_cordoned_nodes(spec: dict[str, Any], want: dict[str, str]) -> None:
+    assert World(node("n", unschedulable=True)).refusals(pod("p", **spec)) == want
+
+
+def test_nodes_that_are_not_ready_take_nobody() -> None:
+    world = World(node("n", ready=False))
+    everything = [{"operator": "Exists"}]
+    assert world.refusals(pod("p", tolerations=everything)) == {"n": "node(s) were not ready"}
+
+
+def test_no_eviction_lifts_a_taint_or_a_cordon() -> None:
+    world = World(node("a", taints=[GPU]), node("b", unschedulable=True), node("c", ready=False))
+    remedies = {objection.remedy for objection in world.objections(pod("p")).values()}
+    assert remedies == {Remedy.NONE}
+
+
+def test_discouraging_taints_are_counted() -> None:
+    soft = {"key": "old", "effect": "PreferNoSchedule"}
+    softer = {"key": "slow", "value": "very", "effect": "PreferNoSchedule"}
+    world = World(node("a", taints=[soft, softer]), node("b", taints=[softer]), "c")
+    assert world.measure(pod("p"), "taints") == {"a": 2, "b": 1, "c": 0}
+    slow = [{"key": "slow", "operator": "Exists", "effect": "PreferNoSchedule"}]
+    assert world.measure(pod("q", tolerations=slow), "taints") == {"a": 1, "b": 0, "c": 0}
+    hard = [{"key": "slow", "operator": "Exists", "effect": "NoSchedule"}]
+    assert world.measure(pod("r", tolerations=hard), "taints") == {"a": 2, "b": 1, "c": 0}
+
+
+def test_without_discouraging_taints_there_is_nothing_to_compare() -> None:
+    assert World(node("n", taints=[GPU])).standing(pod("p")).preferences.taints is None
