@@ -89,7 +89,7 @@ class World:
         """What stops the pod, by node; nodes that pass are left out."""
         verdicts = self.standing(pod).verdicts(moment)
         found = {
-            name: verdicts.at(index) for name in self.cluster.names() if (index := self._index(name)) >= 0
+            name: verdicts.at(index) for name in self.cluster.names() if (index := self.index(name)) >= 0
         }
         return {name: objection for name, objection in sorted(found.items()) if objection is not None}
 
@@ -99,18 +99,18 @@ class World:
     def passing(self, pod: Pod, moment: Moment = Moment.NOW) -> str:
         """The names of the nodes that pass, in order."""
         mask = self.standing(pod).passing(moment)
-        return " ".join(sorted(name for name in self.cluster.names() if mask[self._index(name)]))
+        return " ".join(sorted(name for name in self.cluster.names() if mask[self.index(name)]))
 
     def measure(self, pod: Pod, kind: str) -> dict[str, int]:
         """What one kind of preferences says of each node."""
         vector = getattr(self.standing(pod).preferences, kind)
-        return {name: int(vector[self._index(name)]) for name in sorted(self.cluster.names())}
+        return {name: int(vector[self.index(name)]) for name in sorted(self.cluster.names())}
 
     def known(self) -> Mask:
         """The indexes that have a node."""
         return np.array([each is not None for each in self.cluster.nodes])
 
-    def _index(self, name: str) -> int:
+    def index(self, name: str) -> int:
         index = self.cluster.index(name)
         assert index is not None, f"no node {name}"
         return index

@@ -1,0 +1,208 @@
+"""Topology spread."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quorate.placement.cluster import Hold
+from quorate.placement.constraints.objections import Remedy
+from tests.placement.constraints.given import World, node, pod
+
+NODES = ("a zone=1", "b zone=1", "c zone=2", "d zone=3")
+SKEWED = "node(s) didn't match pod topology spread constraints"
+NO_LABEL = "node(s) didn't match pod topology spread constraints (missing required label)"
+
+
+def spread(key: str = "zone", skew: int = 1, app: str = "web", **more: Any) -> dict[str, Any]:
+    return {
+        "topologyKey": key,
+        "maxSkew": skew,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": app}},
+        **more,
+    }
+
+
+def spreading(*constraints: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    return {"topologySpreadConstraints": list(constraints), **spec}
+
+
+def having(text: str, *nodes: Any) -> World:
+    """``a=2 c=1``: so many pods of the app on those nodes."""
+    world = World(*(nodes or NODES))
+    for word in text.split():
+        name, count = word.split("=")
+        for number in range(int(count)):
+            world.put(pod(f"{name}{number} app=web"), name)
+    return world
+
+
+@pytest.mark.parametrize(
+    ("there", "constraint", "want"),
+    [
+        pytest.param("", spread(), "a b c d", id="the first goes anywhere"),
+        pytest.param("a=1", spread(), "c d", id="the second goes to another zone"),
+        pytest.param("a=1 c=1", spread(), "d", id="the third to the last zone"),
+        pytest.param("a=1 c=1 d=1", spread(), "a b c d", id="then it begins anew"),
+        pytest.param("a=1", spread(skew=2), "a b c d", id="a larger skew"),
+        pytest.param("a=1 b=1", spread(skew=2), "c d", id="zones are counted over their nodes"),
+        pytest.param("a=1", spread("hostname"), "b c d", id="each node for itself"),
+        pytest.param("a=1", spread(app="db"), "a b c d", id="other pods are counted"),
+        pytest.param(
+            "a=1 c=1 d=1", spread(minDomains=4), "", id="fewer zones than demanded count as empty ones"
+        ),
+        pytest.param("a=1 c=1 d=1", spread(minDomains=3), "a b c d", id="as many as demanded do"),
+    ],
+)
+def test_pods_are_spread(there: str, constraint: dict[str, Any], want: str) -> None:
+    incoming = pod("p app=web", **spreading(constraint))
+    assert having(there).passing(incoming) == want
+    assert set(having(there).refusals(incoming).values()) <= {SKEWED}
+
+
+def test_a_pod_that_is_not_counted_itself_may_go_where_the_limit_is_reached() -> None:
+    world = having("a=1")
+    assert world.passing(pod("p app=other", **spreading(spread()))) == "a b c d"
+    world.put(pod("more app=web"), "a")
+    assert world.passing(pod("p app=other", **spreading(spread()))) == "c d"
+
+
+def test_nodes_without_the_label_are_no_place() -> None:
+    world = having("", "a zone=1", "b")
+    refused = world.objections(pod("p app=web", **spreading(spread())))
+    assert {name: (str(one), one.remedy) for name, one in refused.items()} == {"b": (NO_LABEL, Remedy.NONE)}
+
+
+def test_skew_can_be_evicted() -> None:
+    assert having("a=1").objections(pod("p app=web", **spreading(spread())))["a"].remedy is Remedy.EVICTION
+
+
+def test_constraints_together_count_only_nodes_with_all_labels() -> None:
+    world = having("a=1", "a zone=1 rack=1", "b zone=2", "c zone=3 rack=2")
+    both = pod("p app=web", **spreading(spread("zone"), spread("rack")))
+    assert world.refusals(both) == {"a": SKEWED, "b": NO_LABEL}
+    # Zone 2 has no node with both labels, so it is no empty zone that would have to be filled first.
+    world.put(pod("c0 app=web"), "c")
+    assert world.refusals(both) == {"b": NO_LABEL}
+
+
+@pytest.mark.parametrize(
+    ("more", "want"),
+    [
+        pytest.param({}, "a", id="nodes that the selector excludes are no domains"),
+        pytest.param({"nodeAffinityPolicy": "Ignore"}, "", id="unless they are to be"),
+    ],
+)
+def test_whether_the_selector_of_the_pod_is_heeded(more: dict[str, Any], want: str) -> None:
+    world = having("a=1", "a zone=1 pool=x", "b zone=2 pool=y")
+    incoming = pod("p app=web", **spreading(spread(**more), nodeSelector={"pool": "x"}))
+    assert world.passing(incoming) == want
+
+
+@pytest.mark.parametrize(
+    ("more", "want"),
+    [
+        pytest.param({}, "", id="tainted nodes are domains"),
+        pytest.param({"nodeTaintsPolicy": "Honor"}, "a", id="unless they are not to be"),
+    ],
+)
+def test_whether_taints_are_heeded(more: dict[str, Any], want: str) -> None:
+    tainted = node("b zone=2", taints=[{"key": "gpu", "effect": "NoSchedule"}])
+    assert having("a=1", "a zone=1", tainted).passing(pod("p app=web", **spreading(spread(**more)))) == want
+
+
+def test_only_pods_of_the_namespace_count() -> None:
+    world = World(*NODES)
+    world.put(pod("far app=web", namespace="far"), "a")
+    assert world.passing(pod("p app=web", **spreading(spread()))) == "a b c d"
+
+
+def test_pods_that_leave_do_not_count() -> None:
+    world = World(*NODES)
+    world.put(pod("leaving app=web"), "a", Hold.RELEASING)
+    assert world.passing(pod("p app=web", **spreading(spread()))) == "a b c d"
+
+
+def test_each_version_is_spread_by_itself() -> None:
+    world = World(*NODES)
+    world.put(pod("old app=web version=1"), "a")
+    constraint = spread(matchLabelKeys=["version"])
+    assert world.passing(pod("p app=web version=2", **spreading(constraint))) == "a b c d"
+    assert world.passing(pod("p app=web version=1", **spreading(constraint))) == "c d"
+
+
+def test_nodes_that_come_are_domains_to_be_filled() -> None:
+    world = having("a=1 c=1 d=1")
+    incoming = pod("p app=web", **spreading(spread()))
+    assert world.passing(incoming) == "a b c d"
+    world.cluster.set_node(node("e zone=4"))
+    assert world.passing(incoming) == "e"
+
+
+# -- preferences
+
+
+def crowd(world: World, *constraints: dict[str, Any], among: str = "a b c d") -> dict[str, int]:
+    soft = ({**each, "whenUnsatisfiable": "ScheduleAnyway"} for each in constraints)
+    crowding = world.standing(pod("p app=web", **spreading(*soft))).preferences.spread
+    assert crowding is not None
+    mask = np.zeros(world.cluster.size, np.bool_)
+    mask[[world.index(name) for name in among.split()]] = True
+    measure = crowding.measure(mask)
+    return {name: int(measure[world.index(name)]) for name in sorted(world.cluster.names())}
+
+
+def test_crowded_domains_are_avoided() -> None:
+    # A zone of three counts ln(3 + 2) = 1.609 a pod, a node of four ln(4 + 2) = 1.792.
+    assert crowd(having("a=2 c=1"), spread()) == {"a": 3, "b": 3, "c": 2, "d": 0}
+    assert crowd(having("a=2 c=1"), spread("kubernetes.io/hostname"), among="") == {
+        "a": -1, "b": -1, "c": -1, "d": -1,
+    }  # fmt: skip
+
+
+def test_how_many_domains_there_are_to_choose_from_decides_what_a_pod_counts() -> None:
+    world = having("a=2 c=1")
+    assert crowd(world, spread(), among="a b") == {"a": 2, "b": 2, "c": 1, "d": 0}  # ln(1 + 2) = 1.099
+
+
+def test_a_node_is_a_domain_of_its_own_by_hostname() -> None:
+    named = (f"{name} kubernetes.io/hostname={name} zone=1" for name in "abcd")
+    world = having("a=2 c=1", *named)
+    assert crowd(world, spread("kubernetes.io/hostname")) == {"a": 4, "b": 0, "c": 2, "d": 0}
+
+
+def test_a_tolerated_skew_waters_the_difference_down() -> None:
+    assert crowd(having("a=2 c=1"), spread(skew=5)) == {"a": 7, "b": 7, "c": 6, "d": 4}
+
+
+def test_constraints_add_up_before_they_are_rounded() -> None:
+    named = (f"{name} kubernetes.io/hostname={name} zone={name}" for name in "ab")
+    assert crowd(having("a=1", *named), spread(), spread("kubernetes.io/hostname"), among="a b") == {
+        "a": 3, "b": 0,
+    }  # fmt: skip  # 2 ln(2 + 2) = 2.77
+
+
+def test_nodes_outside_of_a_domain_do_not_count() -> None:
+    assert crowd(having("a=1", "a zone=1", "b"), spread(), among="a b") == {"a": 1, "b": -1}
+
+
+def test_a_spread_that_is_only_preferred_refuses_nobody() -> None:
+    soft = spread(whenUnsatisfiable="ScheduleAnyway")
+    assert having("a=5").passing(pod("p app=web", **spreading(soft))) == "a b c d"
+
+
+# -- what one pod changes for the next
+
+
+@pytest.mark.parametrize(
+    ("app", "when", "want"),
+    [
+        pytest.param("web", "DoNotSchedule", True, id="it is counted itself"),
+        pytest.param("web", "ScheduleAnyway", True, id="and where that is only preferred"),
+        pytest.param("db", "DoNotSchedule", False, id="others are counted"),
+    ],
+)
+def test_how_far_a_pod_reaches(app: str, when: str, want: bool) -> None:
+    constraint = spread(app=app, whenUnsatisfiable=when)
+    assert World(*NODES).standing(pod("p app=web", **spreading(constraint))).spreading is want
