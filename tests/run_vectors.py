@@ -12,50 +12,62 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from tests.gang.vectors import run_case
 from tests.queueing.vectors import NOT_BUILT, run_vector
 
 DEFAULT = Path(__file__).parent / "queueing" / "admission-cases.yaml"
 
+Vector = dict[str, Any]
 
-class Kind(NamedTuple):
+
+class Schema(NamedTuple):
     """One schema of vectors."""
 
-    run: Callable[[dict[str, Any]], list[str]]  # every difference; empty when the vector passes
-    skipped: Mapping[str, str]  # areas that are not run, and why
+    fields: tuple[str, ...]  # that every vector has
+    sort: str  # the field that says which part of the schema a vector is for
+    skipped: Mapping[str, str]  # sorts that are not run, and why
+    run: Callable[[Vector, Vector], list[str]]  # of a vector and its file every difference; empty: it passes
 
 
-KINDS: Mapping[str, Kind] = {"vectors": Kind(run_vector, NOT_BUILT)}
+SCHEMAS: Mapping[str, Schema] = {
+    "vectors": Schema(
+        ("id", "area", "given", "expected"), "area", NOT_BUILT, lambda vector, file: run_vector(vector)
+    ),
+    "cases": Schema(
+        ("id", "kind", "given"), "kind", {}, lambda case, file: run_case(case, file.get("confs", {}))
+    ),
+}
 
 
 class NotVectors(Exception):
     """A file that holds no vectors of a known schema."""
 
 
-def read(path: Path) -> tuple[Kind, list[dict[str, Any]]]:
+def read(path: Path) -> tuple[Schema, Vector, list[Vector]]:
+    """The schema of a file, what it holds, and its vectors."""
     try:
         content = yaml.load(path.read_text(), Loader=yaml.CSafeLoader)
     except OSError as error:
         raise NotVectors(f"{path}: {error.strerror or error}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise NotVectors(f"{path}: is not YAML: {' '.join(str(error).split())}") from error
-    known = [key for key in KINDS if isinstance(content, dict) and isinstance(content.get(key), list)]
+    known = [key for key in SCHEMAS if isinstance(content, dict) and isinstance(content.get(key), list)]
     if not known:
-        raise NotVectors(f"{path}: holds no vectors (a list under the key {' or '.join(KINDS)})")
-    kind, vectors = KINDS[known[0]], content[known[0]]
+        raise NotVectors(f"{path}: holds no vectors (a list under the key {' or '.join(SCHEMAS)})")
+    schema, vectors = SCHEMAS[known[0]], content[known[0]]
     for index, vector in enumerate(vectors):
-        fields = ("id", "area", "given", "expected")
-        missing = [field for field in fields if not isinstance(vector, dict) or field not in vector]
+        missing = [field for field in schema.fields if not isinstance(vector, dict) or field not in vector]
         if missing:
             raise NotVectors(f"{path}: {known[0]}[{index}] lacks {', '.join(missing)}")
-    return kind, vectors
+    return schema, content, vectors
 
 
-def outcome(kind: Kind, vector: dict[str, Any]) -> tuple[str, list[str]]:
+def outcome(schema: Schema, vector: Vector, file: Vector) -> tuple[str, list[str]]:
     """Passed, failed or skipped, and what there is to say about it."""
-    if vector["area"] in kind.skipped:
-        return "skipped", [kind.skipped[vector["area"]]]
+    if vector[schema.sort] in schema.skipped:
+        return "skipped", [schema.skipped[vector[schema.sort]]]
     try:
-        differences = kind.run(vector)
+        differences = schema.run(vector, file)
     except Exception as error:  # a vector that cannot be played fails, and the others go on
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None:
@@ -68,22 +80,22 @@ def outcome(kind: Kind, vector: dict[str, Any]) -> tuple[str, list[str]]:
 
 def main(arguments: list[str]) -> int:
     try:
-        kind, vectors = read(Path(arguments[0]) if arguments else DEFAULT)
+        schema, file, vectors = read(Path(arguments[0]) if arguments else DEFAULT)
     except NotVectors as error:
         print(error, file=sys.stderr)
         return 2
     counts: Counter[str] = Counter()
     skipped: Counter[str] = Counter()
     for vector in vectors:
-        result, remarks = outcome(kind, vector)
+        result, remarks = outcome(schema, vector, file)
         counts[result] += 1
         if result == "failed":
-            print(f"FAILED {vector['id']} ({vector['area']}): {vector.get('title', '')}")
+            print(f"FAILED {vector['id']} ({vector[schema.sort]}): {vector.get('title', '')}")
             print(*(f"    {remark}" for remark in remarks), sep="\n")
         elif result == "skipped":
-            skipped[f"{vector['area']}: {remarks[0]}"] += 1
+            skipped[f"{schema.sort} {vector[schema.sort]}: {remarks[0]}"] += 1
     for why, count in skipped.items():
-        print(f"skipped {count} of area {why}")
+        print(f"skipped {count} of {why}")
     print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
     return 1 if counts["failed"] else 0
 

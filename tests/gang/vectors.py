@@ -6,7 +6,9 @@ from typing import Any
 import yaml
 
 from quorate.api.scheduler_configuration import SchedulerConfiguration, load_scheduler_configuration
+from tests.gang.vectors_controllers import run_minres, run_queue_state, run_vcjob
 from tests.gang.vectors_phases import run_phase
+from tests.gang.vectors_rules import run_dispatch, run_resource, run_score
 from tests.gang.vectors_shares import run_deserved
 from tests.gang.world import World
 
@@ -109,4 +111,13 @@ EXPECT: Mapping[str, Callable[[World, Any], list[str]]] = {
     "counts": _of_listed(World.counts, "counts"),
 }
 
-KINDS: Mapping[str, Callable[[Json, Json, str], list[str]]] = {"deserved": run_deserved, "phase": run_phase}
+KINDS: Mapping[str, Callable[[Json, Json, str], list[str]]] = {
+    "deserved": run_deserved,
+    "dispatch": run_dispatch,
+    "minres": lambda given, expect, profile: run_minres(given, expect),
+    "phase": run_phase,
+    "queue_state": lambda given, expect, profile: run_queue_state(given, expect),
+    "resource": run_resource,
+    "score": run_score,
+    "vcjob": lambda given, expect, profile: run_vcjob(given, expect),
+}

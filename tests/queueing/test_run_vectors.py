@@ -109,7 +109,7 @@ def test_a_failure_says_what_differs(
     [
         (None, "No such file or directory"),
         ("a: [", "is not YAML"),
-        ("cases: []", "holds no vectors"),
+        ("stories: []", "holds no vectors"),
         ("- vectors", "holds no vectors"),
         ("vectors: [{id: a, area: queue, given: {}}]", "vectors[0] lacks expected"),
     ],

@@ -12,6 +12,7 @@ from typing import Final
 from quorate.api.core import PriorityClass, ResourceQuota
 from quorate.api.meta import Key, ObjectMeta, Uid, epoch, is_older
 from quorate.api.placeable import Node, Pod
+from quorate.api.scheduler_plugins import PredicateArguments
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano import Queue as QueueObject
 from quorate.api.volcano_keys import PREEMPTABLE
@@ -25,6 +26,9 @@ from quorate.gang.task import FINISHED, HOLDING, Standing, Task
 from quorate.gang.usage import Usages
 from quorate.placement.amounts import in_base_units
 from quorate.placement.cluster import Cluster, Hold
+from quorate.placement.constraints.surroundings import Surroundings
+from quorate.placement.rankings import Rankings
+from quorate.placement.scoring import Scoring
 from quorate.placement.shapes import Shape, Shapes
 
 
@@ -46,6 +50,8 @@ class Model:
         self.quotas: dict[Key, NamespaceQuota] = {}
         self.ledger = Ledger()
         self._schedulers = frozenset(schedulers)
+        self._rankings: Rankings | None = None  # as asked for last
+        self._ranked_by: tuple[PredicateArguments, Scoring] | None = None
         self._shapes = Shapes()
         self._usages = Usages()
         self._seen = self._shapes.generation  # that the shapes of all pods are of
@@ -64,6 +70,14 @@ class Model:
 
     def remove_node(self, name: str) -> None:
         self.cluster.remove_node(name)
+
+    def rankings(self, predicates: PredicateArguments, scoring: Scoring) -> Rankings:
+        """The nodes for those who look for one: kept up to date from session to session."""
+        if self._rankings is None or self._ranked_by != (predicates, scoring):
+            self._ranked_by = predicates, scoring
+            surroundings = Surroundings(self.cluster, predicates)
+            self._rankings = Rankings(self.cluster, surroundings, scoring)
+        return self._rankings
 
     def set_pod(self, pod: Pod) -> None:
         key = pod.metadata.key

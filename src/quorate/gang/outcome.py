@@ -8,6 +8,8 @@ from quorate.api.meta import Key, Uid
 from quorate.api.volcano import PodGroupCondition
 from quorate.gang.verdicts import Verdict
 
+Evictor = Literal["preempt", "reclaim"]  # the action that evicts
+
 
 @dataclass(frozen=True, slots=True)
 class Bind:
@@ -27,7 +29,7 @@ class Eviction:
     uid: Uid
     gang: Key
     beneficiary: Key  # a gang
-    action: Literal["preempt", "reclaim"]
+    action: Evictor
     whole: bool  # with all of its gang
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from quorate.api.scheduler_plugins import BinpackArguments, NodeOrderArguments, PredicateArguments
 from quorate.gang.gang import Gang
 from quorate.gang.queue import Queue
 from quorate.gang.task import Task
@@ -48,6 +49,11 @@ class Policy:
     preemptable: Victims | None = None
     reclaimable: Victims | None = None
 
+    yields: Callable[[Queue, Gang], bool] | None = None  # may other queues have the whole gang of the queue
+
+    predicates: PredicateArguments | None = None  # which constraints are looked at
+    scores: NodeOrderArguments | BinpackArguments | None = None  # how well nodes suit tasks
+
     took: Callable[[Task], None] | None = None  # the task was given, or promised, room
     gave_back: Callable[[Task], None] | None = None  # the task gives, or gave, its room back
 
@@ -76,6 +82,9 @@ class Policies:
     claims: Tiers[Callable[[Queue, Task], bool]]
     preemptable: Tiers[Victims]
     reclaimable: Tiers[Victims]
+    yields: Tiers[Callable[[Queue, Gang], bool]]
+    predicates: Tiers[PredicateArguments]
+    scores: Tiers[NodeOrderArguments | BinpackArguments]
     took: Tiers[Callable[[Task], None]]
     gave_back: Tiers[Callable[[Task], None]]
 

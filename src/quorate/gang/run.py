@@ -4,7 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from quorate.api.scheduler_configuration import PluginEntry, SchedulerConfiguration
-from quorate.api.scheduler_plugins import Switch
+from quorate.api.scheduler_plugins import (
+    BinpackArguments,
+    NodeOrderArguments,
+    PredicateArguments,
+    Switch,
+)
 from quorate.gang.actions import ACTIONS
 from quorate.gang.closing import statuses_of
 from quorate.gang.model import Model
@@ -12,6 +17,8 @@ from quorate.gang.outcome import Outcome
 from quorate.gang.plugins import PLUGINS
 from quorate.gang.policy import Policies, Policy
 from quorate.gang.session import Session
+from quorate.gang.tiers import everyone
+from quorate.placement.scoring import Scoring
 
 # The points of ``Policy`` that a switch of the configuration turns off; the other switches have none here.
 POINTS: Final[Mapping[Switch, tuple[str, ...]]] = {
@@ -27,7 +34,20 @@ POINTS: Final[Mapping[Switch, tuple[str, ...]]] = {
     "Preemptive": ("claims",),
     "Overused": ("overused",),
     "Allocatable": ("allocatable",),
+    "Predicate": ("predicates",),
+    "NodeOrder": ("scores",),
 }
+
+_NONE: Final = PredicateArguments(
+    node_affinity=False,
+    node_ports=False,
+    taint_toleration=False,
+    pod_affinity=False,
+    node_volume_limits=False,
+    volume_zone=False,
+    volume_binding=False,
+    pod_topology_spread=False,
+)
 
 
 def run_session(model: Model, settings: SchedulerConfiguration, now: float) -> Outcome:
@@ -60,7 +80,20 @@ def open_session(model: Model, settings: SchedulerConfiguration, now: float) -> 
     model.refresh_shapes()
     session = Session(model, settings, now)
     session.policies = _policies(session, settings.tiers)
+    session.rankings = model.rankings(_predicates(session.policies), _scoring(session.policies))
     return session
+
+
+def _predicates(policies: Policies) -> PredicateArguments:
+    return next(iter(everyone(policies.predicates)), _NONE)
+
+
+def _scoring(policies: Policies) -> Scoring:
+    voices = list(everyone(policies.scores))
+    return Scoring(
+        node_order=next((voice for voice in voices if isinstance(voice, NodeOrderArguments)), None),
+        binpack=next((voice for voice in voices if isinstance(voice, BinpackArguments)), None),
+    )
 
 
 def _policies(session: Session, tiers: Sequence[Sequence[PluginEntry]]) -> Policies:

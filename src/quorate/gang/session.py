@@ -14,7 +14,7 @@ from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.gang.gang import Gang
 from quorate.gang.model import Model
-from quorate.gang.outcome import Bind, Eviction, Nomination, Notice
+from quorate.gang.outcome import Bind, Eviction, Evictor, Nomination, Notice
 from quorate.gang.policy import Policies, Rank
 from quorate.gang.queue import Queue
 from quorate.gang.queue_account import Books, Path
@@ -22,6 +22,7 @@ from quorate.gang.task import HOLDING, Standing, Task
 from quorate.gang.tiers import chosen, everyone, first_tier_agrees, objection
 from quorate.gang.trial import Move, Trial
 from quorate.gang.verdicts import Verdict
+from quorate.placement.rankings import Rankings
 
 NOTICE_EVERY_S: Final = 300.0  # of one reason about one gang
 
@@ -29,7 +30,9 @@ _CHARGED = HOLDING | {Standing.PIPELINED}  # what plugins are told a task took
 
 
 class Session:
-    """See the module.  ``policies`` is set right after opening, since plugins look at the opened session."""
+    """See the module.  ``policies`` and ``rankings`` follow right after opening: plugins look at it first."""
+
+    rankings: Rankings  # the nodes, as the plugins have them judged and scored
 
     def __init__(self, model: Model, settings: SchedulerConfiguration, now: float) -> None:
         self.model = model
@@ -49,6 +52,8 @@ class Session:
         self.nominations: list[Nomination] = []
         self.notices: list[Notice] = []
         self.wake_at: float | None = None  # when time alone will change something
+        self.tried_whole: set[Key] = set()  # gangs for which whole gangs were to be evicted
+        self._moved: set[Key] = set()  # gangs whose tasks moved since somebody asked
         self._held: dict[Key, Task] = {}  # given or promised room that is taken back when the session ends
 
     # Asking.
@@ -115,11 +120,9 @@ class Session:
     def may_claim(self, queue: Queue, task: Task) -> bool:
         return all(voice(queue, task) for voice in everyone(self.policies.claims))
 
-    def victims(
-        self, action: Literal["preempt", "reclaim"], task: Task, candidates: Sequence[Task]
-    ) -> Sequence[Task]:
+    def victims(self, evictor: Evictor, task: Task, candidates: Sequence[Task]) -> Sequence[Task]:
         """Who of ``candidates``, which are in victim order, may be evicted for ``task``, in that order."""
-        voices = self.policies.preemptable if action == "preempt" else self.policies.reclaimable
+        voices = self.policies.preemptable if evictor == "preempt" else self.policies.reclaimable
         asked = [[partial(voice, task, candidates) for voice in tier] for tier in voices]
         return chosen(asked, empty_is_final=self.settings.profile == "design")
 
@@ -159,6 +162,11 @@ class Session:
             gang.noticed = {**gang.noticed, (reason, about): self.now}
             self.notices.append(Notice(gang.key, gang.uid, type_, reason, message))
 
+    def yields(self, queue: Queue, gang: Gang) -> bool:
+        """Whether other queues may have the whole of ``gang``, which is in ``queue``."""
+        voices = tuple(everyone(self.policies.yields))
+        return bool(voices) and all(voice(queue, gang) for voice in voices)
+
     # Moving.
 
     def trial(self) -> Trial:
@@ -167,11 +175,17 @@ class Session:
     def apply(self, move: Move) -> None:
         assert (move.task.standing, move.task.node) == (move.was, move.was_on), f"{move} begins elsewhere"
         self.model.shift(move.task, move.becomes, move.on)
+        self._moved.add(move.task.gang)
         if (move.was in _CHARGED) == (move.becomes in _CHARGED):
             return
         points = self.policies.took if move.becomes in _CHARGED else self.policies.gave_back
         for voice in everyone(points):
             voice(move.task)
+
+    def moved_gangs(self) -> set[Key]:
+        """The gangs whose tasks moved since this was asked last."""
+        moved, self._moved = self._moved, set()
+        return moved
 
     def hold(self, moves: Iterable[Move]) -> None:
         """Let ``moves`` of a gang that cannot be bound yet count until the session ends."""
@@ -179,27 +193,26 @@ class Session:
             self._held[move.task.key] = move.task
 
     def commit(
-        self,
-        moves: Iterable[Move],
-        gang: Gang,
-        action: Literal["preempt", "reclaim"] = "preempt",
-        *,
-        whole: bool = False,
+        self, moves: Sequence[Move], gang: Gang, evictor: Evictor = "preempt", *, whole: bool = False
     ) -> None:
         """Have the API told of ``moves``, made for ``gang``: evictions, and nodes given to tasks.
 
-        Promised room is held, and noted on the pods where others are evicted for it.
+        Promised room is held until the session ends, and noted on pods for which others leave that node.
         """
+        left = {move.on for move in moves if move.becomes is Standing.RELEASING}
         for move in moves:
             task = move.task
             match move.becomes:
                 case Standing.RELEASING:
                     self.model.assume_evicted(task, move.was)
-                    self.evictions.append(Eviction(task.key, task.uid, task.gang, gang.key, action, whole))
+                    self.evictions.append(Eviction(task.key, task.uid, task.gang, gang.key, evictor, whole))
                 case Standing.ALLOCATED:
                     self.bind(task)
                 case Standing.PIPELINED:
                     self._held[task.key] = task
+                    if task.node in left and task.nominated != task.node:
+                        task.nominated = task.node
+                        self.nominations.append(Nomination(task.key, task.uid, task.node))
                 case _:
                     raise AssertionError(f"{move} is none that the API is told of")
 

@@ -1,6 +1,5 @@
 """Tasks: the pods of gangs as the core sees them."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -28,8 +27,6 @@ class Standing(Enum):
 HOLDING: Final = frozenset({Standing.ALLOCATED, Standing.BINDING, Standing.BOUND, Standing.RUNNING})
 FINISHED: Final = frozenset({Standing.SUCCEEDED, Standing.FAILED})
 EVICTABLE: Final = frozenset({Standing.BOUND, Standing.RUNNING})
-
-_SUFFIX: Final = re.compile(r"-([0-9]{1,18})$")
 
 
 @dataclass(slots=True, eq=False)
@@ -67,5 +64,5 @@ class Task:
 
         Names without a number go first: of a driver and its executors, the driver.
         """
-        match = _SUFFIX.search(self.key.name)
-        return (int(match[1]) if match else -1, self.created, self.key)
+        index = self.key.name.rpartition("-")[2]
+        return (int(index) if index.isdecimal() and index.isascii() else -1, self.created, self.key)

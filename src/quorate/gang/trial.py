@@ -33,6 +33,11 @@ def promise(task: Task, node: str) -> Move:
     return Move(task, task.standing, task.node, Standing.PIPELINED, node)
 
 
+def withdraw(task: Task) -> Move:
+    """Take back what it was given or promised."""
+    return Move(task, task.standing, task.node, Standing.PENDING, "")
+
+
 def evict(task: Task) -> Move:
     """Have it give its room back."""
     return Move(task, task.standing, task.node, Standing.RELEASING, task.node)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from quorate.gang.quota import plain
+from quorate.placement.verdicts import NoRoom
 from quorate.quota.amount import Amount, as_quantity
 
 
@@ -160,9 +161,25 @@ class GangUnschedulable:
     missing: int  # members for which no node was found, of those needed
     needed: int
     because: str  # what the nodes said, by reason
+    never: bool = False  # whether no waiting and no eviction helps: it takes other nodes
 
     def __str__(self) -> str:
-        return f"{self.missing} of {self.needed} members found no node: {self.because}"
+        text = f"{self.missing} of {self.needed} members found no node: {self.because}"
+        return f"{text}, so it can never fit" if self.never else text
+
+
+def said_by_nodes(refusal: NoRoom) -> str:
+    """Why no node takes a pod, in words: the most frequent reason first."""
+    if not refusal.nodes:
+        return "there are no nodes"
+    short = (
+        f"{each.nodes} nodes have too little {each.resource} (need {as_quantity(each.resource, each.need)}, "
+        f"{as_quantity(each.resource, each.at_most)} at most)"
+        for each in refusal.short
+    )
+    barred = (f"{each.nodes} {each.reason}" for each in refusal.barred)
+    overdrawn = [f"{refusal.overdrawn} nodes gave away more than they have"] if refusal.overdrawn else []
+    return ", ".join((*short, *barred, *overdrawn))
 
 
 Verdict = (
@@ -186,6 +203,8 @@ def can_never_fit(verdict: Verdict) -> bool:
             return any(shortage.never for shortage in verdict.shortages)
         case QueuePodGroupLimit():
             return verdict.limit == 0
+        case GangUnschedulable():
+            return verdict.never
         case _:
             return False
 

@@ -3,6 +3,15 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from quorate.gang.actions.allocate import allocate
+from quorate.gang.actions.backfill import backfill
+from quorate.gang.actions.preempt import preempt
+from quorate.gang.actions.reclaim import reclaim
 from quorate.gang.session import Session
 
-ACTIONS: Final[Mapping[str, Callable[[Session], None]]] = {}
+ACTIONS: Final[Mapping[str, Callable[[Session], None]]] = {
+    "allocate": allocate,
+    "backfill": backfill,
+    "preempt": preempt,
+    "reclaim": reclaim,
+}

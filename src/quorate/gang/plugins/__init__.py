@@ -4,16 +4,22 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from quorate.api.scheduler_configuration import PluginEntry
+from quorate.gang.plugins.binpack import binpack
 from quorate.gang.plugins.conformance import conformance
 from quorate.gang.plugins.gang import gang
+from quorate.gang.plugins.nodeorder import nodeorder
+from quorate.gang.plugins.predicates import predicates
 from quorate.gang.plugins.priority import priority
 from quorate.gang.plugins.proportion import proportion
 from quorate.gang.policy import Policy
 from quorate.gang.session import Session
 
 PLUGINS: Final[Mapping[str, Callable[[Session, PluginEntry], Policy]]] = {
+    "binpack": binpack,
     "conformance": conformance,
     "gang": gang,
+    "nodeorder": nodeorder,
+    "predicates": predicates,
     "priority": priority,
     "proportion": proportion,
 }

@@ -1,0 +1,136 @@
+"""Action ``allocate``: find nodes for the members of gangs, for whole gangs or not at all.
+
+Queues take turns, and in each queue its gangs.  In one turn a gang is given nodes until it is ready; what it
+was given is then bound, and members that are left wait for the gang's next turn, which comes after the turns
+of gangs that are not ready yet.  A gang that will be ready when others have left keeps what it was given and
+promised until the session ends, so that nobody takes it meanwhile.  Any other gang gives all of it back.
+"""
+
+from collections import Counter, deque
+
+from quorate.api.volcano import INQUEUE
+from quorate.gang.gang import Gang
+from quorate.gang.members import members_to_place
+from quorate.gang.session import Session
+from quorate.gang.task import Task
+from quorate.gang.trial import Trial, place, promise
+from quorate.gang.turns import Turns
+from quorate.gang.verdicts import GangUnschedulable, said_by_nodes
+from quorate.placement.shapes import Shape
+from quorate.placement.standing import Moment
+from quorate.placement.verdicts import Choice, NoRoom
+
+
+def allocate(session: Session) -> None:
+    if "enqueue" not in session.settings.actions:
+        for gang in session.gangs:
+            if gang.is_waiting:
+                gang.phase = INQUEUE
+    turns = Turns(session)
+    for gang in session.gangs:
+        if gang.placeable and not gang.is_waiting and session.invalidity(gang) is None:
+            turns.add(gang)
+    placements: dict[Gang, Placement] = {}
+    while (queue := turns.next_queue()) is not None:
+        if session.is_overused(queue):
+            turns.close(queue)
+            continue
+        gang = turns.next_gang(queue)
+        if gang not in placements:
+            placements[gang] = Placement(session, gang)
+        if placements[gang].turn():
+            turns.add(gang)
+
+
+class Placement:
+    """One gang in one session, over its turns."""
+
+    def __init__(self, session: Session, gang: Gang) -> None:
+        self._session = session
+        self._gang = gang
+        self._queue = session.queue_of(gang)
+        self._members: deque[Task] = deque()  # whom no turn has come to yet
+        self._misfits: dict[Shape, NoRoom] = {}  # shapes for which no node was found, in this order
+        self._misfit_roles: set[str] = set()
+        if self._has_prospects():
+            best_effort = session.settings.profile == "design"
+            self._members.extend(members_to_place(session, gang, best_effort=best_effort))
+
+    def turn(self) -> bool:
+        """Place what belongs to one turn; whether the gang should have another one."""
+        session, gang = self._session, self._gang
+        with session.trial() as trial:
+            while self._members:
+                task = self._members.popleft()
+                if not session.may_allocate(self._queue, task):
+                    continue
+                if not self._place(task, trial):
+                    if self._can_go_on():
+                        continue
+                    break
+                if session.is_ready(gang):
+                    break
+            if session.is_ready(gang):
+                session.commit(trial.keep(), gang)
+                return bool(self._members)
+            if session.is_promised(gang):
+                session.hold(trial.keep())
+                return False
+            placed = len(trial.moves)
+        session.verdicts[gang.key] = self._verdict(placed)
+        return False
+
+    def _has_prospects(self) -> bool:
+        """Whether some member fits somewhere: else it is not worth putting them in order."""
+        for shape in self._gang.shapes:
+            choice = self._session.rankings.best(shape)
+            if isinstance(choice, Choice):
+                return True
+            self._misfits[shape] = choice
+        return False
+
+    def _place(self, task: Task, trial: Trial) -> bool:
+        """Give it the best node there is, whether others have to leave it first or not."""
+        if self._is_known_misfit(task):
+            return False
+        choice = self._session.rankings.best(task.shape, task.nominated)
+        match choice:
+            case Choice(node, Moment.NOW):
+                trial.do(place(task, node))
+            case Choice(node, Moment.LATER):
+                trial.do(promise(task, node))
+            case NoRoom():
+                self._misfits.setdefault(task.shape, choice)
+                self._misfit_roles.add(task.role)
+        return isinstance(choice, Choice)
+
+    def _is_known_misfit(self, task: Task) -> bool:
+        """Whether a member of the same role was a misfit; Volcano does not look again then."""
+        cached = self._session.settings.allocate.predicate_error_cache
+        return cached and bool(task.role) and task.role in self._misfit_roles
+
+    def _can_go_on(self) -> bool:
+        """Whether the gang may be ready without the misfits found so far."""
+        gang = self._gang
+        if gang.min_member >= len(gang.tasks):
+            return False
+        if gang.min_member < sum(gang.min_task_member.values()):
+            pending = Counter(task.role for task in gang.placeable.values())
+            left = sum(count for role, count in pending.items() if role not in self._misfit_roles)
+            return gang.tally.ready + left >= gang.min_member
+        return not any(
+            role in self._misfit_roles and gang.role(role).ready < minimum
+            for role, minimum in gang.role_minima.items()
+        )
+
+    def _verdict(self, placed: int) -> GangUnschedulable:
+        """Why it waits, when ``placed`` members had been given nodes before one found none."""
+        gang = self._gang
+        missing = gang.min_member - gang.tally.ready - gang.tally.promised - placed
+        hopeless = sum(gang.shapes[shape] for shape, refusal in self._misfits.items() if refusal.never)
+        return GangUnschedulable(
+            missing,
+            gang.min_member,
+            because="; ".join(dict.fromkeys(map(said_by_nodes, self._misfits.values()))),
+            never=gang.tally.valid - hopeless < gang.min_member,
+        )

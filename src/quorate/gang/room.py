@@ -1,0 +1,119 @@
+"""Making room for the members of one gang: for each on one node, evicting no more others than needed.
+
+All is done in a trial of whoever asks: whether it was worth it is decided there.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from quorate.gang.gang import Gang
+from quorate.gang.outcome import Evictor
+from quorate.gang.session import Session
+from quorate.gang.task import Standing, Task
+from quorate.gang.trial import Trial, evict, promise
+from quorate.placement.cluster import Hold
+from quorate.placement.shapes import Shape
+from quorate.placement.verdicts import NoRoom
+
+
+class Room:
+    """What ``gang`` can have of ``givers``: of their tasks that stand as ``standings`` say."""
+
+    def __init__(
+        self,
+        session: Session,
+        evictor: Evictor,
+        gang: Gang,
+        givers: Iterable[Gang],
+        standings: Sequence[Standing],
+    ) -> None:
+        self._session = session
+        self._evictor = evictor
+        self._queue = session.queue_of(gang)
+        self._givers = {giver.key: giver for giver in givers}
+        self._standings = standings
+        tasks = (task for giver in self._givers.values() for task in giver.with_standing(*standings))
+        self._hosts = {task.node for task in tasks if task.preemptable}
+        self._misfits: set[tuple[Shape, int]] = set()  # for whose like there was none
+
+    def make(self, task: Task, trial: Trial) -> bool:
+        """Promise ``task`` a node, if need be after evicting others there."""
+        if not task.preempts:
+            return False
+        if self._keeps_nomination(task):
+            trial.do(promise(task, task.nominated))
+            return True
+        like = (task.shape, task.priority)  # all that tells the members of one gang apart here
+        if like in self._misfits or self._is_awaited(task):
+            return False
+        if any(self._make_on(node, task, trial) for node in self._nodes(task)):
+            return True
+        self._misfits.add(like)
+        return False
+
+    def _keeps_nomination(self, task: Task) -> bool:
+        """Whether the task can be where others were evicted for it before."""
+        node = task.nominated
+        return bool(node) and self._may_be_on(node, task)
+
+    def _is_awaited(self, task: Task) -> bool:
+        """Whether pods are still leaving the node that the task was promised: then nobody else need go."""
+        index = self._session.cluster.index(task.nominated) if task.nominated else None
+        if index is None or task.nominated not in self._session.rankings.in_score_order(task.shape):
+            return False
+        return any(hold is Hold.RELEASING for _, hold in self._session.cluster.residents(index))
+
+    def _nodes(self, task: Task) -> Iterable[str]:
+        """Where it may be worth while, in order: ``preempt`` goes by scores, ``reclaim`` by names.
+
+        Only ``preempt`` looks at nodes from which nobody can be evicted.
+        """
+        rankings = self._session.rankings
+        nodes = rankings.in_score_order(task.shape)
+        if self._evictor == "reclaim":
+            return sorted(self._hosts.intersection(nodes))
+        if isinstance(rankings.best(task.shape), NoRoom):
+            return filter(self._hosts.__contains__, nodes)
+        return nodes
+
+    def _make_on(self, node: str, task: Task, trial: Trial) -> bool:
+        victims = self._victims(node, task) if node in self._hosts else ()
+        freed: Counter[str] = Counter()
+        for victim in victims:
+            freed.update(victim.request)
+        if not self._session.rankings.has_room(task.shape, node, freed):
+            return False
+        before = len(trial.moves)
+        to_go = iter(victims)
+        while not self._may_be_on(node, task):
+            next_to_go = next(to_go, None)
+            if next_to_go is None:
+                trial.back_to(before)
+                return False
+            trial.do(evict(next_to_go))
+        trial.do(promise(task, node))
+        return True
+
+    def _victims(self, node: str, task: Task) -> Sequence[Task]:
+        candidates = [
+            other
+            for other in self._session.model.tasks_on(node)
+            if other.gang in self._givers
+            and other.standing in self._standings
+            and other.preemptable
+            and (other.best_effort or not task.best_effort)
+        ]
+        if not candidates:
+            return ()
+        in_order = self._session.in_victim_order(candidates, self._queue)
+        return self._session.victims(self._evictor, task, in_order)
+
+    def _may_be_on(self, node: str, task: Task) -> bool:
+        """Whether the task can be there once all who are leaving have left.
+
+        Evicting others of its own queue gives the queue room for it; ``reclaim`` judges before what the queue
+        may claim from other queues.
+        """
+        if self._evictor == "preempt" and not self._session.may_allocate(self._queue, task):
+            return False
+        return self._session.rankings.candidate(task.shape, node) is not None

@@ -1,0 +1,203 @@
+"""Running vectors of kinds ``resource``, ``dispatch`` and ``score``: rules that need no session."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import yaml
+
+from quorate.api import codec
+from quorate.api.meta import Uid
+from quorate.api.placeable import Pod
+from quorate.api.quantity import parse_quantity
+from quorate.api.scheduler_configuration import load_scheduler_configuration
+from quorate.api.scheduler_plugins import BinpackArguments, NodeOrderArguments
+from quorate.gang.tiers import Vote, chosen, everyone, first_tier_agrees, objection
+from quorate.placement import amounts
+from quorate.placement.amounts import Missing, in_base_units
+from quorate.placement.cluster import Cluster, Hold
+from quorate.placement.scoring import POINT, Load, Scoring, room_points
+from quorate.placement.shapes import Shape
+from quorate.quota.amount import CPU, PODS
+from tests.gang import objects
+
+Json = dict[str, Any]
+
+
+# Resources.  Vectors write amounts as Volcano keeps them: devices and the like in thousandths.
+
+
+def run_resource(given: Json, expect: Json, profile: str) -> list[str]:
+    got = OPERATIONS[given["op"]](given)
+    result = got if isinstance(got, bool) else _as_volcano(got)
+    return [] if result == expect["result"] else [f"result: expected {expect['result']}, got {result}"]
+
+
+def _amounts(given: Mapping[str, Any] | None) -> dict[str, int]:
+    return in_base_units({name: parse_quantity(str(amount)) for name, amount in (given or {}).items()})
+
+
+def _as_volcano(result: Mapping[str, int]) -> Json:
+    scalars = {
+        name: amount if name == PODS else amount * 1000
+        for name, amount in result.items()
+        if name not in (CPU, amounts.MEMORY)
+    }
+    shown: Json = {"milli_cpu": result.get(CPU, 0), "memory": result.get(amounts.MEMORY, 0)}
+    return shown | ({"scalars": scalars} if scalars else {})
+
+
+def _missing(given: Json) -> Missing:
+    return Missing.INFINITY if given.get("default") == "infinity" else Missing.ZERO
+
+
+def _pod_request(given: Json) -> dict[str, int]:
+    def containers(requests: Sequence[Json]) -> list[Json]:
+        return [
+            {
+                "name": f"c{index}",
+                "resources": {"requests": objects.quantities(_without_policy(request))},
+                "restartPolicy": request.get("restartPolicy", ""),
+            }
+            for index, request in enumerate(requests)
+        ]
+
+    spec = {
+        "containers": containers(given["containers"]),
+        "initContainers": containers(given.get("initContainers", [])),
+        "overhead": objects.quantities(given.get("overhead", {})),
+    }
+    pod = codec.convert(Pod, {"metadata": {"name": "p", "namespace": "default"}, "spec": spec})
+    return amounts.pod_amounts(pod.spec)
+
+
+def _without_policy(request: Json) -> Json:
+    return {name: amount for name, amount in request.items() if name != "restartPolicy"}
+
+
+def _two(rule: Callable[[Any, Any], Any]) -> Callable[[Json], Any]:
+    return lambda given: rule(_amounts(given["left"]), _amounts(given["right"]))
+
+
+def _where(rule: Callable[[Any, Any, Any], bool]) -> Callable[[Json], bool]:
+    return lambda given: rule(
+        _amounts(given["left"]), _amounts(given["right"]), _amounts(given.get("request"))
+    )
+
+
+OPERATIONS: Mapping[str, Callable[[Json], Any]] = {
+    "parse": lambda given: _amounts(given["left"]),
+    "isEmpty": lambda given: amounts.is_empty(_amounts(given["left"])),
+    "lessEqual": lambda given: amounts.less_equal(
+        _amounts(given["left"]), _amounts(given["right"]), _missing(given)
+    ),
+    "lessEqualDim": _where(amounts.less_equal_where),
+    "lessEqualPartly": _where(amounts.some_less_equal_where),
+    "greaterPartly": _where(amounts.some_greater_where),
+    "futureIdle": lambda given: amounts.future_idle(
+        *(_amounts(given.get(part)) for part in ("idle", "releasing", "pipelined"))
+    ),
+    "add": _two(amounts.plus),
+    "sub": _two(amounts.minus),
+    "max": _two(amounts.maximum),
+    "exceeded": _two(amounts.exceeded),
+    "minDimension": lambda given: amounts.minimum(
+        _amounts(given["left"]), _amounts(given["right"]), _missing(given)
+    ),
+    "podRequest": _pod_request,
+}
+
+
+# Dispatch: the answers of plugins, tier by tier; null is a plugin that has none.
+
+
+def run_dispatch(given: Json, expect: Json, profile: str) -> list[str]:
+    tiers = [[answer for answer in tier if answer is not None] for tier in given["tiers"]]
+    got = POINTS[given["point"]](tiers, profile)
+    return [] if got == expect["result"] else [f"result: expected {expect['result']}, got {got}"]
+
+
+def _victims(tiers: list[list[Any]], profile: str) -> list[str]:
+    voices = [[partial(_choice, answer) for answer in tier] for tier in tiers]
+    return list(chosen(voices, empty_is_final=profile == "design"))
+
+
+def _choice(answer: list[str] | str) -> Sequence[str] | None:
+    return None if answer == "abstain" else answer
+
+
+def _vote(tiers: list[list[Any]], profile: str) -> bool:
+    return objection([[partial(Vote, answer) for answer in tier] for tier in tiers]) is None
+
+
+def _order(tiers: list[list[Any]], profile: str) -> int:
+    """As ranks, of which the smaller goes first: what a plugin answers is how one ranks beside the other."""
+    one, other = tuple(everyone(tiers)), tuple(0 for _ in everyone(tiers))
+    return (one > other) - (one < other)
+
+
+POINTS: Mapping[str, Callable[[list[list[Any]], str], Any]] = {
+    "victims": _victims,
+    "vote": _vote,
+    "order": _order,
+    "starving": lambda tiers, profile: first_tier_agrees(
+        [[partial(bool, answer) for answer in tier] for tier in tiers]
+    ),
+    "overused": lambda tiers, profile: any(everyone(tiers)),
+    "allocatable": lambda tiers, profile: all(everyone(tiers)),
+    "preemptive": lambda tiers, profile: all(everyone(tiers)),
+    "ready": lambda tiers, profile: all(everyone(tiers)),
+    "nodeOrder": lambda tiers, profile: sum(everyone(tiers)),
+}
+
+
+# Scores: of nodeorder each component by itself, unweighted; of binpack the whole.
+
+_COMPONENTS = {
+    "least": NodeOrderArguments(balanced_resource=0),
+    "most": NodeOrderArguments(least_requested=0, most_requested=1, balanced_resource=0),
+    "balanced": NodeOrderArguments(least_requested=0),
+}
+
+
+def run_score(given: Json, expect: Json, profile: str) -> list[str]:
+    found = []
+    for node, expected in expect["scores"].items():
+        for component, value in (expected if isinstance(expected, dict) else {"": expected}).items():
+            scoring = Scoring(_COMPONENTS[component], None) if component else _scoring(given)
+            got = _scores(scoring, given)[node]
+            if abs(got - value) > 1e-6 * max(1, abs(value)):
+                where = f"{node}.{component}" if component else node
+                found.append(f"scores[{where}]: expected {value}, got {got}")
+    return found
+
+
+def _scoring(given: Json) -> Scoring:
+    plugin = {"name": given["plugin"], "arguments": given.get("arguments", {})}
+    document = {"actions": "allocate", "tiers": [{"plugins": [plugin]}]}
+    configuration = load_scheduler_configuration(yaml.safe_dump(document)).configuration
+    arguments = configuration.tiers[0][0].arguments
+    return Scoring(
+        node_order=arguments if isinstance(arguments, NodeOrderArguments) else None,
+        binpack=arguments if isinstance(arguments, BinpackArguments) else None,
+    )
+
+
+def _scores(scoring: Scoring, given: Json) -> dict[str, float]:
+    cluster = Cluster()
+    for node in given["nodes"]:
+        cluster.set_node(objects.node(node))
+        # What is used is given as a sum, which one pod stands for that names what it does not ask for.
+        used = Shape(amounts={CPU: 0, amounts.MEMORY: 0} | _amounts(_flat(node.get("used", {}))))
+        cluster.put(Uid(node["name"]), used, node["name"], Hold.USED)
+    shape = Shape(amounts=_amounts(_flat(given["pod"])) | {PODS: 1})
+    cluster.request(shape)  # a resource that no node has gets its row too
+    load = Load(cluster.allocatable, cluster.used, cluster.pipelined, cluster.scored)
+    points = room_points(scoring, shape, cluster.rows, load)
+    return {name: int(points[cluster.index(name)]) / POINT for name in cluster.names()}
+
+
+def _flat(given: Json) -> Json:
+    amounts_given = {name: amount for name, amount in given.items() if name != "scalars"}
+    amounts_given.update(given.get("scalars", {}))
+    return amounts_given
