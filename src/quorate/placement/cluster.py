@@ -35,6 +35,8 @@ class Hold(Enum):
     RELEASING = "is there and leaving"
     PIPELINED = "waits for others to leave"
 
+    __hash__ = object.__hash__  # there is one of each: by identity, which is ten times as fast as by name
+
 
 # How often pods of a shape hold their part of a node, and in what way.
 Residents = Mapping[tuple[Shape, Hold], int]

@@ -35,16 +35,15 @@ def fill(rankings: Rankings, shape: Shape, count: int) -> Iterator[Choice | NoRo
     log = rankings.cluster.loads
     left = count
     while left:
-        first = rankings.best(shape)
-        if isinstance(first, NoRoom) or rankings.alone(shape):
-            yield first
-            if isinstance(first, NoRoom):
-                return
-            left -= 1
-            continue
-        for position in _merged(rankings.ranking(shape), first.moment, left):
+        ranking = rankings.ranking(shape)
+        found = ranking.best()
+        if found is None:
+            yield rankings.no_room(shape)
+            return
+        first, moment = found
+        for position in (first,) if ranking.alone else _merged(ranking, moment, left):
             before = log.end
-            yield Choice(rankings.name(position), first.moment)
+            yield Choice(rankings.name(position), moment)
             left -= 1
             if log.end != before + 1:
                 break

@@ -73,7 +73,9 @@ class Ranking:
         # Points whatever the choice is between, by index, and what must be compared for each choice.
         self._constant: Vector = np.zeros(0, np.int64)
         self._compared = Preferences()
-        self.comparing = False  # whether there is anything to compare
+        self._comparing = False  # whether there is anything to compare
+        # Whether placing one pod changes more for the next one than the room and the points of its own node.
+        self.alone = False
 
     def refresh(self, standing: Standing) -> None:
         """Take in what changed in the cluster, of which ``standing`` tells the rest."""
@@ -90,20 +92,25 @@ class Ranking:
         if changed is None or standing.version != self._standing_version:
             self._standing_version = standing.version
             self._take_preferences(standing.preferences)
+            self.alone = standing.spreading or standing.crowding or self._comparing
             self._judge(self._names.indexes, standing)
         elif changed:
             self._judge(np.array(changed), standing)
 
-    def best(self, moment: Moment) -> int | None:
-        """The position of the best candidate of those with room now, or of the others."""
-        points = self.candidates(moment)
-        best = int(points.argmax()) if len(points) else 0
-        return best if len(points) and points[best] != OUT else None
+    def best(self) -> tuple[int, Moment] | None:
+        """The position of the best candidate, and when it has room."""
+        for moment in Moment:
+            points = self.candidates(moment)
+            if len(points):
+                position = int(points.argmax())
+                if points[position] != OUT:
+                    return position, moment
+        return None
 
     def candidates(self, moment: Moment) -> Vector:
         """The points of the candidates with room now, or of the others, by position; all else is ``OUT``."""
         points = self._now if moment is Moment.NOW else self._later
-        if not self.comparing:
+        if not self._comparing:
             return points
         among = points != OUT
         return np.where(among, points + self._preferred(among), OUT)
@@ -118,7 +125,7 @@ class Ranking:
         """The positions of those ``among`` that are sound, with room or without, best first."""
         among = among & self._sound[self._names.indexes]
         points = (self._points + self._constant)[self._names.indexes]
-        if self.comparing:
+        if self._comparing:
             points = points + self._preferred(among)
         positions = np.flatnonzero(among)
         return iter(positions[np.argsort(-points[positions], kind="stable")].tolist())
@@ -126,7 +133,7 @@ class Ranking:
     def points_after(self, positions: Vector, placed: Vector, moment: Moment) -> Vector:
         """Points of nodes on each of which ``placed`` more pods of the shape are, by room; ``OUT`` if full.
 
-        Not for a ranking that is ``comparing``.
+        Not of use to pods that are placed ``alone``.
         """
         indexes = self._names.indexes[positions]
         cluster = self._cluster
@@ -181,7 +188,7 @@ class Ranking:
 
     def _take_preferences(self, preferences: Preferences) -> None:
         self._constant = np.zeros(self._cluster.size, np.int64)
-        self._compared, self.comparing = Preferences(), False
+        self._compared, self._comparing = Preferences(), False
         order = self._scoring.node_order
         if order is None:
             return
@@ -189,7 +196,7 @@ class Ranking:
             everywhere = np.ones(self._cluster.size, np.bool_)
             self._constant = preference_points(order, Preferences(images=preferences.images), everywhere)
         self._compared = replace(preferences, images=None)
-        self.comparing = matters(order, preferences)
+        self._comparing = matters(order, preferences)
 
     def _preferred(self, among: Mask) -> Vector:
         """What the nodes score, by position, when the choice is between those at positions ``among``."""

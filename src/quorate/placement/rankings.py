@@ -41,11 +41,8 @@ class Rankings:
         moment = self._moment_at(ranking, nominated)
         if moment is not None:
             return Choice(nominated, moment)
-        for moment in Moment:
-            position = ranking.best(moment)
-            if position is not None:
-                return Choice(self.name(position), moment)
-        return self.no_room(shape)
+        found = ranking.best()
+        return self.no_room(shape) if found is None else Choice(self.name(found[0]), found[1])
 
     def candidate(self, shape: Shape, node: str) -> Moment | None:
         """Whether a pod of ``shape`` can be on ``node``, now or later, by all constraints and room."""
@@ -72,11 +69,6 @@ class Rankings:
         ranking, standing = self.ranking(shape), self._constraints.standing(shape)
         for position in ranking.in_order(~standing.unresolvable[self.names.indexes]):
             yield self.name(position)
-
-    def alone(self, shape: Shape) -> bool:
-        """Whether placing one pod of ``shape`` changes more for the next than one node's room and points."""
-        standing = self._constraints.standing(shape)
-        return standing.spreading or standing.crowding or self.ranking(shape).comparing
 
     def no_room(self, shape: Shape) -> NoRoom:
         """Why ``best`` finds no node for pods of ``shape``."""

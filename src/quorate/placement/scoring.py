@@ -91,7 +91,7 @@ def balanced(taken: Vector, capacity: Vector) -> Vector:
 
     A node that has nothing of one is balanced.
     """
-    taken = np.clip(taken, 0, capacity)
+    taken = np.minimum(taken, capacity)
     off = half_difference(taken[CPU_ROW], capacity[CPU_ROW], taken[MEMORY_ROW], capacity[MEMORY_ROW])
     return np.where((capacity > 0).all(axis=0), FULL - off, FULL)
 
@@ -114,7 +114,7 @@ def binpack_points(binpack: BinpackArguments, shape: Shape, rows: Mapping[str, i
         has = load.allocatable[rows[resource]]
         wanted = load.used[rows[resource]] + request
         enough &= (wanted <= has) | (has == 0)
-        total += weight * quotient(np.clip(wanted, 0, has), has, FULL * POINT)
+        total += weight * quotient(np.minimum(wanted, has), has, FULL * POINT)
     if not weights:
         return total
     return np.where(enough, total // weights * binpack.weight, 0)
