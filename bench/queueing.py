@@ -6,17 +6,15 @@ runs on the machine disturbs little; on an idle machine it is real time.
 
 import sys
 from collections.abc import Callable, Mapping
-from statistics import fmean, median
+from statistics import fmean
 from typing import Annotated, Final
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from bench.costs import bytes_pending, cohort_change, crowding, queue_change
-from bench.limits import Limits, load
+from bench.verdicts import hold_to_limits, table
 from bench.virtual_time import Outcome, Run
 from bench.worlds import BASELINE, LARGE_SCALE, World
 
@@ -46,12 +44,7 @@ def main(rounds: Annotated[int, typer.Option(min=1, help="How often to measure e
                 values.setdefault(name, []).append(measure())
                 progress.advance(task)
             progress.remove_task(task)
-    limits = load()
-    console.print(_verdicts(values, limits))
-    broken = limits.broken({name: median(found) for name, found in values.items()})
-    for name in broken:
-        console.print(f"[red]broken[/]: {name}: {limits.measures[name].reason}")
-    sys.exit(1 if broken else 0)
+    sys.exit(hold_to_limits(values, console))
 
 
 def _progress(console: Console) -> Progress:
@@ -79,35 +72,18 @@ def _measures(world: World, outcome: Outcome) -> dict[str, float]:
 
 def _how_it_went(world: World, outcome: Outcome) -> Group:
     """One run; all but the times is the same in every run."""
-    table = _table("mean", "50 %", "90 %", "99 %", "longest", first="virtual time to admission")
+    waits_table = table("mean", "50 %", "90 %", "99 %", "longest", first="virtual time to admission")
     for name, waits in outcome.waits_ms.items():
         parts = [waits[len(waits) * percent // 100] for percent in (50, 90, 99)]
-        table.add_row(name, *(f"{wait / 1000:.1f} s" for wait in (fmean(waits), *parts, waits[-1])))
+        waits_table.add_row(name, *(f"{wait / 1000:.1f} s" for wait in (fmean(waits), *parts, waits[-1])))
     return Group(
         f"[bold]{world.name}[/]: {world.workloads:,} workloads in {world.cohorts} × {world.queues} queues",
-        table,
+        waits_table,
         f"  {outcome.admissions:,} admissions, {outcome.preemptions:,} preemptions, "
         f"{outcome.holds:,} reasons written, {outcome.cycles:,} cycles",
         f"  {outcome.finished_ms / 1000:.1f} s of virtual time, at best {world.floor_s:.1f} s; "
         f"{outcome.processor_s:.1f} s of processor time\n",
     )
-
-
-def _verdicts(values: Mapping[str, list[float]], limits: Limits) -> Table:
-    table = _table("median", "lowest", "highest", "limit", first="measured")
-    for name, found in values.items():
-        limit, middle = limits.measures[name], median(found)
-        shown = f"{middle:,.4g}" if limit.allows(middle) else f"[red]{middle:,.4g}[/]"
-        table.add_row(name, shown, f"{min(found):,.4g}", f"{max(found):,.4g}", str(limit))
-    return table
-
-
-def _table(*headings: str, first: str) -> Table:
-    """``first`` heads the column of names, ``headings`` those of numbers."""
-    table = Table(first, box=SIMPLE_HEAD)
-    for heading in headings:
-        table.add_column(heading, justify="right")
-    return table
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """The table of nodes: what is free when pods come, move and go, and nodes do."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -8,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quorate.api.meta import Uid
-from quorate.api.placeable import Node
 from quorate.placement.cluster import Cluster, Hold
-from quorate.placement.shapes import LARGEST, Shape, Shapes
+from quorate.placement.shapes import LARGEST
 from tests.placement.given import node, shape
+from tests.placement.happenings import PODS, Happening, PodDoes, do, happen, happenings, pods_do
 
 A, B = Uid("a"), Uid("b")
 
@@ -125,7 +124,7 @@ def test_a_reader_far_behind_looks_at_everything() -> None:
     cluster = Cluster()
     cluster.set_node(node("n1 cpu=4"))
     start = cluster.loads.end
-    for _ in range(20_000):
+    for _ in range(9_000):
         cluster.put(A, shape("cpu=1"), "n1", Hold.USED)
         cluster.take(A)
     assert cluster.loads.since(start) is None
@@ -142,16 +141,6 @@ def test_amounts_beyond_counting_do_not_wrap_around() -> None:
 
 
 # -- laws
-
-NAMES = ("n1", "n2", "n3")
-SHAPES = Shapes()
-KINDS: tuple[Shape, ...] = tuple(shape(text, SHAPES) for text in ("cpu=1", "cpu=2 memory=1Gi", "gpu=1", ""))
-NODES = tuple(
-    node(f"{name} {amounts}", ready=ready)
-    for name in NAMES
-    for amounts in ("cpu=4 memory=8Gi", "cpu=2 gpu=2")
-    for ready in (True, False)
-)
 
 
 @dataclass(frozen=True)
@@ -190,42 +179,6 @@ class World:
             if place is not None:
                 cluster.put(pod, place.shape, place.node, place.hold)
         return World(cluster)
-
-
-PODS = tuple(Uid(str(number)) for number in range(4))
-PodDoes = tuple[Uid, Shape, str, Hold]
-Happening = Node | PodDoes | str  # a name: that node goes
-nodes_come = st.sampled_from(NODES)
-pods_do: st.SearchStrategy[PodDoes] = st.tuples(
-    st.sampled_from(PODS), st.sampled_from(KINDS), st.sampled_from((*NAMES, "unknown")), st.sampled_from(Hold)
-)
-nodes_go = st.sampled_from(NAMES)
-happenings: st.SearchStrategy[list[Happening]] = st.lists(nodes_come | pods_do | nodes_go, max_size=25)
-Undo = Callable[[], object]
-
-
-def happen(cluster: Cluster, happening: Happening) -> None:
-    match happening:
-        case tuple():
-            do(cluster, happening)
-        case str(name):
-            if cluster.index(name) is not None:
-                cluster.remove_node(name)
-        case Node():
-            cluster.set_node(happening)
-
-
-def do(cluster: Cluster, what: PodDoes) -> Undo:
-    """Put the pod if it is nowhere, else take or move it; what undoes that."""
-    pod, kind, name, hold = what
-    if cluster.place(pod) is None:
-        cluster.put(pod, kind, name, hold)
-        return lambda: cluster.take(pod)
-    if kind is KINDS[0]:
-        place = cluster.take(pod)
-        return lambda: cluster.put(pod, place.shape, place.node, place.hold)
-    before = cluster.move(pod, hold)
-    return lambda: cluster.move(pod, before)
 
 
 @given(happenings)

@@ -7,9 +7,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from quorate.api.meta import Uid
-from quorate.api.scheduler_plugins import BinpackArguments, NodeOrderArguments
+from quorate.api.scheduler_plugins import BinpackArguments, NodeOrderArguments, PredicateArguments
 from quorate.placement.amounts import in_base_units
 from quorate.placement.cluster import Cluster, Hold
+from quorate.placement.constraints.surroundings import Surroundings
 from quorate.placement.fill import fill
 from quorate.placement.rankings import Rankings
 from quorate.placement.scoring import Scoring
@@ -18,6 +19,7 @@ from quorate.placement.standing import Moment
 from quorate.placement.verdicts import Choice, NoRoom
 from tests.placement.bars import Bar, Bars
 from tests.placement.given import node, shape
+from tests.placement.happenings import Happening, happen, happening
 from tests.placement.oracle import SlowNode, slow_best
 
 SHAPES = Shapes()
@@ -166,3 +168,20 @@ def test_the_order_in_which_nodes_come_does_not_matter(
     again = Rankings(other, Bars(other, world.bars.barred), scoring)
     assert again.best(kind) == world.rankings.best(kind)
     assert list(again.in_score_order(kind)) == list(world.rankings.in_score_order(kind))
+
+
+@given(st.lists(st.tuples(happening, st.booleans()), max_size=30), scorings)
+def test_a_ranking_that_followed_what_happened_is_as_one_made_anew(
+    history: list[tuple[Happening, bool]], scoring: Scoring
+) -> None:
+    cluster = Cluster()
+    constraints = Surroundings(cluster, PredicateArguments())
+    followed = Rankings(cluster, constraints, scoring)
+    for what, asked in history:
+        happen(cluster, what)
+        if asked:
+            followed.best(KINDS[0])
+    anew = Rankings(cluster, constraints, scoring)
+    for kind in KINDS:
+        assert followed.best(kind) == anew.best(kind)
+        assert list(followed.in_score_order(kind)) == list(anew.in_score_order(kind))

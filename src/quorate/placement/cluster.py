@@ -60,7 +60,6 @@ class Cluster:
     def __init__(self) -> None:
         self.loads = Log()  # indexes whose amounts or residents changed
         self.facts = Log()  # indexes whose node came, went, or changed in more than its amounts
-        self.membership = 0  # moves when a node comes or goes
         self.resources: list[str] = [CPU, MEMORY, PODS]  # by row
         self.nodes: list[Node | None] = []  # by index
         self.allocatable: Matrix = _zeros(len(self.resources), 0)
@@ -93,7 +92,6 @@ class Cluster:
             for (shape, hold), count in self._residents.get(name, NOBODY).items():
                 self._add(index, shape, hold, count)
             self.facts.note(index)
-            self.membership += 1
         else:
             old = self.nodes[index]
             assert old is not None, f"{name} has index {index}, where there is no node"
@@ -117,7 +115,6 @@ class Cluster:
         for matrix in (self.allocatable, self.used, self.releasing, self.pipelined, self.scored):
             matrix[:, index] = 0
         self._vacant.append(index)
-        self.membership += 1
         self.facts.note(index)
         self.loads.note(index)
 

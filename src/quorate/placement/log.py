@@ -7,7 +7,7 @@ change costs its maker one entry, whoever reads, and a hundred changes of one no
 from typing import Final
 
 # Entries kept.  A reader further behind looks at all nodes: with so many entries that costs it no more.
-_KEPT: Final = 16_384
+_KEPT: Final = 8_192
 
 
 class Log:

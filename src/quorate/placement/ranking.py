@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 
 from quorate.placement.cluster import Cluster
+from quorate.placement.names import NameOrder
 from quorate.placement.scoring import Load, Scoring, matters, preference_points, room_points
 from quorate.placement.shapes import Shape
 from quorate.placement.standing import Moment, Preferences, Standing
@@ -25,26 +26,7 @@ from quorate.placement.vectors import Mask, Matrix, Vector
 OUT: Final = int(np.iinfo(np.int64).min)
 
 _ALL: Final = slice(None)
-_UNREAD: Final = -1
-
-
-class NameOrder:
-    """The nodes in the order of their names, so that the first of equals is the one to choose."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self.membership = _UNREAD
-        self.indexes: Vector = np.zeros(0, np.int64)  # by position
-        self.positions: Vector = np.zeros(0, np.int64)  # by index; of vacant ones it means nothing
-
-    def refresh(self) -> None:
-        if self.membership == self._cluster.membership:
-            return
-        self.membership = self._cluster.membership
-        by_name = [self._cluster.index(name) for name in sorted(self._cluster.names())]
-        self.indexes = np.array(by_name, np.int64)
-        self.positions = np.zeros(self._cluster.size, np.int64)
-        self.positions[self.indexes] = np.arange(len(by_name))
+_NEVER: Final = -1
 
 
 class Ranking:
@@ -67,9 +49,8 @@ class Ranking:
         # By position: points of the candidates with room now, and of the other candidates.
         self._now: Vector = np.zeros(0, np.int64)
         self._later: Vector = np.zeros(0, np.int64)
-        self._read_to = _UNREAD
-        self._membership = _UNREAD
-        self._standing_version = _UNREAD
+        self._read_to = _NEVER  # of the log
+        self._judged_as_of = _NEVER, _NEVER  # versions of the order of names, and of the standing
         # Points whatever the choice is between, by index, and what must be compared for each choice.
         self._constant: Vector = np.zeros(0, np.int64)
         self._compared = Preferences()
@@ -81,21 +62,26 @@ class Ranking:
         """Take in what changed in the cluster, of which ``standing`` tells the rest."""
         self._names.refresh()
         log = self._cluster.loads
-        changed = log.since(self._read_to) if self._membership == self._names.membership else None
+        changed = log.since(self._read_to) if len(self._points) == self._cluster.size else None
         self._read_to = log.end
         if changed is None:
-            self._membership = self._names.membership
-            self._start_anew()
+            self._make_room()
             self._measure(_ALL)
         elif changed:
             self._measure(np.array(changed))
-        if changed is None or standing.version != self._standing_version:
-            self._standing_version = standing.version
+        as_of = self._names.version, standing.version
+        if changed is None or as_of != self._judged_as_of:
+            self._judged_as_of = as_of
             self._take_preferences(standing.preferences)
             self.alone = standing.spreading or standing.crowding or self._comparing
+            self._now = np.full(len(self._names.indexes), OUT)
+            self._later = self._now.copy()
             self._judge(self._names.indexes, standing)
         elif changed:
-            self._judge(np.array(changed), standing)
+            # A node may have come and gone since.
+            self._judge(
+                np.array([index for index in changed if self._cluster.nodes[index] is not None]), standing
+            )
 
     def best(self) -> tuple[int, Moment] | None:
         """The position of the best candidate, and when it has room."""
@@ -151,14 +137,12 @@ class Ranking:
         points = self._constant[indexes] + room_points(self._scoring, self._shape, cluster.rows, load)
         return np.where(fits_now if moment is Moment.NOW else fits_later, points, OUT)
 
-    def _start_anew(self) -> None:
-        size, nodes = self._cluster.size, len(self._names.indexes)
+    def _make_room(self) -> None:
+        size = self._cluster.size
         self._points = np.zeros(size, np.int64)
         self._sound = np.zeros(size, np.bool_)
         self._has_room_now = np.zeros(size, np.bool_)
         self._has_room_later = np.zeros(size, np.bool_)
-        self._now = np.full(nodes, OUT)
-        self._later = np.full(nodes, OUT)
 
     def _measure(self, at: Vector | slice) -> None:
         cluster = self._cluster

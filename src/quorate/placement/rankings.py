@@ -10,15 +10,16 @@ from weakref import WeakKeyDictionary
 
 from quorate.placement.amounts import NOTHING, Amounts
 from quorate.placement.cluster import Cluster
-from quorate.placement.ranking import NameOrder, Ranking
+from quorate.placement.names import NameOrder
+from quorate.placement.ranking import Ranking
 from quorate.placement.refusals import refusal
 from quorate.placement.scoring import Scoring
 from quorate.placement.shapes import Shape
 from quorate.placement.standing import Constraints, Moment
 from quorate.placement.verdicts import Choice, NoRoom
 
-# Shapes whose rankings are kept; each takes some 30 bytes a node.  Those asked for longest ago go first.
-_KEPT: Final = 128
+# Shapes whose rankings are kept; each takes some 35 bytes a node.  Those asked for longest ago go first.
+_KEPT: Final = 64
 
 
 class Rankings:

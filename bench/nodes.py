@@ -1,0 +1,92 @@
+"""Nodes and pods for measuring placement, from a seed and a size."""
+
+import random
+from collections.abc import Iterator
+from typing import Final
+
+from quorate.api import codec
+from quorate.api.meta import Uid
+from quorate.api.placeable import Node, Pod
+from quorate.api.scheduler_plugins import BinpackArguments, NodeOrderArguments, PredicateArguments
+from quorate.placement.cluster import Cluster, Hold
+from quorate.placement.constraints.surroundings import Surroundings
+from quorate.placement.rankings import Rankings
+from quorate.placement.scoring import Scoring
+from quorate.placement.shapes import Shape, Shapes
+
+SPREADING: Final = Scoring(NodeOrderArguments(), None)
+PACKING: Final = Scoring(None, BinpackArguments())
+
+_HARDWARE: Final = ((32, 128), (64, 256), (96, 768))  # cpus and GiB
+_ZONES: Final = 3
+
+
+class Crowd:
+    """``nodes`` of three kinds in three zones, and how they rank."""
+
+    def __init__(self, nodes: int, scoring: Scoring) -> None:
+        self.cluster = Cluster()
+        self.rankings = Rankings(self.cluster, Surroundings(self.cluster, PredicateArguments()), scoring)
+        self.shapes = Shapes()
+        for number in range(nodes):
+            self.cluster.set_node(make_node(number))
+
+    def fill_half(self, kinds: list[Shape], seed: int) -> int:
+        """Put pods of ``kinds`` on all nodes until half of the cpus are used; how many they are."""
+        rng = random.Random(seed)
+        pods = 0
+        for index, node in enumerate(self.cluster.nodes):
+            if node is None:
+                continue
+            while 2 * self.cluster.used[0, index] < self.cluster.allocatable[0, index]:
+                self.cluster.put(Uid(f"resident-{pods}"), rng.choice(kinds), node.metadata.name, Hold.USED)
+                pods += 1
+        self.rankings.best(kinds[0])  # who asks first waits until all of that is read
+        return pods
+
+    def kinds(self, count: int, seed: int) -> list[Shape]:
+        """So many different shapes, of one to eight cpus."""
+        rng = random.Random(seed)
+        pods = (make_pod("kind", rng.randint(1_000, 8_000), rng.randint(1, 32)) for _ in range(count))
+        return [self.shapes.of(pod) for pod in pods]
+
+
+def make_node(number: int) -> Node:
+    cpu, memory_gib = _HARDWARE[number % len(_HARDWARE)]
+    name = f"node-{number:05}"
+    labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": f"zone-{number % _ZONES}"}
+    amounts = {"cpu": str(cpu), "memory": f"{memory_gib}Gi", "pods": "110"}
+    return codec.convert(
+        Node, {"metadata": {"name": name, "labels": labels}, "status": {"allocatable": amounts}}
+    )
+
+
+def make_pod(name: str, milli_cpu: int, memory_gib: int) -> Pod:
+    return codec.decode(Pod, pod_as_stored(name, milli_cpu, memory_gib))
+
+
+def pod_as_stored(name: str, milli_cpu: int, memory_gib: int, job: str = "train") -> bytes:
+    """A pod of a job as an API server sends it, as far as we read it."""
+    requests = {"cpu": f"{milli_cpu}m", "memory": f"{memory_gib}Gi"}
+    container = {"name": "main", "image": "example.org/train:1", "resources": {"requests": requests}}
+    metadata = {
+        "name": name,
+        "namespace": "research",
+        "uid": f"0b5f2a5e-6c1d-4f0e-9d57-{name:>012}",
+        "resourceVersion": "123456",
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "labels": {"job-name": job, "batch.kubernetes.io/job-completion-index": name},
+        "annotations": {"scheduling.k8s.io/group-name": job},
+        "ownerReferences": [
+            {"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": f"uid-of-{job}", "controller": True}
+        ],
+    }
+    spec = {"schedulerName": "quorate", "containers": [container], "restartPolicy": "Never"}
+    return codec.encode({"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}})
+
+
+def uids() -> Iterator[Uid]:
+    number = 0
+    while True:
+        yield Uid(f"pod-{number}")
+        number += 1
