@@ -80,6 +80,7 @@ class PodSpec(Struct):
     priority_class_name: str = ""
     priority: int | None = None
     restart_policy: str = "Always"
+    active_deadline_seconds: int | None = None
     scheduler_name: str = "default-scheduler"
     scheduling_gates: tuple[SchedulingGate, ...] = ()
 

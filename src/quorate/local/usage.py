@@ -1,6 +1,6 @@
 """How much of what a ResourceQuota limits is used: the server admits by it, a controller recounts by it.
 
-Scopes are knowingly missing: a quota counts every pod of its namespace.
+Which pods a quota counts at all is for ``scopes`` to say.
 """
 
 from collections.abc import Iterable, Mapping

@@ -3,7 +3,8 @@
 import pytest
 
 from quorate.api import codec
-from quorate.api.core import Pod
+from quorate.api.core import Pod, ResourceQuotaSpec
+from quorate.local.scopes import counts_pod
 from quorate.local.usage import usage
 
 
@@ -41,3 +42,43 @@ def test_usage(name: str, want: str) -> None:
 
 def test_what_nobody_counts_is_left_out() -> None:
     assert usage(["services.nodeports"], PODS, {}) == {}
+
+
+def a_quota(**spec: object) -> ResourceQuotaSpec:
+    return codec.convert(ResourceQuotaSpec, spec)
+
+
+def selecting(scope: str, operator: str, *values: str) -> ResourceQuotaSpec:
+    requirement = {"scopeName": scope, "operator": operator, "values": list(values)}
+    return a_quota(scopeSelector={"matchExpressions": [requirement]})
+
+
+def scoped_pod(cpu: str = "", **spec: object) -> Pod:
+    asked = {"resources": {"requests": {"cpu": cpu}}} if cpu else {}
+    return codec.convert(Pod, {"metadata": {"name": "p"}, "spec": {"containers": [asked], **spec}})
+
+
+@pytest.mark.parametrize(
+    ("spec", "pod", "want"),
+    [
+        pytest.param(a_quota(), scoped_pod(), True, id="without scopes every pod"),
+        pytest.param(a_quota(scopes=["BestEffort"]), scoped_pod(), True, id="best effort"),
+        pytest.param(a_quota(scopes=["BestEffort"]), scoped_pod(cpu="1"), False, id="who asks is none"),
+        pytest.param(a_quota(scopes=["NotBestEffort"]), scoped_pod(cpu="1"), True, id="but the opposite"),
+        pytest.param(
+            a_quota(scopes=["Terminating"]), scoped_pod(activeDeadlineSeconds=0), True, id="with a deadline"
+        ),
+        pytest.param(a_quota(scopes=["NotTerminating"]), scoped_pod(), True, id="without one"),
+        pytest.param(
+            a_quota(scopes=["NotTerminating", "BestEffort"]), scoped_pod(cpu="1"), False, id="all scopes hold"
+        ),
+        pytest.param(
+            selecting("PriorityClass", "In", "high"), scoped_pod(priorityClassName="high"), True, id="a class"
+        ),
+        pytest.param(selecting("PriorityClass", "In", "high"), scoped_pod(), False, id="no class"),
+        pytest.param(selecting("PriorityClass", "Exists"), scoped_pod(), False, id="any class"),
+        pytest.param(selecting("PriorityClass", "DoesNotExist"), scoped_pod(), True, id="without class"),
+    ],
+)
+def test_which_pods_a_quota_with_scopes_counts(spec: ResourceQuotaSpec, pod: Pod, want: bool) -> None:
+    assert counts_pod(spec, pod) is want

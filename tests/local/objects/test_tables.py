@@ -199,6 +199,42 @@ def test_jobs(job: Json, want: str) -> None:
         ),
         (
             "",
+            "PersistentVolume",
+            named(
+                spec={
+                    "accessModes": ["ReadWriteMany", "ReadWriteOnce"],
+                    "capacity": {"storage": "5Gi"},
+                    "claimRef": {"namespace": "team", "name": "data"},
+                    "storageClassName": "fast",
+                    "persistentVolumeReclaimPolicy": "Retain",
+                    "volumeMode": "Block",
+                },
+                status={"phase": "Bound"},
+            ),
+            ["a", "5Gi", "RWO,RWX", "Retain", "Bound", "team/data", "fast", "<unset>", "", "90s", "Block"],
+        ),
+        (
+            "",
+            "PersistentVolumeClaim",
+            named(
+                spec={"volumeName": "v", "storageClassName": "fast"},
+                status={
+                    "phase": "Bound",
+                    "capacity": {"storage": "5Gi"},
+                    "accessModes": ["ReadWriteOncePod"],
+                },
+            ),
+            ["a", "Bound", "v", "5Gi", "RWOP", "fast", "<unset>", "90s", "<unset>"],
+        ),
+        (
+            "storage.k8s.io",
+            "StorageClass",
+            named(provisioner="p", reclaimPolicy="Delete", volumeBindingMode="Immediate"),
+            ["a", "p", "Delete", "Immediate", False, "90s"],
+        ),
+        ("storage.k8s.io", "CSINode", named(spec={"drivers": [{"name": "d"}]}), ["a", 1, "90s"]),
+        (
+            "",
             "Service",
             named(
                 spec={"type": "NodePort", "clusterIP": "10.0.0.1", "ports": [{"port": 80, "nodePort": 30080}]}

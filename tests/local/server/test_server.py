@@ -215,6 +215,81 @@ async def test_a_quota_is_charged_when_objects_are_created(api: Api) -> None:
 
 
 @with_api
+async def test_a_quota_with_scopes_is_charged_by_the_pods_it_is_about(api: Api) -> None:
+    quotas = "/api/v1/namespaces/default/resourcequotas"
+    spec = {"hard": {"pods": "1"}, "scopes": ["BestEffort"]}
+    await api("POST", quotas, {"metadata": {"name": "q"}, "spec": spec})
+    status = {"status": {"hard": spec["hard"], "used": {"pods": "0"}}}
+    await api("PATCH", f"{quotas}/q/status", status, Content_Type=MERGE)
+    asking = [{"name": "main", "image": "b", "resources": {"requests": {"cpu": "1"}}}]
+    codes = [
+        (await api("POST", PODS, body))[0]
+        for body in (a_pod("a", containers=asking), a_pod("b"), a_pod("c"), a_pod("d", containers=asking))
+    ]
+    assert codes == [201, 201, 403, 201]
+
+
+async def running(api: Api, *names: str) -> None:
+    """Pods of one label that run and are ready."""
+    for name in names:
+        pod = a_pod(name, nodeName="n")
+        pod["metadata"]["labels"] = {"app": "x"}
+        await api("POST", PODS, pod)
+        status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        await api("PATCH", f"{PODS}/{name}/status", {"status": status}, Content_Type=MERGE)
+
+
+@with_api
+async def test_an_eviction_is_refused_when_a_budget_would_be_overdrawn(api: Api) -> None:
+    await running(api, "a", "b", "c")
+    budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+    selector = {"matchLabels": {"app": "x"}}
+    await api(
+        "POST", budgets, {"metadata": {"name": "two"}, "spec": {"selector": selector, "minAvailable": "50%"}}
+    )
+
+    async def evict(name: str) -> tuple[int, Json]:
+        return await api("POST", f"{PODS}/{name}/eviction", {"metadata": {"name": name}})
+
+    assert (await evict("a"))[0] == 201
+    code, refusal = await evict("b")
+    assert (code, refusal["reason"]) == (429, "TooManyRequests")
+    (cause,) = refusal["details"]["causes"]
+    assert cause["message"] == "The disruption budget two needs 2 healthy pods and has 2 currently"
+    await api("POST", PODS, a_pod("waiting"))
+    assert (await evict("waiting"))[0] == 201, "who does not run is missed by nobody"
+
+
+@with_api
+async def test_a_scheduler_writes_where_a_pod_is_to_go(api: Api) -> None:
+    await api("POST", PODS, a_pod("a"))
+    status = {"status": {"nominatedNodeName": "n"}}
+    code, pod = await api("PATCH", f"{PODS}/a/status", status, Content_Type=MERGE)
+    assert (code, pod["status"]["nominatedNodeName"]) == (200, "n")
+    selected = await api("GET", f"{PODS}?fieldSelector=status.nominatedNodeName=n")
+    assert [each["metadata"]["name"] for each in selected[1]["items"]] == ["a"]
+
+
+@with_api
+async def test_a_claim_without_a_class_gets_the_default_one_and_one_with_none_keeps_none(api: Api) -> None:
+    marked = {"storageclass.kubernetes.io/is-default-class": "true"}
+    for name, annotations in (("slow", {}), ("fast", marked)):
+        metadata = {"name": name, "annotations": annotations}
+        await api(
+            "POST", "/apis/storage.k8s.io/v1/storageclasses", {"metadata": metadata, "provisioner": "x.y/z"}
+        )
+    claims = "/api/v1/namespaces/default/persistentvolumeclaims"
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    for name, said, want in (("a", {}, "fast"), ("b", {"storageClassName": ""}, "")):
+        code, claim = await api("POST", claims, {"metadata": {"name": name}, "spec": {**spec, **said}})
+        assert code == 201
+        assert claim["spec"]["storageClassName"] == want
+        assert claim["status"] == {"phase": "Pending"}
+    code, refusal = await api("PATCH", f"{claims}/a", {"spec": {"volumeMode": "Block"}}, Content_Type=MERGE)
+    assert (code, refusal["reason"]) == (422, "Invalid")
+
+
+@with_api
 async def test_an_object_goes_with_its_last_finalizer(api: Api) -> None:
     held = a_config_map("a")
     held["metadata"]["finalizers"] = ["example.com/hold"]

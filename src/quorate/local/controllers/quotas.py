@@ -5,38 +5,18 @@ The server refuses what would exceed a quota; this controller recounts, so that 
 
 import asyncio
 from collections import Counter
-from typing import Final
 
-import msgspec
-
-from quorate.api.core import Pod, Resources
-from quorate.api.meta import Key, ObjectMeta, Struct
+from quorate.api.core import Pod, ResourceQuota, ResourceQuotaStatus
+from quorate.api.meta import Key
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.informer import Change, Informer
 from quorate.kube.patches import status_patch
 from quorate.kube.reconcile import Reconciler
-from quorate.kube.resources import Resource
+from quorate.kube.resources import RESOURCE_QUOTAS
 from quorate.local.controllers.inventory import Entry, Inventory
+from quorate.local.scopes import counts_pod, is_scoped
 from quorate.local.usage import usage
-
-
-class QuotaSpec(Struct):
-    hard: Resources = msgspec.field(default_factory=dict)
-
-
-class QuotaStatus(Struct):
-    hard: Resources = msgspec.field(default_factory=dict)
-    used: Resources = msgspec.field(default_factory=dict)
-
-
-class ResourceQuota(Struct):
-    metadata: ObjectMeta
-    spec: QuotaSpec = QuotaSpec()
-    status: QuotaStatus = QuotaStatus()
-
-
-RESOURCE_QUOTAS: Final = Resource("", "v1", "resourcequotas", "ResourceQuota", True, ResourceQuota)
 
 
 class QuotaController:
@@ -87,11 +67,11 @@ class QuotaController:
         if quota is None or quota.metadata.deletion_timestamp is not None:
             return
         counts: Counter[str] = Counter()
-        for entry in self._inventory.in_namespace(key.namespace):
+        for entry in () if is_scoped(quota.spec) else self._inventory.in_namespace(key.namespace):
             kind = entry.resource
             counts[f"{kind.plural}.{kind.group}" if kind.group else kind.plural] += 1
-        pods = self._pods.by_index("namespace", key.namespace)
-        status = QuotaStatus(hard=quota.spec.hard, used=usage(quota.spec.hard, pods, counts))
+        pods = [pod for pod in self._pods.by_index("namespace", key.namespace) if counts_pod(quota.spec, pod)]
+        status = ResourceQuotaStatus(hard=quota.spec.hard, used=usage(quota.spec.hard, pods, counts))
         patch = status_patch(quota.metadata, quota.status, status)
         if patch:
             await self._client.patch(RESOURCE_QUOTAS, key, patch, subresource="status")

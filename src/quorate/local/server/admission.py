@@ -1,4 +1,4 @@
-"""What depends on other objects when one is created: its namespace, account, priority and addresses."""
+"""What depends on other objects when one is created: its namespace, account, priority, addresses and more."""
 
 import ipaddress
 from typing import Any
@@ -12,6 +12,8 @@ from quorate.local.server.store import Key
 Json = dict[str, Any]
 
 PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
+STORAGE_CLASSES = "storageclasses.storage.k8s.io"
+DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 SERVICE_NETWORK = ipaddress.IPv4Network("10.96.0.0/16")
 NODE_PORTS = range(30_000, 32_768)
 
@@ -38,6 +40,8 @@ def complete(call: Call, obj: Json) -> None:
         _priority(call, obj)
         tolerate_silence(obj["spec"])
         limits.apply(call, obj)
+    elif call.kind.resource == "persistentvolumeclaims":
+        _storage_class(call, obj["spec"])
 
 
 def allocate(call: Call, obj: Json) -> None:
@@ -92,6 +96,18 @@ def _default_class(call: Call) -> Json:
     classes = (entry.decode() for entry in call.context.store.entries(PRIORITY_CLASSES))
     marked = [found for found in classes if found.get("globalDefault")]
     return min(marked, key=lambda found: (found["value"], found["metadata"]["name"]), default={})
+
+
+def _storage_class(call: Call, spec: Json) -> None:
+    """The class that is marked as the default, the newest if several are; a claim may say "" for none."""
+    marked = [
+        found["metadata"]
+        for entry in call.context.store.entries(STORAGE_CLASSES)
+        if (found := entry.decode())["metadata"].get("annotations", {}).get(DEFAULT_CLASS) == "true"
+    ]
+    if marked and "storageClassName" not in spec:
+        newest = max(marked, key=lambda found: (found["creationTimestamp"], found["name"]))
+        spec["storageClassName"] = newest["name"]
 
 
 def _addresses(call: Call, spec: Json, uid: str) -> None:

@@ -10,6 +10,7 @@ from functools import partial
 from quorate.local.objects.crd.definition import ScalePaths
 from quorate.local.server import events, forms, reviews
 from quorate.local.server.builtin_cluster import CLUSTER
+from quorate.local.server.builtin_storage import STORAGE
 from quorate.local.server.errors import qualified
 from quorate.local.server.kinds import EVERY_VERB, SCALE, STATUS, Kind, Rules, Subresource
 from quorate.local.server.rules import RULES
@@ -203,4 +204,4 @@ REVIEWS = tuple(
     for kind, (group, namespaced) in reviews.KINDS.items()
 )
 
-KINDS = tuple(_complete(kind) for kind in CORE + GROUPED + CLUSTER) + REVIEWS
+KINDS = tuple(_complete(kind) for kind in CORE + GROUPED + STORAGE + CLUSTER) + REVIEWS

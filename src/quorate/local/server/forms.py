@@ -55,6 +55,7 @@ EMPTY_IS_PRESENT: dict[str, frozenset[str]] = {
     "JobCondition": frozenset({"type", "status"}),
     "NodeCondition": frozenset({"type", "status"}),
     "ContainerStatus": frozenset({"name", "image", "imageID"}),
+    "PersistentVolumeClaimSpec": frozenset({"storageClassName"}),
     "RoleRef": frozenset({"apiGroup", "kind", "name"}),
     "OwnerReference": frozenset({"apiVersion", "kind", "name", "uid"}),
 }

@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from quorate.api import codec
-from quorate.api.core import Pod, Resources
+from quorate.api.core import Pod, ResourceQuotaSpec, Resources
 from quorate.api.quantity import parse_quantity
+from quorate.local.scopes import counts_pod, is_scoped
 from quorate.local.server.call import Call
 from quorate.local.server.errors import StatusError, forbidden
 from quorate.local.server.store import Entry, Stale
@@ -46,6 +47,8 @@ def _charged(call: Call, obj: Json, entry: Entry) -> Json | None:
     quota = entry.decode()
     status: Json = quota.get("status", {})
     limits, used = amounts(status.get("hard", {})), amounts(status.get("used", {}))
+    if not _counts(codec.decode(ResourceQuotaSpec, msgspec.json.encode(quota.get("spec", {}))), call, obj):
+        return None
     wanted = {name: amount for name, amount in _use(call, obj, limits).items() if amount}
     if not wanted:
         return None
@@ -62,6 +65,15 @@ def _charged(call: Call, obj: Json, entry: Entry) -> Json | None:
         raise _refusal(call, obj, why)
     status["used"] = {name: str(amount) for name, amount in (used | total).items()}
     return quota
+
+
+def _counts(spec: ResourceQuotaSpec, call: Call, obj: Json) -> bool:
+    """Whether the quota is about the object at all; one with scopes is about pods only."""
+    if not is_scoped(spec):
+        return True
+    if call.kind.resource != "pods":
+        return False
+    return counts_pod(spec, codec.decode(Pod, msgspec.json.encode(obj)))
 
 
 def amounts(written: dict[str, str]) -> Resources:

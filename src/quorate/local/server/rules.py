@@ -5,6 +5,7 @@ from quorate.local.server.defaults import apps as app_defaults
 from quorate.local.server.defaults import jobs as job_defaults
 from quorate.local.server.defaults import others as other_defaults
 from quorate.local.server.defaults import pods as pod_defaults
+from quorate.local.server.defaults import storage as storage_defaults
 from quorate.local.server.defaults import webhooks as webhook_defaults
 from quorate.local.server.kinds import Rules
 from quorate.local.server.validation import (
@@ -23,6 +24,7 @@ from quorate.local.server.validation import (
     rbac,
     records,
     services,
+    storage,
     webhooks,
 )
 
@@ -135,6 +137,24 @@ RULES: dict[str, Rules] = {
         begin=other_defaults.begin_without_status,
         validate=policies.disruption_budget,
     ),
+    "persistentvolumes": Rules(
+        default=storage_defaults.volume,
+        begin=storage_defaults.begin,
+        validate=storage.volume,
+        validate_update=storage.volume_update,
+    ),
+    "persistentvolumeclaims": Rules(
+        default=storage_defaults.claim,
+        begin=storage_defaults.begin,
+        validate=storage.claim,
+        validate_update=storage.claim_update,
+    ),
+    "storageclasses.storage.k8s.io": Rules(
+        default=storage_defaults.storage_class,
+        validate=storage.storage_class,
+        validate_update=storage.storage_class_update,
+    ),
+    "csinodes.storage.k8s.io": Rules(validate=storage.csi_node),
     "networkpolicies.networking.k8s.io": Rules(
         default=other_defaults.network_policy, validate=policies.network_policy
     ),

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from quorate.local.server import answers, delete, token_requests, update
+from quorate.local.server import answers, delete, disruption, token_requests, update
 from quorate.local.server.answers import Answer
 from quorate.local.server.bodies import read_object
 from quorate.local.server.call import Call
@@ -72,13 +72,14 @@ SUCCESS: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status":
 
 
 async def evict(call: Call) -> Answer:
-    """POST pods/x/eviction: delete the pod as its owner would want it; no disruption budgets here."""
+    """POST pods/x/eviction: delete the pod, unless a disruption budget is against it."""
     eviction = read_object(call, EVICTION, "CreateOptions")
     eviction = await webhooks.mutated(call, "CREATE", eviction, kind=EVICTION)
     await webhooks.admitted(call, "CREATE", eviction, kind=EVICTION)
     options = msgspec.convert(eviction.get("deleteOptions") or {}, delete.Options)
     if call.dry_run("CreateOptions"):
         options = msgspec.structs.replace(options, dry_run=("All",))
+    disruption.require_room(call, call.decode(await call.current()))
     await delete.delete_current(call, delete.consistent(options), reviewed=True)
     return answers.document(call, SUCCESS, 201)
 

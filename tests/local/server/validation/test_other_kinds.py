@@ -10,6 +10,8 @@ from tests.local.server.validation.objects import show
 Json = dict[str, Any]
 
 RBAC = "rbac.authorization.k8s.io"
+VOLUME = {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}}
+CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 
 
 @pytest.mark.parametrize(
@@ -50,6 +52,46 @@ RBAC = "rbac.authorization.k8s.io"
         ("leases.coordination.k8s.io", {"spec": {"leaseTransitions": -1}}, ["spec.leaseTransitions Invalid"]),
         ("runtimeclasses.node.k8s.io", {"handler": "Bad_Name"}, ["handler Invalid"]),
         ("events", {"involvedObject": {"namespace": "other"}}, ["involvedObject.namespace Invalid"]),
+        (
+            "persistentvolumes",
+            {"spec": {"local": {"path": "/disk"}}},
+            ["spec.accessModes Required", "spec.capacity Required", "spec.nodeAffinity Required"],
+        ),
+        (
+            "persistentvolumes",
+            {"spec": {**VOLUME, "csi": {"driver": "d"}, "hostPath": {"path": "/"}, "nodeAffinity": {}}},
+            [
+                "spec.hostPath Forbidden",
+                "spec.csi.volumeHandle Required",
+                "spec.nodeAffinity.required Required",
+            ],
+        ),
+        ("persistentvolumes", {"spec": VOLUME}, ["spec Required"]),
+        ("persistentvolumeclaims", {"spec": CLAIM}, []),
+        (
+            "persistentvolumeclaims",
+            {"spec": {"accessModes": ["ReadWriteOncePod", "ReadOnlyMany", "Any"]}},
+            [
+                "spec.accessModes NotSupported",
+                "spec.accessModes Forbidden",
+                "spec.resources[storage] Required",
+            ],
+        ),
+        ("storageclasses.storage.k8s.io", {}, ["provisioner Required"]),
+        (
+            "storageclasses.storage.k8s.io",
+            {"provisioner": "a.b/c", "volumeBindingMode": "Late", "reclaimPolicy": "Recycle"},
+            ["reclaimPolicy NotSupported", "volumeBindingMode NotSupported"],
+        ),
+        (
+            "csinodes.storage.k8s.io",
+            {"spec": {"drivers": [{"name": "a"}, {"name": "a", "nodeID": "i", "allocatable": {"count": 0}}]}},
+            [
+                "spec.drivers[0].nodeID Required",
+                "spec.drivers[1].name Duplicate",
+                "spec.drivers[1].allocatable.count Invalid",
+            ],
+        ),
         (
             f"roles.{RBAC}",
             {"rules": [{"verbs": ["get"], "apiGroups": [""]}]},

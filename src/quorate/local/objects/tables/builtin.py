@@ -4,22 +4,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from quorate.local.objects.crd.definition import Column
+from quorate.local.objects.tables import storage
 from quorate.local.objects.tables.durations import age, epoch, human
-from quorate.local.objects.tables.layout import NAME, Layout, plain_cells
+from quorate.local.objects.tables.layout import NAME, Layout, columns, created, plain_cells
 from quorate.local.objects.tables.pods import POD
 from quorate.local.objects.types import Json
 
 NONE, UNKNOWN = "<none>", "<unknown>"
-
-
-def columns(names: str, wide: str = "") -> tuple[Column, ...]:
-    """Columns by their names, separated by commas; the wide ones are shown on request only."""
-    narrow = [Column(name, "string", "") for name in names.split(",") if name]
-    return (*narrow, *(Column(name, "string", "", priority=1) for name in wide.split(",") if name))
-
-
-def created(obj: Json, now: float) -> str:
-    return age(obj["metadata"].get("creationTimestamp"), now)
 
 
 AGE_ONLY = Layout((NAME, *columns("Age")), plain_cells)
@@ -314,6 +305,8 @@ _LAYOUTS: dict[tuple[str, str], Layout] = {
     ("", "LimitRange"): CREATED_AT,
     ("", "Namespace"): NAMESPACE,
     ("", "Node"): NODE,
+    ("", "PersistentVolume"): storage.VOLUME,
+    ("", "PersistentVolumeClaim"): storage.CLAIM,
     ("", "Pod"): POD,
     ("", "ResourceQuota"): QUOTA,
     ("", "Secret"): SECRET,
@@ -333,6 +326,8 @@ _LAYOUTS: dict[tuple[str, str], Layout] = {
     ("rbac.authorization.k8s.io", "Role"): CREATED_AT,
     ("rbac.authorization.k8s.io", "RoleBinding"): BINDING,
     ("scheduling.k8s.io", "PriorityClass"): PRIORITY_CLASS,
+    ("storage.k8s.io", "CSINode"): storage.CSI_NODE,
+    ("storage.k8s.io", "StorageClass"): storage.STORAGE_CLASS,
 }
 
 

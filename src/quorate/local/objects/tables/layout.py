@@ -28,6 +28,16 @@ class Layout:
     """what a table says about a row besides its cells"""
 
 
+def columns(names: str, wide: str = "") -> tuple[Column, ...]:
+    """Columns by their names, separated by commas; the wide ones are shown on request only."""
+    narrow = [Column(name, "string", "") for name in names.split(",") if name]
+    return (*narrow, *(Column(name, "string", "", priority=1) for name in wide.split(",") if name))
+
+
+def created(obj: Json, now: float) -> str:
+    return age(obj["metadata"].get("creationTimestamp"), now)
+
+
 def table(
     layout: Layout,
     objects: Iterable[Json],

@@ -21,13 +21,19 @@ SCOPES = (
     "Terminating",
     "VolumeAttributesClass",
 )
+NAMED_SCOPES = ("PriorityClass", "VolumeAttributesClass")
+"""Those that tell objects apart by the name of something."""
 OPPOSITES = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
 LIMITED = ("Container", "PersistentVolumeClaim", "Pod")
 
 
 def resource_quota(quota: Json) -> list[Cause]:
     spec = quota.get("spec", {})
-    return [*_amounts(spec.get("hard", {}), "spec.hard"), *_scopes(spec.get("scopes", []), "spec.scopes")]
+    return [
+        *_amounts(spec.get("hard", {}), "spec.hard"),
+        *_scopes(spec.get("scopes", []), "spec.scopes"),
+        *_scope_selector(spec.get("scopeSelector", {}), "spec.scopeSelector"),
+    ]
 
 
 def _amounts(amounts: dict[str, str], path: str) -> Causes:
@@ -42,6 +48,28 @@ def _scopes(scopes: list[str], path: str) -> Causes:
             yield invalid_value(path, scopes, "unsupported scope")
     if any(pair <= set(scopes) for pair in OPPOSITES):
         yield invalid_value(path, scopes, "conflicting scopes")
+
+
+def _scope_selector(selector: Json, path: str) -> Causes:
+    for index, requirement in enumerate(selector.get("matchExpressions", ())):
+        here = f"{path}.matchExpressions[{index}]"
+        scope, operator = requirement.get("scopeName", ""), requirement.get("operator", "")
+        values = requirement.get("values", [])
+        if scope not in SCOPES:
+            yield invalid_value(f"{here}.scopeName", scope, "unsupported scope")
+        elif scope not in NAMED_SCOPES and operator != "Exists":
+            why = "must be 'Exist' when scope is any of ResourceQuotaScopeTerminating,"
+            why += " ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort,"
+            why += " ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
+            yield invalid_value(f"{here}.operator", operator, why)
+        elif operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
+            yield invalid_value(f"{here}.operator", operator, "not a valid selector operator")
+        elif operator in ("In", "NotIn") and not values:
+            why = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
+            yield required(f"{here}.values", why)
+        elif operator in ("Exists", "DoesNotExist") and values:
+            why = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
+            yield invalid_value(f"{here}.values", values, why)
 
 
 def resource_quota_update(new: Json, old: Json) -> list[Cause]:

@@ -1,0 +1,105 @@
+"""The tables of volumes, claims, classes of storage and the storage drivers of nodes."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from quorate.local.objects.tables.layout import NAME, Layout, columns, created
+from quorate.local.objects.types import Json
+
+_SHORT: Final = {
+    "ReadWriteOnce": "RWO",
+    "ReadOnlyMany": "ROX",
+    "ReadWriteMany": "RWX",
+    "ReadWriteOncePod": "RWOP",
+}  # in the order they are shown
+_DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
+_UNSET: Final = "<unset>"
+
+
+def _modes(given: Iterable[str]) -> str:
+    named = set(given)
+    return ",".join(short for mode, short in _SHORT.items() if mode in named)
+
+
+def _phase(obj: Json) -> str:
+    if "deletionTimestamp" in obj["metadata"]:
+        return "Terminating"
+    return str((obj.get("status") or {}).get("phase", ""))
+
+
+def _volume(obj: Json, now: float) -> list[Any]:
+    spec, claim = obj["spec"], obj["spec"].get("claimRef") or {}
+    return [
+        obj["metadata"]["name"],
+        (spec.get("capacity") or {}).get("storage", ""),
+        _modes(spec.get("accessModes") or ()),
+        spec.get("persistentVolumeReclaimPolicy", ""),
+        _phase(obj),
+        f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim else "",
+        spec.get("storageClassName", ""),
+        spec.get("volumeAttributesClassName") or _UNSET,
+        (obj.get("status") or {}).get("reason", ""),
+        created(obj, now),
+        spec.get("volumeMode") or _UNSET,
+    ]
+
+
+VOLUME = Layout(
+    (
+        NAME,
+        *columns(
+            "Capacity,Access Modes,Reclaim Policy,Status,Claim,StorageClass,VolumeAttributesClass,Reason,Age",
+            "VolumeMode",
+        ),
+    ),
+    _volume,
+)
+
+
+def _claim(obj: Json, now: float) -> list[Any]:
+    spec, status = obj["spec"], obj.get("status") or {}
+    bound = bool(spec.get("volumeName"))
+    return [
+        obj["metadata"]["name"],
+        _phase(obj),
+        spec.get("volumeName", ""),
+        (status.get("capacity") or {}).get("storage", "") if bound else "",
+        _modes(status.get("accessModes") or ()) if bound else "",
+        spec.get("storageClassName", ""),
+        spec.get("volumeAttributesClassName") or _UNSET,
+        created(obj, now),
+        spec.get("volumeMode") or _UNSET,
+    ]
+
+
+CLAIM = Layout(
+    (
+        NAME,
+        *columns("Status,Volume,Capacity,Access Modes,StorageClass,VolumeAttributesClass,Age", "VolumeMode"),
+    ),
+    _claim,
+)
+
+
+def _class(obj: Json, now: float) -> list[Any]:
+    metadata = obj["metadata"]
+    marked = (metadata.get("annotations") or {}).get(_DEFAULT_CLASS) == "true"
+    return [
+        f"{metadata['name']} (default)" if marked else metadata["name"],
+        obj.get("provisioner", ""),
+        obj.get("reclaimPolicy", ""),
+        obj.get("volumeBindingMode", ""),
+        obj.get("allowVolumeExpansion", False),
+        created(obj, now),
+    ]
+
+
+STORAGE_CLASS = Layout(
+    (NAME, *columns("Provisioner,ReclaimPolicy,VolumeBindingMode,AllowVolumeExpansion,Age")), _class
+)
+CSI_NODE = Layout(
+    (NAME, *columns("Drivers,Age")),
+    lambda obj, now: [
+        obj["metadata"]["name"], len((obj.get("spec") or {}).get("drivers") or ()), created(obj, now),
+    ],
+)  # fmt: skip

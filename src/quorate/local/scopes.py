@@ -1,0 +1,53 @@
+"""Which pods a ResourceQuota with scopes counts: those that match all of them, and no other objects.
+
+Knowingly missing: ``CrossNamespacePodAffinity`` matches no pod here.
+"""
+
+from collections.abc import Iterator
+
+from quorate.api.core import Pod, ResourceQuotaSpec, ScopeRequirement
+from quorate.api.meta import Requirement, matches_requirement
+from quorate.api.requests import pod_limits, pod_requests
+
+
+def is_scoped(spec: ResourceQuotaSpec) -> bool:
+    return bool(spec.scopes or spec.scope_selector is not None)
+
+
+def counts_pod(spec: ResourceQuotaSpec, pod: Pod) -> bool:
+    return all(_matches(scope, pod) for scope in _scopes(spec))
+
+
+def _scopes(spec: ResourceQuotaSpec) -> Iterator[ScopeRequirement]:
+    for name in spec.scopes:
+        yield ScopeRequirement(scope_name=name, operator="Exists")
+    if spec.scope_selector is not None:
+        yield from spec.scope_selector.match_expressions
+
+
+def _matches(scope: ScopeRequirement, pod: Pod) -> bool:
+    match scope.scope_name:
+        case "Terminating":
+            return _ends_by_itself(pod)
+        case "NotTerminating":
+            return not _ends_by_itself(pod)
+        case "BestEffort":
+            return _is_best_effort(pod)
+        case "NotBestEffort":
+            return not _is_best_effort(pod)
+        case "PriorityClass":
+            class_name = pod.spec.priority_class_name
+            requirement = Requirement(key="class", operator=scope.operator, values=scope.values)
+            return matches_requirement(requirement, {"class": class_name} if class_name else {})
+        case _:
+            return False
+
+
+def _ends_by_itself(pod: Pod) -> bool:
+    return pod.spec.active_deadline_seconds is not None
+
+
+def _is_best_effort(pod: Pod) -> bool:
+    """Whether no container says anything of cpu or memory: the quality of service of that name."""
+    said = pod_requests(pod.spec).items() | pod_limits(pod.spec).items()
+    return not any(amount for name, amount in said if name in ("cpu", "memory"))
