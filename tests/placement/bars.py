@@ -51,6 +51,10 @@ class _Standing:
         return self._mask({name for name, bar in self._bars.barred.items() if not bar.lifted_by_eviction})
 
     @property
+    def lasting(self) -> Mask:
+        return self.unresolvable
+
+    @property
     def preferences(self) -> Preferences:
         if not self._bars.node_affinity:
             return Preferences()

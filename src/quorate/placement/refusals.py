@@ -38,14 +38,14 @@ def refusal(cluster: Cluster, shape: Shape, standing: Standing, indexes: Vector)
         for resource, lack in lacks.items()
         if lack.any()
     ]
-    resolvable = indexes[~standing.unresolvable[indexes]]
+    thinkable = indexes[~standing.lasting[indexes]]
     return NoRoom(
         nodes=len(indexes),
         barred=tuple(Barred(objection.reason, count) for objection, count in objections),
         short=tuple(sorted(short, key=lambda one: (-one.nodes, one.resource))),
         overdrawn=len(open_) - len(sound),
         nearest=cluster.name(int(sound[nearest])) if len(sound) else "",
-        possible=_possible(cluster, asked, resolvable),
+        possible=_possible(cluster, asked, thinkable),
     )
 
 

@@ -74,6 +74,10 @@ class Standing(Protocol):
         """Nodes that no eviction makes passing."""
 
     @property
+    def lasting(self) -> Mask:
+        """Those of them that time does not either, whatever happens to other pods and to claims."""
+
+    @property
     def preferences(self) -> Preferences: ...
 
     def passing(self, moment: Moment) -> Mask: ...

@@ -45,7 +45,7 @@ class NoRoom:
     short: tuple[Short, ...]  # likewise; a node may be short of several resources
     overdrawn: int  # nodes that gave away more than they have by now, and take nobody
     nearest: str  # "" when no node would take the pod
-    possible: int  # nodes that could hold the pod if others left
+    possible: int  # nodes that could hold the pod if others left, or something else changed in time
 
     @property
     def never(self) -> bool:

@@ -112,7 +112,7 @@ def test_only_evicting_can_keep_pods_apart() -> None:
         for name, objection in world.objections(pod("p app=web", **apart(term("db")))).items()
     }
     assert remedies == {"a": Remedy.EVICTION, "b": Remedy.EVICTION, "c": Remedy.EVICTION}
-    assert with_database().objections(pod("p", **near(term("db"))))["c"].remedy is Remedy.NONE
+    assert with_database().objections(pod("p", **near(term("db"))))["c"].remedy is Remedy.TIME
 
 
 @pytest.mark.parametrize(

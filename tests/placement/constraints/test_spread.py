@@ -71,7 +71,7 @@ def test_a_pod_that_is_not_counted_itself_may_go_where_the_limit_is_reached() ->
 def test_nodes_without_the_label_are_no_place() -> None:
     world = having("", "a zone=1", "b")
     refused = world.objections(pod("p app=web", **spreading(spread())))
-    assert {name: (str(one), one.remedy) for name, one in refused.items()} == {"b": (NO_LABEL, Remedy.NONE)}
+    assert {name: (str(one), one.remedy) for name, one in refused.items()} == {"b": (NO_LABEL, Remedy.NODES)}
 
 
 def test_skew_can_be_evicted() -> None:

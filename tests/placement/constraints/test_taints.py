@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from quorate.placement.constraints.objections import Remedy
 from quorate.placement.standing import Moment
 from tests.placement.constraints.given import World, node, pod
 
@@ -85,8 +84,26 @@ def test_nodes_that_are_not_ready_take_nobody() -> None:
 
 def test_no_eviction_lifts_a_taint_or_a_cordon() -> None:
     world = World(node("a", taints=[GPU]), node("b", unschedulable=True), node("c", ready=False))
-    remedies = {objection.remedy for objection in world.objections(pod("p")).values()}
-    assert remedies == {Remedy.NONE}
+    assert world.standing(pod("p")).unresolvable[world.known()].all()
+
+
+@pytest.mark.parametrize(
+    ("given", "lasting"),
+    [
+        pytest.param({"taints": [GPU]}, True, id="a taint that an administrator gave"),
+        pytest.param(
+            {"taints": [{"key": "node.kubernetes.io/memory-pressure", "effect": "NoSchedule"}]},
+            False,
+            id="a taint that tells of a state",
+        ),
+        pytest.param({"unschedulable": True}, False, id="a cordon"),
+        pytest.param({"ready": False}, False, id="a node that is not ready"),
+        pytest.param({"unschedulable": True, "taints": [GPU]}, True, id="a cordon before a taint"),
+    ],
+)
+def test_what_waiting_does_not_help(given: dict[str, Any], lasting: bool) -> None:
+    world = World(node("n", **given))
+    assert world.standing(pod("p")).lasting[world.known()].tolist() == [lasting]
 
 
 def test_discouraging_taints_are_counted() -> None:

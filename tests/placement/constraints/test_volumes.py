@@ -11,7 +11,7 @@ from quorate.api.placeable import Pod
 from quorate.api.scheduler_plugins import PredicateArguments
 from quorate.api.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
 from quorate.placement.constraints.volumes import Storage
-from tests.placement.constraints.given import ALL, World, pod
+from tests.placement.constraints.given import ALL, World, node, pod
 
 NODES = ("a zone=1", "b zone=2", "c zone=3")
 GI = {"storage": "10Gi"}
@@ -121,6 +121,14 @@ def everywhere(reason: str) -> dict[str, str]:
 )
 def test_the_pod_waits_for_its_claims(things: list[Any], reason: str) -> None:
     assert world(*things).refusals(using("data")) == everywhere(reason)
+
+
+def test_claims_are_looked_at_first() -> None:
+    tainted = node("b", taints=[{"key": "gpu", "effect": "NoSchedule"}])
+    missing = 'persistentvolumeclaim "data" not found'
+    assert world(nodes=("a", tainted)).refusals(using("data")) == {"a": missing, "b": missing}
+    off = world(nodes=("a", tainted), heeded=PredicateArguments(volume_binding=False))
+    assert off.passing(using("data")) == "a"
 
 
 def test_a_claim_of_a_volume_of_its_own_is_made_for_the_pod() -> None:

@@ -57,8 +57,13 @@ class Ground:
         )
 
     def by_node_facts(self, demands: Demands) -> Verdicts:
-        """The verdicts that only a change of a node can change, but for those about volumes."""
+        """The verdicts that only a change of a node can change, but for those about volumes that exist.
+
+        Claims come first: until they are other than they are, nothing else matters.
+        """
         verdicts = Verdicts(self.nodes.size, self.nodes.generation)
+        if self.heeded.volume_binding and demands.volumes.refusal is not None:
+            verdicts.object_to(~self.nodes.vacant, demands.volumes.refusal)
         verdicts.object_to(~self.nodes.ready, objections.NOT_READY)
         taints.object_to_cordoned(self.nodes, demands.tolerations, verdicts)
         if self.heeded.taint_toleration:

@@ -33,6 +33,10 @@ class Judgement:
     def unresolvable(self) -> Mask:
         return self.verdicts(Moment.NOW).unresolvable
 
+    @property
+    def lasting(self) -> Mask:
+        return self.verdicts(Moment.NOW).lasting
+
     @cached_property
     def preferences(self) -> Preferences:
         return self._ground.preferences(self._demands)

@@ -17,10 +17,11 @@ Mask = NDArray[np.bool_]  # one answer for each node index
 
 
 class Remedy(Enum):
-    """Whether evicting pods from the node can lift an objection."""
+    """What can lift an objection."""
 
-    EVICTION = "Unschedulable"
-    NONE = "UnschedulableAndUnresolvable"  # such a node is no place to look for victims
+    EVICTION = "evicting pods from the node"
+    TIME = "what happens elsewhere: a claim is bound, a pod comes, the node is ready again"
+    NODES = "other nodes than there are"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,27 +31,32 @@ class Objection:
     remedy: Remedy
     reason: str
 
+    @property
+    def code(self) -> str:
+        """As kube-scheduler calls it.  On a node of the second kind nobody looks for victims."""
+        return "Unschedulable" if self.remedy is Remedy.EVICTION else "UnschedulableAndUnresolvable"
+
     def __str__(self) -> str:
         return self.reason
 
 
-NOT_READY: Final = Objection(Remedy.NONE, "node(s) were not ready")
-UNSCHEDULABLE: Final = Objection(Remedy.NONE, "node(s) were unschedulable")
-NODE_AFFINITY: Final = Objection(Remedy.NONE, "node(s) didn't match Pod's node affinity/selector")
+NOT_READY: Final = Objection(Remedy.TIME, "node(s) were not ready")
+UNSCHEDULABLE: Final = Objection(Remedy.TIME, "node(s) were unschedulable")
+NODE_AFFINITY: Final = Objection(Remedy.NODES, "node(s) didn't match Pod's node affinity/selector")
 PORTS_TAKEN: Final = Objection(Remedy.EVICTION, "node(s) didn't have free ports for the requested pod ports")
 TOO_MANY_VOLUMES: Final = Objection(Remedy.EVICTION, "node(s) exceed max volume count")
 VOLUME_GONE: Final = Objection(
-    Remedy.NONE, "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+    Remedy.TIME, "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 )
-UNBOUND_CLAIMS: Final = Objection(Remedy.NONE, "pod has unbound immediate PersistentVolumeClaims")
-VOLUME_CONFLICT: Final = Objection(Remedy.NONE, "node(s) didn't match PersistentVolume's node affinity")
-NO_VOLUME_TO_BIND: Final = Objection(Remedy.NONE, "node(s) didn't find available persistent volumes to bind")
-NO_VOLUME_ZONE: Final = Objection(Remedy.NONE, "node(s) had no available volume zone")
+UNBOUND_CLAIMS: Final = Objection(Remedy.TIME, "pod has unbound immediate PersistentVolumeClaims")
+VOLUME_CONFLICT: Final = Objection(Remedy.NODES, "node(s) didn't match PersistentVolume's node affinity")
+NO_VOLUME_TO_BIND: Final = Objection(Remedy.TIME, "node(s) didn't find available persistent volumes to bind")
+NO_VOLUME_ZONE: Final = Objection(Remedy.NODES, "node(s) had no available volume zone")
 SPREAD: Final = Objection(Remedy.EVICTION, "node(s) didn't match pod topology spread constraints")
 SPREAD_LABEL: Final = Objection(
-    Remedy.NONE, "node(s) didn't match pod topology spread constraints (missing required label)"
+    Remedy.NODES, "node(s) didn't match pod topology spread constraints (missing required label)"
 )
-AFFINITY: Final = Objection(Remedy.NONE, "node(s) didn't match pod affinity rules")
+AFFINITY: Final = Objection(Remedy.TIME, "node(s) didn't match pod affinity rules")
 ANTI_AFFINITY: Final = Objection(Remedy.EVICTION, "node(s) didn't match pod anti-affinity rules")
 ANTI_AFFINITY_OF_OTHERS: Final = Objection(
     Remedy.EVICTION, "node(s) didn't satisfy existing pods anti-affinity rules"
@@ -58,49 +64,55 @@ ANTI_AFFINITY_OF_OTHERS: Final = Objection(
 
 
 def untolerated(key: str, value: str) -> Objection:
-    return Objection(Remedy.NONE, f"node(s) had untolerated taint {{{key}: {value}}}")
+    # By taints of its own the cluster says what state a node is in: not ready, short of memory.
+    remedy = Remedy.TIME if key.startswith("node.kubernetes.io/") else Remedy.NODES
+    return Objection(remedy, f"node(s) had untolerated taint {{{key}: {value}}}")
 
 
 def claim_not_found(name: str) -> Objection:
-    return Objection(Remedy.NONE, f'persistentvolumeclaim "{name}" not found')
+    return Objection(Remedy.TIME, f'persistentvolumeclaim "{name}" not found')
 
 
 def claim_not_created(name: str) -> Objection:
     return Objection(
-        Remedy.NONE,
+        Remedy.TIME,
         f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"',
     )
 
 
 def claim_lost(name: str, volume: str) -> Objection:
     return Objection(
-        Remedy.NONE, f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{volume}"'
+        Remedy.TIME, f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{volume}"'
     )
 
 
 def claim_being_deleted(name: str) -> Objection:
-    return Objection(Remedy.NONE, f'persistentvolumeclaim "{name}" is being deleted')
+    return Objection(Remedy.TIME, f'persistentvolumeclaim "{name}" is being deleted')
 
 
 def claim_of_another_pod(name: str) -> Objection:
-    return Objection(Remedy.NONE, f'persistentvolumeclaim "{name}" was not created for the pod')
+    return Objection(Remedy.TIME, f'persistentvolumeclaim "{name}" was not created for the pod')
 
 
 class Verdicts:
     """For each node index the first objection against it, or none: then the node passes."""
 
-    __slots__ = ("_numbers", "_objections", "generation", "unresolvable")
+    __slots__ = ("_numbers", "_objections", "generation", "lasting", "unresolvable")
 
     def __init__(self, size: int, generation: int) -> None:
         self.generation = generation  # of the nodes they are on
         self._numbers: NDArray[np.int16] = np.zeros(size, np.int16)  # 0, or the place of the objection
         self._objections: list[Objection | None] = [None]
-        self.unresolvable: Mask = np.zeros(size, np.bool_)  # by any objection, not only by the first
+        # By any objection, not only by the first: what evicting cannot lift, and what time cannot either.
+        self.unresolvable: Mask = np.zeros(size, np.bool_)
+        self.lasting: Mask = np.zeros(size, np.bool_)
 
     def object_to(self, nodes: Mask, objection: Objection) -> None:
         """Raise ``objection`` against ``nodes``: it becomes the verdict on those that have passed so far."""
-        if objection.remedy is Remedy.NONE:
+        if objection.remedy is not Remedy.EVICTION:
             self.unresolvable |= nodes
+        if objection.remedy is Remedy.NODES:
+            self.lasting |= nodes
         fresh = nodes & (self._numbers == 0)
         if fresh.any():
             self._numbers[fresh] = len(self._objections)
@@ -126,5 +138,5 @@ class Verdicts:
     def copy(self) -> "Verdicts":
         twin = Verdicts(0, self.generation)
         twin._numbers, twin._objections = self._numbers.copy(), self._objections.copy()
-        twin.unresolvable = self.unresolvable.copy()
+        twin.unresolvable, twin.lasting = self.unresolvable.copy(), self.lasting.copy()
         return twin

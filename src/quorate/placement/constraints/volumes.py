@@ -231,8 +231,6 @@ def _topologies(class_: StorageClass) -> NodeSelector | None:
 
 def object_to_volumes(nodes: NodeFacts, demands: VolumeDemands, verdicts: Verdicts) -> None:
     """Where volumes that exist cannot be reached, and where those to come can be neither found nor made."""
-    if demands.refusal is not None:
-        verdicts.object_to(~nodes.vacant, demands.refusal)
     for place in demands.bound:
         verdicts.object_to(~_within(nodes, place), objections.VOLUME_CONFLICT)
     for arrivals in demands.arrivals:
