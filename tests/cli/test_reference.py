@@ -1,6 +1,7 @@
 """The pages of the reference are what the code says."""
 
 import ast
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,10 +11,14 @@ import pytest
 from quorate.cli.reference import PAGES
 from quorate.cli.reference.commands import page
 from quorate.cli.reference.events import EVENTS
+from quorate.cli.reference.placement_verdicts import REASONS
+from quorate.placement.constraints import objections
+from quorate.placement.constraints.objections import Objection
 
 ROOT = Path(__file__).parents[2]
 DIRECTORY = ROOT / "docs" / "reference"
 SOURCES = [ROOT / "src" / "quorate" / package for package in ("controllers", "queueing")]
+WORDS = re.compile(r"KEY|VALUE|VOLUME")  # what the page has in the place of names
 REASON = re.compile(r"[A-Z][a-z]+[A-Za-z]*")
 
 
@@ -49,3 +54,28 @@ def test_every_event_is_on_the_page() -> None:
     assert named - evictions - listed == set()
     text = "\n".join(path.read_text() for source in SOURCES for path in source.rglob("*.py"))
     assert [each for each in sorted(listed) if f'"{each}"' not in text and each != "EvictedDueTo…"] == []
+
+
+def test_every_objection_to_a_node_is_on_the_page() -> None:
+    known = {value for value in vars(objections).values() if isinstance(value, Objection)}
+    made = {
+        make(*("NAME" for _ in inspect.signature(make).parameters))
+        for make in vars(objections).values()
+        if inspect.isfunction(make) and inspect.signature(make).return_annotation is Objection
+    }
+    assert len(made) == 6
+    listed = {reason.objection for reason in REASONS}
+    as_listed = {Objection(one.remedy, WORDS.sub("NAME", one.reason)) for one in listed}
+    assert known | made <= as_listed
+
+
+def test_what_helps_is_said_as_kube_scheduler_decides_whether_to_preempt() -> None:
+    codes = {reason.objection.reason: reason.objection.code for reason in REASONS}
+    assert {reason for reason, code in codes.items() if code == "Unschedulable"} == {
+        "node(s) didn't have free ports for the requested pod ports",
+        "node(s) exceed max volume count",
+        "node(s) didn't match pod topology spread constraints",
+        "node(s) didn't match pod anti-affinity rules",
+        "node(s) didn't satisfy existing pods anti-affinity rules",
+    }
+    assert set(codes.values()) == {"Unschedulable", "UnschedulableAndUnresolvable"}
