@@ -98,13 +98,15 @@ def test_totals_are_of_ready_nodes_cordoned_ones_included() -> None:
     cluster.set_node(node("n1 cpu=4"))
     cluster.set_node(node("n2 cpu=8", unschedulable=True))
     cluster.set_node(node("n3 cpu=16", ready=False))
-    for pod, name in ((A, "n1"), (B, "n3")):
-        cluster.put(pod, shape("cpu=1"), name, Hold.USED)
+    cluster.put(A, shape("cpu=1"), "n1", Hold.USED)
+    cluster.put(B, shape("cpu=1"), "n3", Hold.RELEASING)
     assert cluster.total == {"cpu": 12_000, "pods": 220}
     assert cluster.total_used == {"cpu": 1000, "pods": 1}
+    assert cluster.total_releasing == {}
     cluster.set_node(node("n3 cpu=16"))
     assert cluster.total == {"cpu": 28_000, "pods": 330}
     assert cluster.total_used == {"cpu": 2000, "pods": 2}
+    assert cluster.total_releasing == {"cpu": 1000, "pods": 1}
 
 
 def test_logs_tell_what_to_look_at_again() -> None:
@@ -163,7 +165,7 @@ class World:
             for name in cluster.names()
             if (index := cluster.index(name)) is not None
         }
-        return nodes, cluster.total, cluster.total_used
+        return nodes, cluster.total, cluster.total_used, cluster.total_releasing
 
     def rebuilt(self) -> "World":
         """A table made anew of the same nodes and pods, in the order of their names."""

@@ -6,7 +6,7 @@ back) counts against everybody else until the session ends, and is then undone: 
 anew.  So between two sessions the model holds what the objects say, and decisions on their way; nothing else.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, Literal
 
@@ -19,7 +19,7 @@ from quorate.gang.policy import Policies, Rank
 from quorate.gang.queue import Queue
 from quorate.gang.queue_account import Books, Path
 from quorate.gang.task import HOLDING, Standing, Task
-from quorate.gang.tiers import chosen, everyone, first_tier_agrees, objection
+from quorate.gang.tiers import Tiers, Vote, chosen, everyone, first_tier_agrees, objection
 from quorate.gang.trial import Move, Trial
 from quorate.gang.verdicts import Verdict
 from quorate.placement.rankings import Rankings
@@ -90,6 +90,13 @@ class Session:
     def is_ready(self, gang: Gang) -> bool:
         """Whether what the gang holds may be bound."""
         return all(voice(gang) for voice in everyone(self.policies.ready))
+
+    def objection_to(self, gang: Gang) -> Verdict | Literal[Vote.REJECT] | None:
+        """Why plugins vote against admitting the gang, which may be for no stated reason."""
+        voices: Tiers[Callable[[], Vote | Verdict]] = [
+            [partial(voice, gang) for voice in tier] for tier in self.policies.admits
+        ]
+        return objection(voices)
 
     def is_promised(self, gang: Gang) -> bool:
         """Whether the gang may keep what it holds and is promised, to wait for the rest."""

@@ -78,6 +78,7 @@ class Cluster:
         # Of the nodes that are ready; exact where 64 bits would not be.
         self._total_allocatable: dict[str, int] = {}
         self._total_used: dict[str, int] = {}
+        self._total_releasing: dict[str, int] = {}
 
     # -- nodes
 
@@ -190,8 +191,9 @@ class Cluster:
         self.used[:, index] += request
         self.scored[:, index] += np.multiply(shape.scored, count)
         if self.ready[index]:
-            for resource, amount in shape.amounts.items():
-                self._total_used[resource] = self._total_used.get(resource, 0) + amount * count
+            _add_to(self._total_used, shape.amounts, count)
+            if hold is Hold.RELEASING:
+                _add_to(self._total_releasing, shape.amounts, count)
 
     # -- amounts
 
@@ -212,6 +214,11 @@ class Cluster:
     def total_used(self) -> Amounts:
         """What is used of the ready nodes, by whoever."""
         return {resource: amount for resource, amount in self._total_used.items() if amount}
+
+    @property
+    def total_releasing(self) -> Amounts:
+        """What of that is about to be given back."""
+        return {resource: amount for resource, amount in self._total_releasing.items() if amount}
 
     def row(self, resource: str) -> int:
         """The row of ``resource`` in all matrices."""
@@ -242,10 +249,13 @@ class Cluster:
         """Count the node into the totals, or out of them."""
         if not self.ready[index]:
             return
-        for matrix, total in ((self.allocatable, self._total_allocatable), (self.used, self._total_used)):
-            for resource, amount in zip(self.resources, matrix[:, index].tolist(), strict=True):
-                if amount:
-                    total[resource] = total.get(resource, 0) + sign * amount
+        for matrix, total in (
+            (self.allocatable, self._total_allocatable),
+            (self.used, self._total_used),
+            (self.releasing, self._total_releasing),
+        ):
+            amounts = zip(self.resources, matrix[:, index].tolist(), strict=True)
+            _add_to(total, {resource: amount for resource, amount in amounts if amount}, sign)
 
     def _grow(self) -> None:
         size = self.size
@@ -266,6 +276,11 @@ def is_ready(node: Node) -> bool:
 def _facts(node: Node) -> object:
     """What of a node decides over placement, apart from amounts."""
     return node.metadata.labels, node.spec, is_ready(node), node.status.images
+
+
+def _add_to(total: dict[str, int], amounts: Amounts, factor: int) -> None:
+    for resource, amount in amounts.items():
+        total[resource] = total.get(resource, 0) + amount * factor
 
 
 def _zeros(rows: int, columns: int) -> Matrix:

@@ -5,6 +5,7 @@ from typing import Final
 
 from quorate.gang.actions.allocate import allocate
 from quorate.gang.actions.backfill import backfill
+from quorate.gang.actions.enqueue import enqueue
 from quorate.gang.actions.preempt import preempt
 from quorate.gang.actions.reclaim import reclaim
 from quorate.gang.session import Session
@@ -12,6 +13,7 @@ from quorate.gang.session import Session
 ACTIONS: Final[Mapping[str, Callable[[Session], None]]] = {
     "allocate": allocate,
     "backfill": backfill,
+    "enqueue": enqueue,
     "preempt": preempt,
     "reclaim": reclaim,
 }

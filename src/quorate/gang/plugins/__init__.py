@@ -11,6 +11,7 @@ from quorate.gang.plugins.nodeorder import nodeorder
 from quorate.gang.plugins.predicates import predicates
 from quorate.gang.plugins.priority import priority
 from quorate.gang.plugins.proportion import proportion
+from quorate.gang.plugins.resourcequota import resourcequota
 from quorate.gang.policy import Policy
 from quorate.gang.session import Session
 
@@ -22,4 +23,5 @@ PLUGINS: Final[Mapping[str, Callable[[Session, PluginEntry], Policy]]] = {
     "predicates": predicates,
     "priority": priority,
     "proportion": proportion,
+    "resourcequota": resourcequota,
 }

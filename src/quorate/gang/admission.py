@@ -1,0 +1,180 @@
+"""What a session can still admit: places in queues, room on nodes, shares, and quota (profile ``design``).
+
+The checks come in a fixed order, the cheapest and least likely to change by itself first, and the first that
+fails is the reason.  Groups that are let in, or were before, are *charged*; so whoever is asked later sees
+what is left:
+
+    room     cluster x idle factor - used + releasing - claims of active groups, + what preempt could take
+    share    what the plugins that speak for queues say
+    quota    hard - used - quota claims of active groups, for each quota that counts the group
+
+Members that exist are inside the used amounts and off the claims.  Source: the design note "Delay Pod
+Creation", which asks for idle resources and quota for ``minResources`` of each group.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+
+from quorate.gang.claims import claim_of, quota_claim_of, subject_of
+from quorate.gang.gang import Gang
+from quorate.gang.queue import NamespaceQuota, Queue
+from quorate.gang.quota import QuotaSums, is_counted_by, quota_shortages
+from quorate.gang.session import Session
+from quorate.gang.surplus import Surplus
+from quorate.gang.tiers import Vote, everyone
+from quorate.gang.verdicts import (
+    NamespaceQuotaExceeded,
+    NotEnoughResources,
+    QueueNotOpen,
+    QueuePodGroupLimit,
+    QueueQuotaExceeded,
+    Shortage,
+    Verdict,
+)
+from quorate.placement.cluster import Cluster
+
+
+class Admission:
+    """See the module.  Nobody is charged yet."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._most = _times(session.cluster.total, session.settings.enqueue.idle_factor)
+        self._room = _room(session.cluster, self._most)
+        self._reserved: Counter[str] = Counter()  # the claims of all who were charged
+        self._active: Counter[str] = Counter()  # how many were charged of each queue and those below it
+        self._quotas = _Quotas(session if session.settings.enqueue.check_quota else None)
+        self._credit = _Credit(session)
+
+    def charge(self, gang: Gang) -> None:
+        """``gang`` is active, and what it claims is reserved for it."""
+        self._reserved.update(claim_of(gang))
+        self._quotas.charge(gang)
+        for queue in self._path(gang):
+            self._active[queue.name] += 1
+
+    def refusal(self, gang: Gang) -> Verdict | None:
+        """Why ``gang``, which waits, cannot be admitted now."""
+        return self._closed(gang) or self._limited(gang) or self._unfounded(gang)
+
+    def withdrawal(self, gang: Gang) -> Verdict | None:
+        """Why ``gang``, which is admitted and has not started, cannot stay so."""
+        return self._closed(gang) or self._unfounded(gang)
+
+    def _unfounded(self, gang: Gang) -> Verdict | None:
+        """What is missing for what the group shall be sure of.  One that names nothing is sure of nothing."""
+        if gang.min_resources is None:
+            return None
+        return self._crowded_out(gang) or self._outvoted(gang) or self._quotas.shortage(gang)
+
+    def _closed(self, gang: Gang) -> QueueNotOpen | None:
+        return None if self._session.queues[gang.queue].is_open else QueueNotOpen(gang.queue)
+
+    def _limited(self, gang: Gang) -> QueuePodGroupLimit | None:
+        for queue in self._path(gang):
+            if not self._active[queue.name] < queue.max_pod_groups:
+                assert isinstance(queue.max_pod_groups, int), f"{queue.name} is full without a limit"
+                return QueuePodGroupLimit(queue.name, self._active[queue.name], queue.max_pod_groups)
+        return None
+
+    def _path(self, gang: Gang) -> Iterator[Queue]:
+        """The queue of ``gang`` and those above it, as far as they are known and form no circle."""
+        seen: set[str] = set()
+        name = gang.queue
+        while name not in seen and name in self._session.queues:
+            seen.add(name)
+            yield self._session.queues[name]
+            name = self._session.queues[name].parent
+
+    def _crowded_out(self, gang: Gang) -> NotEnoughResources | None:
+        claim = claim_of(gang)
+        if all(amount <= self._free(resource) for resource, amount in claim.items()):
+            return None
+        if any(voice(gang) for voice in everyone(self._session.policies.overdue)):
+            return None
+        credit = self._credit.of(gang)
+        shortages = tuple(
+            Shortage(resource, amount, free, self._most.get(resource, 0))
+            for resource, amount in sorted(claim.items())
+            if amount > (free := self._free(resource) + credit.get(resource, 0))
+        )
+        return NotEnoughResources(shortages) if shortages else None
+
+    def _free(self, resource: str) -> int:
+        return self._room.get(resource, 0) - self._reserved[resource]
+
+    def _outvoted(self, gang: Gang) -> Verdict | None:
+        found = self._session.objection_to(gang)
+        return QueueQuotaExceeded(gang.queue, ()) if found is Vote.REJECT else found
+
+
+def _times(amounts: Mapping[str, int], factor: Fraction) -> dict[str, int]:
+    """Cut to whole units: what is compared with it is whole."""
+    return {resource: amount * factor.numerator // factor.denominator for resource, amount in amounts.items()}
+
+
+def _room(cluster: Cluster, most: Mapping[str, int]) -> Mapping[str, int]:
+    """What is idle on all nodes together, if they had ``most``, once all who leave have left."""
+    used, releasing = cluster.total_used, cluster.total_releasing
+    return {
+        resource: amount - used.get(resource, 0) + releasing.get(resource, 0)
+        for resource, amount in most.items()
+    }
+
+
+class _Credit:
+    """What preempt could take for a gang; the same for all equally important ones of a queue that wait."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._surplus: Surplus | None = None
+        self._known: dict[tuple[str, int], Mapping[str, int]] = {}
+
+    def of(self, gang: Gang) -> Mapping[str, int]:
+        """``gang`` has no running members: nothing of its own is among it."""
+        if self._surplus is None:
+            self._surplus = Surplus(self._session)
+        key = (gang.queue, gang.priority)
+        if key not in self._known:
+            self._known[key] = self._surplus.for_gang(gang)
+        return self._known[key]
+
+
+class _Quotas:
+    """The quotas of all namespaces, and what is reserved of them.  Without a session there are none."""
+
+    def __init__(self, session: Session | None) -> None:
+        self._of: dict[str, list[NamespaceQuota]] = {}
+        self._reserved: dict[str, QuotaSums] = {}
+        quotas = {} if session is None else session.model.quotas
+        for key in sorted(quotas):
+            self._of.setdefault(key.namespace, []).append(quotas[key])
+            self._reserved.setdefault(key.namespace, QuotaSums())
+
+    def charge(self, gang: Gang) -> None:
+        reserved = self._reserved.get(gang.key.namespace)
+        if reserved is not None:
+            reserved.add(subject_of(gang), quota_claim_of(gang))
+
+    def shortage(self, gang: Gang) -> NamespaceQuotaExceeded | None:
+        """Of the first quota, by name, that has too little left."""
+        quotas = self._of.get(gang.key.namespace)
+        if quotas is None:
+            return None
+        claim, subject = quota_claim_of(gang), subject_of(gang)
+        for quota in quotas:
+            if is_counted_by(quota.spec, subject):
+                shortages = self._shortages(gang.key.namespace, quota, claim)
+                if shortages:
+                    return NamespaceQuotaExceeded(quota.key.name, shortages)
+        return None
+
+    def _shortages(
+        self, namespace: str, quota: NamespaceQuota, claim: Mapping[str, int]
+    ) -> tuple[Shortage, ...]:
+        reserved = self._reserved[namespace].of(quota.spec)
+        return tuple(
+            Shortage(short.resource, short.wanted, short.free, short.hard)
+            for short in quota_shortages(quota.hard, quota.used, reserved, claim)
+        )
