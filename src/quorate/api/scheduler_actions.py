@@ -36,6 +36,7 @@ class EnqueueRules(msgspec.Struct, frozen=True, kw_only=True):
 
 class AllocateRules(msgspec.Struct, frozen=True, kw_only=True):
     predicate_error_cache: bool = True  # a role that fits no node is not tried again in the session
+    repair_within_s: float | None = 60.0  # how long a gang may be half bound; None: for ever
 
 
 class PreemptRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +66,11 @@ def enqueue_rules(given: Arguments, overcommit: Fraction | None) -> EnqueueRules
 
 
 def allocate_rules(given: Arguments) -> AllocateRules:
-    return AllocateRules(predicate_error_cache=given.value("predicateErrorCacheEnable", flag, True))
+    default = AllocateRules()
+    return AllocateRules(
+        predicate_error_cache=given.value("predicateErrorCacheEnable", flag, True),
+        repair_within_s=given.value("repair-within", seconds(), default.repair_within_s) or None,
+    )
 
 
 def preempt_rules(given: Arguments) -> PreemptRules:

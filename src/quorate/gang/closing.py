@@ -64,7 +64,7 @@ class _Closing:
             unschedulable=refused or (checked and not is_ready),
             keeps_live_groups=self._design,
         )
-        if gang.phase != INQUEUE:
+        if gang.phase not in (INQUEUE, UNKNOWN):
             gang.inqueue_since = None
         if gang.phase == RUNNING:
             gang.attempts, gang.not_before = 0, None

@@ -81,9 +81,10 @@ class Gang:
     annotations: Mapping[str, str] = field(default_factory=dict)
     phase: str = ""
     conditions: tuple[PodGroupCondition, ...] = ()
-    inqueue_since: float | None = None  # when it was admitted, while it is
+    inqueue_since: float | None = None  # when it was admitted, until it first runs
     not_before: float | None = None  # not admitted again earlier, after it was rolled back
     attempts: int = 0  # how often it was rolled back since it last ran
+    partial_since: float | None = None  # since when some members, but too few, hold nodes; not stored
     told: GangStatus | None = None  # what the API says of the above, or is being told
     reported: Verdict | None = None  # what the Unschedulable condition renders, if this process wrote it
     # When the last event was told, by its reason and what it was about.

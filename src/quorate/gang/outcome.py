@@ -8,7 +8,8 @@ from quorate.api.meta import Key, Uid
 from quorate.api.volcano import PodGroupCondition
 from quorate.gang.verdicts import Verdict
 
-Evictor = Literal["preempt", "reclaim"]  # the action that evicts
+# What evicts: one of the actions, for another gang; or the end of the time that a gang may be half bound.
+Evictor = Literal["preempt", "reclaim", "repair"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Eviction:
     task: Key
     uid: Uid
     gang: Key
-    beneficiary: Key  # a gang
+    beneficiary: Key  # a gang; its own, when that was half bound
     action: Evictor
     whole: bool  # with all of its gang
 
@@ -58,7 +59,7 @@ class GangStatus:
     phase: str
     conditions: tuple[PodGroupCondition, ...]
     counts: Counts
-    inqueue_since: float | None  # seconds since the epoch; while it is Inqueue
+    inqueue_since: float | None  # seconds since the epoch; from its admission until it first runs
     not_before: float | None  # not admitted again earlier
     attempts: int  # how often it was rolled back since it last ran
 

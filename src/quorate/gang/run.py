@@ -16,6 +16,7 @@ from quorate.gang.model import Model
 from quorate.gang.outcome import Outcome
 from quorate.gang.plugins import PLUGINS
 from quorate.gang.policy import Policies, Policy
+from quorate.gang.repair import give_up_partial
 from quorate.gang.session import Session
 from quorate.gang.tiers import everyone
 from quorate.placement.scoring import Scoring
@@ -58,6 +59,7 @@ def run_session(model: Model, settings: SchedulerConfiguration, now: float) -> O
     session = open_session(model, settings, now)
     for action in settings.actions:
         ACTIONS[action](session)
+    give_up_partial(session)
     statuses = statuses_of(session)
     for status in statuses:
         model.assume_status(status)

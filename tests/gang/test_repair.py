@@ -1,0 +1,83 @@
+"""A gang that got stuck half bound is given up whole when its clock has run out."""
+
+from typing import Any
+
+import pytest
+
+from quorate.api.scheduler_configuration import SchedulerConfiguration, load_scheduler_configuration
+from quorate.gang.outcome import Outcome
+from tests.gang.world import World, name_of
+
+FILE = """
+profile: {profile}
+actions: "allocate, backfill"
+configurations: [{{name: allocate, arguments: {{repair-within: {within}}}}}]
+tiers:
+- plugins: [{{name: priority}}, {{name: gang}}, {{name: conformance}}]
+- plugins: [{{name: predicates}}, {{name: nodeorder}}]
+"""
+
+
+def settings(profile: str = "design", within: str = "60s") -> SchedulerConfiguration:
+    return load_scheduler_configuration(FILE.format(profile=profile, within=within)).configuration
+
+
+def half_bound(phase: str = "Inqueue", **more: Any) -> dict[str, Any]:
+    """Two of three members have a node, and there is no room for the third."""
+    return {
+        "nodes": [{"name": "n1", "cpu": 2}],
+        "podGroups": [{"name": "a", "minMember": 3, "phase": phase}],
+        "pods": [
+            {"name": "a-0", "group": "a", "cpu": 1, "node": "n1", "phase": "Running"},
+            {"name": "a-1", "group": "a", "cpu": 1, "node": "n1"},
+            {"name": "a-2", "group": "a", "cpu": 1},
+        ],
+        **more,
+    }
+
+
+def evicted(outcome: Outcome) -> list[str]:
+    assert all((each.action, each.whole) == ("repair", True) for each in outcome.evictions)
+    assert all(each.beneficiary == each.gang for each in outcome.evictions)
+    return [name_of(each.task) for each in outcome.evictions]
+
+
+def test_what_is_bound_of_it_is_evicted_when_its_clock_has_run_out() -> None:
+    world = World(half_bound(), settings(), restarting=False)
+    outcome = world.session()
+    assert (evicted(outcome), outcome.wake_at) == ([], world.now + 60)
+    world.do("advance", 59.9)
+    assert evicted(world.session()) == []
+    world.do("advance", 0.1)
+    assert evicted(world.session()) == ["a-0", "a-1"]
+    assert evicted(world.session()) == []
+
+
+def test_completed_in_time_it_keeps_what_it_has_and_the_clock_is_wound_up_again() -> None:
+    world = World(half_bound(), settings(), restarting=False)
+    world.session()
+    world.do("advance", 50)
+    world.do("addNodes", [{"name": "n2", "cpu": 1}])
+    assert [name_of(bind.task) for bind in world.session().binds] == ["a-2"]
+    world.do("advance", 50)
+    assert evicted(world.session()) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "configuration"),
+    [
+        pytest.param(half_bound(phase="Running"), settings(), id="it has run, so its job's policies decide"),
+        pytest.param(half_bound(), settings(within="0"), id="it may be half bound for ever"),
+        pytest.param(half_bound(), settings(profile="compat"), id="profile compat does as Volcano does"),
+        pytest.param(
+            half_bound(podGroups=[{"name": "a", "minMember": 2, "phase": "Inqueue"}]),
+            settings(),
+            id="the third member is beyond its minimum",
+        ),
+    ],
+)
+def test_it_is_left_alone_where(given: dict[str, Any], configuration: SchedulerConfiguration) -> None:
+    world = World(given, configuration, restarting=False)
+    world.session()
+    world.do("advance", 1000)
+    assert evicted(world.session()) == []
