@@ -1,4 +1,4 @@
-"""A local cluster that knows the queueing kinds, with the queueing controllers in the same process or not.
+"""A local cluster that knows our kinds, with the queueing controllers and the gang scheduler or without.
 
 The cluster itself knows nothing of Quorate: what makes it a queueing cluster is put together here.
 """
@@ -6,12 +6,14 @@ The cluster itself knows nothing of Quorate: what makes it a queueing cluster is
 import asyncio
 import random
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from quorate.api.configuration import Configuration
 from quorate.api.conversion import convert_version
 from quorate.api.kueue import GROUP
+from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.cli.crds import gang_definitions, queueing_definitions
 from quorate.cli.places import places_shown
 from quorate.cli.processes import new_uid
@@ -24,8 +26,18 @@ from quorate.kube.configured import Configured
 from quorate.local.cluster import Settings, run_cluster
 from quorate.local.directory import HeldDirectory
 from quorate.observe.replica import Replica
+from quorate.scheduler.process import run_scheduler
+from quorate.scheduler.scheduler import Options, Seen
 
 Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Gangs:
+    """How a gang scheduler is to run beside the cluster."""
+
+    configuration: SchedulerConfiguration
+    options: Options
 
 
 @asynccontextmanager
@@ -35,11 +47,12 @@ async def run_queueing_cluster(
     configuration: Configuration | None,
     clock: Clock,
     rng: random.Random,
+    gangs: Gangs | None = None,
 ) -> AsyncIterator[Client]:
     """A cluster with our kinds installed, for as long as the block lasts.
 
-    With a ``configuration`` the queueing controllers run beside it and are at work when the block begins;
-    with none they are somebody else's to start.
+    With a ``configuration`` the queueing controllers run beside it and are at work when the block begins, and
+    so does the gang scheduler with ``gangs``; without, they are somebody else's to start.
     """
     async with (
         run_cluster(directory, settings, clock, rng, new_uid, {GROUP: convert_version}),
@@ -47,16 +60,38 @@ async def run_queueing_cluster(
     ):
         definitions = (*queueing_definitions(), *gang_definitions())
         await install_definitions(client, map(_without_conversion, definitions))
-        if configuration is None:
+        async with AsyncExitStack() as stack:
+            if configuration is not None:
+                await stack.enter_async_context(_queueing(client, clock, rng, configuration))
+            if gangs is not None:
+                await stack.enter_async_context(_scheduling(client, clock, gangs))
             yield client
-            return
-        replica = Replica("standalone", configuration.metrics.custom_labels)
-        async with asyncio.TaskGroup() as tasks, places_shown(client, clock, replica):
-            deciding = run_queueing(client, clock, Configured(configuration), rng, replica)
-            controllers = tasks.create_task(deciding)
-            await replica.ready.wait()
-            yield client
-            controllers.cancel()
+
+
+@asynccontextmanager
+async def _queueing(
+    client: Client, clock: Clock, rng: random.Random, configuration: Configuration
+) -> AsyncIterator[None]:
+    """The queueing controllers, at work when the block begins."""
+    replica = Replica("standalone", configuration.metrics.custom_labels)
+    async with asyncio.TaskGroup() as tasks, places_shown(client, clock, replica):
+        deciding = run_queueing(client, clock, Configured(configuration), rng, replica)
+        controllers = tasks.create_task(deciding)
+        await replica.ready.wait()
+        yield
+        controllers.cancel()
+
+
+@asynccontextmanager
+async def _scheduling(client: Client, clock: Clock, gangs: Gangs) -> AsyncIterator[None]:
+    """The gang scheduler, at work when the block begins."""
+    seen = Seen()
+    async with asyncio.TaskGroup() as tasks:
+        configured = Configured(gangs.configuration)
+        scheduler = tasks.create_task(run_scheduler(client, clock, gangs.options, configured, seen, None))
+        await seen.ready.wait()
+        yield
+        scheduler.cancel()
 
 
 def _without_conversion(definition: Json) -> Json:

@@ -12,10 +12,22 @@ from quorate.api.configuration import (
     load_configuration,
 )
 from quorate.api.findings import Finding
+from quorate.api.scheduler_configuration import (
+    LoadedSchedulerConfiguration,
+    default_scheduler_configuration,
+    load_scheduler_configuration,
+)
 from quorate.api.strict import InvalidConfiguration
 
 Config = Annotated[
     Path | None, typer.Option(metavar="FILE", help="The Configuration of the queueing controllers.")
+]
+SchedulerConf = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Volcano's scheduler configuration (actions, tiers of plugins); without one, the defaults.",
+    ),
 ]
 
 
@@ -47,6 +59,21 @@ def read_configuration(path: Path | None) -> LoadedConfiguration:
     if path is None:
         return LoadedConfiguration(default_configuration(), ())
     return configuration_in(path, text_of(path))
+
+
+def read_scheduler_configuration(path: Path | None) -> LoadedSchedulerConfiguration:
+    """The gang scheduler's configuration; the defaults without a file.  Raises ``InvalidFiles``."""
+    if path is None:
+        return LoadedSchedulerConfiguration(default_scheduler_configuration(), ())
+    return scheduler_configuration_in(path, text_of(path))
+
+
+def scheduler_configuration_in(path: Path, text: str) -> LoadedSchedulerConfiguration:
+    """What the ``text`` of the file says.  Raises ``InvalidFiles``."""
+    try:
+        return load_scheduler_configuration(text)
+    except InvalidConfiguration as error:
+        raise InvalidFiles(located(path, error.findings)) from error
 
 
 def text_of(path: Path) -> str:

@@ -5,6 +5,7 @@ import os
 import random
 import signal
 import time
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -14,9 +15,9 @@ from rich.console import Console
 from rich.table import Table
 
 from quorate.api.configuration import Configuration
-from quorate.cli.composition import run_queueing_cluster
+from quorate.cli.composition import Gangs, run_queueing_cluster
 from quorate.cli.failures import Refusal
-from quorate.cli.files import Config, read_configuration
+from quorate.cli.files import Config, SchedulerConf, read_configuration, read_scheduler_configuration
 from quorate.cli.nodes import NodeCpu, NodeMemory, NodePods, Nodes, Speed, fleet
 from quorate.cli.processes import stopped_by_signals
 from quorate.cli.run.amounts import plural
@@ -29,6 +30,7 @@ from quorate.kube.log import configure
 from quorate.kube.resources import JOBS, NODES, PODS
 from quorate.local.cluster import Settings
 from quorate.local.directory import ClusterDirectory, DirectoryInUse
+from quorate.scheduler.scheduler import NAMES, Options
 
 DEFAULT_PORT: Final = 7443
 _STOPS_WITHIN_S: Final = 15.0
@@ -44,6 +46,14 @@ DataDir = Annotated[
 ]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0 takes any that is free.")]
 DEFAULT_DIRECTORY: Final = Path("~/.quorate/local")
+
+
+class Scheduling(StrEnum):
+    """Who gives pods their nodes."""
+
+    BOTH = "both"
+    PLAIN = "plain"
+    GANG = "gang"
 
 
 @local.command()
@@ -62,6 +72,14 @@ def up(
             "--without-controllers", help="Leave the queueing controllers to [b]quorate controllers[/b]."
         ),
     ] = False,
+    scheduling: Annotated[
+        Scheduling,
+        typer.Option(
+            help="Who gives pods nodes: the [b]plain[/b] scheduler, one by one, to those that name none or "
+            "default-scheduler; the [b]gang[/b] scheduler to those of quorate and volcano, and alone to all."
+        ),
+    ] = Scheduling.BOTH,
+    scheduler_conf: SchedulerConf = None,
 ) -> None:
     """Start the cluster and keep it running until Ctrl-C.
 
@@ -70,19 +88,22 @@ def up(
     [b]Example:[/b] quorate local up --nodes 2 --node-memory 8429Mi
     """
     described = Description(nodes=nodes, cpu=node_cpu, memory=node_memory, pods=node_pods)
-    settings = Settings(fleet(described), port, speed)
+    settings = Settings(fleet(described), port, speed, plain_scheduler=scheduling is not Scheduling.GANG)
     if without_controllers and config is not None:
         raise Refusal(
             "--config is for the controllers that --without-controllers leaves out (drop one of them)"
         )
+    if scheduling is Scheduling.PLAIN and scheduler_conf is not None:
+        raise Refusal("--scheduler-conf is for the scheduler that --scheduling plain leaves out (drop one)")
     configuration = None if without_controllers else _configuration(config)
+    gangs = _gangs(scheduling, scheduler_conf)
     configure("console")
     clock = WallClock()
     with ClusterDirectory(data_dir).hold(clock.now()) as directory:
 
         async def serve() -> None:
             async with run_queueing_cluster(
-                directory, settings, configuration, clock, random.Random()
+                directory, settings, configuration, clock, random.Random(), gangs
             ) as client:
                 typer.echo(f"export KUBECONFIG={directory.kubeconfig}")
                 typer.echo(
@@ -168,6 +189,16 @@ def _configuration(path: Path | None) -> Configuration:
     for warning in loaded.warnings:
         typer.echo(f"warning: {path}: {warning}", err=True)
     return loaded.configuration
+
+
+def _gangs(scheduling: Scheduling, path: Path | None) -> Gangs | None:
+    if scheduling is Scheduling.PLAIN:
+        return None
+    loaded = read_scheduler_configuration(path)
+    for warning in loaded.warnings:
+        typer.echo(f"warning: {path}: {warning}", err=True)
+    names = (*NAMES, "default-scheduler") if scheduling is Scheduling.GANG else NAMES
+    return Gangs(loaded.configuration, Options(names=names))
 
 
 async def _contents(kubeconfig: Path) -> list[tuple[str, str]]:

@@ -11,16 +11,10 @@ import typer
 import uvloop
 
 from quorate.api.meta import Key
-from quorate.api.scheduler_configuration import (
-    LoadedSchedulerConfiguration,
-    SchedulerConfiguration,
-    default_scheduler_configuration,
-    load_scheduler_configuration,
-)
-from quorate.api.strict import InvalidConfiguration
+from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.volcano import GROUP, VERSION
 from quorate.cli.failures import Refusal
-from quorate.cli.files import InvalidFiles, located, text_of
+from quorate.cli.files import SchedulerConf, read_scheduler_configuration, scheduler_configuration_in
 from quorate.cli.processes import new_uid, until_stopped
 from quorate.cli.reload import follow
 from quorate.kube.client import Client
@@ -46,13 +40,7 @@ def scheduler(
     context: Annotated[
         str, typer.Option(metavar="NAME", help="The kubeconfig's context, if not the current one.")
     ] = "",
-    scheduler_conf: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Volcano's scheduler configuration (actions, tiers of plugins); without one, the defaults.",
-        ),
-    ] = None,
+    scheduler_conf: SchedulerConf = None,
     scheduler_name: Annotated[
         list[str] | None,
         typer.Option(
@@ -69,6 +57,15 @@ def scheduler(
     binds_at_once: Annotated[
         int, typer.Option(metavar="N", min=1, help="How many pods are bound side by side.")
     ] = 64,
+    provisioning_class: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Ask an autoscaler for nodes that pod groups lack, by ProvisioningRequests of this class. "
+            "[default: do not ask]",
+            show_default=False,
+        ),
+    ] = "",
     leader_elect: Annotated[
         bool, typer.Option("--leader-elect", help="Of several replicas let one decide, by a lease.")
     ] = False,
@@ -88,7 +85,7 @@ def scheduler(
 
     [b]Example:[/b] quorate scheduler --scheduler-conf volcano-scheduler.conf
     """
-    loaded = _read(scheduler_conf)
+    loaded = read_scheduler_configuration(scheduler_conf)
     configure(log_format, logging.DEBUG if verbose else logging.INFO)
     for warning in loaded.warnings:
         logger(__name__).warning("configuration", file=scheduler_conf, finding=warning)
@@ -97,6 +94,7 @@ def scheduler(
         names=tuple(scheduler_name) if scheduler_name else NAMES,
         period_s=schedule_period,
         binds_at_once=binds_at_once,
+        provisioning_class=provisioning_class,
     )
     lease = Key(lease_namespace, LEASE_NAME) if leader_elect else None
     uvloop.run(_serve(kubeconfig, context, scheduler_conf, configured, options, lease))
@@ -130,24 +128,9 @@ async def _serve(
                 part.cancel()
 
 
-def _read(path: Path | None) -> LoadedSchedulerConfiguration:
-    """Raises ``InvalidFiles``."""
-    if path is None:
-        return LoadedSchedulerConfiguration(default_scheduler_configuration(), ())
-    return _configuration_in(path, text_of(path))
-
-
-def _configuration_in(path: Path, text: str) -> LoadedSchedulerConfiguration:
-    """Raises ``InvalidFiles``."""
-    try:
-        return load_scheduler_configuration(text)
-    except InvalidConfiguration as error:
-        raise InvalidFiles(located(path, error.findings)) from error
-
-
 def _take_over(path: Path, text: str, configured: Configured[SchedulerConfiguration]) -> None:
     """Raises ``InvalidFiles``."""
-    loaded = _configuration_in(path, text)
+    loaded = scheduler_configuration_in(path, text)
     if loaded.configuration == configured.current:
         return
     for warning in loaded.warnings:

@@ -31,6 +31,7 @@ class Settings:
     fleet: Fleet
     port: int = 0  # any that is free
     speed: float = 1.0  # how much faster than real time simulated pods live
+    plain_scheduler: bool = True  # for pods of "default-scheduler", one by one
 
 
 class AddressUnusable(Exception):
@@ -64,7 +65,7 @@ async def run_cluster(
         asyncio.TaskGroup() as parts,
     ):
         tasks = (
-            parts.create_task(run_controllers(client, clock, rng)),
+            parts.create_task(run_controllers(client, clock, rng, with_scheduler=settings.plain_scheduler)),
             parts.create_task(run_nodes(client, clock, settings.fleet, settings.speed)),
         )
         yield url

@@ -11,25 +11,22 @@ from dataclasses import dataclass
 from typing import Final
 
 from quorate.api import codec
-from quorate.api.meta import Key, ObjectMeta, Struct
+from quorate.api.meta import Key, Struct
 from quorate.api.scheduler_configuration import SchedulerConfiguration
-from quorate.api.volcano import DEFAULT_QUEUE, GROUP, ROOT_QUEUE, VERSION, Queue, QueueSpec
+from quorate.api.volcano import GROUP, VERSION
+from quorate.kube.backoff import Backoff
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.configured import Configured, run_as_configured
-from quorate.kube.errors import AlreadyExists, NotFound
+from quorate.kube.errors import ApiError, NotFound, Unreachable, Unreadable
 from quorate.kube.leases import Terms
 from quorate.kube.log import logger
-from quorate.kube.resources import QUEUES
 from quorate.kube.standing import stand
 from quorate.scheduler.scheduler import Options, Scheduler, Seen
 
 # Volcano's own scheduler takes the lease "volcano": the two must not share it, as each has pods of its own.
 LEASE_NAME: Final = "quorate-scheduler"
-BUILT_IN: Final = (
-    Queue(metadata=ObjectMeta(name=ROOT_QUEUE), spec=QueueSpec(reclaimable=False)),
-    Queue(metadata=ObjectMeta(name=DEFAULT_QUEUE), spec=QueueSpec(parent=ROOT_QUEUE)),
-)
+AGAIN: Final = Backoff(first_s=0.5, cap_s=10.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +36,18 @@ class Elected:
     lease: Key
     terms: Terms
     new_identity: Callable[[], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What the cluster serves of Volcano's scheduling kinds."""
+
+    plurals: frozenset[str]
+
+    @property
+    def status_subresource(self) -> str:
+        """Where pod groups have their status: Volcano's definition has it in the object itself."""
+        return "status" if "podgroups/status" in self.plurals else ""
 
 
 async def run_scheduler(
@@ -52,8 +61,7 @@ async def run_scheduler(
     """Run until cancelled: decide always, or with ``elected`` while elected."""
 
     async def lead() -> None:
-        served = await served_by(client)
-        await make_built_in_queues(client)
+        served = await _until_answered(client, clock)
         await run_as_configured(
             configured,
             lambda settings: Scheduler(
@@ -79,16 +87,17 @@ async def run_scheduler(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
-    """What the cluster serves of Volcano's scheduling kinds."""
-
-    plurals: frozenset[str]
-
-    @property
-    def status_subresource(self) -> str:
-        """Where pod groups have their status: Volcano's definition has it in the object itself."""
-        return "status" if "podgroups/status" in self.plurals else ""
+async def _until_answered(client: Client, clock: Clock) -> Served:
+    """What is served, as soon as the cluster says so."""
+    failures = 0
+    while True:
+        try:
+            return await served_by(client)
+        except (ApiError, Unreachable, Unreadable) as error:
+            failures += 1
+            again_in_s = AGAIN.jittered_s(failures, client.rng)
+            logger(__name__).warning("waiting for the cluster", problem=str(error), again_in_s=again_in_s)
+            await clock.steady.sleep_until(clock.steady.now() + again_in_s)
 
 
 class _Resource(Struct):
@@ -105,13 +114,3 @@ async def served_by(client: Client) -> Served:
     except NotFound:
         return Served(frozenset())
     return Served(frozenset(each.name for each in codec.decode(_ResourceList, body).resources))
-
-
-async def make_built_in_queues(client: Client) -> None:
-    """Have the queues ``root`` and ``default``, as Volcano's scheduler does at its start."""
-    for queue in BUILT_IN:
-        try:
-            await client.create(QUEUES, queue)
-        except AlreadyExists:
-            continue
-        logger(__name__).info("queue made", queue=queue.metadata.name)

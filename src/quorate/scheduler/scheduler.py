@@ -11,16 +11,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from quorate.api.events import ObjectReference
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.gang.model import Model
-from quorate.gang.outcome import Outcome
+from quorate.gang.outcome import Notice, Outcome
 from quorate.gang.run import run_session
+from quorate.gang.verdicts import NotEnoughResources
 from quorate.kube.client import Client
 from quorate.kube.clock import Alarm, Clock
 from quorate.kube.events import EventRecorder
 from quorate.kube.log import logger
+from quorate.kube.resources import POD_GROUPS
 from quorate.scheduler.binder import Binder
+from quorate.scheduler.built_in_queues import BuiltInQueues
+from quorate.scheduler.demand import Demand
 from quorate.scheduler.evictor import Evictor
 from quorate.scheduler.feed import Feed
 from quorate.scheduler.statuses import StatusWriter
@@ -39,6 +44,7 @@ class Options:
     period_s: float = 0.05  # from the end of one session to the next at least
     binds_at_once: int = 64
     sync_within_s: float | None = None  # how long the first lists may take; None: as long as they do
+    provisioning_class: str = ""  # by which an autoscaler is asked for nodes; "": it is not asked
 
 
 @dataclass
@@ -72,10 +78,16 @@ class Scheduler:
         self.model = Model(options.names)
         self._events = EventRecorder(client, clock, COMPONENT)
         self._feed = Feed(client, self.model, self._changed)
-        self._statuses = StatusWriter(client, clock, self._feed.groups, subresource=status_subresource)
+        self._statuses = StatusWriter(
+            client, clock, self._feed.groups, self.model, subresource=status_subresource
+        )
+        self._queues = BuiltInQueues(client, clock, self._feed.queues)
         self._binder = Binder(client, clock, self._events, self._bind_failed, at_once=options.binds_at_once)
         self._evictor = Evictor(client, clock, self._events, self._eviction_failed)
         self._teller = PodTeller(client, clock, self._events, self._feed.pods, self.model)
+        self._demand: Demand | None = None
+        if options.provisioning_class:
+            self._demand = Demand(client, clock, self._feed.groups, options.provisioning_class)
         self._log = logger(__name__)
 
     async def run(self) -> None:
@@ -83,9 +95,12 @@ class Scheduler:
             for informer in self._feed.informers:
                 tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
             await self._synced()
+            tasks.create_task(self._queues.run(), name="built-in queues")
             tasks.create_task(self._events.run(), name="events")
             tasks.create_task(self._statuses.run(), name="statuses")
             tasks.create_task(self._teller.run(), name="pod conditions")
+            if self._demand is not None:
+                tasks.create_task(self._demand.run(), name="demand")
             self._seen.ready.set()
             await self._decide(tasks)
 
@@ -117,7 +132,21 @@ class Scheduler:
         for eviction in outcome.evictions:
             self._evictor.start(tasks, eviction)
         self._binder.start(tasks, outcome.binds)
+        for notice in outcome.notices:
+            self._events.event(_group_of(notice), notice.type, notice.reason, notice.message)
         self._teller.say(outcome.verdicts)
+        if self._demand is not None:
+            self._demand.publish(self._lacking_nodes(outcome))
+
+    def _lacking_nodes(self, outcome: Outcome) -> list[Key]:
+        """Groups that are not admitted because the nodes have too little."""
+        return [
+            key
+            for key, verdict in outcome.verdicts.items()
+            if isinstance(verdict, NotEnoughResources)
+            and (gang := self.model.gangs.get(key)) is not None
+            and gang.is_waiting
+        ]
 
     def _report(self, outcome: Outcome, took_s: float) -> None:
         self._seen.sessions += 1
@@ -139,3 +168,13 @@ class Scheduler:
     def _eviction_failed(self, task: Key) -> None:
         self.model.eviction_failed(task)
         self._changed.set()
+
+
+def _group_of(notice: Notice) -> ObjectReference:
+    return ObjectReference(
+        api_version=POD_GROUPS.api_version,
+        kind=POD_GROUPS.kind,
+        name=notice.gang.name,
+        namespace=notice.gang.namespace,
+        uid=notice.uid,
+    )

@@ -3,14 +3,18 @@
 Each write names the version of the object it was decided on, as the definition of a pod group has no status
 subresource and the whole object is written.  Whoever writes in between causes a conflict; then the newest
 form is patched, to what was decided last.  What is stored as it should be is not written.
+
+A phase is written at once, since others act on it.  What is told besides (conditions, counts) waits a moment:
+a gang that is just being bound is about to have another phase, and then one write says both.
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup, PodGroupStatus
 from quorate.gang.annotations import annotations_of
+from quorate.gang.model import Model
 from quorate.gang.outcome import GangStatus
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
@@ -20,15 +24,19 @@ from quorate.kube.patches import merge_patch
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import POD_GROUPS
 
-WORKERS = 16
+WORKERS: Final = 16
+TOLD_WITHIN_S: Final = 1.0  # what is no phase
 
 
 class StatusWriter:
     """``subresource``: where the definition in this cluster has the status ("" or "status")."""
 
-    def __init__(self, client: Client, clock: Clock, groups: Informer[PodGroup], *, subresource: str) -> None:
+    def __init__(
+        self, client: Client, clock: Clock, groups: Informer[PodGroup], model: Model, *, subresource: str
+    ) -> None:
         self._client = client
         self._groups = groups
+        self._model = model
         self._subresource = subresource
         self._decided: dict[Key, GangStatus] = {}  # the last word on each, until it is written
         self._reconciler = Reconciler("pod group statuses", self._write, clock, workers=WORKERS)
@@ -39,28 +47,40 @@ class StatusWriter:
     def write(self, statuses: Iterable[GangStatus]) -> None:
         for status in statuses:
             self._decided[status.gang] = status
-            self._reconciler.enqueue(status.gang)
+            group = self._groups.get(status.gang)
+            if group is None or group.status.phase != status.phase:
+                self._reconciler.enqueue(status.gang)
+            else:
+                self._reconciler.enqueue_in(status.gang, TOLD_WITHIN_S)
 
     async def _write(self, key: Key) -> None:
         decided = self._decided.get(key)
         group = self._groups.get(key)
-        if decided is None or group is None:
-            self._decided.pop(key, None)
+        if decided is None:
             return
-        status = {"status": difference} if (difference := _difference(group, decided)) else {}
-        notes = _changed_annotations(group, decided)
-        try:
-            if self._subresource and status:
-                group = await self._client.patch(
-                    POD_GROUPS, key, _versioned(group, status), subresource=self._subresource
-                )
-                status = {}
-            if status or notes:
-                await self._client.patch(POD_GROUPS, key, _versioned(group, status, notes))
-        except NotFound:
-            pass
+        if group is not None and group.metadata.uid == decided.uid:
+            try:
+                written = await self._patch(group, decided)
+            except NotFound:
+                pass  # what was decided about it has gone with it
+            else:
+                self._model.status_written(decided, written.metadata)
         if self._decided.get(key) is decided:
             del self._decided[key]
+
+    async def _patch(self, group: PodGroup, decided: GangStatus) -> PodGroup:
+        """The group as written; as it was when there is nothing to write."""
+        key = group.metadata.key
+        difference = _difference(group, decided)
+        status = {"status": difference} if difference else {}
+        notes = _changed_annotations(group, decided)
+        if self._subresource and status:
+            body = _versioned(group, status)
+            group = await self._client.patch(POD_GROUPS, key, body, subresource=self._subresource)
+            status = {}
+        if status or notes:
+            group = await self._client.patch(POD_GROUPS, key, _versioned(group, status, notes))
+        return group
 
 
 def _versioned(

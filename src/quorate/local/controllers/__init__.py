@@ -25,8 +25,10 @@ from quorate.local.controllers.ttl import TtlController
 __all__ = ["run_controllers"]
 
 
-async def run_controllers(client: Client, clock: Clock, rng: random.Random) -> None:
-    """Run the built-in controllers and the plain scheduler until cancelled.
+async def run_controllers(
+    client: Client, clock: Clock, rng: random.Random, *, with_scheduler: bool = True
+) -> None:
+    """Run the built-in controllers until cancelled, and the plain scheduler unless another takes its place.
 
     ``rng`` names events.
     """
@@ -47,7 +49,7 @@ async def run_controllers(client: Client, clock: Clock, rng: random.Random) -> N
         ServiceAccountController(client, clock, namespaces, accounts),
         QuotaController(client, clock, pods, inventory),
         ClusterRoleAggregator(client, clock, roles),
-        Scheduler(client, clock, rng, pods),
+        *((Scheduler(client, clock, rng, pods),) if with_scheduler else ()),
     )
     async with asyncio.TaskGroup() as tasks:
         watched = (jobs, job_pods, pods, deployments, replica_sets, stateful_sets, namespaces, accounts)

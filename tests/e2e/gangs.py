@@ -1,0 +1,250 @@
+"""A cluster with the gang scheduler at work, and what stories about gangs are made of.
+
+Everything talks HTTP.  Who creates the pods of a group is the story itself, or the controllers it starts.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from quorate.api.meta import Key
+from quorate.api.placeable import Pod
+from quorate.api.scheduler_configuration import (
+    SchedulerConfiguration,
+    default_scheduler_configuration,
+    load_scheduler_configuration,
+)
+from quorate.api.volcano import PodGroup, PodGroupCondition, find_condition
+from quorate.cli.crds import gang_definitions
+from quorate.cli.run.apply import install_definitions
+from quorate.kube.client import Client
+from quorate.kube.clock import WallClock
+from quorate.kube.configured import Configured
+from quorate.kube.resources import PLACEABLE_PODS, POD_GROUPS, QUEUES
+from quorate.local.controllers import run_controllers
+from quorate.local.nodes import Fleet, run_nodes
+from quorate.scheduler.process import run_scheduler
+from quorate.scheduler.scheduler import Options, Seen
+from tests.e2e.world import NAMESPACE, WITHIN_S, FaultyClient, a_server, world_has_namespace
+
+T = TypeVar("T")
+NAME = "quorate"
+
+
+def settings(text: str = "") -> SchedulerConfiguration:
+    return load_scheduler_configuration(text).configuration if text else default_scheduler_configuration()
+
+
+class GangWorld:
+    def __init__(self, client: Client, scheduler_client: FaultyClient) -> None:
+        self.client = client
+        self.scheduler_client = scheduler_client
+        self.configured = Configured(default_scheduler_configuration())
+        self.seen = Seen()
+        self._scheduler: asyncio.Task[None] | None = None
+
+    async def start_scheduler(
+        self, configuration: SchedulerConfiguration, options: Options | None = None
+    ) -> None:
+        self.seen = Seen()
+        self.configured = Configured(configuration)
+        self._scheduler = asyncio.create_task(
+            run_scheduler(
+                self.scheduler_client,
+                WallClock(),
+                options or Options(),
+                self.configured,
+                self.seen,
+                None,
+            )
+        )
+        started = asyncio.create_task(self.seen.ready.wait())
+        await asyncio.wait([self._scheduler, started], timeout=WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
+        self._must_run()
+        assert self.seen.ready.is_set(), "the scheduler does not become ready"
+
+    async def stop_scheduler(self) -> None:
+        if self._scheduler is not None:
+            self._scheduler.cancel()
+            (outcome,) = await asyncio.gather(self._scheduler, return_exceptions=True)
+            self._scheduler = None
+            if not isinstance(outcome, asyncio.CancelledError):
+                raise outcome or AssertionError("the scheduler ended by itself")
+
+    def _must_run(self) -> None:
+        if self._scheduler is not None and self._scheduler.done():
+            self._scheduler.result()
+
+    async def until(
+        self, what: str, find: Callable[[], Awaitable[T | bool | None]], within_s: float = WITHIN_S
+    ) -> T:
+        """The first true answer of ``find``."""
+        try:
+            async with asyncio.timeout(within_s):
+                while True:
+                    found = await find()
+                    if found:
+                        return found  # type: ignore[return-value]
+                    self._must_run()
+                    await asyncio.sleep(0.02)
+        except TimeoutError:
+            raise AssertionError(f"not within {within_s:g} s: {what}\n{await self.describe()}") from None
+
+    async def describe(self) -> str:
+        lines = []
+        for group in (await self.client.list(POD_GROUPS)).items:
+            lines.append(f"group {group.metadata.key} {group.status.phase or '-'}")
+            lines += [
+                f"  {each.type}={each.status} {each.reason}: {each.message}"
+                for each in group.status.conditions
+            ]
+        for pod in (await self.client.list(PLACEABLE_PODS)).items:
+            told = [f"{each.type}={each.status} {each.reason}" for each in pod.status.conditions]
+            lines.append(f"pod {pod.metadata.key} {pod.status.phase} on {pod.spec.node_name or '-'} {told}")
+        return "\n".join(lines)
+
+    # What stories are made of.
+
+    async def queue(self, name: str, **spec: Any) -> None:
+        await self.client.create(QUEUES, {"metadata": {"name": name}, "spec": spec})
+
+    async def group(
+        self,
+        name: str,
+        members: int,
+        minimum: Mapping[str, str] | None = None,
+        namespace: str = NAMESPACE,
+        annotations: Mapping[str, str] | None = None,
+        **spec: Any,
+    ) -> None:
+        """A pod group of ``members`` at least, with ``minimum`` as its minResources."""
+        fields = {"minMember": members, **({} if minimum is None else {"minResources": minimum}), **spec}
+        metadata = {"name": name, "annotations": dict(annotations or {})}
+        await self.client.create(POD_GROUPS, {"metadata": metadata, "spec": fields}, namespace)
+
+    async def pods(
+        self,
+        group: str,
+        count: int,
+        cpu: str = "1",
+        first: int = 0,
+        namespace: str = NAMESPACE,
+        scheduler: str = NAME,
+        runs: str = "",
+        **spec: Any,
+    ) -> None:
+        """``count`` pods of ``group``, as its operator makes them; that run for ``runs``, else on and on."""
+        simulated = {"simulate.quorate.dev/start-delay": "20ms"}
+        simulated["simulate.quorate.dev/duration"] = runs or "1h"
+        container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": cpu}}}
+        for index in range(first, first + count):
+            body = {
+                "metadata": {
+                    "name": f"{group}-{index}",
+                    "annotations": {"scheduling.k8s.io/group-name": group, **simulated},
+                },
+                "spec": {
+                    "schedulerName": scheduler,
+                    "restartPolicy": "Never",
+                    "containers": [container],
+                    **spec,
+                },
+            }
+            await self.client.create(PLACEABLE_PODS, body, namespace)
+
+    async def get_group(self, name: str, namespace: str = NAMESPACE) -> PodGroup:
+        return await self.client.get(POD_GROUPS, Key(namespace, name))
+
+    async def until_phase(self, name: str, phase: str, within_s: float = WITHIN_S) -> PodGroup:
+        async def find() -> PodGroup | None:
+            group = await self.get_group(name)
+            return group if group.status.phase == phase else None
+
+        return await self.until(f"group {name} is {phase}", find, within_s)
+
+    async def until_waits(self, name: str, reason: str, text: str = "") -> PodGroupCondition:
+        """The condition that says why the group waits, once its reason is ``reason``."""
+
+        async def find() -> PodGroupCondition | None:
+            condition = find_condition((await self.get_group(name)).status.conditions, "Unschedulable")
+            fits = (
+                condition is not None
+                and condition.status == "True"
+                and condition.reason == reason
+                and text in condition.message
+            )
+            return condition if fits else None
+
+        return await self.until(f"group {name} waits: {reason} {text}", find)
+
+    async def members(self, group: str, namespace: str = NAMESPACE) -> list[Pod]:
+        return [
+            pod
+            for pod in (await self.client.list(PLACEABLE_PODS, namespace)).items
+            if pod.metadata.annotations.get("scheduling.k8s.io/group-name") == group
+        ]
+
+    async def bound(self) -> Counter[str]:
+        """How many pods of each group have a node."""
+        pods = (await self.client.list(PLACEABLE_PODS)).items
+        return Counter(
+            pod.metadata.annotations.get("scheduling.k8s.io/group-name", "")
+            for pod in pods
+            if pod.spec.node_name
+        )
+
+    async def until_bound(self, **groups: int) -> None:
+        async def find() -> bool:
+            bound = await self.bound()
+            return all(bound[group] == count for group, count in groups.items())
+
+        await self.until(f"bound: {groups}", find)
+
+    async def delete_members(self, group: str, namespace: str = NAMESPACE) -> None:
+        for pod in await self.members(group, namespace):
+            await self.client.delete(PLACEABLE_PODS, pod.metadata.key, grace_period_s=0)
+
+
+@asynccontextmanager
+async def a_gang_world(fleet: Fleet) -> AsyncIterator[GangWorld]:
+    """A cluster with the kinds of gangs, nodes and a namespace, no gang scheduler yet."""
+    rng = random.Random(1)
+    clock = WallClock()
+    async with (
+        a_server() as cluster,
+        Client(cluster, rng) as client,
+        Client(cluster, rng) as own_client,
+        FaultyClient(cluster, rng) as scheduler_client,
+    ):
+        await install_definitions(client, gang_definitions())
+        parts = [
+            asyncio.create_task(run_controllers(own_client, clock, rng)),
+            asyncio.create_task(run_nodes(own_client, clock, fleet, 1.0)),
+        ]
+        world = GangWorld(client, scheduler_client)
+        try:
+            await world.until("the default namespace", world_has_namespace(client))
+            yield world
+        finally:
+            await world.stop_scheduler()
+            for part in parts:
+                part.cancel()
+            await asyncio.gather(*parts, return_exceptions=True)
+
+
+def play_gangs(
+    story: Callable[[GangWorld], Awaitable[None]],
+    fleet: Fleet,
+    configuration: SchedulerConfiguration | None = None,
+) -> None:
+    """Run ``story`` in a world where the gang scheduler is at work."""
+
+    async def playing() -> None:
+        async with a_gang_world(fleet) as world:
+            await world.start_scheduler(configuration or default_scheduler_configuration())
+            await story(world)
+
+    asyncio.run(playing())
