@@ -14,6 +14,7 @@ from quorate.api.configuration import (
     load_configuration,
 )
 from quorate.api.configuration_gang import GangRules
+from quorate.api.configuration_pod_groups import PodGroupWebhooks
 from quorate.api.configuration_process import Address, Health, LeaderElection, Metrics
 from quorate.api.configuration_retention import Retention
 from quorate.api.configuration_traffic import Controllers, Pace
@@ -212,6 +213,27 @@ tls: {minVersion: VersionTLS12, cipherSuites: [TLS_ECDHE_ECDSA_WITH_AES_128_GCM_
     assert read.certificates == CertificateManagement(enable=True, service="hooks", secret="hooks-tls")
     assert read.tls == TlsRules(
         minimum_version="VersionTLS12", ciphers=("ECDHE-ECDSA-AES128-GCM-SHA256",), curve="secp384r1"
+    )
+
+
+def test_webhooks_for_pod_groups_are_read() -> None:
+    assert load_configuration(a_file("")).configuration.pod_group_webhooks is None
+    assert (
+        load_configuration(a_file("podGroupWebhooks: {}")).configuration.pod_group_webhooks
+        == PodGroupWebhooks()
+    )
+    body = """
+podGroupWebhooks:
+  {minResources: strict, failurePolicy: Fail, rejectPodsOfPendingGroups: true, maxPodGroupsHard: true,
+   refuseDeletionOfUsedQueues: true, maxQueueDepth: 2}
+"""
+    assert load_configuration(a_file(body)).configuration.pod_group_webhooks == PodGroupWebhooks(
+        min_resources="strict",
+        failure_policy="Fail",
+        reject_pods_of_pending_groups=True,
+        max_pod_groups_hard=True,
+        refuse_deletion_of_used_queues=True,
+        max_queue_depth=2,
     )
 
 

@@ -45,6 +45,7 @@ def test_what_the_controllers_decide_by_is_taken_over(body: str) -> None:
         ("metrics: {bindAddress: '127.0.0.1:8080'}", "metrics"),
         ("visibilityServer: {}", "visibilityServer"),
         ("webhook: {}", "webhook"),
+        ("podGroupWebhooks: {}", "podGroupWebhooks"),
         ("internalCertManagement: {enable: false}", "internalCertManagement"),
         ("tls: {minVersion: VersionTLS13}", "tls"),
         ("clientConnection: {qps: 10}", "clientConnection"),

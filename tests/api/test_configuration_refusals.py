@@ -245,6 +245,11 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
             "v1beta2", "webhook: {port: 70000}",
             "webhook.port: 70000 is out of range, must be 1 to 65535", id="a port that is none",
         ),
+        pytest.param(
+            "v1beta2", "podGroupWebhooks: {minResources: loose}",
+            "podGroupWebhooks.minResources: 'loose' is not allowed here (write default or strict or off)",
+            id="a mode",
+        ),
     ],
 )  # fmt: skip
 def test_a_wrong_field_is_refused_by_path_value_and_rule(version: str, body: str, want: str) -> None:

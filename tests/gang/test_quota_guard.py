@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.api import codec
+from quorate.api.configuration_pod_groups import QuotaMode
 from quorate.api.core import ResourceQuotaSpec
 from quorate.api.meta import Key
 from quorate.gang.queue import NamespaceQuota
 from quorate.gang.quota import QuotaSums, Subject, normalised, quota_claim, quota_shortages
-from quorate.gang.quota_guard import Claimant, Mode, group_findings, pod_findings
+from quorate.gang.quota_guard import Claimant, group_findings, pod_findings
 
 ANYONE = Subject()
 
@@ -22,7 +23,7 @@ def a_quota(hard: dict[str, int], used: dict[str, int] | None = None, **spec: An
 
 
 def refused(
-    mode: Mode,
+    mode: QuotaMode,
     new: dict[str, int],
     *quotas: NamespaceQuota,
     old: dict[str, int] | None = None,
@@ -67,7 +68,7 @@ def test_what_can_never_be_had_is_refused_with_what_could() -> None:
         pytest.param("strict", 4, 5, [9], [], id="an update that takes less"),
     ],
 )
-def test_modes(mode: Mode, new: int, old: int | None, others: list[int], want: list[str]) -> None:
+def test_modes(mode: QuotaMode, new: int, old: int | None, others: list[int], want: list[str]) -> None:
     before = None if old is None else {"requests.cpu": old}
     said = refused(
         mode, {"cpu": new}, a_quota({"cpu": 8}), old=before, others=[{"cpu": other} for other in others]

@@ -11,6 +11,7 @@ import msgspec
 
 from quorate.api.configuration import Configuration, default_configuration
 from quorate.api.configuration_integrations import Integrations
+from quorate.api.configuration_pod_groups import PodGroupWebhooks
 from quorate.api.configuration_process import Address
 from quorate.api.configuration_webhooks import Webhooks
 from quorate.api.conversion import CONVERTED_KINDS
@@ -33,10 +34,15 @@ ENDPOINT_SLICES = untyped("discovery.k8s.io", "v1", "endpointslices", "EndpointS
 WITHIN_S = 20.0
 
 
-def listening_at(port: int, frameworks: tuple[str, ...]) -> Configuration:
-    webhooks = Webhooks(address=Address("127.0.0.1", port))
-    integrations = Integrations(frameworks=frameworks)
-    return msgspec.structs.replace(default_configuration(), webhooks=webhooks, integrations=integrations)
+def listening_at(
+    port: int, frameworks: tuple[str, ...], pod_groups: PodGroupWebhooks | None
+) -> Configuration:
+    return msgspec.structs.replace(
+        default_configuration(),
+        webhooks=Webhooks(address=Address("127.0.0.1", port)),
+        integrations=Integrations(frameworks=frameworks),
+        pod_group_webhooks=pod_groups,
+    )
 
 
 @dataclass
@@ -93,11 +99,14 @@ class Webhooked:
 
 
 @asynccontextmanager
-async def webhooked(*frameworks: str, serves: bool = True) -> AsyncIterator[Webhooked]:
+async def webhooked(
+    *frameworks: str, serves: bool = True, pod_groups: PodGroupWebhooks | None = None
+) -> AsyncIterator[Webhooked]:
     async with api_server() as server:
         cluster = Cluster(server.url, credentials=Token(server.token))
         async with Client(cluster, random.Random(1)) as client:
-            world = Webhooked(client, listening_at(free_port(), frameworks or ("batch/job",)))
+            configuration = listening_at(free_port(), frameworks or ("batch/job",), pod_groups)
+            world = Webhooked(client, configuration)
             await world.install()
             try:
                 if serves:

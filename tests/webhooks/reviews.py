@@ -34,8 +34,8 @@ def a_review(new: Json | None, old: Json | None = None, **request: Any) -> bytes
     ).encode()
 
 
-def a_request(new: Json, old: Json | None = None) -> Request:
-    return read_review(a_review(new, old)).request
+def a_request(new: Json | None, old: Json | None = None, **request: Any) -> Request:
+    return read_review(a_review(new, old, **request)).request
 
 
 def patched(document: Json, answer: Answer) -> Json:

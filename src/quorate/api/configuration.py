@@ -20,6 +20,7 @@ from quorate.api.configuration_gates import (
     review_gates,
 )
 from quorate.api.configuration_integrations import SPARK, Integrations, integrations
+from quorate.api.configuration_pod_groups import PodGroupWebhooks, pod_group_webhooks
 from quorate.api.configuration_process import (
     Health,
     LeaderElection,
@@ -159,6 +160,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     pace: Pace | None = None  # None: the API server sets it
     controllers: Controllers = Controllers()
     webhooks: Webhooks = Webhooks()
+    pod_group_webhooks: PodGroupWebhooks | None = None  # None: not served
     certificates: CertificateManagement = CertificateManagement()
     tls: TlsRules = TlsRules()
 
@@ -237,6 +239,7 @@ def _configuration(fields: Section, version: Version) -> Configuration:
         pace=fields.take("clientConnection", section(pace), None),
         controllers=fields.take("controller", section(controllers), Controllers()),
         webhooks=fields.take("webhook", section(webhooks), Webhooks()),
+        pod_group_webhooks=fields.take("podGroupWebhooks", section(pod_group_webhooks), None),
         certificates=fields.take(
             "internalCertManagement", section(certificate_management), CertificateManagement()
         ),

@@ -18,6 +18,7 @@ AT_A_START: Final = {
     "leaderElection": "leader_election",
     "metrics": "metrics",
     "namespace": "namespace",
+    "podGroupWebhooks": "pod_group_webhooks",
     "tls": "tls",
     "visibilityServer": "visibility",
     "webhook": "webhooks",

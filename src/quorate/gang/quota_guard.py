@@ -10,8 +10,9 @@ Whoever asks sees copies of the cluster that may lag; the quota admission of the
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
+from quorate.api.configuration_pod_groups import QuotaMode
 from quorate.api.documents import child
 from quorate.api.findings import Finding
 from quorate.api.volcano import NAMESPACE_QUOTA_EXCEEDED
@@ -27,8 +28,6 @@ from quorate.gang.quota import (
     said,
 )
 
-Mode = Literal["default", "strict", "off"]
-
 MIN_RESOURCES_EXCEED_QUOTA: Final = "MinResourcesExceedsQuota"
 QUOTA_RESERVED: Final = "QuotaReserved"
 _PATH: Final = "spec.minResources"
@@ -43,7 +42,7 @@ class Claimant:
 
 
 def group_findings(
-    mode: Mode,
+    mode: QuotaMode,
     new: Claimant,
     old: Amounts | None,
     quotas: Sequence[NamespaceQuota],

@@ -16,6 +16,7 @@ from quorate.api.kueue import QUEUE_NAME
 from quorate.kube.resources import Json
 from quorate.webhooks.reviews import Operation
 from quorate.webhooks.routes import CONVERT_PATH, Route, Verb
+from quorate.webhooks.volcano.manifests import pod_group_hooks
 
 INSTALLER: Final = "quorate"
 TIMEOUT_S: Final = 10
@@ -56,6 +57,10 @@ def webhook_configurations(
     listed = tuple(routes)
     mutating = [hook for route in listed for hook in _mutating(route, configuration, reached, own_user)]
     validating = [_hook(route, "validate", configuration, reached, own_user) for route in listed]
+    if configuration.pod_group_webhooks is not None:
+        added = pod_group_hooks(configuration.pod_group_webhooks, configuration.namespace, reached)
+        mutating += added[0]
+        validating += added[1]
     return (
         _configuration("MutatingWebhookConfiguration", "mutating", mutating),
         _configuration("ValidatingWebhookConfiguration", "validating", validating),

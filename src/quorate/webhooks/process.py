@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,9 +24,12 @@ from quorate.webhooks.jobs import JobReviewer
 from quorate.webhooks.keeping import Files, Keeper, NoCertificate, SharedSecret
 from quorate.webhooks.pods import pod_kinds, pod_resources
 from quorate.webhooks.queueing_kinds import Reviewer, queueing_kinds
+from quorate.webhooks.reviews import Answering
 from quorate.webhooks.routes import ROUTES, Route, route_of
 from quorate.webhooks.server import webhook_server
 from quorate.webhooks.surroundings import ClusterSurroundings, Surroundings
+from quorate.webhooks.volcano.facts import ClusterFacts
+from quorate.webhooks.volcano.reviewing import VolcanoReviewer
 
 DEFAULT_ADDRESS: Final = Address("127.0.0.1", 9443)
 FILES_EVERY_S: Final = 10.0
@@ -45,13 +48,22 @@ async def run_webhooks(
     context = server_context(configuration.tls)
     shown = await _first_shown(keeper, clock, context)
     around = ClusterSurroundings(client, configuration, _queued(configuration))
-    server = webhook_server(reviewers(configuration, around))
+    known: list[Callable[[], Coroutine[Any, Any, None]]] = [around.run]
+    answers: Mapping[str, Answering] = {}
+    rules = configuration.pod_group_webhooks
+    if rules is not None:
+        names = configuration.gang.scheduler_names
+        facts = ClusterFacts(client, clock, names, around.namespace)
+        answers = VolcanoReviewer(facts, rules, names).answers()
+        known.append(facts.run)
+    server = webhook_server(reviewers(configuration, around), answers)
     async with (
         serving("webhook", configuration.webhooks.address, server, context),
         asyncio.TaskGroup() as tasks,
     ):
         serves.set()
-        tasks.create_task(around.run(), name="surroundings of reviews")
+        for keep_true in known:
+            tasks.create_task(keep_true(), name="surroundings of reviews")
         tasks.create_task(_keep_shown(keeper, clock, context, shown, every_s), name="certificate")
 
 

@@ -61,7 +61,7 @@ class QueueingKind(Generic[T]):
         try:
             new = codec.decode(self._type, request.object)
         except msgspec.ValidationError as error:
-            return Answer((_unreadable(request.object, error),))
+            return Answer((unreadable(request.object, error),))
         if request.operation == "CREATE":
             return Answer(tuple(self._created(new)))
         try:
@@ -71,7 +71,7 @@ class QueueingKind(Generic[T]):
         return Answer(tuple(self._updated(old, new)))
 
 
-def _unreadable(body: msgspec.Raw, error: msgspec.ValidationError) -> Finding:
+def unreadable(body: msgspec.Raw, error: msgspec.ValidationError) -> Finding:
     """A value that may fit the schema and yet means nothing, such as a quantity no integer can hold."""
     problem, _, place = str(error).partition(" - at `$")
     path = place.strip("`.")

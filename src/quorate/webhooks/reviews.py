@@ -5,7 +5,7 @@ Refusals carry the status that Kueue's do: 403 Forbidden, whose causes name each
 """
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -58,6 +58,8 @@ class Answer(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     patch: tuple[PatchOperation, ...] = ()
 
+
+Answering = Callable[[Request], Awaitable[Answer]]
 
 ALLOWED: Final = Answer()
 

@@ -5,6 +5,7 @@ not answer, 500 is said: the webhook's failurePolicy then decides.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from aiohttp import web
@@ -13,7 +14,15 @@ from quorate.kube.errors import ApiError, Unreachable, Unreadable
 from quorate.kube.log import logger
 from quorate.webhooks.conversions import answer_conversion
 from quorate.webhooks.queueing_kinds import Reviewer
-from quorate.webhooks.reviews import ALLOWED, Answer, NoReview, Request, answered, read_review
+from quorate.webhooks.reviews import (
+    ALLOWED,
+    Answer,
+    Answering,
+    NoReview,
+    Request,
+    answered,
+    read_review,
+)
 from quorate.webhooks.routes import CONVERT_PATH, Route
 
 LARGEST_REVIEW_BYTES: Final = 7 * 1024 * 1024  # an object of etcd's size before and after, as Kueue allows
@@ -22,17 +31,36 @@ LARGEST_CONVERSION_BYTES: Final = 512 * 1024 * 1024  # whatever a client lists a
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 
 
-def webhook_server(routes: Mapping[Route, Reviewer | None]) -> web.Application:
-    """All of ``routes``; a kind without a reviewer is not queued here, and let be."""
+def webhook_server(
+    routes: Mapping[Route, Reviewer | None], answers: Mapping[str, Answering] = MappingProxyType({})
+) -> web.Application:
+    """All of ``routes``; a kind without a reviewer is not queued here, and let be.
+
+    And all of ``answers``, by path, which are asked whatever the operation is.
+    """
     app = web.Application(client_max_size=LARGEST_CONVERSION_BYTES)
     app.router.add_post(CONVERT_PATH, _convert)
     for route, reviewer in routes.items():
-        app.router.add_post(route.path("mutate"), _review(None if reviewer is None else reviewer.mutate))
-        app.router.add_post(route.path("validate"), _review(None if reviewer is None else reviewer.validate))
+        mutate, validate = (None, None) if reviewer is None else (reviewer.mutate, reviewer.validate)
+        app.router.add_post(route.path("mutate"), _review(_writes(mutate)))
+        app.router.add_post(route.path("validate"), _review(_writes(validate)))
+    for path, answer in answers.items():
+        app.router.add_post(path, _review(answer))
     return app
 
 
-def _review(answer: Callable[[Request], Awaitable[Answer]] | None) -> Handler:
+def _writes(answer: Answering | None) -> Answering:
+    """``answer`` to creations and updates; the rest is let be."""
+
+    async def answered_or_allowed(request: Request) -> Answer:
+        if answer is None or request.operation not in ("CREATE", "UPDATE"):
+            return ALLOWED
+        return await answer(request)
+
+    return answered_or_allowed
+
+
+def _review(answer: Answering) -> Handler:
     log = logger(__name__)
 
     async def handle(http: web.Request) -> web.Response:
@@ -43,8 +71,6 @@ def _review(answer: Callable[[Request], Awaitable[Answer]] | None) -> Handler:
             request = read_review(body).request
         except NoReview as error:
             return _problem(400, str(error))
-        if answer is None or request.operation not in ("CREATE", "UPDATE"):
-            return _json(answered(request, ALLOWED))
         try:
             given = await answer(request)
         except (ApiError, Unreachable, Unreadable) as error:

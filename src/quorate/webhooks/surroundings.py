@@ -71,9 +71,12 @@ class ClusterSurroundings:
                 tasks.create_task(informer.run(), name=f"watch {informer.resource.plural} for reviews")
 
     async def manages_namespace(self, name: str) -> bool:
-        await synced(self._namespaces)
-        namespace = self._namespaces.get(Key("", name)) or await self._newest(name)
+        namespace = await self.namespace(name)
         return namespace is not None and matches_selector(self._selector, namespace.metadata.labels)
+
+    async def namespace(self, name: str) -> Namespace | None:
+        await synced(self._namespaces)
+        return self._namespaces.get(Key("", name)) or await self._newest(name)
 
     async def _newest(self, name: str) -> Namespace | None:
         """A namespace that was made a moment ago: its first objects may be here before it is."""

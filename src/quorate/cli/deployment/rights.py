@@ -145,6 +145,8 @@ RIGHTS: Final = (
     Right("overhead of pods", "node.k8s.io", ("runtimeclasses",), READ),
     Right("pod groups of jobs and pods", volcano.GROUP, ("podgroups",),
           (*READ, "create", "delete", "patch")),
+    Right("webhooks for pod groups: their queues", volcano.GROUP, ("queues",), READ),
+    Right("webhooks for pod groups: what quotas leave", "", ("resourcequotas",), READ),
     Right("Volcano Jobs", volcano_job.GROUP, ("jobs",), (*READ, "delete")),
     Right("what Volcano Jobs have come to", volcano_job.GROUP, ("jobs/status",), ("patch",)),
     Right("owning pods and pod groups by Volcano Jobs", volcano_job.GROUP, ("jobs/finalizers",), ("update",)),

@@ -1,0 +1,113 @@
+"""Pods as quotas see them: as little of each as will do, since there is one for every pod of the cluster."""
+
+from collections.abc import Collection
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+
+from quorate.api import core
+from quorate.api.meta import ObjectMeta, Struct
+from quorate.api.quota_usage import quota_usage
+from quorate.api.sharing import share_fields
+from quorate.api.volcano_keys import GROUP_NAME
+from quorate.gang.quota import Amounts, Subject, normalised
+from quorate.gang.quota_ledger import PodUse
+from quorate.gang.reading import quota_units
+from quorate.kube.resources import Resource
+
+_DAEMON_SET: Final = "DaemonSet"
+_QUALITY: Final = ("cpu", "memory")  # what makes a pod more than best effort
+
+
+class CountedSpec(core.PodSpec):
+    active_deadline_seconds: int | None = None
+
+
+_SHARED: Final[dict[str, Any]] = {"spec": CountedSpec}
+
+
+class Life(Struct):
+    phase: str = "Pending"
+
+
+class ReviewedPod(Struct):
+    """A pod that is to be created."""
+
+    metadata: ObjectMeta
+    spec: CountedSpec = CountedSpec()
+
+    @property
+    def is_of_a_daemon(self) -> bool:
+        owner = self.metadata.controller
+        return owner is not None and owner.kind == _DAEMON_SET
+
+
+class CountedPod(ReviewedPod):
+    """A pod that exists, without what quotas do not look at."""
+
+    status: Life = Life()
+
+    def __post_init__(self) -> None:
+        metadata, spec = self.metadata, self.spec
+        group = metadata.annotations.get(GROUP_NAME)
+        kept = ObjectMeta(
+            name=metadata.name,
+            namespace=metadata.namespace,
+            uid=metadata.uid,
+            resource_version=metadata.resource_version,
+            annotations={GROUP_NAME: group} if group else {},
+        )
+        asks = CountedSpec(
+            containers=spec.containers,
+            init_containers=spec.init_containers,
+            overhead=spec.overhead,
+            resources=spec.resources,
+            priority_class_name=spec.priority_class_name,
+            scheduler_name=spec.scheduler_name,
+            active_deadline_seconds=spec.active_deadline_seconds,
+        )
+        msgspec.structs.force_setattr(self, "metadata", kept)
+        msgspec.structs.force_setattr(self, "spec", asks)
+        share_fields(self, _SHARED)
+
+
+COUNTED_PODS: Final = Resource("", "v1", "pods", "Pod", True, CountedPod)
+
+
+def group_of(pod: ReviewedPod, schedulers: Collection[str]) -> str:
+    """The name of its pod group; empty when it is in none, or another scheduler places it."""
+    return pod.metadata.annotations.get(GROUP_NAME, "") if pod.spec.scheduler_name in schedulers else ""
+
+
+def subject_of(spec: CountedSpec) -> Subject:
+    return Subject(
+        priority_class=spec.priority_class_name,
+        best_effort=_is_best_effort(spec),
+        terminating=spec.active_deadline_seconds is not None,
+    )
+
+
+def _is_best_effort(spec: core.PodSpec) -> bool:
+    """Source: the quality of service class that Kubernetes gives a pod."""
+    parts = [spec.resources, *(each.resources for each in (*spec.containers, *spec.init_containers))]
+    return not any(each.requests.get(name) or each.limits.get(name) for each in parts for name in _QUALITY)
+
+
+def usage_of(spec: core.PodSpec) -> Amounts:
+    """What one such pod uses of quotas, by normalised name; one value for all equal ones."""
+    return _one(tuple(normalised(quota_units(quota_usage(spec))).items()))
+
+
+@lru_cache(maxsize=4096)
+def _one(amounts: tuple[tuple[str, int], ...]) -> Amounts:
+    return dict(amounts)
+
+
+def use_of(pod: CountedPod, schedulers: Collection[str]) -> PodUse:
+    return PodUse(
+        group=group_of(pod, schedulers),
+        subject=subject_of(pod.spec),
+        usage=usage_of(pod.spec),
+        ended=pod.status.phase in ("Succeeded", "Failed"),
+    )

@@ -1,0 +1,168 @@
+"""Vectors of kind ``admission``: the short form of an object, asked about at the path of its webhook."""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from quorate.api import codec
+from quorate.api.configuration_gang import GangRules
+from quorate.api.configuration_pod_groups import PodGroupWebhooks
+from quorate.api.core import Namespace
+from quorate.api.meta import Key
+from quorate.api.volcano import PodGroup, Queue
+from quorate.gang.queue import NamespaceQuota
+from quorate.gang.quota import Amounts, QuotaSums, Subject, normalised
+from quorate.gang.quota_ledger import PodUse, QuotaLedger
+from quorate.gang.reading import quota_of, quota_units
+from quorate.webhooks.reviews import Answer
+from quorate.webhooks.volcano.counted import CountedPod, use_of
+from quorate.webhooks.volcano.facts import QuotaView, wants_of
+from quorate.webhooks.volcano.reviewing import VolcanoReviewer
+from tests.gang import objects
+from tests.webhooks.reviews import a_request, patched
+
+Json = dict[str, Any]
+
+NAMES = GangRules().scheduler_names
+SWITCHES = {
+    "rejectPodsOfPendingGroups": "reject_pods_of_pending_groups",
+    "maxPodGroupsHard": "max_pod_groups_hard",
+    "refuseDeletionOfUsedQueues": "refuse_deletion_of_used_queues",
+    "maxQueueDepth": "max_queue_depth",
+}
+METADATA = ("name", "namespace", "annotations", "labels", "ownerReferences")
+AMOUNTS = ("capability", "deserved", "minResources")
+STATUS = ("phase", "state", "allocated")
+
+
+def run_admission(given: Json, expect: Json) -> list[str]:
+    """Every difference between what is expected and what was answered."""
+    webhook, operation = given["webhook"], given.get("operation", "CREATE")
+    options = {**given, **given.get("options", {})}
+    switches = {field: options[name] for name, field in SWITCHES.items() if name in options}
+    rules = PodGroupWebhooks(min_resources=options.get("mode", "default"), **switches)
+    document = _document(webhook, given["object"])
+    before = given.get("oldObject", given.get("old"))
+    old = None if before is None else _document(webhook, before)
+    if operation == "DELETE":
+        old = old or document
+    request = a_request(None if operation == "DELETE" else document, old, operation=operation)
+    reviewer = VolcanoReviewer(Given(given), rules, NAMES)
+
+    async def asked() -> Answer:
+        return await reviewer.answers()[f"/{webhook}"](request)
+
+    return list(_differences(document, asyncio.run(asked()), expect))
+
+
+def _differences(document: Json, answer: Answer, expect: Json) -> Iterator[str]:
+    allowed = not answer.findings
+    if allowed is not expect["allowed"]:
+        said = "; ".join(str(finding) for finding in answer.findings) or "allowed"
+        yield f"allowed: expected {expect['allowed']}, got {allowed} ({said})"
+        return
+    if "reason" in expect and (reason := answer.findings[0].reason) != expect["reason"]:
+        yield f"reason: expected {expect['reason']}, got {reason}"
+    if "patch" in expect:
+        changes = dict(_changes("", document, patched(document, answer)))
+        if changes != expect["patch"]:
+            yield f"patch: expected {expect['patch']}, got {changes}"
+
+
+def _changes(path: str, old: Any, new: Any) -> Iterator[tuple[str, Any]]:
+    match old, new:
+        case dict(), dict():
+            for key in {**old, **new}:
+                yield from _changes(f"{path}.{key}".removeprefix("."), old.get(key), new.get(key))
+        case list(), list() if len(old) == len(new):
+            for at, pair in enumerate(zip(old, new, strict=True)):
+                yield from _changes(f"{path}[{at}]", *pair)
+        case None, dict():
+            yield from _changes(path, {}, new)
+        case _ if old != new:
+            yield path, new
+
+
+def _document(webhook: str, short: Mapping[str, Any]) -> Json:
+    """As somebody would submit it: what the short form leaves out is not there."""
+    if webhook.startswith("pods/"):
+        return _pod(short)
+    metadata = {key: short[key] for key in METADATA if key in short}
+    if not webhook.startswith("queues/"):
+        metadata.setdefault("namespace", "default")
+    fields = {key: value for key, value in short.items() if key not in (*METADATA, "kind")}
+    fields |= {key: objects.quantities(fields[key]) for key in AMOUNTS if fields.get(key)}
+    if "guarantee" in fields:
+        fields["guarantee"] = {"resource": objects.quantities(fields["guarantee"])}
+    status = {key: fields.pop(key) for key in STATUS if key in fields}
+    return {"metadata": metadata, "spec": fields, **({"status": status} if status else {})}
+
+
+def _pod(short: Mapping[str, Any]) -> Json:
+    scheduler = objects.OUR_SCHEDULER if "group" in short else "default-scheduler"
+    pod: Json = codec.to_builtins(next(objects.pods({"schedulerName": scheduler, **short}, {})))
+    pod["metadata"] |= {key: short[key] for key in METADATA if key in short and key != "annotations"}
+    return pod
+
+
+class Given:
+    """What a case says there is."""
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        queues = given.get("queues", [{"name": "default"}])
+        self._queues = {queue["name"]: objects.queue(queue) for queue in queues}
+        self._groups = [objects.pod_group(group) for group in given.get("podGroups", [])]
+        self._quotas = [quota_of(objects.quota(quota)) for quota in given.get("quotas", [])]
+        self._annotations = {
+            namespace["name"]: namespace.get("annotations", {}) for namespace in given.get("namespaces", [])
+        }
+        self._ledger = QuotaLedger()
+        for group, short in zip(self._groups, given.get("podGroups", []), strict=True):
+            self._ledger.set_group(group.metadata.key, wants_of(group))
+            if "podRequests" in short:
+                self._ledger.set_pod(
+                    Key(group.metadata.namespace, f"members of {group.metadata.name}"),
+                    _members(group.metadata.name, short["podRequests"]),
+                )
+        for pods in given.get("pods", []):
+            for pod in objects.pods(pods, {}):
+                counted = codec.convert(CountedPod, codec.to_builtins(pod))
+                use = use_of(counted, NAMES)
+                self._ledger.set_pod(counted.metadata.key, use)
+
+    def queues(self) -> Mapping[str, Queue]:
+        return self._queues
+
+    async def queues_now(self) -> Mapping[str, Queue]:
+        return self._queues
+
+    def pod_group(self, key: Key) -> PodGroup | None:
+        return next((group for group in self._groups if group.metadata.key == key), None)
+
+    def pod_groups(self, namespace: str = "") -> Sequence[PodGroup]:
+        return [group for group in self._groups if namespace in ("", group.metadata.namespace)]
+
+    def quota(self, namespace: str) -> QuotaView:
+        return View(
+            [quota for quota in self._quotas if quota.key.namespace == namespace], self._ledger, namespace
+        )
+
+    async def namespace(self, name: str) -> Namespace:
+        metadata = {"name": name, "annotations": self._annotations.get(name, {})}
+        return codec.convert(Namespace, {"metadata": metadata})
+
+
+def _members(group: str, requests: Mapping[str, Any]) -> PodUse:
+    """All members of a group as one pod."""
+    amounts = codec.convert(
+        PodGroup, {"metadata": {}, "spec": {"minResources": objects.quantities(requests)}}
+    )
+    usage = normalised(quota_units(amounts.spec.min_resources or {}))
+    return PodUse(group, Subject(), usage, ended=False)
+
+
+class View:
+    def __init__(self, quotas: Sequence[NamespaceQuota], ledger: QuotaLedger, namespace: str) -> None:
+        self.quotas = quotas
+        self.reserved: QuotaSums = ledger.reserved(namespace)
+        self.claims: Mapping[str, tuple[Subject, Amounts]] = ledger.claims(namespace)
