@@ -16,6 +16,7 @@ from quorate.api import (
     provisioning,
     volcano,
     volcano_job,
+    volcano_legacy,
     volumes,
 )
 from quorate.api.events import ObjectReference
@@ -149,4 +150,12 @@ QUEUES = Resource(volcano.GROUP, volcano.VERSION, "queues", "Queue", False, volc
 VOLCANO_JOBS = Resource(volcano_job.GROUP, volcano_job.VERSION, "jobs", "Job", True, volcano_job.Job)
 COMMANDS = Resource(
     volcano_job.BUS_GROUP, volcano_job.VERSION, "commands", "Command", True, volcano_job.Command
+)
+LEGACY_POD_GROUPS = tuple(
+    Resource(group, version, "podgroups", "PodGroup", True, volcano_legacy.LegacyPodGroup)
+    for group, version in volcano_legacy.VERSIONS
+)
+LEGACY_QUEUES = (
+    Resource(volcano_legacy.INCUBATOR, "v1alpha1", "queues", "Queue", False, volcano_legacy.IncubatorQueue),
+    Resource(volcano_legacy.SIGS, "v1alpha2", "queues", "Queue", False, volcano_legacy.SigsQueue),
 )
