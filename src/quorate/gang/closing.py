@@ -29,7 +29,15 @@ from quorate.gang.verdicts import GangUnschedulable, NotEnoughPodsOfTask, NotEno
 def statuses_of(session: Session) -> tuple[GangStatus, ...]:
     """Of all groups of which there is something new to say, the oldest first."""
     closing = _Closing(session)
-    return tuple(status for gang in session.gangs if (status := closing.close(gang)) is not None)
+    statuses = []
+    for gang in session.gangs:
+        if gang.is_settled and gang.key not in session.verdicts:
+            continue
+        status = closing.close(gang)
+        if status is not None:
+            statuses.append(status)
+        gang.is_settled = gang.phase in (RUNNING, COMPLETED)
+    return tuple(statuses)
 
 
 class _Closing:

@@ -23,6 +23,8 @@ class Standing(Enum):
     FAILED = "Failed"
     UNKNOWN = "Unknown"
 
+    __hash__ = object.__hash__  # there is one object of each, and counting by standing hashes a lot
+
 
 HOLDING: Final = frozenset({Standing.ALLOCATED, Standing.BINDING, Standing.BOUND, Standing.RUNNING})
 FINISHED: Final = frozenset({Standing.SUCCEEDED, Standing.FAILED})

@@ -7,6 +7,9 @@ promised until the session ends, so that nobody takes it meanwhile.  Any other g
 """
 
 from collections import Counter, deque
+from collections.abc import Iterator
+from itertools import islice, takewhile
+from typing import Final
 
 from quorate.api.volcano import INQUEUE
 from quorate.gang.gang import Gang
@@ -16,9 +19,15 @@ from quorate.gang.task import Task
 from quorate.gang.trial import Trial, place, promise
 from quorate.gang.turns import Turns
 from quorate.gang.verdicts import GangUnschedulable, said_by_nodes
+from quorate.placement.fill import fill
+from quorate.placement.log import Log
 from quorate.placement.shapes import Shape
 from quorate.placement.standing import Moment
 from quorate.placement.verdicts import Choice, NoRoom
+
+# So many members beyond the minimum are thought over together: gangs that have it take turns one by one, and
+# what others take meanwhile has the rest thought over again.
+_AT_ONCE: Final = 32
 
 
 def allocate(session: Session) -> None:
@@ -31,27 +40,46 @@ def allocate(session: Session) -> None:
         if gang.placeable and not gang.is_waiting and session.invalidity(gang) is None:
             turns.add(gang)
     placements: dict[Gang, Placement] = {}
+    refusals = Refusals(session.cluster.loads)
     while (queue := turns.next_queue()) is not None:
         if session.is_overused(queue):
             turns.close(queue)
             continue
         gang = turns.next_gang(queue)
         if gang not in placements:
-            placements[gang] = Placement(session, gang)
+            placements[gang] = Placement(session, gang, refusals)
         if placements[gang].turn():
             turns.add(gang)
+
+
+class Refusals:
+    """For which shapes there is no node, as far as nothing has moved since that was found."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._found: dict[Shape, tuple[int, NoRoom]] = {}  # and how far the log went then
+
+    def of(self, shape: Shape) -> NoRoom | None:
+        end, refusal = self._found.get(shape, (None, None))
+        return refusal if end == self._log.end else None
+
+    def note(self, shape: Shape, refusal: NoRoom) -> None:
+        self._found[shape] = (self._log.end, refusal)
 
 
 class Placement:
     """One gang in one session, over its turns."""
 
-    def __init__(self, session: Session, gang: Gang) -> None:
+    def __init__(self, session: Session, gang: Gang, refusals: "Refusals") -> None:
         self._session = session
+        self._refusals = refusals
         self._gang = gang
         self._queue = session.queue_of(gang)
         self._members: deque[Task] = deque()  # whom no turn has come to yet
         self._misfits: dict[Shape, NoRoom] = {}  # shapes for which no node was found, in this order
         self._misfit_roles: set[str] = set()
+        self._filling: Shape | None = None  # what ``_choices`` are for
+        self._choices: Iterator[Choice | NoRoom] = iter(())
         if self._has_prospects():
             best_effort = session.settings.profile == "design"
             self._members.extend(members_to_place(session, gang, best_effort=best_effort))
@@ -83,17 +111,18 @@ class Placement:
     def _has_prospects(self) -> bool:
         """Whether some member fits somewhere: else it is not worth putting them in order."""
         for shape in self._gang.shapes:
-            choice = self._session.rankings.best(shape)
+            choice = self._refusals.of(shape) or self._session.rankings.best(shape)
             if isinstance(choice, Choice):
                 return True
             self._misfits[shape] = choice
+            self._refusals.note(shape, choice)
         return False
 
     def _place(self, task: Task, trial: Trial) -> bool:
         """Give it the best node there is, whether others have to leave it first or not."""
         if self._is_known_misfit(task):
             return False
-        choice = self._session.rankings.best(task.shape, task.nominated)
+        choice = self._next_choice(task)
         match choice:
             case Choice(node, Moment.NOW):
                 trial.do(place(task, node))
@@ -102,7 +131,31 @@ class Placement:
             case NoRoom():
                 self._misfits.setdefault(task.shape, choice)
                 self._misfit_roles.add(task.role)
+                self._refusals.note(task.shape, choice)
         return isinstance(choice, Choice)
+
+    def _next_choice(self, task: Task) -> Choice | NoRoom:
+        """The node for ``task``: equal members in a row are thought over together."""
+        if task.nominated:
+            return self._session.rankings.best(task.shape, task.nominated)
+        refusal = self._refusals.of(task.shape)
+        if refusal is not None:
+            return refusal
+        if self._filling is not task.shape:
+            self._filling = task.shape
+            self._choices = fill(self._session.rankings, task.shape, self._length_of_row(task))
+        choice = next(self._choices, None)
+        if choice is None:
+            self._filling = None
+            return self._next_choice(task)
+        return choice
+
+    def _length_of_row(self, task: Task) -> int:
+        """How many members like ``task`` are looked at next in this turn, at most."""
+        gang = self._gang
+        most = max(_AT_ONCE, gang.min_member - gang.tally.ready)
+        alike = takewhile(lambda other: other.shape is task.shape and not other.nominated, self._members)
+        return 1 + sum(1 for _ in islice(alike, most - 1))
 
     def _is_known_misfit(self, task: Task) -> bool:
         """Whether a member of the same role was a misfit; Volcano does not look again then."""

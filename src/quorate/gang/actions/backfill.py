@@ -25,6 +25,11 @@ def backfill(session: Session) -> None:
 
 
 def _may_be_filled(session: Session, gang: Gang) -> bool:
+    may_have_some = session.settings.backfill.fill_fragments or any(
+        shape.best_effort for shape in gang.shapes
+    )
+    if not may_have_some and not gang.tally.promised:
+        return False
     if gang.is_waiting or not _fillers(session, gang):
         return False
     if session.settings.profile == "design" and not session.is_ready(gang):

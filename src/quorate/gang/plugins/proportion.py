@@ -21,7 +21,7 @@ from quorate.gang.session import Session
 from quorate.gang.task import Task
 from quorate.gang.tiers import Vote
 from quorate.gang.verdicts import QueueNotOpen, QueueQuotaExceeded
-from quorate.placement.amounts import less_equal
+from quorate.placement.amounts import less_equal, minus
 
 
 def proportion(session: Session, entry: PluginEntry) -> Policy:
@@ -35,6 +35,7 @@ def proportion(session: Session, entry: PluginEntry) -> Policy:
         admitted=shares.books.reserve,
         withdrawn=shares.books.withdraw,
         reclaimable=shares.reclaimable,
+        yields=shares.yields,
         took=shares.books.charge,
         gave_back=shares.books.discharge,
     )
@@ -98,6 +99,13 @@ class _Shares:
                 add(allocated, task.request, -1)
                 victims.append(task)
         return victims
+
+    def yields(self, queue: Queue, gang: Gang) -> bool:
+        """Whether ``queue`` has more than it deserves, and without ``gang`` still what it is guaranteed."""
+        allocated = self.books.allocated(queue.name)
+        if less_equal(allocated, self._deserved(queue.name)):
+            return False
+        return less_equal(queue.guarantee, minus(allocated, gang.held))
 
 
 _NONE = Ceiling({})
