@@ -14,10 +14,11 @@ from quorate.api.meta import Uid
 from quorate.api.placeable import Node, Pod
 from quorate.api.scheduler_plugins import PredicateArguments
 from quorate.placement.cluster import Cluster, Hold
+from quorate.placement.constraints.claims import volume_demands
 from quorate.placement.constraints.judgement import Judgement
 from quorate.placement.constraints.objections import Mask, Objection
+from quorate.placement.constraints.storage import Storage
 from quorate.placement.constraints.surroundings import Surroundings
-from quorate.placement.constraints.volumes import Storage, volume_demands
 from quorate.placement.shapes import Shapes
 from quorate.placement.standing import Moment
 

@@ -5,13 +5,11 @@ from typing import Any
 import pytest
 
 from quorate.api import codec
-from quorate.api.meta import Key
 from quorate.api.placeable import Pod
 from quorate.api.scheduler_plugins import PredicateArguments
 from quorate.api.volumes import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from quorate.placement.cluster import Hold
 from quorate.placement.constraints.objections import TOO_MANY_VOLUMES
-from quorate.placement.constraints.volumes import Storage
 from quorate.placement.standing import Moment
 from tests.placement.constraints.given import World, node, pod
 
@@ -26,7 +24,6 @@ def disks(name: str, count: int | None, driver: str = DRIVER) -> CSINode:
 def world(limit: int | None = 2) -> World:
     """Claims c1 to c5 are bound to disks 1 to 5, of which a node takes ``limit``; ``late`` waits for one."""
     world = World("n", "other")
-    claims, volumes = {}, {}
     for number in range(1, 6):
         content: dict[str, Any] = {
             "metadata": {
@@ -36,15 +33,14 @@ def world(limit: int | None = 2) -> World:
             },
             "spec": {"volumeName": f"v{number}"},
         }
-        claims[Key("default", f"c{number}")] = codec.convert(PersistentVolumeClaim, content)
+        world.storage.set_claim(codec.convert(PersistentVolumeClaim, content))
         spec = {"csi": {"driver": DRIVER, "volumeHandle": f"disk-{number}"}}
-        volumes[f"v{number}"] = codec.convert(
-            PersistentVolume, {"metadata": {"name": f"v{number}"}, "spec": spec}
-        )
+        disk = {"metadata": {"name": f"v{number}"}, "spec": spec}
+        world.storage.set_volume(codec.convert(PersistentVolume, disk))
     late = {"metadata": {"name": "late", "namespace": "default"}, "spec": {"storageClassName": "slow"}}
-    claims[Key("default", "late")] = codec.convert(PersistentVolumeClaim, late)
+    world.storage.set_claim(codec.convert(PersistentVolumeClaim, late))
     slow = {"metadata": {"name": "slow"}, "provisioner": DRIVER, "volumeBindingMode": "WaitForFirstConsumer"}
-    world.storage = Storage(claims, volumes, {"slow": codec.convert(StorageClass, slow)})
+    world.storage.set_class(codec.convert(StorageClass, slow))
     world.surroundings.set_drivers(disks("n", limit))
     return world
 

@@ -1,6 +1,5 @@
 """What the claims of a pod ask of its node."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ from quorate.api.meta import Key
 from quorate.api.placeable import Pod
 from quorate.api.scheduler_plugins import PredicateArguments
 from quorate.api.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
-from quorate.placement.constraints.volumes import Storage
 from tests.placement.constraints.given import ALL, World, node, pod
 
 NODES = ("a zone=1", "b zone=2", "c zone=3")
@@ -60,11 +58,14 @@ def world(
     heeded: PredicateArguments = ALL,
 ) -> World:
     world = World(*nodes, switches=heeded)
-    world.storage = Storage(
-        {Key("default", one.metadata.name): one for one in things if isinstance(one, PersistentVolumeClaim)},
-        {one.metadata.name: one for one in things if isinstance(one, PersistentVolume)},
-        {one.metadata.name: one for one in things if isinstance(one, StorageClass)},
-    )
+    for one in things:
+        match one:
+            case PersistentVolumeClaim():
+                world.storage.set_claim(one)
+            case PersistentVolume():
+                world.storage.set_volume(one)
+            case StorageClass():
+                world.storage.set_class(one)
     return world
 
 
@@ -329,8 +330,23 @@ def test_two_claims_take_two_volumes() -> None:
 def test_what_follows_from_claims_is_part_of_the_shape() -> None:
     before = world(claim("data", "v"), volume("v", **in_zone("1")))
     assert before.passing(using("data")) == "a"
-    before.storage = replace(before.storage, volumes={"v": volume("v", **in_zone("2"))})
+    before.storage.set_volume(volume("v", **in_zone("2")))
     assert before.passing(using("data")) == "b"
+
+
+def test_volumes_and_claims_and_classes_go() -> None:
+    full = world(
+        claim("data", storageClassName="slow"),
+        class_("slow", LOCAL),
+        volume("v", phase="Available", storageClassName="slow"),
+    )
+    assert full.passing(using("data")) == "a b c"
+    full.storage.remove_volume("v")
+    assert full.refusals(using("data")) == everywhere(NOTHING_TO_BIND)
+    full.storage.remove_class("slow")
+    assert full.refusals(using("data")) == everywhere("pod has unbound immediate PersistentVolumeClaims")
+    full.storage.remove_claim(Key("default", "data"))
+    assert full.refusals(using("data")) == everywhere('persistentvolumeclaim "data" not found')
 
 
 def test_volumes_and_their_zones_can_be_switched_off_each() -> None:
