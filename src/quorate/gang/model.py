@@ -26,7 +26,10 @@ from quorate.gang.task import FINISHED, HOLDING, Standing, Task
 from quorate.gang.usage import Usages
 from quorate.placement.amounts import in_base_units
 from quorate.placement.cluster import Cluster, Hold
+from quorate.placement.constraints.claims import volume_demands
+from quorate.placement.constraints.storage import Storage
 from quorate.placement.constraints.surroundings import Surroundings
+from quorate.placement.constraints.volumes import VolumeDemands
 from quorate.placement.rankings import Rankings
 from quorate.placement.scoring import Scoring
 from quorate.placement.shapes import Shape, Shapes
@@ -49,13 +52,18 @@ class Model:
         self.queues: dict[str, Queue] = {}
         self.quotas: dict[Key, NamespaceQuota] = {}
         self.ledger = Ledger()
+        self.storage = Storage()
+        # Who watches namespaces and the drivers of nodes tells it.
+        self.surroundings = Surroundings(self.cluster, PredicateArguments())
         self._schedulers = frozenset(schedulers)
         self._rankings: Rankings | None = None  # as asked for last
-        self._ranked_by: tuple[PredicateArguments, Scoring] | None = None
+        self._ranked_by: Scoring | None = None
         self._shapes = Shapes()
         self._usages = Usages()
         self._seen = self._shapes.generation  # that the shapes of all pods are of
         self._pods: dict[Key, Pod] = {}  # all that are not over
+        self._volumes: dict[Key, VolumeDemands] = {}  # of pods with claims, as in their shapes
+        self._storage_seen = self.storage.version  # that these are of
         self._tasks: dict[Key, Task] = {}  # each is in the gang it names
         self._on: dict[str, dict[Uid, Task]] = {}  # tasks by the node they have, none empty
         self._classes: dict[str, PriorityClass] = {}
@@ -73,17 +81,17 @@ class Model:
 
     def rankings(self, predicates: PredicateArguments, scoring: Scoring) -> Rankings:
         """The nodes for those who look for one: kept up to date from session to session."""
-        if self._rankings is None or self._ranked_by != (predicates, scoring):
-            self._ranked_by = predicates, scoring
-            surroundings = Surroundings(self.cluster, predicates)
-            self._rankings = Rankings(self.cluster, surroundings, scoring)
+        self.surroundings.heed(predicates)
+        if self._rankings is None or self._ranked_by != scoring:
+            self._ranked_by = scoring
+            self._rankings = Rankings(self.cluster, self.surroundings, scoring)
         return self._rankings
 
     def set_pod(self, pod: Pod) -> None:
         key = pod.metadata.key
         self._forget(key)
         self._pods[key] = pod
-        shape = self._shapes.of(pod)
+        shape = self._shape(pod)
         group = group_of(pod, self._schedulers)
         if group is None:
             self._put_stranger(pod, shape)
@@ -104,11 +112,25 @@ class Model:
         return self._on.get(node, _NO_TASKS).values()
 
     def refresh_shapes(self) -> None:
-        """Shape all pods anew if some pod has brought a selector by which pods differ that were alike."""
+        """Shape all pods anew if some pod has brought a selector by which pods differ that were alike.
+
+        Pods with claims, too, if something else follows from their claims by now.
+        """
+        if self._storage_seen != self.storage.version:
+            self._storage_seen = self.storage.version
+            for key, volumes in list(self._volumes.items()):
+                if volume_demands(self._pods[key], self.storage) != volumes:
+                    self.set_pod(self._pods[key])
         while self._seen != self._shapes.generation:
             self._seen = self._shapes.generation
             for pod in list(self._pods.values()):
                 self.set_pod(pod)
+
+    def _shape(self, pod: Pod) -> Shape:
+        volumes = volume_demands(pod, self.storage)
+        if pod.spec.volumes:
+            self._volumes[pod.metadata.key] = volumes
+        return self._shapes.of(pod, volumes)
 
     def _put_stranger(self, pod: Pod, shape: Shape) -> None:
         """Count a pod that others place.  Who was promised a node by them is not overtaken by us."""
@@ -121,6 +143,7 @@ class Model:
         pod = self._pods.pop(key, None)
         if pod is None:
             return
+        self._volumes.pop(key, None)
         if self.cluster.place(pod.metadata.uid) is not None:
             self.cluster.take(pod.metadata.uid)
         task = self._tasks.pop(key, None)

@@ -42,8 +42,9 @@ class Surroundings:
 
     def heed(self, heeded: PredicateArguments) -> None:
         """Heed these constraints from now on, and no others."""
-        self._ground.heeded = heeded
-        self._judgements.clear()
+        if heeded != self._ground.heeded:
+            self._ground.heeded = heeded
+            self._judgements.clear()
 
     def set_namespace(self, name: str, labels: Labels) -> None:
         """Note the labels of a namespace, by which affinity terms may look into it."""

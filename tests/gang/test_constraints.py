@@ -1,0 +1,143 @@
+"""Gangs whose pods ask more of their nodes than room: constraints and sessions together."""
+
+from collections import Counter
+from typing import Any
+
+from quorate.api import codec
+from quorate.api.meta import Key
+from quorate.api.placeable import Pod
+from quorate.api.scheduler_configuration import load_scheduler_configuration
+from quorate.api.volumes import PersistentVolume, PersistentVolumeClaim
+from tests.gang.world import World
+
+SETTINGS = load_scheduler_configuration(
+    """
+actions: "allocate, backfill"
+tiers:
+- plugins:
+  - name: gang
+  - name: predicates
+  - name: nodeorder
+"""
+).configuration
+ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+
+
+def world(nodes: str, *, members: int, minimum: int, **spec: Any) -> World:
+    """Nodes like ``a1``, in the zone of their first letter; a group of equal pods ``m0``, ``m1``..."""
+    given = {
+        "nodes": [{"name": name, "cpu": 8, "labels": {ZONE: name[0], HOST: name}} for name in nodes.split()],
+        "podGroups": [{"name": "gang", "minMember": minimum, "phase": "Inqueue"}],
+    }
+    world = World(given, SETTINGS, restarting=False)
+    world.put_pods(member(f"m{number}", **spec) for number in range(members))
+    return world
+
+
+def member(name: str, **spec: Any) -> Pod:
+    metadata = {
+        "name": name,
+        "namespace": "default",
+        "uid": name,
+        "labels": {"job": "gang", "index": name},
+        "annotations": {"scheduling.k8s.io/group-name": "gang"},
+    }
+    container = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
+    content = {"schedulerName": "volcano", "containers": [container], **spec}
+    return codec.convert(Pod, {"metadata": metadata, "spec": content})
+
+
+def selecting(side: str, key: str) -> dict[str, Any]:
+    term = {"topologyKey": key, "labelSelector": {"matchLabels": {"job": "gang"}}}
+    return {"affinity": {side: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+def by_zone(world: World) -> Counter[str]:
+    return Counter(node[0] for node in world.binds.values())
+
+
+def test_members_that_keep_apart_have_a_node_each() -> None:
+    apart = world("a1 a2 b1", members=3, minimum=3, **selecting("podAntiAffinity", HOST))
+    apart.session()
+    assert sorted(apart.binds.values()) == ["a1", "a2", "b1"]
+
+
+def test_a_gang_whose_last_member_has_no_node_of_its_own_is_not_begun() -> None:
+    apart = world("a1 a2", members=3, minimum=3, **selecting("podAntiAffinity", HOST))
+    outcome = apart.session()
+    assert apart.binds == {}
+    assert apart.condition("gang", "Unschedulable") is not None
+    said = outcome.statuses[0].conditions[-1].message
+    assert "2 node(s) didn't match pod anti-affinity rules" in said
+    apart.do("addNodes", [{"name": "b1", "cpu": 8, "labels": {HOST: "b1"}}])
+    apart.session()
+    assert len(apart.binds) == 3
+
+
+def test_members_that_stay_together_follow_the_first() -> None:
+    near = world("a1 a2 b1 b2", members=6, minimum=6, **selecting("podAffinity", ZONE))
+    near.session()
+    assert sorted(by_zone(near).values()) == [6]
+
+
+def test_members_are_spread_over_zones() -> None:
+    constraint = {
+        "topologyKey": ZONE,
+        "maxSkew": 1,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"job": "gang"}},
+    }
+    spread = world("a1 a2 a3 b1 c1", members=6, minimum=6, topologySpreadConstraints=[constraint])
+    spread.session()
+    assert by_zone(spread) == {"a": 2, "b": 2, "c": 2}
+
+
+def test_a_gang_waits_for_its_claim_and_goes_where_the_volume_is() -> None:
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    waiting = world("a1 b1", members=2, minimum=2, volumes=volumes)
+    outcome = waiting.session()
+    assert waiting.binds == {}
+    assert 'persistentvolumeclaim "data" not found' in outcome.statuses[0].conditions[-1].message
+
+    expressions = [{"key": ZONE, "operator": "In", "values": ["b"]}]
+    reach = {"required": {"nodeSelectorTerms": [{"matchExpressions": expressions}]}}
+    volume = {"metadata": {"name": "v"}, "spec": {"nodeAffinity": reach}}
+    bound = {"pv.kubernetes.io/bind-completed": "yes"}
+    claim = {
+        "metadata": {"name": "data", "namespace": "default", "annotations": bound},
+        "spec": {"volumeName": "v"},
+        "status": {"phase": "Bound"},
+    }
+    waiting.model.storage.set_volume(codec.convert(PersistentVolume, volume))
+    waiting.model.storage.set_claim(codec.convert(PersistentVolumeClaim, claim))
+    waiting.session()
+    assert waiting.binds == {"m0": "b1", "m1": "b1"}
+
+
+def test_what_follows_from_a_claim_is_forgotten_with_the_pod() -> None:
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    gone = world("a1", members=1, minimum=1, volumes=volumes)
+    gone.remove_pods([Key("default", "m0")])
+    gone.model.storage.remove_claim(Key("default", "data"))
+    gone.session()
+    assert gone.binds == {}
+
+
+def test_terms_look_into_namespaces_by_their_labels() -> None:
+    term = {
+        "topologyKey": ZONE,
+        "labelSelector": {"matchLabels": {"app": "db"}},
+        "namespaceSelector": {"matchLabels": {"team": "store"}},
+    }
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    near = world("a1 b1", members=2, minimum=2, affinity=affinity)
+    database = {
+        "metadata": {"name": "db", "namespace": "data", "uid": "db", "labels": {"app": "db"}},
+        "spec": {"nodeName": "b1", "containers": [{"name": "main"}]},
+    }
+    near.put_pods([codec.convert(Pod, database)])
+    near.session()
+    assert near.binds == {}
+    near.model.surroundings.set_namespace("data", {"team": "store"})
+    near.session()
+    assert near.binds == {"m0": "b1", "m1": "b1"}
