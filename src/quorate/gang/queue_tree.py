@@ -63,7 +63,14 @@ def tree(queues: Mapping[str, Queue]) -> dict[str, Entitlement] | BrokenTree:
             return BrokenTree(name, f"is below queue {parent}, which does not exist")
         below[parent].append(queues[name])
     result: dict[str, Entitlement] = {}
-    _descend(everyone[ROOT], below, _root(everyone[ROOT], below[ROOT]), result)
+    waiting = [(ROOT, _root(everyone[ROOT], below[ROOT]))]
+    while waiting:
+        name, node = waiting.pop()
+        result[name] = node.entitlement
+        guaranteed = guaranteed_to(below[name])
+        for child in below[name]:
+            is_leaf = not below[child.name]
+            waiting.append((child.name, _child(node, guaranteed, child, is_leaf=is_leaf)))
     lost = sorted(set(everyone) - set(result))
     return BrokenTree(lost[0], "is not below the root, but in a circle") if lost else result
 
@@ -82,15 +89,6 @@ def _root(root: Queue, children: Sequence[Queue]) -> _Node:
     deserved = reduce(plus, (maximum(child.deserved, child.guarantee) for child in children), NOTHING)
     entitlement = Entitlement((ROOT,), capability, deserved, guaranteed_to(children), is_leaf=not children)
     return _Node(entitlement, capability)
-
-
-def _descend(
-    queue: Queue, below: Mapping[str, Sequence[Queue]], node: _Node, result: dict[str, Entitlement]
-) -> None:
-    result[queue.name] = node.entitlement
-    guaranteed = guaranteed_to(below[queue.name])
-    for child in below[queue.name]:
-        _descend(child, below, _child(node, guaranteed, child, is_leaf=not below[child.name]), result)
 
 
 def _child(parent: _Node, guaranteed: Amounts, queue: Queue, *, is_leaf: bool) -> _Node:

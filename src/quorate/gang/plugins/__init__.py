@@ -5,6 +5,7 @@ from typing import Final
 
 from quorate.api.scheduler_configuration import PluginEntry
 from quorate.gang.plugins.binpack import binpack
+from quorate.gang.plugins.capacity import capacity
 from quorate.gang.plugins.conformance import conformance
 from quorate.gang.plugins.gang import gang
 from quorate.gang.plugins.nodeorder import nodeorder
@@ -17,6 +18,7 @@ from quorate.gang.session import Session
 
 PLUGINS: Final[Mapping[str, Callable[[Session, PluginEntry], Policy]]] = {
     "binpack": binpack,
+    "capacity": capacity,
     "conformance": conformance,
     "gang": gang,
     "nodeorder": nodeorder,

@@ -1,0 +1,363 @@
+"""The plugin capacity beyond the shared vectors: limits, borrowing, what is taken back, flat and in trees."""
+
+from typing import Any
+
+import pytest
+
+from tests.gang.asking import Asked, Json
+
+GPU = "nvidia.com/gpu"
+FLAT: list[str | Json] = ["capacity"]
+TREE: list[str | Json] = [{"name": "capacity", "enableHierarchy": True}]
+
+
+def tree(level: int) -> list[str | Json]:
+    return [{"name": "capacity", "enableHierarchy": True, "arguments": {"ancestorReclaimLevel": level}}]
+
+
+def a_world(queues: list[Json], pods: list[Json], **more: Any) -> Json:
+    """Each queue has one group of its own name, and ``pods`` name it in theirs: ``a-0`` is of queue ``a``."""
+    inner = {queue["parent"] for queue in queues if "parent" in queue} | {"root"}
+    groups = [
+        {"name": queue["name"], "queue": queue["name"], "minMember": 0, **queue.get("group", {})}
+        for queue in queues
+        if queue["name"] not in inner
+    ]
+    return {
+        "nodes": [{"name": "n1", "cpu": 10, "memory": "10Gi", "scalars": {GPU: 8}}],
+        "queues": queues,
+        "podGroups": groups,
+        "pods": pods,
+        **more,
+    }
+
+
+def running(queue: str, count: int, **more: Any) -> Json:
+    return {"name": queue, "group": queue, "count": count, "cpu": 1, "node": "n1", "phase": "Running", **more}
+
+
+def waiting(name: str, **more: Any) -> Json:
+    return {"name": name, "group": name.partition("-")[0], "cpu": 1, **more}
+
+
+# Limits.
+
+
+@pytest.mark.parametrize(
+    ("queue", "has", "asks", "want"),
+    [
+        pytest.param({"deserved": {"cpu": 2}}, 2, {}, True, id="beyond what it deserves it borrows"),
+        pytest.param({"capability": {"cpu": 3}}, 2, {}, True, id="up to its capability"),
+        pytest.param({"capability": {"cpu": 2}}, 2, {}, False, id="not above it"),
+        pytest.param(
+            {"capability": {"cpu": 2}}, 2, {"cpu": 0, "memory": "1Gi"}, True, id="of what is asked for"
+        ),
+        pytest.param(
+            {"capability": {GPU: 0}}, 2, {"scalars": {GPU: 1}}, False, id="a capability of no device"
+        ),
+        pytest.param({"capability": {"pods": 2}}, 2, {}, True, id="places for pods are not looked at"),
+        pytest.param({"state": "Closed"}, 0, {}, False, id="a closed queue"),
+        pytest.param({}, 6, {}, False, id="not what is guaranteed to others"),
+    ],
+)
+def test_what_a_queue_may_allocate(queue: Json, has: int, asks: Json, want: bool) -> None:
+    queues = [{"name": "a", **queue}, {"name": "b", "guarantee": {"cpu": 4}}]
+    asked = Asked(a_world(queues, [running("a", has), waiting("a-x", **asks)]), FLAT)
+    assert asked.may_allocate("a-x") is want
+
+
+def test_a_group_is_admitted_within_what_its_queue_can_have() -> None:
+    group = {"minResources": {"cpu": 5, "memory": "1Gi"}}
+    queues: list[Json] = [{"name": "a", "capability": {"cpu": 6}, "deserved": {"cpu": 1}, "group": group}]
+    queues.append({"name": "b", "group": {"queue": "a", "phase": "Running"}})
+    assert Asked(a_world(queues, [running("b", 4)]), FLAT).admission("a") == "", "all that b has is to spare"
+    queues = [
+        {"name": "a", "capability": {"cpu": 6}, "group": group},
+        {"name": "b", "group": {"queue": "a", "phase": "Inqueue", "minResources": {"cpu": 2}}},
+    ]
+    asked = Asked(a_world(queues, []), FLAT)
+    assert asked.admission("a") == "queue a: cpu: need 5, have 4 now"
+    asked.withdraw("b")
+    assert asked.admission("a") == ""
+    asked.admit("b")
+    assert asked.admission("a") != ""
+
+
+def departments(**more: Json) -> list[Json]:
+    """``root`` > ``dept`` (6 cpus at most) > ``a``, ``b``; and ``c`` below the root."""
+    queues: list[Json] = [
+        {"name": "dept", "capability": {"cpu": 6}},
+        {"name": "a", "parent": "dept"},
+        {"name": "b", "parent": "dept"},
+        {"name": "c"},
+    ]
+    return [{**queue, **more.get(queue["name"], {})} for queue in queues]
+
+
+def test_in_a_tree_what_is_admitted_counts_in_the_departments() -> None:
+    queues = departments(a={"group": {"minResources": {"cpu": 4}}}, b={"group": {"minResources": {"cpu": 4}}})
+    asked = Asked(a_world(queues, []), TREE)
+    assert asked.admission("b") == ""
+    asked.admit("a")
+    assert asked.admission("b") == "queue dept: cpu: need 4, have 2 now"
+    asked.withdraw("a")
+    assert asked.admission("b") != "", "a still waits, so nothing is reserved for it to be withdrawn"
+
+
+def test_in_a_tree_departments_have_to_hold_what_is_allocated() -> None:
+    pods = [running("a", 4), running("b", 2), waiting("b-x"), waiting("c-x")]
+    asked = Asked(a_world(departments(), pods), TREE)
+    assert not asked.may_allocate("b-x")
+    assert asked.may_allocate("c-x")
+    asked.evict("a-0")
+    assert asked.may_allocate("b-x")
+
+
+def test_the_root_admits_more_than_the_cluster_has() -> None:
+    queues = departments(c={"group": {"minResources": {"cpu": 99, GPU: 99}}})
+    assert Asked(a_world(queues, []), TREE).admission("c") == ""
+    queues.append({"name": "root", "capability": {GPU: 8}})
+    assert Asked(a_world(queues, []), TREE).admission("c") == (
+        f"queue c: {GPU}: need 99, have 8 now and 8 at most, so it can never fit"
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        pytest.param(
+            {"c": {"parent": "gone"}}, "queue c is below queue gone, which does not exist", id="parent"
+        ),
+        pytest.param(
+            {"dept": {"parent": "a"}}, "queue a is not below the root, but in a circle", id="circle"
+        ),
+    ],
+)
+def test_queues_that_are_no_tree_share_nothing(more: dict[str, Json], why: str) -> None:
+    asked = Asked(a_world(departments(**more), []), TREE)
+    groups = [{"name": "c", "queue": "c", "minResources": {"cpu": 1}}]
+    pods = [{"name": "a", "count": 1, "group": "c", "cpu": 1}, {"name": "x", "group": "c", "cpu": 1}]
+    asked = Asked({"queues": departments(**more), "podGroups": groups, "pods": pods}, TREE)
+    assert asked.admission("c") == f"no queue has a share: {why}"
+    assert not asked.may_allocate("x")
+    assert not asked.may_claim("x")
+    assert asked.reclaimable("x", ["a-0"]) == []
+
+
+def test_a_group_in_a_department_stops_all() -> None:
+    groups = [{"name": "a", "queue": "a", "minResources": {}}, {"name": "d", "queue": "dept"}]
+    asked = Asked({"queues": departments(), "podGroups": groups}, TREE)
+    assert asked.admission("a") == ("no queue has a share: queue dept has pod groups, and queues below it")
+
+
+# Order.
+
+
+@pytest.mark.parametrize(
+    ("queues", "pods", "want"),
+    [
+        pytest.param(
+            [{"name": "a", "deserved": {"cpu": 4}}, {"name": "b", "deserved": {"cpu": 2}}],
+            [running("a", 2), running("b", 2)],
+            ["a", "b"],
+            id="who has the smaller part of what it deserves",
+        ),
+        pytest.param(
+            [{"name": "a"}, {"name": "b", "deserved": {"cpu": 2}}],
+            [running("b", 1)],
+            ["b", "a"],
+            id="who deserves nothing has all of it",
+        ),
+        pytest.param(
+            [{"name": "a"}, {"name": "b", "deserved": {"cpu": 2}}],
+            [running("b", 2)],
+            ["b", "a"],
+            id="and goes after those who have all of it too",
+        ),
+        pytest.param(
+            [{"name": "a"}, {"name": "b", "deserved": {"cpu": 2}}],
+            [running("b", 3)],
+            ["a", "b"],
+            id="but before those who have more",
+        ),
+        pytest.param(
+            [{"name": "a", "deserved": {"cpu": 2}}, {"name": "b", "priority": 1}],
+            [running("b", 5)],
+            ["b", "a"],
+            id="priority before all",
+        ),
+    ],
+)
+def test_the_order_of_queues(queues: list[Json], pods: list[Json], want: list[str]) -> None:
+    assert Asked(a_world(queues, pods), FLAT).queue_order() == want
+
+
+def test_in_a_tree_leaves_compare_where_their_paths_part() -> None:
+    queues = departments(
+        dept={"deserved": {"cpu": 8}, "capability": {}},
+        a={"deserved": {"cpu": 4}, "created": 1},
+        b={"deserved": {"cpu": 4}, "created": 2},
+        c={"deserved": {"cpu": 2}},
+    )
+    pods = [running("a", 3), running("c", 1)]
+    assert Asked(a_world(queues, pods), TREE).queue_order() == ["b", "a", "c", "dept"]
+    pods = [running("a", 4), running("c", 1)]
+    asked = Asked(a_world(queues, pods), TREE)
+    assert asked.queue_order() == ["c", "b", "a", "dept"], "equal departments go by their oldest leaf"
+
+
+def test_victims_come_from_near_queues_first() -> None:
+    asked = Asked(a_world(departments(), [running("a", 1), running("c", 1), waiting("b-x")]), TREE)
+    candidates = [asked.task("c-0"), asked.task("a-0")]
+    order = asked.session.in_victim_order(candidates, asked.queue("b"))
+    assert [task.key.name for task in order] == ["a-0", "c-0"]
+
+
+# Taking back.
+
+
+@pytest.mark.parametrize(
+    ("queue", "has", "asks", "want"),
+    [
+        pytest.param({"deserved": {"cpu": 3}}, 2, {}, True, id="within what it deserves"),
+        pytest.param({"deserved": {"cpu": 2}}, 2, {}, False, id="not beyond"),
+        pytest.param({}, 0, {}, False, id="who deserves nothing has nothing to take back"),
+        pytest.param(
+            {"deserved": {"cpu": 2, "memory": "1Gi"}}, 2, {"memory": "1Gi"}, True, id="one resource is enough"
+        ),
+        pytest.param({"deserved": {"cpu": 2, "pods": 9}}, 2, {}, False, id="places for pods are none"),
+        pytest.param(
+            {"deserved": {"cpu": 5}, "capability": {"memory": "1Gi"}},
+            0,
+            {"memory": "2Gi"},
+            False,
+            id="in all limits",
+        ),
+        pytest.param({"deserved": {"cpu": 3}, "state": "Closed"}, 0, {}, False, id="a closed queue"),
+    ],
+)
+def test_who_may_claim(queue: Json, has: int, asks: Json, want: bool) -> None:
+    asked = Asked(a_world([{"name": "a", **queue}], [running("a", has), waiting("a-x", **asks)]), FLAT)
+    assert asked.may_claim("a-x") is want
+
+
+@pytest.mark.parametrize(
+    ("queue", "pods", "asks", "victims"),
+    [
+        pytest.param(
+            {"deserved": {"cpu": 2}}, [running("a", 4)], {}, ["a-3", "a-2"], id="down to what it deserves"
+        ),
+        pytest.param(
+            {"deserved": {"cpu": "2500m"}},
+            [running("a", 4)],
+            {},
+            ["a-3", "a-2"],
+            id="the last may take it below",
+        ),
+        pytest.param({}, [running("a", 3)], {}, ["a-2", "a-1", "a-0"], id="all of who deserves nothing"),
+        pytest.param(
+            {"deserved": {"memory": "1Gi"}},
+            [running("a", 2)],
+            {},
+            ["a-1", "a-0"],
+            id="or nothing of that kind",
+        ),
+        pytest.param(
+            {"guarantee": {"cpu": 1, "memory": "1Gi"}, "deserved": {"cpu": 1, "memory": "1Gi"}},
+            [running("a", 3, memory="1Gi")],
+            {},
+            ["a-2", "a-1"],
+            id="never below what is guaranteed",
+        ),
+        pytest.param(
+            {"guarantee": {GPU: 1}},
+            [running("a", 3)],
+            {},
+            [],
+            id="who lacks something that is guaranteed gives nothing",
+        ),
+        pytest.param(
+            {"deserved": {"cpu": 9, "memory": "1Gi"}},
+            [running("a", 3, memory="1Gi")],
+            {},
+            ["a-2", "a-1"],
+            id="too much of one resource is enough",
+        ),
+        pytest.param(
+            {"deserved": {"cpu": 9, "memory": "1Gi"}},
+            [running("a", 2), {**running("m", 1, memory="3Gi"), "group": "a"}],
+            {},
+            ["m-0"],
+            id="if the victim has of it",
+        ),
+        pytest.param(
+            {"deserved": {"pods": 9}},
+            [running("a", 2)],
+            {},
+            [],
+            id="who deserves places for pods deserves something",
+        ),
+        pytest.param(
+            {}, [running("a", 2)], {"cpu": 0, "scalars": {GPU: 1}}, [], id="nothing the claimant wants"
+        ),
+        pytest.param(
+            {},
+            [running("a", 1), {**running("g", 1, scalars={GPU: 2}), "group": "a"}],
+            {"cpu": 0, "scalars": {GPU: 1}},
+            ["g-0"],
+            id="but who has some of what it wants",
+        ),
+    ],
+)
+def test_what_is_taken_back(queue: Json, pods: list[Json], asks: Json, victims: list[str]) -> None:
+    queues = [{"name": "a", **queue}, {"name": "b", "deserved": {"cpu": 9, GPU: 8}}]
+    asked = Asked(a_world(queues, [*pods, waiting("b-x", **asks)]), FLAT)
+    candidates = [f"{pod['name']}-{index}" for pod in pods for index in reversed(range(pod["count"]))]
+    assert asked.reclaimable("b-x", candidates) == victims
+
+
+@pytest.mark.parametrize(
+    ("level", "deserved", "may"),
+    [
+        pytest.param(0, 9, False, id="by itself the queue deserves no more"),
+        pytest.param(1, 9, True, id="its department does"),
+        pytest.param(1, 4, False, id="if there is something left of it"),
+    ],
+)
+def test_a_department_may_claim_for_its_queue(level: int, deserved: int, may: bool) -> None:
+    queues = departments(dept={"capability": {}, "deserved": {"cpu": deserved}}, a={"deserved": {"cpu": 1}})
+    pods = [running("a", 3), running("b", 1), waiting("a-x")]
+    assert Asked(a_world(queues, pods), tree(level)).may_claim("a-x") is may
+
+
+@pytest.mark.parametrize(
+    ("level", "victims"),
+    [
+        pytest.param(0, ["a-2", "a-1"], id="the queue has more than it deserves"),
+        pytest.param(1, ["a-2"], id="and its department has less"),
+    ],
+)
+def test_a_department_defends_what_it_deserves(level: int, victims: list[str]) -> None:
+    queues = departments(
+        dept={"capability": {}, "deserved": {"cpu": 4}},
+        a={"deserved": {"cpu": 1}},
+        c={"deserved": {"cpu": 9}},
+    )
+    pods = [running("a", 3), running("b", 2), waiting("c-x"), waiting("b-x")]
+    asked = Asked(a_world(queues, pods), tree(level))
+    assert asked.reclaimable("c-x", ["a-2", "a-1", "a-0"]) == victims
+    assert asked.reclaimable("b-x", ["a-2", "a-1", "a-0"]) == ["a-2", "a-1"], "but not from its own"
+
+
+@pytest.mark.parametrize(
+    ("level", "deserved", "victims"),
+    [
+        pytest.param(0, {}, ["a-0"], id="queues that deserve nothing take from each other"),
+        pytest.param(1, {}, [], id="but not within a department that counts"),
+        pytest.param(1, {"cpu": 1}, ["a-0"], id="unless the claimant deserves some"),
+    ],
+)
+def test_within_a_department_nobody_takes_turns(level: int, deserved: Json, victims: list[str]) -> None:
+    pods = [running("a", 1), waiting("b-x")]
+    asked = Asked(a_world(departments(b={"deserved": deserved}), pods), tree(level))
+    assert asked.reclaimable("b-x", ["a-0"]) == victims
