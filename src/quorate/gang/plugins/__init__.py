@@ -7,12 +7,15 @@ from quorate.api.scheduler_configuration import PluginEntry
 from quorate.gang.plugins.binpack import binpack
 from quorate.gang.plugins.capacity import capacity
 from quorate.gang.plugins.conformance import conformance
+from quorate.gang.plugins.drf import drf
 from quorate.gang.plugins.gang import gang
 from quorate.gang.plugins.nodeorder import nodeorder
+from quorate.gang.plugins.overcommit import overcommit
 from quorate.gang.plugins.predicates import predicates
 from quorate.gang.plugins.priority import priority
 from quorate.gang.plugins.proportion import proportion
 from quorate.gang.plugins.resourcequota import resourcequota
+from quorate.gang.plugins.sla import sla
 from quorate.gang.policy import Policy
 from quorate.gang.session import Session
 
@@ -20,10 +23,13 @@ PLUGINS: Final[Mapping[str, Callable[[Session, PluginEntry], Policy]]] = {
     "binpack": binpack,
     "capacity": capacity,
     "conformance": conformance,
+    "drf": drf,
     "gang": gang,
     "nodeorder": nodeorder,
+    "overcommit": overcommit,
     "predicates": predicates,
     "priority": priority,
     "proportion": proportion,
     "resourcequota": resourcequota,
+    "sla": sla,
 }

@@ -1,0 +1,96 @@
+"""The plugin drf beyond the shared vectors: the order of gangs by their dominant share, and their victims."""
+
+import pytest
+
+from quorate.gang.trial import promise
+from tests.gang.asking import Asked, Json
+
+GPU = "nvidia.com/gpu"
+NODE = {"name": "n1", "cpu": 10, "memory": "100Gi", "scalars": {GPU: 4}}
+
+
+def running(group: str, count: int, **more: object) -> Json:
+    return {"name": group, "group": group, "count": count, "node": "n1", "phase": "Running", **more}
+
+
+def world(*pods: Json, **more: object) -> Json:
+    groups = [{"name": name, "minMember": 0, "created": index} for index, name in enumerate("abc")]
+    return {"nodes": [NODE], "podGroups": groups, "pods": list(pods), **more}
+
+
+@pytest.mark.parametrize(
+    ("pods", "want"),
+    [
+        pytest.param([running("a", 1, cpu=1), running("b", 2, cpu=1)], "cab", id="who has less goes first"),
+        pytest.param(
+            [running("a", 3, cpu=1), running("b", 1, scalars={GPU: 1})], "cba", id="by any resource"
+        ),
+        pytest.param(
+            [running("a", 1, cpu=4), running("b", 1, scalars={GPU: 2}), running("c", 1, memory="45Gi")],
+            "acb",
+            id="each by the one it has most of",
+        ),
+        pytest.param(
+            [running("a", 1, scalars={"example.com/tpu": 8})], "bca", id="what no node has is not counted"
+        ),
+        pytest.param([running("a", 5, cpu=1, phase="Succeeded")], "abc", id="nor is what is done"),
+        pytest.param([running("a", 5, cpu=1, deleting=True)], "abc", id="nor what is leaving"),
+        pytest.param([{"name": "a", "group": "a", "cpu": 9}], "abc", id="nor what waits"),
+    ],
+)
+def test_the_order_of_gangs(pods: list[Json], want: str) -> None:
+    assert Asked(world(*pods), ["drf"]).gang_order() == list(want)
+
+
+def test_places_for_pods_are_a_resource_too() -> None:
+    pods = [running("a", 1, cpu="100m"), running("b", 55)]
+    assert Asked(world(*pods), ["drf"]).gang_order() == ["c", "a", "b"]
+
+
+def test_the_order_follows_what_is_promised_and_given_back() -> None:
+    asked = Asked(world(running("a", 2, cpu=1), {"name": "b", "group": "b", "cpu": 3}), ["drf"])
+    asked.session.apply(promise(asked.task("b"), "n1"))
+    assert asked.gang_order() == ["c", "a", "b"]
+    asked.evict("a-0")
+    asked.evict("a-1")
+    assert asked.gang_order() == ["a", "c", "b"]
+
+
+@pytest.mark.parametrize(
+    ("claimant", "candidates", "victims"),
+    [
+        pytest.param(
+            running("b", 1, cpu=1), ["a-5", "a-4", "a-3"], ["a-5", "a-4", "a-3"], id="who has much more"
+        ),
+        pytest.param(
+            running("b", 3, cpu=1),
+            ["a-5", "a-4", "a-3"],
+            ["a-5", "a-4"],
+            id="down to what the claimant will have",
+        ),
+        pytest.param(running("b", 5, cpu=1), ["a-5", "a-4"], [], id="not to take turns"),
+        pytest.param(
+            running("b", 3, cpu=1),
+            ["a-5", "c-0", "a-4"],
+            ["a-5", "a-4"],
+            id="each gang by what it has itself",
+        ),
+    ],
+)
+def test_victims(claimant: Json, candidates: list[str], victims: list[str]) -> None:
+    pods = [running("a", 6, cpu=1), claimant, running("c", 1, cpu=1), {"name": "new", "group": "b", "cpu": 1}]
+    assert Asked(world(*pods), ["drf"]).preemptable("new", candidates) == victims
+
+
+def test_who_is_not_taken_leaves_his_gang_as_it_was() -> None:
+    pods = [running("a", 1, cpu=5), {**running("s", 1, cpu=1), "group": "a"}]
+    pods += [running("b", 3, cpu=1), {"name": "new", "group": "b", "cpu": 1}]
+    assert Asked(world(*pods), ["drf"]).preemptable("new", ["a-0", "s-0"]) == ["s-0"]
+
+
+def test_shares_that_hardly_differ_are_equal() -> None:
+    node = {"name": "n1", "cpu": 2000}
+    pods = [running("a", 2, cpu=1), running("b", 0), {"name": "new", "group": "b", "cpu": "1001m"}]
+    asked = Asked(world(*pods, nodes=[node]), ["drf"])
+    assert asked.preemptable("new", ["a-1"]) == ["a-1"]
+    assert asked.preemptable("new", ["a-1", "a-0"]) == ["a-1"]

@@ -1,0 +1,119 @@
+"""The plugin overcommit beyond the shared vectors: what of the cluster may be reserved for groups."""
+
+from typing import Any
+
+import pytest
+
+from tests.gang.asking import Asked, Json
+
+GPU = "nvidia.com/gpu"
+
+
+def refusal(
+    asks: Json | None, factor: float | str | None = None, profile: str = "compat", **given: Any
+) -> str:
+    """What keeps a group that ``asks`` for so much from being admitted."""
+    newcomer: Json = {"name": "new", "minMember": 1}
+    if asks is not None:
+        newcomer["minResources"] = asks
+    world = {"nodes": [{"name": "n1", "cpu": 10, "scalars": {GPU: 3}}], "podGroups": [newcomer]}
+    world["podGroups"] += given.pop("groups", [])
+    plugin = {"name": "overcommit", "arguments": {} if factor is None else {"overcommit-factor": factor}}
+    return Asked({**world, **given}, [plugin], profile).admission("new")
+
+
+@pytest.mark.parametrize(
+    ("asks", "factor", "free"),
+    [
+        pytest.param({"cpu": "12001m"}, None, "12", id="a fifth more than there is"),
+        pytest.param({"cpu": "10001m"}, 1, "10", id="a factor of one"),
+        pytest.param({"cpu": "12001m"}, 0.5, "12", id="a factor below one is none"),
+        pytest.param({"cpu": "12001m"}, "much", "12", id="nor is a word"),
+        pytest.param({"cpu": "25001m"}, 2.5, "25", id="a factor with a part"),
+        pytest.param({"cpu": "10010m"}, "1.0009", "10009m", id="exactly by the factor"),
+        pytest.param({GPU: 4}, None, "3", id="of devices only whole ones"),
+        pytest.param({"example.com/tpu": 1}, 100, "0", id="a hundred times nothing is nothing"),
+    ],
+)
+def test_the_factor(asks: Json, factor: Any, free: str) -> None:
+    (resource, needed), *_ = asks.items()
+    assert refusal(asks, factor) == (
+        f"cluster: {resource}: need {needed}, have {free} now and {free} at most, so it can never fit"
+    )
+    assert refusal({resource: free}, factor) == ""
+
+
+@pytest.mark.parametrize("asks", [None, {}, {"pods": 9999}])
+def test_who_asks_for_nothing_is_not_refused(asks: Json | None) -> None:
+    pod = {"name": "p", "cpu": 10, "node": "n1", "phase": "Running", "count": 3}
+    assert refusal(asks, 1, pods=[pod]) == ""
+
+
+@pytest.mark.parametrize(
+    ("groups", "pods", "free"),
+    [
+        pytest.param([], [{"name": "p", "cpu": 4, "node": "n1"}], 6, id="pods of others"),
+        pytest.param(
+            [], [{"name": "p", "cpu": 4, "node": "n1", "deleting": True}], 6, id="even leaving ones"
+        ),
+        pytest.param(
+            [], [{"name": "p", "cpu": 4, "node": "n1", "phase": "Succeeded"}], 10, id="but not gone ones"
+        ),
+        pytest.param(
+            [], [{"name": "p", "cpu": 4, "node": "gone"}], 10, id="nor those of nodes that are not there"
+        ),
+        pytest.param(
+            [{"name": "a", "phase": "Inqueue", "minResources": {"cpu": 3}}], [], 7, id="what is reserved"
+        ),
+        pytest.param(
+            [{"name": "a", "phase": "Inqueue", "minResources": {"cpu": 3}}],
+            [{"name": "a", "group": "a", "cpu": 2, "node": "n1"}],
+            5,
+            id="and for one session also what is bound of it",
+        ),
+        pytest.param(
+            [{"name": "a", "phase": "Running", "minResources": {"cpu": 3}}],
+            [{"name": "a", "group": "a", "cpu": 2, "node": "n1"}],
+            7,
+            id="then no more",
+        ),
+        pytest.param(
+            [{"name": "a", "phase": "Running", "minMember": 2, "minResources": {"cpu": 3}}],
+            [{"name": "a", "group": "a", "cpu": 2, "node": "n1"}],
+            8,
+            id="nothing for a group that runs below its minimum",
+        ),
+        pytest.param(
+            [{"name": "a", "phase": "Inqueue", "minResources": {"cpu": 3}}],
+            [{"name": "a", "group": "a", "cpu": 2, "gated": True}],
+            9,
+            id="nor for pods behind gates",
+        ),
+        pytest.param(
+            [{"name": "a", "phase": "Unknown", "minResources": {"cpu": 3}}], [], 10, id="or in trouble"
+        ),
+    ],
+)
+def test_what_is_taken_already(groups: list[Json], pods: list[Json], free: int) -> None:
+    assert refusal({"cpu": free}, 1, groups=groups, pods=pods) == ""
+    assert refusal({"cpu": free + 1}, 1, groups=groups, pods=pods) != ""
+
+
+def test_only_admission_reserves_in_whatever_queue() -> None:
+    groups = [{"name": name, "queue": f"q{name}", "minResources": {"cpu": 6}} for name in "abc"]
+    queues = [{"name": f"q{name}"} for name in "abc"]
+    world = {"nodes": [{"name": "n1", "cpu": 10}], "queues": queues, "podGroups": groups}
+    asked = Asked(world, ["overcommit"])
+    assert [asked.admission(name) for name in "abc"] == ["", "", ""]
+    asked.admit("a")
+    asked.admit("b")
+    assert asked.admission("c") == "cluster: cpu: need 6, have 0 now"
+
+
+def test_a_cluster_that_is_used_beyond_what_it_has_takes_nobody() -> None:
+    pod = {"name": "p", "cpu": 40, "node": "n1", "phase": "Running"}
+    assert refusal({"cpu": 1}, pods=[pod]) == "cluster: cpu: need 1, have 0 now"
+
+
+def test_in_profile_design_it_has_no_vote() -> None:
+    assert refusal({"cpu": 9999}, profile="design") == ""
