@@ -231,8 +231,8 @@ class ApiServer:
             headers={"Content-Type": media.JSON, "Cache-Control": "no-cache, private"}
         )
         response.enable_chunked_encoding()
-        await response.prepare(request)
         with self._ending_with_the_server(), suppress(ConnectionResetError):  # the client has seen enough
+            await response.prepare(request)
             async for data in frames:
                 await response.write(data)
         return response
