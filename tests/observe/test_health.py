@@ -21,7 +21,7 @@ FIELD = "health.healthProbeBindAddress"
 async def probes(
     health: Health, replica: Replica, parts: Mapping[str, asyncio.Event] = MappingProxyType({})
 ) -> AsyncIterator[str]:
-    async with listening(FIELD, health_checks(health, replica, parts)) as url:
+    async with listening(FIELD, health_checks(health, replica.ready, parts)) as url:
         yield url
 
 
@@ -64,11 +64,11 @@ def test_the_endpoints_have_the_names_of_the_configuration() -> None:
 
 def test_an_address_that_is_taken_is_named_with_its_field() -> None:
     async def story() -> None:
-        app = health_checks(Health(), Replica("standalone"), {})
+        app = health_checks(Health(), asyncio.Event(), {})
         async with listening(FIELD, app) as url:
             address = Address("127.0.0.1", int(url.rpartition(":")[2]))
             with pytest.raises(CannotListen) as refusal:
-                async with serving(FIELD, address, health_checks(Health(), Replica("standalone"), {})):
+                async with serving(FIELD, address, health_checks(Health(), asyncio.Event(), {})):
                     pass
         assert str(refusal.value) == (
             f'{FIELD}: {address}: address already in use (write another address, or "0" for none)'
@@ -79,7 +79,7 @@ def test_an_address_that_is_taken_is_named_with_its_field() -> None:
 
 def test_nothing_listens_where_no_address_is_given() -> None:
     async def story() -> None:
-        app = health_checks(Health(), Replica("standalone"), {})
+        app = health_checks(Health(), asyncio.Event(), {})
         async with serving(FIELD, None, app):
             assert not app.frozen, "the application was set up to answer"
 

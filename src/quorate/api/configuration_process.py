@@ -81,15 +81,23 @@ _ADDRESS: Final = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.]+)\]|(?P<host>[^\s:\[\]
 _endpoint: Final = shaped(is_dns_label, "one part of a path")
 
 
+def parse_address(written: str) -> Address | None:
+    """What ``str`` of an address says; None for what says no address."""
+    match = _ADDRESS.fullmatch(written)
+    if match is None or int(match["port"]) > 65535:
+        return None
+    return Address(match["six"] or match["host"] or "", int(match["port"]))
+
+
 def address(place: Place) -> Address | None:
     """None for ``"0"``, which switches an endpoint off."""
     written = text(place)
     if written == "0":
         return None
-    match = _ADDRESS.fullmatch(written)
-    if match is None or int(match["port"]) > 65535:
+    found = parse_address(written)
+    if found is None:
         raise Refused("is no address (write :8081, 127.0.0.1:8081, or 0 in quotes for none)")
-    return Address(match["six"] or match["host"] or "", int(match["port"]))
+    return found
 
 
 def health(fields: Section) -> Health:

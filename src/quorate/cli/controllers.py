@@ -131,7 +131,9 @@ async def _serve(
             on_answer=replica.recorder.request_answered,
             throttle=_throttle(configuration.pace),
         ) as client,
-        serving("health.healthProbeBindAddress", health.address, health_checks(health, replica, webhooks)),
+        serving(
+            "health.healthProbeBindAddress", health.address, health_checks(health, replica.ready, webhooks)
+        ),
         _pages(_outward(client, configuration), configuration, replica),
     ):
         await _require_kinds(client)

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 import uvloop
 
+from quorate.api.configuration_process import Address, Health, parse_address
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.volcano import GROUP, VERSION
@@ -23,10 +24,19 @@ from quorate.kube.config import load_cluster
 from quorate.kube.configured import Configured
 from quorate.kube.leases import Terms
 from quorate.kube.log import Format, configure, logger
+from quorate.observe.health import health_checks
+from quorate.observe.serving import serving
 from quorate.scheduler.process import LEASE_NAME, Elected, run_scheduler, served_by
 from quorate.scheduler.scheduler import NAMES, Options, Seen
 
 NEEDED = ("podgroups", "queues")
+
+
+def _address(written: str) -> Address:
+    address = parse_address(written)
+    if address is None:
+        raise typer.BadParameter(f"{written!r} is no address (write :8081 or 127.0.0.1:8081)")
+    return address
 
 
 def scheduler(
@@ -72,6 +82,15 @@ def scheduler(
     lease_namespace: Annotated[
         str, typer.Option(metavar="NAMESPACE", help="Where that lease is.")
     ] = "quorate-system",
+    health_address: Annotated[
+        Address | None,
+        typer.Option(
+            metavar="ADDRESS",
+            parser=_address,
+            help="Where to answer a kubelet's probes, such as :8081. [default: nowhere]",
+            show_default=False,
+        ),
+    ] = None,
     log_format: Annotated[
         Format, typer.Option(help="Lines for people, or JSON for machines; both on standard error.")
     ] = "console",
@@ -97,7 +116,7 @@ def scheduler(
         provisioning_class=provisioning_class,
     )
     lease = Key(lease_namespace, LEASE_NAME) if leader_elect else None
-    uvloop.run(_serve(kubeconfig, context, scheduler_conf, configured, options, lease))
+    uvloop.run(_serve(kubeconfig, context, scheduler_conf, configured, options, lease, health_address))
 
 
 async def _serve(
@@ -107,12 +126,17 @@ async def _serve(
     configured: Configured[SchedulerConfiguration],
     options: Options,
     lease: Key | None,
+    health_address: Address | None,
 ) -> None:
     log = logger(__name__)
     clock = WallClock()
     seen = Seen()
     elected = None if lease is None else Elected(lease, Terms(), _identity)
-    async with Client(await load_cluster(kubeconfig, context), random.Random()) as client:
+    probes = health_checks(Health(), seen.ready, {})
+    async with (
+        Client(await load_cluster(kubeconfig, context), random.Random()) as client,
+        serving("--health-address", health_address, probes),
+    ):
         await _require_kinds(client)
         async with asyncio.TaskGroup() as tasks:
             parts = [
@@ -154,5 +178,6 @@ async def _require_kinds(client: Client) -> None:
     if missing:
         raise Refusal(
             f"{client.cluster.server} does not serve {', '.join(missing)} of {GROUP}/{VERSION} "
-            "(install the definitions: quorate crds --output crds, then kubectl apply --server-side -f crds)"
+            "(install the definitions: quorate crds --output crds, then "
+            "kubectl apply --server-side -f crds/gang)"
         )

@@ -11,17 +11,18 @@ from collections.abc import Mapping
 from aiohttp import web
 
 from quorate.api.configuration_process import Health
-from quorate.observe.replica import Replica
 
 
-def health_checks(health: Health, replica: Replica, parts: Mapping[str, asyncio.Event]) -> web.Application:
-    """``parts``: what the process is to serve besides, each with the event that says that it does."""
+def health_checks(
+    health: Health, known: asyncio.Event, parts: Mapping[str, asyncio.Event]
+) -> web.Application:
+    """``known``: all that is stored.  ``parts``: what is to be served besides, each with when it is."""
 
     async def lives(_: web.Request) -> web.Response:
         return web.Response(text="ok")
 
     async def is_ready(_: web.Request) -> web.Response:
-        if not replica.ready.is_set():
+        if not known.is_set():
             return web.Response(status=503, text="not all that is stored is known yet")
         missing = [name for name, works in parts.items() if not works.is_set()]
         if missing:

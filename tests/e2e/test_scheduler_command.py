@@ -1,0 +1,122 @@
+"""``quorate scheduler`` as a process: at work on any cluster, clear about what is wrong, gone when told."""
+
+import asyncio
+import json
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from quorate.local.nodes import Fleet
+from tests.e2e.gangs import a_gang_world
+from tests.e2e.test_controllers_command import WITHIN_S, kubeconfig
+from tests.local.clusters import api_server
+
+pytestmark = pytest.mark.slow
+
+CONFIGURATION = """
+actions: "enqueue, allocate"
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: predicates}, {name: nodeorder}]
+"""
+
+
+@asynccontextmanager
+async def schedulers(*options: str | Path) -> AsyncIterator[Process]:
+    command = [sys.executable, "-m", "quorate", "scheduler", *map(str, options)]
+    process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE)
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def outcome(*options: str | Path) -> tuple[int | None, str]:
+    """How the command ended by itself, and what it said."""
+    async with schedulers(*options) as process, asyncio.timeout(WITHIN_S):
+        _, said = await process.communicate()
+        return process.returncode, said.decode()
+
+
+async def said_by(process: Process, message: str) -> Any:
+    """The line of the log with that message, once it is there."""
+    assert process.stderr is not None
+    async with asyncio.timeout(WITHIN_S):
+        while True:
+            line = json.loads(await process.stderr.readline())
+            if line["message"] == message:
+                return line
+
+
+def test_it_places_gangs_answers_probes_and_exits_cleanly_when_told_to(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with a_gang_world(Fleet(1, cpu="4")) as world:
+            cluster = world.client.cluster
+            token = cluster.credentials.authorization().removeprefix("Bearer ")
+            file = kubeconfig(tmp_path, cluster.server, token)
+            conf = tmp_path / "volcano-scheduler.conf"
+            conf.write_text(CONFIGURATION)
+            options = ("--log-format", "json", "--health-address", "127.0.0.1:0", "--scheduler-conf", conf)
+            async with schedulers("--kubeconfig", file, *options) as process:
+                address = (await said_by(process, "listening"))["address"]
+                await said_by(process, "ready")
+                for endpoint in ("healthz", "readyz"):
+                    async with (
+                        aiohttp.ClientSession() as session,
+                        session.get(f"http://{address}/{endpoint}") as answer,
+                    ):
+                        assert answer.status == 200
+                await world.group("a", 2, {"cpu": "2"})
+                await world.until_phase("a", "Inqueue")
+                await world.pods("a", 2)
+                await world.until_bound(a=2)
+                process.terminate()
+                async with asyncio.timeout(WITHIN_S):
+                    _, said = await process.communicate()
+            lines = [json.loads(line) for line in said.splitlines()]
+            assert process.returncode == 0
+            assert [line["message"] for line in lines if line["level"] not in ("info", "debug")] == []
+            assert lines[-1]["message"] == "stopping"
+
+    asyncio.run(story())
+
+
+def test_a_cluster_that_lacks_the_kinds_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with api_server() as server:
+            code, said = await outcome("--kubeconfig", kubeconfig(tmp_path, server.url, server.token))
+            assert code != 0
+            assert "does not serve podgroups, queues of scheduling.volcano.sh/v1beta1" in said
+            assert "kubectl apply --server-side -f crds/gang" in said
+            assert "Traceback" not in said
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("options", "want"),
+    [
+        pytest.param(
+            ("--scheduler-conf", "bad.conf"),
+            "bad.conf:1: actions: 'alocate' names 'alocate'",
+            id="a bad file",
+        ),
+        pytest.param(("--health-address", "8081"), "'8081' is no address", id="a port alone"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_starts(
+    tmp_path: Path, options: tuple[str, str], want: str
+) -> None:
+    (tmp_path / "bad.conf").write_text("actions: alocate\n")
+    name, value = options
+    given = tmp_path / value if value.endswith(".conf") else value
+    code, said = asyncio.run(outcome(name, given, "--kubeconfig", tmp_path / "none"))
+    assert code != 0
+    assert want in " ".join(said.split())
