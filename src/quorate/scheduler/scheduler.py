@@ -29,6 +29,7 @@ from quorate.scheduler.demand import Demand
 from quorate.scheduler.evictor import Evictor
 from quorate.scheduler.feed import Feed
 from quorate.scheduler.statuses import StatusWriter
+from quorate.scheduler.surroundings import SurroundingsFeed
 from quorate.scheduler.telling import PodTeller
 
 COMPONENT: Final = "quorate-scheduler"
@@ -78,6 +79,9 @@ class Scheduler:
         self.model = Model(options.names)
         self._events = EventRecorder(client, clock, COMPONENT)
         self._feed = Feed(client, self.model, self._changed)
+        surroundings = SurroundingsFeed(client, self.model, self._changed)
+        # Pods come last: what they are judged by is there.
+        self._informers = (*surroundings.informers, *self._feed.informers)
         self._statuses = StatusWriter(
             client, clock, self._feed.groups, self.model, subresource=status_subresource
         )
@@ -92,7 +96,7 @@ class Scheduler:
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            for informer in self._feed.informers:
+            for informer in self._informers:
                 tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
             await self._synced()
             tasks.create_task(self._queues.run(), name="built-in queues")
@@ -106,7 +110,7 @@ class Scheduler:
 
     async def _synced(self) -> None:
         async with asyncio.timeout(self._options.sync_within_s):
-            for informer in self._feed.informers:
+            for informer in self._informers:
                 await informer.synced.wait()
 
     async def _decide(self, tasks: asyncio.TaskGroup) -> None:
