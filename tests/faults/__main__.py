@@ -19,7 +19,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from quorate.kube.log import configure
-from tests.faults.runs import KINDS, Report, Trial, run
+from tests.faults.runs import run
+from tests.faults.trials import KINDS, Report, Trial
 
 CONSOLE = Console()
 SIDE_BY_SIDE = 3  # runs in one process: each waits half of its time

@@ -13,11 +13,12 @@ from typing import Any, Final
 from quorate.api.batch import Job
 from quorate.api.core import Pod
 from quorate.api.kueue import Workload
+from quorate.api.volcano import PodGroup
 from quorate.kube.client import Client
 from quorate.kube.frames import WatchEvent
 from quorate.kube.resources import JOBS, PODS, WORKLOADS, Resource, metadata_of
 
-Recorded = Workload | Job | Pod
+Recorded = Workload | Job | Pod | PodGroup
 KINDS: Final[tuple[Resource[Any], ...]] = (WORKLOADS, JOBS, PODS)
 
 
@@ -28,10 +29,12 @@ class Step:
     version: int
     object: Recorded
     gone: bool = False
+    at: float = 0.0  # when we were told, seconds on the clock of the event loop
 
 
 @dataclass
 class History:
+    kinds: tuple[Resource[Any], ...] = KINDS
     steps: list[Step] = field(default_factory=list)  # as they came: in order within each kind
     seen: dict[str, int] = field(default_factory=dict)  # by kind, the version of its last step
 
@@ -43,12 +46,13 @@ class History:
             async for event in client.watch(resource, version):
                 assert isinstance(event, WatchEvent), f"{event} in a watch of {resource.plural}"
                 version = metadata_of(event.object).resource_version
-                self.steps.append(Step(int(version), event.object, event.type == "DELETED"))
+                at = asyncio.get_running_loop().time()
+                self.steps.append(Step(int(version), event.object, event.type == "DELETED", at))
                 self.seen[resource.plural] = int(version)
 
     async def complete(self, client: Client) -> None:
         """Return once everything stored by now has been recorded."""
-        for resource in KINDS:
+        for resource in self.kinds:
             items = (await client.list(resource)).items
             newest = max((int(metadata_of(item).resource_version) for item in items), default=0)
             async with asyncio.timeout(10.0):
@@ -57,11 +61,11 @@ class History:
 
 
 @asynccontextmanager
-async def recorded(client: Client) -> Any:
+async def recorded(client: Client, kinds: tuple[Resource[Any], ...] = KINDS) -> Any:
     """A history that grows for as long as the block lasts; nothing may be stored before."""
-    history = History()
+    history = History(kinds)
     following = []
-    for resource in KINDS:
+    for resource in kinds:
         listing = await client.list(resource)
         assert not listing.items, f"there are {resource.plural} already"
         following.append(asyncio.create_task(history._follow(client, resource, listing.resource_version)))

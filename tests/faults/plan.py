@@ -140,6 +140,15 @@ WRITES: Final[tuple[Sort, ...]] = (
     "PATCH resourceflavors",
     "POST events",
 )
+# And those of the gang scheduler.
+GANG_WRITES: Final[tuple[Sort, ...]] = (
+    "POST pods/binding",
+    "POST pods/binding",  # twice: it is where gangs break
+    "PATCH podgroups",
+    "PATCH pods/status",
+    "POST queues",
+    "POST events",
+)
 _DELAYS_S: Final = (0.005, 0.02, 0.08, 0.2)
 
 
@@ -180,6 +189,9 @@ def _request_faults(rng: random.Random, sort: Sort, hostile: bool) -> Iterator[R
     yield Refused(503, retry_after_s=rng.choice((None, 0)))
     if verb == "CONTINUE":
         yield Refused(410)
+    if what == "pods/binding":
+        yield Refused(403)  # for good: somebody's webhook does not like it
+        yield Refused(403)
     if verb == "PATCH" and what != "events":
         yield Overtaken()
         if hostile:

@@ -15,6 +15,7 @@ from quorate.api.batch import Job
 from quorate.api.core import Pod
 from quorate.api.kueue import Admission, ClusterQueue, Cohort, Workload
 from quorate.api.meta import Key, Uid, find_condition
+from quorate.api.volcano import PodGroup
 from quorate.queueing.conditions import is_admitted, is_evicted, is_finished, is_preempted, is_reserving
 from quorate.queueing.queues import limits_of, usage_of
 from quorate.quota.amount import FlavorResource
@@ -71,6 +72,8 @@ class Promises:
                 if not step.gone:
                     self.pods[pod.metadata.key] = pod
                     yield from self._pod_changed(old_pod, pod)
+            case PodGroup():
+                raise AssertionError("no pod groups here: see gang_promises")
             case _:
                 assert_never(step.object)
 

@@ -40,6 +40,7 @@ from tests.faults.plan import (
 )
 
 REASONS: Final = {
+    403: "Forbidden",
     409: "Conflict",
     410: "Expired",
     429: "TooManyRequests",

@@ -10,14 +10,11 @@ import itertools
 import logging
 import random
 import traceback
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, Literal, get_args
 
 import msgspec
 
@@ -36,24 +33,14 @@ from quorate.observe.replica import Replica
 from tests.e2e.world import World, a_world
 from tests.faults import processes
 from tests.faults.administrator import changes
+from tests.faults.gang_runs import stage_gangs
 from tests.faults.history import History, recorded
-from tests.faults.plan import WRITES, Fault, Killed, Late, Plan, Silent, Sort
 from tests.faults.promises import Promises
 from tests.faults.proxy import Door, Proxy
 from tests.faults.rest import audit_difference, unrest
 from tests.faults.scene import CHECK, NAMESPACE, Scene, Submission, invent
 from tests.faults.stacks import waiting_tasks
-
-# What is special about a run, beside the faults that all of them suffer:
-Kind = Literal[
-    "kills",  # nothing
-    "pairs",  # two replicas, a lease that cannot be renewed, half of them with clocks of their own
-    "clocks",  # somebody sets the clock
-    "hostile",  # the server breaks the rules of a watch
-    "quotas",  # an administrator lowers limits and stops queues
-    "crashes",  # the controllers are a process, and die by SIGKILL
-]
-KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+from tests.faults.trials import Report, Trial
 
 STORM_S = 1.0  # how long after the last submission the faults go on
 STORM_OVER_PROCESSES_S = 4.0  # the same where the controllers take a while to start
@@ -67,43 +54,6 @@ PATIENCE_S = 0.7
 TERMS = LeaderElection(
     elect=True, name="faults", namespace=NAMESPACE, lease_s=2, renew_within_s=1.4, retry_s=0.1
 )
-
-
-@dataclass(frozen=True)
-class Trial:
-    seed: int
-    kind: Kind
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.seed}"
-
-    def plan(self) -> Plan:
-        return Plan(self.seed, hostile=self.kind == "hostile", laid_down=dict(self._laid_down()))
-
-    def _laid_down(self) -> Iterator[tuple[tuple[Sort, int], Fault]]:
-        rng = random.Random(f"trial {self.seed}")
-        # One death at a sort of write that is a matter of the seed, so that so many seeds try all of them.
-        sort, done = WRITES[self.seed % len(WRITES)], bool(self.seed // len(WRITES) % 2)
-        yield (sort, rng.randint(1, 3)), Killed(done)
-        yield (rng.choice(WRITES), rng.randint(1, 8)), Killed(rng.random() < 0.5)
-        if self.kind == "pairs":
-            # The leader cannot renew, and what it wrote meanwhile comes late.
-            begin = rng.randint(2, 6)
-            for number in range(begin, begin + 3):
-                yield ("PATCH leases", number), Silent(done=False)
-            for number in range(3, 12, 2):
-                yield ("PATCH workloads/status", number), Late(0.2, 0.0)
-
-
-@dataclass
-class Report:
-    trial: Trial
-    suffered: Counter[str] = field(default_factory=Counter)
-    killed_at: Counter[str] = field(default_factory=Counter)
-    findings: list[str] = field(default_factory=list)
-    restarts: int = 0
-    states: int = 0  # stored states that were checked
-    took_s: float = 0.0
 
 
 class JumpingClock(WallClock):
@@ -126,7 +76,8 @@ async def run(trial: Trial) -> Report:
     """Play ``trial`` and judge it.  A run that does not end is a finding, and stopped."""
     report = Report(trial)
     began = asyncio.get_running_loop().time()
-    playing = asyncio.create_task(_staged(trial, report))
+    staged = stage_gangs if trial.kind == "gangs" else _staged
+    playing = asyncio.create_task(_watched_for_errors(staged, trial, report))
     ended, _ = await asyncio.wait({playing}, timeout=RUN_WITHIN_S)
     if not ended:
         report.findings.append(f"no end after {RUN_WITHIN_S:g} s; where each task waits:\n{waiting_tasks()}")
@@ -142,16 +93,22 @@ async def run(trial: Trial) -> Report:
     return report
 
 
+async def _watched_for_errors(
+    staged: Callable[[Trial, Report], Awaitable[None]], trial: Trial, report: Report
+) -> None:
+    with _own_errors(report.findings):
+        await staged(trial, report)
+
+
 async def _staged(trial: Trial, report: Report) -> None:
     scene = invent(trial.seed)
-    with _own_errors(report.findings):
-        async with a_world(Fleet(2, cpu="64")) as world, recorded(world.client) as history:
-            cluster = world.client.cluster
-            async with Proxy(
-                cluster.server, cluster.credentials.authorization(), trial.plan(), PATIENCE_S
-            ) as proxy:
-                report.suffered = proxy.suffered
-                await _Play(trial, scene, world, proxy, history, report).run()
+    async with a_world(Fleet(2, cpu="64")) as world, recorded(world.client) as history:
+        cluster = world.client.cluster
+        async with Proxy(
+            cluster.server, cluster.credentials.authorization(), trial.plan(), PATIENCE_S
+        ) as proxy:
+            report.suffered = proxy.suffered
+            await _Play(trial, scene, world, proxy, history, report).run()
 
 
 class _Play:

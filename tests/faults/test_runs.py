@@ -1,10 +1,11 @@
-"""The first dozen of the runs of ``make test-faults``, two of each kind."""
+"""The first runs of ``make test-faults``, two of each kind."""
 
 import asyncio
 
 import pytest
 
-from tests.faults.runs import KINDS, Report, Trial, run
+from tests.faults.runs import run
+from tests.faults.trials import KINDS, Report, Trial
 
 pytestmark = pytest.mark.slow
 

@@ -1,0 +1,79 @@
+"""What must hold of gangs at every stored state, and nothing else is looked at.
+
+- No node holds more than it has.
+- A pod gets one node, once.
+- A gang that never had all the members it needs does not hold capacity for longer than its clock.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from quorate.api.core import Node, Pod
+from quorate.api.meta import Key
+from quorate.api.requests import pod_requests
+from tests.faults.gang_scene import OF_GROUP, Gang
+from tests.faults.history import Step
+
+# The clock of the scene's configuration, and time for a scheduler that dies meanwhile to come back and count
+# anew, as how long a gang has been half bound is not stored.
+HALF_BOUND_S: Final = 2.0 + 12.0
+
+
+class GangPromises:
+    def __init__(self, nodes: Iterable[Node], gangs: Iterable[Gang]) -> None:
+        self._room = {node.metadata.name: node.status.allocatable["cpu"].milli for node in nodes}
+        self._minimum = {gang.name: gang.minimum for gang in gangs}
+        self._pods: dict[Key, Pod] = {}
+        self._complete: set[str] = set()  # gangs that once had all the members they need
+        self._partial_since: dict[str, float] = {}
+
+    def step(self, step: Step) -> Iterator[str]:
+        """Take in one more stored state; its findings."""
+        if not isinstance(step.object, Pod):
+            return
+        for finding in self._pod_changed(step.object, step.gone, step.at):
+            yield f"{finding} (at version {step.version})"
+
+    def _pod_changed(self, pod: Pod, gone: bool, at: float) -> Iterator[str]:
+        key, node = pod.metadata.key, pod.spec.node_name
+        old = self._pods.pop(key, None)
+        if not gone:
+            self._pods[key] = pod
+            if old is not None and old.metadata.uid == pod.metadata.uid:
+                before = old.spec.node_name
+                if before and before != node:
+                    yield f"{key} was on {before} and is on {node or 'none'}"
+            if node and (old is None or not old.spec.node_name):
+                yield from self._fits(node)
+        yield from self._clock(pod.metadata.annotations.get(OF_GROUP, ""), at)
+
+    def _fits(self, node: str) -> Iterator[str]:
+        used = sum(pod_requests(pod.spec)["cpu"].milli for pod in self._pods.values() if _holds(pod, node))
+        if used > self._room[node]:
+            yield f"{node} holds {used} milli-cpus of {self._room[node]}"
+
+    def _clock(self, gang: str, at: float) -> Iterator[str]:
+        members = Counter(
+            _standing(pod) for pod in self._pods.values() if pod.metadata.annotations.get(OF_GROUP) == gang
+        )
+        if members["on a node"] + members["succeeded"] >= self._minimum[gang]:
+            self._complete.add(gang)
+        is_partial = gang not in self._complete and members["on a node"] > 0
+        since = self._partial_since.get(gang)
+        if not is_partial:
+            self._partial_since.pop(gang, None)
+        elif since is None:
+            self._partial_since[gang] = at
+        elif at - since > HALF_BOUND_S:
+            yield f"{gang} has been half bound for {at - since:.1f} s: {dict(members)}"
+
+
+def _holds(pod: Pod, node: str) -> bool:
+    return pod.spec.node_name == node and pod.status.phase not in ("Succeeded", "Failed")
+
+
+def _standing(pod: Pod) -> str:
+    if pod.status.phase == "Succeeded":
+        return "succeeded"
+    return "on a node" if pod.spec.node_name and pod.status.phase != "Failed" else "waiting"
