@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from quorate.api.batch import Job
 from quorate.api.configuration import Configuration
 from quorate.api.configuration_labels import Source
 from quorate.api.meta import Key
@@ -32,6 +33,7 @@ from quorate.controllers.priorities import PriorityController
 from quorate.controllers.provisioning.controller import run_provisioning
 from quorate.controllers.queues import QueueController
 from quorate.controllers.shell import Shell
+from quorate.controllers.volcano.batch_groups_controller import BatchMemberships
 from quorate.controllers.volcano.serving import run_volcano
 from quorate.controllers.workloads import WorkloadController
 from quorate.kube.client import Client
@@ -167,10 +169,14 @@ async def _decide(
     priorities = PriorityController(shell)
     reconcilers = [each.reconciler for each in (workloads, queues, cohorts, flavors, checks, priorities)]
     watched = list(informers.all)
+    memberships = BatchMemberships(configuration.gang)
+    batch_jobs: Informer[Job] | None = None
     if BATCH_JOB in integrations.frameworks:
-        jobs = Informer(client, JOBS)
-        watched.append(jobs)
-        reconcilers.append(controller_of(BatchJob(), jobs).reconciler)
+        batch_jobs = Informer(client, JOBS)
+        watched.append(batch_jobs)
+        ancestry.add(JOBS, batch_jobs.get)
+        batch = JobController(shell, BatchJob(), batch_jobs, ancestry, memberships=memberships)
+        reconcilers.append(batch.reconciler)
     pods = Informer(client, PODS)
     if queues_pods(integrations):
         watched.append(pods)
@@ -195,7 +201,7 @@ async def _decide(
             name = f"sets {each.resource.plural}"
             tasks.create_task(run_sets(shell, each, pods, ancestry), name=name)
         tasks.create_task(run_provisioning(shell), name="provisioning")
-        tasks.create_task(run_volcano(shell), name="volcano")
+        tasks.create_task(run_volcano(shell, memberships, batch_jobs), name="volcano")
         tasks.create_task(Auditor(shell, state, replica).run(), name="auditor")
         replica.knows(view)
 

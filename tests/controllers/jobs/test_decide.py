@@ -19,9 +19,10 @@ from quorate.api.kueue import (
     WorkloadPriorityClass,
     WorkloadStatus,
 )
-from quorate.api.meta import Condition, ObjectMeta, find_condition, is_true
+from quorate.api.meta import Condition, Key, ObjectMeta, find_condition, is_true
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.decide import decide
+from quorate.controllers.jobs.membership import Membership
 from quorate.controllers.jobs.plans import IDLE, JobPlan, JobRules, Surroundings
 from quorate.controllers.writes import Apply, Create, Delete, Patch, Write
 from tests.controllers.objects import CONTAINER, a_flavor, a_job, a_workload, template
@@ -40,6 +41,7 @@ def plan(
     flavors: Sequence[ResourceFlavor] = (SPOT,),
     classes: Sequence[WorkloadPriorityClass] = (),
     part_of: tuple[Workload, ...] | None = None,
+    membership: Membership | None = None,
 ) -> JobPlan:
     around = Surroundings(
         namespace_managed=managed,
@@ -47,6 +49,7 @@ def plan(
         workload_classes={each.metadata.name: each for each in classes},
         pod_classes={},
         part_of=part_of,
+        membership=membership,
     )
     return decide(BatchJob(), job, workloads, around, rules, NOW)
 
@@ -634,3 +637,21 @@ def test_a_job_without_a_class_may_be_of_the_default_one() -> None:
         if isinstance(write, Create)
     ]
     assert priorities == [0, 0, 7]
+
+
+def test_a_job_in_a_pod_group_starts_once_quota_and_group_are_admitted() -> None:
+    group = Key("default", "podgroup-1")
+    waits = plan(a_job(), a_workload(admitted_to=["spot"]), membership=Membership(group, admitted=False))
+    assert (show(waits), reasons(waits)) == ([], ["PodGroupPending"])
+    starts = plan(a_job(), a_workload(admitted_to=["spot"]), membership=Membership(group, admitted=True))
+    (patch,) = starts.writes
+    assert isinstance(patch, Patch)
+    annotations = patch.body["spec"]["template"]["metadata"]["annotations"]
+    assert annotations["scheduling.k8s.io/group-name"] == "podgroup-1"
+    assert reasons(starts) == ["Started"]
+
+
+def test_a_job_whose_group_was_sent_back_stays_admitted_and_is_not_started() -> None:
+    suspended_again = a_job(status={"active": 0, "startTime": "2024-01-01T00:00:00Z"})
+    group = Membership(Key("default", "podgroup-1"), admitted=False)
+    assert show(plan(suspended_again, a_workload(admitted_to=["spot"]), membership=group)) == []

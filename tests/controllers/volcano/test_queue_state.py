@@ -2,7 +2,9 @@
 
 import pytest
 
-from quorate.controllers.volcano.queue_state import Protected, QueueAction, next_state
+from quorate.api.meta import ObjectMeta
+from quorate.api.volcano import Queue, QueueSpec, QueueStatus
+from quorate.controllers.volcano.queue_state import Protected, QueueAction, decide, next_state
 
 
 @pytest.mark.parametrize(
@@ -31,3 +33,55 @@ def test_the_root_is_never_closed() -> None:
     with pytest.raises(Protected, match="queue root: cannot be closed"):
         next_state("root", "Open", "close", 0)
     assert next_state("root", "Closed", "open", 0) == "Open"
+
+
+def a_queue(name: str, state: str, *, parent: str = "root", mark: str = "") -> Queue:
+    annotations = {"volcano.sh/closed-by-parent": mark} if mark else {}
+    return Queue(
+        metadata=ObjectMeta(name=name, annotations=annotations),
+        spec=QueueSpec(parent=parent),
+        status=QueueStatus(state=state),
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "mark", "parent_state", "command", "want"),
+    [
+        pytest.param("Open", "", "Closed", "", "Closed true", id="below a closed queue all are closed"),
+        pytest.param("Open", "", "Closing", "", "Closed true", id="also while that one drains"),
+        pytest.param("Closed", "true", "Closed", "", "Closed", id="and stay so"),
+        pytest.param(
+            "Closed", "true", "Open", "", "Open false", id="who closed with its parent opens with it"
+        ),
+        pytest.param("Closed", "", "Open", "", "Closed", id="who was closed by hand does not"),
+        pytest.param("Closed", "true", "Closed", "CloseQueue", "Closed false", id="closed by hand as well"),
+        pytest.param("Open", "", "Open", "CloseQueue", "Closed", id="by a command"),
+        pytest.param("Closed", "", "Open", "OpenQueue", "Open", id="and opened by one"),
+        pytest.param("Open", "", "Open", "Dance", "Open", id="a command that is none"),
+    ],
+)
+def test_closing_goes_down_and_opening_undoes_it(
+    state: str, mark: str, parent_state: str, command: str, want: str
+) -> None:
+    parent = a_queue("research", parent_state)
+    plan = decide(a_queue("vision", state, parent="research", mark=mark), parent, {}, command)
+    assert " ".join([plan.status.state, *plan.annotations.values()]) == want
+
+
+def test_groups_are_counted_by_phase_and_a_new_one_is_pending() -> None:
+    phases = {"": 1, "Pending": 2, "Inqueue": 3, "Running": 4, "Unknown": 5, "Completed": 6}
+    status = decide(a_queue("vision", "Open"), None, phases).status
+    counts = (status.pending, status.inqueue, status.running, status.unknown, status.completed)
+    assert counts == (3, 3, 4, 5, 6)
+
+
+def test_a_queue_without_parent_is_below_the_root_and_only_the_root_is_not() -> None:
+    assert decide(a_queue("vision", "", parent=""), None, {}).parent == "root"
+    assert decide(a_queue("vision", "", parent="research"), None, {}).parent == ""
+    assert decide(a_queue("root", "", parent=""), None, {}).parent == ""
+
+
+def test_that_the_root_may_not_be_closed_is_told() -> None:
+    plan = decide(a_queue("root", "Open", parent=""), None, {}, "CloseQueue")
+    assert plan.status.state == "Open"
+    assert [(event.type, event.reason) for event in plan.events] == [("Warning", "CloseQueue")]

@@ -66,7 +66,11 @@ EVENTS: Final = (
         "Warning",
         "no autoscaler can be asked, or no pod made; the message says why",
     ),
-    Told("PodGroupPending", "a Volcano Job", "Warning", "its pod group waits; the message says for what"),
+    Told(
+        "PodGroupPending", "a job, a Volcano Job", "either", "its pod group waits; the message says for what"
+    ),
+    Told("OpenQueue", "a queue of pod groups", "Normal", "it was opened"),
+    Told("CloseQueue", "a queue of pod groups", "either", "it was closed, or may not be"),
     Told("ExecuteAction", "a Volcano Job", "Normal", "a policy or a command had this action taken"),
     Told("InvalidJob", "a Volcano Job (ours)", "Warning", "nothing can be done for it as it is"),
     Told("AdmissionCheckRejected", "a Workload", "Warning", "a check rejected it, and it is deactivated"),

@@ -22,6 +22,7 @@ from quorate.controllers import orphans
 from quorate.controllers.finalizers import released
 from quorate.controllers.jobs import J, JobKind, Outcome
 from quorate.controllers.jobs.construct import prebuilt_name_of, queue_name_of
+from quorate.controllers.jobs.membership import with_group
 from quorate.controllers.jobs.one_workload import reduced_to_one, stands_for, without_workload
 from quorate.controllers.jobs.plans import (
     IDLE,
@@ -286,6 +287,12 @@ def _started(case: Case[J], workload: Workload) -> JobPlan:
         return JobPlan(events=(Event("Warning", "NotStarted", str(infos)),))
     if isinstance(infos, FlavorNotSeen):
         return JobPlan(lacks=str(infos))
+    membership = case.around.membership
+    if membership is not None and not isinstance(infos, InjectionConflict):
+        if not membership.admitted:
+            waits = f"Admitted, and waits for pod group {membership.group} to be placed whole"
+            return JobPlan(events=(told("PodGroupPending", waits),))
+        infos = with_group(infos, membership)
     start = infos if isinstance(infos, InjectionConflict) else case.kind.start(case.job, infos)
     if isinstance(start, InjectionConflict):
         status = finish_status(workload, "FailedToStart", start.message, case.now)

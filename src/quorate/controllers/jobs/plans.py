@@ -13,6 +13,7 @@ from quorate.api.kueue import (
     WorkloadPriorityClass,
 )
 from quorate.controllers.jobs import J, JobKind, Outcome
+from quorate.controllers.jobs.membership import Membership
 from quorate.controllers.writes import Patch, Write
 from quorate.kube.resources import WORKLOADS
 from quorate.queueing.lifecycle import Event
@@ -56,6 +57,7 @@ class Surroundings:
     pod_classes: Mapping[str, PriorityClass]
     part_of: tuple[Workload, ...] | None = None  # the workloads of the job it is a part of; None: of none
     prebuilt: Workload | None = None  # the workload that the job names as its own, if there is one
+    membership: Membership | None = None  # the pod group that holds it back as well, if one does
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from quorate.controllers.jobs.ancestry import Ancestry, Endless, NotSeen
 from quorate.controllers.jobs.construct import ELASTIC_JOB, prebuilt_name_of
 from quorate.controllers.jobs.decide import decide
 from quorate.controllers.jobs.gating import let_pods_go
+from quorate.controllers.jobs.membership import Memberships
 from quorate.controllers.jobs.plans import JobPlan, JobRules, Surroundings, not_composed
 from quorate.controllers.jobs.slices import in_order
 from quorate.controllers.patience import Patience
@@ -54,8 +55,9 @@ class JobController(Generic[J]):
         jobs: Informer[J],
         ancestry: Ancestry,
         completed: Callable[[J], J] = as_stored,
+        memberships: Memberships | None = None,
     ) -> None:
-        """``completed`` adds to a job what other objects say about it."""
+        """``completed`` adds to a job what other objects say about it; ``memberships`` hold some back."""
         self._client = shell.client
         self._clock = shell.clock
         self._record = shell.record
@@ -65,6 +67,7 @@ class JobController(Generic[J]):
         self._jobs = jobs
         self._ancestry = ancestry
         self._completed = completed
+        self._memberships = memberships
         configuration = shell.configuration
         self._selector = configuration.managed_jobs_namespace_selector
         self._rules = JobRules(
@@ -119,6 +122,8 @@ class JobController(Generic[J]):
         self._informers.flavors.subscribe(self._something_came)
         self._informers.workload_classes.subscribe(self._something_came)
         self._informers.pod_classes.subscribe(self._something_came)
+        if self._memberships is not None:
+            self._memberships.subscribe(self.reconciler.enqueue)
         if self._kind.has_slices:
             self._informers.workloads.add_index(
                 self._slice_index,
@@ -189,7 +194,7 @@ class JobController(Generic[J]):
         self._belongs(key, manager)
         if job is not None:
             job = self._completed(job)
-        around = self._surroundings(key, manager, prebuilt)
+        around = self._surroundings(key, manager, prebuilt, job)
         plan = decide(self._kind, job, workloads, around, self._rules, self._clock.now())
         if (due := await self._carry_out(key, job, plan)) is not None:
             return due
@@ -289,7 +294,9 @@ class JobController(Generic[J]):
         except NotFound:
             return None
 
-    def _surroundings(self, key: Key, manager: Uid | None, prebuilt: Workload | None) -> Surroundings:
+    def _surroundings(
+        self, key: Key, manager: Uid | None, prebuilt: Workload | None, job: J | None
+    ) -> Surroundings:
         namespace = self._informers.namespaces.get(Key("", key.namespace))
         return Surroundings(
             namespace_managed=namespace is not None
@@ -301,6 +308,7 @@ class JobController(Generic[J]):
             if manager is None
             else tuple(self._informers.workloads.by_index(WORKLOADS_OF, manager)),
             prebuilt=prebuilt,
+            membership=None if self._memberships is None or job is None else self._memberships.of(job),
         )
 
 

@@ -3,43 +3,81 @@
 import asyncio
 from typing import Any, Final
 
+from quorate.api.batch import Job
+from quorate.api.volcano import PodGroup
+from quorate.api.volcano_job import Command
 from quorate.controllers.informers import synced, tell_of_misfits
 from quorate.controllers.shell import Shell
+from quorate.controllers.volcano.batch_groups_controller import BatchGroupController, BatchMemberships
 from quorate.controllers.volcano.jobs_controller import VolcanoJobController
+from quorate.controllers.volcano.lone_pods import LONE_PODS
+from quorate.controllers.volcano.lone_pods_controller import LonePodController
 from quorate.controllers.volcano.members import MEMBERS, SELECTOR
+from quorate.controllers.volcano.queues_controller import VolcanoQueueController
 from quorate.kube.discovery import served_by
 from quorate.kube.errors import ApiError, Unreachable
 from quorate.kube.informer import Informer
 from quorate.kube.log import logger
-from quorate.kube.resources import COMMANDS, POD_GROUPS, VOLCANO_JOBS, Resource
+from quorate.kube.resources import COMMANDS, JOBS, POD_GROUPS, QUEUES, VOLCANO_JOBS, Resource
 
 LOOK_AGAIN_S: Final = 5.0  # one small request for each group of kinds that is not served
 
 
-async def run_volcano(shell: Shell) -> None:
-    """Wait until pod groups are served, then look after them and what makes them until cancelled."""
+async def run_volcano(shell: Shell, memberships: BatchMemberships, jobs: Informer[Job] | None) -> None:
+    """Wait until pod groups are served, then look after them and what makes them until cancelled.
+
+    ``jobs``: those of batch/v1, where they are watched already, as they are queued.
+    """
+    if not await _is_served(shell, POD_GROUPS):
+        memberships.unserved()
     await _until_served(shell, POD_GROUPS)
     groups = Informer(shell.client, POD_GROUPS)
-    async with asyncio.TaskGroup() as tasks:
-        await _watch(shell, tasks, groups)
-        tasks.create_task(_run_jobs(shell, groups), name="volcano jobs")
-
-
-async def _run_jobs(shell: Shell, groups: Informer[Any]) -> None:
-    await _until_served(shell, VOLCANO_JOBS, COMMANDS)
-    jobs = Informer(shell.client, VOLCANO_JOBS)
-    members = Informer(shell.client, MEMBERS, label_selector=SELECTOR)
+    rules = shell.configuration.gang
+    pods = [
+        Informer(shell.client, LONE_PODS, field_selector=f"spec.schedulerName={name}")
+        for name in rules.scheduler_names
+    ]
     commands = Informer(shell.client, COMMANDS)
     async with asyncio.TaskGroup() as tasks:
-        await _watch(shell, tasks, jobs, members, commands)
-        controller = VolcanoJobController(
-            shell,
-            jobs,
-            groups,
-            members,
-            commands,
-            keep_pending=shell.configuration.gang.keep_pending_pods_on_rollback,
-        )
+        await _watch(shell, tasks, groups)
+        memberships.known(groups)
+        tasks.create_task(_run_commands(shell, commands), name="volcano commands")
+        tasks.create_task(_run_jobs(shell, groups, commands), name="volcano jobs")
+        tasks.create_task(_run_queues(shell, groups, commands), name="volcano queues")
+        queued = jobs is not None
+        if jobs is None:
+            jobs = Informer(shell.client, JOBS)
+            await _watch(shell, tasks, jobs)
+        await _watch(shell, tasks, *pods)
+        lone = LonePodController(shell, pods, groups, inherit=rules.inherit_owner_annotations)
+        batch = BatchGroupController(shell, jobs, groups, queued=queued)
+        for reconciler in (lone.reconciler, lone.emptied, batch.reconciler):
+            tasks.create_task(reconciler.run(), name=reconciler.name)
+
+
+async def _run_commands(shell: Shell, commands: Informer[Command]) -> None:
+    """Jobs and queues do without where there are no commands."""
+    await _until_served(shell, COMMANDS)
+    await commands.run()
+
+
+async def _run_queues(shell: Shell, groups: Informer[PodGroup], commands: Informer[Command]) -> None:
+    await _until_served(shell, QUEUES)
+    queues = Informer(shell.client, QUEUES)
+    async with asyncio.TaskGroup() as tasks:
+        await _watch(shell, tasks, queues)
+        reconciler = VolcanoQueueController(shell, queues, groups, commands).reconciler
+        tasks.create_task(reconciler.run(), name=reconciler.name)
+
+
+async def _run_jobs(shell: Shell, groups: Informer[PodGroup], commands: Informer[Command]) -> None:
+    await _until_served(shell, VOLCANO_JOBS)
+    jobs = Informer(shell.client, VOLCANO_JOBS)
+    members = Informer(shell.client, MEMBERS, label_selector=SELECTOR)
+    async with asyncio.TaskGroup() as tasks:
+        await _watch(shell, tasks, jobs, members)
+        keep = shell.configuration.gang.keep_pending_pods_on_rollback
+        controller = VolcanoJobController(shell, jobs, groups, members, commands, keep_pending=keep)
         tasks.create_task(controller.reconciler.run(), name=controller.reconciler.name)
 
 

@@ -1,0 +1,159 @@
+"""Carrying out what is decided for the queues of pod groups."""
+
+from collections import Counter
+from typing import Any, Final
+
+from quorate.api.meta import Key, Uid
+from quorate.api.volcano import DEFAULT_QUEUE, GROUP, PodGroup, Queue
+from quorate.api.volcano_job import Command
+from quorate.controllers.echoes import Echoes, versions
+from quorate.controllers.patience import Patience
+from quorate.controllers.shell import Shell
+from quorate.controllers.volcano.queue_state import BUILT_IN, QueuePlan, decide
+from quorate.controllers.writes import Delete, Patch, send
+from quorate.kube.errors import AlreadyExists
+from quorate.kube.informer import Change, Informer
+from quorate.kube.log import logger
+from quorate.kube.patches import merge_patch
+from quorate.kube.reconcile import Reconciler
+from quorate.kube.resources import COMMANDS, QUEUES, reference_to
+
+WORKERS: Final = 4
+PATIENCE_S: Final = 1.0  # pod groups come and go together: one write can tell of many
+_IN: Final = "in queue"  # index of pod groups by the name of their queue
+_BELOW: Final = "below"  # index of queues by the name of their parent
+_COMMANDS_TO: Final = "commands to queue"  # index of commands by the name of their queue
+
+
+class VolcanoQueueController:
+    """Keeps the state and the counts of each queue true, and the built-in queues there."""
+
+    def __init__(
+        self,
+        shell: Shell,
+        queues: Informer[Queue],
+        groups: Informer[PodGroup],
+        commands: Informer[Command],
+    ) -> None:
+        self._client = shell.client
+        self._events = shell.events
+        self._queues = queues
+        self._groups = groups
+        self._commands = commands
+        self._echoes = Echoes(shell.clock)
+        self._patience = Patience(shell.clock, PATIENCE_S)
+        self._taken_up: set[Uid] = set()  # commands that were deleted, until the watch says so
+        self._log = logger(__name__)
+        workers = shell.workers_for(QUEUES, WORKERS)
+        self.reconciler = Reconciler("volcano.queues", self.reconcile, shell.clock, workers)
+        groups.add_index(_IN, lambda group: (_queue_of(group),))
+        queues.add_index(_BELOW, lambda queue: (queue.spec.parent,))
+        groups.subscribe(self._group_changed)
+        queues.subscribe(self._queue_changed)
+        commands.add_index(_COMMANDS_TO, _target)
+        commands.subscribe(self._command_changed)
+        for queue in BUILT_IN:
+            self.reconciler.enqueue(queue.metadata.key)
+
+    def _group_changed(self, change: Change[PodGroup]) -> None:
+        for group in (change.old, change.new):
+            if group is not None:
+                self.reconciler.enqueue(Key("", _queue_of(group)))
+
+    def _queue_changed(self, change: Change[Queue]) -> None:
+        self.reconciler.enqueue(change.key)
+        for below in self._queues.by_index(_BELOW, change.key.name):
+            self.reconciler.enqueue(below.metadata.key)
+
+    def _command_changed(self, change: Change[Command]) -> None:
+        for command in (change.old, change.new):
+            for name in () if command is None else _target(command):
+                self.reconciler.enqueue(Key("", name))
+        if change.new is None and change.old is not None:
+            self._taken_up.discard(change.old.metadata.uid)
+
+    async def reconcile(self, key: Key) -> float | None:
+        queue = self._queues.get(key)
+        if queue is None:
+            self._echoes.forget(key)
+            await self._make_if_built_in(key)
+            return None
+        until = self._echoes.awaited(key, versions(QUEUES, (queue,)))
+        if until is not None:
+            return until
+        command = self._next_command(key)
+        phases = Counter(group.status.phase for group in self._groups.by_index(_IN, key.name))
+        parent = self._queues.get(Key("", queue.spec.parent)) if queue.spec.parent else None
+        plan = decide(queue, parent, phases, "" if command is None else command.action)
+        if command is None and _only_counts(queue, plan) and (due := self._patience.put_off(key)) is not None:
+            return due
+        self._patience.forget(key)
+        await self._carry_out(queue, plan)
+        if command is not None:
+            self._taken_up.add(command.metadata.uid)
+            await send(self._client, (Delete(COMMANDS, command.metadata.key, command.metadata.uid),))
+            self.reconciler.enqueue(key)  # for the next command, if there is one
+        return None
+
+    def _next_command(self, key: Key) -> Command | None:
+        waiting = [
+            command
+            for command in self._commands.by_index(_COMMANDS_TO, key.name)
+            if command.metadata.uid not in self._taken_up
+        ]
+        return min(waiting, key=_age, default=None)
+
+    async def _make_if_built_in(self, key: Key) -> None:
+        for queue in BUILT_IN:
+            if queue.metadata.key == key:
+                try:
+                    await self._client.create(QUEUES, queue)
+                except AlreadyExists:
+                    return  # somebody else made it a moment ago
+                self._log.info("queue made", queue=key)
+
+    async def _carry_out(self, queue: Queue, plan: QueuePlan) -> None:
+        metadata = queue.metadata
+        patches: list[Patch] = []
+        body: dict[str, Any] = {}
+        if plan.annotations:
+            body["metadata"] = {"annotations": dict(plan.annotations)}
+        if plan.parent:
+            body["spec"] = {"parent": plan.parent}
+        if body:
+            patches.append(Patch(QUEUES, metadata.key, metadata.resource_version, body))
+        if status := merge_patch(queue.status, plan.status):
+            if not queue.status.state:
+                # The definition wants it to be there, and nobody has written a status yet.
+                status = {"allocated": queue.status.allocated, **status}
+            patches.append(
+                Patch(QUEUES, metadata.key, metadata.resource_version, {"status": status}, "status")
+            )
+        if patches:
+            await send(self._client, patches)
+            self._echoes.expect(metadata.key, patches)
+        regarding = reference_to(QUEUES, queue)
+        for event in plan.events:
+            self._events.event(regarding, event.type, event.reason, event.message)
+            self._log.info("queue", queue=metadata.key, did=event.reason, note=event.message)
+
+
+def _only_counts(queue: Queue, plan: QueuePlan) -> bool:
+    acts = plan.annotations or plan.parent or plan.events
+    return plan.status != queue.status and plan.status.state == queue.status.state and not acts
+
+
+def _queue_of(group: PodGroup) -> str:
+    return group.spec.queue or DEFAULT_QUEUE
+
+
+def _target(command: Command) -> tuple[str, ...]:
+    target = command.target
+    is_queue = target is not None and target.kind == "Queue" and target.api_version.startswith(f"{GROUP}/")
+    return (target.name,) if target is not None and is_queue else ()
+
+
+def _age(command: Command) -> tuple[float, str, str]:
+    metadata = command.metadata
+    created = metadata.creation_timestamp
+    return (0.0 if created is None else created.timestamp(), metadata.namespace, metadata.name)
