@@ -144,10 +144,8 @@ class VolcanoJobController:
 
     def _only_counts(self, job: Job, plan: JobPlan) -> bool:
         """Whether there is nothing to do but to say how many pods there are, which may wait a moment."""
-        changed = plan.status is not None and plan.status != job.status
-        same_phase = plan.status is not None and plan.status.state.phase == job.status.state.phase
         acts = plan.deletions or plan.creations or plan.ends_group or plan.taken_up or plan.ends_job
-        return changed and same_phase and not acts
+        return _same_phase(job, plan) and plan.status != job.status and not acts
 
     async def _carry_out(self, job: Job, plan: JobPlan) -> float | None:
         key = job.metadata.key
@@ -156,12 +154,17 @@ class VolcanoJobController:
             await self._delete(POD_GROUPS, (plan.ends_group,))
         if plan.group is not None:
             await self._bring_group(plan.group)
-        await self._write_status(job, plan)
+        # Pods that are about to be made would change the counts again.
+        soon_outdated = bool(plan.creations) and _same_phase(job, plan)
+        if not soon_outdated:
+            await self._write_status(job, plan)
         await self._take_up(plan.taken_up)
         if plan.ends_job:
             await self._client.delete(VOLCANO_JOBS, key, uid=job.metadata.uid, propagation="Background")
             return None
         again, problems = await self._creator.create(plan.job, plan.creations)
+        if soon_outdated and again is not None:
+            await self._write_status(job, plan)
         failed = tuple(Event("Warning", "FailedCreate", problem) for problem in problems)
         self._tell(job, replace(plan, events=(*plan.events, *failed)))
         return min((moment for moment in (plan.wake_at, again) if moment is not None), default=None)
@@ -236,6 +239,10 @@ class VolcanoJobController:
             self._assumed.forget(uid)
             self._losses.forget(uid)
             self._creator.forget_belongings(uid)
+
+
+def _same_phase(job: Job, plan: JobPlan) -> bool:
+    return plan.status is not None and plan.status.state.phase == job.status.state.phase
 
 
 def _is_job(owner: OwnerReference) -> bool:

@@ -1,0 +1,101 @@
+"""Batch Jobs that are placed whole, and pods that nobody grouped, over HTTP."""
+
+import pytest
+
+from quorate.api.meta import Key
+from quorate.kube.resources import JOBS, POD_GROUPS, PODS
+from tests.e2e.volcano import Gangs, play
+from tests.e2e.world import NAMESPACE
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_queued_job_starts_when_both_its_quota_and_its_group_are_admitted() -> None:
+    async def story(gangs: Gangs) -> None:
+        world = gangs.world
+        await world.queues("4")
+        await world.job("train", pods=2, suspend=True, schedulerName="quorate")
+        group = await gangs.until_group("train")
+        assert (group.spec.min_member, str((group.spec.min_resources or {})["cpu"])) == (2, "2")
+        await world.until_admitted("train")
+        assert (await world.get_job("train")).spec.suspend
+        assert await gangs.pods() == {}
+
+        await gangs.turn(group, "Inqueue")
+
+        async def running() -> bool:
+            return len(await gangs.pods()) == 2
+
+        await world.until("both pods", running)
+        names = {
+            pod.metadata.annotations["scheduling.k8s.io/group-name"] for pod in (await gangs.pods()).values()
+        }
+        assert names == {group.metadata.name}
+
+        await gangs.turn(group, "Pending", "InqueueTimeout")
+
+        async def held() -> bool:
+            return (await world.get_job("train")).spec.suspend and not await gangs.pods()
+
+        await world.until("the job is held back again", held)
+        await world.until_admitted("train")  # it keeps its quota
+        await gangs.turn(group, "Inqueue")
+        await world.until("both pods again", running)
+
+    play(story)
+
+
+def test_a_job_that_is_not_admitted_to_its_queue_has_no_group() -> None:
+    async def story(gangs: Gangs) -> None:
+        await gangs.world.queues("1")
+        await gangs.world.job("large", pods=2, suspend=True, schedulerName="volcano")
+        await gangs.world.until_condition("large", "QuotaReserved", "False")
+        await gangs.world.job("small", pods=1, suspend=True, schedulerName="volcano")
+        await gangs.until_group("small")
+        owners = {
+            owner.name
+            for group in (await gangs.client.list(POD_GROUPS, NAMESPACE)).items
+            for owner in group.metadata.owner_references
+        }
+        assert owners == {"small"}
+
+    play(story)
+
+
+def test_a_suspended_job_that_nobody_queues_is_started_by_its_group() -> None:
+    async def story(gangs: Gangs) -> None:
+        world = gangs.world
+        said = {"scheduling.volcano.sh/group-min-member": "2"}
+        await world.job("train", pods=2, queue="", suspend=True, annotations=said, schedulerName="quorate")
+        group = await gangs.until_group("train")
+        await gangs.turn(group, "Inqueue")
+
+        async def running() -> bool:
+            return len(await gangs.pods()) == 2
+
+        await world.until("both pods", running)
+        await gangs.client.patch(JOBS, Key(NAMESPACE, "train"), {"spec": {"suspend": True}})
+
+        async def no_group() -> bool:
+            return not (await gangs.client.list(POD_GROUPS, NAMESPACE)).items
+
+        await world.until("paused by hand, it has no group", no_group)
+
+    play(story)
+
+
+def test_plain_pods_get_groups_of_their_own() -> None:
+    async def story(gangs: Gangs) -> None:
+        container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}
+        spec = {"schedulerName": "volcano", "containers": [container]}
+        await gangs.world.create(PODS, "alone", NAMESPACE, spec=spec)
+        group = await gangs.until_group("alone")
+        assert group.spec.min_member == 1
+
+        async def named() -> bool:
+            pod = (await gangs.pods())["alone"]
+            return pod.metadata.annotations.get("scheduling.k8s.io/group-name") == group.metadata.name
+
+        await gangs.world.until("the pod knows its group", named)
+
+    play(story)

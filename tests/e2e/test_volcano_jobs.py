@@ -1,0 +1,213 @@
+"""Volcano Jobs over HTTP: pods exist only while their group is admitted, whatever happens to them."""
+
+import asyncio
+
+import pytest
+
+from quorate.api.configuration import default_configuration
+from quorate.api.meta import Key
+from quorate.kube.resources import (
+    COMMANDS,
+    CONFIG_MAPS,
+    EVENTS,
+    POD_GROUPS,
+    PODS,
+    QUEUES,
+    RESOURCE_QUOTAS,
+    VOLCANO_JOBS,
+)
+from tests.e2e.volcano import DEFINITIONS, Gangs, play
+from tests.e2e.world import NAMESPACE, a_world
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_job_from_waiting_to_its_end() -> None:
+    async def story(gangs: Gangs) -> None:
+        await gangs.job("train", "worker=2", queue="research", plugins={"svc": [], "env": []})
+        group = await gangs.until_group("train")
+        assert (group.spec.min_member, group.spec.queue) == (2, "research")
+        await gangs.until_job("train", "Pending")
+        assert await gangs.pods() == {}
+
+        await gangs.turn(group, "Inqueue")
+        names = ("train-worker-0", "train-worker-1")
+        pods = await gangs.until_pods(*names)
+        assert (
+            pods["train-worker-1"].metadata.annotations["scheduling.k8s.io/group-name"] == group.metadata.name
+        )
+        hosts = await gangs.client.get(CONFIG_MAPS, Key(NAMESPACE, "train-svc"))
+        assert hosts.data["VC_WORKER_HOSTS"] == "train-worker-0.train,train-worker-1.train"
+        await gangs.until_job("train", "Pending", pending=2)
+
+        await gangs.place(*names)
+        await gangs.become("Running", *names)
+        await gangs.until_job("train", "Running", running=2)
+        await gangs.become("Succeeded", *names)
+        done = await gangs.until_job("train", "Completed", succeeded=2)
+        assert [each.status for each in done.status.conditions] == ["Pending", "Running", "Completed"]
+
+        async def no_group() -> bool:
+            return not (await gangs.client.list(POD_GROUPS, NAMESPACE)).items
+
+        await gangs.world.until("the pod group is gone", no_group)
+        assert sorted(await gangs.pods()) == sorted(names)  # their logs may be wanted
+
+    play(story)
+
+
+def test_a_group_that_is_sent_back_takes_its_unplaced_pods_with_it() -> None:
+    async def story(gangs: Gangs) -> None:
+        await gangs.job("train", "worker=3", minAvailable=2)
+        group = await gangs.until_group("train")
+        await gangs.turn(group, "Inqueue")
+        await gangs.until_pods("train-worker-0", "train-worker-1", "train-worker-2")
+
+        await gangs.turn(group, "Pending", "NotEnoughResources")
+        await gangs.until_pods()
+
+        async def told() -> bool:
+            events = (await gangs.client.list(EVENTS, NAMESPACE)).items
+            return any("NotEnoughResources: short of cpu" in event.note for event in events)
+
+        await gangs.world.until("the job is told why", told)
+        await gangs.turn(group, "Inqueue")
+        await gangs.until_pods("train-worker-0", "train-worker-1", "train-worker-2")
+        job = await gangs.get_job("train")
+        assert (job.status.state.phase, job.status.retry_count) == ("Pending", 0)  # it is no failure
+
+    play(story)
+
+
+def test_a_restart_begins_with_a_new_group() -> None:
+    async def story(gangs: Gangs) -> None:
+        restart = {"event": "PodFailed", "action": "RestartJob"}
+        await gangs.job("train", "worker=2", policies=[restart], maxRetry=2)
+        first = await gangs.until_group("train")
+        await gangs.turn(first, "Inqueue")
+        names = ("train-worker-0", "train-worker-1")
+        before = await gangs.until_pods(*names)
+        await gangs.become("Running", names[0])
+        await gangs.become("Failed", names[1], exit_code=1)
+        await gangs.until_pods()
+
+        async def renewed() -> bool:
+            groups = (await gangs.client.list(POD_GROUPS, NAMESPACE)).items
+            return [each.metadata.uid for each in groups] not in ([], [first.metadata.uid])
+
+        await gangs.world.until("a new group", renewed)
+        job = await gangs.until_job("train", "Pending")
+        assert (job.status.retry_count, job.status.version) == (1, 1)
+        await gangs.turn(first, "Inqueue")
+        after = await gangs.until_pods(*names)
+        assert {pod.metadata.uid for pod in after.values()}.isdisjoint(
+            pod.metadata.uid for pod in before.values()
+        )
+        await gangs.become("Failed", names[0], exit_code=1)
+        job = await gangs.until_job("train", "Failed")
+        assert job.status.state.reason == "MaxRetryReached"
+
+    play(story)
+
+
+def test_a_quota_that_is_used_up_makes_a_job_wait_and_never_fail() -> None:
+    async def story(gangs: Gangs) -> None:
+        await gangs.world.create(RESOURCE_QUOTAS, "quota", NAMESPACE, spec={"hard": {"pods": "1"}})
+
+        async def shown() -> bool:
+            quota = await gangs.client.get(RESOURCE_QUOTAS, Key(NAMESPACE, "quota"))
+            return bool(quota.status.hard)
+
+        await gangs.world.until("the quota counts", shown)
+        await gangs.job("train", "worker=2")
+        group = await gangs.until_group("train")
+        await gangs.turn(group, "Inqueue")
+
+        async def told() -> bool:
+            events = (await gangs.client.list(EVENTS, NAMESPACE)).items
+            return any(event.reason == "FailedCreate" and "exceeded quota" in event.note for event in events)
+
+        await gangs.world.until("the job is told that the quota is used up", told)
+        await gangs.until_job("train", "Pending", pending=1)
+        await gangs.client.patch(RESOURCE_QUOTAS, Key(NAMESPACE, "quota"), {"spec": {"hard": {"pods": "9"}}})
+        await gangs.until_pods("train-worker-0", "train-worker-1")
+
+    play(story)
+
+
+def test_a_job_is_suspended_and_resumed_by_commands() -> None:
+    async def story(gangs: Gangs) -> None:
+        await gangs.job("train", "worker=1")
+        group = await gangs.until_group("train")
+        await gangs.turn(group, "Inqueue")
+        await gangs.until_pods("train-worker-0")
+        job = await gangs.get_job("train")
+        await gangs.command("AbortJob", job)
+        await gangs.until_job("train", "Aborted")
+        await gangs.until_pods()
+        await gangs.command("ResumeJob", job)
+        await gangs.until_job("train", "Pending")
+        await gangs.turn(await gangs.until_group("train"), "Inqueue")
+        await gangs.until_pods("train-worker-0")
+        assert (await gangs.client.list(COMMANDS, NAMESPACE)).items == ()
+
+    play(story)
+
+
+def test_controllers_that_start_anew_go_on_and_write_nothing_in_a_world_in_order() -> None:
+    async def run() -> None:
+        async with a_world(definitions=DEFINITIONS) as world:
+            gangs = Gangs(world)
+            await world.start_queueing(default_configuration())
+            await gangs.job("train", "worker=2")
+            group = await gangs.until_group("train")
+            await world.stop_queueing()
+            await gangs.turn(group, "Inqueue")
+            await world.start_queueing(default_configuration())
+            await gangs.until_pods("train-worker-0", "train-worker-1")
+            await gangs.until_job("train", "Pending", pending=2)
+            await world.stop_queueing()
+
+            world.queueing_client.asked.clear()
+            await world.start_queueing(default_configuration())
+            await gangs.client.delete(PODS, Key(NAMESPACE, "train-worker-0"), grace_period_s=0)
+            await gangs.until_pods("train-worker-0", "train-worker-1")  # so all else was looked at, too
+            assert world.queueing_client.writes == {"POST pods": 1}
+
+    asyncio.run(run())
+
+
+def test_queues_are_there_drain_and_close_those_below() -> None:
+    async def story(gangs: Gangs) -> None:
+        async def until_state(name: str, state: str) -> None:
+            async def find() -> bool:
+                found = [
+                    each for each in (await gangs.client.list(QUEUES)).items if each.metadata.name == name
+                ]
+                return bool(found) and found[0].status.state == state
+
+            await gangs.world.until(f"queue {name} is {state}", find)
+
+        for name in ("root", "default"):
+            await until_state(name, "Open")
+        await gangs.world.create(QUEUES, "research", spec={"weight": 1})
+        await gangs.world.create(QUEUES, "vision", spec={"weight": 1, "parent": "research"})
+        await until_state("vision", "Open")
+        await gangs.job("train", queue="vision")
+        await gangs.until_group("train")
+        target = {
+            "apiVersion": "scheduling.volcano.sh/v1beta1",
+            "kind": "Queue",
+            "name": "research",
+            "uid": "",
+        }
+        body = {"metadata": {"generateName": "close-"}, "action": "CloseQueue", "target": target}
+        await gangs.client.create(COMMANDS, body, NAMESPACE)
+        await until_state("research", "Closed")
+        await until_state("vision", "Closing")
+        await gangs.client.delete(VOLCANO_JOBS, Key(NAMESPACE, "train"))
+        await until_state("vision", "Closed")
+        await gangs.client.create(COMMANDS, {**body, "action": "OpenQueue"}, NAMESPACE)
+        await until_state("vision", "Open")
+
+    play(story)
