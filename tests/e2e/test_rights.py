@@ -54,6 +54,7 @@ leaderElection: {leaderElect: true}
 waitForPodsReady: {timeout: 10m}
 objectRetentionPolicies: {workloads: {afterFinished: 1s}}
 integrations: {frameworks: [batch/job, pod]}
+podGroupWebhooks: {}
 """
 
 
@@ -194,8 +195,8 @@ async def leads(replica: Replica) -> bool:
     return replica.role == "leader" and replica.ready.is_set()
 
 
-async def serve_webhooks(world: World, client: Client, configuration: Configuration) -> None:
-    """Have certificates made, shared, and trusted by the configurations that are installed."""
+async def serve_webhooks(world: World, client: WatchedClient, configuration: Configuration) -> None:
+    """Have certificates made, shared, and trusted by the installed configurations; and quotas read."""
     for manifest, resource in zip(webhooks(DEFAULT_NAMESPACE), (MUTATING, VALIDATING), strict=True):
         await world.client.create(resource, manifest)
     address = Webhooks(address=Address("127.0.0.1", 0))
@@ -209,7 +210,7 @@ async def serve_webhooks(world: World, client: Client, configuration: Configurat
             for installed in (await world.client.list(resource)).items:
                 if not all(hook["clientConfig"].get("caBundle") for hook in installed["webhooks"]):
                     return False
-        return serves.is_set()
+        return serves.is_set() and "GET resourcequotas" in client.asked
 
     try:
         await world.until("the webhooks are served and trusted", trusted)
@@ -222,6 +223,7 @@ EXERCISED = {
     "POST workloads", "PATCH workloads", "PATCH workloads/status", "DELETE workloads",
     "PATCH clusterqueues", "PATCH clusterqueues/status", "PATCH localqueues/status", "PATCH resourceflavors",
     "PATCH jobs", "PATCH pods", "POST events", "POST leases", "PATCH leases",
+    "GET queues", "GET resourcequotas",
     "POST secrets", "PATCH mutatingwebhookconfigurations", "PATCH validatingwebhookconfigurations",
 }  # fmt: skip
 

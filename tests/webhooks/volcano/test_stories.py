@@ -10,9 +10,10 @@ import pytest
 from quorate.api import codec
 from quorate.api.configuration_pod_groups import PodGroupWebhooks
 from quorate.api.meta import Key
-from quorate.kube.errors import ApiError, Forbidden
+from quorate.kube.errors import ApiError, Forbidden, ServerError
 from quorate.kube.resources import NAMESPACES, POD_GROUPS, PODS, QUEUES, RESOURCE_QUOTAS, untyped
-from tests.webhooks.cluster import WITHIN_S, Webhooked, webhooked
+from quorate.webhooks.volcano.routes import KUBE_SYSTEM
+from tests.webhooks.cluster import OWN, WITHIN_S, Webhooked, webhooked
 
 pytestmark = pytest.mark.slow
 
@@ -200,6 +201,27 @@ def test_while_nobody_answers_everything_goes_on_within_its_quota() -> None:
         await world.client.delete(QUEUES, Key("", "default"))
 
     play(story)
+
+
+def test_even_where_answers_are_insisted_on_what_needs_none_goes_on() -> None:
+    async def story(world: Webhooked) -> None:
+        await world.client.create(POD_GROUPS, a_group("a", "6"))
+        await world.stop()
+        with pytest.raises(ServerError):
+            await world.client.create(PODS, a_pod("web", "1"))
+        with pytest.raises(ServerError):
+            await world.client.patch(POD_GROUPS, Key(TEAM, "a"), {"spec": {"minMember": 2}})
+        await to_phase(world, "a", "Inqueue")
+        daemon = a_pod("d", "1")
+        owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "u", "controller": True}
+        daemon["metadata"]["ownerReferences"] = [owner]
+        await world.client.create(PODS, daemon)
+        for namespace in (KUBE_SYSTEM, OWN):
+            system = a_pod("p", "1")
+            system["metadata"]["namespace"] = namespace
+            await world.client.create(PODS, system)
+
+    play(story, PodGroupWebhooks(failure_policy="Fail"))
 
 
 def test_queues_are_looked_after() -> None:

@@ -2,14 +2,15 @@
 
 from collections.abc import Collection
 from functools import lru_cache
+from sys import intern
 from typing import Any, Final
 
 import msgspec
 
-from quorate.api import core
+from quorate.api.core import ResourceRequirements, Resources
 from quorate.api.meta import ObjectMeta, Struct
 from quorate.api.quota_usage import quota_usage
-from quorate.api.sharing import share_fields
+from quorate.api.sharing import share_fields, shared_texts
 from quorate.api.volcano_keys import GROUP_NAME
 from quorate.gang.quota import Amounts, Subject, normalised
 from quorate.gang.quota_ledger import PodUse
@@ -20,7 +21,18 @@ _DAEMON_SET: Final = "DaemonSet"
 _QUALITY: Final = ("cpu", "memory")  # what makes a pod more than best effort
 
 
-class CountedSpec(core.PodSpec):
+class Container(Struct):
+    resources: ResourceRequirements = ResourceRequirements()
+    restart_policy: str = ""
+
+
+class CountedSpec(Struct):
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    overhead: Resources = msgspec.field(default_factory=dict)
+    resources: ResourceRequirements = ResourceRequirements()
+    priority_class_name: str = ""
+    scheduler_name: str = "default-scheduler"
     active_deadline_seconds: int | None = None
 
 
@@ -49,26 +61,16 @@ class CountedPod(ReviewedPod):
     status: Life = Life()
 
     def __post_init__(self) -> None:
-        metadata, spec = self.metadata, self.spec
+        metadata = self.metadata
         group = metadata.annotations.get(GROUP_NAME)
         kept = ObjectMeta(
             name=metadata.name,
-            namespace=metadata.namespace,
+            namespace=intern(metadata.namespace),
             uid=metadata.uid,
             resource_version=metadata.resource_version,
-            annotations={GROUP_NAME: group} if group else {},
-        )
-        asks = CountedSpec(
-            containers=spec.containers,
-            init_containers=spec.init_containers,
-            overhead=spec.overhead,
-            resources=spec.resources,
-            priority_class_name=spec.priority_class_name,
-            scheduler_name=spec.scheduler_name,
-            active_deadline_seconds=spec.active_deadline_seconds,
+            annotations=shared_texts({GROUP_NAME: group}) if group else {},
         )
         msgspec.structs.force_setattr(self, "metadata", kept)
-        msgspec.structs.force_setattr(self, "spec", asks)
         share_fields(self, _SHARED)
 
 
@@ -81,20 +83,22 @@ def group_of(pod: ReviewedPod, schedulers: Collection[str]) -> str:
 
 
 def subject_of(spec: CountedSpec) -> Subject:
-    return Subject(
-        priority_class=spec.priority_class_name,
-        best_effort=_is_best_effort(spec),
-        terminating=spec.active_deadline_seconds is not None,
-    )
+    return _subject(spec.priority_class_name, _is_best_effort(spec), spec.active_deadline_seconds is not None)
 
 
-def _is_best_effort(spec: core.PodSpec) -> bool:
+@lru_cache(maxsize=1024)
+def _subject(priority_class: str, best_effort: bool, terminating: bool) -> Subject:
+    """One value for all equal ones."""
+    return Subject(priority_class, best_effort, terminating)
+
+
+def _is_best_effort(spec: CountedSpec) -> bool:
     """Source: the quality of service class that Kubernetes gives a pod."""
     parts = [spec.resources, *(each.resources for each in (*spec.containers, *spec.init_containers))]
     return not any(each.requests.get(name) or each.limits.get(name) for each in parts for name in _QUALITY)
 
 
-def usage_of(spec: core.PodSpec) -> Amounts:
+def usage_of(spec: CountedSpec) -> Amounts:
     """What one such pod uses of quotas, by normalised name; one value for all equal ones."""
     return _one(tuple(normalised(quota_units(quota_usage(spec))).items()))
 
