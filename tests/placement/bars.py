@@ -33,6 +33,10 @@ class Bars:
         self.node_affinity = dict(node_affinity or {})
         self.spreading = spreading
 
+    @property
+    def revision(self) -> int:
+        return hash((tuple(self.barred.items()), tuple(self.node_affinity.items())))
+
     def standing(self, shape: Shape) -> Standing:
         return _Standing(self)
 
@@ -44,7 +48,7 @@ class _Standing:
         self.crowding = False
         # Never the same for other bars, other preferences or other nodes.
         named = tuple((name, bars.cluster.index(name)) for name in sorted(bars.cluster.names()))
-        self.version = hash((named, tuple(bars.barred.items()), tuple(bars.node_affinity.items())))
+        self.version = hash((named, bars.revision))
 
     @property
     def unresolvable(self) -> Mask:

@@ -1,9 +1,9 @@
-"""Laws of choosing nodes: the specification read literally agrees, and many at once are as one by one."""
+"""Laws of choosing nodes: the specification read literally agrees, whatever was thought of in advance."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from quorate.api.meta import Uid
@@ -11,11 +11,10 @@ from quorate.api.scheduler_plugins import BinpackArguments, NodeOrderArguments, 
 from quorate.placement.amounts import in_base_units
 from quorate.placement.cluster import Cluster, Hold
 from quorate.placement.constraints.surroundings import Surroundings
-from quorate.placement.fill import fill
 from quorate.placement.rankings import Rankings
 from quorate.placement.scoring import Scoring
 from quorate.placement.shapes import Shape, Shapes
-from quorate.placement.standing import Moment
+from quorate.placement.streaks import HOLDS
 from quorate.placement.verdicts import Choice, NoRoom
 from tests.placement.bars import Bar, Bars
 from tests.placement.given import node, shape
@@ -28,7 +27,6 @@ KINDS = tuple(
     for text in ("cpu=1 memory=1Gi", "cpu=500m", "cpu=2 memory=512Mi gpu=1", "memory=3Gi", "")
 )
 HARDWARE = ("cpu=4 memory=8Gi", "cpu=8 memory=4Gi", "cpu=3 memory=3Gi gpu=2", "cpu=2 pods=3", "memory=7Gi")
-HOLDS = {Moment.NOW: Hold.USED, Moment.LATER: Hold.PIPELINED}
 
 weights = st.integers(0, 3)
 node_orders = st.builds(
@@ -88,55 +86,51 @@ class World:
         found = slow_best(self.slow, self.scoring, kind)
         return Choice(*found) if found is not None else None
 
-    def one_by_one(self, kind: Shape, count: int) -> Iterator[Choice]:
-        """By the slow reading, each put where it belongs."""
-        for number in range(count):
-            choice = self.slow_best(kind)
-            if choice is None:
-                return
-            yield choice
-            self.put(Uid(f"placed/{number}"), kind, choice.node, HOLDS[choice.moment])
 
-    def at_once(self, kind: Shape, count: int) -> Iterator[Choice]:
-        for number, verdict in enumerate(fill(self.rankings, kind, count)):
-            if isinstance(verdict, NoRoom):
-                return
-            yield verdict
-            self.put(Uid(f"placed/{number}"), kind, verdict.node, HOLDS[verdict.moment])
-
-
-@given(nodes_given, scorings, st.booleans(), st.lists(st.sampled_from(KINDS), max_size=12))
+@given(
+    nodes_given,
+    scorings,
+    st.booleans(),
+    st.lists(st.tuples(st.sampled_from(KINDS), st.integers(1, 20)), max_size=4),
+)
 def test_the_best_node_is_the_one_the_specification_names(
-    nodes: list[NodeGiven], scoring: Scoring, preferring: bool, pods: list[Shape]
+    nodes: list[NodeGiven], scoring: Scoring, preferring: bool, runs: list[tuple[Shape, int]]
 ) -> None:
     world = World(nodes, scoring, preferring)
-    for number, kind in enumerate(pods):
+    for number, kind in enumerate(kind for kind, count in runs for _ in range(count)):
         best = world.rankings.best(kind)
         assert (best if isinstance(best, Choice) else None) == world.slow_best(kind)
         if isinstance(best, Choice):
             world.put(Uid(str(number)), kind, best.node, HOLDS[best.moment])
 
 
-@given(nodes_given, scorings, st.booleans(), st.sampled_from(KINDS), st.integers(0, 30))
-def test_many_at_once_go_where_they_go_one_by_one(
-    nodes: list[NodeGiven], scoring: Scoring, preferring: bool, kind: Shape, count: int
-) -> None:
-    at_once = list(World(nodes, scoring, preferring).at_once(kind, count))
-    assert at_once == list(World(nodes, scoring, preferring).one_by_one(kind, count))
-
-
 @given(nodes_given, scorings, st.sampled_from(KINDS), st.data())
-def test_many_at_once_heed_what_happens_in_between(
+def test_pods_in_a_row_heed_what_happens_in_between(
     nodes: list[NodeGiven], scoring: Scoring, kind: Shape, data: st.DataObject
 ) -> None:
     world = World(nodes, scoring)
-    for number, verdict in enumerate(fill(world.rankings, kind, 8)):
-        assert (verdict if isinstance(verdict, Choice) else None) == world.slow_best(kind)
-        if isinstance(verdict, Choice):
-            world.put(Uid(f"placed/{number}"), kind, verdict.node, HOLDS[verdict.moment])
-        if len(nodes) > 0 and data.draw(st.booleans()):
+    for number in range(8):
+        best = world.rankings.best(kind)
+        assert (best if isinstance(best, Choice) else None) == world.slow_best(kind)
+        if isinstance(best, Choice) and data.draw(st.integers(0, 3)):
+            world.put(Uid(f"placed/{number}"), kind, best.node, data.draw(st.sampled_from(Hold)))
+        if len(nodes) > 0 and not data.draw(st.integers(0, 3)):
             on = data.draw(st.integers(0, len(nodes) - 1))
             world.put(Uid(f"other/{number}"), data.draw(st.sampled_from(KINDS)), f"n{on}", Hold.USED)
+
+
+@given(scorings, st.lists(st.integers(1, 60), min_size=1, max_size=5))
+@settings(max_examples=20)
+def test_hundreds_of_pods_in_a_row_go_where_the_specification_says(scoring: Scoring, cpus: list[int]) -> None:
+    """More on each node than are thought of at a time, until nothing is left."""
+    nodes: list[NodeGiven] = [(f"cpu={2 * cpu} memory={cpu + 5}Gi pods=90", True, 0, []) for cpu in cpus]
+    world = World(nodes, scoring)
+    kind, number = KINDS[0], 0
+    while (best := world.rankings.best(kind)) == (slow := world.slow_best(kind)) and slow is not None:
+        world.put(Uid(str(number)), kind, slow.node, HOLDS[slow.moment])
+        number += 1
+    assert isinstance(best, NoRoom)
+    assert number == sum(min(2 * cpu, cpu + 5, 90) for cpu in cpus)
 
 
 @given(nodes_given, scorings, st.lists(st.sampled_from(KINDS), max_size=30))

@@ -217,6 +217,15 @@ def test_a_ranking_follows_the_cluster() -> None:
     ]
 
 
+def test_a_node_that_comes_and_goes_between_questions_changes_nothing() -> None:
+    cluster = cluster_of("n1 cpu=4 | cpu=4", "n2 cpu=4")
+    found, wanted = rankings(cluster), shape("cpu=1")
+    for _ in range(2):
+        assert found.best(wanted) == Choice("n2", NOW)
+        cluster.set_node(node("n3 cpu=9"))
+        cluster.remove_node("n3")
+
+
 def test_many_shapes_are_ranked_in_turn() -> None:
     cluster = cluster_of("n1 cpu=4", "n2 cpu=4 | cpu=1")
     found = rankings(cluster)

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from quorate.placement.cluster import Cluster
-from quorate.placement.names import NameOrder
+from quorate.placement.names import NOWHERE, NameOrder
 from quorate.placement.scoring import Load, Scoring, matters, preference_points, room_points
 from quorate.placement.shapes import Shape
 from quorate.placement.standing import Moment, Preferences, Standing
@@ -51,7 +51,7 @@ class Ranking:
         self._later: Vector = np.zeros(0, np.int64)
         self._read_to = _NEVER  # of the log
         self._judged_as_of = _NEVER, _NEVER  # versions of the order of names, and of the standing
-        # Points whatever the choice is between, by index, and what must be compared for each choice.
+        # Points whatever the choice is between, by index, and what is compared for each choice, by position.
         self._constant: Vector = np.zeros(0, np.int64)
         self._compared = Preferences()
         self._comparing = False  # whether there is anything to compare
@@ -78,10 +78,8 @@ class Ranking:
             self._later = self._now.copy()
             self._judge(self._names.indexes, standing)
         elif changed:
-            # A node may have come and gone since.
-            self._judge(
-                np.array([index for index in changed if self._cluster.nodes[index] is not None]), standing
-            )
+            at = np.array(changed)
+            self._judge(at[self._names.positions[at] != NOWHERE], standing)  # some came and are gone again
 
     def best(self) -> tuple[int, Moment] | None:
         """The position of the best candidate, and when it has room."""
@@ -179,12 +177,10 @@ class Ranking:
         if preferences.images is not None:
             everywhere = np.ones(self._cluster.size, np.bool_)
             self._constant = preference_points(order, Preferences(images=preferences.images), everywhere)
-        self._compared = replace(preferences, images=None)
+        self._compared = replace(preferences, images=None).at(self._names.indexes)
         self._comparing = matters(order, preferences)
 
     def _preferred(self, among: Mask) -> Vector:
         """What the nodes score, by position, when the choice is between those at positions ``among``."""
         assert self._scoring.node_order is not None, "preferences are compared without a plugin that does so"
-        nodes = np.zeros(self._cluster.size, np.bool_)
-        nodes[self._names.indexes] = among
-        return preference_points(self._scoring.node_order, self._compared, nodes)[self._names.indexes]
+        return preference_points(self._scoring.node_order, self._compared, among)

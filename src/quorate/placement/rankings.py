@@ -16,6 +16,7 @@ from quorate.placement.refusals import refusal
 from quorate.placement.scoring import Scoring
 from quorate.placement.shapes import Shape
 from quorate.placement.standing import Constraints, Moment
+from quorate.placement.streaks import Streak
 from quorate.placement.verdicts import Choice, NoRoom
 
 # Shapes whose rankings are kept; each takes some 35 bytes a node.  Those asked for longest ago go first.
@@ -26,6 +27,7 @@ class Rankings:
     """The rankings of the nodes of ``cluster`` for all shapes that are asked about.
 
     Answers are about the cluster as it is now, so whoever puts a pod somewhere asks again for the next one.
+    Asking for many pods of one shape in a row costs little (``streaks``).
     """
 
     def __init__(self, cluster: Cluster, constraints: Constraints, scoring: Scoring) -> None:
@@ -34,20 +36,34 @@ class Rankings:
         self._scoring = scoring
         self.names = NameOrder(cluster)
         self._rankings: OrderedDict[Shape, Ranking] = OrderedDict()
+        self._streak: Streak | None = None  # of whoever asks now
+        self._streak_as_of = 0  # revision of the constraints
         self._refusals: WeakKeyDictionary[Shape, tuple[tuple[int, int], NoRoom]] = WeakKeyDictionary()
 
     def best(self, shape: Shape, nominated: str = "") -> Choice | NoRoom:
         """The node for a pod of ``shape``: the nominated one if it can be on it, else the best."""
-        ranking = self.ranking(shape)
-        moment = self._moment_at(ranking, nominated)
-        if moment is not None:
-            return Choice(nominated, moment)
-        found = ranking.best()
-        return self.no_room(shape) if found is None else Choice(self.name(found[0]), found[1])
+        nominated_for = self.candidate(shape, nominated) if nominated else None
+        if nominated_for is not None:
+            return Choice(nominated, nominated_for)
+        streak = self._streak
+        as_of = self._constraints.revision
+        if streak is None or streak.shape is not shape or self._streak_as_of != as_of:
+            streak = self._streak = Streak(self.cluster, self.names, shape)
+            self._streak_as_of = as_of
+        chosen = streak.next()
+        if chosen is None:
+            ranking = self.ranking(shape)
+            found = ranking.best()
+            if found is None:
+                return self.no_room(shape)
+            chosen = streak.begin(ranking, *found)
+        position, moment = chosen
+        return Choice(self.name(position), moment)
 
     def candidate(self, shape: Shape, node: str) -> Moment | None:
         """Whether a pod of ``shape`` can be on ``node``, now or later, by all constraints and room."""
-        return self._moment_at(self.ranking(shape), node)
+        index = self.cluster.index(node)
+        return None if index is None else self.ranking(shape).moment_at(int(self.names.positions[index]))
 
     def has_room(self, shape: Shape, node: str, freed: Amounts = NOTHING) -> bool:
         """Whether ``node`` will have room for a pod of ``shape`` when ``freed`` is freed besides.
@@ -95,7 +111,3 @@ class Rankings:
 
     def name(self, position: int) -> str:
         return self.cluster.name(int(self.names.indexes[position]))
-
-    def _moment_at(self, ranking: Ranking, node: str) -> Moment | None:
-        index = self.cluster.index(node) if node else None
-        return None if index is None else ranking.moment_at(int(self.names.positions[index]))

@@ -46,6 +46,20 @@ class Preferences:
     spread: Crowding | None = None
     images: Vector | None = None  # points, 0 to 100: the same whatever nodes the choice is between
 
+    def at(self, indexes: Vector) -> "Preferences":
+        """The same about the nodes at ``indexes`` only, in their order."""
+
+        def pick(measure: Vector | None) -> Vector | None:
+            return None if measure is None else measure[indexes]
+
+        return Preferences(
+            node_affinity=pick(self.node_affinity),
+            taints=pick(self.taints),
+            pod_affinity=pick(self.pod_affinity),
+            spread=None if self.spread is None else self.spread.at(indexes),
+            images=pick(self.images),
+        )
+
 
 class Objection(Protocol):
     """What one constraint has against a node."""
@@ -88,5 +102,9 @@ class Standing(Protocol):
 
 class Constraints(Protocol):
     """All constraints but room, on one cluster."""
+
+    @property
+    def revision(self) -> int:
+        """Another one when answers may be others though the cluster has not changed."""
 
     def standing(self, shape: Shape) -> Standing: ...

@@ -7,9 +7,6 @@ promised until the session ends, so that nobody takes it meanwhile.  Any other g
 """
 
 from collections import Counter, deque
-from collections.abc import Iterator
-from itertools import islice, takewhile
-from typing import Final
 
 from quorate.api.volcano import INQUEUE
 from quorate.gang.gang import Gang
@@ -19,15 +16,10 @@ from quorate.gang.task import Task
 from quorate.gang.trial import Trial, place, promise
 from quorate.gang.turns import Turns
 from quorate.gang.verdicts import GangUnschedulable, said_by_nodes
-from quorate.placement.fill import fill
 from quorate.placement.log import Log
 from quorate.placement.shapes import Shape
 from quorate.placement.standing import Moment
 from quorate.placement.verdicts import Choice, NoRoom
-
-# So many members beyond the minimum are thought over together: gangs that have it take turns one by one, and
-# what others take meanwhile has the rest thought over again.
-_AT_ONCE: Final = 32
 
 
 def allocate(session: Session) -> None:
@@ -78,8 +70,6 @@ class Placement:
         self._members: deque[Task] = deque()  # whom no turn has come to yet
         self._misfits: dict[Shape, NoRoom] = {}  # shapes for which no node was found, in this order
         self._misfit_roles: set[str] = set()
-        self._filling: Shape | None = None  # what ``_choices`` are for
-        self._choices: Iterator[Choice | NoRoom] = iter(())
         if self._has_prospects():
             best_effort = session.settings.profile == "design"
             self._members.extend(members_to_place(session, gang, best_effort=best_effort))
@@ -135,27 +125,8 @@ class Placement:
         return isinstance(choice, Choice)
 
     def _next_choice(self, task: Task) -> Choice | NoRoom:
-        """The node for ``task``: equal members in a row are thought over together."""
-        if task.nominated:
-            return self._session.rankings.best(task.shape, task.nominated)
-        refusal = self._refusals.of(task.shape)
-        if refusal is not None:
-            return refusal
-        if self._filling is not task.shape:
-            self._filling = task.shape
-            self._choices = fill(self._session.rankings, task.shape, self._length_of_row(task))
-        choice = next(self._choices, None)
-        if choice is None:
-            self._filling = None
-            return self._next_choice(task)
-        return choice
-
-    def _length_of_row(self, task: Task) -> int:
-        """How many members like ``task`` are looked at next in this turn, at most."""
-        gang = self._gang
-        most = max(_AT_ONCE, gang.min_member - gang.tally.ready)
-        alike = takewhile(lambda other: other.shape is task.shape and not other.nominated, self._members)
-        return 1 + sum(1 for _ in islice(alike, most - 1))
+        refusal = None if task.nominated else self._refusals.of(task.shape)
+        return refusal or self._session.rankings.best(task.shape, task.nominated)
 
     def _is_known_misfit(self, task: Task) -> bool:
         """Whether a member of the same role was a misfit; Volcano does not look again then."""

@@ -16,7 +16,7 @@ from quorate.placement.cluster import NOBODY, Cluster, Hold, Residents
 from quorate.placement.constraints.demands import Demands, demands_of
 from quorate.placement.constraints.ground import Ground
 from quorate.placement.constraints.judgement import Judgement
-from quorate.placement.constraints.nodes import NO_LIMITS
+from quorate.placement.constraints.nodes import NO_LIMITS, Limits
 from quorate.placement.constraints.objections import Verdicts
 from quorate.placement.constraints.terms import Labels
 from quorate.placement.log import Log
@@ -39,26 +39,33 @@ class Surroundings:
         self._asked: set[Shape] = set()  # since judgements were last let go
         self._enough = _FEW
         self._versions = count(1)
+        self.revision = 0  # moves when something is told that is not read from the cluster
 
     def heed(self, heeded: PredicateArguments) -> None:
         """Heed these constraints from now on, and no others."""
         if heeded != self._ground.heeded:
             self._ground.heeded = heeded
             self._judgements.clear()
+            self.revision += 1
 
     def set_namespace(self, name: str, labels: Labels) -> None:
         """Note the labels of a namespace, by which affinity terms may look into it."""
         if self._ground.neighbours.set_namespace(name, labels):
             self._judgements.clear()
+            self.revision += 1
 
     def set_drivers(self, node: CSINode) -> None:
         """Note how many volumes the storage drivers of a node take."""
         limits = ((driver.name, driver.allocatable.count) for driver in node.spec.drivers)
         known = frozenset((name, limit) for name, limit in limits if limit is not None)
-        self._ground.nodes.set_limits(node.metadata.name, known)
+        self._set_limits(node.metadata.name, known)
 
     def remove_drivers(self, node: str) -> None:
-        self._ground.nodes.set_limits(node, NO_LIMITS)
+        self._set_limits(node, NO_LIMITS)
+
+    def _set_limits(self, node: str, limits: Limits) -> None:
+        self._ground.nodes.set_limits(node, limits)
+        self.revision += 1
 
     def standing(self, shape: Shape) -> Judgement:
         """How the nodes stand with pods of ``shape`` now: the same object while nothing is otherwise."""
