@@ -31,6 +31,7 @@ class ImageStock:
         self._on: list[tuple[ContainerImage, ...]] = []  # by node index
         self._bytes: dict[str, Counts] = {}  # by image asked for
         self.version = 0  # moves with every change
+        self._last: dict[tuple[str, ...], tuple[tuple[int, int], Counts]] = {}  # answers, and of which state
 
     def set(self, index: int, images: tuple[ContainerImage, ...]) -> None:
         """Note the images of the node at ``index``: none, if there is no node."""
@@ -45,6 +46,17 @@ class ImageStock:
 
     def locality(self, images: tuple[str, ...]) -> Counts:
         """For each node, 0 to 100 by how much of ``images`` it need not fetch."""
+        state = self._nodes.generation, self.version
+        known = self._last.get(images)
+        if known is None or known[0] != state:
+            known = self._last[images] = state, self._measure(images)
+        return known[1]
+
+    def sweep(self, wanted: Collection[str]) -> None:
+        self._bytes = {image: sizes for image, sizes in self._bytes.items() if image in wanted}
+        self._last.clear()
+
+    def _measure(self, images: tuple[str, ...]) -> Counts:
         present = np.zeros(self._nodes.size, np.int64)
         if not images:
             return present
@@ -53,9 +65,6 @@ class ImageStock:
             present += sizes * np.count_nonzero(sizes) // max(1, self._nodes.count)
         most = MOST * len(images)
         return 100 * (present.clip(LEAST, most) - LEAST) // (most - LEAST)
-
-    def sweep(self, wanted: Collection[str]) -> None:
-        self._bytes = {image: sizes for image, sizes in self._bytes.items() if image in wanted}
 
     def _sizes(self, image: str) -> Counts:
         sizes = self._bytes.get(image)

@@ -69,7 +69,9 @@ class Column(Generic[Value]):
 
     def spread(self, amounts: Counts) -> Counts:
         """For each node the amount of its value, given by number; 0 where it has none."""
-        return np.append(amounts, 0)[self.codes]
+        table = np.zeros(len(self.values) + 1, np.int64)  # the last place is read with ABSENT
+        table[: len(amounts)] = amounts
+        return table[self.codes]
 
     def grow(self, size: int) -> None:
         self.codes = np.pad(self.codes, (0, size - len(self.codes)), constant_values=ABSENT)

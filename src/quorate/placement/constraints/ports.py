@@ -66,6 +66,6 @@ class Ports:
             uses = self._uses.get((protocol, port))
             if uses is None:
                 continue
-            for node, used in (*uses.staying, *(uses.releasing if moment is Moment.NOW else ())):
-                taken[node] |= EVERY_ADDRESS in (wanted, used) or wanted == used
+            users = (*uses.staying, *(uses.releasing if moment is Moment.NOW else ()))
+            taken[[node for node, used in users if wanted == used or EVERY_ADDRESS in (wanted, used)]] = True
         return taken

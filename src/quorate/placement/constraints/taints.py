@@ -50,11 +50,10 @@ def tolerable(nodes: NodeFacts, tolerations: Tolerations) -> Mask:
     return nodes.taints.those(lambda taints: untolerated_taint(taints, tolerations) is None)
 
 
-def discouraging_taints(nodes: NodeFacts, tolerations: Tolerations) -> Counts:
-    """For each node, how many of its taints would rather not have the pod."""
-    return nodes.taints.spread(
-        np.array([_discouraging(taints, tolerations) for taints in nodes.taints.values], np.int64)
-    )
+def discouraging_taints(nodes: NodeFacts, tolerations: Tolerations) -> Counts | None:
+    """For each node, how many of its taints would rather not have the pod; None if there are none."""
+    counts = [_discouraging(taints, tolerations) for taints in nodes.taints.values]
+    return nodes.taints.spread(np.array(counts, np.int64)) if any(counts) else None
 
 
 def _discouraging(taints: Taints, tolerations: Tolerations) -> int:
