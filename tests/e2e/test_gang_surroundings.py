@@ -5,7 +5,12 @@ from typing import Any
 import pytest
 
 from quorate.api.meta import Key
-from quorate.kube.resources import NAMESPACES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from quorate.kube.resources import (
+    NAMESPACES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    STORAGE_CLASSES,
+)
 from quorate.local.nodes import Fleet
 from tests.e2e.gangs import GangWorld, play_gangs, settings
 from tests.e2e.world import NAMESPACE
@@ -23,6 +28,15 @@ tiers:
 
 def using(claim: str) -> dict[str, Any]:
     return {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]}
+
+
+def a_claim(name: str, class_: str) -> dict[str, Any]:
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+        "storageClassName": class_,
+    }
+    return {"metadata": {"name": name}, "spec": spec}
 
 
 async def nodes_of(world: GangWorld, group: str) -> set[str]:
@@ -58,6 +72,68 @@ def test_a_gang_waits_for_its_claim_and_goes_where_the_volume_is() -> None:
         assert await nodes_of(world, "a") == {"node-2"}
 
     play_gangs(story, Fleet(3, cpu="4"), SETTINGS)
+
+
+def test_who_makes_volumes_is_told_where_a_gang_goes() -> None:
+    async def story(world: GangWorld) -> None:
+        slow = {
+            "metadata": {"name": "slow"},
+            "provisioner": "disks.example.com",
+            "volumeBindingMode": "WaitForFirstConsumer",
+        }
+        await world.client.create(STORAGE_CLASSES, slow)
+        await world.client.create(PERSISTENT_VOLUME_CLAIMS, a_claim("shared", "slow"), NAMESPACE)
+        await world.group("a", 3)
+        await world.pods("a", 3, **using("shared"))
+        await world.until_bound(a=3)
+        (node,) = await nodes_of(world, "a")
+        claim = await world.client.get(PERSISTENT_VOLUME_CLAIMS, Key(NAMESPACE, "shared"))
+        assert claim.metadata.annotations["volume.kubernetes.io/selected-node"] == node
+
+    play_gangs(story, Fleet(3, cpu="4"), SETTINGS)
+
+
+def test_each_member_has_a_volume_of_its_own_kept_for_it_where_it_goes() -> None:
+    async def story(world: GangWorld) -> None:
+        local = {
+            "metadata": {"name": "local"},
+            "provisioner": "kubernetes.io/no-provisioner",
+            "volumeBindingMode": "WaitForFirstConsumer",
+        }
+        await world.client.create(STORAGE_CLASSES, local)
+        for number in (1, 2, 3):
+            await world.client.create(PERSISTENT_VOLUMES, a_disk(f"disk-{number}", f"node-{number}"))
+            free = {"status": {"phase": "Available"}}
+            await world.client.patch(
+                PERSISTENT_VOLUMES, Key("", f"disk-{number}"), free, subresource="status"
+            )
+        await world.group("a", 3)
+        for number in range(3):
+            await world.client.create(
+                PERSISTENT_VOLUME_CLAIMS, a_claim(f"claim-{number}", "local"), NAMESPACE
+            )
+            await world.pods("a", 1, first=number, **using(f"claim-{number}"))
+        await world.until_bound(a=3)
+        for pod in await world.members("a"):
+            disk = pod.spec.node_name.replace("node", "disk")
+            volume = await world.client.get(PERSISTENT_VOLUMES, Key("", disk))
+            assert volume.spec.claim_ref is not None
+            assert volume.spec.claim_ref.name == pod.metadata.name.replace("a", "claim")
+
+    play_gangs(story, Fleet(3, cpu="4"), SETTINGS)
+
+
+def a_disk(name: str, node: str) -> dict[str, Any]:
+    """A volume that only one node reaches."""
+    hostname = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    spec = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "local",
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [hostname]}]}},
+        "local": {"path": "/data"},
+    }
+    return {"metadata": {"name": name}, "spec": spec}
 
 
 def test_terms_look_into_namespaces_by_their_labels() -> None:

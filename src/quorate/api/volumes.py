@@ -7,9 +7,11 @@ import msgspec
 from quorate.api.core import NodeSelector, ResourceRequirements, Resources
 from quorate.api.meta import LabelSelector, ObjectMeta, Struct
 
-# Annotations of a claim: the node a volume is made for, and that binding to a volume is complete.
+# Annotations of a claim: the node a volume is made for, and that binding to a volume is complete; and of a
+# volume: that nobody chose by hand which claim it is for.
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 
 
 class VolumeNodeAffinity(Struct):

@@ -26,6 +26,7 @@ from quorate.gang.task import FINISHED, HOLDING, Standing, Task
 from quorate.gang.usage import Usages
 from quorate.placement.amounts import in_base_units
 from quorate.placement.cluster import Cluster, Hold
+from quorate.placement.constraints.binding import VolumeStep, volume_steps
 from quorate.placement.constraints.claims import volume_demands
 from quorate.placement.constraints.storage import Storage
 from quorate.placement.constraints.surroundings import Surroundings
@@ -106,6 +107,13 @@ class Model:
         self._forget(key)
         self._binding.pop(key, None)
         self._evicting.pop(key, None)
+
+    def volume_steps(self, key: Key, node: str) -> tuple[VolumeStep, ...]:
+        """What is to be written about the claims of a pod before it is bound to ``node``."""
+        pod, index = self._pods.get(key), self.cluster.index(node)
+        where = None if index is None else self.cluster.nodes[index]
+        # One that is gone by now needs nothing: the bind will say so.
+        return () if pod is None or where is None else volume_steps(pod, where, self.storage)
 
     def tasks_on(self, node: str) -> Collection[Task]:
         """The tasks that have ``node``, in whatever standing."""

@@ -7,7 +7,7 @@ or gives up the whole gang (see ``gang.repair``).
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from quorate.api import codec
@@ -36,7 +36,10 @@ TOLD_MOST: Final = 5000  # events about binds that wait for the binds themselves
 
 
 class Binder:
-    """``on_refusal`` is called with each task whose bind did not come about and is no longer on its way."""
+    """``on_refusal`` is called with each task whose bind did not come about and is no longer on its way.
+
+    ``prepare`` is asked before each bind to do what it takes, and whether it can be done.
+    """
 
     def __init__(
         self,
@@ -44,6 +47,7 @@ class Binder:
         clock: Clock,
         events: EventRecorder,
         on_refusal: Callable[[Key], None],
+        prepare: Callable[[Bind], Awaitable[bool]],
         *,
         at_once: int,
     ) -> None:
@@ -51,6 +55,7 @@ class Binder:
         self._clock = clock
         self._events = events
         self._on_refusal = on_refusal
+        self._prepare = prepare
         self._waiting: deque[Bind] = deque()
         self._workers = at_once
         self._busy = 0  # at most _workers
@@ -92,6 +97,8 @@ class Binder:
         failures = 0
         while True:
             try:
+                if not await self._prepare(bind):
+                    return False
                 await self._client.request("POST", path, body=body)
             except Conflict as refusal:
                 # Bound already, by a request whose answer was lost or by another scheduler, or another pod

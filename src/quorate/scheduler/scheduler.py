@@ -25,6 +25,7 @@ from quorate.kube.log import logger
 from quorate.kube.resources import POD_GROUPS
 from quorate.scheduler.binder import Binder
 from quorate.scheduler.built_in_queues import BuiltInQueues
+from quorate.scheduler.claims import ClaimSettler
 from quorate.scheduler.demand import Demand
 from quorate.scheduler.evictor import Evictor
 from quorate.scheduler.feed import Feed
@@ -86,7 +87,14 @@ class Scheduler:
             client, clock, self._feed.groups, self.model, subresource=status_subresource
         )
         self._queues = BuiltInQueues(client, clock, self._feed.queues)
-        self._binder = Binder(client, clock, self._events, self._bind_failed, at_once=options.binds_at_once)
+        self._binder = Binder(
+            client,
+            clock,
+            self._events,
+            self._bind_failed,
+            ClaimSettler(client, self.model).settle,
+            at_once=options.binds_at_once,
+        )
         self._evictor = Evictor(client, clock, self._events, self._eviction_failed)
         self._teller = PodTeller(client, clock, self._events, self._feed.pods, self.model)
         self._demand: Demand | None = None

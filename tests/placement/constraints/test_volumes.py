@@ -69,9 +69,9 @@ def world(
     return world
 
 
-def using(*claims: str, **spec: Any) -> Pod:
+def using(*claims: str, name: str = "p", **spec: Any) -> Pod:
     volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims]
-    return pod("p", volumes=volumes, **spec)
+    return pod(name, volumes=volumes, **spec)
 
 
 def everywhere(reason: str) -> dict[str, str]:
@@ -360,3 +360,12 @@ def test_volumes_and_their_zones_can_be_switched_off_each() -> None:
     assert passing() == "a"
     assert passing(volume_binding=False) == "a b"
     assert passing(volume_zone=False) == "a c"
+
+
+def test_pods_that_share_a_claim_go_to_one_node_while_it_has_no_volume() -> None:
+    shared = world(claim("data", phase="Pending", storageClassName="slow"), class_("slow"))
+    assert shared.standing(using("data")).spreading
+    shared.put(using("data", name="first"), "b")
+    assert shared.refusals(using("data")) == {"a": NOTHING_TO_BIND, "c": NOTHING_TO_BIND}
+    shared.take("first")
+    assert shared.passing(using("data")) == "a b c"

@@ -36,8 +36,9 @@ place that is promised for when they are gone is judged without them.
 
 ## What is not looked at
 
-- The storage that drivers say they have left, and volumes that several claims of one gang could be bound to:
-  two pods may be promised the same volume that exists already, and one of them then waits for another.
+- The storage that drivers say they have left.
+- That two claims of different pods would be bound to the same volume that is there already, as long as it is
+  for neither: then the bind of one of them is refused, and it is placed again.
 - Volumes of drivers of old written into the pod itself.
 - The topology spread that an administrator sets for all pods of a cluster's services.
 - Tolerations with the operators `Lt` and `Gt`, which Kubernetes 1.36 has switched off: they tolerate nothing.
@@ -82,7 +83,8 @@ REASONS: Final = (
     Reason(objections.VOLUME_CONFLICT, "a volume cannot be reached from the node, by its `nodeAffinity`"),
     Reason(
         objections.NO_VOLUME_TO_BIND,
-        "a claim waits for its consumer: no free volume there suits it, and the class makes none there",
+        "a claim waits for its consumer: no free volume there suits it and the class makes none there, or "
+        "another pod that uses the claim goes to another node",
     ),
     Reason(objections.NO_VOLUME_ZONE, "a volume has labels of another zone or region than the node"),
     Reason(objections.SPREAD_LABEL, "it lacks the label by which the pod is to be spread"),

@@ -52,7 +52,7 @@ def volume_demands(pod: Pod, storage: Storage) -> VolumeDemands:
         claims.append(claim)
     bound = [claim for claim in claims if _is_bound(claim)]
     waiting = [claim for claim in claims if not _is_bound(claim)]
-    if not all(_waits_for_pod(claim, storage) for claim in waiting):
+    if not all(is_waiting_for_pod(claim, storage) for claim in waiting):
         return VolumeDemands(refusal=objections.UNBOUND_CLAIMS)
     if any(claim.spec.volume_name not in storage.volumes for claim in bound):
         return VolumeDemands(refusal=objections.VOLUME_GONE)
@@ -61,8 +61,23 @@ def volume_demands(pod: Pod, storage: Storage) -> VolumeDemands:
         bound=tuple(place for place in map(_place, volumes) if place is not None),
         zones=tuple(zone for volume in volumes for zone in _zones(volume)),
         arrivals=tuple(_arrivals(waiting, storage)),
+        unsettled=tuple(sorted(_to_be_attached(filter(is_undecided, waiting), storage))),
         attachments=tuple(sorted({*_attached(volumes), *_to_be_attached(waiting, storage)})),
     )
+
+
+def is_made_on_demand(claim: PersistentVolumeClaim, storage: Storage) -> bool:
+    """Whether somebody makes volumes of its class."""
+    class_ = storage.class_of(claim)
+    return class_ is not None and class_.provisioner not in ("", NO_PROVISIONER)
+
+
+def claims_of(pod: Pod, storage: Storage) -> Iterator[PersistentVolumeClaim]:
+    """Its claims that exist."""
+    for volume in pod.spec.volumes:
+        claim = storage.claims.get(_claim_key(pod, volume))
+        if claim is not None:
+            yield claim
 
 
 def _claim_key(pod: Pod, volume: Volume) -> Key:
@@ -92,10 +107,16 @@ def _is_bound(claim: PersistentVolumeClaim) -> bool:
     return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.metadata.annotations
 
 
-def _waits_for_pod(claim: PersistentVolumeClaim, storage: Storage) -> bool:
+def is_waiting_for_pod(claim: PersistentVolumeClaim, storage: Storage) -> bool:
+    """Whether it gets a volume as soon as it is said on which node it will be used."""
     class_ = storage.class_of(claim)
     waits = class_ is not None and class_.volume_binding_mode == WAITS_FOR_CONSUMER
-    return waits and not claim.spec.volume_name  # a claim that names its volume waits for that
+    return waits and not claim.spec.volume_name  # one that names its volume waits for that
+
+
+def is_undecided(claim: PersistentVolumeClaim) -> bool:
+    """Whether nobody has said yet on which node it will be used."""
+    return SELECTED_NODE not in claim.metadata.annotations
 
 
 def _place(volume: PersistentVolume) -> NodeSelector | None:
@@ -138,13 +159,13 @@ def _arrival(claim: PersistentVolumeClaim, storage: Storage) -> Arrivals:
     assert class_ is not None, f"{claim.metadata.key} waits for a pod without a class that says so"
     return Arrivals(
         claims=1,
-        at_hand=tuple(_place(volume) for volume in _suitable(claim, storage)),
-        is_made=class_.provisioner not in ("", NO_PROVISIONER),
+        at_hand=tuple(_place(volume) for volume in suitable(claim, storage)),
+        is_made=is_made_on_demand(claim, storage),
         made_in=_topologies(class_),
     )
 
 
-def _suitable(claim: PersistentVolumeClaim, storage: Storage) -> Iterator[PersistentVolume]:
+def suitable(claim: PersistentVolumeClaim, storage: Storage) -> Iterator[PersistentVolume]:
     """The volumes that the claim may be bound to."""
     for volume in storage.open_to(claim):
         reference = volume.spec.claim_ref

@@ -85,6 +85,8 @@ class Ground:
             verdicts.object_to(exceeded, objections.TOO_MANY_VOLUMES)
         if heeded.volume_binding:
             volumes.object_to_volumes(nodes, needed, verdicts)
+            for volume in needed.unsettled:
+                verdicts.object_to(self.attached.elsewhere(volume, nodes.size), objections.NO_VOLUME_TO_BIND)
         if heeded.volume_zone:
             volumes.object_to_zones(nodes, needed, verdicts)
         if heeded.pod_topology_spread:
@@ -101,7 +103,7 @@ class Ground:
         )
         return Preferences(
             node_affinity=weights,
-            taints=_if_any(taints.discouraging_taints(self.nodes, demands.tolerations)),
+            taints=taints.discouraging_taints(self.nodes, demands.tolerations),
             pod_affinity=_if_any(attraction),
             spread=spread.crowding(self.nodes, self.neighbours, demands),
             images=_if_any(self.images.locality(demands.images)),
@@ -113,7 +115,8 @@ class Ground:
         spreads = (*demands.spread, *demands.preferred_spread)
         near = tuple(term.pick for term in demands.near)
         return (
-            any(self.neighbours.picks((each.pick,), kin) for each in spreads)
+            bool(demands.volumes.unsettled)
+            or any(self.neighbours.picks((each.pick,), kin) for each in spreads)
             or (bool(near) and self.neighbours.picks(near, kin))
             or any(not self.nodes.is_own_domain(bond.term.topology_key) for bond in self._own_bonds(demands))
         )

@@ -1,4 +1,4 @@
-"""How many volumes of a driver a node takes at once.
+"""Which volumes are attached where, and how many of a driver a node takes at once.
 
 Source: kube-scheduler's NodeVolumeLimits.  A volume that several pods of a node use counts once.  A node
 whose ``CSINode`` names no limit for the driver, or that has none, takes any number.
@@ -60,3 +60,14 @@ class AttachedVolumes:
                 room[node] = 0 if wanted <= there else limits[node] - len(wanted | there)
             exceeded |= room < 0
         return exceeded
+
+    def elsewhere(self, volume: Attachment, size: int) -> Mask:
+        """All nodes but those that have the volume; if nowhere is it yet, none."""
+        having = [
+            node
+            for node, attached in self._drivers.get(volume.driver, {}).items()
+            if volume.handle in attached.handles(Moment.NOW)
+        ]
+        elsewhere = np.full(size, bool(having))
+        elsewhere[having] = False
+        return elsewhere

@@ -48,6 +48,7 @@ class VolumeDemands:
     bound: tuple[NodeSelector, ...] = ()  # the node affinity of each volume there is
     zones: tuple[tuple[str, frozenset[str]], ...] = ()  # labels, and the values their volumes allow
     arrivals: tuple[Arrivals, ...] = ()
+    unsettled: tuple[Attachment, ...] = ()  # of the arrivals, where they go: to where the first pod goes
     attachments: tuple[Attachment, ...] = ()
 
 
