@@ -14,7 +14,8 @@ from quorate.api.volcano import PodGroup, PodGroupStatus, find_condition
 from quorate.gang.annotations import annotations_of
 from quorate.gang.model import Model
 from quorate.gang.outcome import Outcome
-from quorate.gang.run import run_session
+from quorate.gang.run import open_session, run_session
+from quorate.gang.session import Session
 from tests.gang import objects
 
 Json = dict[str, Any]
@@ -49,7 +50,7 @@ class World:
         self.pods: dict[Key, Pod] = {}
         self.groups: dict[Key, PodGroup] = {}
         self._delayed: list[Pod] = []
-        self.model = self._fresh_model()
+        self.model = self.fresh_model()
         for group in given.get("podGroups", []):
             self.put_group(objects.pod_group(group))
         for pods in given.get("pods", []):
@@ -64,7 +65,7 @@ class World:
         self.bound_for: Counter[str] = Counter()
         self.evicted_from: Counter[str] = Counter()
 
-    def _fresh_model(self) -> Model:
+    def fresh_model(self) -> Model:
         model = Model(schedulers=(objects.OUR_SCHEDULER, "quorate"))
         for node in self.nodes.values():
             model.set_node(node)
@@ -195,9 +196,13 @@ class World:
         self.bound_for.clear()
         self.evicted_from.clear()
 
+    def open_session(self) -> Session:
+        """A session over what the objects say, before any action."""
+        return open_session(self.fresh_model(), self.settings, self.now)
+
     def session(self) -> Outcome:
         if self._restarting:
-            self.model = self._fresh_model()
+            self.model = self.fresh_model()
         outcome = run_session(self.model, self.settings, self.now)
         for bind in outcome.binds:
             self.put_pods([objects.with_node(self.pods[bind.task], bind.node)])

@@ -195,6 +195,7 @@ class Gang:
         return self.roles.get(name, _NONE)
 
     def with_standing(self, *standings: Standing) -> Sequence[Task]:
+        """In no order that means anything."""
         if not any(self.tally.of[standing] for standing in standings):
             return ()
         return [task for task in self.tasks.values() if task.standing in standings]

@@ -44,7 +44,7 @@ class Room:
             trial.do(promise(task, task.nominated))
             return True
         like = (task.shape, task.priority)  # all that tells the members of one gang apart here
-        if like in self._misfits or self._is_awaited(task):
+        if like in self._misfits or is_awaited(self._session, task):
             return False
         if any(self._make_on(node, task, trial) for node in self._nodes(task)):
             return True
@@ -55,13 +55,6 @@ class Room:
         """Whether the task can be where others were evicted for it before."""
         node = task.nominated
         return bool(node) and self._may_be_on(node, task)
-
-    def _is_awaited(self, task: Task) -> bool:
-        """Whether pods are still leaving the node that the task was promised: then nobody else need go."""
-        index = self._session.cluster.index(task.nominated) if task.nominated else None
-        if index is None or task.nominated not in self._session.rankings.in_score_order(task.shape):
-            return False
-        return any(hold is Hold.RELEASING for _, hold in self._session.cluster.residents(index))
 
     def _nodes(self, task: Task) -> Iterable[str]:
         """Where it may be worth while, in order: ``preempt`` goes by scores, ``reclaim`` by names.
@@ -117,3 +110,11 @@ class Room:
         if self._evictor == "preempt" and not self._session.may_allocate(self._queue, task):
             return False
         return self._session.rankings.candidate(task.shape, node) is not None
+
+
+def is_awaited(session: Session, task: Task) -> bool:
+    """Whether pods are still leaving the node that ``task`` was promised: then nobody else need go for it."""
+    index = session.cluster.index(task.nominated) if task.nominated else None
+    if index is None or task.nominated not in session.rankings.in_score_order(task.shape):
+        return False
+    return any(hold is Hold.RELEASING for _, hold in session.cluster.residents(index))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from quorate.gang.gang import Gang
 from quorate.gang.members import members_to_place
 from quorate.gang.outcome import Evictor
+from quorate.gang.room import is_awaited
 from quorate.gang.session import Session
 from quorate.gang.task import EVICTABLE, Standing, Task
 from quorate.gang.trial import Trial, evict, promise
@@ -35,7 +36,7 @@ def evict_whole(
     gangs = _in_order(gang for gang in victims if _can_be_evicted(gang))
     if not gangs or not all(task.preempts for task in members):
         return False
-    if claimant.key in session.tried_whole:
+    if claimant.key in session.tried_whole or any(is_awaited(session, task) for task in members):
         return False
     session.tried_whole.add(claimant.key)
 
@@ -43,7 +44,7 @@ def evict_whole(
         """Evict just those, and see whether there is room."""
         trial.back_to(0)
         for gang in taken:
-            _evict(trial, gang)
+            _evict(session, trial, gang)
         return _find_room(session, trial, claimant, members, may_have)
 
     with session.trial() as trial:
@@ -73,7 +74,7 @@ def _take_until(
     for gang in gangs:
         if not may_take(gang):
             continue
-        _evict(trial, gang)
+        _evict(session, trial, gang)
         taken.append(gang)
         before = len(trial.moves)
         if _find_room(session, trial, claimant, members, may_have):
@@ -101,8 +102,8 @@ def _find_room(
     return session.is_promised(claimant)
 
 
-def _evict(trial: Trial, gang: Gang) -> None:
-    for task in gang.with_standing(*EVICTABLE):
+def _evict(session: Session, trial: Trial, gang: Gang) -> None:
+    for task in sorted(gang.with_standing(*EVICTABLE), key=session.task_rank, reverse=True):
         trial.do(evict(task))
 
 

@@ -29,7 +29,7 @@ def allocate(session: Session) -> None:
                 gang.phase = INQUEUE
     turns = Turns(session)
     for gang in session.gangs:
-        if gang.placeable and not gang.is_waiting and session.invalidity(gang) is None:
+        if not gang.is_waiting and _shapes(session, gang) and session.invalidity(gang) is None:
             turns.add(gang)
     placements: dict[Gang, Placement] = {}
     refusals = Refusals(session.cluster.loads)
@@ -42,6 +42,12 @@ def allocate(session: Session) -> None:
             placements[gang] = Placement(session, gang, refusals)
         if placements[gang].turn():
             turns.add(gang)
+
+
+def _shapes(session: Session, gang: Gang) -> list[Shape]:
+    """Of the members that are placed here: in profile ``compat`` those that ask for nothing come later."""
+    everybody = session.settings.profile == "design"
+    return [shape for shape in gang.shapes if everybody or not shape.best_effort]
 
 
 class Refusals:
@@ -100,9 +106,10 @@ class Placement:
 
     def _has_prospects(self) -> bool:
         """Whether some member fits somewhere: else it is not worth putting them in order."""
-        for shape in self._gang.shapes:
+        for shape in _shapes(self._session, self._gang):
             choice = self._refusals.of(shape) or self._session.rankings.best(shape)
             if isinstance(choice, Choice):
+                self._misfits.clear()
                 return True
             self._misfits[shape] = choice
             self._refusals.note(shape, choice)
@@ -155,6 +162,7 @@ class Placement:
         return GangUnschedulable(
             missing,
             gang.min_member,
-            because="; ".join(dict.fromkeys(map(said_by_nodes, self._misfits.values()))),
+            because="; ".join(sorted({said_by_nodes(refusal) for refusal in self._misfits.values()}))
+            or "their queue may not take more now",
             never=gang.tally.valid - hopeless < gang.min_member,
         )

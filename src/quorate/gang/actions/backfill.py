@@ -50,7 +50,7 @@ def _fill(session: Session, gang: Gang) -> None:
                     trial.do(place(task, node))
         session.hold(trial.keep())
     if session.is_ready(gang):
-        for task in gang.with_standing(Standing.ALLOCATED):
+        for task in sorted(gang.with_standing(Standing.ALLOCATED), key=session.task_rank):
             session.bind(task)
 
 

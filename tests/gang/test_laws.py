@@ -1,0 +1,228 @@
+"""Laws of the gang core over drawn worlds."""
+
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quorate.api.meta import Key
+from quorate.gang.gang import Gang
+from quorate.gang.outcome import Outcome
+from quorate.gang.session import Session
+from quorate.gang.task import EVICTABLE, Standing
+from quorate.gang.trial import evict, place, promise, withdraw
+from quorate.placement.verdicts import Choice
+from tests.gang.drawn_worlds import confs, picture, worlds
+from tests.gang.vectors import settings_of
+from tests.gang.world import World
+
+Json = dict[str, Any]
+
+pytestmark = pytest.mark.slow
+
+few = settings(max_examples=40)
+profiles = st.sampled_from(("compat", "design"))
+
+
+def world_of(given_: Json, conf: Json, profile: str, *, restarting: bool = False) -> World:
+    return World(given_, settings_of(conf, profile), restarting=restarting)
+
+
+class Before:
+    """What gangs were when a session began."""
+
+    def __init__(self, world: World) -> None:
+        gangs = world.fresh_model().gangs
+        self.ready = {key: gang.tally.ready for key, gang in gangs.items()}
+        self.standing = {task.key: task.standing for gang in gangs.values() for task in gang.tasks.values()}
+        self.pods = dict(world.pods)
+
+
+def violations(world: World, before: Before, outcome: Outcome) -> list[str]:
+    """Of the laws that hold for every session, those that ``outcome`` breaks."""
+    gangs = world.fresh_model().gangs
+    return [
+        *_partial_gangs(world, before, outcome, gangs),
+        *_overfull_nodes(world),
+        *_vain_evictions(before, outcome, gangs),
+        *_broken_victims(world, before, outcome, gangs),
+    ]
+
+
+def _partial_gangs(world: World, before: Before, outcome: Outcome, gangs: dict[Key, Gang]) -> list[str]:
+    found = []
+    for key in {bind.gang for bind in outcome.binds}:
+        gang = gangs[key]
+        is_whole = gang.is_ready(with_best_effort=world.settings.profile == "compat")
+        if not is_whole:
+            found.append(f"{key} was bound in part: {gang.tally.ready} of {gang.min_member}")
+    return found
+
+
+def _overfull_nodes(world: World) -> list[str]:
+    cluster = world.fresh_model().cluster
+    return [
+        f"{name} holds more than it has"
+        for name in cluster.names()
+        if (cluster.used[:, cluster.index(name)] > cluster.allocatable[:, cluster.index(name)]).any()
+    ]
+
+
+def _vain_evictions(before: Before, outcome: Outcome, gangs: dict[Key, Gang]) -> list[str]:
+    promised = Counter(before_gang(before, key) for key in outcome.promised)
+    found = []
+    for eviction in outcome.evictions:
+        if not promised[eviction.beneficiary]:
+            found.append(f"{eviction.task} was evicted for {eviction.beneficiary}, which is promised nothing")
+        gang = gangs[eviction.beneficiary]
+        if gang.tally.ready + promised[gang.key] + gang.tally.best_effort < gang.min_member:
+            found.append(f"{eviction.task} was evicted for {eviction.beneficiary}, which cannot start")
+        if before.standing[eviction.task] not in EVICTABLE:
+            found.append(f"{eviction.task} was evicted, which did not run")
+    return found
+
+
+def before_gang(before: Before, task: Key) -> Key:
+    pod = before.pods[task]
+    return Key(task.namespace, pod.metadata.annotations["scheduling.k8s.io/group-name"])
+
+
+def _broken_victims(world: World, before: Before, outcome: Outcome, gangs: dict[Key, Gang]) -> list[str]:
+    """Only where the plugin gang has the last word: in profile compat a later tier may overrule it."""
+    if world.settings.profile == "compat" and len(world.settings.tiers) > 1:
+        return []
+    found = []
+    for eviction in outcome.evictions:
+        gang = gangs[eviction.gang]
+        if eviction.whole:
+            if gang.with_standing(*EVICTABLE):
+                found.append(f"{eviction.gang} was to go whole, and some stay")
+        elif gang.tally.ready < min(gang.min_member, before.ready[gang.key]):
+            found.append(f"{eviction.gang} is below its minimum since {eviction.task} was evicted")
+    return found
+
+
+def told(outcome: Outcome) -> Json:
+    """What can be compared of two sessions."""
+    return {
+        "binds": [(str(bind.task), bind.node) for bind in outcome.binds],
+        "evictions": [(str(each.task), str(each.beneficiary), each.whole) for each in outcome.evictions],
+        "nominations": [(str(each.task), each.node) for each in outcome.nominations],
+        "promised": {str(key): node for key, node in sorted(outcome.promised.items())},
+        "verdicts": {str(key): str(verdict) for key, verdict in sorted(outcome.verdicts.items())},
+    }
+
+
+@few
+@given(worlds(), confs, profiles)
+def test_every_session_keeps_the_laws(given_: Json, conf: Json, profile: str) -> None:
+    """No partial gang, no overfull node, no eviction for nothing, and victims that stay whole or go whole."""
+    world = world_of(given_, conf, profile)
+    for operations in ([], [("start", "all"), ("reap", "all")], [("reap", "all"), ("start", "all")]):
+        for name, argument in operations:
+            world.do(name, argument)
+        before = Before(world)
+        assert violations(world, before, world.session()) == []
+
+
+@few
+@given(worlds(), confs, profiles)
+def test_a_session_leaves_nothing_behind_but_what_it_decided(given_: Json, conf: Json, profile: str) -> None:
+    """Once the objects say what was decided, the model that was kept is the one made from them anew."""
+    world = world_of(given_, conf, profile)
+    for _ in range(2):
+        world.session()
+        assert picture(world.model) == picture(world.fresh_model())
+        world.do("reap", "all")
+
+
+@few
+@given(worlds(), confs, profiles, st.randoms(use_true_random=False))
+def test_the_order_of_objects_does_not_matter(given_: Json, conf: Json, profile: str, random: Random) -> None:
+    shuffled = dict(given_)
+    for kind in ("nodes", "queues", "podGroups", "pods"):
+        shuffled[kind] = random.sample(given_[kind], len(given_[kind]))
+    assert told(world_of(shuffled, conf, profile).session()) == told(
+        world_of(given_, conf, profile).session()
+    )
+
+
+@few
+@given(worlds(), confs, profiles)
+def test_a_new_leader_decides_as_the_old_one_would_have(given_: Json, conf: Json, profile: str) -> None:
+    old = world_of(given_, conf, profile)
+    new = world_of(given_, conf, profile, restarting=True)
+    for _ in range(3):
+        assert told(old.session()) == told(new.session())
+        for world in (old, new):
+            world.do("start", "all")
+            world.do("reap", "all")
+
+
+@few
+@given(worlds(), confs, profiles, st.lists(st.integers(0, 3), max_size=12), st.randoms(use_true_random=False))
+def test_a_trial_that_is_not_kept_changes_nothing(
+    given_: Json, conf: Json, profile: str, kinds: Sequence[int], random: Random
+) -> None:
+    session = world_of(given_, conf, profile).open_session()
+    before = picture(session.model), ranks(session)
+    with session.trial() as trial:
+        for kind in kinds:
+            tasks = [task for gang in session.gangs for task in gang.tasks.values() if not task.gated]
+            if not tasks:
+                break
+            task = random.choice(tasks)
+            choice = session.rankings.best(task.shape)
+            if kind == 0 and task.standing in EVICTABLE:
+                trial.do(evict(task))
+            elif kind == 1 and task.standing in (Standing.ALLOCATED, Standing.PIPELINED):
+                trial.do(withdraw(task))
+            elif task.standing is Standing.PENDING and isinstance(choice, Choice):
+                trial.do((place if kind == 2 else promise)(task, choice.node))
+    assert (picture(session.model), ranks(session)) == before
+
+
+def ranks(session: Session) -> Json:
+    """What plugins keep sums for."""
+    return {
+        "queues": {name: session.queue_rank(queue) for name, queue in sorted(session.queues.items())},
+        "gangs": {str(gang.key): session.gang_rank(gang) for gang in session.gangs},
+    }
+
+
+@few
+@given(worlds(), profiles)
+def test_nobody_waits_for_what_is_free(given_: Json, profile: str) -> None:
+    """A gang of equal members that was not placed would not fit into what is free when the session ends."""
+    conf = {
+        "actions": "allocate, backfill",
+        "tiers": [["priority", "gang", "conformance"], ["predicates", "nodeorder"]],
+    }
+    world = world_of(given_, conf, profile)
+    if world.session().promised:
+        return  # what is held for them is free again when the session has ended
+    for gang in world.fresh_model().gangs.values():
+        if gang.is_waiting or gang.tally.best_effort or len(gang.shapes) != 1 or gang.role_minima:
+            continue
+        if gang.tally.valid < gang.min_member:
+            continue
+        missing = max(1, gang.min_member - gang.tally.ready)
+        assert free_places(world, gang) < missing, f"{gang.key} waits for {missing}"
+
+
+def free_places(world: World, gang: Gang) -> int:
+    """For how many more members there is room: ``session`` places them one by one, and nobody else."""
+    session = world.open_session()
+    members = list(session.model.gangs[gang.key].placeable.values())
+    with session.trial() as trial:
+        for task in members:
+            choice = session.rankings.best(task.shape)
+            if isinstance(choice, Choice):
+                trial.do(
+                    place(task, choice.node) if choice.moment.name == "NOW" else promise(task, choice.node)
+                )
+        return len(trial.moves)
