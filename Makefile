@@ -39,6 +39,7 @@ vectors: $(STAMP) ## run a file of test vectors: make vectors CASES=FILE
 
 loops: $(STAMP) ## search all small worlds for preemption loops (long)
 	@$(BIN)/python -m tests.queueing.loop_search
+	@$(BIN)/python -m tests.gang.loop_search
 
 mutations: $(STAMP) ## break the core's rules one at a time; each must be caught (minutes)
 	@$(BIN)/python -m tests.mutations

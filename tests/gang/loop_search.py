@@ -1,0 +1,193 @@
+"""The exhaustive search for eviction loops among gangs: families of small worlds, and what became of them.
+
+    python -m tests.gang.loop_search              every world of every family, on all processors
+    python -m tests.gang.loop_search reclaim      of one family
+
+In each family there are three gangs of up to three equal members, in every distribution over queues and
+priorities; the first one or two of them run at first, as far as there is room.
+"""
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from itertools import combinations_with_replacement, product
+from multiprocessing import Pool
+from typing import Any, Final, NamedTuple
+
+from tests.gang.courses import Course, play
+
+Json = dict[str, Any]
+
+ONE_TIER: Final = [["priority", "gang", "conformance", "proportion", "predicates", "nodeorder"]]
+CAPACITY: Final = [["priority", "gang", "conformance", "capacity", "predicates", "nodeorder"]]
+NO_SHARES: Final = [["priority", "gang", "conformance", "predicates", "nodeorder"]]
+NODES: Final = ((4,), (2, 2))
+SIZES: Final = ((1, 1), (2, 1), (2, 2), (3, 1), (3, 3))  # members, and how many of them it needs
+
+
+class Kind(NamedTuple):
+    """What gangs of a world differ in."""
+
+    members: int
+    minimum: int
+    priority: int
+    queue: str
+    has_min_resources: bool
+
+
+class Case(NamedTuple):
+    given: Json
+    conf: Json
+    profile: str
+    one_by_one: bool
+
+
+class Family(NamedTuple):
+    actions: str
+    tiers: list[list[str]]
+    profiles: tuple[str, ...]
+    queues: tuple[Json, ...]
+    priorities: tuple[int, ...]
+    min_resources: tuple[bool, ...]
+
+    def cases(self) -> Iterator[Case]:
+        conf = {"actions": self.actions, "tiers": self.tiers}
+        names = tuple(queue["name"] for queue in self.queues)
+        kinds = [
+            Kind(members, minimum, priority, queue, claims)
+            for members, minimum in SIZES
+            for priority, queue, claims in product(self.priorities, names, self.min_resources)
+        ]
+        for gangs in combinations_with_replacement(kinds, 3):
+            for order in sorted({(gangs[first], *gangs[:first], *gangs[first + 1 :]) for first in range(3)}):
+                for nodes, running, profile, one_by_one in product(
+                    NODES, (1, 2), self.profiles, (False, True)
+                ):
+                    given = world(nodes, self.queues, order, running)
+                    yield Case(given, conf, profile, one_by_one)
+
+
+def world(nodes: Sequence[int], queues: Sequence[Json], gangs: Sequence[Kind], running: int) -> Json:
+    """The first ``running`` gangs run, as far as they fit; the others wait."""
+    free = list(nodes)
+    given: Json = {
+        "priorityClasses": {"low": 1, "high": 2},
+        "nodes": [{"name": f"n{index}", "cpu": cpu} for index, cpu in enumerate(nodes)],
+        "queues": list(queues),
+        "podGroups": [],
+        "pods": [],
+    }
+    for index, gang in enumerate(gangs):
+        name = "abc"[index]
+        group: Json = {
+            "name": name,
+            "queue": gang.queue,
+            "minMember": gang.minimum,
+            "created": index,
+            "priorityClassName": ("low", "high")[gang.priority],
+            "phase": "Inqueue",
+        }
+        if gang.has_min_resources:
+            group["minResources"] = {"cpu": gang.minimum}
+        given["podGroups"].append(group)
+        starts = index < running and sum(free) >= gang.minimum
+        for member in range(gang.members):
+            pod: Json = {"name": f"{name}-{member}", "group": name, "cpu": 1}
+            where = next((number for number, cpu in enumerate(free) if cpu), None)
+            if starts and where is not None:
+                free[where] -= 1
+                pod |= {"node": f"n{where}", "phase": "Running"}
+                group["phase"] = "Running"
+            given["pods"].append(pod)
+    return given
+
+
+FAMILIES: Final = {
+    "preempt": Family(
+        "allocate, backfill, preempt",
+        NO_SHARES,
+        ("compat", "design"),
+        ({"name": "q1"},),
+        (0, 1),
+        (False, True),
+    ),
+    "reclaim": Family(
+        "allocate, backfill, reclaim",
+        ONE_TIER,
+        ("compat", "design"),
+        ({"name": "q1"}, {"name": "q2"}),
+        (0,),
+        (False,),
+    ),
+    "weights": Family(
+        "allocate, backfill, preempt, reclaim",
+        ONE_TIER,
+        ("design",),
+        ({"name": "q1", "weight": 1}, {"name": "q2", "weight": 3}),
+        (0, 1),
+        (False,),
+    ),
+    "capacity": Family(
+        "allocate, backfill, preempt, reclaim",
+        CAPACITY,
+        ("compat", "design"),
+        ({"name": "q1", "deserved": {"cpu": 1}}, {"name": "q2", "deserved": {"cpu": 3}}),
+        (0,),
+        (False,),
+    ),
+}
+
+
+class Found(NamedTuple):
+    case: Case
+    course: Course
+
+
+def run(case: Case) -> Course:
+    return play(case.given, case.conf, case.profile, one_by_one=case.one_by_one)
+
+
+def search(family: str) -> int:
+    """Play all worlds of ``family``, tell what became of them, and return how many loop."""
+    began = time.monotonic()
+    runs = evicting = 0
+    loops: list[Found] = []
+    cases = list(FAMILIES[family].cases())
+    with Pool() as pool:
+        for case, course in zip(cases, pool.imap(run, cases, chunksize=64), strict=True):
+            runs += 1
+            evicting += course.evictions > 0
+            if course.loop:
+                loops.append(Found(case, course))
+    seconds = time.monotonic() - began
+    print(  # noqa: T201
+        f"{family}: {runs:,} runs, {evicting:,} with evictions, {len(loops):,} loops, {seconds:.0f} s"
+    )
+    for found in loops[:5]:
+        story = (f"  {describe(found.case)}", *(f"    {event}" for event in found.course.loop))
+        print(*story, sep="\n")  # noqa: T201
+    return len(loops)
+
+
+def describe(case: Case) -> str:
+    """The world in one line."""
+    gangs = []
+    for group in case.given["podGroups"]:
+        pods = [pod for pod in case.given["pods"] if pod["group"] == group["name"]]
+        running = sum("node" in pod for pod in pods)
+        claims = " with minResources" if "minResources" in group else ""
+        gangs.append(
+            f"{group['name']} of {group['queue']}, {group['priorityClassName']}{claims}: "
+            f"{running} of {len(pods)} run, {group['minMember']} needed"
+        )
+    nodes = "+".join(str(node["cpu"]) for node in case.given["nodes"])
+    leaving = "one by one" if case.one_by_one else "at once"
+    return f"{case.profile}, {nodes} cpus, {'; '.join(gangs)}; they leave {leaving}"
+
+
+def main(arguments: list[str]) -> int:
+    return 1 if sum(search(family) for family in arguments or FAMILIES) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

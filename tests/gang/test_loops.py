@@ -1,0 +1,16 @@
+"""That evictions come to an end, on a sample of the worlds that ``make loops`` plays."""
+
+from random import Random
+
+import pytest
+
+from tests.gang.loop_search import FAMILIES, describe, run
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_small_worlds_come_to_rest(family: str) -> None:
+    cases = list(FAMILIES[family].cases())
+    courses = [(case, run(case)) for case in Random(5).sample(cases, 40)]
+    assert [describe(case) for case, course in courses if course.loop] == []
+    assert any(course.evictions for _, course in courses)  # else nothing was at stake
