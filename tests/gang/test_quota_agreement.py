@@ -1,0 +1,122 @@
+"""The action enqueue and the webhooks agree: what one reserves the other keeps, and neither is in the way."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.api.meta import Key
+from quorate.gang.quota import Subject
+from quorate.gang.quota_guard import Claimant, group_findings, pod_findings
+from quorate.gang.quota_ledger import GroupWants, PodUse, QuotaLedger
+from quorate.gang.reading import quota_of, quota_units
+from tests.gang import objects
+from tests.gang.vectors import settings_of
+from tests.gang.world import World
+
+Json = dict[str, Any]
+
+ENQUEUE = settings_of({"actions": "enqueue", "tiers": [["gang"]]}, "design")
+ANYONE = Subject()
+NAMESPACE = "default"
+
+cpus = st.integers(0, 6)
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> Json:
+    """Groups that wait or were admitted, under one quota or two, with nodes enough for all of them."""
+    hard = draw(st.integers(0, 12))
+    used = draw(st.integers(0, hard))
+    quotas = [{"name": "rq", "hard": {"cpu": hard}, "used": {"cpu": used}}]
+    if draw(st.booleans()):
+        quotas.append(
+            {"name": "more", "hard": {"requests.cpu": draw(st.integers(0, 12))}, "used": {"cpu": used}}
+        )
+    groups = [
+        {"name": f"g{at}", "created": at, "minResources": {"cpu": cpu}, "phase": phase}
+        for at, (cpu, phase) in enumerate(
+            draw(st.lists(st.tuples(cpus, st.sampled_from(["Pending", "Inqueue"])), max_size=4))
+        )
+    ]
+    return {"nodes": [{"name": "n", "cpu": 1000}], "quotas": quotas, "podGroups": groups}
+
+
+class Guarded:
+    """The same namespace as the webhook for pods sees it; what is created counts as used at once."""
+
+    def __init__(self, given: Json, phases: Mapping[str, str]) -> None:
+        self.given = given
+        self.ledger = QuotaLedger()
+        self.created: Counter[str] = Counter()  # cpus, by the name of the group
+        for group in given["podGroups"]:
+            minimum = quota_units(objects.pod_group(group).spec.min_resources or {})
+            active = phases[group["name"]] == "Inqueue"
+            self.ledger.set_group(Key(NAMESPACE, group["name"]), GroupWants(ANYONE, minimum, active))
+
+    def quotas(self) -> list[Json]:
+        total = sum(self.created.values())
+        return [{**quota, "used": {"cpu": quota["used"]["cpu"] + total}} for quota in self.given["quotas"]]
+
+    def create(self, group: str, cpu: int) -> bool:
+        """Whether the webhook lets in a pod of ``group``; with no name it is a stranger."""
+        usage = {"cpu": cpu * 1000}
+        quotas = [quota_of(objects.quota(quota)) for quota in self.quotas()]
+        own = self.ledger.claims(NAMESPACE).get(group)
+        if list(pod_findings(usage, ANYONE, own, quotas, self.ledger.reserved(NAMESPACE))):
+            return False
+        self.created[group] += cpu
+        members = {"cpu": self.created[group] * 1000}
+        self.ledger.set_pod(Key(NAMESPACE, f"pods of {group}"), PodUse(group, ANYONE, members, ended=False))
+        return True
+
+
+def admitted(given: Json) -> dict[str, str]:
+    world = World(given, ENQUEUE, restarting=False)
+    world.session()
+    return {group["name"]: world.phase(group["name"]) for group in given["podGroups"]}
+
+
+@given(world=worlds())
+def test_who_can_be_admitted_is_not_refused(world: Json) -> None:
+    phases = admitted(world)
+    quotas = [quota_of(objects.quota(quota)) for quota in world["quotas"]]
+    for group in world["podGroups"]:
+        if phases[group["name"]] == "Inqueue":
+            new = Claimant(ANYONE, quota_units(objects.pod_group(group).spec.min_resources or {}))
+            assert list(group_findings("default", new, None, quotas, [])) == []
+
+
+@given(world=worlds(), order=st.randoms())
+def test_whatever_is_admitted_can_be_created_pod_by_pod(world: Json, order: Any) -> None:
+    phases = admitted(world)
+    guarded = Guarded(world, phases)
+    members = [
+        group["name"]
+        for group in world["podGroups"]
+        for _ in range(group["minResources"]["cpu"])
+        if phases[group["name"]] == "Inqueue"
+    ]
+    for name in order.sample(members, len(members)):
+        assert guarded.create(name, 1), f"a member of {name} is refused"
+    hard = min(quota["hard"].get("cpu", quota["hard"].get("requests.cpu")) for quota in world["quotas"])
+    assert not members or world["quotas"][0]["used"]["cpu"] + sum(guarded.created.values()) <= hard
+
+
+@given(world=worlds(), strangers=st.lists(cpus, max_size=4))
+def test_whoever_is_let_in_sends_nobody_back(world: Json, strangers: list[int]) -> None:
+    before = admitted(world)
+    guarded = Guarded(world, before)
+    for cpu in strangers:
+        guarded.create("", cpu)
+    later = {
+        **world,
+        "quotas": guarded.quotas(),
+        "podGroups": [{**group, "phase": before[group["name"]]} for group in world["podGroups"]],
+    }
+    after = admitted(later)
+    assert {name for name, phase in before.items() if phase == "Inqueue"} <= {
+        name for name, phase in after.items() if phase == "Inqueue"
+    }
