@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -42,9 +43,12 @@ class Shell:
         return done.stdout
 
 
+def section_of(heading: str) -> str:
+    return PAGE.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
+
+
 def commands(heading: str) -> list[str]:
-    section = PAGE.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
-    return [line.strip() for line in section.splitlines() if line.startswith("    ")]
+    return [line.strip() for line in section_of(heading).splitlines() if line.startswith("    ")]
 
 
 def served(shell: Shell, manifests: str) -> str:
@@ -94,6 +98,25 @@ def test_the_manifests_install_roles_that_suffice_and_people_can_be_let_in(tmp_p
         assert shell.run(scrapes.format("team-a")).stdout.strip() == "no"
         for command in look[:1]:
             shell.says(command)
+
+
+def test_what_is_applied_of_the_gang_scheduler_is_what_is_written(tmp_path: Path) -> None:
+    write, definitions, rest, process = commands("The gang scheduler")
+    shell = Shell(tmp_path / "cluster")
+    shell.says(write)
+    applied = [shlex.split(each)[-1] for each in (definitions, rest)]
+    assert applied == ["install/crds/gang", "install/gang"]
+    assert len(list((tmp_path / applied[0]).glob("*.yaml"))) == 4
+    assert (tmp_path / applied[1] / "kustomization.yaml").exists()
+    name, *_ = shlex.split(process)
+    assert name == "quorate"
+    listed = re.findall(r"^\| `([\w./-]+\.yaml)` \|", section_of("The gang scheduler"), re.MULTILINE)
+    written = {
+        str(path.relative_to(tmp_path / "install/gang"))
+        for path in tmp_path.rglob("gang/**/*.yaml")
+        if "crds" not in path.parts
+    }
+    assert written - {"kustomization.yaml", "namespace.yaml"} == {*listed}
 
 
 def until(shell: Shell, command: str, want: str) -> str:

@@ -1,7 +1,6 @@
 """The controllers run as their own service account, with exactly the roles that ``deploy/`` installs."""
 
 import asyncio
-import dataclasses
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,29 +9,24 @@ from typing import Any
 import msgspec
 import pytest
 
-from quorate.api import codec
 from quorate.api.configuration import DEFAULT_NAMESPACE, Configuration, load_configuration
 from quorate.api.configuration_process import Address
 from quorate.api.configuration_webhooks import Webhooks
-from quorate.api.meta import Key, Struct
-from quorate.cli.deployment.controllers import service_account
+from quorate.api.meta import Key
 from quorate.cli.deployment.manifests import webhooks
 from quorate.cli.deployment.roles import ACCOUNT, controller_roles
 from quorate.controllers.process import run_replica
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.configured import Configured
-from quorate.kube.credentials import Token
 from quorate.kube.errors import Forbidden
 from quorate.kube.resources import (
     CLUSTER_QUEUES,
     JOBS,
     LEASES,
     LOCAL_QUEUES,
-    NAMESPACES,
     PODS,
     RESOURCE_FLAVORS,
-    SERVICE_ACCOUNTS,
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
     untyped,
@@ -41,9 +35,10 @@ from quorate.observe.replica import Replica
 from quorate.webhooks.process import run_webhooks
 from quorate.webhooks.trust import MUTATING, VALIDATING
 from tests.e2e import test_kinds, test_retention
+from tests.e2e.accounts import WatchedClient, as_account
 from tests.e2e.kinds import JOB_SET, RAY_CLUSTER, TRAIN_JOB, Example
 from tests.e2e.test_provisioning import answer, checked_queue, requested
-from tests.e2e.world import NAMESPACE, FaultyClient, World, a_world
+from tests.e2e.world import NAMESPACE, World, a_world
 
 pytestmark = pytest.mark.slow
 
@@ -58,53 +53,11 @@ podGroupWebhooks: {}
 """
 
 
-class _Granted(Struct):
-    token: str = ""
-
-
-class _TokenRequest(Struct):
-    status: _Granted = _Granted()
-
-
-class WatchedClient(FaultyClient):
-    """Remembers what it was refused, and which kinds of request were granted."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.refused: list[str] = []
-
-    async def request(self, method: str, path: str, **options: Any) -> bytes:
-        try:
-            return await super().request(method, path, **options)
-        except Forbidden as failure:
-            self.refused.append(failure.message)
-            raise
-
-    async def watch(self, *args: Any, **options: Any) -> AsyncIterator[Any]:
-        try:
-            async for event in super().watch(*args, **options):
-                yield event
-        except Forbidden as failure:
-            self.refused.append(failure.message)
-            raise
-
-
 @asynccontextmanager
 async def as_the_account(world: World) -> AsyncIterator[WatchedClient]:
-    """A client with the token of the service account, once its roles are installed."""
-    await world.client.create(NAMESPACES, {"metadata": {"name": DEFAULT_NAMESPACE}})
-    for manifest in (service_account(DEFAULT_NAMESPACE), *controller_roles(DEFAULT_NAMESPACE)):
-        group, _, version = manifest["apiVersion"].rpartition("/")
-        namespace = manifest["metadata"].get("namespace", "")
-        kind = untyped(group, version, f"{manifest['kind'].lower()}s", manifest["kind"], bool(namespace))
-        await world.client.create(kind, manifest, namespace)
-    path = SERVICE_ACCOUNTS.path(DEFAULT_NAMESPACE, ACCOUNT, "token")
-    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    answer = await world.client.request("POST", path, body=codec.encode(body))
-    token = codec.decode(_TokenRequest, answer).status.token
-    async with WatchedClient(
-        dataclasses.replace(world.client.cluster, credentials=Token(token)), random.Random(1)
-    ) as client:
+    """As the controllers are installed."""
+    roles = controller_roles(DEFAULT_NAMESPACE)
+    async with as_account(world.client, ACCOUNT, DEFAULT_NAMESPACE, roles) as client:
         yield client
 
 

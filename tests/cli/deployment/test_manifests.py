@@ -10,9 +10,10 @@ import yaml
 
 from quorate.api.configuration import DEFAULT_NAMESPACE, load_configuration
 from quorate.cli.deployment.controllers import CONFIGURATION_FILE
-from quorate.cli.deployment.manifests import IMAGE, chart, installation
+from quorate.cli.deployment.manifests import IMAGE, chart, gang_installation, installation
 from quorate.cli.deployment.rights import JOBS, RIGHTS, Right, rights_of_declared
 from quorate.cli.deployment.roles import ACCOUNT, people_roles
+from quorate.cli.deployment.scheduler import NAMESPACE
 from quorate.controllers.jobs.frameworks import FOREIGN
 from tests.cli.conftest import Quorate
 from tests.e2e.commands import needs_kubectl
@@ -41,12 +42,14 @@ def test_the_files_are_what_the_generator_writes(name: PurePosixPath) -> None:
 
 
 def test_no_file_is_left_over() -> None:
-    written = {str(name) for name in (*installation(DEFAULT_NAMESPACE, IMAGE), *chart())}
+    gang = gang_installation(NAMESPACE, IMAGE)
+    written = {str(name) for name in (*installation(DEFAULT_NAMESPACE, IMAGE), *gang, *chart())}
     by_hand = {
         "Dockerfile", "helm/quorate/Chart.yaml", "helm/quorate/values.yaml",
         "helm/quorate/templates/configuration.yaml",
         "helm/quorate/templates/controllers.yaml", "helm/quorate/templates/services.yaml",
-        "helm/quorate/templates/cert-manager.yaml", "helm/quorate/.helmignore",
+        "helm/quorate/templates/cert-manager.yaml", "helm/quorate/templates/scheduler.yaml",
+        "helm/quorate/.helmignore",
     }  # fmt: skip
     found = {
         str(path.relative_to(DEPLOY))

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from quorate.api.configuration_webhooks import CertificateManagement
+from quorate.cli.deployment import replicas
 from quorate.cli.deployment.roles import ACCOUNT, NAME_LABEL, metadata
 
 Json = dict[str, Any]
@@ -62,107 +63,32 @@ integrations:
 {frameworks}"""
 
 
-def namespace_object(namespace: str) -> Json:
-    level = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata(namespace, labels=level)}
-
-
 def service_account(namespace: str) -> Json:
-    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(ACCOUNT, namespace)}
+    return replicas.service_account(ACCOUNT, namespace)
 
 
 def configuration(namespace: str) -> Json:
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": metadata(CONFIGURATION, namespace),
-        "data": {CONFIGURATION_FILE: configuration_text(namespace)},
-    }
+    return replicas.configuration(CONFIGURATION, namespace, CONFIGURATION_FILE, configuration_text(namespace))
 
 
 def deployment(namespace: str, image: str) -> Json:
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": metadata(ACCOUNT, namespace),
-        "spec": {
-            "replicas": 2,
-            "selector": {"matchLabels": SELECTOR},
-            "template": {"metadata": {"labels": SELECTOR}, "spec": _pod(image)},
-        },
-    }
-
-
-def _pod(image: str) -> Json:
-    spread = {"labelSelector": {"matchLabels": SELECTOR}}
-    return {
-        "serviceAccountName": ACCOUNT,
-        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-        "terminationGracePeriodSeconds": 30,
-        # A standby on the same node would be lost with the leader; on another it takes over.
-        "affinity": {
-            "podAntiAffinity": {
-                "preferredDuringSchedulingIgnoredDuringExecution": [
-                    {"weight": 100, "podAffinityTerm": {"topologyKey": "kubernetes.io/hostname", **spread}}
-                ]
-            }
-        },
-        "topologySpreadConstraints": [
-            {
-                "maxSkew": 1,
-                "topologyKey": "topology.kubernetes.io/zone",
-                "whenUnsatisfiable": "ScheduleAnyway",
-                **spread,
-            }
-        ],
-        "containers": [_container(image)],
-        "volumes": [
-            {"name": "configuration", "configMap": {"name": CONFIGURATION}},
-            {"name": "tmp", "emptyDir": {"sizeLimit": "16Mi"}},
-        ],
-    }
-
-
-def _container(image: str) -> Json:
-    def probe(path: str, **more: int) -> Json:
-        return {"httpGet": {"path": path, "port": "health"}, **more}
-
     ports = (
         ("webhook", WEBHOOK_PORT),
         ("metrics", METRICS_PORT),
         ("visibility", VISIBILITY_PORT),
         ("health", HEALTH_PORT),
     )
-    return {
-        "name": "controllers",
-        "image": image,
-        "args": ["controllers", "--config", f"/etc/quorate/{CONFIGURATION_FILE}", "--log-format", "json"],
-        "ports": [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in ports],
-        "livenessProbe": probe("/healthz", initialDelaySeconds=15, periodSeconds=20),
-        "readinessProbe": probe("/readyz", initialDelaySeconds=5, periodSeconds=10),
-        "resources": {
-            "requests": {"cpu": "500m", "memory": "512Mi"},
-            "limits": {"cpu": "2", "memory": "1Gi"},
-        },
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-        },
-        "volumeMounts": [
-            {"name": "configuration", "mountPath": "/etc/quorate", "readOnly": True},
-            {"name": "tmp", "mountPath": "/tmp"},
-        ],
+    args = ["controllers", "--config", f"/etc/quorate/{CONFIGURATION_FILE}", "--log-format", "json"]
+    resources = {
+        "requests": {"cpu": "500m", "memory": "512Mi"},
+        "limits": {"cpu": "2", "memory": "1Gi"},
     }
+    container = replicas.container("controllers", image, args, ports, resources)
+    return replicas.deployment(ACCOUNT, namespace, SELECTOR, container, CONFIGURATION)
 
 
 def disruption_budget(namespace: str) -> Json:
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": metadata(ACCOUNT, namespace),
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": SELECTOR}},
-    }
+    return replicas.disruption_budget(ACCOUNT, namespace, SELECTOR)
 
 
 def services(namespace: str) -> Iterator[Json]:
@@ -185,18 +111,8 @@ def _service(name: str, namespace: str, port_name: str, port: int) -> Json:
 
 
 def network_policy(namespace: str) -> Json:
-    """Who may connect; not to whom, since where an API server listens differs from cluster to cluster."""
     ports = (WEBHOOK_PORT, METRICS_PORT, VISIBILITY_PORT, HEALTH_PORT)
-    return {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": metadata(ACCOUNT, namespace),
-        "spec": {
-            "podSelector": {"matchLabels": SELECTOR},
-            "policyTypes": ["Ingress"],
-            "ingress": [{"ports": [{"port": port, "protocol": "TCP"} for port in ports]}],
-        },
-    }
+    return replicas.network_policy(ACCOUNT, namespace, SELECTOR, ports)
 
 
 def service_monitor(namespace: str) -> Json:

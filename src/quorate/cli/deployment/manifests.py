@@ -12,13 +12,23 @@ from quorate.api.conversion import CONVERTED_KINDS
 from quorate.api.kueue import GROUP
 from quorate.cli.crds import queueing_definitions
 from quorate.cli.deployment import controllers as c
-from quorate.cli.deployment.roles import ACCOUNT, controller_roles, metrics_reader, people_roles
+from quorate.cli.deployment import scheduler
+from quorate.cli.deployment.replicas import namespace_object
+from quorate.cli.deployment.roles import (
+    ACCOUNT,
+    controller_roles,
+    gang_roles,
+    metrics_reader,
+    people_roles,
+)
 from quorate.cli.deployment.visibility import api_services, auth_reader, priority_and_fairness
 from quorate.webhooks.manifests import Reached, conversion, webhook_configurations
 from quorate.webhooks.process import served_routes
 
 Json = dict[str, Any]
 
+KUSTOMIZE: Final = "kustomize.config.k8s.io/v1beta1"
+GANG: Final = PurePosixPath("gang")  # the directory of what gang scheduling takes
 IMAGE: Final = "quorate:0.1.0"
 _RELEASE: Final = "namespace-of-the-release"  # a name as good as any, until a release has one
 _WRITTEN_BY: Final = (
@@ -34,6 +44,28 @@ def installation(namespace: str, image: str) -> Mapping[PurePosixPath, str]:
     files[PurePosixPath("kustomization.yaml")] = _text([_kustomization(namespace, [*needed, *definitions])])
     optional = sorted(name.name for name in files if name.parent.name == "optional")
     files[PurePosixPath("optional/README.md")] = _explained(optional)
+    return files
+
+
+def gang_installation(namespace: str, image: str) -> Mapping[PurePosixPath, str]:
+    """The same for the gang scheduler, which is installed apart; so are the definitions of its kinds."""
+    files = {
+        GANG / f"{name}.yaml": _text(objects)
+        for name, objects in (
+            ("namespace", [namespace_object(namespace)]),
+            ("scheduler-role", scheduler.roles(namespace)),
+            ("people-roles", gang_roles()),
+            ("configuration", [scheduler.configuration(namespace)]),
+            ("scheduler", scheduler.workload(namespace, image)),
+            ("network-policy", [scheduler.network_policy(namespace)]),
+            ("optional/demand-role", scheduler.demand_roles(namespace)),
+        )
+    }
+    needed = sorted(name.name for name in files if name.parent == GANG)
+    files[GANG / "kustomization.yaml"] = _text(
+        [{"apiVersion": KUSTOMIZE, "kind": "Kustomization", "resources": needed}]
+    )
+    files[GANG / "optional/README.md"] = _explained(["demand-role.yaml"])
     return files
 
 
@@ -55,6 +87,13 @@ def chart() -> Mapping[PurePosixPath, str]:
                 [auth_reader(_RELEASE)],
             ),
             ("priority-and-fairness", ".Values.enableVisibilityAPF", priority_and_fairness()),
+            ("scheduler-role", ".Values.gangScheduler.enabled", scheduler.roles(_RELEASE)),
+            ("gang-people-roles", ".Values.gangScheduler.enabled", gang_roles()),
+            (
+                "scheduler-demand-role",
+                ".Values.gangScheduler.provisioningClass",
+                scheduler.demand_roles(_RELEASE),
+            ),
         )
         for text in (_text(objects).replace(_RELEASE, "{{ .Release.Namespace }}"),)
     }
@@ -76,7 +115,7 @@ _INJECTED: Final = """\
 
 def _files(namespace: str, image: str) -> Iterator[tuple[PurePosixPath, str]]:
     for name, objects in (
-        ("namespace", [c.namespace_object(namespace)]),
+        ("namespace", [namespace_object(namespace)]),
         ("controllers-role", controller_roles(namespace)),
         ("people-roles", [*people_roles(), metrics_reader()]),
         ("configuration", [c.configuration(namespace)]),
@@ -107,7 +146,7 @@ def _kustomization(namespace: str, resources: list[str]) -> Json:
     by_webhook = conversion(Reached(namespace=namespace, service=c.WEBHOOK_SERVICE))
     replaced = [{"op": "replace", "path": "/spec/conversion", "value": by_webhook}]
     return {
-        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "apiVersion": KUSTOMIZE,
         "kind": "Kustomization",
         "resources": resources,
         "patches": [
@@ -121,6 +160,7 @@ def _kustomization(namespace: str, resources: list[str]) -> Json:
 
 
 _OPTIONAL: Final = {
+    "demand-role.yaml": "lets the scheduler ask an autoscaler for nodes (`--provisioning-class`)",
     "service-monitor.yaml": "lets the Prometheus operator scrape the metrics; needs its definitions",
     "priority-and-fairness.yaml": "keeps those who ask for places in queues from crowding out others",
 }

@@ -6,6 +6,7 @@ Names and aggregation labels of the latter are Kueue's, so that bindings made fo
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from quorate.api import volcano, volcano_job
 from quorate.api.kueue import GROUP
 from quorate.cli.deployment.rights import (
     ADMIN,
@@ -30,10 +31,19 @@ _USERS_DO_NOT_SEE: Final = ("rayclusters", "rayservices")  # as in Kueue: they a
 
 def controller_roles(namespace: str) -> Iterator[Json]:
     """What the controllers may, and its binding to their service account."""
-    yield _role("ClusterRole", ACCOUNT, _rules(right for right in RIGHTS if not right.namespace))
-    yield _binding("ClusterRoleBinding", ACCOUNT, namespace, "")
-    yield _role("Role", ACCOUNT, _rules(right for right in RIGHTS if right.namespace == OWN), namespace)
-    yield _binding("RoleBinding", ACCOUNT, namespace, namespace)
+    return account_roles(ACCOUNT, ACCOUNT, RIGHTS, namespace)
+
+
+def account_roles(name: str, account: str, rights: Iterable[Right], namespace: str) -> Iterator[Json]:
+    """Roles called ``name`` with these rights, and their bindings to a service account of ``namespace``."""
+    rights = tuple(rights)
+    everywhere = _rules(right for right in rights if not right.namespace)
+    own = _rules(right for right in rights if right.namespace == OWN)
+    yield _role("ClusterRole", name, everywhere)
+    yield _binding("ClusterRoleBinding", name, account, namespace, "")
+    if own:
+        yield _role("Role", name, own, namespace)
+        yield _binding("RoleBinding", name, account, namespace, namespace)
 
 
 def metrics_reader() -> Json:
@@ -64,6 +74,21 @@ def people_roles() -> Iterator[Json]:
         rules = [_rule(PENDING_GROUP, (f"{plural}/pendingworkloads",), READ)]
         labels = _aggregation(seen_by, aggregated)
         yield _role("ClusterRole", f"kueue-pending-workloads-{short}-viewer-role", rules, labels=labels)
+
+
+def gang_roles() -> Iterator[Json]:
+    """What people may do with Volcano's kinds, added to the built-in roles.
+
+    Pod groups are for who administers a namespace: their status is a field like any other, so who may
+    change them may say that they are admitted.
+    """
+    jobs, commands = (volcano_job.GROUP, ("jobs",)), (volcano_job.BUS_GROUP, ("commands",))
+    seen = [_rule(*jobs, READ), _rule(volcano.GROUP, ("podgroups", "queues"), READ)]
+    yield _role("ClusterRole", "quorate-gang-viewer-role", seen, labels=_aggregation((), ("view",)))
+    edited = [_rule(*jobs, _EDIT), _rule(*commands, _EDIT)]
+    yield _role("ClusterRole", "quorate-gang-job-editor-role", edited, labels=_aggregation((), ("edit",)))
+    groups = [_rule(volcano.GROUP, ("podgroups",), _EDIT)]
+    yield _role("ClusterRole", "quorate-gang-editor-role", groups, labels=_aggregation((), ("admin",)))
 
 
 def _editor(group: str, plural: str, singular: str, for_: tuple[str, ...]) -> Json:
@@ -109,14 +134,14 @@ def _role(
     }
 
 
-def _binding(kind: str, name: str, account_namespace: str, namespace: str) -> Json:
+def _binding(kind: str, name: str, account: str, account_namespace: str, namespace: str) -> Json:
     role = "ClusterRole" if kind == "ClusterRoleBinding" else "Role"
     return {
         "apiVersion": _RBAC,
         "kind": kind,
         "metadata": metadata(name, namespace),
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": account_namespace}],
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": account_namespace}],
     }
 
 

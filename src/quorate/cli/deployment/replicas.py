@@ -1,0 +1,131 @@
+"""What our Deployments have in common: two restricted replicas, of which one decides, on different nodes."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from quorate.cli.deployment.roles import metadata
+
+Json = dict[str, Any]
+
+POD_SECURITY: Final = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+CONTAINER_SECURITY: Final = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+}
+
+
+def deployment(
+    name: str, namespace: str, selector: Mapping[str, str], container: Json, configuration: str, **pod: Any
+) -> Json:
+    """Of pods with the account ``name`` and the ConfigMap ``configuration``; ``pod`` are further fields."""
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata(name, namespace),
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": selector},
+            "template": {
+                "metadata": {"labels": selector},
+                "spec": {
+                    "serviceAccountName": name,
+                    "securityContext": POD_SECURITY,
+                    "terminationGracePeriodSeconds": 30,
+                    **_spread(selector),
+                    "containers": [container],
+                    **pod,
+                    "volumes": [
+                        {"name": "configuration", "configMap": {"name": configuration}},
+                        {"name": "tmp", "emptyDir": {"sizeLimit": "16Mi"}},
+                    ],
+                },
+            },
+        },
+    }
+
+
+def _spread(selector: Mapping[str, str]) -> Json:
+    """A standby on the same node would be lost with the leader; on another it takes over."""
+    replicas = {"labelSelector": {"matchLabels": selector}}
+    apart = {"topologyKey": "kubernetes.io/hostname", **replicas}
+    return {
+        "affinity": {
+            "podAntiAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": apart}]
+            }
+        },
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": "topology.kubernetes.io/zone",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                **replicas,
+            }
+        ],
+    }
+
+
+def container(
+    name: str, image: str, args: Iterable[str], ports: Iterable[tuple[str, int]], resources: Json
+) -> Json:
+    """One that answers probes at its port ``health``."""
+
+    def probe(path: str, **more: int) -> Json:
+        return {"httpGet": {"path": path, "port": "health"}, **more}
+
+    return {
+        "name": name,
+        "image": image,
+        "args": list(args),
+        "ports": [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in ports],
+        "livenessProbe": probe("/healthz", initialDelaySeconds=15, periodSeconds=20),
+        "readinessProbe": probe("/readyz", initialDelaySeconds=5, periodSeconds=10),
+        "resources": resources,
+        "securityContext": CONTAINER_SECURITY,
+        "volumeMounts": [
+            {"name": "configuration", "mountPath": "/etc/quorate", "readOnly": True},
+            {"name": "tmp", "mountPath": "/tmp"},
+        ],
+    }
+
+
+def namespace_object(namespace: str) -> Json:
+    level = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata(namespace, labels=level)}
+
+
+def service_account(name: str, namespace: str) -> Json:
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(name, namespace)}
+
+
+def configuration(name: str, namespace: str, file: str, text: str) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata(name, namespace),
+        "data": {file: text},
+    }
+
+
+def disruption_budget(name: str, namespace: str, selector: Mapping[str, str]) -> Json:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": metadata(name, namespace),
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": selector}},
+    }
+
+
+def network_policy(name: str, namespace: str, selector: Mapping[str, str], ports: Iterable[int]) -> Json:
+    """Who may connect; not to whom, since where an API server listens differs from cluster to cluster."""
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": metadata(name, namespace),
+        "spec": {
+            "podSelector": {"matchLabels": selector},
+            "policyTypes": ["Ingress"],
+            "ingress": [{"ports": [{"port": port, "protocol": "TCP"} for port in ports]}],
+        },
+    }

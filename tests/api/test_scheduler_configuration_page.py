@@ -1,0 +1,143 @@
+"""The reference page of the scheduler's configuration names what the code knows, and shows what it says."""
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, TypeVar
+
+import pytest
+
+from quorate.api.lenient import Arguments
+from quorate.api.scheduler_actions import (
+    ACTIONS,
+    allocate_rules,
+    backfill_rules,
+    enqueue_rules,
+    preempt_rules,
+    reclaim_rules,
+)
+from quorate.api.scheduler_configuration import (
+    default_scheduler_configuration,
+    load_scheduler_configuration,
+)
+from quorate.api.scheduler_plugins import FORBIDDING, PREFERRING, SERVED, SWITCHES
+from quorate.api.strict import InvalidConfiguration, Place, Reader, reading_of
+
+T = TypeVar("T")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "scheduler-configuration.md").read_text(
+    encoding="utf-8"
+)
+READERS: Final[Mapping[str, Callable[[Arguments], object]]] = {
+    "enqueue": lambda given: enqueue_rules(given, None),
+    "allocate": allocate_rules,
+    "preempt": preempt_rules,
+    "reclaim": reclaim_rules,
+    "backfill": backfill_rules,
+}
+
+
+def section(heading: str) -> str:
+    return PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
+def rows(heading: str) -> list[tuple[str, ...]]:
+    """The first cells of each row, as far as they are code."""
+    lines = [line for line in section(heading).splitlines() if line.startswith("| `")]
+    return [tuple(re.findall(r"\| `([^`]+)`(?= )", line)) for line in lines]
+
+
+class _Listening(Arguments):
+    """Arguments of which none is given, that remember which were asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(Place(reading_of("{}", ""), "", {}))
+        self.asked: list[str] = []
+
+    def value(self, name: str, reader: Reader[T], default: T) -> T:
+        self.asked.append(name)
+        return super().value(name, reader, default)
+
+
+def known_arguments(readers: Mapping[str, Callable[[Arguments], object]]) -> set[tuple[str, str]]:
+    found = set()
+    for name, read in readers.items():
+        listening = _Listening()
+        read(listening)
+        found |= {(name, argument) for argument in listening.asked}
+    return found
+
+
+def test_the_page_lists_the_actions_and_the_plugins() -> None:
+    assert [row[0] for row in rows("Actions")] == list(ACTIONS)
+    assert [row[0] for row in rows("Plugins")] == list(SERVED)
+
+
+@pytest.mark.parametrize(
+    ("heading", "readers"), [("Arguments of actions", READERS), ("Arguments of plugins", SERVED)]
+)
+def test_the_page_lists_every_argument(
+    heading: str, readers: Mapping[str, Callable[[Arguments], object]]
+) -> None:
+    assert {(row[0], row[1]) for row in rows(heading)} == known_arguments(readers)
+
+
+@pytest.mark.parametrize("row", [row for row in rows("Arguments of plugins") if len(row) == 3])
+def test_a_default_of_a_plugin_is_the_one_that_holds(row: tuple[str, str, str]) -> None:
+    plugin, argument, default = row
+    entry = f"name: {plugin}, arguments: {{{argument}: {default}}}"
+    told = f"{{actions: allocate, tiers: [{{plugins: [{{{entry}}}]}}]}}"
+    without = f"{{actions: allocate, tiers: [{{plugins: [{{name: {plugin}}}]}}]}}"
+    loaded = load_scheduler_configuration(told)
+    assert loaded.warnings == ()
+    assert loaded.configuration == load_scheduler_configuration(without).configuration
+
+
+@pytest.mark.parametrize("row", [row for row in rows("Arguments of actions") if len(row) == 3])
+def test_a_default_of_an_action_is_the_one_that_holds(row: tuple[str, str, str]) -> None:
+    action, argument, default = row
+    without = "actions: allocate\ntiers: [{plugins: [{name: gang}]}]\n"
+    told = f"{without}configurations: [{{name: {action}, arguments: {{{argument}: {default}}}}}]\n"
+    loaded = load_scheduler_configuration(told)
+    assert loaded.warnings == ()
+    assert loaded.configuration == load_scheduler_configuration(without).configuration
+
+
+def test_the_page_lists_every_switch() -> None:
+    listed = set(re.findall(r"`(enabled?[A-Z]\w+)`", section("Switches")))
+    assert listed == {*SWITCHES, "enableHierarchy"}
+
+
+def test_the_page_tells_what_is_not_served() -> None:
+    refused, warned = section("Plugins of Volcano that are not served").split("These only prefer")
+    assert set(re.findall(r"`([\w-]+)`", refused)) == set(FORBIDDING)
+    assert set(re.findall(r"`([\w-]+)`", warned)) == set(PREFERRING)
+
+
+def blocks() -> list[str]:
+    """The indented blocks before the first heading."""
+    found = re.findall(r"(?m)(?:^    .*\n)+", PAGE.partition("\n## ")[0])
+    return [re.sub(r"(?m)^    ", "", block) for block in found]
+
+
+def test_the_example_holds_without_a_file() -> None:
+    example, _ = blocks()
+    loaded = load_scheduler_configuration(example)
+    assert loaded.warnings == ()
+    assert loaded.configuration == default_scheduler_configuration()
+
+
+def test_the_messages_are_those_that_are_given() -> None:
+    _, messages = blocks()
+    slip, refused, warned = messages.splitlines()
+    assert told_of('actions: "enqeue, allocate"\n') == [slip]
+    tiers = "actions: allocate\n\ntiers: [{plugins: [\n  {name: gang},\n  {name: tdm}]}]\n"
+    assert told_of(tiers) == [refused]
+    factor = "{name: overcommit, arguments: {overcommit-factor: 0.5}}"
+    body = f"{{actions: allocate, tiers: [{{plugins: [{{name: gang}}]}}, {{plugins: [{factor}]}}]}}"
+    assert load_scheduler_configuration(body).warnings == (warned,)
+
+
+def told_of(text: str) -> list[str]:
+    with pytest.raises(InvalidConfiguration) as refusal:
+        load_scheduler_configuration(text)
+    return str(refusal.value).splitlines()

@@ -1,0 +1,66 @@
+"""Clients with the token of a service account, once the roles that ``deploy/`` gives it are installed."""
+
+import dataclasses
+import random
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from quorate.api import codec
+from quorate.api.meta import Struct
+from quorate.cli.deployment.replicas import service_account
+from quorate.kube.client import Client
+from quorate.kube.credentials import Token
+from quorate.kube.errors import Forbidden
+from quorate.kube.resources import NAMESPACES, SERVICE_ACCOUNTS, untyped
+from tests.e2e.world import FaultyClient
+
+
+class _Granted(Struct):
+    token: str = ""
+
+
+class _TokenRequest(Struct):
+    status: _Granted = _Granted()
+
+
+class WatchedClient(FaultyClient):
+    """Remembers what it was refused, and which kinds of request were granted."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.refused: list[str] = []
+
+    async def request(self, method: str, path: str, **options: Any) -> bytes:
+        try:
+            return await super().request(method, path, **options)
+        except Forbidden as failure:
+            self.refused.append(failure.message)
+            raise
+
+    async def watch(self, *args: Any, **options: Any) -> AsyncIterator[Any]:
+        try:
+            async for event in super().watch(*args, **options):
+                yield event
+        except Forbidden as failure:
+            self.refused.append(failure.message)
+            raise
+
+
+@asynccontextmanager
+async def as_account(
+    administrator: Client, name: str, namespace: str, roles: Iterable[dict[str, Any]]
+) -> AsyncIterator[WatchedClient]:
+    await administrator.create(NAMESPACES, {"metadata": {"name": namespace}})
+    for manifest in (service_account(name, namespace), *roles):
+        group, _, version = manifest["apiVersion"].rpartition("/")
+        home = manifest["metadata"].get("namespace", "")
+        kind = untyped(group, version, f"{manifest['kind'].lower()}s", manifest["kind"], bool(home))
+        await administrator.create(kind, manifest, home)
+    path = SERVICE_ACCOUNTS.path(namespace, name, "token")
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    answer = await administrator.request("POST", path, body=codec.encode(body))
+    token = codec.decode(_TokenRequest, answer).status.token
+    cluster = dataclasses.replace(administrator.cluster, credentials=Token(token))
+    async with WatchedClient(cluster, random.Random(1)) as client:
+        yield client

@@ -1,0 +1,134 @@
+"""The gang scheduler runs as its own service account, with exactly the roles that are installed with it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from quorate.api.meta import Key
+from quorate.api.scheduler_configuration import load_scheduler_configuration
+from quorate.cli.deployment import scheduler
+from quorate.cli.run.apply import install_definitions
+from quorate.kube.clock import WallClock
+from quorate.kube.configured import Configured
+from quorate.kube.errors import Forbidden
+from quorate.kube.leases import Terms
+from quorate.kube.resources import (
+    LEASES,
+    NODES,
+    POD_GROUPS,
+    PRIORITY_CLASSES,
+    PROVISIONING_REQUESTS,
+    QUEUES,
+    untyped,
+)
+from quorate.local.nodes import Fleet
+from quorate.scheduler.process import LEASE_NAME, Elected, run_scheduler
+from quorate.scheduler.scheduler import Options, Seen
+from tests.e2e.accounts import WatchedClient, as_account
+from tests.e2e.gangs import GangWorld, a_gang_world
+from tests.e2e.kinds import definition
+from tests.e2e.test_provisioning import REQUEST_KIND
+from tests.e2e.world import NAMESPACE
+
+pytestmark = pytest.mark.slow
+
+SYSTEM = scheduler.NAMESPACE
+CONFIGURATION = """
+actions: "enqueue, allocate, preempt"
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: conformance}, {name: predicates}, {name: nodeorder}]
+"""
+EXERCISED = {
+    "POST queues", "PATCH podgroups", "POST pods/binding", "PATCH pods/status", "DELETE pods", "POST events",
+    "POST leases", "PATCH leases",
+}  # fmt: skip
+
+
+@asynccontextmanager
+async def deciding(world: GangWorld, client: WatchedClient, options: Options) -> AsyncIterator[None]:
+    """A scheduler at work, whose failure is the story's."""
+    configured = Configured(load_scheduler_configuration(CONFIGURATION).configuration)
+    elected = Elected(Key(SYSTEM, LEASE_NAME), Terms(), lambda: "me")
+    running = asyncio.create_task(run_scheduler(client, WallClock(), options, configured, Seen(), elected))
+
+    async def has_its_queues() -> bool:
+        assert not running.done(), running.exception()
+        return {queue.metadata.name for queue in (await world.client.list(QUEUES)).items} == {
+            "root", "default"
+        }  # fmt: skip
+
+    try:
+        await world.until("the built-in queues are there", has_its_queues)
+        yield
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+def test_the_account_may_do_all_that_a_life_of_gangs_takes_and_no_more() -> None:
+    async def story() -> None:
+        async with (
+            a_gang_world(Fleet(1, cpu="4")) as world,
+            as_account(world.client, scheduler.ACCOUNT, SYSTEM, scheduler.roles(SYSTEM)) as client,
+        ):
+            async with deciding(world, client, Options()):
+                await live(world)
+            assert client.refused == []
+            assert not EXERCISED - client.asked.keys(), "the story has become too poor"
+            lease = await world.client.get(LEASES, Key(SYSTEM, LEASE_NAME))
+            assert lease.spec.holder_identity == "", "it was given back"
+            for forbidden in (
+                client.list(untyped("", "v1", "secrets", "Secret", True), NAMESPACE),
+                client.patch(NODES, Key("", "node-1"), {"spec": {"unschedulable": True}}),
+                client.delete(POD_GROUPS, Key(NAMESPACE, "low")),
+                client.create(PROVISIONING_REQUESTS, {"metadata": {"name": "a"}}, NAMESPACE),
+            ):
+                with pytest.raises(Forbidden):
+                    await forbidden
+
+    asyncio.run(story())
+
+
+async def live(world: GangWorld) -> None:
+    """A gang fills the node, and gives back what it has beyond its minimum to one of higher priority."""
+    await world.client.create(PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 1000})
+    await world.group("low", 1)
+    await world.until_phase("low", "Inqueue")
+    await world.pods("low", 2, cpu="2")
+    await world.until_bound(low=2)
+    await world.until_phase("low", "Running")
+    await world.group("urgent", 1, priorityClassName="high")
+    await world.until_phase("urgent", "Inqueue")
+    await world.pods("urgent", 1, cpu="2", priorityClassName="high")
+    await world.until_bound(low=1, urgent=1)
+
+
+def test_asking_an_autoscaler_for_nodes_takes_a_role_of_its_own() -> None:
+    async def story() -> None:
+        roles = [*scheduler.roles(SYSTEM), *scheduler.demand_roles(SYSTEM)]
+        async with (
+            a_gang_world(Fleet(1, cpu="4")) as world,
+            as_account(world.client, scheduler.ACCOUNT, SYSTEM, roles) as client,
+        ):
+            await install_definitions(world.client, [definition(REQUEST_KIND)])
+            async with deciding(world, client, Options(provisioning_class="nodes")):
+                await world.group("large", 2, {"cpu": "8"})
+                await world.until("nodes are asked for", requests(world, 1))
+                smaller: dict[str, Any] = {"spec": {"minResources": {"cpu": "2"}}}
+                await world.client.patch(POD_GROUPS, Key(NAMESPACE, "large"), smaller)
+                await world.until_phase("large", "Inqueue")
+                await world.until("the request is taken back", requests(world, 0))
+            assert client.refused == []
+            assert {"POST podtemplates", "DELETE provisioningrequests"} <= client.asked.keys()
+
+    asyncio.run(story())
+
+
+def requests(world: GangWorld, count: int) -> Any:
+    async def find() -> bool:
+        return len((await world.client.list(PROVISIONING_REQUESTS)).items) == count
+
+    return find
