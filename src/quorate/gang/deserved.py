@@ -10,7 +10,7 @@ first pour with what is left until hardly anything changes.  There the rounds of
 only places for pods are left; here pods take part like anything else.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -64,34 +64,47 @@ def _vessel(resource: str, claim: Claim) -> _Vessel:
 
 
 def _poured(amount: int, vessels: Sequence[_Vessel]) -> list[Fraction]:
-    weights = sum(vessel.weight for vessel in vessels)
+    """What is in each vessel at the end.
+
+    Counted in parts of a unit, of which all weights together make one: then whole numbers do, which are ten
+    times as fast as fractions.
+    """
+    parts = sum(vessel.weight for vessel in vessels)
     first = [
-        max(
-            min(Fraction(amount * vessel.weight, weights), Fraction(vessel.holds)), Fraction(vessel.guarantee)
-        )
-        for vessel in vessels
+        max(min(amount * vessel.weight, vessel.holds * parts), vessel.guarantee * parts) for vessel in vessels
     ]
-    rise = _rise(
-        amount - sum(first, Fraction(0)),
-        ((vessel.weight, vessel.holds - got) for vessel, got in zip(vessels, first, strict=True)),
-    )
-    return [
-        max(got, min(got + rise * vessel.weight, Fraction(vessel.holds)))
-        for vessel, got in zip(vessels, first, strict=True)
+    rooms = [vessel.holds * parts - got for vessel, got in zip(vessels, first, strict=True)]
+    open_ = [
+        (each.weight, room) for each, room in zip(vessels, rooms, strict=True) if each.weight and room > 0
     ]
+    rise, width = _rise(amount * parts - sum(first), open_)
+    levels = []
+    for vessel, got, room in zip(vessels, first, rooms, strict=True):
+        if room <= 0 or not vessel.weight:
+            levels.append(Fraction(got, parts))
+        elif room * width <= rise * vessel.weight:
+            levels.append(Fraction(vessel.holds))
+        else:
+            levels.append(Fraction(got * width + rise * vessel.weight, parts * width))
+    return levels
 
 
-def _rise(left: Fraction, rooms: Iterable[tuple[int, Fraction]]) -> Fraction:
-    """How far the level rises in vessels of (weight, room) until nothing is ``left`` or all are full."""
-    open_ = sorted((room / weight, weight) for weight, room in rooms if room > 0 and weight)
-    width = sum(weight for _, weight in open_)
-    risen = Fraction(0)
-    for full_at, weight in open_:
-        if left <= (full_at - risen) * width:
-            break
-        left -= (full_at - risen) * width
-        risen, width = full_at, width - weight
-    return risen + left / width if left > 0 and width else risen
+def _rise(left: int, rooms: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """By how much, as a fraction, the level rises in vessels (weight, room) when ``left`` is poured into all.
+
+    The denominator is 0 when all are full and something may be left.
+    """
+    if left <= 0:
+        return 0, 1
+    while rooms:
+        width = sum(weight for weight, _ in rooms)
+        # Whoever is full at this level is full in the end: what it cannot take only makes the level rise.
+        full = [room for weight, room in rooms if room * width <= left * weight]
+        if not full:
+            return left, width
+        rooms = [(weight, room) for weight, room in rooms if room * width > left * weight]
+        left -= sum(full)
+    return 1, 0
 
 
 def real_capability(total: Amounts, guaranteed: Amounts, own: Amounts, capability: Amounts) -> dict[str, int]:

@@ -26,21 +26,20 @@ class Account:
 
     gangs: int = 0
     allocated: Counter[str] = field(default_factory=Counter)  # what tasks with a node hold
-    pending: Counter[str] = field(default_factory=Counter)  # what tasks without one ask for, gated ones too
+    request: Counter[str] = field(default_factory=Counter)  # that, and what tasks without a node ask for
     reserved: Counter[str] = field(default_factory=Counter)  # what admitted gangs may still take
+    granted: Counter[str] = field(
+        default_factory=Counter
+    )  # the same, but of new ones all they were admitted for
     elastic: Counter[str] = field(default_factory=Counter)  # what gangs hold beyond what they need
 
     def add(self, other: "Account", factor: int = 1) -> None:
         self.gangs += other.gangs * factor
         add(self.allocated, other.allocated, factor)
-        add(self.pending, other.pending, factor)
+        add(self.request, other.request, factor)
         add(self.reserved, other.reserved, factor)
+        add(self.granted, other.granted, factor)
         add(self.elastic, other.elastic, factor)
-
-    @property
-    def request(self) -> Mapping[str, int]:
-        """What its gangs hold and what they ask for."""
-        return self.allocated + self.pending
 
     def shortages(self, asked: Amounts, ceiling: "Ceiling") -> tuple[Shortage, ...]:
         """What forbids to reserve ``asked`` for one more gang; empty when nothing does.
@@ -95,7 +94,7 @@ def reserved_for(gang: Gang) -> Mapping[str, int]:
     their part.  Members behind scheduling gates need nothing until the gates are gone.
     """
     minimum = gang.min_resources
-    if minimum is None or gang.phase not in (INQUEUE, RUNNING):
+    if minimum is None or gang.phase not in (INQUEUE, RUNNING) or gang.is_leaving:
         return {}
     if gang.phase == RUNNING and sum(gang.tally.of[each] for each in HOLDING) < gang.min_member:
         return {}
@@ -103,8 +102,8 @@ def reserved_for(gang: Gang) -> Mapping[str, int]:
 
 
 def reserved_on_admission(gang: Gang) -> Mapping[str, int]:
-    """What is reserved for a gang in the session that admits it."""
-    return _without_gated(gang, gang.min_resources or {})
+    """What is reserved for a gang in the session that admits it: all that it needs."""
+    return {} if gang.is_leaving else _without_gated(gang, gang.min_resources or {})
 
 
 def _without_gated(gang: Gang, amounts: Mapping[str, int]) -> Mapping[str, int]:
@@ -128,6 +127,7 @@ class _Entry:
     phase: str
     min_member: int
     min_resources: Mapping[str, int] | None
+    is_leaving: bool
     changes: int
     part: Account
 
@@ -138,6 +138,7 @@ class _Entry:
             and self.min_resources is gang.min_resources
             and self.queue == gang.queue
             and self.min_member == gang.min_member
+            and self.is_leaving == gang.is_leaving
         )
 
 
@@ -163,11 +164,23 @@ class Ledger:
 
     def _enter(self, gang: Gang) -> None:
         old = self._entries.get(gang.key)
+        reserved = Counter(reserved_for(gang))
         part = Account(
-            1, gang.held.copy(), gang.wanted.copy(), Counter(reserved_for(gang)), Counter(elastic_of(gang))
+            gangs=1,
+            allocated=gang.held.copy(),
+            request=gang.held + gang.wanted,
+            reserved=reserved,
+            granted=Counter(reserved_on_admission(gang)) if gang.phase == INQUEUE else reserved,
+            elastic=Counter(elastic_of(gang)),
         )
         self._entries[gang.key] = _Entry(
-            gang.queue, gang.phase, gang.min_member, gang.min_resources, gang.changes, part
+            gang.queue,
+            gang.phase,
+            gang.min_member,
+            gang.min_resources,
+            gang.is_leaving,
+            gang.changes,
+            part,
         )
         self._accounts.setdefault(gang.queue, Account()).add(part)
         if old is not None:

@@ -6,8 +6,8 @@ back) counts against everybody else until the session ends, and is then undone: 
 anew.  So between two sessions the model holds what the objects say, and decisions on their way; nothing else.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
 from typing import Final, Literal
 
 from quorate.api.meta import Key
@@ -17,7 +17,7 @@ from quorate.gang.model import Model
 from quorate.gang.outcome import Bind, Eviction, Evictor, Nomination, Notice
 from quorate.gang.policy import Policies, Rank
 from quorate.gang.queue import Queue
-from quorate.gang.queue_account import Books, Path
+from quorate.gang.queue_account import Account, Books, Path
 from quorate.gang.task import HOLDING, Standing, Task
 from quorate.gang.tiers import Tiers, Vote, chosen, everyone, first_tier_agrees, objection
 from quorate.gang.trial import Move, Trial
@@ -60,7 +60,12 @@ class Session:
 
     def books(self, path: Path) -> Books:
         """The accounts of all queues, for one plugin to keep.  ``path``: see ``Books``."""
-        return Books(self.model.ledger.accounts(self.gangs), self.model.gangs, path)
+        return Books(self.accounts, self.model.gangs, path)
+
+    @cached_property
+    def accounts(self) -> Mapping[str, Account]:
+        """The account of each queue that has gangs, as the session found it."""
+        return self.model.ledger.accounts(self.gangs)
 
     @property
     def counts_best_effort(self) -> bool:

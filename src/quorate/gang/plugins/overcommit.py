@@ -10,10 +10,9 @@ from math import floor
 
 from quorate.api.scheduler_configuration import PluginEntry
 from quorate.api.scheduler_plugins import OvercommitArguments
-from quorate.api.volcano import INQUEUE
 from quorate.gang.gang import Gang
 from quorate.gang.policy import Policy
-from quorate.gang.queue_account import Account, Ceiling, add, reserved_for, reserved_on_admission
+from quorate.gang.queue_account import Account, Ceiling, add, reserved_on_admission
 from quorate.gang.session import Session
 from quorate.gang.tiers import Vote
 from quorate.gang.verdicts import NotEnoughResources
@@ -27,9 +26,8 @@ def overcommit(session: Session, entry: PluginEntry) -> Policy:
     most = {resource: floor(amount * factor) for resource, amount in session.cluster.total.items()}
     # Of the cluster as if it were one queue: whoever uses it, with or without a gang.
     account = Account(allocated=Counter(session.cluster.total_used))
-    for gang in session.gangs:
-        whole = gang.phase == INQUEUE
-        add(account.reserved, reserved_on_admission(gang) if whole else reserved_for(gang))
+    for queue in session.accounts.values():
+        add(account.reserved, queue.granted)
 
     def admits(gang: Gang) -> Vote | NotEnoughResources:
         if gang.min_resources is None:
