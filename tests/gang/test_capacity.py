@@ -361,3 +361,20 @@ def test_within_a_department_nobody_takes_turns(level: int, deserved: Json, vict
     pods = [running("a", 1), waiting("b-x")]
     asked = Asked(a_world(departments(b={"deserved": deserved}), pods), tree(level))
     assert asked.reclaimable("b-x", ["a-0"]) == victims
+
+
+@pytest.mark.parametrize(
+    ("queue", "want"),
+    [
+        pytest.param({"deserved": {"cpu": 3}}, False, id="the queue has what it deserves"),
+        pytest.param({"deserved": {"cpu": 2}}, True, id="the queue has more"),
+        pytest.param({"deserved": {"cpu": 3, "memory": "1Gi"}}, False, id="of something else nothing"),
+        pytest.param({}, True, id="the queue deserves nothing"),
+        pytest.param(
+            {"deserved": {"cpu": 1}, "guarantee": {"cpu": 1}}, False, id="it would lack its guarantee"
+        ),
+    ],
+)
+def test_when_a_whole_gang_can_be_taken(queue: Json, want: bool) -> None:
+    asked = Asked(a_world([{"name": "a", **queue}], [running("a", 3)]), FLAT)
+    assert asked.yields("a") is want

@@ -264,6 +264,24 @@ def test_each_queue_is_taken_down_by_itself() -> None:
     assert asked.reclaimable("c-0", ["a-4", "b-4", "a-3", "b-3", "a-2"]) == ["a-4", "b-4", "a-3", "b-3"]
 
 
+@pytest.mark.parametrize(
+    ("queue", "has", "want"),
+    [
+        pytest.param({}, 5, False, id="the queue has what it deserves"),
+        pytest.param({}, 6, True, id="the queue has more"),
+        pytest.param({"guarantee": {"cpu": 1}}, 6, False, id="it would lack its guarantee"),
+    ],
+)
+def test_when_a_whole_gang_can_be_taken(queue: Json, has: int, want: bool) -> None:
+    queues = [{"name": "qa", **queue}, {"name": "qb"}]
+    pods = [
+        running("a", has),
+        {"name": "more", "group": "a", "cpu": 9},
+        {"name": "b", "group": "b", "cpu": 9},
+    ]
+    assert Asked(shared_world(queues=queues, pods=pods), ["proportion"]).yields("a") is want
+
+
 def test_a_switch_silences_a_point() -> None:
     silenced: list[str | Json] = [
         {"name": "proportion", "enabledAllocatable": False, "enableQueueOrder": False}

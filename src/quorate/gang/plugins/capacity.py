@@ -55,6 +55,7 @@ def _policy(shares: "_Capacity", *, in_a_tree: bool) -> Policy:
         admitted=shares.books.reserve,
         withdrawn=shares.books.withdraw,
         reclaimable=shares.reclaimable,
+        yields=shares.yields,
         took=shares.books.charge,
         gave_back=shares.books.discharge,
     )
@@ -192,16 +193,24 @@ class _Capacity:
 
         ``allocated``: what is left to the queue, and to each of its departments that is to agree.
         """
-        if not _resources(task) & _resources(claimant) - {PODS}:
+        if not _both(task.request, claimant.request) - {PODS}:
             return False
         if not less_equal(self._entitled[queue].guarantee, minus(allocated[queue], task.request)):
             return False
         if not self._deserves(queue, task) and self._would_take_turns(queue, home, claimant):
             return False
-        return all(
-            not self._deserves(each, task)
-            or some_greater_where(has, self._entitled[each].deserved, task.request)
-            for each, has in allocated.items()
+        return all(self._exceeds(each, has, task.request) for each, has in allocated.items())
+
+    def _exceeds(self, queue: str, allocated: Amounts, of: Amounts) -> bool:
+        """Whether the queue has more than it deserves of any of that, or deserves none of it."""
+        deserved = self._entitled[queue].deserved
+        return not _both(of, deserved) or some_greater_where(allocated, deserved, of)
+
+    def yields(self, queue: Queue, gang: Gang) -> bool:
+        """Whether the queue has more than it deserves, and without ``gang`` still what it is guaranteed."""
+        allocated = self.books.allocated(queue.name)
+        return self._exceeds(queue.name, allocated, gang.held) and less_equal(
+            self._entitled[queue.name].guarantee, minus(allocated, gang.held)
         )
 
     def _would_take_turns(self, queue: str, home: str, claimant: Task) -> bool:
@@ -211,8 +220,9 @@ class _Capacity:
 
     def _deserves(self, queue: str, task: Task) -> bool:
         """Whether the queue deserves anything of what the task has."""
-        return not _resources(task).isdisjoint(named(self._entitled[queue].deserved))
+        return bool(_both(task.request, self._entitled[queue].deserved))
 
 
-def _resources(task: Task) -> set[str]:
-    return set(named(task.request))
+def _both(left: Amounts, right: Amounts) -> set[str]:
+    """The resources of which there is something in both."""
+    return set(named(left)) & set(named(right))
