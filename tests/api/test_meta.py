@@ -90,7 +90,14 @@ def test_selectors(selector: dict[str, object] | None, labels: dict[str, str], m
 
 @pytest.mark.parametrize(
     ("operator", "have", "bound", "matches"),
-    [("Gt", "5", "4", True), ("Gt", "4", "4", False), ("Lt", "3", "4", True), ("Lt", "x", "4", False)],
+    [
+        ("Gt", "5", "4", True),
+        ("Gt", "4", "4", False),
+        ("Lt", "3", "4", True),
+        ("Lt", "x", "4", False),
+        ("Gt", "1_000", "4", False),
+        ("Gt", "-3", "-4", True),
+    ],
 )
 def test_node_terms_compare_whole_numbers(operator: str, have: str, bound: str, matches: bool) -> None:
     selector = convert(

@@ -4,9 +4,10 @@ The structs keep only the fields we read; decoding skips the rest.  They are the
 whole: a write is either a new object composed in full or a patch of the fields we own.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, NewType, dataclass_transform
+from typing import Annotated, Any, Final, Literal, NewType, dataclass_transform
 
 import msgspec
 
@@ -140,6 +141,9 @@ def with_condition(conditions: Iterable[Condition], new: Condition) -> tuple[Con
     return tuple(result)
 
 
+_WHOLE: Final = re.compile(r"[+-]?[0-9]+")  # ``int`` takes 1_000 as well
+
+
 def matches_requirement(requirement: Requirement, labels: Mapping[str, str]) -> bool:
     """Whether ``labels`` satisfy one expression; unknown operators match nothing.
 
@@ -159,10 +163,9 @@ def matches_requirement(requirement: Requirement, labels: Mapping[str, str]) -> 
         case "Gt" | "Lt":
             if value is None or len(requirement.values) != 1:
                 return False
-            try:
-                have, bound = int(value), int(requirement.values[0])
-            except ValueError:
+            if not (_WHOLE.fullmatch(value) and _WHOLE.fullmatch(requirement.values[0])):
                 return False
+            have, bound = int(value), int(requirement.values[0])
             return have > bound if requirement.operator == "Gt" else have < bound
         case _:
             return False
