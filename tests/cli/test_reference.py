@@ -73,6 +73,7 @@ def test_what_helps_is_said_as_kube_scheduler_decides_whether_to_preempt() -> No
     codes = {reason.objection.reason: reason.objection.code for reason in REASONS}
     assert {reason for reason, code in codes.items() if code == "Unschedulable"} == {
         "node(s) didn't have free ports for the requested pod ports",
+        "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode",
         "node(s) exceed max volume count",
         "node(s) didn't match pod topology spread constraints",
         "node(s) didn't match pod anti-affinity rules",

@@ -9,6 +9,9 @@ from quorate.api.meta import Key
 from quorate.api.placeable import Pod
 from quorate.api.scheduler_plugins import PredicateArguments
 from quorate.api.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
+from quorate.placement.cluster import Hold
+from quorate.placement.constraints.objections import CLAIM_IN_USE
+from quorate.placement.standing import Moment
 from tests.placement.constraints.given import ALL, World, node, pod
 
 NODES = ("a zone=1", "b zone=2", "c zone=3")
@@ -369,3 +372,13 @@ def test_pods_that_share_a_claim_go_to_one_node_while_it_has_no_volume() -> None
     assert shared.refusals(using("data")) == {"a": NOTHING_TO_BIND, "c": NOTHING_TO_BIND}
     shared.take("first")
     assert shared.passing(using("data")) == "a b c"
+
+
+def test_a_claim_for_one_pod_is_used_by_one_pod() -> None:
+    sole = world(claim("data", "v", accessModes=["ReadWriteOncePod"]), volume("v"))
+    assert sole.standing(using("data")).spreading
+    sole.put(using("data", name="first"), "b", Hold.RELEASING)
+    assert sole.objections(using("data")) == dict.fromkeys("abc", CLAIM_IN_USE)
+    assert sole.passing(using("data"), Moment.LATER) == "a b c"
+    sole.take("first")
+    assert sole.passing(using("data")) == "a b c"

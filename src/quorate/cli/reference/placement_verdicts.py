@@ -41,6 +41,7 @@ place that is promised for when they are gone is judged without them.
   for neither: then the bind of one of them is refused, and it is placed again.
 - Volumes of drivers of old written into the pod itself.
 - The topology spread that an administrator sets for all pods of a cluster's services.
+- Devices that a pod claims by dynamic resource allocation (`predicate.DynamicResourceAllocationEnable`).
 - Tolerations with the operators `Lt` and `Gt`, which Kubernetes 1.36 has switched off: they tolerate nothing.
 """
 
@@ -75,6 +76,10 @@ REASONS: Final = (
     Reason(
         objections.PORTS_TAKEN,
         "another pod of the node has the host port, for the same address or for all of them",
+    ),
+    Reason(
+        objections.CLAIM_IN_USE,
+        "a claim may be used by one pod at a time, and another pod uses it, on whichever node",
     ),
     Reason(
         objections.TOO_MANY_VOLUMES,

@@ -34,6 +34,7 @@ from quorate.placement.constraints.volumes import (
 
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 WAITS_FOR_CONSUMER: Final = "WaitForFirstConsumer"
+SOLE_USE: Final = "ReadWriteOncePod"
 _BETWEEN_ZONES: Final = "__"  # of a volume that is in several
 
 
@@ -57,12 +58,14 @@ def volume_demands(pod: Pod, storage: Storage) -> VolumeDemands:
     if any(claim.spec.volume_name not in storage.volumes for claim in bound):
         return VolumeDemands(refusal=objections.VOLUME_GONE)
     volumes = [storage.volumes[claim.spec.volume_name] for claim in bound]
+    sole = {_use_of(claim) for claim in claims if SOLE_USE in claim.spec.access_modes}
     return VolumeDemands(
         bound=tuple(place for place in map(_place, volumes) if place is not None),
         zones=tuple(zone for volume in volumes for zone in _zones(volume)),
         arrivals=tuple(_arrivals(waiting, storage)),
         unsettled=tuple(sorted(_to_be_attached(filter(is_undecided, waiting), storage))),
-        attachments=tuple(sorted({*_attached(volumes), *_to_be_attached(waiting, storage)})),
+        sole=tuple(sorted(sole)),
+        attachments=tuple(sorted({*_attached(volumes), *_to_be_attached(waiting, storage), *sole})),
     )
 
 
@@ -128,6 +131,11 @@ def _zones(volume: PersistentVolume) -> Iterator[tuple[str, frozenset[str]]]:
     for key, value in sorted(volume.metadata.labels.items()):
         if key in ZONE_LABELS or key in ZONE_LABELS.values():
             yield key, frozenset(value.split(_BETWEEN_ZONES))
+
+
+def _use_of(claim: PersistentVolumeClaim) -> Attachment:
+    """Its use, whatever its volume: of no driver, so no limit counts it."""
+    return Attachment("", f"claim {claim.metadata.key}")
 
 
 def _attached(volumes: Iterable[PersistentVolume]) -> Iterator[Attachment]:

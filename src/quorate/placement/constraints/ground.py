@@ -12,6 +12,7 @@ from quorate.placement.constraints.nodes import Counts, NodeFacts
 from quorate.placement.constraints.objections import Verdicts
 from quorate.placement.constraints.ports import Ports
 from quorate.placement.constraints.volume_limits import AttachedVolumes
+from quorate.placement.constraints.volumes import Attachment
 from quorate.placement.standing import Moment, Preferences
 
 
@@ -80,6 +81,8 @@ class Ground:
         if heeded.node_ports and demands.ports:
             taken = self.ports.taken(demands.ports, nodes.size, moment)
             verdicts.object_to(taken, objections.PORTS_TAKEN)
+        if heeded.volume_binding and self._is_in_use(needed.sole, moment):
+            verdicts.object_to(~nodes.vacant, objections.CLAIM_IN_USE)
         if heeded.node_volume_limits and needed.attachments:
             exceeded = self.attached.exceeded(nodes, needed.attachments, moment)
             verdicts.object_to(exceeded, objections.TOO_MANY_VOLUMES)
@@ -115,7 +118,7 @@ class Ground:
         spreads = (*demands.spread, *demands.preferred_spread)
         near = tuple(term.pick for term in demands.near)
         return (
-            bool(demands.volumes.unsettled)
+            bool(demands.volumes.unsettled or demands.volumes.sole)
             or any(self.neighbours.picks((each.pick,), kin) for each in spreads)
             or (bool(near) and self.neighbours.picks(near, kin))
             or any(not self.nodes.is_own_domain(bond.term.topology_key) for bond in self._own_bonds(demands))
@@ -124,6 +127,9 @@ class Ground:
     def is_self_limiting(self, demands: Demands) -> bool:
         """Whether a pod with ``demands`` may change the answer about its own node for the next one."""
         return bool(demands.ports or demands.volumes.attachments or any(self._own_bonds(demands)))
+
+    def _is_in_use(self, attachments: Iterable[Attachment], moment: Moment) -> bool:
+        return any(True for each in attachments for _ in self.attached.where(each, moment))
 
     def _own_bonds(self, demands: Demands) -> Iterator[Bond]:
         """Its terms that pick pods like it."""

@@ -44,6 +44,10 @@ NOT_READY: Final = Objection(Remedy.TIME, "node(s) were not ready")
 UNSCHEDULABLE: Final = Objection(Remedy.TIME, "node(s) were unschedulable")
 NODE_AFFINITY: Final = Objection(Remedy.NODES, "node(s) didn't match Pod's node affinity/selector")
 PORTS_TAKEN: Final = Objection(Remedy.EVICTION, "node(s) didn't have free ports for the requested pod ports")
+CLAIM_IN_USE: Final = Objection(
+    Remedy.EVICTION,
+    "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode",
+)
 TOO_MANY_VOLUMES: Final = Objection(Remedy.EVICTION, "node(s) exceed max volume count")
 VOLUME_GONE: Final = Objection(
     Remedy.TIME, "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"

@@ -5,7 +5,7 @@ whose ``CSINode`` names no limit for the driver, or that has none, takes any num
 """
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -63,11 +63,13 @@ class AttachedVolumes:
 
     def elsewhere(self, volume: Attachment, size: int) -> Mask:
         """All nodes but those that have the volume; if nowhere is it yet, none."""
-        having = [
-            node
-            for node, attached in self._drivers.get(volume.driver, {}).items()
-            if volume.handle in attached.handles(Moment.NOW)
-        ]
+        having = list(self.where(volume, Moment.NOW))
         elsewhere = np.full(size, bool(having))
         elsewhere[having] = False
         return elsewhere
+
+    def where(self, volume: Attachment, moment: Moment) -> Iterator[int]:
+        """The nodes that have the volume."""
+        for node, attached in self._drivers.get(volume.driver, {}).items():
+            if volume.handle in attached.handles(moment):
+                yield node

@@ -49,7 +49,8 @@ class VolumeDemands:
     zones: tuple[tuple[str, frozenset[str]], ...] = ()  # labels, and the values their volumes allow
     arrivals: tuple[Arrivals, ...] = ()
     unsettled: tuple[Attachment, ...] = ()  # of the arrivals, where they go: to where the first pod goes
-    attachments: tuple[Attachment, ...] = ()
+    sole: tuple[Attachment, ...] = ()  # that one pod may use at a time, wherever it is
+    attachments: tuple[Attachment, ...] = ()  # all there are to be, those above included
 
 
 NO_VOLUMES: Final = VolumeDemands()
