@@ -1,5 +1,6 @@
 """What pods of one shape ask of nodes and of each other, room aside, in the form in which it is judged."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Final
 
@@ -43,6 +44,11 @@ class Demands:
     preferred_spread: tuple[Spread, ...]
     images: tuple[str, ...]
     bonds: tuple[Bond, ...]  # what it asks of others once it is placed
+
+    @property
+    def of_node(self) -> Hashable:
+        """Equal for those who ask the same of a node's own facts."""
+        return self.labels, self.affinity, self.tolerations, self.volumes.refusal
 
     def inclusion(self, spread: Spread, together: tuple[Spread, ...]) -> Inclusion:
         """The nodes that ``spread`` counts, which is judged ``together`` with others."""

@@ -10,9 +10,9 @@ What was asked for once is kept until ``sweep``.
 """
 
 import itertools
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from quorate.placement.constraints.headcounts import Headcount, Headcounts
 from quorate.placement.constraints.nodes import NodeFacts
@@ -20,6 +20,8 @@ from quorate.placement.constraints.terms import Kin, Labels, Pick, PodTerm
 from quorate.placement.standing import Moment
 
 Picks = tuple[Pick, ...]  # pods that all of them pick
+Label = tuple[str, str]
+T = TypeVar("T")
 
 
 class Bond(NamedTuple):
@@ -63,14 +65,33 @@ class _Family:
                 survey.counts.add(node, sign * count, releasing)
 
 
+class _ByAnchor(Generic[T]):
+    """Those who pick pods, found by the labels of pods: most name a label that their pods must have."""
+
+    def __init__(self) -> None:
+        self._anchored: dict[Label | None, list[T]] = {}
+
+    def add(self, picks: Picks, one: T) -> None:
+        self._anchored.setdefault(_anchor(picks), []).append(one)
+
+    def perhaps(self, labels: Labels) -> Iterator[T]:
+        """Those that may pick a pod with ``labels``; no others do."""
+        yield from self._anchored.get(None, ())
+        for label in labels.items():
+            yield from self._anchored.get(label, ())
+
+
 class Neighbours:
     """Where the pods are.  Additions and their opposites undo each other exactly."""
 
     def __init__(self, nodes: NodeFacts) -> None:
         self._nodes = nodes
         self._families: dict[Kin, _Family] = {}
+        self._families_with: dict[Label, list[_Family]] = {}
         self._surveys: dict[Picks, Survey] = {}
+        self._surveying: _ByAnchor[Survey] = _ByAnchor()
         self._held: dict[PodTerm, HeldTerm] = {}
+        self._holding_over: _ByAnchor[HeldTerm] = _ByAnchor()
         self._namespaces: dict[str, Labels] = {}
         self._serials = itertools.count(1)
 
@@ -98,7 +119,8 @@ class Neighbours:
         survey = self._surveys.get(picks)
         if survey is None:
             survey = self._surveys[picks] = Survey(picks, Headcounts(self._nodes))
-            for family in self._families.values():
+            self._surveying.add(picks, survey)
+            for family in self._perhaps_picked(picks):
                 if self._picked(family, picks):
                     family.surveys.append(survey)
                     family.count_into(survey, +1)
@@ -132,16 +154,23 @@ class Neighbours:
         self._families = {
             kin: family for kin, family in self._families.items() if family.staying or family.releasing
         }
+        self._surveying, self._holding_over, self._families_with = _ByAnchor(), _ByAnchor(), {}
+        for survey in self._surveys.values():
+            self._surveying.add(survey.picks, survey)
+        for held in self._held.values():
+            self._holding_over.add((held.term.pick,), held)
         surveys, held_terms = set(self._surveys.values()), set(self._held.values())
         for family in self._families.values():
             family.surveys = [survey for survey in family.surveys if survey in surveys]
             family.held = [held for held in family.held if held in held_terms]
+            self._note_labels(family)
 
     def _family(self, kin: Kin) -> _Family:
         family = self._families.get(kin)
         if family is None:
             namespace, labels = kin
             family = self._families[kin] = _Family(namespace, dict(labels))
+            self._note_labels(family)
             self._reconsider(family)
         return family
 
@@ -149,17 +178,30 @@ class Neighbours:
         """Find out who is interested in the family, and let only these count it."""
         for survey in family.surveys:
             family.count_into(survey, -1)
-        family.surveys = [one for one in self._surveys.values() if self._picked(family, one.picks)]
+        surveys, held_terms = (
+            self._surveying.perhaps(family.labels),
+            self._holding_over.perhaps(family.labels),
+        )
+        family.surveys = [one for one in surveys if self._picked(family, one.picks)]
         for survey in family.surveys:
             family.count_into(survey, +1)
-        family.held = [one for one in self._held.values() if self._picked(family, (one.term.pick,))]
+        family.held = [one for one in held_terms if self._picked(family, (one.term.pick,))]
+
+    def _note_labels(self, family: _Family) -> None:
+        for label in family.labels.items():
+            self._families_with.setdefault(label, []).append(family)
+
+    def _perhaps_picked(self, picks: Picks) -> Iterable[_Family]:
+        anchor = _anchor(picks)
+        return self._families.values() if anchor is None else self._families_with.get(anchor, ())
 
     def _holding(self, term: PodTerm) -> HeldTerm:
         held = self._held.get(term)
         if held is None:
             held = HeldTerm(next(self._serials), term, Headcounts(self._nodes), Headcounts(self._nodes))
             self._held[term] = held
-            for family in self._families.values():
+            self._holding_over.add((term.pick,), held)
+            for family in self._perhaps_picked((term.pick,)):
                 if self._picked(family, (term.pick,)):
                     family.held.append(held)
         return held
@@ -167,3 +209,7 @@ class Neighbours:
     def _picked(self, family: _Family, picks: Picks) -> bool:
         space = self._namespaces.get(family.namespace, {})
         return all(pick.matches(family.namespace, family.labels, space) for pick in picks)
+
+
+def _anchor(picks: Picks) -> Label | None:
+    return next((pick.anchor for pick in picks if pick.anchor is not None), None)

@@ -5,7 +5,8 @@ shape that names no constraint, and that no placed pod has anything against, is 
 alone.
 """
 
-from collections.abc import Iterable
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable
 from itertools import count
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -22,8 +23,8 @@ from quorate.placement.constraints.terms import Labels
 from quorate.placement.log import Log
 from quorate.placement.shapes import Shape
 
-# Judgements that are kept before those not asked for of late are let go.
-_FEW: Final = 256
+# Judgements that are kept at least; each takes some 20 bytes a node, or 100 if its shape names other pods.
+_KEPT: Final = 128
 
 
 class Surroundings:
@@ -35,9 +36,8 @@ class Surroundings:
         self._facts_read = self._loads_read = 0
         self._residents: list[Residents] = []  # by node, as far as read
         self._demands: WeakKeyDictionary[Shape, Demands] = WeakKeyDictionary()
-        self._judgements: dict[Shape, Judgement] = {}
-        self._asked: set[Shape] = set()  # since judgements were last let go
-        self._enough = _FEW
+        self._by_facts: dict[Hashable, Verdicts] = {}
+        self._judgements: OrderedDict[Shape, Judgement] = OrderedDict()  # those asked for last at the end
         self._versions = count(1)
         self.revision = 0  # moves when something is told that is not read from the cluster
 
@@ -47,6 +47,7 @@ class Surroundings:
             self._ground.heeded = heeded
             self._judgements.clear()
             self.revision += 1
+            self._by_facts.clear()
 
     def set_namespace(self, name: str, labels: Labels) -> None:
         """Note the labels of a namespace, by which affinity terms may look into it."""
@@ -70,28 +71,31 @@ class Surroundings:
     def standing(self, shape: Shape) -> Judgement:
         """How the nodes stand with pods of ``shape`` now: the same object while nothing is otherwise."""
         self._follow()
-        self._asked.add(shape)
         demands = self._demands_of(shape)
         state = self._ground.state(demands)
         judgement = self._judgements.get(shape)
         if judgement is None or judgement.state != state:
-            facts = self._facts(demands, judgement)
+            facts = self._facts(demands)
             judgement = Judgement(self._ground, demands, state, facts, next(self._versions))
             self._judgements[shape] = judgement
-            if len(self._judgements) > self._enough:
-                self._sweep()
+        self._judgements.move_to_end(shape)
+        if len(self._judgements) > 2 * _KEPT:
+            self._forget()
         return judgement
 
-    def _facts(self, demands: Demands, last: Judgement | None) -> Verdicts:
-        if last is not None and last.by_node_facts.generation == self._ground.nodes.generation:
-            return last.by_node_facts
-        return self._ground.by_node_facts(demands)
+    def _facts(self, demands: Demands) -> Verdicts:
+        """The verdicts by node facts, which shapes that ask the same of nodes share."""
+        facts = self._by_facts.get(demands.of_node)
+        if facts is None or facts.generation != self._ground.nodes.generation:
+            if len(self._by_facts) > _KEPT:
+                self._by_facts.clear()
+            facts = self._by_facts[demands.of_node] = self._ground.by_node_facts(demands)
+        return facts
 
-    def _sweep(self) -> None:
-        """Let go of judgements that were not asked for since the last time, and of what they follow."""
-        self._judgements = {shape: one for shape, one in self._judgements.items() if shape in self._asked}
-        self._asked.clear()
-        self._enough = max(_FEW, 2 * len(self._judgements))
+    def _forget(self) -> None:
+        """Let go of the judgements that were not asked for of late, and of what only they follow."""
+        while len(self._judgements) > _KEPT:
+            self._judgements.popitem(last=False)
         self._ground.sweep(self._demands[shape] for shape in self._judgements)
 
     def _demands_of(self, shape: Shape) -> Demands:

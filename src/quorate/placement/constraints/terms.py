@@ -28,6 +28,14 @@ class Pick:
     spaces: Requirements | None  # further namespaces, by their labels; None: no further ones
     labels: Requirements | None  # None picks no pod at all
 
+    @property
+    def anchor(self) -> tuple[str, str] | None:
+        """A label that every pod it picks has, if one can be told from its requirements."""
+        for one in self.labels or ():
+            if one.operator == "In" and len(one.values) == 1:
+                return one.key, one.values[0]
+        return None
+
     def matches(self, namespace: str, labels: Labels, namespace_labels: Labels) -> bool:
         return self.looks_into(namespace, namespace_labels) and meets(self.labels, labels)
 
