@@ -36,7 +36,7 @@ place that is promised for when they are gone is judged without them.
 
 ## What is not looked at
 
-- The storage that drivers say they have left.
+- The storage that drivers say they have left, and volumes that are attached to a node without a pod there.
 - That two claims of different pods would be bound to the same volume that is there already, as long as it is
   for neither: then the bind of one of them is refused, and it is placed again.
 - Volumes of drivers of old written into the pod itself.

@@ -16,6 +16,8 @@ from quorate.api.placeable import Node
 from quorate.placement.constraints.objections import Mask
 
 ABSENT: Final = -1  # the number of a node that lacks the fact
+# Names of nodes that are gone and still have a number: more of them are not worth their room.
+_SPARE: Final = 1024
 UNLIMITED: Final = 2**31  # volumes of one driver on one node: more than anybody attaches
 
 Counts = NDArray[np.int64]
@@ -26,7 +28,7 @@ Value = TypeVar("Value", bound=Hashable)
 
 
 class Column(Generic[Value]):
-    """One fact of all nodes.  Equal values have equal numbers; numbers are never given back."""
+    """One fact of all nodes.  Equal values have equal numbers, which mean the same until ``renumber``."""
 
     __slots__ = ("_numbers", "codes", "values")
 
@@ -72,6 +74,14 @@ class Column(Generic[Value]):
         table = np.zeros(len(self.values) + 1, np.int64)  # the last place is read with ABSENT
         table[: len(amounts)] = amounts
         return table[self.codes]
+
+    def renumber(self) -> None:
+        """Give up the numbers of values that no node has any more."""
+        used, codes = np.unique(self.codes, return_inverse=True)
+        absent = int(used[0] == ABSENT)  # it comes first if any node lacks the fact
+        self.codes = (codes - absent).astype(np.int32)
+        self.values = [self.values[number] for number in used[absent:]]
+        self._numbers = {value: number for number, value in enumerate(self.values)}
 
     def grow(self, size: int) -> None:
         self.codes = np.pad(self.codes, (0, size - len(self.codes)), constant_values=ABSENT)
@@ -129,6 +139,15 @@ class NodeFacts:
         ]
         if any(changes):
             self.generation += 1
+        if len(self.names.values) > 2 * self.size + _SPARE:
+            self._renumber()
+
+    def _renumber(self) -> None:
+        for texts in (self.names, *self._labels.values()):
+            texts.renumber()
+        self.taints.renumber()
+        self._limits.renumber()
+        self.generation += 1
 
     def set_limits(self, name: str, limits: Limits) -> None:
         """Note how many volumes of which drivers the node of that name takes."""
