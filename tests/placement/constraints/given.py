@@ -27,7 +27,11 @@ def node(text: str, *, ready: bool = True, images: Any = (), **spec: Any) -> Nod
     """The first word is the name, the others are labels; without a ``hostname`` it is the name."""
     name, *words = text.split()
     labels = {"hostname": name} | dict(word.split("=") for word in words)
-    status = {"conditions": [{"type": "Ready", "status": str(ready)}], "images": list(images)}
+    status = {
+        "allocatable": {"cpu": "8", "memory": "8Gi", "pods": "20"},
+        "conditions": [{"type": "Ready", "status": str(ready)}],
+        "images": list(images),
+    }
     return codec.convert(Node, {"metadata": {"name": name, "labels": labels}, "spec": spec, "status": status})
 
 

@@ -236,6 +236,7 @@ def test_who_requires_others_near_is_a_little_glad_of_more() -> None:
         pytest.param(apart(term("own")), (True, True), id="apart from each other by zone"),
         pytest.param(apart(term("own", "hostname")), (False, True), id="apart from each other by node"),
         pytest.param(near(term("own")), (True, True), id="near to each other"),
+        pytest.param(near(term("own", "hostname")), (True, True), id="on the node of the first"),
         pytest.param(preferring("podAffinity", 1, term("own")), (True, True), id="drawn to each other"),
         pytest.param(preferring("podAffinity", 1, term("web")), (False, False), id="drawn to others"),
     ],

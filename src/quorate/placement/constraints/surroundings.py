@@ -45,9 +45,9 @@ class Surroundings:
         """Heed these constraints from now on, and no others."""
         if heeded != self._ground.heeded:
             self._ground.heeded = heeded
+            self._by_facts.clear()
             self._judgements.clear()
             self.revision += 1
-            self._by_facts.clear()
 
     def set_namespace(self, name: str, labels: Labels) -> None:
         """Note the labels of a namespace, by which affinity terms may look into it."""
