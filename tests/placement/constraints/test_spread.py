@@ -5,8 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quorate.api.scheduler_plugins import NodeOrderArguments
 from quorate.placement.cluster import Hold
 from quorate.placement.constraints.objections import Remedy
+from quorate.placement.scoring import POINT, preference_points
+from quorate.placement.standing import Preferences
 from tests.placement.constraints.given import World, node, pod
 
 NODES = ("a zone=1", "b zone=1", "c zone=2", "d zone=3")
@@ -190,6 +193,100 @@ def test_nodes_outside_of_a_domain_do_not_count() -> None:
 def test_a_spread_that_is_only_preferred_refuses_nobody() -> None:
     soft = spread(whenUnsatisfiable="ScheduleAnyway")
     assert having("a=5").passing(pod("p app=web", **spreading(soft))) == "a b c d"
+
+
+# -- the points that come of it
+
+
+HOST = "kubernetes.io/hostname"
+
+
+def points(pods: str, constraints: str, *, nodes: str, among: str) -> str:
+    """What nodes score: ``web@a web+db@b`` are pods, ``host/2/web`` a constraint with its skew and its pods.
+
+    Nodes are ``a1``, in zone 1; one that is written ``a1?`` has no hostname.
+    """
+    world = World()
+    for name in nodes.split():
+        host = "" if name.endswith("?") else f"{HOST}={name}"
+        world.cluster.set_node(node(f"{name.rstrip('?')} zone={name[1]} {host}"))
+    for number, (labels, name) in enumerate(each.split("@") for each in pods.split()):
+        text = " ".join(f"{label}=yes" for label in labels.rstrip("!").split("+"))
+        hold = Hold.RELEASING if labels.endswith("!") else Hold.USED
+        world.put(pod(f"p{number} {text}"), name, hold)
+    soft = []
+    for key, skew, label in (each.split("/") for each in constraints.split()):
+        selector = {"matchLabels": {label: "yes"}} if label else None
+        topology = {"host": HOST}.get(key, key)
+        soft.append(
+            {
+                "topologyKey": topology,
+                "maxSkew": int(skew),
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": selector,
+            }
+        )
+    preferences = world.standing(pod("new web=yes db=yes", topologySpreadConstraints=soft)).preferences
+    mask = np.zeros(world.cluster.size, np.bool_)
+    mask[[world.index(name) for name in among.split()]] = True
+    order = NodeOrderArguments(pod_topology_spread=1)
+    scored = preference_points(order, Preferences(spread=preferences.spread), mask) // POINT
+    return " ".join(f"{name}={scored[world.index(name)]}" for name in among.split())
+
+
+FOUR = "a1 b1 c2 d2"
+TWO_ONE_NONE_THREE = "web@a1 web@a1 web@b1 web@d2 web@d2 web@d2"
+FOUR_TWO_ONE_THREE = "web@a1 web@a1 web@a1 web@a1 web@b1 web@b1 web@c2 web@d2 web@d2 web@d2"
+APART = "web@a1 web+db@b1 web@d2 db@d2"
+
+
+@pytest.mark.parametrize(
+    ("pods", "constraints", "want"),
+    [
+        pytest.param("", "host/1/web", "a1=100 b1=100", id="nobody is there"),
+        pytest.param("web@a1 web@a1 web@b1", "host/1/web", "a1=100", id="there is one node only"),
+        pytest.param("web@a1 web@b1", "host/1/web", "a1=100 b1=100", id="all have as many"),
+        pytest.param(TWO_ONE_NONE_THREE, "host/1/web", "a1=20 b1=60 c2=100 d2=0", id="2, 1, 0 and 3"),
+        pytest.param(TWO_ONE_NONE_THREE, "host/1/", "a1=100 b1=100 c2=100 d2=100", id="none is picked"),
+        pytest.param(TWO_ONE_NONE_THREE, "host/2/web", "a1=33 b1=66 c2=100 d2=16", id="a skew of 2"),
+        pytest.param(
+            "web@a1 web@a1 web@a1 web@a1 web@b1 web@b1 web@b1 web@c2 web@c2 web@d2",
+            "host/3/web",
+            "a1=44 b1=66 c2=77 d2=100",
+            id="4, 3, 2 and 1 with a skew of 3",
+        ),
+        pytest.param(
+            FOUR_TWO_ONE_THREE, "zone/1/web", "a1=75 b1=75 c2=100", id="zones, of which one is half out"
+        ),
+        pytest.param(
+            "web@a1 web@a1 web@b1 web@c2 web@c2 web@d2 web@d2 web@d2 web@d2",
+            "zone/1/web host/1/web",
+            "a1=100 c2=63",
+            id="zones and nodes",
+        ),
+        pytest.param(
+            "web+db@a1 web@a1 web+db@b1 web@d2 web+db@d2 web@d2",
+            "zone/1/web zone/1/db",
+            "a1=85 c2=100",
+            id="two kinds of pods by zone",
+        ),
+        pytest.param(APART, "zone/1/web host/1/db", "a1=60 b1=20 c2=100 d2=60", id="two kinds, two ways"),
+        pytest.param(APART, "zone/1/web host/1/db", "a1=50 b1=25 c2=100", id="and one node fewer"),
+        pytest.param(
+            "db@b1 web@c2 web+db@d2", "zone/1/web host/1/db", "a1=100 b1=60 c2=40 d2=0", id="a zone with none"
+        ),
+        pytest.param("web!@a1 web@b1", "host/1/web", "a1=100 b1=0", id="who leaves does not count"),
+    ],
+)
+def test_points_are_those_of_kube_scheduler(pods: str, constraints: str, want: str) -> None:
+    among = " ".join(each.split("=")[0] for each in want.split())
+    assert points(pods, constraints, nodes=FOUR, among=among) == want
+
+
+def test_a_node_without_the_label_scores_nothing() -> None:
+    pods = FOUR_TWO_ONE_THREE
+    got = points(pods, "host/1/web", nodes="a1 b1? c2 d2", among="a1 b1 c2")
+    assert got == "a1=16 b1=0 c2=100"
 
 
 # -- what one pod changes for the next
