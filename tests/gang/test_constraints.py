@@ -20,6 +20,17 @@ tiers:
   - name: nodeorder
 """
 ).configuration
+PREEMPTING = load_scheduler_configuration(
+    """
+actions: "allocate, preempt"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: predicates
+  - name: nodeorder
+"""
+).configuration
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 
 
@@ -34,13 +45,13 @@ def world(nodes: str, *, members: int, minimum: int, **spec: Any) -> World:
     return world
 
 
-def member(name: str, **spec: Any) -> Pod:
+def member(name: str, group: str = "gang", **spec: Any) -> Pod:
     metadata = {
         "name": name,
         "namespace": "default",
         "uid": name,
-        "labels": {"job": "gang", "index": name},
-        "annotations": {"scheduling.k8s.io/group-name": "gang"},
+        "labels": {"job": group, "index": name},
+        "annotations": {"scheduling.k8s.io/group-name": group, "volcano.sh/preemptable": "true"},
     }
     container = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
     content = {"schedulerName": "volcano", "containers": [container], **spec}
@@ -141,3 +152,28 @@ def test_terms_look_into_namespaces_by_their_labels() -> None:
     near.model.surroundings.set_namespace("data", {"team": "store"})
     near.session()
     assert near.binds == {"m0": "b1", "m1": "b1"}
+
+
+def test_a_port_is_freed_by_evicting_who_has_it() -> None:
+    ports = [{"name": "main", "ports": [{"hostPort": 80, "containerPort": 80}]}]
+    given = {
+        "nodes": [{"name": "a1", "cpu": 8}],
+        "priorityClasses": {"high": 10, "low": 1},
+        "podGroups": [
+            {"name": "gang", "minMember": 1, "phase": "Inqueue", "priorityClassName": "low"},
+            {"name": "urgent", "minMember": 1, "phase": "Inqueue", "priorityClassName": "high"},
+        ],
+    }
+    world = World(given, PREEMPTING, restarting=False)
+    world.put_pods([member("m0", containers=ports, priority=1)])
+    world.session()
+    world.do("start", None)
+    world.start_step()
+    world.put_pods([member("u0", group="urgent", containers=ports, priority=10)])
+    world.session()
+    assert (world.evictions, world.promised, world.binds) == (["m0"], {"u0": "a1"}, {})
+    world.session()
+    assert (world.evictions, world.binds) == (["m0"], {}), "the port is taken until the pod is gone"
+    world.do("reap", None)
+    world.session()
+    assert world.binds == {"u0": "a1"}
