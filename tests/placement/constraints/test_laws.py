@@ -143,11 +143,9 @@ def test_nodes_refuse_what_the_rules_refuse(world: World, incoming: Pod, moment:
 
 @given(world=worlds(), incoming=pods("new"))
 def test_nodes_attract_by_the_rules(world: World, incoming: Pod) -> None:
-    measure = world.standing(incoming).preferences.pod_affinity
     judge = oracle(world)
-    for each in judge.nodes:
-        index = world.cluster.index(each.metadata.name)
-        assert (0 if measure is None else measure[index]) == judge.attraction(incoming, each)
+    want = {each.metadata.name: judge.attraction(incoming, each) for each in judge.nodes}
+    assert attractions(world, incoming) == want
 
 
 @given(world=worlds(), watched=st.tuples(pods("w1"), pods("w2")), data=st.data())
@@ -223,3 +221,26 @@ def test_no_eviction_helps_where_a_node_is_unresolvable(world: World, incoming: 
 
 def _wants_company(pod: Pod) -> bool:
     return bool(pod.spec.affinity and pod.spec.affinity.pod_affinity)
+
+
+@given(world=worlds(), incoming=pods("new"), data=st.data())
+def test_the_order_in_which_things_are_told_does_not_matter(
+    world: World, incoming: Pod, data: st.DataObject
+) -> None:
+    known = [node for node in world.cluster.nodes if node is not None]
+    other = World()
+    told: list[Node | tuple[Pod, str, Hold]] = [*known, *world.placed.values()]
+    for each in data.draw(st.permutations(told)):
+        if isinstance(each, tuple):
+            other.put(*each)
+        else:
+            other.cluster.set_node(each)
+    for moment in Moment:
+        assert other.refusals(incoming, moment) == world.refusals(incoming, moment)
+    assert attractions(other, incoming) == attractions(world, incoming)
+
+
+def attractions(world: World, incoming: Pod) -> dict[str, int]:
+    measure = world.standing(incoming).preferences.pod_affinity
+    names = sorted(world.cluster.names())
+    return {name: 0 if measure is None else int(measure[world.index(name)]) for name in names}
