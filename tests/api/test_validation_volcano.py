@@ -149,6 +149,11 @@ def test_a_queue_by_itself(spec: str, want: list[str]) -> None:
     assert texts(queue_update_findings(a_queue("q", "{reclaimable: false}"), queue, {})) == want
 
 
+def test_programs_know_it_by_one_word() -> None:
+    wrong = [*queue_findings(a_queue("q", "{weight: 0, parent: x, deserved: {cpu: 9}}"), {})]
+    assert {finding.reason for finding in wrong} == {"InvalidQueueResources"}
+
+
 def tree(*queues: Queue) -> Queues:
     return {queue.metadata.name: queue for queue in queues}
 

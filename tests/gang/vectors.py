@@ -6,6 +6,7 @@ from typing import Any
 import yaml
 
 from quorate.api.scheduler_configuration import SchedulerConfiguration, load_scheduler_configuration
+from tests.gang.vectors_admission import run_admission
 from tests.gang.vectors_controllers import run_minres, run_queue_state, run_vcjob
 from tests.gang.vectors_phases import run_phase
 from tests.gang.vectors_rules import run_dispatch, run_resource, run_score
@@ -112,6 +113,7 @@ EXPECT: Mapping[str, Callable[[World, Any], list[str]]] = {
 }
 
 KINDS: Mapping[str, Callable[[Json, Json, str], list[str]]] = {
+    "admission": lambda given, expect, profile: run_admission(given, expect),
     "deserved": run_deserved,
     "dispatch": run_dispatch,
     "minres": lambda given, expect, profile: run_minres(given, expect),

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Final
 
+from msgspec.structs import replace
+
 from quorate.api.core import Resources
 from quorate.api.documents import child
 from quorate.api.findings import Finding
@@ -21,8 +23,8 @@ from quorate.api.validation.volcano_groups import of_amounts
 from quorate.api.volcano import CLOSED, DEFAULT_QUEUE, OPEN, ROOT_QUEUE, Queue, QueueSpec
 from quorate.api.volcano_keys import HIERARCHY, HIERARCHY_WEIGHTS
 
-INVALID_RESOURCES: Final = "InvalidQueueResources"
-PROTECTED: Final = "ProtectedQueue"
+INVALID_QUEUE: Final = "InvalidQueueResources"  # Volcano's word, whatever is wrong with a queue
+PROTECTED: Final = "ProtectedQueue"  # it cannot be deleted
 LARGEST_WEIGHT: Final = 65535
 DEPTH: Final = 5  # queues above one another below the root, unless configured
 
@@ -36,6 +38,24 @@ _PODS: Final = "pods"
 
 def queue_findings(queue: Queue, others: Queues, *, depth: int = DEPTH) -> Findings:
     """What is wrong with a new queue among ``others``."""
+    return _with_reason(INVALID_QUEUE, _of_new(queue, others, depth))
+
+
+def queue_update_findings(old: Queue, new: Queue, others: Queues, *, depth: int = DEPTH) -> Findings:
+    """What is wrong with a queue's becoming ``new``."""
+    return _with_reason(INVALID_QUEUE, _of_update(old, new, others, depth))
+
+
+def queue_delete_findings(queue: Queue, others: Queues, *, refuse_in_use: bool) -> Findings:
+    """What forbids deleting ``queue``; ``refuse_in_use``: also that pods of it hold resources."""
+    return _with_reason(PROTECTED, _of_deletion(queue, others, refuse_in_use=refuse_in_use))
+
+
+def _with_reason(reason: str, findings: Findings) -> Findings:
+    return (replace(finding, reason=reason) for finding in findings)
+
+
+def _of_new(queue: Queue, others: Queues, depth: int) -> Findings:
     yield from _by_itself(queue)
     if queue.status.state not in ("", OPEN, CLOSED):
         yield Finding("status.state", queue.status.state, f"cannot be asked for (write {OPEN} or {CLOSED})")
@@ -44,8 +64,7 @@ def queue_findings(queue: Queue, others: Queues, *, depth: int = DEPTH) -> Findi
     yield from _shares(queue, others)
 
 
-def queue_update_findings(old: Queue, new: Queue, others: Queues, *, depth: int = DEPTH) -> Findings:
-    """What is wrong with a queue's becoming ``new``."""
+def _of_update(old: Queue, new: Queue, others: Queues, depth: int) -> Findings:
     if old.spec != new.spec:
         yield from _by_itself(new)
     if new.status.state not in (old.status.state, "", OPEN, CLOSED):
@@ -59,12 +78,11 @@ def queue_update_findings(old: Queue, new: Queue, others: Queues, *, depth: int 
         yield from _shares(new, others)
 
 
-def queue_delete_findings(queue: Queue, others: Queues, *, refuse_in_use: bool) -> Findings:
-    """What forbids deleting ``queue``; ``refuse_in_use``: also that pods of it hold resources."""
+def _of_deletion(queue: Queue, others: Queues, *, refuse_in_use: bool) -> Findings:
     name = queue.metadata.name
     if name in (ROOT_QUEUE, DEFAULT_QUEUE):
         rule = "is a queue that every cluster must have, it cannot be deleted (close it instead)"
-        yield Finding("metadata.name", name, rule, reason=PROTECTED)
+        yield Finding("metadata.name", name, rule)
     children = sorted(other.metadata.name for other in _children(name, others))
     if children:
         rule = f"is the parent of {in_order(children)} (delete these first, or move them)"
@@ -95,7 +113,7 @@ def _ascending(spec: QueueSpec) -> Findings:
         where = child(_GUARANTEE, resource)
         if deserved and resource not in deserved:
             rule = f"is guaranteed but not in {_DESERVED} (add it there, at least {amount})"
-            yield Finding(where, str(amount), rule, reason=INVALID_RESOURCES)
+            yield Finding(where, str(amount), rule)
         elif resource in deserved:
             yield from _at_most(where, amount, deserved[resource], _DESERVED)
         elif resource in capability:
@@ -108,7 +126,7 @@ def _ascending(spec: QueueSpec) -> Findings:
 
 def _at_most(path: str, amount: Quantity, limit: Quantity, whose: str) -> Findings:
     if amount > limit:
-        yield Finding(path, str(amount), f"is more than {whose}, at most {limit}", reason=INVALID_RESOURCES)
+        yield Finding(path, str(amount), f"is more than {whose}, at most {limit}")
 
 
 def _annotated(queue: Queue) -> tuple[str, str]:
@@ -219,7 +237,7 @@ def _shares(queue: Queue, others: Queues) -> Findings:
                     limit = granted.get(resource, Quantity(0))
                     rule = f"makes {together[resource]} for the children of queue {parent}, at most {limit}"
                     where = child(path, resource)
-                    yield Finding(where, str(own[resource]), rule, reason=INVALID_RESOURCES)
+                    yield Finding(where, str(own[resource]), rule)
     yield from _children_within(queue, others)
 
 
@@ -245,7 +263,7 @@ def _children_within(queue: Queue, others: Queues) -> Findings:
             theirs = below.spec.capability.get(resource)
             if theirs is not None and theirs > limit:
                 rule = f"is less than that of queue {below.metadata.name} below, at least {theirs}"
-                yield Finding(child(_CAPABILITY, resource), str(limit), rule, reason=INVALID_RESOURCES)
+                yield Finding(child(_CAPABILITY, resource), str(limit), rule)
     for path, granted in _granted(spec).items():
         yield from _sum_within(path, granted, [_granted(each.spec)[path] for each in _children(name, others)])
 
@@ -255,4 +273,4 @@ def _sum_within(path: str, granted: Resources, children: Iterable[Resources]) ->
         limit = granted.get(resource, Quantity(0))
         if total > limit:
             rule = f"is less than what its children have together, at least {total}"
-            yield Finding(child(path, resource), str(limit), rule, reason=INVALID_RESOURCES)
+            yield Finding(child(path, resource), str(limit), rule)
