@@ -7,7 +7,7 @@ import numpy as np
 
 from quorate.placement.cluster import Cluster
 from quorate.placement.shapes import Shape
-from quorate.placement.standing import Moment, Objection, Preferences, Standing
+from quorate.placement.standing import Moment, Objection, Preferences, Reach, Standing
 from quorate.placement.vectors import Mask
 
 
@@ -26,12 +26,12 @@ class Bars:
         cluster: Cluster,
         barred: Mapping[str, Bar] | None = None,
         node_affinity: Mapping[str, int] | None = None,
-        spreading: bool = False,
+        reach: Reach = Reach.NONE,
     ) -> None:
         self.cluster = cluster
         self.barred = dict(barred or {})
         self.node_affinity = dict(node_affinity or {})
-        self.spreading = spreading
+        self.reach = reach
 
     @property
     def revision(self) -> int:
@@ -44,8 +44,7 @@ class Bars:
 class _Standing:
     def __init__(self, bars: Bars) -> None:
         self._bars = bars
-        self.spreading = bars.spreading
-        self.crowding = False
+        self.reach = bars.reach
         # Never the same for other bars, other preferences or other nodes.
         named = tuple((name, bars.cluster.index(name)) for name in sorted(bars.cluster.names()))
         self.version = hash((named, bars.revision))

@@ -19,7 +19,7 @@ from quorate.placement.cluster import Cluster
 from quorate.placement.names import NOWHERE, NameOrder
 from quorate.placement.scoring import Load, Scoring, matters, preference_points, room_points
 from quorate.placement.shapes import Shape
-from quorate.placement.standing import Moment, Preferences, Standing
+from quorate.placement.standing import Moment, Preferences, Reach, Standing
 from quorate.placement.vectors import Mask, Matrix, Vector
 
 # The points of a node that is out of the question.
@@ -57,6 +57,7 @@ class Ranking:
         self._comparing = False  # whether there is anything to compare
         # Whether placing one pod changes more for the next one than the room and the points of its own node.
         self.alone = False
+        self.once = False  # whether a node takes only one such pod
 
     def refresh(self, standing: Standing) -> None:
         """Take in what changed in the cluster, of which ``standing`` tells the rest."""
@@ -73,7 +74,8 @@ class Ranking:
         if changed is None or as_of != self._judged_as_of:
             self._judged_as_of = as_of
             self._take_preferences(standing.preferences)
-            self.alone = standing.spreading or standing.crowding or self._comparing
+            self.once = standing.reach is Reach.BARS
+            self.alone = standing.reach in (Reach.OWN_NODE, Reach.OTHERS) or self._comparing
             self._now = np.full(len(self._names.indexes), OUT)
             self._later = self._now.copy()
             self._judge(self._names.indexes, standing)

@@ -23,6 +23,15 @@ class Moment(Enum):
     LATER = "when those that are being released are gone"
 
 
+class Reach(Enum):
+    """Which answers about nodes one pod of a shape changes for the next."""
+
+    NONE = "none"
+    BARS = "its own node takes no other, and that is all"
+    OWN_NODE = "perhaps those about its own node"
+    OTHERS = "perhaps those about other nodes too"
+
+
 class Crowding(Protocol):
     """How crowded nodes are with pods that would rather be spread."""
 
@@ -76,12 +85,8 @@ class Standing(Protocol):
         """Another one whenever any answer below is another one."""
 
     @property
-    def spreading(self) -> bool:
-        """Whether placing one such pod may change an answer about other nodes than its own."""
-
-    @property
-    def crowding(self) -> bool:
-        """Whether placing one such pod may change an answer about its own node: host ports do."""
+    def reach(self) -> Reach:
+        """How far one such pod, once it is placed, changes answers for the next one."""
 
     @property
     def unresolvable(self) -> Mask:

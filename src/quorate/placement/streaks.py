@@ -2,8 +2,9 @@
 
 What one pod changes for the next of its shape is the room and the points of the one node it goes to.  So the
 choice is a merge: each node offers the points of its next place, the best offer is taken, and that node makes
-its next one.  To place ``n`` pods only the ``n`` best nodes can matter, since a node that has not been chosen
-keeps its offer, and each of those before it is chosen once before it can be.
+its next one, unless it takes only one such pod.  To place ``n`` pods only the ``n`` best nodes can matter,
+since a node that has not been chosen keeps its offer, and each of those before it is chosen once before it
+can be.
 """
 
 from collections.abc import Iterator
@@ -95,6 +96,9 @@ def _merged(ranking: Ranking, moment: Moment, count: int) -> Iterator[int]:
     """
     points = ranking.candidates(moment)
     positions = _best(points, count)
+    if ranking.once:
+        yield from positions[np.argsort(-points[positions], kind="stable")].tolist()
+        return
     offers = _Offers(ranking, moment, positions, count)
     # The smallest comes first: the most points, then the first by name.
     heap = list(zip((-points[positions]).tolist(), positions.tolist(), strict=True))

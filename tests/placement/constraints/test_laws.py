@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from quorate.api.placeable import Node, Pod
 from quorate.placement.cluster import Hold
-from quorate.placement.standing import Moment
+from quorate.placement.standing import Moment, Reach
 from tests.placement.constraints.given import World, node, pod
 from tests.placement.constraints.oracle import Oracle
 
@@ -189,23 +189,27 @@ def test_taking_back_what_was_put_restores_every_answer(
 
 
 @given(world=worlds(), incoming=pods("same"), data=st.data())
-def test_who_says_it_does_not_reach_other_nodes_does_not(
+def test_a_pod_changes_for_the_next_what_its_reach_says(
     world: World, incoming: Pod, data: st.DataObject
 ) -> None:
-    """Equal pods may then be placed many at a time: only the nodes they go to need be asked again."""
-    standing = world.standing(incoming)
-    spreading, crowding = standing.spreading, standing.crowding
-    before = world.refusals(incoming)
-    attraction = standing.preferences.pod_affinity
-    where = data.draw(st.sampled_from(sorted(world.cluster.names())))
+    """By that, equal pods are placed many at a time: only nodes that an answer may change for are asked."""
+    reach = world.standing(incoming).reach
+    before, drawn = world.refusals(incoming), attractions(world, incoming)
+    fitting = world.passing(incoming).split()
+    if not fitting:
+        return
+    where = data.draw(st.sampled_from(fitting))
     world.put(incoming, where)
-    after = world.refusals(incoming)
-    if not spreading:
-        assert {**after, where: ""} == {**before, where: ""}
-    if not spreading and not crowding:
-        assert after == before
-        now = world.standing(incoming).preferences.pod_affinity
-        assert (attraction is None and now is None) or (attraction == now).all()  # type: ignore[union-attr]
+    after, drawn_after = world.refusals(incoming), attractions(world, incoming)
+    match reach:
+        case Reach.NONE:
+            assert (after, drawn_after) == (before, drawn)
+        case Reach.BARS:
+            assert after == {**before, where: after[where]}
+            assert {**drawn_after, where: 0} == {**drawn, where: 0}
+        case Reach.OWN_NODE:
+            assert {**after, where: ""} == {**before, where: ""}
+            assert {**drawn_after, where: 0} == {**drawn, where: 0}
 
 
 @given(world=worlds(), incoming=pods("new"))

@@ -6,7 +6,7 @@ import pytest
 
 from quorate.placement.cluster import Hold
 from quorate.placement.constraints.objections import Remedy
-from quorate.placement.standing import Moment
+from quorate.placement.standing import Moment, Reach
 from tests.placement.constraints.given import World, pod
 
 NODES = ("a zone=1", "b zone=1", "c zone=2", "d")
@@ -231,16 +231,22 @@ def test_who_requires_others_near_is_a_little_glad_of_more() -> None:
 @pytest.mark.parametrize(
     ("spec", "want"),
     [
-        pytest.param({}, (False, False), id="no terms"),
-        pytest.param(apart(term("web")), (False, False), id="terms about others"),
-        pytest.param(apart(term("own")), (True, True), id="apart from each other by zone"),
-        pytest.param(apart(term("own", "hostname")), (False, True), id="apart from each other by node"),
-        pytest.param(near(term("own")), (True, True), id="near to each other"),
-        pytest.param(near(term("own", "hostname")), (True, True), id="on the node of the first"),
-        pytest.param(preferring("podAffinity", 1, term("own")), (True, True), id="drawn to each other"),
-        pytest.param(preferring("podAffinity", 1, term("web")), (False, False), id="drawn to others"),
+        pytest.param({}, Reach.NONE, id="no terms"),
+        pytest.param(apart(term("web")), Reach.NONE, id="terms about others"),
+        pytest.param(apart(term("own")), Reach.OTHERS, id="apart from each other by zone"),
+        pytest.param(apart(term("own", "hostname")), Reach.BARS, id="apart from each other by node"),
+        pytest.param(near(term("own")), Reach.OTHERS, id="near to each other"),
+        pytest.param(near(term("own", "hostname")), Reach.OTHERS, id="on the node of the first"),
+        pytest.param(preferring("podAffinity", 1, term("own")), Reach.OTHERS, id="drawn to each other"),
+        pytest.param(preferring("podAffinity", 1, term("web")), Reach.NONE, id="drawn to others"),
+        pytest.param(
+            preferring("podAffinity", 1, term("own", "hostname")),
+            Reach.OWN_NODE,
+            id="drawn to each other's node",
+        ),
+        pytest.param(apart(term("own", "rack")), Reach.OWN_NODE, id="apart by a label that nodes lack"),
     ],
 )
-def test_how_far_a_pod_reaches(spec: dict[str, Any], want: tuple[bool, bool]) -> None:
+def test_how_far_a_pod_reaches(spec: dict[str, Any], want: Reach) -> None:
     standing = World(*NODES).standing(pod("p app=own", **spec))
-    assert (standing.spreading, standing.crowding) == want
+    assert standing.reach is want

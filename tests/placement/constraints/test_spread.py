@@ -9,7 +9,7 @@ from quorate.api.scheduler_plugins import NodeOrderArguments
 from quorate.placement.cluster import Hold
 from quorate.placement.constraints.objections import Remedy
 from quorate.placement.scoring import POINT, preference_points
-from quorate.placement.standing import Preferences
+from quorate.placement.standing import Preferences, Reach
 from tests.placement.constraints.given import World, node, pod
 
 NODES = ("a zone=1", "b zone=1", "c zone=2", "d zone=3")
@@ -295,11 +295,11 @@ def test_a_node_without_the_label_scores_nothing() -> None:
 @pytest.mark.parametrize(
     ("app", "when", "want"),
     [
-        pytest.param("web", "DoNotSchedule", True, id="it is counted itself"),
-        pytest.param("web", "ScheduleAnyway", True, id="and where that is only preferred"),
-        pytest.param("db", "DoNotSchedule", False, id="others are counted"),
+        pytest.param("web", "DoNotSchedule", Reach.OTHERS, id="it is counted itself"),
+        pytest.param("web", "ScheduleAnyway", Reach.OTHERS, id="and where that is only preferred"),
+        pytest.param("db", "DoNotSchedule", Reach.NONE, id="others are counted"),
     ],
 )
-def test_how_far_a_pod_reaches(app: str, when: str, want: bool) -> None:
+def test_how_far_a_pod_reaches(app: str, when: str, want: Reach) -> None:
     constraint = spread(app=app, whenUnsatisfiable=when)
-    assert World(*NODES).standing(pod("p app=web", **spreading(constraint))).spreading is want
+    assert World(*NODES).standing(pod("p app=web", **spreading(constraint))).reach is want

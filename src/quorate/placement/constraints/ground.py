@@ -13,7 +13,7 @@ from quorate.placement.constraints.objections import Verdicts
 from quorate.placement.constraints.ports import Ports
 from quorate.placement.constraints.volume_limits import AttachedVolumes
 from quorate.placement.constraints.volumes import Attachment
-from quorate.placement.standing import Moment, Preferences
+from quorate.placement.standing import Moment, Preferences, Reach
 
 
 class Ground:
@@ -112,8 +112,18 @@ class Ground:
             images=_if_any(self.images.locality(demands.images)),
         )
 
-    def is_far_reaching(self, demands: Demands) -> bool:
-        """Whether a pod with ``demands`` may change the answer about another node for the next one."""
+    def reach(self, demands: Demands) -> Reach:
+        """Which answers one pod with ``demands`` changes for the next one with the same."""
+        if self._reaches_others(demands):
+            return Reach.OTHERS
+        own_bonds = list(self._own_bonds(demands))
+        if demands.ports and self.heeded.node_ports:
+            return Reach.BARS
+        if self.heeded.pod_affinity and any(self._bars(bond) for bond in own_bonds):
+            return Reach.BARS
+        return Reach.OWN_NODE if own_bonds or demands.volumes.attachments else Reach.NONE
+
+    def _reaches_others(self, demands: Demands) -> bool:
         kin = demands.kin
         spreads = (*demands.spread, *demands.preferred_spread)
         near = tuple(term.pick for term in demands.near)
@@ -124,9 +134,10 @@ class Ground:
             or any(not self.nodes.is_own_domain(bond.term.topology_key) for bond in self._own_bonds(demands))
         )
 
-    def is_self_limiting(self, demands: Demands) -> bool:
-        """Whether a pod with ``demands`` may change the answer about its own node for the next one."""
-        return bool(demands.ports or demands.volumes.attachments or any(self._own_bonds(demands)))
+    def _bars(self, bond: Bond) -> bool:
+        """Whether a term that picks pods like its own keeps them off every node that has one."""
+        label = self.nodes.label(bond.term.topology_key)
+        return bool(bond.forbids) and bool((label.present() | self.nodes.vacant).all())
 
     def _is_in_use(self, attachments: Iterable[Attachment], moment: Moment) -> bool:
         return any(True for each in attachments for _ in self.attached.where(each, moment))

@@ -6,7 +6,7 @@ from functools import cached_property
 from quorate.placement.constraints.demands import Demands
 from quorate.placement.constraints.ground import Ground
 from quorate.placement.constraints.objections import Mask, Objection, Verdicts
-from quorate.placement.standing import Moment, Preferences
+from quorate.placement.standing import Moment, Preferences, Reach
 
 
 class Judgement:
@@ -22,12 +22,8 @@ class Judgement:
         self._verdicts: dict[Moment, Verdicts] = {}
 
     @cached_property
-    def spreading(self) -> bool:
-        return self._ground.is_far_reaching(self._demands)
-
-    @cached_property
-    def crowding(self) -> bool:
-        return self._ground.is_self_limiting(self._demands)
+    def reach(self) -> Reach:
+        return self._ground.reach(self._demands)
 
     @property
     def unresolvable(self) -> Mask:
