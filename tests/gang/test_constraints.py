@@ -91,6 +91,16 @@ def test_members_that_stay_together_follow_the_first() -> None:
     assert sorted(by_zone(near).values()) == [6]
 
 
+def test_members_follow_whom_they_must_be_near_whatever_they_are_called() -> None:
+    together = world("a1 b1", members=0, minimum=3)
+    term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"index": "z-master"}}}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    together.put_pods(member(name, affinity=affinity) for name in ("a-worker", "b-worker"))
+    together.put_pods([member("z-master")])
+    together.session()
+    assert by_zone(together) == {"a": 3}
+
+
 def test_members_are_spread_over_zones() -> None:
     constraint = {
         "topologyKey": ZONE,

@@ -5,20 +5,22 @@ from collections import Counter
 from quorate.gang.gang import Gang
 from quorate.gang.session import Session
 from quorate.gang.task import Task
+from quorate.placement.constraints.company import ranks
 
 
 def members_to_place(session: Session, gang: Gang, *, best_effort: bool) -> list[Task]:
     """The members that can be placed now, the first first; ``best_effort``: also those that ask for nothing.
 
     In profile ``design`` a role is filled up to its minimum before anybody else is placed, and members that
-    ask for nothing go last on either side.
+    ask for nothing go last on either side.  Who must be near other members comes after these.
     """
     members = sorted(gang.placeable.values(), key=session.task_rank)
     if not best_effort:
         members = [task for task in members if not task.best_effort]
     if session.settings.profile == "compat":
         return members
-    members.sort(key=lambda task: task.best_effort)
+    company = ranks(gang.shapes)
+    members.sort(key=lambda task: (company[task.shape], task.best_effort))
     if not gang.role_minima:
         return members
     lacking = Counter({role: minimum - gang.role(role).ready for role, minimum in gang.role_minima.items()})
