@@ -96,6 +96,7 @@ def test_selectors(selector: dict[str, object] | None, labels: dict[str, str], m
         ("Lt", "3", "4", True),
         ("Lt", "x", "4", False),
         ("Gt", "1_000", "4", False),
+        pytest.param("Lt", "5", "9" * 5000, False, id="more digits than numbers have"),
         ("Gt", "-3", "-4", True),
     ],
 )

@@ -141,7 +141,8 @@ def with_condition(conditions: Iterable[Condition], new: Condition) -> tuple[Con
     return tuple(result)
 
 
-_WHOLE: Final = re.compile(r"[+-]?[0-9]+")  # ``int`` takes 1_000 as well
+# ``int`` takes 1_000 as well, and stops at 4300 digits with an error.
+_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 def matches_requirement(requirement: Requirement, labels: Mapping[str, str]) -> bool:

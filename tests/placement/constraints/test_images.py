@@ -27,6 +27,7 @@ def world(*nodes: object) -> World:
         pytest.param(
             "app:1=4000", "other:1=1", {"a": 100, "b": 0}, id="more than most does not count for more"
         ),
+        pytest.param("app:1=8000000000000", "app:1=1", {"a": 100, "b": 0}, id="more than there can be"),
         pytest.param("app:1=500", "app:1=3000", {"a": 48, "b": 100}, id="each node says how large it is"),
     ],
 )

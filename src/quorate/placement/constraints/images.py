@@ -15,6 +15,7 @@ from quorate.placement.constraints.nodes import Counts, NodeFacts
 _MIB: Final = 2**20
 LEAST: Final = 23 * _MIB  # what counts for nothing
 MOST: Final = 1000 * _MIB  # for each container: more does not count for more
+_LARGEST: Final = 2**40  # beyond what counts, whatever a node says: sums stay far from where 64 bits end
 _LATEST: Final = "latest"
 
 
@@ -78,4 +79,4 @@ class ImageStock:
 
 
 def _size(image: str, images: tuple[ContainerImage, ...]) -> int:
-    return next((one.size_bytes for one in images if image in one.names), 0)
+    return next((min(one.size_bytes, _LARGEST) for one in images if image in one.names), 0)
