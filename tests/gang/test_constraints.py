@@ -3,11 +3,14 @@
 from collections import Counter
 from typing import Any
 
+import pytest
+
 from quorate.api import codec
 from quorate.api.meta import Key
 from quorate.api.placeable import Pod
 from quorate.api.scheduler_configuration import load_scheduler_configuration
 from quorate.api.volumes import PersistentVolume, PersistentVolumeClaim
+from tests.gang import objects
 from tests.gang.world import World
 
 SETTINGS = load_scheduler_configuration(
@@ -89,6 +92,37 @@ def test_members_that_stay_together_follow_the_first() -> None:
     near = world("a1 a2 b1 b2", members=6, minimum=6, **selecting("podAffinity", ZONE))
     near.session()
     assert sorted(by_zone(near).values()) == [6]
+
+
+@pytest.mark.parametrize(
+    ("members", "minimum", "want"),
+    [
+        pytest.param(6, 6, {"a": 6}, id="all fit where the best node is"),
+        pytest.param(10, 10, {"b": 10}, id="all fit elsewhere only"),
+        pytest.param(14, 9, {"b": 12}, id="enough of them fit elsewhere only"),
+        pytest.param(13, 13, {}, id="they fit nowhere"),
+    ],
+)
+def test_a_gang_that_stays_together_begins_where_there_is_room_for_it(
+    members: int, minimum: int, want: dict[str, int]
+) -> None:
+    near = world("", members=members, minimum=minimum, **selecting("podAffinity", ZONE))
+    rooms = {"a1": 8, "b1": 4, "b2": 4, "b3": 4}
+    near.do(
+        "addNodes", [{"name": name, "cpu": cpu, "labels": {ZONE: name[0]}} for name, cpu in rooms.items()]
+    )
+    near.session()
+    assert by_zone(near) == want
+
+
+def test_it_begins_where_others_are_about_to_leave() -> None:
+    near = world("a1 b1", members=6, minimum=6, **selecting("podAffinity", ZONE))
+    for name, node, cpu in (("stays", "a1", "3"), ("leaves", "b1", "5")):
+        container = {"name": "main", "resources": {"requests": {"cpu": cpu}}}
+        near.put_pods([member(name, group=name, nodeName=node, containers=[container])])
+    near.put_pods([objects.leaving(near.pods[Key("default", "leaves")], near.now)])
+    near.session()
+    assert (near.binds, set(near.promised.values())) == ({}, {"b1"})
 
 
 def test_members_follow_whom_they_must_be_near_whatever_they_are_called() -> None:

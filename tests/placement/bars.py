@@ -8,7 +8,7 @@ import numpy as np
 from quorate.placement.cluster import Cluster
 from quorate.placement.shapes import Shape
 from quorate.placement.standing import Moment, Objection, Preferences, Reach, Standing
-from quorate.placement.vectors import Mask
+from quorate.placement.vectors import Mask, Vector
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,10 @@ class _Standing:
     @property
     def unresolvable(self) -> Mask:
         return self._mask({name for name, bar in self._bars.barred.items() if not bar.lifted_by_eviction})
+
+    @property
+    def founded(self) -> Sequence[Vector]:
+        return ()
 
     @property
     def lasting(self) -> Mask:

@@ -4,19 +4,22 @@ Source: Volcano's actions allocate and preempt, as far as they choose nodes.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 from weakref import WeakKeyDictionary
+
+import numpy as np
 
 from quorate.placement.amounts import NOTHING, Amounts
 from quorate.placement.cluster import Cluster
 from quorate.placement.names import NameOrder
-from quorate.placement.ranking import Ranking
+from quorate.placement.ranking import OUT, Ranking
 from quorate.placement.refusals import refusal
 from quorate.placement.scoring import Scoring
 from quorate.placement.shapes import Shape
 from quorate.placement.standing import Constraints, Moment
 from quorate.placement.streaks import Streak
+from quorate.placement.vectors import Mask, Vector
 from quorate.placement.verdicts import Choice, NoRoom
 
 # Shapes whose rankings are kept; each takes some 35 bytes a node.  Those asked for longest ago go first.
@@ -86,6 +89,20 @@ class Rankings:
         ranking, standing = self.ranking(shape), self._constraints.standing(shape)
         for position in ranking.in_order(~standing.unresolvable[self.names.indexes]):
             yield self.name(position)
+
+    def founded(self, shape: Shape) -> Sequence[Vector]:
+        """The domains that the next pod of ``shape`` would begin (``Standing.founded``)."""
+        return self._constraints.standing(shape).founded
+
+    def best_among(self, shape: Shape, nodes: Mask) -> str:
+        """The best candidate among ``nodes``, those with room now first; "" if there is none."""
+        ranking = self.ranking(shape)
+        for moment in Moment:
+            points = np.where(nodes[self.names.indexes], ranking.candidates(moment), OUT)
+            best = int(points.argmax()) if len(points) else 0
+            if len(points) and points[best] != OUT:
+                return self.name(best)
+        return ""
 
     def no_room(self, shape: Shape) -> NoRoom:
         """Why ``best`` finds no node for pods of ``shape``."""

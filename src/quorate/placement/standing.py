@@ -89,6 +89,13 @@ class Standing(Protocol):
         """How far one such pod, once it is placed, changes answers for the next one."""
 
     @property
+    def founded(self) -> Sequence[Vector]:
+        """The domains of each kind in which later pods would have to follow the next one; -1 is no domain.
+
+        None if pods it requires near are somewhere already, or if it requires none that are its like.
+        """
+
+    @property
     def unresolvable(self) -> Mask:
         """Nodes that no eviction makes passing."""
 

@@ -16,6 +16,8 @@ from quorate.gang.task import Task
 from quorate.gang.trial import Trial, place, promise
 from quorate.gang.turns import Turns
 from quorate.gang.verdicts import GangUnschedulable, said_by_nodes
+from quorate.placement.constraints.company import requires_company
+from quorate.placement.gathering import gathering_place
 from quorate.placement.log import Log
 from quorate.placement.shapes import Shape
 from quorate.placement.standing import Moment
@@ -133,7 +135,19 @@ class Placement:
 
     def _next_choice(self, task: Task) -> Choice | NoRoom:
         refusal = None if task.nominated else self._refusals.of(task.shape)
-        return refusal or self._session.rankings.best(task.shape, task.nominated)
+        return refusal or self._session.rankings.best(task.shape, task.nominated or self._beginning(task))
+
+    def _beginning(self, task: Task) -> str:
+        """In profile ``design``: the node where a gang begins whose members must all be near each other."""
+        if self._session.settings.profile == "compat" or not requires_company(task.shape):
+            return ""
+        together = {shape: count for shape, count in self._gang.shapes.items() if requires_company(shape)}
+        rankings = self._session.rankings
+        for_all = gathering_place(rankings, task.shape, together)
+        if for_all or len(together) > 1:
+            return for_all
+        missing = self._gang.min_member - self._gang.tally.ready
+        return gathering_place(rankings, task.shape, {task.shape: min(missing, together[task.shape])})
 
     def _is_known_misfit(self, task: Task) -> bool:
         """Whether a member of the same role was a misfit; Volcano does not look again then."""

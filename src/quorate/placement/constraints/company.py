@@ -13,7 +13,7 @@ def ranks(shapes: Collection[Shape]) -> dict[Shape, int]:
     Pods wait for others if they require them near and are not themselves what they require.  Whom none of the
     shapes can help, because what they require is elsewhere or waits for them in turn, comes last.
     """
-    if not any(_requires_company(shape) for shape in shapes):
+    if not any(requires_company(shape) for shape in shapes):
         return dict.fromkeys(shapes, 0)
     near, kin = {}, {}
     for shape in shapes:
@@ -30,7 +30,8 @@ def ranks(shapes: Collection[Shape]) -> dict[Shape, int]:
     return {shape: found.get(shape, last) for shape in shapes}
 
 
-def _requires_company(shape: Shape) -> bool:
+def requires_company(shape: Shape) -> bool:
+    """Whether its pods must be near others."""
     affinity = shape.affinity and shape.affinity.pod_affinity
     return bool(affinity and affinity.required)
 

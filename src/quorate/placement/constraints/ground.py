@@ -2,6 +2,8 @@
 
 from collections.abc import Hashable, Iterable, Iterator
 
+import numpy as np
+
 from quorate.api.scheduler_plugins import PredicateArguments
 from quorate.placement.constraints import objections, pod_affinity, spread, taints, volumes
 from quorate.placement.constraints.demands import Demands
@@ -13,7 +15,7 @@ from quorate.placement.constraints.objections import Verdicts
 from quorate.placement.constraints.ports import Ports
 from quorate.placement.constraints.volume_limits import AttachedVolumes
 from quorate.placement.constraints.volumes import Attachment
-from quorate.placement.standing import Moment, Preferences, Reach
+from quorate.placement.standing import Moment, Preferences, Reach, Vector
 
 
 class Ground:
@@ -122,6 +124,16 @@ class Ground:
         if self.heeded.pod_affinity and any(self._bars(bond) for bond in own_bonds):
             return Reach.BARS
         return Reach.OWN_NODE if own_bonds or demands.volumes.attachments else Reach.NONE
+
+    def founded(self, demands: Demands) -> list[Vector]:
+        """The domains in which others would have to follow the first of those who must be near each other."""
+        near = demands.near
+        if not near or not self.heeded.pod_affinity:
+            return []
+        if not pod_affinity.is_first(self.neighbours, near, demands.kin, Moment.NOW):
+            return []
+        keys = dict.fromkeys(term.topology_key for term in near)
+        return [self.nodes.label(key).codes.astype(np.int64) for key in keys]
 
     def _reaches_others(self, demands: Demands) -> bool:
         kin = demands.kin

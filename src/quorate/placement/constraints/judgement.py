@@ -6,7 +6,7 @@ from functools import cached_property
 from quorate.placement.constraints.demands import Demands
 from quorate.placement.constraints.ground import Ground
 from quorate.placement.constraints.objections import Mask, Objection, Verdicts
-from quorate.placement.standing import Moment, Preferences, Reach
+from quorate.placement.standing import Moment, Preferences, Reach, Vector
 
 
 class Judgement:
@@ -24,6 +24,10 @@ class Judgement:
     @cached_property
     def reach(self) -> Reach:
         return self._ground.reach(self._demands)
+
+    @cached_property
+    def founded(self) -> Sequence[Vector]:
+        return self._ground.founded(self._demands)
 
     @property
     def unresolvable(self) -> Mask:

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from quorate.placement.constraints import objections
+from quorate.placement.constraints.headcounts import Domains
 from quorate.placement.constraints.neighbours import Neighbours
 from quorate.placement.constraints.nodes import Counts, NodeFacts
 from quorate.placement.constraints.objections import Verdicts
@@ -29,23 +30,29 @@ def object_to_missing(
     moment: Moment,
     verdicts: Verdicts,
 ) -> None:
-    """Where a domain lacks pods that all terms pick, unless the pod is the first of those.
-
-    That it is if no such pod is in any domain, and its own terms pick it.
-    """
+    """Where a domain lacks pods that all terms pick, unless the pod is the first of those."""
     if not near:
         return
-    picks = tuple(term.pick for term in near)
-    wanted = neighbours.survey(picks, moment)
-    domains = [wanted.by(key) for key in dict.fromkeys(term.topology_key for term in near)]
     placed = ~nodes.vacant
-    for domain in domains:
-        placed &= nodes.label(domain.topology_key).present()
-    is_first = not any(domain.total() for domain in domains) and neighbours.picks(picks, kin)
-    if not is_first:
-        for domain in domains:
+    for term in near:
+        placed &= nodes.label(term.topology_key).present()
+    if not is_first(neighbours, near, kin, moment):
+        for domain in _domains(neighbours, near, moment):
             placed &= domain.at_nodes() > 0
     verdicts.object_to(~placed, objections.AFFINITY)
+
+
+def is_first(neighbours: Neighbours, near: tuple[PodTerm, ...], kin: Kin, moment: Moment) -> bool:
+    """Whether there is no pod in any domain that all terms pick, and they pick the pod itself."""
+    picks = tuple(term.pick for term in near)
+    return neighbours.picks(picks, kin) and not any(
+        domain.total() for domain in _domains(neighbours, near, moment)
+    )
+
+
+def _domains(neighbours: Neighbours, near: tuple[PodTerm, ...], moment: Moment) -> list[Domains]:
+    wanted = neighbours.survey(tuple(term.pick for term in near), moment)
+    return [wanted.by(key) for key in dict.fromkeys(term.topology_key for term in near)]
 
 
 def object_to_unwanted(
