@@ -15,8 +15,9 @@ Creation", which asks for idle resources and quota for ``minResources`` of each 
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from operator import attrgetter
 
-from quorate.gang.claims import claim_of, quota_claim_of, subject_of
+from quorate.gang.claims import NOTHING, claim_of, quota_claim_of, subject_of
 from quorate.gang.gang import Gang
 from quorate.gang.queue import NamespaceQuota, Queue
 from quorate.gang.quota import QuotaSums, is_counted_by, quota_shortages
@@ -46,6 +47,7 @@ class Admission:
         self._active: Counter[str] = Counter()  # how many were charged of each queue and those below it
         self._quotas = _Quotas(session if session.settings.enqueue.check_quota else None)
         self._credit = _Credit(session)
+        self._overdue = tuple(everyone(session.policies.overdue))
 
     def charge(self, gang: Gang) -> None:
         """``gang`` is active, and what it claims is reserved for it."""
@@ -88,21 +90,21 @@ class Admission:
             name = self._session.queues[name].parent
 
     def _crowded_out(self, gang: Gang) -> NotEnoughResources | None:
-        claim = claim_of(gang)
-        if all(amount <= self._free(resource) for resource, amount in claim.items()):
-            return None
-        if any(voice(gang) for voice in everyone(self._session.policies.overdue)):
+        shortages = self._missing(claim_of(gang), NOTHING)
+        if not shortages or any(voice(gang) for voice in self._overdue):
             return None
         credit = self._credit.of(gang)
-        shortages = tuple(
-            Shortage(resource, amount, free, self._most.get(resource, 0))
-            for resource, amount in sorted(claim.items())
-            if amount > (free := self._free(resource) + credit.get(resource, 0))
-        )
-        return NotEnoughResources(shortages) if shortages else None
+        if credit:
+            shortages = self._missing(claim_of(gang), credit)
+        return NotEnoughResources(tuple(shortages)) if shortages else None
 
-    def _free(self, resource: str) -> int:
-        return self._room.get(resource, 0) - self._reserved[resource]
+    def _missing(self, claim: Mapping[str, int], credit: Mapping[str, int]) -> list[Shortage]:
+        missing = []
+        for resource, amount in claim.items():
+            free = self._room.get(resource, 0) - self._reserved[resource] + credit.get(resource, 0)
+            if amount > free:
+                missing.append(Shortage(resource, amount, free, self._most.get(resource, 0)))
+        return sorted(missing, key=attrgetter("resource")) if len(missing) > 1 else missing
 
     def _outvoted(self, gang: Gang) -> Verdict | None:
         found = self._session.objection_to(gang)

@@ -85,7 +85,8 @@ class _Closing:
 
     def _tell_refused(self, gang: Gang, verdict: Verdict) -> None:
         """The action ``enqueue`` lets ``gang`` wait, or had it go back."""
-        told = gang.reported is not None and lasting(gang.reported) == lasting(verdict)
+        before = gang.reported
+        told = before == verdict or (before is not None and lasting(before) == lasting(verdict))
         if told and holds(gang.conditions, UNSCHEDULABLE, verdict.reason):
             return
         gang.reported = verdict

@@ -92,6 +92,8 @@ def surplus(session: Session, gang: Gang) -> Mapping[str, int]:
 def _spare_of(session: Session, gang: Gang) -> Counter[str]:
     """What the members of ``gang`` request that the rule of overused groups lets others have."""
     spare: Counter[str] = Counter()
+    if not gang.held:
+        return spare
     excess = Excess(gang)
     if not excess or gang.tally.ready <= gang.min_member:
         return spare
