@@ -117,6 +117,7 @@ class World:
             "finish": lambda told: self._finish(told["pods"], told.get("result", "Succeeded")),
             "advance": self._advance,
             "addPods": self._add_pods,
+            "delayPods": self._delay_pods,
             "addPodGroups": self._add_groups,
             "addNodes": self._add_nodes,
             "removeNodes": self._remove_nodes,
@@ -158,6 +159,11 @@ class World:
     def _add_pods(self, given: list[Json]) -> None:
         for pods in given:
             self.put_pods(objects.pods(pods, self._classes))
+
+    def _delay_pods(self, pods: list[Json]) -> None:
+        """An operator is to make them as soon as their group may have pods."""
+        for pod in pods:
+            self._delayed.extend(objects.pods(pod, self._classes))
 
     def _add_groups(self, groups: list[Json]) -> None:
         for group in groups:

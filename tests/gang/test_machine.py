@@ -1,0 +1,459 @@
+"""Whatever happens to a cluster in whatever order, what sessions decide keeps the laws of gangs.
+
+Two worlds live through the same: in one the model is kept, in the other it is built anew before each session,
+as by a new leader.  They must never differ.  The laws are checked against the objects, not the model.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from quorate.api.meta import Key
+from quorate.api.placeable import Pod
+from quorate.api.volcano import PodGroup
+from quorate.gang.claims import claim_of, quota_claim_of
+from quorate.gang.gang import Gang
+from quorate.gang.outcome import Outcome
+from quorate.gang.quota import normalised
+from quorate.gang.run import open_session
+from quorate.gang.surplus import Surplus
+from quorate.placement.amounts import in_base_units, pod_amounts
+from tests.gang.vectors import settings_of
+from tests.gang.world import World, key_of, name_of
+
+Json = dict[str, Any]
+
+CONFIGURATIONS = [
+    {
+        "actions": "enqueue, allocate, backfill, preempt, reclaim",
+        "tiers": [["priority", "gang", "conformance", "proportion", "predicates", "nodeorder"]],
+        "configurations": {"enqueue": {"inqueue-timeout": "30s"}},
+    },
+    {
+        "actions": "enqueue, allocate, backfill, preempt",
+        "tiers": [["priority", "gang", "conformance", "predicates", "nodeorder"]],
+        "configurations": {"enqueue": {"order": "fair", "idle-factor": "1.5"}},
+    },
+    {
+        "actions": "enqueue, allocate, backfill",
+        "tiers": [["gang", "predicates", "nodeorder"]],
+        "configurations": {"preempt": {"evict-overused": False}},
+    },
+]
+QUEUE_CHANGES: list[Json] = [
+    {"state": "Closed"}, {"state": "Open"}, {"maxPodGroups": 1}, {"maxPodGroups": 9}
+]  # fmt: skip
+GROUPS = ["a", "b", "c", "d"]
+SETTLES_WITHIN = 12  # sessions without any outside event: each ends one promise, and few can follow another
+
+
+def _members(world: World, group: str) -> Iterator[Pod]:
+    for pod in world.pods.values():
+        if pod.metadata.annotations.get("scheduling.k8s.io/group-name") == group:
+            yield pod
+
+
+def _holds(pod: Pod) -> bool:
+    return bool(pod.spec.node_name) and pod.status.phase not in ("Succeeded", "Failed")
+
+
+def _is_leaving(pod: Pod) -> bool:
+    return pod.metadata.deletion_timestamp is not None
+
+
+def _ready(pods: Iterable[Pod]) -> int:
+    return sum(pod.status.phase == "Succeeded" or (_holds(pod) and not _is_leaving(pod)) for pod in pods)
+
+
+def _has_started(group: PodGroup, pods: Iterable[Pod]) -> bool:
+    return group.status.phase in ("Running", "Unknown") or any(
+        pod.spec.node_name or pod.status.phase in ("Succeeded", "Failed") for pod in pods
+    )
+
+
+class Before:
+    """What the laws compare with: how everything stood when a session began."""
+
+    def __init__(self, world: World) -> None:
+        model = world.fresh_model()
+        session = open_session(model, world.settings, world.now)
+        self.gangs: Mapping[Key, Gang] = model.gangs
+        self.groups = dict(world.groups)
+        self.pods = dict(world.pods)
+        self.ready = {key: _ready(_members(world, key.name)) for key in world.groups}
+        self.started = {
+            key for key, group in world.groups.items() if _has_started(group, _members(world, key.name))
+        }
+        self.claims = {key: dict(claim_of(gang)) for key, gang in model.gangs.items() if gang.exists}
+        self.quota_claims = {
+            key: dict(quota_claim_of(gang)) for key, gang in model.gangs.items() if gang.exists
+        }
+        surplus = Surplus(session)
+        self.credit = {key: surplus.for_gang(gang) for key, gang in model.gangs.items() if gang.exists}
+        self.room = _room(world)
+        self.used = _used(world)
+        quotas = model.quotas.values()
+        self.quotas = [(normalised(quota.hard), normalised(quota.used)) for quota in quotas]
+
+
+def _room(world: World) -> Mapping[str, int]:
+    factor = world.settings.enqueue.idle_factor
+    room: Counter[str] = Counter()
+    for node in world.nodes.values():
+        room.update(in_base_units(node.status.allocatable))
+    room = Counter({name: int(amount * factor) for name, amount in room.items()})
+    for pod in world.pods.values():
+        if _holds(pod) and not _is_leaving(pod) and pod.spec.node_name in world.nodes:
+            room.subtract(pod_amounts(pod.spec))
+    return room
+
+
+def _used(world: World) -> Mapping[str, Counter[str]]:
+    used: dict[str, Counter[str]] = {name: Counter() for name in world.nodes}
+    for pod in world.pods.values():
+        if _holds(pod) and pod.spec.node_name in used:
+            used[pod.spec.node_name].update(pod_amounts(pod.spec))
+    return used
+
+
+@dataclass(frozen=True)
+class Request:
+    """A group that somebody wants to run."""
+
+    queue: str
+    cls: str
+    least: int
+    extra: int  # members beyond the minimum
+    cpu: int  # of each member
+    reserves: int | None  # for how many members at most its minResources are; None: it has none
+
+
+requests = st.builds(
+    Request,
+    queue=st.sampled_from(["default", "default", "fifo"]),
+    cls=st.sampled_from(["", "high", "low"]),
+    least=st.sampled_from([1, 2, 2, 3, 0]),
+    extra=st.integers(0, 2),
+    cpu=st.sampled_from([1, 1, 2, 3, 0]),
+    reserves=st.sampled_from([9, 9, 1, None]),
+)
+cpus = st.integers(0, 4)
+groups = st.sampled_from(GROUPS)
+
+
+class Machine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.worlds: list[World] = []
+        self.age = 0
+
+    @initialize(
+        conf=st.sampled_from(CONFIGURATIONS),
+        nodes=st.lists(st.integers(1, 6), min_size=1, max_size=3),
+        asked=st.lists(requests, min_size=2, max_size=4),
+    )
+    def begin(self, conf: Json, nodes: list[int], asked: list[Request]) -> None:
+        given = {
+            "priorityClasses": {"high": 10, "low": 1},
+            "nodes": [{"name": f"n{index}", "cpu": cpu} for index, cpu in enumerate(nodes)],
+            "queues": [
+                {"name": "default", "created": 0},
+                {"name": "fifo", "created": 1, "dequeueStrategy": "fifo"},
+            ],
+            "quotas": [{"name": "rq", "hard": {"requests.cpu": 12}, "used": {}}],
+        }
+        self.worlds = [World(given, settings_of(conf, "design"), restarting=each) for each in (False, True)]
+        for name, request in zip(GROUPS, asked, strict=False):
+            self.add_group(name=name, asked=request)
+
+    def do(self, operation: str, argument: Any) -> None:
+        for world in self.worlds:
+            world.do(operation, argument)
+
+    @property
+    def world(self) -> World:
+        return self.worlds[0]
+
+    # What others do.
+
+    @rule(name=groups, asked=requests)
+    def add_group(self, name: str, asked: "Request") -> None:
+        if key_of(name) in self.world.groups or any(True for _ in _members(self.world, name)):
+            return
+        self.age += 1
+        group: Json = {"name": name, "queue": asked.queue, "minMember": asked.least, "created": self.age}
+        group["priorityClassName"] = asked.cls
+        if asked.reserves is not None:
+            group["minResources"] = {"cpu": asked.cpu * min(asked.least, asked.reserves)}
+        self.do("addPodGroups", [group])
+        pods = {
+            "name": f"{name}{self.age}",
+            "count": asked.least + asked.extra,
+            "group": name,
+            "cpu": asked.cpu,
+        }
+        self.do("delayPods", [pods | {"count": asked.least + asked.extra}])
+
+    @rule()
+    def controller(self) -> None:
+        waiting = {name for name in GROUPS if self._phase(name) in (None, "", "Pending")}
+        before = set(self.world.pods)
+        self.do("controller", None)
+        made = [self.world.pods[key] for key in self.world.pods if key not in before]
+        assert not {pod.metadata.annotations["scheduling.k8s.io/group-name"] for pod in made} & waiting
+
+    @rule(name=groups)
+    def create_early(self, name: str) -> None:
+        """An operator that does not wait."""
+        self.age += 1
+        if key_of(name) in self.world.groups:
+            self.do("addPods", [{"name": f"{name}{self.age}-0", "group": name, "cpu": 1}])
+
+    @rule()
+    def start(self) -> None:
+        self.do("start", "all")
+
+    @rule()
+    def reap(self) -> None:
+        self.do("reap", "all")
+
+    @rule(data=st.data(), result=st.sampled_from(["Succeeded", "Failed"]))
+    def finish(self, data: st.DataObject, result: str) -> None:
+        running = [name_of(key) for key, pod in self.world.pods.items() if pod.status.phase == "Running"]
+        if running:
+            self.do("finish", {"pods": [data.draw(st.sampled_from(running))], "result": result})
+
+    @rule(data=st.data())
+    def delete_pod(self, data: st.DataObject) -> None:
+        if self.world.pods:
+            self.do("deletePods", [name_of(data.draw(st.sampled_from(sorted(self.world.pods))))])
+
+    @rule(name=groups)
+    def delete_group(self, name: str) -> None:
+        if key_of(name) in self.world.groups:
+            self.do("deletePodGroups", [name])
+
+    @rule(cpu=cpus, data=st.data())
+    def add_stranger(self, cpu: int, data: st.DataObject) -> None:
+        """A pod that another scheduler places, where it fits."""
+        self.age += 1
+        used = _used(self.world)
+        fits = [
+            name
+            for name, node in self.world.nodes.items()
+            if used[name]["cpu"] + cpu * 1000 <= in_base_units(node.status.allocatable)["cpu"]
+        ]
+        if fits:
+            pod = {
+                "name": f"web{self.age}",
+                "cpu": cpu,
+                "phase": "Running",
+                "schedulerName": "default-scheduler",
+            }
+            self.do("addPods", [pod | {"node": data.draw(st.sampled_from(fits))}])
+
+    @rule(cpu=st.integers(1, 6))
+    def add_node(self, cpu: int) -> None:
+        self.age += 1
+        self.do("addNodes", [{"name": f"n{self.age}", "cpu": cpu}])
+
+    @precondition(lambda self: len(self.world.nodes) > 1)
+    @rule(data=st.data())
+    def lose_node(self, data: st.DataObject) -> None:
+        self.do("removeNodes", [data.draw(st.sampled_from(sorted(self.world.nodes)))])
+
+    @rule(change=st.sampled_from(QUEUE_CHANGES))
+    def change_queue(self, change: Json) -> None:
+        self.do("setQueue", {"name": "default", **change})
+
+    @rule(used=st.integers(0, 12))
+    def change_quota(self, used: int) -> None:
+        self.do("setQuota", {"name": "rq", "used": {"requests.cpu": used}})
+
+    @rule(seconds=st.sampled_from([1, 10, 60, 600]))
+    def pass_time(self, seconds: int) -> None:
+        self.do("advance", seconds)
+
+    def _phase(self, name: str) -> str | None:
+        group = self.world.groups.get(key_of(name))
+        return None if group is None else group.status.phase
+
+    # What the scheduler does.
+
+    @rule()
+    def session(self) -> None:
+        self._session()
+
+    @rule()
+    def live(self) -> None:
+        """What happens all the time: pods are made, placed, started, and those evicted go."""
+        self.controller()
+        self._session()
+        self.start()
+        self.reap()
+        self._session()
+
+    @rule()
+    def settle(self) -> None:
+        """With nothing coming from outside, sessions soon have nothing to say: nothing goes in circles."""
+        for _ in range(SETTLES_WITHIN):
+            outcome = self._session()
+            if not (outcome.binds or outcome.evictions or outcome.statuses or outcome.nominations):
+                return
+        raise AssertionError(f"after {SETTLES_WITHIN} sessions there is still news: {outcome}")
+
+    def _session(self) -> Outcome:
+        before = Before(self.world)
+        for world in self.worlds:
+            world.start_step()
+        outcome, anew = (world.session() for world in self.worlds)
+        assert (outcome.binds, outcome.evictions, outcome.promised) == (
+            anew.binds,
+            anew.evictions,
+            anew.promised,
+        )
+        _binds_gangs_whole(before, outcome)
+        _fills_no_node_beyond_its_room(before, self.world, outcome)
+        _evicts_for_somebody(outcome)
+        _leaves_victims_whole(before, self.world, outcome)
+        _admits_what_there_is_room_for(before, self.world)
+        _admits_what_there_is_quota_for(before, self.world)
+        _sends_back_who_has_not_started(before, self.world)
+        _admits_the_older_of_equals(before, self.world)
+        return outcome
+
+    @invariant()
+    def the_model_never_differs_from_one_made_anew(self) -> None:
+        if not self.worlds:
+            return
+        kept, anew = self.worlds
+        assert kept.groups == anew.groups
+        assert kept.pods == anew.pods
+        fresh = kept.fresh_model()
+        assert kept.model.cluster.total == fresh.cluster.total
+        assert kept.model.cluster.total_used == fresh.cluster.total_used
+        assert kept.model.cluster.total_releasing == fresh.cluster.total_releasing
+        assert set(kept.model.gangs) == set(fresh.gangs)
+        for key, gang in kept.model.gangs.items():
+            assert +gang.held == +fresh.gangs[key].held
+            assert +gang.wanted == +fresh.gangs[key].wanted
+            assert +gang.consumed == +fresh.gangs[key].consumed
+            assert +gang.quota_used == +fresh.gangs[key].quota_used
+            assert +gang.tally.of == +fresh.gangs[key].tally.of
+
+
+# The laws.
+
+
+def _binds_gangs_whole(before: Before, outcome: Outcome) -> None:
+    for gang, bound in Counter(bind.gang for bind in outcome.binds).items():
+        least = before.groups[gang].spec.min_member
+        assert before.ready[gang] + bound >= least, f"{bound} of {gang} bound, which needs {least}"
+
+
+def _fills_no_node_beyond_its_room(before: Before, world: World, outcome: Outcome) -> None:
+    for node in {bind.node for bind in outcome.binds}:
+        used = Counter(before.used[node])
+        for bind in outcome.binds:
+            if bind.node == node:
+                used.update(pod_amounts(world.pods[bind.task].spec))
+        room = in_base_units(world.nodes[node].status.allocatable)
+        assert all(amount <= room.get(name, 0) for name, amount in used.items()), f"{node}: {used}"
+
+
+def _evicts_for_somebody(outcome: Outcome) -> None:
+    promised = {key.name.rstrip("0123456789-").rstrip("0123456789") for key in outcome.promised}
+    for eviction in outcome.evictions:
+        assert eviction.beneficiary.name in promised, f"{eviction} helps nobody"
+
+
+def _leaves_victims_whole(before: Before, world: World, outcome: Outcome) -> None:
+    for gang in {eviction.gang for eviction in outcome.evictions if not eviction.whole}:
+        left = before.ready[gang] - sum(eviction.gang == gang for eviction in outcome.evictions)
+        least = before.groups[gang].spec.min_member
+        assert left >= min(least, before.ready[gang]), f"{gang} is left with {left} of {least}"
+
+
+def _active(before: Before, world: World) -> tuple[list[Key], list[Key]]:
+    """Who was charged when groups were admitted: all, and those of them that had not started."""
+    unstarted = [
+        key
+        for key in before.groups
+        if key not in before.started and world.groups[key].status.phase == "Inqueue"
+    ]
+    started = [
+        key
+        for key in before.started & set(before.groups)
+        if before.groups[key].status.phase in ("Inqueue", "Running", "Unknown")
+    ]
+    return [*started, *unstarted], unstarted
+
+
+def _admits_what_there_is_room_for(before: Before, world: World) -> None:
+    active, unstarted = _active(before, world)
+    for resource in {resource for key in unstarted for resource in before.claims[key]}:
+        claimed = sum(before.claims[key].get(resource, 0) for key in active)
+        asking = [key for key in unstarted if resource in before.claims[key]]
+        lent = max(before.credit[key].get(resource, 0) for key in asking)
+        assert claimed <= before.room[resource] + lent, (
+            f"{resource}: {claimed} of {before.room[resource]}+{lent}"
+        )
+
+
+def _admits_what_there_is_quota_for(before: Before, world: World) -> None:
+    active, unstarted = _active(before, world)
+    for hard, used in before.quotas:
+        for resource, limit in hard.items():
+            if any(resource in before.quota_claims[key] for key in unstarted):
+                claimed = sum(before.quota_claims[key].get(resource, 0) for key in active)
+                assert used.get(resource, 0) + claimed <= limit, (
+                    f"{resource}: {used} and {claimed} of {limit}"
+                )
+
+
+def _attempts(group: PodGroup) -> int:
+    return int(group.metadata.annotations.get("scheduling.volcano.sh/requeue-attempts", "0"))
+
+
+def _sends_back_who_has_not_started(before: Before, world: World) -> None:
+    for key, group in before.groups.items():
+        was, now = group.status.phase, world.groups[key].status.phase
+        if _attempts(world.groups[key]) > _attempts(group):
+            assert (was, now) == ("Inqueue", "Pending")
+            assert key not in before.started, f"{key} had started"
+        elif (was, now) == ("Pending", "Inqueue"):
+            not_before = before.gangs[key].not_before
+            assert not_before is None or not_before <= world.now, f"{key} had to wait until {not_before}"
+
+
+def _admits_the_older_of_equals(before: Before, world: World) -> None:
+    """Of two groups that ask for the same, and none of them was told to wait, the younger is never first."""
+    waited = [
+        key
+        for key, group in before.groups.items()
+        if group.status.phase in ("", "Pending")
+        and (before.gangs[key].not_before or 0) <= world.now
+        and not before.gangs[key].tasks
+    ]
+    for older in waited:
+        for younger in waited:
+            one, other = before.groups[older], before.groups[younger]
+            if one.metadata.creation_timestamp is None or other.metadata.creation_timestamp is None:
+                continue
+            if one.metadata.creation_timestamp < other.metadata.creation_timestamp and (
+                one.spec.queue,
+                one.spec.priority_class_name,
+                one.spec.min_resources,
+            ) == (other.spec.queue, other.spec.priority_class_name, other.spec.min_resources):
+                let_in = world.groups[older].status.phase, world.groups[younger].status.phase
+                assert let_in != ("Pending", "Inqueue"), f"{younger} is let in before {older}"
+
+
+TestMachine = pytest.mark.slow(Machine.TestCase)
+TestMachine.settings = examples(stateful_step_count=30)
