@@ -10,6 +10,7 @@ import pytest
 
 from quorate.cli import main
 from tests.cli.conftest import Done
+from tests.e2e.gangs import GangWorld
 from tests.e2e.test_controllers_command import kubeconfig
 from tests.e2e.world import World
 
@@ -17,7 +18,7 @@ from tests.e2e.world import World
 class CommandLine:
     """``await command("queue", "list")``, as an administrator of ``world``."""
 
-    def __init__(self, world: World, directory: Path, patch: pytest.MonkeyPatch) -> None:
+    def __init__(self, world: World | GangWorld, directory: Path, patch: pytest.MonkeyPatch) -> None:
         cluster = world.client.cluster
         token = cluster.credentials.authorization().removeprefix("Bearer ")
         patch.setenv("KUBECONFIG", str(kubeconfig(directory, cluster.server, token)))

@@ -28,6 +28,10 @@ class Commands(DeferredGroup):
             "Workloads, one for each job: list, describe, explain, stop, resume, delete, and their pods.",
         ),
         Deferred(
+            "podgroup", "quorate.cli.verbs.podgroup:podgroup",
+            "Pod groups, sets of pods that start together: list, explain.",
+        ),
+        Deferred(
             "flavor", "quorate.cli.verbs.flavor:flavor",
             "Flavors, the kinds of capacity there are: list, create.",
         ),

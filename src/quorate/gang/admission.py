@@ -57,8 +57,17 @@ class Admission:
             self._active[queue.name] += 1
 
     def refusal(self, gang: Gang) -> Verdict | None:
-        """Why ``gang``, which waits, cannot be admitted now."""
+        """Why ``gang``, which waits, cannot be admitted now: the first check that fails."""
         return self._closed(gang) or self._limited(gang) or self._unfounded(gang)
+
+    def checks(self, gang: Gang) -> Mapping[str, Verdict | None]:
+        """What each check says of ``gang``, in their order; a group that names nothing has only two."""
+        found: dict[str, Verdict | None] = {"queue": self._closed(gang), "pod groups": self._limited(gang)}
+        if gang.min_resources is not None:
+            found["room"] = self._crowded_out(gang)
+            found["share"] = self._outvoted(gang)
+            found["quota"] = self._quotas.shortage(gang)
+        return found
 
     def withdrawal(self, gang: Gang) -> Verdict | None:
         """Why ``gang``, which is admitted and has not started, cannot stay so."""

@@ -13,7 +13,7 @@ from quorate.api.meta import ObjectMeta, Struct
 from quorate.cli.failures import message_of
 from quorate.kube.client import Client
 from quorate.kube.config import load_cluster
-from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, NAMESPACES, WORKLOADS, Resource
+from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, NAMESPACES, POD_GROUPS, WORKLOADS, Resource
 
 Complete = Callable[[typer.Context, str], list[str]]
 
@@ -43,6 +43,10 @@ def cluster_queues(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def local_queues(ctx: typer.Context, incomplete: str) -> list[str]:
     return _starting_with(incomplete, _names(ctx, LOCAL_QUEUES))
+
+
+def pod_groups(ctx: typer.Context, incomplete: str) -> list[str]:
+    return _starting_with(incomplete, _names(ctx, POD_GROUPS))
 
 
 def queues(ctx: typer.Context, incomplete: str) -> list[str]:

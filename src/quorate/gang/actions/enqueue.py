@@ -24,7 +24,10 @@ def enqueue(session: Session) -> None:
         case "compat":
             _admit_by_vote(session)
         case "design":
-            _Passes(session).run()
+            passes = Passes(session)
+            passes.judge_again()
+            for gang in passes.waiting():
+                passes.offer(gang)
 
 
 def _admit_by_vote(session: Session) -> None:
@@ -61,21 +64,23 @@ def _let_in(session: Session, gang: Gang) -> None:
     session.notice(gang, "Normal", INQUEUE, "admitted")
 
 
-class _Passes:
-    """Profile ``design``: who has started is charged, who is in is judged again, who waits is judged."""
+class Passes:
+    """Profile ``design``: first ``judge_again``, then ``offer`` the way in to all that are ``waiting``."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._rules = session.settings.enqueue
-        self._admission = Admission(session)
+        self.admission = Admission(session)
         self._sent_back: set[Gang] = set()
+        self._blocked: set[str] = set()  # queues, first in, first out, whose head waits
 
-    def run(self) -> None:
+    def judge_again(self) -> None:
+        """Charge who has started, and let who is in stay, the oldest first, or send it back."""
         unstarted = []
         for gang in self._session.gangs:
             if gang.is_active:
                 if gang.has_started or gang.is_leaving:
-                    self._admission.charge(gang)
+                    self.admission.charge(gang)
                 else:
                     unstarted.append(gang)
         for gang in unstarted:  # all first: the older are judged without what the younger were promised
@@ -83,14 +88,9 @@ class _Passes:
                 voice(gang)
         for gang in unstarted:
             self._judge_again(gang)
-        blocked: set[str] = set()
-        for gang in self._waiting():
-            if gang.queue in blocked or self._admit(gang):
-                continue
-            if self._session.queue_of(gang).dequeue == "fifo":
-                blocked.add(gang.queue)
 
-    def _waiting(self) -> Iterator[Gang]:
+    def waiting(self) -> Iterator[Gang]:
+        """All that wait, in the order in which they are asked."""
         if self._rules.order == "fair":
             return _fair(self._session)
         return (gang for gang in self._session.gangs if gang.is_waiting and not gang.is_leaving)
@@ -98,11 +98,11 @@ class _Passes:
     def _judge_again(self, gang: Gang) -> None:
         if gang.inqueue_since is None:  # admitted before anybody wrote it down
             gang.inqueue_since = self._session.now
-        verdict = self._admission.withdrawal(gang) or expired(self._session, gang)
+        verdict = self.admission.withdrawal(gang) or expired(self._session, gang)
         if verdict is not None:
             self._send_back(gang, verdict)
             return
-        self._admission.charge(gang)
+        self.admission.charge(gang)
         for voice in everyone(self._session.policies.admitted):
             voice(gang)
         self._session.wake(expires_at(gang, self._rules))
@@ -118,6 +118,17 @@ class _Passes:
         session.notice(gang, "Warning", "RolledBack", f"{verdict.reason}; {again}", about=verdict.reason)
         session.wake(gang.not_before)
 
+    def is_blocked(self, gang: Gang) -> bool:
+        """Whether somebody before it in its queue has to go first."""
+        return gang.queue in self._blocked
+
+    def offer(self, gang: Gang) -> None:
+        """Admit ``gang`` if nothing is against it."""
+        if self.is_blocked(gang) or self._admit(gang):
+            return
+        if self._session.queue_of(gang).dequeue == "fifo":
+            self._blocked.add(gang.queue)
+
     def _admit(self, gang: Gang) -> bool:
         """Whether ``gang`` is admitted now.  Who is in back-off is refused in silence."""
         session = self._session
@@ -126,12 +137,12 @@ class _Passes:
         if gang.not_before is not None and session.now < gang.not_before:
             session.wake(gang.not_before)
             return False
-        verdict = self._admission.refusal(gang)
+        verdict = self.admission.refusal(gang)
         if verdict is not None:
             session.verdicts[gang.key] = verdict
             return False
         gang.inqueue_since, gang.not_before = session.now, None
         _let_in(session, gang)
-        self._admission.charge(gang)
+        self.admission.charge(gang)
         session.wake(expires_at(gang, self._rules))
         return True

@@ -1,0 +1,215 @@
+"""``quorate podgroup``: which pod groups wait, what for, and for how long still."""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import msgspec
+import typer
+
+from quorate.api.meta import Key, at_epoch, epoch
+from quorate.api.scheduler_configuration import SchedulerConfiguration
+from quorate.api.volcano import PENDING, UNSCHEDULABLE, PodGroup, find_condition
+from quorate.cli.failures import Refusal
+from quorate.cli.files import SchedulerConf, read_scheduler_configuration
+from quorate.cli.verbs import completion
+from quorate.cli.verbs import options as o
+from quorate.cli.verbs.description import Facts, Listed, Section, print_sections
+from quorate.cli.verbs.gang_model import gang_model_of
+from quorate.cli.verbs.tables import (
+    Column,
+    age,
+    print_documents,
+    print_objects,
+    print_value,
+    wants_documents,
+    whole,
+)
+from quorate.gang.explain import Account, waiting_groups
+from quorate.gang.verdicts import Verdict, can_never_fit
+from quorate.kube.clock import WallClock
+from quorate.kube.resources import POD_GROUPS
+
+podgroup = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="Pod groups, sets of pods that start together: list, explain.",
+)
+
+Names = Annotated[
+    list[str], typer.Argument(metavar="NAME...", help="Pod groups.", autocompletion=completion.pod_groups)
+]
+
+
+@podgroup.command("list")
+def list_(
+    namespace: o.Namespace = "",
+    all_namespaces: o.AllNamespaces = False,
+    selector: o.LabelSelector = "",
+    output: o.Format = o.Output.TABLE,
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
+) -> None:
+    """List pod groups, and why those that wait do.
+
+    [b]Example:[/b] quorate podgroup list --all-namespaces
+    """
+    now = WallClock().now()
+
+    async def show(connection: o.Connection) -> None:
+        client, where = connection.client, connection.namespace
+        if wants_documents(output):
+            found = await client.list(whole(POD_GROUPS), where, selector)
+            print_documents(POD_GROUPS, found.items, output)
+            return
+        groups = (await client.list(POD_GROUPS, where, selector)).items
+        if not groups:
+            o.say_none_found(connection)
+            return
+        print_objects(_columns(now, namespaces=all_namespaces), sorted(groups, key=_age_rank), output)
+
+    o.at(o.Reach(kubeconfig, context, namespace, all_namespaces), show)
+
+
+def _age_rank(group: PodGroup) -> tuple[float, Key]:
+    """The oldest first, as they are asked."""
+    created = group.metadata.creation_timestamp
+    return (0.0 if created is None else epoch(created), group.metadata.key)
+
+
+def _columns(now: float, *, namespaces: bool) -> tuple[Column[PodGroup], ...]:
+    where: tuple[Column[PodGroup], ...] = (Column("NAMESPACE", lambda each: each.metadata.namespace),)
+    return (
+        *(where if namespaces else ()),
+        Column("NAME", lambda each: each.metadata.name),
+        Column("QUEUE", lambda each: each.spec.queue),
+        Column("PHASE", lambda each: each.status.phase or PENDING),
+        Column("MIN", lambda each: str(each.spec.min_member)),
+        Column("RUNNING", lambda each: str(each.status.running)),
+        Column("AGE", lambda each: age(each.metadata.creation_timestamp, now)),
+        Column("REASON", lambda each: _unschedulable(each)[0]),
+        Column("MESSAGE", lambda each: _unschedulable(each)[1], wide=True),
+    )
+
+
+def _unschedulable(group: PodGroup) -> tuple[str, str]:
+    condition = find_condition(group.status.conditions, UNSCHEDULABLE)
+    if condition is None or condition.status != "True":
+        return "", ""
+    return condition.reason, condition.message
+
+
+@podgroup.command()
+def explain(
+    names: Names,
+    scheduler_conf: SchedulerConf = None,
+    namespace: o.Namespace = "",
+    output: o.Format = o.Output.TABLE,
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
+) -> None:
+    """Say why a pod group waits: what each check lacks, its place in the order, and when it is tried again.
+
+    The whole cluster is read and judged by the rules the scheduler follows; nothing is written. What the
+    scheduler is configured to do is what [b]--scheduler-conf[/b] says, else what it does by default.
+
+    [b]Example:[/b] quorate podgroup explain train
+    """
+    settings = read_scheduler_configuration(scheduler_conf).configuration
+
+    async def show(connection: o.Connection) -> None:
+        now = WallClock().now()
+        groups = (await connection.client.list(POD_GROUPS, connection.namespace)).items
+        found = {each.metadata.name: each for each in groups}
+        unknown = [name for name in names if name not in found]
+        if unknown:
+            raise Refusal(f"no pod group {', '.join(unknown)} in {connection.place}")
+        accounts = await _accounts(connection, settings, now)
+        for name in names:
+            told = told_of(found[name], accounts.get(found[name].metadata.key), settings)
+            if wants_documents(output):
+                print_value(told, output)
+            else:
+                print_sections(in_words(told))
+
+    o.at(o.Reach(kubeconfig, context, namespace), show)
+
+
+async def _accounts(
+    connection: o.Connection, settings: SchedulerConfiguration, now: float
+) -> Mapping[Key, Account]:
+    """None where nobody is asked: then nobody waits to be admitted, or not by these rules."""
+    if settings.profile != "design" or "enqueue" not in settings.actions:
+        return {}
+    return waiting_groups(await gang_model_of(connection.client), settings, now)
+
+
+class Check(msgspec.Struct, frozen=True, rename="camel"):
+    name: str
+    says: str
+    never: bool  # it asks for more than there could be with everything else gone
+
+
+class Told(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """What ``explain`` answers, in whichever form."""
+
+    pod_group: str
+    queue: str
+    phase: str
+    position: int | None = None
+    waiting: int | None = None
+    attempts: int = 0
+    not_before: str = ""
+    state: str = ""
+    checks: tuple[Check, ...] = ()
+
+
+def told_of(group: PodGroup, account: Account | None, settings: SchedulerConfiguration) -> Told:
+    told = Told(
+        pod_group=str(group.metadata.key),
+        queue=group.spec.queue,
+        phase=group.status.phase or PENDING,
+        state=_standing(group, account, settings),
+    )
+    if account is None:
+        return told
+    return msgspec.structs.replace(
+        told,
+        position=account.position,
+        waiting=account.waiting,
+        attempts=account.attempts,
+        not_before="" if account.not_before is None else at_epoch(account.not_before).isoformat(),
+        checks=tuple(_check(name, verdict) for name, verdict in account.checks.items()),
+    )
+
+
+def _check(name: str, verdict: Verdict | None) -> Check:
+    if verdict is None:
+        return Check(name, "enough", never=False)
+    return Check(name, str(verdict), never=can_never_fit(verdict))
+
+
+def _standing(group: PodGroup, account: Account | None, settings: SchedulerConfiguration) -> str:
+    if account is None:
+        waits = group.status.phase in ("", PENDING)
+        if waits and "enqueue" in settings.actions and settings.profile == "design":
+            return f"its queue {group.spec.queue} does not exist, or it is being deleted"
+        return ": ".join(text for text in _unschedulable(group) if text)
+    if account.not_before is not None:
+        return "was sent back, and is not tried again yet"
+    if account.blocked:
+        return "waits for a group before it in its queue, which is first in, first out"
+    return "is admitted next" if account.admitted else "waits"
+
+
+def in_words(told: Told) -> tuple[Section, ...]:
+    place = "" if told.position is None else f"{told.position} of {told.waiting} that wait"
+    facts = Facts((
+        ("Pod group", told.pod_group),
+        ("Queue", told.queue),
+        ("Phase", told.phase),
+        ("Place", place),
+        ("State", told.state),
+        ("Sent back", f"{told.attempts} times" if told.attempts else ""),
+        ("Not before", told.not_before),
+    ))  # fmt: skip
+    return (facts, Listed("Checks", ("CHECK", "SAYS"), tuple((each.name, each.says) for each in told.checks)))

@@ -1,0 +1,58 @@
+"""``quorate podgroup`` against a cluster with the gang scheduler at work."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from quorate.local.nodes import Fleet
+from tests.e2e.gangs import GangWorld, play_gangs
+from tests.e2e.verbs import CommandLine, cells, titles
+from tests.e2e.world import NAMESPACE
+
+pytestmark = pytest.mark.slow
+
+
+def test_why_groups_wait_is_told_as_the_scheduler_decides_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(world: GangWorld) -> None:
+        command = CommandLine(world, tmp_path, monkeypatch)
+        await world.group("first", 2, {"cpu": "3"})
+        await world.until_phase("first", "Inqueue")
+        await world.group("second", 2, {"cpu": "2"})
+        await world.group("huge", 2, {"cpu": "9"})
+        await world.until_waits("second", "NotEnoughResources")
+        await world.until_waits("huge", "NotEnoughResources")
+
+        listed = await command.says("podgroup", "list", "-n", NAMESPACE)
+        assert titles(listed) == ["NAME", "QUEUE", "PHASE", "MIN", "RUNNING", "AGE", "REASON"]
+        lines = {line[0]: [*line[1:5], *line[6:]] for line in cells(listed)}
+        assert lines == {
+            "first": ["default", "Inqueue", "2", "0"],
+            "second": ["default", "Pending", "2", "0", "NotEnoughResources"],
+            "huge": ["default", "Pending", "2", "0", "NotEnoughResources"],
+        }
+
+        told = await command.says("podgroup", "explain", "second", "-n", NAMESPACE)
+        assert "1 of 2 that wait" in told or "2 of 2 that wait" in told
+        assert "cluster: cpu: need 2, have 1800m now" in told  # of 4 cpus, by the factor 1.2, 3 are reserved
+        assert "queue default: cpu: need 2, have 1 now" in told
+        (room,) = (
+            check
+            for check in json.loads(
+                await command.says("podgroup", "explain", "huge", "-n", NAMESPACE, "-o", "json")
+            )["checks"]
+            if check["name"] == "room"
+        )
+        assert room["never"]
+        assert "4800m at most, so it can never fit" in room["says"]
+
+        assert "is admitted" not in await command.says("podgroup", "explain", "first", "-n", NAMESPACE)
+        missing = await command("podgroup", "explain", "nobody", "-n", NAMESPACE)
+        assert (missing.code, missing.err.strip()) == (
+            2,
+            f"error: no pod group nobody in namespace {NAMESPACE}",
+        )
+
+    play_gangs(story, Fleet(1, cpu="4"))

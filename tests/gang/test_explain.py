@@ -1,0 +1,56 @@
+"""Everything that is against a group is told, with numbers, and what is told is what the scheduler does."""
+
+from typing import Any
+
+from quorate.gang.explain import waiting_groups
+from tests.gang.test_enqueue import group, rq, world
+
+Json = dict[str, Any]
+
+
+def told(given: Json, **arguments: Any) -> dict[str, str]:
+    """Of each group that waits, its place and what is against it."""
+    here = world(given, **arguments)
+    found = {}
+    for key, account in waiting_groups(here.model, here.settings, here.now).items():
+        against = [f"{name}: {verdict}" for name, verdict in account.checks.items() if verdict is not None]
+        against += ["blocked"] if account.blocked else []
+        against += [f"not before {account.not_before:.0f}"] if account.not_before is not None else []
+        assert account.admitted == (not against)
+        found[key.name] = f"{account.position}/{account.waiting} {' | '.join(against)}".strip()
+    here.session()
+    assert {name for name, line in found.items() if "/" in line and " " not in line} == {
+        key.name for key, each in here.groups.items() if each.status.phase == "Inqueue"
+    }
+    return found
+
+
+def test_all_that_is_missing_is_told() -> None:
+    assert told({
+        "queues": [{"name": "default", "maxPodGroups": 0}],
+        "quotas": [rq({"cpu": 2}, {"cpu": 1})],
+        "podGroups": [group("a", "9"), group("b")],
+    }) == {
+        "a": "1/2 pod groups: queue default holds 0 active pod groups, 0 at most"
+        " | room: cluster: cpu: need 9, have 4 now and 4 at most, so it can never fit"
+        " | quota: quota rq: cpu: need 9, have 1 now and 2 at most, so it can never fit",
+        "b": "2/2 pod groups: queue default holds 0 active pod groups, 0 at most",
+    }  # fmt: skip
+
+
+def test_each_is_judged_after_those_before_it() -> None:
+    assert told({"podGroups": [group("a", "3", created=1), group("b", "3", created=2)]}) == {
+        "a": "1/2",
+        "b": "2/2 room: cluster: cpu: need 3, have 1 now",
+    }
+
+
+def test_who_is_in_back_off_or_behind_somebody_is_told_so() -> None:
+    notes = {"scheduling.volcano.sh/requeue-not-before": "1970-01-01T00:20:00Z"}
+    assert told({
+        "queues": [{"name": "f", "dequeueStrategy": "fifo"}],
+        "podGroups": [
+            group("a", "1", queue="f", created=1, annotations=notes),
+            group("b", "1", queue="f", created=2),
+        ],
+    }) == {"a": "1/2 not before 1200", "b": "2/2 blocked"}  # fmt: skip
