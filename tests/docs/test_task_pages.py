@@ -15,6 +15,7 @@ pytestmark = [
 ]
 PAGES = (
     "all-or-nothing.md",
+    "delay-pod-creation.md",
     "give-up-and-come-back.md",
     "plain-pods.md",
     "requeue-by-time.md",

@@ -1,0 +1,32 @@
+"""What ``docs/tasks/migrate-from-volcano.md`` says is served is served, and its file is read."""
+
+import re
+from pathlib import Path
+
+from quorate.api.scheduler_actions import ACTIONS, IDLE, UNSERVED
+from quorate.api.scheduler_configuration import load_scheduler_configuration
+from quorate.api.scheduler_plugins import FORBIDDING, PREFERRING, SERVED
+
+PAGE = (Path(__file__).parents[2] / "docs" / "tasks" / "migrate-from-volcano.md").read_text()
+
+
+def named(row: str, column: int) -> list[str]:
+    """What is set in code in one cell of the row that begins so, but for what stands in brackets."""
+    (line,) = (line for line in PAGE.splitlines() if line.startswith(f"| {row} |"))
+    return re.findall(r"`([^`]+)`", re.sub(r"\([^)]*\)", "", line.split("|")[column + 1]))
+
+
+def test_what_is_served_and_what_is_not() -> None:
+    assert named("actions", 1) == list(ACTIONS)
+    assert sorted(named("actions", 2)) == sorted([*UNSERVED, IDLE])
+    assert named("plugins", 1) == sorted(SERVED)
+    assert named("plugins that are refused", 2) == sorted(FORBIDDING)
+    assert named("plugins that are left aside", 2) == sorted(PREFERRING)
+
+
+def test_the_file_for_a_soft_start() -> None:
+    (text,) = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    loaded = load_scheduler_configuration(text)
+    assert loaded.warnings == ()
+    assert loaded.configuration.profile == "design"
+    assert loaded.configuration.enqueue.inqueue_timeout_s is None
