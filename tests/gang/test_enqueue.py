@@ -3,11 +3,14 @@
 The cluster of a case is one node of 4 cpus unless it says otherwise.
 """
 
+import tracemalloc
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from quorate.api.volcano import UNSCHEDULABLE
 from tests.gang.vectors import settings_of
@@ -606,3 +609,197 @@ def test_nothing_is_written_for_who_waits_as_before() -> None:
     outcome = here.session()
     assert (outcome.statuses, outcome.notices) == ((), ())
     assert {key.name for key in outcome.verdicts} == {"b", "c", "d"}
+
+
+# What preempt can take is lent.
+
+
+def lent(
+    *groups: Json, pods: list[Json], evict_overused: bool = True, actions: str = "enqueue, preempt"
+) -> World:
+    conf = {
+        "actions": actions,
+        "tiers": [["priority", "gang", "conformance", "predicates"]],
+        "configurations": {"preempt": {"evict-overused": evict_overused}},
+    }
+    given = {
+        "priorityClasses": {"high": 9, "low": 1},
+        "queues": [{"name": "default"}, {"name": "other"}],
+        "nodes": [{"name": "n1", "cpu": 4}],
+        "podGroups": groups,
+        "pods": pods,
+    }
+    return World(given, settings_of(conf, "design"), restarting=False)
+
+
+def fat(cpu: str = "2", least: int = 2, **given: Any) -> Json:
+    return group("fat", cpu, minMember=least, created=0, **RUNNING, **given)
+
+
+HIGH = {"priorityClassName": "high"}
+FOUR = [running("fat", name=f"fat-{index}") for index in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("here", "want"),
+    [
+        pytest.param(lent(fat(), group("a", "2", created=1), pods=FOUR), {"a": "Inqueue"}, id="the surplus"),
+        pytest.param(lent(fat(), group("a", "3", created=1), pods=FOUR), {"a": ROOM}, id="and no more"),
+        pytest.param(
+            lent(fat(), group("a", "1", created=1), group("b", "1", created=2), group("c", "1", created=3),
+                 pods=FOUR),
+            {"a": "Inqueue", "b": "Inqueue", "c": ROOM}, id="once, however many wait",
+        ),
+        pytest.param(
+            lent(fat(least=3), group("a", "2", created=1), pods=FOUR), {"a": ROOM}, id="not below its minimum"
+        ),
+        pytest.param(
+            lent(fat("3"), group("a", "2", created=1), pods=FOUR), {"a": ROOM}, id="nor its minResources"
+        ),
+        pytest.param(
+            lent({"name": "fat", "minMember": 2, **RUNNING}, group("a", "2", created=1), pods=FOUR),
+            {"a": ROOM}, id="without minResources there is no surplus",
+        ),
+        pytest.param(
+            lent(fat(queue="other"), group("a", "2", created=1), pods=FOUR), {"a": ROOM}, id="of its queue"
+        ),
+        pytest.param(
+            lent(fat(priorityClassName="high"), group("a", "2", created=1), pods=FOUR),
+            {"a": ROOM}, id="not of the more important",
+        ),
+        pytest.param(
+            lent(fat(priorityClassName="low"), group("a", "2", created=1, **HIGH), pods=FOUR),
+            {"a": "Inqueue"}, id="of the less important",
+        ),
+        pytest.param(
+            lent(fat(), group("a", "2", created=1), pods=[{**each, "preemptable": False} for each in FOUR]),
+            {"a": ROOM}, id="not what may not be evicted",
+        ),
+        pytest.param(
+            lent(fat(), group("a", "2", created=1), pods=FOUR, evict_overused=False),
+            {"a": ROOM}, id="not if preempt does not take it",
+        ),
+        pytest.param(
+            lent(fat(), group("a", "2", created=1), pods=FOUR, actions="enqueue"),
+            {"a": ROOM}, id="nor if it is not there",
+        ),
+        pytest.param(
+            lent(fat(), {"name": "a", "created": 1, "minResources": {"memory": "99Ti"}}, pods=FOUR),
+            {"a": ROOM}, id="nothing of what it has not",
+        ),
+    ],
+)  # fmt: skip
+def test_surplus_is_lent(here: World, want: dict[str, str]) -> None:
+    here.session()
+    assert {name: stand for name, stand in stands(here).items() if name != "fat"} == want
+
+
+def test_surplus_of_several_groups_adds_up() -> None:
+    thin = group("thin", "1", minMember=1, created=0, **RUNNING)
+    pods = [*FOUR[:3], running("thin", name="thin-0"), running("thin", name="thin-1")]
+    here = lent(fat("1", 1), thin, group("a", "3", created=1), group("b", "1", created=2), pods=pods)
+    here.do("addNodes", [{"name": "n2", "cpu": 1}])
+    here.session()
+    found = stands(here)
+    assert (found["a"], found["b"]) == ("Inqueue", ROOM)
+
+
+# How long a group may wait.
+
+LATE = {"annotations": {"volcano.sh/sla-waiting-time": "1m"}}
+
+
+@pytest.mark.parametrize(
+    ("given", "want"),
+    [
+        pytest.param({"podGroups": [group("a", "9", created=940, **LATE)]}, "Inqueue", id="time is over"),
+        pytest.param({"podGroups": [group("a", "9", created=941, **LATE)]}, ROOM, id="not yet"),
+        pytest.param(
+            {"podGroups": [group("a", "9", created=1, **LATE)], "quotas": [rq({"cpu": 8})]}, QUOTA,
+            id="quota holds all the same",
+        ),
+        pytest.param(
+            {"podGroups": [group("a", "9", created=1, **LATE)],
+             "queues": [{"name": "default", "maxPodGroups": 0}]},
+            LIMIT, id="and the limit of groups",
+        ),
+        pytest.param(
+            {"podGroups": [group("a", "9", created=1, **LATE)],
+             "queues": [{"name": "default", "state": "Closed"}]},
+            "QueueNotOpen", id="and a closed queue",
+        ),
+    ],
+)  # fmt: skip
+def test_who_has_waited_long_enough_needs_no_room(given: Json, want: str) -> None:
+    here = world(given, "sla")
+    outcome = here.session()
+    assert stands(here) == {"a": want}
+    here.session()
+    assert stands(here) == {"a": want}, "and it is not sent back for lack of room"
+    if want == ROOM:
+        assert outcome.wake_at == here.now + 1
+
+
+# Laws.
+
+
+def _asked(draw: st.DrawFn, name: str) -> Json:
+    least = draw(st.none() | st.integers(0, 5))
+    phase = draw(st.sampled_from(["", "Pending", "Inqueue", "Running"]))
+    given: Json = {"created": draw(st.integers(0, 3)), "queue": draw(st.sampled_from(["default", "f"]))}
+    return group(name, None if least is None else str(least), phase=phase, **given)
+
+
+@st.composite
+def crowds(draw: st.DrawFn) -> Json:
+    groups = [_asked(draw, name) for name in "abcdefg"[: draw(st.integers(1, 7))]]
+    pods = [
+        running(each["name"], str(draw(st.integers(0, 2)))) for each in groups if each["phase"] == "Running"
+    ]
+    quotas = [rq({"cpu": draw(st.integers(0, 12))}), rq({"requests.cpu": draw(st.integers(0, 12))}, name="b")]
+    queues = [{"name": "default", "maxPodGroups": draw(st.integers(0, 5))}, FIFO]
+    nodes = [{"name": f"n{index}", "cpu": draw(st.integers(1, 4))} for index in range(1, 4)]
+    return {"podGroups": groups, "pods": pods, "quotas": quotas, "queues": queues, "nodes": nodes}
+
+
+@given(crowd=crowds(), order=st.randoms(use_true_random=False))
+def test_the_order_in_which_objects_are_told_changes_nothing(crowd: Json, order: Any) -> None:
+    shuffled = {kind: order.sample(objects, len(objects)) for kind, objects in crowd.items()}
+    here, there = world(crowd, "proportion"), world(shuffled, "proportion")
+    assert here.session() == there.session()
+    assert stands(here) == stands(there)
+
+
+@given(crowd=crowds())
+def test_nobody_is_admitted_who_would_be_sent_back_at_once(crowd: Json) -> None:
+    here = world(crowd)
+    here.session()
+    admitted = {key for key, each in here.groups.items() if each.status.phase == "Inqueue"}
+    here.session()
+    assert {key for key in admitted if here.groups[key].status.phase == "Pending"} == set()
+
+
+@given(crowd=crowds())
+def test_more_room_and_quota_never_send_anybody_back(crowd: Json) -> None:
+    here = world(crowd)
+    here.session()
+    admitted = {key for key, each in here.groups.items() if each.status.phase == "Inqueue"}
+    here.do("addNodes", [{"name": "n9", "cpu": 9}])
+    here.do("setQuota", {"name": "rq", "hard": {"cpu": 99}})
+    here.session()
+    assert {key for key in admitted if here.groups[key].status.phase == "Pending"} == set()
+
+
+def test_a_waiting_group_costs_little_memory() -> None:
+    """At most 10 KiB, everything included that a session leaves behind."""
+    groups = [group(f"g{index}", "9", created=index) for index in range(500)]
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        here = world({"podGroups": groups})
+        here.session()
+        taken = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert len(here.groups) == 500
+    assert taken < 500 * 10 * 1024
