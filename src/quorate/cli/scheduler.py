@@ -4,6 +4,7 @@ import asyncio
 import logging
 import platform
 import random
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -24,6 +25,7 @@ from quorate.kube.config import load_cluster
 from quorate.kube.configured import Configured
 from quorate.kube.leases import Terms
 from quorate.kube.log import Format, configure, logger
+from quorate.observe.gang_metrics import GangMetrics
 from quorate.observe.health import health_checks
 from quorate.observe.serving import serving
 from quorate.scheduler.process import LEASE_NAME, Elected, run_scheduler, served_by
@@ -91,6 +93,15 @@ def scheduler(
             show_default=False,
         ),
     ] = None,
+    metrics_address: Annotated[
+        Address | None,
+        typer.Option(
+            metavar="ADDRESS",
+            parser=_address,
+            help="Where to answer Prometheus, such as :8080, without asking who asks. [default: nowhere]",
+            show_default=False,
+        ),
+    ] = None,
     log_format: Annotated[
         Format, typer.Option(help="Lines for people, or JSON for machines; both on standard error.")
     ] = "console",
@@ -116,7 +127,16 @@ def scheduler(
         provisioning_class=provisioning_class,
     )
     lease = Key(lease_namespace, LEASE_NAME) if leader_elect else None
-    uvloop.run(_serve(kubeconfig, context, scheduler_conf, configured, options, lease, health_address))
+    listening = Listening(health_address, metrics_address)
+    uvloop.run(_serve(kubeconfig, context, scheduler_conf, configured, options, lease, listening))
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where the process answers; ``None``: nowhere."""
+
+    health: Address | None
+    metrics: Address | None
 
 
 async def _serve(
@@ -126,16 +146,18 @@ async def _serve(
     configured: Configured[SchedulerConfiguration],
     options: Options,
     lease: Key | None,
-    health_address: Address | None,
+    listening: Listening,
 ) -> None:
     log = logger(__name__)
     clock = WallClock()
     seen = Seen()
     elected = None if lease is None else Elected(lease, Terms(), _identity)
     probes = health_checks(Health(), seen.ready, {})
+    counted = GangMetrics(seen, clock)
     async with (
         Client(await load_cluster(kubeconfig, context), random.Random()) as client,
-        serving("--health-address", health_address, probes),
+        serving("--health-address", listening.health, probes),
+        serving("--metrics-address", listening.metrics, counted.application()),
     ):
         await _require_kinds(client)
         async with asyncio.TaskGroup() as tasks:

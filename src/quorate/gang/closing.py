@@ -19,7 +19,7 @@ from quorate.api.volcano import (
 )
 from quorate.gang.conditions import holds, stamp_of, with_scheduled, with_unschedulable
 from quorate.gang.gang import Gang
-from quorate.gang.outcome import Counts, GangStatus
+from quorate.gang.outcome import Counts, GangStatus, Refused
 from quorate.gang.phases import phase_after
 from quorate.gang.session import Session
 from quorate.gang.task import Standing
@@ -92,6 +92,7 @@ class _Closing:
         gang.reported = verdict
         waited = gang.told is not None and gang.told.phase in ("", PENDING)
         if self._tell_unschedulable(gang, verdict.reason, str(verdict)) and waited:
+            self._session.refused.append(Refused(gang.key, gang.queue, verdict.reason))
             self._session.notice(gang, "Normal", UNSCHEDULABLE, str(verdict), about=verdict.reason)
 
     def _tell_unready(self, gang: Gang, verdict: Verdict | None) -> None:

@@ -65,6 +65,24 @@ class GangStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class Admitted:
+    """A group may have pods from now on."""
+
+    gang: Key
+    queue: str
+    waited_s: float  # since it was created
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A group waits, or goes back to wait, for ``reason``."""
+
+    gang: Key
+    queue: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Notice:
     """An event to be told of one pod group."""
 
@@ -85,5 +103,8 @@ class Outcome:
     promised: Mapping[Key, str]  # the node of each task that waits for room to be given back there
     statuses: tuple[GangStatus, ...]
     notices: tuple[Notice, ...]
+    admitted: tuple[Admitted, ...]
+    refused: tuple[Refused, ...]  # each once for every reason it has in turn
+    sent_back: tuple[Refused, ...]
     verdicts: Mapping[Key, Verdict]  # of each gang that waits: why
     wake_at: float | None  # when time alone will change something

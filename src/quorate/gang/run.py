@@ -70,6 +70,9 @@ def run_session(model: Model, settings: SchedulerConfiguration, now: float) -> O
         promised=session.promised,
         statuses=statuses,
         notices=tuple(session.notices),
+        admitted=tuple(session.admitted),
+        refused=tuple(session.refused),
+        sent_back=tuple(session.sent_back),
         verdicts=dict(session.verdicts),
         wake_at=session.wake_at,
     )

@@ -14,7 +14,7 @@ from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.gang.gang import Gang
 from quorate.gang.model import Model
-from quorate.gang.outcome import Bind, Eviction, Evictor, Nomination, Notice
+from quorate.gang.outcome import Admitted, Bind, Eviction, Evictor, Nomination, Notice, Refused
 from quorate.gang.policy import Policies, Rank
 from quorate.gang.queue import Queue
 from quorate.gang.queue_account import Account, Books, Path
@@ -51,6 +51,9 @@ class Session:
         self.evictions: list[Eviction] = []
         self.nominations: list[Nomination] = []
         self.notices: list[Notice] = []
+        self.admitted: list[Admitted] = []
+        self.refused: list[Refused] = []
+        self.sent_back: list[Refused] = []
         self.wake_at: float | None = None  # when time alone will change something
         self.tried_whole: set[Key] = set()  # gangs for which whole gangs were to be evicted
         self._moved: set[Key] = set()  # gangs whose tasks moved since somebody asked

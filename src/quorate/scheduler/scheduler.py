@@ -54,6 +54,7 @@ class Seen:
     """What others may see of a running scheduler."""
 
     ready: asyncio.Event = field(default_factory=asyncio.Event)
+    model: Model | None = None  # of the scheduler that decides, if one does here
     sessions: int = 0
     on_session: list[Callable[[Outcome, float], None]] = field(default_factory=list)  # and seconds it took
 
@@ -77,7 +78,7 @@ class Scheduler:
         self._seen = seen
         self._changed = asyncio.Event()  # set when a session could answer differently than the last
         self._alarm = Alarm(clock, self._changed)
-        self.model = Model(options.names)
+        self.model = seen.model = Model(options.names)
         self._events = EventRecorder(client, clock, COMPONENT)
         self._feed = Feed(client, self.model, self._changed)
         surroundings = SurroundingsFeed(client, self.model, self._changed)

@@ -13,6 +13,7 @@ from quorate.api.meta import micro_time
 from quorate.api.volcano import INQUEUE, PENDING, UNSCHEDULABLE
 from quorate.gang.admission import Admission
 from quorate.gang.gang import Gang
+from quorate.gang.outcome import Admitted, Refused
 from quorate.gang.rollback import backoff_s, expired, expires_at
 from quorate.gang.session import Session
 from quorate.gang.tiers import Vote, everyone
@@ -61,6 +62,7 @@ def _let_in(session: Session, gang: Gang) -> None:
     session.verdicts.pop(gang.key, None)
     for voice in everyone(session.policies.admitted):
         voice(gang)
+    session.admitted.append(Admitted(gang.key, gang.queue, session.now - gang.created))
     session.notice(gang, "Normal", INQUEUE, "admitted")
 
 
@@ -113,6 +115,7 @@ class Passes:
         gang.attempts += 1
         gang.not_before = session.now + backoff_s(gang.attempts, self._rules)
         session.verdicts[gang.key] = verdict
+        session.sent_back.append(Refused(gang.key, gang.queue, verdict.reason))
         self._sent_back.add(gang)
         again = f"next attempt not before {micro_time(gang.not_before)}"
         session.notice(gang, "Warning", "RolledBack", f"{verdict.reason}; {again}", about=verdict.reason)
