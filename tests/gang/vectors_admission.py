@@ -139,8 +139,11 @@ class Given:
     def pod_group(self, key: Key) -> PodGroup | None:
         return next((group for group in self._groups if group.metadata.key == key), None)
 
-    def pod_groups(self, namespace: str = "") -> Sequence[PodGroup]:
-        return [group for group in self._groups if namespace in ("", group.metadata.namespace)]
+    def pod_groups(self, namespace: str) -> Sequence[PodGroup]:
+        return [group for group in self._groups if group.metadata.namespace == namespace]
+
+    def pod_groups_of(self, queue: str) -> Sequence[PodGroup]:
+        return [group for group in self._groups if group.spec.queue == queue]
 
     def quota(self, namespace: str) -> QuotaView:
         return View(

@@ -64,6 +64,17 @@ Answering = Callable[[Request], Awaitable[Answer]]
 ALLOWED: Final = Answer()
 
 
+def to_writes(answer: Answering | None) -> Answering:
+    """``answer`` to creations and updates; the rest is let be, and without an answer everything."""
+
+    async def answer_or_allow(request: Request) -> Answer:
+        if answer is None or request.operation not in ("CREATE", "UPDATE"):
+            return ALLOWED
+        return await answer(request)
+
+    return answer_or_allow
+
+
 class NoReview(ValueError):
     """A body that is no AdmissionReview, or no ConversionReview, of a version we speak."""
 

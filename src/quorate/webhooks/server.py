@@ -15,13 +15,11 @@ from quorate.kube.log import logger
 from quorate.webhooks.conversions import answer_conversion
 from quorate.webhooks.queueing_kinds import Reviewer
 from quorate.webhooks.reviews import (
-    ALLOWED,
-    Answer,
     Answering,
     NoReview,
-    Request,
     answered,
     read_review,
+    to_writes,
 )
 from quorate.webhooks.routes import CONVERT_PATH, Route
 
@@ -42,22 +40,11 @@ def webhook_server(
     app.router.add_post(CONVERT_PATH, _convert)
     for route, reviewer in routes.items():
         mutate, validate = (None, None) if reviewer is None else (reviewer.mutate, reviewer.validate)
-        app.router.add_post(route.path("mutate"), _review(_writes(mutate)))
-        app.router.add_post(route.path("validate"), _review(_writes(validate)))
+        app.router.add_post(route.path("mutate"), _review(to_writes(mutate)))
+        app.router.add_post(route.path("validate"), _review(to_writes(validate)))
     for path, answer in answers.items():
         app.router.add_post(path, _review(answer))
     return app
-
-
-def _writes(answer: Answering | None) -> Answering:
-    """``answer`` to creations and updates; the rest is let be."""
-
-    async def answered_or_allowed(request: Request) -> Answer:
-        if answer is None or request.operation not in ("CREATE", "UPDATE"):
-            return ALLOWED
-        return await answer(request)
-
-    return answered_or_allowed
 
 
 def _review(answer: Answering) -> Handler:

@@ -41,7 +41,10 @@ class Copies:
     def pod_group(self, key: Key) -> PodGroup | None:
         return None
 
-    def pod_groups(self, namespace: str = "") -> list[PodGroup]:
+    def pod_groups(self, namespace: str) -> list[PodGroup]:
+        return []
+
+    def pod_groups_of(self, queue: str) -> list[PodGroup]:
         return []
 
     def quota(self, namespace: str) -> None:
@@ -117,6 +120,12 @@ def test_a_queue_that_means_nothing_can_be_mended_and_deleted() -> None:
     mended = {"metadata": {"name": "q"}, "spec": {"weight": 1}}
     assert refusals(answered("/queues/validate", Copies({}), mended, stored)) == []
     assert refusals(answered("/queues/validate", Copies({}), None, stored, operation="DELETE")) == []
+
+
+@pytest.mark.parametrize("path", ["/podgroups/validate", "/jobs/validate", "/pods/min-resources"])
+def test_what_goes_is_let_go(path: str) -> None:
+    gone = {"metadata": {"name": "a"}, "spec": {"queue": 3}}
+    assert answered(path, Copies(), None, gone, operation="DELETE") == Answer()
 
 
 def test_a_parent_is_kept_while_its_children_are_stored() -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 from quorate.api import volcano
 from quorate.api.core import Namespace, ResourceQuota
 from quorate.api.meta import Key
-from quorate.api.volcano import PodGroup, Queue
+from quorate.api.volcano import DEFAULT_QUEUE, PodGroup, Queue
 from quorate.gang.queue import NamespaceQuota
 from quorate.gang.quota import ACTIVE_PHASES, Amounts, QuotaSums, Subject, unevaluable_scopes
 from quorate.gang.quota_ledger import GroupWants, QuotaLedger
@@ -29,7 +29,8 @@ from quorate.kube.resources import POD_GROUPS, QUEUES, RESOURCE_QUOTAS
 from quorate.webhooks.volcano.counted import COUNTED_PODS, CountedPod, use_of
 
 LOOK_AGAIN_S: Final = 30.0  # whether the kinds are served by now
-NAMESPACE: Final = "namespace"
+NAMESPACE: Final = "namespace"  # an index, as the next
+QUEUE: Final = "queue"
 
 Queues = Mapping[str, Queue]
 
@@ -60,9 +61,11 @@ class Facts(Protocol):
 
     def pod_group(self, key: Key) -> PodGroup | None: ...
 
-    def pod_groups(self, namespace: str = "") -> Sequence[PodGroup]:
-        """Those of one namespace, or all; as far as a copy is there."""
+    def pod_groups(self, namespace: str) -> Sequence[PodGroup]:
+        """As far as a copy is there; so are those of a queue."""
         ...
+
+    def pod_groups_of(self, queue: str) -> Sequence[PodGroup]: ...
 
     def quota(self, namespace: str) -> QuotaView | None:
         """``None`` while no copy is there."""
@@ -99,6 +102,7 @@ class ClusterFacts:
         self._quotas = Informer(client, RESOURCE_QUOTAS)
         self._pods = Informer(client, COUNTED_PODS)
         self._groups.add_index(NAMESPACE, lambda group: (group.metadata.namespace,))
+        self._groups.add_index(QUEUE, lambda group: (group.spec.queue or DEFAULT_QUEUE,))
         self._quotas.add_index(NAMESPACE, lambda quota: (quota.metadata.namespace,))
         self._groups.subscribe(self._on_group)
         self._quotas.subscribe(self._on_quota)
@@ -163,8 +167,11 @@ class ClusterFacts:
     def pod_group(self, key: Key) -> PodGroup | None:
         return self._groups.get(key)
 
-    def pod_groups(self, namespace: str = "") -> Sequence[PodGroup]:
-        return self._groups.by_index(NAMESPACE, namespace) if namespace else list(self._groups)
+    def pod_groups(self, namespace: str) -> Sequence[PodGroup]:
+        return self._groups.by_index(NAMESPACE, namespace)
+
+    def pod_groups_of(self, queue: str) -> Sequence[PodGroup]:
+        return self._groups.by_index(QUEUE, queue)
 
     def quota(self, namespace: str) -> QuotaView | None:
         if not all(informer.synced.is_set() for informer in self._informers):

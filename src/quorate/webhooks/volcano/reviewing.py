@@ -3,7 +3,7 @@
 The rules stand elsewhere: what is wrong with objects in ``api.validation``, what quotas leave in ``gang``.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -42,7 +42,7 @@ from quorate.gang.reading import quota_units
 from quorate.kube.patches import json_patch
 from quorate.kube.resources import Json
 from quorate.webhooks.queueing_kinds import unreadable
-from quorate.webhooks.reviews import ALLOWED, Answer, Answering, Request
+from quorate.webhooks.reviews import ALLOWED, Answer, Answering, Request, to_writes
 from quorate.webhooks.volcano import routes
 from quorate.webhooks.volcano.counted import ReviewedPod, group_of, subject_of, usage_of
 from quorate.webhooks.volcano.defaulting import default_pod_group, default_queue, default_volcano_job
@@ -61,17 +61,18 @@ class VolcanoReviewer:
 
     def answers(self) -> Mapping[str, Answering]:
         """Who answers at which path."""
-        return {
+        of_writes = {
             routes.MUTATE_POD_GROUPS: self.mutate_pod_group,
             routes.VALIDATE_POD_GROUPS: self.validate_pod_group,
             routes.POD_GROUPS_MIN_RESOURCES: self.judge_min_resources,
             routes.MUTATE_QUEUES: self.mutate_queue,
-            routes.VALIDATE_QUEUES: self.validate_queue,
             routes.MUTATE_JOBS: self.mutate_job,
             routes.VALIDATE_JOBS: self.validate_job,
             routes.PODS_MIN_RESOURCES: self.judge_pod,
-            **dict.fromkeys(routes.UNUSED, _allowed),
+            **dict.fromkeys(routes.UNUSED),
         }
+        answers = {path: to_writes(answer) for path, answer in of_writes.items()}
+        return answers | {routes.VALIDATE_QUEUES: self.validate_queue}
 
     async def mutate_pod_group(self, request: Request) -> Answer:
         namespace = await self._facts.namespace(request.namespace)
@@ -93,19 +94,16 @@ class VolcanoReviewer:
         yield from pod_group_queue_findings(group, queue)
         if queue is None or not self._rules.max_pod_groups_hard:
             return
-        waiting_or_running: dict[str, int] = {}
-        for other in self._facts.pod_groups():
-            if other.status.phase != COMPLETED:
-                name = other.spec.queue or DEFAULT_QUEUE
-                waiting_or_running[name] = waiting_or_running.get(name, 0) + 1
-        loads = []
+        yield from pod_group_limit_findings(group, self._loads(queue, queues))
+
+    def _loads(self, queue: Queue, queues: Queues) -> Iterator[QueueLoad]:
+        """Of ``queue`` and of those above it that have a limit."""
         for each in (queue, *ancestors(queue, queues)):
             limit, name = each.spec.max_pod_groups, each.metadata.name
             if limit is not None:
                 names = [name, *(below.metadata.name for below in descendants(name, queues))]
-                held = sum(waiting_or_running.get(below, 0) for below in names)
-                loads.append(QueueLoad(name, limit, held))
-        yield from pod_group_limit_findings(group, loads)
+                held = [group for below in names for group in self._facts.pod_groups_of(below)]
+                yield QueueLoad(name, limit, sum(group.status.phase != COMPLETED for group in held))
 
     async def judge_min_resources(self, request: Request) -> Answer:
         """Whether the ``minResources`` of a pod group can, and by mode may, be had."""
@@ -201,10 +199,6 @@ class VolcanoReviewer:
         if known is not None and not tuple(judge(known)):
             return ()
         return tuple(judge(await self._facts.queues_now()))
-
-
-async def _allowed(request: Request) -> Answer:
-    return ALLOWED
 
 
 def _defaulted(request: Request, default: Callable[[Json], Json]) -> Answer:
