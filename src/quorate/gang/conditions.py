@@ -17,7 +17,7 @@ from quorate.api.volcano import READY_TO_BE_SCHEDULED, SCHEDULED, UNSCHEDULABLE,
 
 Conditions = tuple[PodGroupCondition, ...]
 
-_OF_THE_MOMENT: Final = re.compile(r"have \S+ now|\b[0-9]+(?:/[0-9]+)? nodes?\b")
+_OF_THE_MOMENT: Final = re.compile(r"have \S+ now|\b[0-9]+(?:/[0-9]+)? (?=nodes? |node\(s\)|Insufficient )")
 
 
 @dataclass(frozen=True, slots=True)

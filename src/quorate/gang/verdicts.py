@@ -169,17 +169,17 @@ class GangUnschedulable:
 
 
 def said_by_nodes(refusal: NoRoom) -> str:
-    """Why no node takes a pod, in words: the most frequent reason first."""
+    """Why no node takes a pod, in words that users of kube-scheduler know: the most frequent reason first."""
     if not refusal.nodes:
-        return "there are no nodes"
+        return "no nodes available to schedule pods"
     short = (
-        f"{each.nodes} nodes have too little {each.resource} (need {as_quantity(each.resource, each.need)}, "
+        f"{each.nodes} Insufficient {each.resource} (need {as_quantity(each.resource, each.need)}, "
         f"{as_quantity(each.resource, each.at_most)} at most)"
         for each in refusal.short
     )
     barred = (f"{each.nodes} {each.reason}" for each in refusal.barred)
-    overdrawn = [f"{refusal.overdrawn} nodes gave away more than they have"] if refusal.overdrawn else []
-    return ", ".join((*short, *barred, *overdrawn))
+    overdrawn = [f"{refusal.overdrawn} node(s) gave away more than they have"] if refusal.overdrawn else []
+    return f"0/{refusal.nodes} nodes are available: {', '.join((*short, *barred, *overdrawn))}"
 
 
 Verdict = (

@@ -1,0 +1,246 @@
+"""Stories about gangs: the states and the feature interactions of the design note "Delay Pod Creation".
+
+The stories play the operator themselves: they create the pods of a group when its phase says that they may.
+"""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from quorate.api.meta import Key
+from quorate.kube.errors import Forbidden
+from quorate.kube.resources import NODES, PLACEABLE_PODS, PRIORITY_CLASSES, RESOURCE_QUOTAS
+from quorate.local.nodes import Fleet
+from tests.e2e.gangs import GangWorld, play_gangs, settings
+from tests.e2e.world import NAMESPACE
+
+pytestmark = pytest.mark.slow
+
+Story = Callable[[GangWorld], Awaitable[None]]
+
+DESIGN = """
+actions: "enqueue, allocate, backfill, preempt, reclaim"
+configurations: [{name: enqueue, arguments: {requeue-backoff-base: 200ms}}]
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: conformance}, {name: proportion}, {name: predicates}, {name: nodeorder}]
+"""  # noqa: E501
+WITHOUT_ENQUEUE = """
+actions: "allocate, backfill"
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: conformance}]
+- plugins: [{name: predicates}, {name: nodeorder}]
+"""
+
+
+def test_pods_are_made_when_the_group_is_in_queue_and_run_when_all_have_a_node() -> None:
+    async def story(world: GangWorld) -> None:
+        await world.group("a", 2, {"cpu": "2"})
+        await world.until_phase("a", "Inqueue")
+        assert not await world.members("a")
+        await world.pods("a", 2, runs="200ms")
+        await world.until_phase("a", "Running")
+        await world.until_phase("a", "Completed")
+
+    play_gangs(story, Fleet(1, cpu="4"))
+
+
+def test_two_groups_that_fit_one_at_a_time_never_share_the_room() -> None:
+    async def story(world: GangWorld) -> None:
+        await world.group("one", 3, {"cpu": "3"})
+        await world.until_phase("one", "Inqueue")
+        await world.group("two", 3, {"cpu": "3"})
+        await world.until_waits("two", "NotEnoughResources", "need 3, have 1 now")
+        await world.pods("one", 3, runs="300ms")
+        await world.until_phase("two", "Inqueue")
+        await world.pods("two", 3, runs="100ms")
+        await world.until_phase("one", "Completed")
+        await world.until_phase("two", "Completed")
+
+    play_gangs(story, Fleet(2, cpu="2"), settings(DESIGN))
+
+
+def test_a_gang_whose_pods_exist_gets_no_node_before_all_of_them_do() -> None:
+    async def story(world: GangWorld) -> None:
+        await world.group("a", 3)
+        await world.pods("a", 3, cpu="2")
+        await world.until_waits("a", "NotEnoughResources")
+        assert not await world.bound()
+        await world.client.create(NODES, a_node("late", cpu="2"))
+        await world.until_bound(a=3)
+
+    play_gangs(story, Fleet(2, cpu="2"), settings(WITHOUT_ENQUEUE))
+
+
+def test_a_group_goes_back_to_pending_when_its_node_is_lost_before_it_has_pods() -> None:
+    async def story(world: GangWorld) -> None:
+        await world.group("a", 2, {"cpu": "4"})
+        await world.until_phase("a", "Inqueue")
+        await world.client.delete(NODES, Key("", "node-2"))
+        group = await world.until_phase("a", "Pending")
+        await world.until_waits("a", "NotEnoughResources", "have 2 now")
+        assert group.metadata.annotations["scheduling.volcano.sh/requeue-attempts"] == "1"
+
+    play_gangs(story, Fleet(2, cpu="2"), settings(DESIGN))
+
+
+def test_what_a_group_in_queue_reserves_of_a_quota_is_not_given_to_the_next() -> None:
+    async def story(world: GangWorld) -> None:
+        quota = {"metadata": {"name": "team"}, "spec": {"hard": {"requests.cpu": "4"}}}
+        await world.client.create(RESOURCE_QUOTAS, quota, NAMESPACE)
+        await world.until("the quota is counted", quota_is_counted(world))
+        await world.group("first", 3, {"cpu": "3"})
+        await world.until_phase("first", "Inqueue")
+        await world.group("second", 2, {"cpu": "2"})
+        await world.until_waits("second", "NamespaceQuotaExceeded", "quota team")
+        await world.group("third", 1, {"cpu": "1"})
+        await world.until_phase("third", "Inqueue")
+
+    play_gangs(story, Fleet(2, cpu="8"), settings(DESIGN))
+
+
+def test_a_group_whose_quota_others_took_in_a_race_goes_back_to_pending() -> None:
+    async def story(world: GangWorld) -> None:
+        quota = {"metadata": {"name": "team"}, "spec": {"hard": {"requests.cpu": "4"}}}
+        await world.client.create(RESOURCE_QUOTAS, quota, NAMESPACE)
+        await world.until("the quota is counted", quota_is_counted(world))
+        await world.group("a", 3, {"cpu": "3"})
+        await world.until_phase("a", "Inqueue")
+        await world.pods("stranger", 1, cpu="2", scheduler="default-scheduler")
+        with pytest.raises(Forbidden, match="exceeded quota"):
+            await world.pods("a", 3)
+        await world.delete_members("a")
+        await world.until_phase("a", "Pending")
+        await world.until_waits("a", "NamespaceQuotaExceeded")
+
+    play_gangs(story, Fleet(1, cpu="8"), settings(DESIGN))
+
+
+def test_room_that_pods_of_another_scheduler_take_is_not_given_to_a_gang() -> None:
+    async def story(world: GangWorld) -> None:
+        await world.pods("web", 2, scheduler="default-scheduler")
+        await world.until_bound(web=2)
+        await world.group("a", 3)
+        await world.pods("a", 3)
+        await world.until_waits("a", "NotEnoughResources")
+        assert (await world.bound())["a"] == 0
+        await world.delete_members("web")
+        await world.until_bound(a=3)
+
+    play_gangs(story, Fleet(1, cpu="4"), settings(WITHOUT_ENQUEUE))
+
+
+def test_without_the_enqueue_action_everything_is_as_before() -> None:
+    async def story(world: GangWorld) -> None:
+        await world.group("a", 2, {"cpu": "100"})
+        await world.pods("a", 2)
+        await world.until_phase("a", "Running")
+
+    play_gangs(story, Fleet(1, cpu="2"), settings(WITHOUT_ENQUEUE))
+
+
+def test_a_running_gang_that_loses_a_node_gets_another_for_the_member_made_anew() -> None:
+    async def story(world: GangWorld) -> None:
+        await world.group("a", 2)
+        await world.pods("a", 2)
+        await world.until_phase("a", "Running")
+        (lost, *_) = await world.members("a")
+        await world.client.delete(NODES, Key("", lost.spec.node_name))
+        await world.client.delete(PLACEABLE_PODS, lost.metadata.key, grace_period_s=0)
+        await world.pods("a", 1, first=2)
+        await world.until_waits("a", "NotEnoughResources")
+        await world.until_phase("a", "Unknown")
+        await world.client.create(NODES, a_node("late", cpu="1"))
+        await world.until_bound(a=2)
+        await world.until_phase("a", "Running")
+
+    play_gangs(story, Fleet(2, cpu="1"), settings(WITHOUT_ENQUEUE))
+
+
+def test_a_scheduler_that_was_stopped_in_the_middle_of_a_gang_completes_it() -> None:
+    async def story(world: GangWorld) -> None:
+        await world.stop_scheduler()
+        await world.group("a", 20)
+        await world.pods("a", 20, cpu="100m")
+        world.scheduler_client.one_in = 3
+        await world.start_scheduler(settings(WITHOUT_ENQUEUE))
+
+        async def some_are_bound() -> bool:
+            return (await world.bound())["a"] > 2
+
+        await world.until("some are bound", some_are_bound)
+        await world.stop_scheduler()
+        world.scheduler_client.one_in = 0
+        await world.start_scheduler(settings(WITHOUT_ENQUEUE))
+        await world.until_phase("a", "Running")
+        await world.until_bound(a=20)
+
+    play_gangs(story, Fleet(1, cpu="2"), settings(WITHOUT_ENQUEUE))
+
+
+def test_an_important_gang_has_the_surplus_of_another_evicted_and_gets_its_room() -> None:
+    async def story(world: GangWorld) -> None:
+        for name, value in (("low", 1), ("high", 100)):
+            await world.client.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
+        await world.group("fat", 1, priorityClassName="low")
+        await world.until_phase("fat", "Inqueue")
+        await world.pods("fat", 4)
+        await world.until_bound(fat=4)
+        await world.group("vip", 2, priorityClassName="high")
+        await world.until_phase("vip", "Inqueue")
+        await world.pods("vip", 2)
+        await world.until_bound(vip=2, fat=2)
+        await world.until_phase("vip", "Running")
+        assert sorted(pod.metadata.name for pod in await world.members("fat")) == ["fat-0", "fat-1"]
+
+    play_gangs(story, Fleet(1, cpu="4"), settings(DESIGN))
+
+
+def test_a_queue_takes_back_what_another_has_beyond_its_share() -> None:
+    async def story(world: GangWorld) -> None:
+        await world.queue("one")
+        await world.queue("two")
+        await world.group("borrower", 1, queue="one")
+        await world.until_phase("borrower", "Inqueue")
+        await world.pods("borrower", 4)
+        await world.until_bound(borrower=4)
+        await world.group("owner", 2, queue="two")
+        await world.until_phase("owner", "Inqueue")
+        await world.pods("owner", 2)
+        await world.until_bound(owner=2, borrower=2)
+
+    play_gangs(story, Fleet(1, cpu="4"), settings(DESIGN))
+
+
+def test_pods_are_told_why_they_wait_in_the_word_that_autoscalers_look_for() -> None:
+    async def story(world: GangWorld) -> None:
+        await world.group("a", 2)
+        await world.pods("a", 2, cpu="3")
+
+        async def told() -> bool:
+            said = [
+                (each.reason, each.message)
+                for pod in await world.members("a")
+                for each in pod.status.conditions
+                if each.type == "PodScheduled"
+            ]
+            return len(said) == 2 and all(
+                reason == "Unschedulable" and "Insufficient cpu" in message for reason, message in said
+            )
+
+        await world.until("both pods are told", told)
+
+    play_gangs(story, Fleet(1, cpu="4"), settings(WITHOUT_ENQUEUE))
+
+
+def quota_is_counted(world: GangWorld) -> Callable[[], Awaitable[bool]]:
+    async def find() -> bool:
+        quota = await world.client.get(RESOURCE_QUOTAS, Key(NAMESPACE, "team"))
+        return bool(quota.status.hard)
+
+    return find
+
+
+def a_node(name: str, cpu: str) -> dict[str, object]:
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "ready"}
+    allocatable = {"cpu": cpu, "memory": "32Gi", "pods": "110"}
+    return {"metadata": {"name": name}, "status": {"allocatable": allocatable, "conditions": [ready]}}
