@@ -1,6 +1,5 @@
 """Laws of the gang core over drawn worlds."""
 
-from collections import Counter
 from collections.abc import Sequence
 from random import Random
 from typing import Any
@@ -9,14 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quorate.api.meta import Key
 from quorate.gang.gang import Gang
-from quorate.gang.outcome import Outcome
 from quorate.gang.session import Session
 from quorate.gang.task import EVICTABLE, Standing
 from quorate.gang.trial import evict, place, promise, withdraw
 from quorate.placement.verdicts import Choice
 from tests.gang.drawn_worlds import confs, picture, worlds
+from tests.gang.laws import Before, told, violations
 from tests.gang.vectors import settings_of
 from tests.gang.world import World
 
@@ -30,91 +28,6 @@ profiles = st.sampled_from(("compat", "design"))
 
 def world_of(given_: Json, conf: Json, profile: str, *, restarting: bool = False) -> World:
     return World(given_, settings_of(conf, profile), restarting=restarting)
-
-
-class Before:
-    """What gangs were when a session began."""
-
-    def __init__(self, world: World) -> None:
-        gangs = world.fresh_model().gangs
-        self.ready = {key: gang.tally.ready for key, gang in gangs.items()}
-        self.standing = {task.key: task.standing for gang in gangs.values() for task in gang.tasks.values()}
-        self.pods = dict(world.pods)
-
-
-def violations(world: World, before: Before, outcome: Outcome) -> list[str]:
-    """Of the laws that hold for every session, those that ``outcome`` breaks."""
-    gangs = world.fresh_model().gangs
-    return [
-        *_partial_gangs(world, before, outcome, gangs),
-        *_overfull_nodes(world),
-        *_vain_evictions(before, outcome, gangs),
-        *_broken_victims(world, before, outcome, gangs),
-    ]
-
-
-def _partial_gangs(world: World, before: Before, outcome: Outcome, gangs: dict[Key, Gang]) -> list[str]:
-    found = []
-    for key in {bind.gang for bind in outcome.binds}:
-        gang = gangs[key]
-        is_whole = gang.is_ready(with_best_effort=world.settings.profile == "compat")
-        if not is_whole:
-            found.append(f"{key} was bound in part: {gang.tally.ready} of {gang.min_member}")
-    return found
-
-
-def _overfull_nodes(world: World) -> list[str]:
-    cluster = world.fresh_model().cluster
-    return [
-        f"{name} holds more than it has"
-        for name in cluster.names()
-        if (cluster.used[:, cluster.index(name)] > cluster.allocatable[:, cluster.index(name)]).any()
-    ]
-
-
-def _vain_evictions(before: Before, outcome: Outcome, gangs: dict[Key, Gang]) -> list[str]:
-    promised = Counter(before_gang(before, key) for key in outcome.promised)
-    found = []
-    for eviction in outcome.evictions:
-        if not promised[eviction.beneficiary]:
-            found.append(f"{eviction.task} was evicted for {eviction.beneficiary}, which is promised nothing")
-        gang = gangs[eviction.beneficiary]
-        if gang.tally.ready + promised[gang.key] + gang.tally.best_effort < gang.min_member:
-            found.append(f"{eviction.task} was evicted for {eviction.beneficiary}, which cannot start")
-        if before.standing[eviction.task] not in EVICTABLE:
-            found.append(f"{eviction.task} was evicted, which did not run")
-    return found
-
-
-def before_gang(before: Before, task: Key) -> Key:
-    pod = before.pods[task]
-    return Key(task.namespace, pod.metadata.annotations["scheduling.k8s.io/group-name"])
-
-
-def _broken_victims(world: World, before: Before, outcome: Outcome, gangs: dict[Key, Gang]) -> list[str]:
-    """Only where the plugin gang has the last word: in profile compat a later tier may overrule it."""
-    if world.settings.profile == "compat" and len(world.settings.tiers) > 1:
-        return []
-    found = []
-    for eviction in outcome.evictions:
-        gang = gangs[eviction.gang]
-        if eviction.whole:
-            if gang.with_standing(*EVICTABLE):
-                found.append(f"{eviction.gang} was to go whole, and some stay")
-        elif gang.tally.ready < min(gang.min_member, before.ready[gang.key]):
-            found.append(f"{eviction.gang} is below its minimum since {eviction.task} was evicted")
-    return found
-
-
-def told(outcome: Outcome) -> Json:
-    """What can be compared of two sessions."""
-    return {
-        "binds": [(str(bind.task), bind.node) for bind in outcome.binds],
-        "evictions": [(str(each.task), str(each.beneficiary), each.whole) for each in outcome.evictions],
-        "nominations": [(str(each.task), each.node) for each in outcome.nominations],
-        "promised": {str(key): node for key, node in sorted(outcome.promised.items())},
-        "verdicts": {str(key): str(verdict) for key, verdict in sorted(outcome.verdicts.items())},
-    }
 
 
 @few
