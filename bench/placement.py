@@ -129,13 +129,13 @@ def bytes_a_pod() -> float:
         pods[pod.metadata.uid] = pod
         crowd.cluster.put(pod.metadata.uid, crowd.shapes.of(pod), names[number % NODES], Hold.USED)
 
-    for number in range(2 * NODES):  # so that everything there is one of is there
+    count = 4 * NODES
+    for number in range(count):  # so that everything there is one of is there, and caches are full
         add(number)
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
-    count = 2 * NODES
     for number in range(count):
-        add(2 * NODES + number)
+        add(count + number)
     gc.collect()
     after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -143,14 +143,14 @@ def bytes_a_pod() -> float:
 
 
 MEASURES: Final[Mapping[str, Callable[[], float]]] = {
-    "a gang of 10,000 on 5,000 nodes, spread, s": lambda: one_large_gang(SPREADING),
-    "a gang of 10,000 on 5,000 nodes, packed, s": lambda: one_large_gang(PACKING),
-    "1,000 gangs of 10, half-full nodes: decisions a second": small_gangs,
-    "pods of 20 shapes in turn: decisions a second": mixed_pods,
-    "1,000 gangs without room, ms": refusals,
-    "a pod comes or goes, µs": pod_event,
-    "a node comes or goes, and a decision, µs": node_event,
-    "bytes a placed pod": bytes_a_pod,
+    "placement: 10,000 pods on 5,000 nodes, spread, s": lambda: one_large_gang(SPREADING),
+    "placement: 10,000 pods on 5,000 nodes, packed, s": lambda: one_large_gang(PACKING),
+    "placement: 1,000 × 10 of 20 shapes, a second": small_gangs,
+    "placement: 20 shapes in turn, a second": mixed_pods,
+    "placement: 1,000 refusals, ms": refusals,
+    "placement: a pod comes or goes, µs": pod_event,
+    "placement: a node comes or goes, µs": node_event,
+    "placement: bytes a pod": bytes_a_pod,
 }
 
 

@@ -20,7 +20,12 @@ from rich.progress import track
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
-TESTS = ("tests/quota", "tests/queueing")
+# Which tests hold the rules of a package.
+TESTS = {
+    "quota": ("tests/quota", "tests/queueing"),
+    "queueing": ("tests/quota", "tests/queueing"),
+    "placement": ("tests/placement",),
+}
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,7 @@ class Mutation:
 
 def main() -> int:
     mutations = [Mutation(**each) for each in yaml.safe_load((ROOT / "tests/mutations.yaml").read_text())]
-    table = Table("rule broken", "caught by", title="mutations of the queueing core", show_lines=True)
+    table = Table("rule broken", "caught by", title="mutations of the cores", show_lines=True)
     survivors = 0
     for mutation in track(mutations, "breaking rules", console=Console(stderr=True)):
         caught_by = first_failure(mutation)
@@ -65,7 +70,7 @@ def first_failure(mutation: Mutation) -> str | None:
             "not slow",
             "-p",
             "no:cacheprovider",
-            *TESTS,
+            *TESTS[mutation.file.partition("/")[0]],
         ]
         environment = {**os.environ, "PYTHONPATH": str(source)}
         result = subprocess.run(

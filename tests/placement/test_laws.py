@@ -133,6 +133,21 @@ def test_hundreds_of_pods_in_a_row_go_where_the_specification_says(scoring: Scor
     assert number == sum(min(2 * cpu, cpu + 5, 90) for cpu in cpus)
 
 
+@given(scorings, st.lists(st.integers(10, 90), min_size=10, max_size=14))
+@settings(max_examples=8)
+def test_pods_in_a_row_go_where_they_would_go_one_by_one(scoring: Scoring, cpus: list[int]) -> None:
+    """So many that more than once nodes have more places than were thought of at a time."""
+    nodes: list[NodeGiven] = [(f"cpu={cpu} memory={100 - cpu}Gi", True, 0, []) for cpu in cpus]
+    in_a_row, one_by_one = World(nodes, scoring), World(nodes, scoring)
+    for number in range(300):
+        best = in_a_row.rankings.best(KINDS[0])
+        one_by_one.rankings.best(KINDS[1])  # somebody else comes between them
+        assert one_by_one.rankings.best(KINDS[0]) == best
+        if isinstance(best, Choice):
+            for world in (in_a_row, one_by_one):
+                world.put(Uid(str(number)), KINDS[0], best.node, HOLDS[best.moment])
+
+
 @given(nodes_given, scorings, st.lists(st.sampled_from(KINDS), max_size=30))
 def test_nobody_is_placed_above_allocatable(
     nodes: list[NodeGiven], scoring: Scoring, pods: list[Shape]

@@ -197,9 +197,9 @@ def test_balance_is_exact(cpu: tuple[int, int], memory: tuple[int, int]) -> None
     assert balanced(taken, has).tolist() == [floor(100 - exact)]
 
 
-@given(st.integers(1, 2**26), st.integers(1, 2**26), st.integers(-1, 1))
-def test_balance_is_exact_where_shares_are_nearly_equal(whole: int, factor: int, more: int) -> None:
-    cpu = (whole // 3, whole)
-    memory = (max(0, cpu[0] * factor + more), whole * factor)
+@given(st.integers(2**50, LARGEST), st.integers(1, 100), st.integers(0, 3))
+def test_balance_is_exact_where_floats_are_equal(whole: int, missing: int, less: int) -> None:
+    """All but a few of very many, and all but as few of a few less."""
+    cpu, memory = (whole - missing, whole), (whole - missing - less, whole - less)
     arrays = [np.array([number]) for number in (*cpu, *memory)]
     assert half_difference(*arrays).tolist() == [ceil(50 * abs(Fraction(*cpu) - Fraction(*memory)))]
