@@ -110,6 +110,32 @@ def test_a_restart_begins_with_a_new_group() -> None:
     play(story)
 
 
+def test_writes_and_answers_that_are_lost_change_nothing_in_the_end() -> None:
+    async def story(gangs: Gangs) -> None:
+        client = gangs.world.queueing_client
+        client.one_in = 3
+        restart = {"event": "PodFailed", "action": "RestartJob"}
+        await gangs.job("train", "worker=4", policies=[restart], plugins={"svc": []})
+        names = [f"train-worker-{index}" for index in range(4)]
+        await gangs.turn(await gangs.until_group("train"), "Inqueue")
+        await gangs.until_pods(*names)
+        await gangs.become("Failed", names[2], exit_code=1)
+        await gangs.until_pods()
+        job = await gangs.until_job("train", "Pending", failed=0)
+        assert (job.status.retry_count, job.status.version) == (1, 1)  # one failure, one restart
+        await gangs.turn(await gangs.until_group("train"), "Inqueue")
+        await gangs.until_pods(*names)
+        await gangs.place(*names)
+        await gangs.become("Running", *names)
+        await gangs.until_job("train", "Running", running=4)
+        await gangs.become("Succeeded", *names)
+        job = await gangs.until_job("train", "Completed", succeeded=4)
+        assert job.status.retry_count == 1
+        assert client.lost > 0
+
+    play(story)
+
+
 def test_a_quota_that_is_used_up_makes_a_job_wait_and_never_fail() -> None:
     async def story(gangs: Gangs) -> None:
         await gangs.world.create(RESOURCE_QUOTAS, "quota", NAMESPACE, spec={"hard": {"pods": "1"}})

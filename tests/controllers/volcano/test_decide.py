@@ -170,6 +170,45 @@ def test_a_pod_that_a_restart_left_standing_may_fail_and_be_restarted_as_well() 
     assert show(planned(job, pods, "Running")) == "delete worker-2; end group; become Restarting; retry 2"
 
 
+@pytest.mark.parametrize(
+    ("action", "pods", "left", "want"),
+    [
+        pytest.param("RestartJob", "worker: running failed running", "worker: running - running",
+                     "delete worker-0 worker-2; end group", id="though the pod that failed is gone"),
+        pytest.param("RestartJob", "worker: running failed running", "worker: running failed running",
+                     "delete worker-0 worker-1 worker-2; end group", id="before anything was done"),
+        pytest.param("RestartPod", "worker: running failed running", "worker: running failed running",
+                     "delete worker-1; end group", id="of one pod"),
+        pytest.param("RestartTask", "worker: running failed; ps: running", "worker: running -; ps: running",
+                     "delete worker-0; end group", id="of one task"),
+        pytest.param("AbortJob", "worker: running failed running", "worker: running failed -",
+                     "delete worker-0; end group", id="also when it is to end"),
+    ],
+)  # fmt: skip
+def test_what_was_begun_is_finished_by_whoever_comes_next(
+    action: str, pods: str, left: str, want: str
+) -> None:
+    policies = [{"event": "PodFailed", "action": action}]
+    tasks = "worker=2 ps=1" if "ps" in pods else "worker=3"
+    begun = after(planned(a_job(tasks, phase="Running", policies=policies), pods, "Running"))
+    assert show(planned(begun, members(left), "Running")) == want
+
+
+def test_a_restart_begins_anew_only_when_all_is_gone_that_was_before() -> None:
+    restart = planned(a_job(phase="Running", policies=[RESTART]), "worker: failed running running", "Running")
+    job = after(restart)
+    assert show(planned(job, members("worker: failed~ running~ running~"), None)) == ""
+    assert show(planned(job, [], "Running")) == "end group"
+    assert show(planned(job, [], a_group("Running", going=True))) == "become Pending"
+
+
+def test_a_restart_that_somebody_else_began_is_one_of_the_whole_job() -> None:
+    job = a_job(phase="Restarting", version=1, retries=1, message="in other words")
+    assert show(planned(job, members("worker: failed running succeeded"), None)) == (
+        "delete worker-0 worker-1 worker-2"
+    )
+
+
 def test_a_lost_pod_is_an_eviction_until_it_was_answered() -> None:
     job = a_job(phase="Running", policies=[{"event": "PodEvicted", "action": "RestartJob"}])
     gone = Lost(Key("default", "train-worker-1"), "worker", 1, "", version=0, retry=0, at=NOW)

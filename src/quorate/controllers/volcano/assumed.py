@@ -35,6 +35,10 @@ class Assumed:
     def ended(self, uid: Uid) -> None:
         self._ended[uid] = self._steady.now() + ECHO_S
 
+    def not_ended(self, uid: Uid) -> None:
+        """It is not known to be deleted after all."""
+        self._ended.pop(uid, None)
+
     def was_ended(self, uid: Uid) -> bool:
         return uid in self._ended
 

@@ -1,8 +1,8 @@
 """What to do about one Volcano Job, as a pure function of all that concerns it.
 
-No pod is made while the job's pod group waits; once it is admitted all that are missing are made.  Pods
-that an action ends are deleted before the status says so: cut short in between, the same action follows
-from what stands, and is taken again.
+No pod is made while the job's pod group waits; once it is admitted all that are missing are made.  What an
+action is about to end stands in the status before anything is deleted (see ``intent``): cut short in between,
+the rest is done by that.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +18,7 @@ from quorate.api.volcano_defaults import completed
 from quorate.api.volcano_job import Command, Job, JobPhase, JobStatus
 from quorate.controllers.volcano.dependencies import creatable
 from quorate.controllers.volcano.group import group_of, is_waiting
+from quorate.controllers.volcano.intent import Intent
 from quorate.controllers.volcano.job_state import ACTIVE, FINISHED, MOVES, Move, Scope, settled, total
 from quorate.controllers.volcano.members import Lost, Member, Tally, belongs, tally
 from quorate.controllers.volcano.policies import COMMAND_ISSUED, SYNC, JobEvent, Order, events_of, ordered
@@ -53,14 +54,14 @@ class JobPlan:
     """In the order in which it is carried out."""
 
     job: Job  # completed: what the pods to make are made of
+    status: JobStatus | None = None  # None: it stays as it is
+    taken_up: tuple[Command, ...] = ()  # to delete
     deletions: tuple[Member, ...] = ()
     ends_group: PodGroup | None = None  # to delete
     group: PodGroup | None = None  # what the pod group is to be; None: nothing is to be done about it
     creations: tuple[NewPod, ...] = ()
-    status: JobStatus | None = None  # None: it stays as it is
-    taken_up: tuple[Command, ...] = ()  # to delete
-    events: tuple[Event, ...] = ()
     ends_job: bool = False  # to delete it; its time is over
+    events: tuple[Event, ...] = ()
     wake_at: float | None = None
     action: str = SYNC
 
@@ -121,20 +122,14 @@ def _has_target(move: Move, order: Order) -> bool:
 
 
 def _moved(case: Case, move: Move, order: Order) -> JobPlan:
-    job = case.job
-    ended = tuple(
-        member
-        for member in case.members
-        if not member.is_terminating
-        and _in_scope(member, move.scope, order.event)
-        and member.status.phase not in move.keeps
-    )
-    cause = Cause.of_command(case.commands[0]) if case.commands else Cause.of_event(order)
+    job, intent = case.job, Intent.of(order.action, move, order.event)
+    ended = tuple(each for each in case.members if not each.is_terminating and intent.ends(each))
+    cause = Cause.of_command(case.commands[0]) if case.commands else Cause.of_event(intent, order.event)
     status = status_of(job, _counts_without(case.members, ended), move.to, case.now, cause)
     # The new version makes old whatever happened to the pods before.
     version = status.version + (1 if move.scope is Scope.JOB else 0)
     status = msgspec.structs.replace(status, version=version, retry_count=status.retry_count + move.retries)
-    told = Event("Normal", "ExecuteAction", f"{order.action} because of {order.event}")
+    told = Event("Normal", "ExecuteAction", f"{intent} because of {order.event}")
     return JobPlan(
         job,
         deletions=ended,
@@ -143,18 +138,6 @@ def _moved(case: Case, move: Move, order: Order) -> JobPlan:
         events=(told,),
         action=order.action,
     )
-
-
-def _in_scope(member: Member, scope: Scope, event: JobEvent) -> bool:
-    match scope:
-        case Scope.JOB:
-            return True
-        case Scope.TASK:
-            return member.task == event.task
-        case Scope.PARTITION:
-            return member.task == event.task and member.partition == event.partition
-        case Scope.POD:
-            return member.metadata.name == event.pod
 
 
 def _synced(case: Case) -> JobPlan:
@@ -204,15 +187,27 @@ def _waits(group: PodGroup | None) -> tuple[Event, ...]:
 
 
 def _in_between(case: Case) -> JobPlan:
-    """Restarting, or ending: nothing is made, and what is to end is ended."""
-    phase = case.job.status.state.phase
+    """Restarting, or ending, or aborted: nothing is made, and what is to end is ended."""
+    job = case.job
+    if job.status.state.phase == "Restarting":
+        return _restarting(case)
+    leaving = tuple(each for each in case.members if each.is_live and not each.is_terminating)
+    return replace(_settled(case, leaving), ends_group=_to_end(case.group))
+
+
+def _restarting(case: Case) -> JobPlan:
+    """The job begins anew only once all is told to go that belongs to what was before."""
+    job, intent = case.job, Intent.read(case.job)
     leaving = tuple(
         member
         for member in case.members
-        if not member.is_terminating
-        and (_is_surplus(member, case.job) or (phase != "Restarting" and member.is_live))
+        if not member.is_terminating and (intent.is_to_end(member, job) or _is_surplus(member, job))
     )
-    return replace(_settled(case, leaving), ends_group=_to_end(case.group))
+    plan = replace(_settled(case, leaving), ends_group=_to_end(case.group))
+    if plan.status is None or plan.status.state.phase != "Pending" or not (leaving or plan.ends_group):
+        return plan
+    status = status_of(job, _counts_without(case.members, leaving), "Restarting", case.now, Cause())
+    return replace(plan, status=status)
 
 
 def _finished(case: Case) -> JobPlan:

@@ -33,8 +33,9 @@ class Move:
 
 
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
+RESTART: Final = Move("Restarting", retries=1)
 _FROM_ACTIVE: Final[Mapping[str, Move]] = {
-    "RestartJob": Move("Restarting", retries=1),
+    "RestartJob": RESTART,
     "RestartTask": Move("Restarting", Scope.TASK, retries=1),
     "RestartPartition": Move("Restarting", Scope.PARTITION, retries=1),
     "RestartPod": Move("Restarting", Scope.POD, retries=1),
@@ -58,6 +59,11 @@ ENDING: Final[Mapping[JobPhase, JobPhase]] = {
     "Completing": "Completed",
 }
 FINISHED: Final[frozenset[JobPhase]] = frozenset({"Completed", "Failed", "Terminated"})
+
+
+def move_of(action: str) -> Move | None:
+    """Where an action leads from wherever it leads somewhere."""
+    return _FROM_ACTIVE.get(action) or _FROM_ABORTED.get(action)
 
 
 def settled(job: Job, counts: Tally, live: int) -> JobPhase:

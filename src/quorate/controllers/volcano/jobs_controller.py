@@ -1,10 +1,10 @@
 """Carrying out what is decided for Volcano Jobs."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
-from quorate.api.meta import Key, OwnerReference, Uid
+from quorate.api.meta import Key, ObjectMeta, OwnerReference, Uid
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano_job import GROUP, Command, Job
 from quorate.controllers.echoes import Echoes, versions
@@ -16,8 +16,9 @@ from quorate.controllers.volcano.creating import Creator
 from quorate.controllers.volcano.decide import Case, JobPlan, decide
 from quorate.controllers.volcano.group import group_changes, group_name
 from quorate.controllers.volcano.members import MEMBERS, Member
-from quorate.controllers.writes import Delete, Patch, send, send_side_by_side
-from quorate.kube.errors import AlreadyExists
+from quorate.controllers.volcano.policies import SYNC
+from quorate.controllers.writes import Delete, Patch, send
+from quorate.kube.errors import AlreadyExists, ApiError, Unreachable
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.patches import merge_patch
@@ -149,34 +150,47 @@ class VolcanoJobController:
 
     async def _carry_out(self, job: Job, plan: JobPlan) -> float | None:
         key = job.metadata.key
+        # Pods that are about to be made would change the counts again.
+        soon_outdated = bool(plan.creations) and _same_phase(job, plan)
+        if not soon_outdated:
+            await self._write_status(job, plan)
+        if plan.action != SYNC:
+            self._tell(job, plan.events, acts=True)
+        await self._take_up(plan.taken_up)
         await self._delete(MEMBERS, plan.deletions)
         if plan.ends_group is not None:
             await self._delete(POD_GROUPS, (plan.ends_group,))
         if plan.group is not None:
             await self._bring_group(plan.group)
-        # Pods that are about to be made would change the counts again.
-        soon_outdated = bool(plan.creations) and _same_phase(job, plan)
-        if not soon_outdated:
-            await self._write_status(job, plan)
-        await self._take_up(plan.taken_up)
         if plan.ends_job:
             await self._client.delete(VOLCANO_JOBS, key, uid=job.metadata.uid, propagation="Background")
             return None
         again, problems = await self._creator.create(plan.job, plan.creations)
         if soon_outdated and again is not None:
             await self._write_status(job, plan)
-        failed = tuple(Event("Warning", "FailedCreate", problem) for problem in problems)
-        self._tell(job, replace(plan, events=(*plan.events, *failed)))
+        if plan.action == SYNC:
+            failed = (Event("Warning", "FailedCreate", problem) for problem in problems)
+            self._tell(job, (*plan.events, *failed), acts=False)
         return min((moment for moment in (plan.wake_at, again) if moment is not None), default=None)
 
     async def _delete(self, resource: Resource[Any], objects: Sequence[Any]) -> None:
-        """Delete all of them, few at a time."""
+        """Delete all of them, few at a time; the first failure is raised when its few are answered."""
         for start in range(0, len(objects), AT_ONCE):
-            some = [obj.metadata for obj in objects[start : start + AT_ONCE]]
-            for metadata in some:
-                self._assumed.ended(metadata.uid)  # before: the watch may be faster than the answer
-            deletions = [(Delete(resource, each.key, each.uid),) for each in some]
-            await send_side_by_side(self._client, deletions)
+            some = objects[start : start + AT_ONCE]
+            outcomes = await asyncio.gather(
+                *(self._delete_one(resource, obj.metadata) for obj in some), return_exceptions=True
+            )
+            for outcome in outcomes:
+                if outcome is not None:
+                    raise outcome
+
+    async def _delete_one(self, resource: Resource[Any], metadata: ObjectMeta) -> None:
+        self._assumed.ended(metadata.uid)  # before: the watch may be faster than the answer
+        try:
+            await send(self._client, (Delete(resource, metadata.key, metadata.uid),))
+        except (ApiError, Unreachable):
+            self._assumed.not_ended(metadata.uid)
+            raise
 
     async def _bring_group(self, wanted: PodGroup) -> None:
         key = wanted.metadata.key
@@ -215,17 +229,17 @@ class VolcanoJobController:
         self._taken_up.update(metadata.uid for metadata in taken)
         await send(self._client, [Delete(COMMANDS, each.key, each.uid) for each in taken])
 
-    def _tell(self, job: Job, plan: JobPlan) -> None:
-        """Show the plan's events on the job; what only describes it is not said twice in a row."""
-        key, acts = job.metadata.key, plan.action != "SyncJob"
-        if not acts and self._told.get(key, ()) == plan.events:
+    def _tell(self, job: Job, events: tuple[Event, ...], *, acts: bool) -> None:
+        """Show events on the job; what only describes it is not said twice in a row."""
+        key = job.metadata.key
+        if not acts and self._told.get(key, ()) == events:
             return
-        if acts or not plan.events:
+        if acts or not events:
             self._told.pop(key, None)
         else:
-            self._told[key] = plan.events
+            self._told[key] = events
         regarding = reference_to(VOLCANO_JOBS, job)
-        for event in plan.events:
+        for event in events:
             self._events.event(regarding, event.type, event.reason, event.message, standing=not acts)
             self._log.info("job", key=key, did=event.reason, note=event.message)
 

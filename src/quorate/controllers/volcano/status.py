@@ -17,9 +17,10 @@ from quorate.api.volcano_job import (
     TaskState,
     VolumeSpec,
 )
+from quorate.controllers.volcano.intent import Intent
 from quorate.controllers.volcano.job_state import FINISHED, total
 from quorate.controllers.volcano.members import Tally
-from quorate.controllers.volcano.policies import COMMAND_ISSUED, Order
+from quorate.controllers.volcano.policies import COMMAND_ISSUED, JobEvent
 
 HISTORY: Final = 100  # conditions kept, the newest: a job may change between phases without end
 
@@ -34,13 +35,12 @@ class Cause:
     @classmethod
     def of_command(cls, command: Command) -> "Cause":
         """It names the one command, so that it is known later to have been carried out."""
-        return cls(
-            COMMAND_ISSUED, f"{command.action} by command {command.metadata.name} ({command.metadata.uid})"
-        )
+        name, uid = command.metadata.name, command.metadata.uid
+        return cls(COMMAND_ISSUED, f"{command.action} by command {name} ({uid})")
 
     @classmethod
-    def of_event(cls, order: Order) -> "Cause":
-        return cls(order.event.kind, f"{order.action} because of {order.event}")
+    def of_event(cls, intent: Intent, event: JobEvent) -> "Cause":
+        return cls(event.kind, f"{intent} because of {event}")
 
     @classmethod
     def of_phase(cls, job: Job, phase: JobPhase, counts: Tally) -> "Cause":
