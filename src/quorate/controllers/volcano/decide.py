@@ -5,6 +5,7 @@ action is about to end stands in the status before anything is deleted (see ``in
 the rest is done by that.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -90,10 +91,10 @@ def decide(case: Case) -> JobPlan:
 
 def _unfit(job: Job) -> str:
     """Why nothing can be done for the job; empty when something can."""
-    names = [task.name for task in job.spec.tasks]
-    for name in names:
-        if names.count(name) > 1:
-            return f"spec.tasks: {name} is there more than once, and its pods would have the same names"
+    names = Counter(task.name for task in job.spec.tasks)
+    for name, count in names.items():
+        if count > 1:
+            return f"spec.tasks: {name} is there {count} times, and its pods would have the same names"
     if total(job) > MOST_PODS:
         return f"spec.tasks: {total(job)} replicas in all, at most {MOST_PODS} are possible"
     return ""

@@ -76,7 +76,7 @@ class VolcanoJobController:
         self._members.add_index(_MEMBERS_OF, _job_uid)
         self._commands.add_index(_COMMANDS_TO, _target)
         self._jobs.subscribe(lambda change: self.reconciler.enqueue(change.key))
-        self._groups.subscribe(self._owned_changed)
+        self._groups.subscribe(self._group_changed)
         self._members.subscribe(self._member_changed)
         self._commands.subscribe(self._command_changed)
         self._classes.subscribe(self._class_changed)
@@ -86,6 +86,11 @@ class VolcanoJobController:
             owner = None if obj is None else obj.metadata.controller
             if obj is not None and owner is not None and _is_job(owner):
                 self.reconciler.enqueue(Key(obj.metadata.namespace, owner.name))
+
+    def _group_changed(self, change: Change[PodGroup]) -> None:
+        if change.new is None:
+            self._unheeded.pop(change.key, None)
+        self._owned_changed(change)
 
     def _member_changed(self, change: Change[Member]) -> None:
         gone = change.old if change.new is None else None

@@ -25,7 +25,7 @@ from quorate.api.volcano_keys import (
     LEGACY_GROUP_MIN_MEMBER,
     QUEUE_NAME,
 )
-from quorate.controllers.volcano.members import ENDED
+from quorate.controllers.volcano.members import ENDED, pruned
 from quorate.controllers.volcano.minimum import times
 from quorate.kube.patches import merge_patch
 from quorate.kube.resources import Resource
@@ -33,6 +33,7 @@ from quorate.kube.resources import Resource
 PREFIX: Final = "podgroup-"
 TOPOLOGY_MODE: Final = "volcano.sh/network-topology-mode"
 TOPOLOGY_TIER: Final = "volcano.sh/network-topology-highest-tier"
+_GROUP_ONLY: Final = frozenset({GROUP_NAME})
 # Kinds whose template may change, or which may want no pods, while they go on.
 SCALED: Final = (("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"))
 
@@ -49,9 +50,12 @@ class LonePod(Struct):
     status: Phase = Phase()
 
     def __post_init__(self) -> None:
+        if not self.group:
+            msgspec.structs.force_setattr(self, "spec", self.spec.copy())
+            return
         # Most pods are told their group when they are made: of those only that is worth its memory.
-        spec = EMPTY_OBJECT if self.group else self.spec.copy()
-        msgspec.structs.force_setattr(self, "spec", spec)
+        msgspec.structs.force_setattr(self, "spec", EMPTY_OBJECT)
+        msgspec.structs.force_setattr(self, "metadata", pruned(self.metadata, _GROUP_ONLY))
 
     @property
     def group(self) -> str:

@@ -1,10 +1,12 @@
 """Pods of Volcano Jobs as their controller reads them, and how many of them stand how."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
+
+import msgspec
 
 from quorate.api.meta import Condition, Key, ObjectMeta, Struct, epoch, is_true
 from quorate.api.volcano_job import JOB_NAME, JOB_RETRY_COUNT, JOB_VERSION, PARTITION, TASK_INDEX, Job
@@ -14,6 +16,21 @@ from quorate.kube.resources import Resource
 ENDED: Final = ("Succeeded", "Failed")
 _NOBODY: Final = -1  # an index that no replica has
 _NUMBERED: Final = re.compile(r".*-([0-9]{1,9})")
+
+
+_ANNOTATIONS: Final = frozenset({TASK_SPEC, TASK_INDEX, JOB_VERSION, JOB_RETRY_COUNT})
+_LABELS: Final = frozenset({PARTITION})
+
+
+def pruned(metadata: ObjectMeta, annotations: Set[str], labels: Set[str] = frozenset()) -> ObjectMeta:
+    """``metadata`` without what nobody reads: of many pods it would be most of the memory they take."""
+    return msgspec.structs.replace(
+        metadata,
+        annotations={key: text for key, text in metadata.annotations.items() if key in annotations},
+        labels={key: text for key, text in metadata.labels.items() if key in labels},
+        finalizers=(),
+        owner_references=tuple(owner for owner in metadata.owner_references if owner.controller),
+    )
 
 
 class Terminated(Struct):
@@ -43,11 +60,14 @@ class Life(Struct):
 
 
 class Member(Struct):
-    """One pod of a job; its annotations say which."""
+    """One pod of a job; its annotations say which, and of them no others are kept."""
 
     metadata: ObjectMeta
     spec: Placement = Placement()
     status: Life = Life()
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "metadata", pruned(self.metadata, _ANNOTATIONS, _LABELS))
 
     @property
     def task(self) -> str:

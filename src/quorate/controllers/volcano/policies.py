@@ -25,6 +25,8 @@ TASK_FAILED: Final = "TaskFailed"
 COMMAND_ISSUED: Final = "CommandIssued"
 OUT_OF_SYNC: Final = "OutOfSync"
 JOB_UPDATED: Final = "JobUpdated"
+# Of events of one moment: who goes first.
+_RANKS: Final = (POD_FAILED, POD_EVICTED, TASK_FAILED, TASK_COMPLETED, GROUP_UNKNOWN, POD_PENDING)
 # On these nothing is done but to look: a policy of any event does not mean them.
 ONLY_SYNC: Final = frozenset({OUT_OF_SYNC, COMMAND_ISSUED, JOB_UPDATED})
 
@@ -106,7 +108,7 @@ def timeout_s(policy: LifecyclePolicy) -> float:
 def events_of(
     job: Job, members: Sequence[Member], lost: Iterable[Lost], group: PodGroup | None
 ) -> list[JobEvent]:
-    """What happened to a completed job, the earliest first, and at one moment in the order of the rules."""
+    """What happened to a completed job: the earliest first, then by rank, by task and by pod."""
     events = [event for member in members for event in _of_member(job, member)]
     events += (
         JobEvent(POD_EVICTED, pod.at, pod.version, pod.retry, pod.task, pod.key.name, pod.partition)
@@ -116,7 +118,7 @@ def events_of(
     if group is not None and group.status.phase == UNKNOWN:
         status = job.status
         events.append(JobEvent(GROUP_UNKNOWN, _unknown_since(group), status.version, status.retry_count))
-    return sorted(events, key=lambda event: event.since)
+    return sorted(events, key=lambda event: (event.since, _RANKS.index(event.kind), event.task, event.pod))
 
 
 def _of_member(job: Job, member: Member) -> Iterator[JobEvent]:
