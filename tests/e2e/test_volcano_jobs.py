@@ -192,6 +192,11 @@ def test_controllers_that_start_anew_go_on_and_write_nothing_in_a_world_in_order
             await world.start_queueing(default_configuration())
             await gangs.until_pods("train-worker-0", "train-worker-1")
             await gangs.until_job("train", "Pending", pending=2)
+
+            async def counted() -> bool:
+                return (await gangs.client.get(QUEUES, Key("", "default"))).status.inqueue == 1
+
+            await world.until("its queue counts it", counted)
             await world.stop_queueing()
 
             world.queueing_client.asked.clear()
