@@ -26,7 +26,7 @@ from quorate.controllers.volcano.members import (
     Terminated,
 )
 from quorate.controllers.volcano.minimum import min_resources, min_task_member
-from quorate.controllers.volcano.policies import POD_EVICTED
+from quorate.controllers.volcano.policies import POD_EVICTED, POD_FAILED
 from quorate.controllers.volcano.queue_state import Protected, next_state
 
 Json = dict[str, Any]
@@ -81,7 +81,8 @@ def _case_of(given: Json) -> Case:
     """The job, its pods by phase, the phase of its group, and evidence for the event that happened.
 
     ``job``: replicas, or tasks; minAvailable, minSuccess, maxRetry, policies, version.  ``pods`` counts the
-    pods of its only task by phase, ``taskPods`` those of each.  ``action`` is a command's.
+    pods of its only task by phase, ``taskPods`` those of each.  ``event`` is one of ``task``, by default the
+    first; ``eventVersion`` is the version of the job its pods were made for.  ``action`` is a command's.
     """
     short = given["job"]
     tasks = short.get("tasks") or [{"name": "task", "replicas": short["replicas"]}]
@@ -91,17 +92,19 @@ def _case_of(given: Json) -> Case:
     spec = {**_taken(short, "minAvailable", "minSuccess", "maxRetry", "policies"), "tasks": tasks}
     metadata = {"name": "job", "namespace": "default", "uid": _JOB_UID}
     job = codec.convert(Job, {"metadata": metadata, "spec": spec, "status": status})
-    counts = given.get("taskPods") or {completed(job).spec.tasks[0].name: given.get("pods", {})}
+    task = given.get("task", completed(job).spec.tasks[0].name)
+    counts = given.get("taskPods") or {task: given.get("pods", {})}
+    pods = [each for name, of in counts.items() for each in _replicas(name, of)]
+    if given.get("event") == POD_FAILED and all(phase != "Failed" for _, _, phase in pods):
+        pods.append((task, sum(counts.get(task, {}).values()), "Failed"))
     pod_version = given.get("eventVersion", version)
-    members = [
-        _a_member(given, pod_version, *each) for task, of in counts.items() for each in _replicas(task, of)
-    ]
+    members = [_a_member(given, pod_version, *each) for each in pods]
     return Case(
         job=job,
         members=members,
         group=_a_group(given, job),
         commands=_commands(given),
-        lost=_lost(given, pod_version, completed(job).spec.tasks[0].name),
+        lost=_lost(given, pod_version, task),
         priorities={},
         now=NOW,
     )
@@ -152,7 +155,7 @@ def _commands(given: Json) -> list[Command]:
 def _lost(given: Json, version: int, task: str) -> list[Lost]:
     if given.get("event") != POD_EVICTED:
         return []
-    task, retry = given.get("task", task), given.get("retryCount", 0)
+    retry = given.get("retryCount", 0)
     return [Lost(Key("default", f"job-{task}-0"), task, 0, "", version, retry, NOW)]
 
 

@@ -38,9 +38,9 @@ class World:
         """The first ``steps`` of the writes of ``plan``, in its order."""
         writes = [
             *([lambda: self._status(plan)] if plan.status is not None else []),
+            *([self._make_group] if plan.group is not None and self.group is None else []),
             *[lambda pod=pod: self._delete(pod) for pod in plan.deletions],
             *([self._end_group] if plan.ends_group is not None else []),
-            *([self._make_group] if plan.group is not None and self.group is None else []),
             *[lambda new=new: self._create(new.task, new.index) for new in plan.creations],
         ]
         for write in writes[:steps]:

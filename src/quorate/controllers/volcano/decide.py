@@ -57,9 +57,9 @@ class JobPlan:
     job: Job  # completed: what the pods to make are made of
     status: JobStatus | None = None  # None: it stays as it is
     taken_up: tuple[Command, ...] = ()  # to delete
+    group: PodGroup | None = None  # what the pod group is to be; None: nothing is to be done about it
     deletions: tuple[Member, ...] = ()
     ends_group: PodGroup | None = None  # to delete
-    group: PodGroup | None = None  # what the pod group is to be; None: nothing is to be done about it
     creations: tuple[NewPod, ...] = ()
     ends_job: bool = False  # to delete it; its time is over
     events: tuple[Event, ...] = ()

@@ -162,11 +162,11 @@ class VolcanoJobController:
         if plan.action != SYNC:
             self._tell(job, plan.events, acts=True)
         await self._take_up(plan.taken_up)
+        if plan.group is not None:
+            await self._bring_group(plan.group)  # before pods go or come: it says how many there must be
         await self._delete(MEMBERS, plan.deletions)
         if plan.ends_group is not None:
             await self._delete(POD_GROUPS, (plan.ends_group,))
-        if plan.group is not None:
-            await self._bring_group(plan.group)
         if plan.ends_job:
             await self._client.delete(VOLCANO_JOBS, key, uid=job.metadata.uid, propagation="Background")
             return None
