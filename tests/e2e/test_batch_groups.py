@@ -3,7 +3,7 @@
 import pytest
 
 from quorate.api.meta import Key
-from quorate.kube.resources import JOBS, POD_GROUPS, PODS
+from quorate.kube.resources import JOBS, POD_GROUPS, PODS, untyped
 from tests.e2e.volcano import Gangs, play
 from tests.e2e.world import NAMESPACE
 
@@ -97,5 +97,44 @@ def test_plain_pods_get_groups_of_their_own() -> None:
             return pod.metadata.annotations.get("scheduling.k8s.io/group-name") == group.metadata.name
 
         await gangs.world.until("the pod knows its group", named)
+
+    play(story)
+
+
+def test_a_set_shares_one_group_which_goes_when_it_wants_no_pods() -> None:
+    async def story(gangs: Gangs) -> None:
+        sets = untyped("apps", "v1", "statefulsets", "StatefulSet", namespaced=True)
+        container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}
+        labels = {"app": "web"}
+        said = {"scheduling.volcano.sh/group-min-member": "2"}
+        body = {
+            "metadata": {"name": "web", "annotations": said},
+            "spec": {
+                "replicas": 2,
+                "podManagementPolicy": "Parallel",
+                "serviceName": "web",
+                "selector": {"matchLabels": labels},
+                "template": {
+                    "metadata": {"labels": labels},
+                    "spec": {"schedulerName": "quorate", "containers": [container]},
+                },
+            },
+        }
+        await gangs.client.create(sets, body, NAMESPACE)
+        group = await gangs.until_group("web")
+        assert (group.spec.min_member, str((group.spec.min_resources or {})["cpu"])) == (2, "2")
+
+        async def both() -> bool:
+            pods = (await gangs.pods()).values()
+            names = [pod.metadata.annotations.get("scheduling.k8s.io/group-name") for pod in pods]
+            return names == [group.metadata.name] * 2
+
+        await gangs.world.until("both pods know their group", both)
+        await gangs.client.patch(sets, Key(NAMESPACE, "web"), {"spec": {"replicas": 0}})
+
+        async def no_group() -> bool:
+            return not (await gangs.client.list(POD_GROUPS, NAMESPACE)).items
+
+        await gangs.world.until("the group is gone", no_group)
 
     play(story)
