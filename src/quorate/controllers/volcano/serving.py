@@ -91,16 +91,24 @@ async def _watch(shell: Shell, tasks: asyncio.TaskGroup, *informers: Informer[An
 
 async def _until_served(shell: Shell, *resources: Resource[Any]) -> None:
     """Most clusters have none of these kinds, and there is nothing wrong with that."""
-    steady = shell.clock.steady
     for resource in resources:
         while not await _is_served(shell, resource):
-            await steady.sleep_until(steady.now() + LOOK_AGAIN_S)
+            await _pause(shell)
         logger(__name__).info("kind is served", kind=resource.kind, api_version=resource.api_version)
 
 
 async def _is_served(shell: Shell, resource: Resource[Any]) -> bool:
-    try:
-        served = await served_by(shell.client, resource.api_version)
-    except (ApiError, Unreachable):
-        return False  # a server that is away serves nothing; whoever needs it says so
-    return resource.plural in {each.name for each in served}
+    """The cluster's answer, asked for until there is one."""
+    while True:
+        try:
+            served = await served_by(shell.client, resource.api_version)
+        except (ApiError, Unreachable) as error:
+            logger(__name__).warning("not known what is served", kind=resource.kind, problem=str(error))
+            await _pause(shell)
+        else:
+            return resource.plural in {each.name for each in served}
+
+
+async def _pause(shell: Shell) -> None:
+    steady = shell.clock.steady
+    await steady.sleep_until(steady.now() + LOOK_AGAIN_S)
