@@ -238,9 +238,14 @@ podGroupWebhooks:
 
 
 def test_rules_for_pod_groups_are_read() -> None:
-    body = "gangScheduling: {schedulerNames: [ours, ours], keepPendingPodsOnRollback: true}"
+    body = """
+gangScheduling: {looksAfter: [batchJobs], schedulerNames: [ours, ours], keepPendingPodsOnRollback: true}
+"""
     assert load_configuration(a_file(body)).configuration.gang == GangRules(
-        scheduler_names=("ours",), keep_pending_pods_on_rollback=True, inherit_owner_annotations=True
+        looks_after=("batchJobs",),
+        scheduler_names=("ours",),
+        keep_pending_pods_on_rollback=True,
+        inherit_owner_annotations=True,
     )
     assert load_configuration(a_file("")).configuration.gang.scheduler_names == ("quorate", "volcano")
 

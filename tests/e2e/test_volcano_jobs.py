@@ -2,9 +2,11 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 from quorate.api.configuration import default_configuration
+from quorate.api.configuration_gang import GangRules
 from quorate.api.meta import Key
 from quorate.kube.resources import (
     COMMANDS,
@@ -206,6 +208,20 @@ def test_controllers_that_start_anew_go_on_and_write_nothing_in_a_world_in_order
             assert world.queueing_client.writes == {"POST pods": 1}
 
     asyncio.run(run())
+
+
+def test_what_others_look_after_is_left_to_them() -> None:
+    async def story(gangs: Gangs) -> None:
+        await gangs.job("theirs")
+        container = {"name": "main", "image": "busybox"}
+        spec = {"schedulerName": "volcano", "containers": [container]}
+        await gangs.world.create(PODS, "ours", NAMESPACE, spec=spec)
+        await gangs.until_group("ours")
+        assert (await gangs.get_job("theirs")).status.state.phase == ""
+        assert [each.metadata.name for each in (await gangs.client.list(QUEUES)).items] == []
+
+    rules = GangRules(looks_after=("pods",))
+    play(story, msgspec.structs.replace(default_configuration(), gang=rules))
 
 
 def test_queues_are_there_drain_and_close_those_below() -> None:

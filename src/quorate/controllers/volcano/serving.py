@@ -1,9 +1,11 @@
 """Running Volcano's controllers, each once the kinds it needs are served."""
 
 import asyncio
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from quorate.api.batch import Job
+from quorate.api.configuration_gang import Looked
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano_job import Command
 from quorate.controllers.informers import synced, tell_of_misfits
@@ -28,31 +30,49 @@ async def run_volcano(shell: Shell, memberships: BatchMemberships, jobs: Informe
 
     ``jobs``: those of batch/v1, where they are watched already, as they are queued.
     """
-    if not await _is_served(shell, POD_GROUPS):
+    rules = shell.configuration.gang
+    if "batchJobs" not in rules.looks_after or not await _is_served(shell, POD_GROUPS):
         memberships.unserved()
     await _until_served(shell, POD_GROUPS)
     groups = Informer(shell.client, POD_GROUPS)
+    commands = Informer(shell.client, COMMANDS)
+    runs: Mapping[Looked, Callable[[], Coroutine[None, None, None]]] = {
+        "volcanoJobs": lambda: _run_jobs(shell, groups, commands),
+        "queues": lambda: _run_queues(shell, groups, commands),
+        "pods": lambda: _run_pods(shell, groups),
+        "batchJobs": lambda: _run_batch(shell, groups, memberships, jobs),
+    }
+    async with asyncio.TaskGroup() as tasks:
+        await _watch(shell, tasks, groups)
+        tasks.create_task(_run_commands(shell, commands), name="volcano commands")
+        for name in rules.looks_after:
+            tasks.create_task(runs[name](), name=f"volcano {name}")
+
+
+async def _run_pods(shell: Shell, groups: Informer[PodGroup]) -> None:
     rules = shell.configuration.gang
     pods = [
         Informer(shell.client, LONE_PODS, field_selector=f"spec.schedulerName={name}")
         for name in rules.scheduler_names
     ]
-    commands = Informer(shell.client, COMMANDS)
     async with asyncio.TaskGroup() as tasks:
-        await _watch(shell, tasks, groups)
-        memberships.known(groups)
-        tasks.create_task(_run_commands(shell, commands), name="volcano commands")
-        tasks.create_task(_run_jobs(shell, groups, commands), name="volcano jobs")
-        tasks.create_task(_run_queues(shell, groups, commands), name="volcano queues")
-        queued = jobs is not None
+        await _watch(shell, tasks, *pods)
+        controller = LonePodController(shell, pods, groups, inherit=rules.inherit_owner_annotations)
+        for reconciler in (controller.reconciler, controller.emptied):
+            tasks.create_task(reconciler.run(), name=reconciler.name)
+
+
+async def _run_batch(
+    shell: Shell, groups: Informer[PodGroup], memberships: BatchMemberships, jobs: Informer[Job] | None
+) -> None:
+    memberships.known(groups)
+    queued = jobs is not None
+    async with asyncio.TaskGroup() as tasks:
         if jobs is None:
             jobs = Informer(shell.client, JOBS)
             await _watch(shell, tasks, jobs)
-        await _watch(shell, tasks, *pods)
-        lone = LonePodController(shell, pods, groups, inherit=rules.inherit_owner_annotations)
-        batch = BatchGroupController(shell, jobs, groups, queued=queued)
-        for reconciler in (lone.reconciler, lone.emptied, batch.reconciler):
-            tasks.create_task(reconciler.run(), name=reconciler.name)
+        reconciler = BatchGroupController(shell, jobs, groups, queued=queued).reconciler
+        tasks.create_task(reconciler.run(), name=reconciler.name)
 
 
 async def _run_commands(shell: Shell, commands: Informer[Command]) -> None:
