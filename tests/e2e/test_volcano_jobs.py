@@ -196,9 +196,11 @@ def test_controllers_that_start_anew_go_on_and_write_nothing_in_a_world_in_order
             await gangs.until_job("train", "Pending", pending=2)
 
             async def counted() -> bool:
-                return (await gangs.client.get(QUEUES, Key("", "default"))).status.inqueue == 1
+                listed = (await gangs.client.list(QUEUES)).items
+                queues = {each.metadata.name: each.status for each in listed}
+                return queues["default"].inqueue == 1 and queues["root"].state == "Open"
 
-            await world.until("its queue counts it", counted)
+            await world.until("its queue counts it, and the root is open", counted)
             await world.stop_queueing()
 
             world.queueing_client.asked.clear()
