@@ -212,6 +212,28 @@ def test_controllers_that_start_anew_go_on_and_write_nothing_in_a_world_in_order
     asyncio.run(run())
 
 
+def test_a_job_is_told_why_the_api_refuses_its_pod_group() -> None:
+    async def story(gangs: Gangs) -> None:
+        hard = {"count/podgroups.scheduling.volcano.sh": "0"}
+        await gangs.world.create(RESOURCE_QUOTAS, "no-groups", NAMESPACE, spec={"hard": hard})
+
+        async def shown() -> bool:
+            quota = await gangs.client.get(RESOURCE_QUOTAS, Key(NAMESPACE, "no-groups"))
+            return bool(quota.status.hard)
+
+        await gangs.world.until("the quota counts", shown)
+        await gangs.job("train")
+
+        async def told() -> bool:
+            events = (await gangs.client.list(EVENTS, NAMESPACE)).items
+            return any(event.reason == "PodGroupError" and "exceeded quota" in event.note for event in events)
+
+        await gangs.world.until("the job is told", told)
+        await gangs.until_job("train", "Pending")
+
+    play(story)
+
+
 def test_what_others_look_after_is_left_to_them() -> None:
     async def story(gangs: Gangs) -> None:
         await gangs.job("theirs")

@@ -58,7 +58,7 @@ class Creator:
         except Taken as taken:
             return str(taken)
         except ApiError as refusal:
-            return _final(refusal)
+            return said_of_the_object(refusal)
         for start in range(0, len(pods), AT_ONCE):
             some = pods[start : start + AT_ONCE]
             outcomes = await asyncio.gather(
@@ -97,13 +97,13 @@ def _first(outcomes: Iterable[BaseException | None]) -> str | None:
         if isinstance(outcome, Taken):
             problems.append(str(outcome))
         elif isinstance(outcome, ApiError):
-            problems.append(_final(outcome))
+            problems.append(said_of_the_object(outcome))
         elif outcome is not None:
             raise outcome
     return problems[0] if problems else None
 
 
-def _final(refusal: ApiError) -> str:
+def said_of_the_object(refusal: ApiError) -> str:
     """What the server says about the object itself; a fault of its own is raised."""
     if isinstance(refusal, ServerError | TooManyRequests | Unauthorized):
         raise refusal

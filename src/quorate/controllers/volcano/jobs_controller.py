@@ -12,13 +12,13 @@ from quorate.controllers.informers import ByName
 from quorate.controllers.patience import Patience
 from quorate.controllers.shell import Shell
 from quorate.controllers.volcano.assumed import Assumed, Losses
-from quorate.controllers.volcano.creating import Creator
+from quorate.controllers.volcano.creating import Creator, said_of_the_object
 from quorate.controllers.volcano.decide import Case, JobPlan, decide
 from quorate.controllers.volcano.group import group_changes, group_name
 from quorate.controllers.volcano.members import MEMBERS, Member
 from quorate.controllers.volcano.policies import SYNC
 from quorate.controllers.writes import Delete, Patch, send
-from quorate.kube.errors import AlreadyExists, ApiError, Unreachable
+from quorate.kube.errors import AlreadyExists, ApiError, Conflict, Unreachable
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.patches import merge_patch
@@ -28,6 +28,7 @@ from quorate.queueing.lifecycle import Event
 
 WORKERS: Final = 16  # a run mostly waits for the answers to its writes
 PATIENCE_S: Final = 1.0  # pods of one job change together: one write can tell of many
+REFUSED_S: Final = 30.0  # after so long a pod group that the API refused is tried again
 AT_ONCE: Final = 32  # deletions of one job under way
 _MEMBERS_OF: Final = "members of"  # index of pods by the uid of their job
 _COMMANDS_TO: Final = "commands to"  # index of commands by the key of their job
@@ -162,8 +163,8 @@ class VolcanoJobController:
         if plan.action != SYNC:
             self._tell(job, plan.events, acts=True)
         await self._take_up(plan.taken_up)
-        if plan.group is not None:
-            await self._bring_group(plan.group)  # before pods go or come: it says how many there must be
+        # Before pods go or come: it says how many there must be.
+        refused = "" if plan.group is None else await self._bring_group(plan.group)
         await self._delete(MEMBERS, plan.deletions)
         if plan.ends_group is not None:
             await self._delete(POD_GROUPS, (plan.ends_group,))
@@ -173,8 +174,11 @@ class VolcanoJobController:
         again, problems = await self._creator.create(plan.job, plan.creations)
         if soon_outdated and again is not None:
             await self._write_status(job, plan)
+        if refused:
+            again = self._clock.now() + REFUSED_S
         if plan.action == SYNC:
-            failed = (Event("Warning", "FailedCreate", problem) for problem in problems)
+            failed = [Event("Warning", "FailedCreate", problem) for problem in problems]
+            failed += [Event("Warning", "PodGroupError", refused)] if refused else []
             self._tell(job, (*plan.events, *failed), acts=False)
         return min((moment for moment in (plan.wake_at, again) if moment is not None), default=None)
 
@@ -197,14 +201,21 @@ class VolcanoJobController:
             self._assumed.not_ended(metadata.uid)
             raise
 
-    async def _bring_group(self, wanted: PodGroup) -> None:
+    async def _bring_group(self, wanted: PodGroup) -> str:
+        """Why the group cannot be what it is to be; empty when it can."""
+        try:
+            await self._write_group(wanted)
+        except (AlreadyExists, Conflict):
+            return ""  # made a moment ago, or still on its way out: the watch will tell
+        except ApiError as refusal:
+            return said_of_the_object(refusal)
+        return ""
+
+    async def _write_group(self, wanted: PodGroup) -> None:
         key = wanted.metadata.key
         group = self._groups.get(key)
         if group is None:
-            try:
-                await self._client.create(POD_GROUPS, wanted, key.namespace)
-            except AlreadyExists:
-                return  # made a moment ago, or still on its way out: the watch will tell
+            await self._client.create(POD_GROUPS, wanted, key.namespace)
             self._log.info("pod group made", key=key)
             return
         changes = group_changes(group, wanted)
