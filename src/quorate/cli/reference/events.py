@@ -69,7 +69,12 @@ EVENTS: Final = (
     Told(
         "PodGroupPending", "a job, a Volcano Job", "either", "its pod group waits; the message says for what"
     ),
-    Told("PodGroupError", "a Volcano Job", "Warning", "the API refuses its pod group, as the message says"),
+    Told(
+        "PodGroupError",
+        "a job, a pod, a Volcano Job",
+        "Warning",
+        "the API refuses its pod group, as the message says",
+    ),
     Told("OpenQueue", "a queue of pod groups", "Normal", "it was opened"),
     Told("CloseQueue", "a queue of pod groups", "either", "it was closed, or may not be"),
     Told("ExecuteAction", "a Volcano Job", "Normal", "a policy or a command had this action taken"),

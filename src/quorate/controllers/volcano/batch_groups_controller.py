@@ -24,11 +24,11 @@ from quorate.controllers.volcano.batch_groups import (
 from quorate.controllers.volcano.group import is_waiting
 from quorate.controllers.volcano.lone_pods import changes_of
 from quorate.controllers.writes import Delete, send
-from quorate.kube.errors import AlreadyExists
+from quorate.kube.errors import AlreadyExists, Forbidden, Invalid
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.reconcile import Reconciler
-from quorate.kube.resources import JOBS, POD_GROUPS
+from quorate.kube.resources import JOBS, POD_GROUPS, reference_to
 
 WORKERS: Final = 16
 
@@ -91,7 +91,7 @@ class BatchGroupController:
         self, shell: Shell, jobs: Informer[Job], groups: Informer[PodGroup], *, queued: bool
     ) -> None:
         self._client = shell.client
-        self._clock = shell.clock
+        self._events = shell.events
         self._informers = shell.informers
         self._jobs = jobs
         self._groups = groups
@@ -129,7 +129,7 @@ class BatchGroupController:
         if until is not None:
             return until
         group = self._groups.get(Key(key.namespace, group_name(job)))
-        await self._carry_out(key, group, decide(self._case(job, group)))
+        await self._carry_out(job, group, decide(self._case(job, group)))
         return None
 
     def _case(self, job: Job, group: PodGroup | None) -> Case:
@@ -145,23 +145,28 @@ class BatchGroupController:
             keep_pending=self._rules.keep_pending_pods_on_rollback,
         )
 
-    async def _carry_out(self, key: Key, group: PodGroup | None, plan: GroupPlan) -> None:
+    async def _carry_out(self, job: Job, group: PodGroup | None, plan: GroupPlan) -> None:
+        key = job.metadata.key
         if plan.ends_group is not None:
             metadata = plan.ends_group.metadata
             await send(self._client, (Delete(POD_GROUPS, metadata.key, metadata.uid),))
         if plan.group is not None:
-            await self._bring(group, plan.group)
+            await self._bring(job, group, plan.group)
         if plan.patches:
             await send(self._client, plan.patches)
             self._echoes.expect(key, plan.patches)
             self._log.info("job", key=key, group=group_phase(group))
 
-    async def _bring(self, group: PodGroup | None, wanted: PodGroup) -> None:
+    async def _bring(self, job: Job, group: PodGroup | None, wanted: PodGroup) -> None:
         if group is None:
             try:
                 await self._client.create(POD_GROUPS, wanted, wanted.metadata.namespace)
             except AlreadyExists:
                 return  # made a moment ago, or still on its way out: the watch will tell
+            except (Forbidden, Invalid) as refusal:
+                about = reference_to(JOBS, job)
+                self._events.event(about, "Warning", "PodGroupError", refusal.message, standing=True)
+                raise
             self._log.info("pod group made", key=wanted.metadata.key, min_member=wanted.spec.min_member)
         elif changes := changes_of(group, wanted):
             version = {"resourceVersion": group.metadata.resource_version}

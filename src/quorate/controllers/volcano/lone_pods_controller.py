@@ -17,11 +17,11 @@ from quorate.controllers.volcano.lone_pods import (
     group_for,
 )
 from quorate.controllers.writes import Delete, send
-from quorate.kube.errors import AlreadyExists, NotFound
+from quorate.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.reconcile import Reconciler
-from quorate.kube.resources import POD_GROUPS, Resource
+from quorate.kube.resources import POD_GROUPS, Resource, reference_to
 
 WORKERS: Final = 16
 REMEMBERED_S: Final = 5.0  # how long what an owner says is not asked for again: its pods come together
@@ -58,6 +58,7 @@ class LonePodController:
         self, shell: Shell, pods: list[Informer[LonePod]], groups: Informer[PodGroup], *, inherit: bool
     ) -> None:
         self._client = shell.client
+        self._events = shell.events
         self._clock = shell.clock
         self._steady = shell.clock.steady
         self._namespaces = shell.informers.namespaces
@@ -91,7 +92,7 @@ class LonePodController:
         wanted = group_for(pod, await self._said_by_owner(pod), self._said_by_namespace(pod))
         group = self._groups.get(wanted.metadata.key)
         if group is None:
-            await self._make(wanted)
+            await self._make(wanted, pod)
         elif follows_template(pod) and (changes := changes_of(group, wanted)):
             version = {"resourceVersion": group.metadata.resource_version}
             await self._client.patch(POD_GROUPS, group.metadata.key, {"metadata": version, "spec": changes})
@@ -101,12 +102,16 @@ class LonePodController:
         except NotFound:
             return  # it went meanwhile
 
-    async def _make(self, wanted: PodGroup) -> None:
+    async def _make(self, wanted: PodGroup, pod: LonePod) -> None:
         key = wanted.metadata.key
         try:
             await self._client.create(POD_GROUPS, wanted, key.namespace)
         except AlreadyExists:
             return  # for another pod of the same owner
+        except (Forbidden, Invalid) as refusal:
+            about = reference_to(LONE_PODS, pod)
+            self._events.event(about, "Warning", "PodGroupError", refusal.message, standing=True)
+            raise
         self._log.info("pod group made", key=key, min_member=wanted.spec.min_member)
 
     def _said_by_namespace(self, pod: LonePod) -> Mapping[str, str]:
