@@ -1,7 +1,8 @@
-"""The task pages, done step by step with the real kubectl on a cluster of their own."""
+"""The task pages, and the protocol page, done step by step with the real kubectl, each on its own cluster."""
 
 from collections.abc import Iterator
 from concurrent.futures import Future
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +21,8 @@ PAGES = (
     "plain-pods.md",
     "requeue-by-time.md",
     "start-smaller.md",
+    "volcano-jobs.md",
+    "../reference/operator-protocol.md",
 )
 
 
@@ -27,7 +30,7 @@ PAGES = (
 def walks(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Future[None]]]:
-    directories = {page: tmp_path_factory.mktemp(page.removesuffix(".md")) for page in PAGES}
+    directories = {page: tmp_path_factory.mktemp(Path(page).stem) for page in PAGES}
     with side_by_side(lambda page: walk(page, directories[page]), asked_for(request, "page")) as under_way:
         yield under_way
 
