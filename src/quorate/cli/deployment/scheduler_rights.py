@@ -1,7 +1,7 @@
 """Which rights the gang scheduler needs: the table behind its roles and their test, as ``rights`` is.
 
 What it writes of pods is where they run and why not, and it deletes those that must give way; of pod groups
-the status, which Volcano's definition has in the object itself.
+the status, which Volcano's definition has in the object itself; of claims where they will be used.
 """
 
 from typing import Final
@@ -17,6 +17,8 @@ SCHEDULER_RIGHTS: Final = (
     Right("what nodes there are", "", ("nodes",), READ),
     Right("which namespaces a pod wants to be near or far from", "", ("namespaces",), READ),
     Right("where volumes tie pods to", "", ("persistentvolumeclaims", "persistentvolumes"), READ),
+    Right("saying where a claim will be used that waits for its pod, or which volume is kept for it", "",
+          ("persistentvolumeclaims", "persistentvolumes"), ("patch",)),
     Right("where volumes can be made, and how many a node takes", "storage.k8s.io",
           ("storageclasses", "csinodes"), READ),
     Right("what is decided about pod groups", volcano.GROUP, ("podgroups",), (*READ, "patch")),
