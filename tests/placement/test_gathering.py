@@ -57,6 +57,7 @@ def zoned(text: str, zone: str) -> Node:
             id="pods of several shapes",
         ),
         pytest.param([("a1 cpu=4 pods=1", "a"), ("b1 cpu=2", "b")], {"cpu=1": 2}, "b1", id="places for pods"),
+        pytest.param([("a1 cpu=4", "a")], {"cpu=1": 1, "gpu=1": 1}, "", id="something that no node has"),
     ],
 )
 def test_where_pods_begin(nodes: list[tuple[str, str]], company: dict[str, int], want: str) -> None:

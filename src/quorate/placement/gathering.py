@@ -27,6 +27,8 @@ def gathering_place(rankings: Rankings, shape: Shape, company: Company) -> str:
     if not domains:
         return ""
     cluster = rankings.cluster
+    for each in company:
+        cluster.request(each)  # then the matrices have a row for whatever it asks for
     for moment in Moment:
         room = _room(cluster, moment)
         fitting = np.ones(cluster.size, np.bool_)
