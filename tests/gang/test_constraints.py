@@ -115,6 +115,19 @@ def test_a_gang_that_stays_together_begins_where_there_is_room_for_it(
     assert by_zone(near) == want
 
 
+def test_a_master_goes_where_there_is_room_for_its_workers() -> None:
+    together = world("", members=0, minimum=10)
+    rooms = {"a1": 8, "b1": 4, "b2": 4, "b3": 4}
+    nodes = [{"name": name, "cpu": cpu, "labels": {ZONE: name[0]}} for name, cpu in rooms.items()]
+    together.do("addNodes", nodes)
+    term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"index": "master"}}}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    together.put_pods([member("master")])
+    together.put_pods(member(f"worker-{number}", affinity=affinity) for number in range(9))
+    together.session()
+    assert by_zone(together) == {"b": 10}
+
+
 def test_it_begins_where_others_are_about_to_leave() -> None:
     near = world("a1 b1", members=6, minimum=6, **selecting("podAffinity", ZONE))
     for name, node, cpu in (("stays", "a1", "3"), ("leaves", "b1", "5")):

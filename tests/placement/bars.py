@@ -1,6 +1,6 @@
 """Constraints that are told what they are: which nodes are barred, and which are preferred."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +40,9 @@ class Bars:
     def standing(self, shape: Shape) -> Standing:
         return _Standing(self)
 
+    def founded(self, shape: Shape, followers: Collection[Shape]) -> Sequence[Vector]:
+        return ()
+
 
 class _Standing:
     def __init__(self, bars: Bars) -> None:
@@ -52,10 +55,6 @@ class _Standing:
     @property
     def unresolvable(self) -> Mask:
         return self._mask({name for name, bar in self._bars.barred.items() if not bar.lifted_by_eviction})
-
-    @property
-    def founded(self) -> Sequence[Vector]:
-        return ()
 
     @property
     def lasting(self) -> Mask:

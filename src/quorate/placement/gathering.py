@@ -1,7 +1,8 @@
 """Where pods begin that all have to be in one domain: in one that has room for all of them.
 
-A pod that requires its like near it may be anywhere as long as it is the first of them, and where it goes the
-others have to follow.  Placed alone it would go to the best node there is, in whatever domain.
+A pod that others require near them, be they its like or not, may be anywhere as long as it is the first, and
+where it goes the others have to follow.  Placed alone it would go to the best node there is, in whatever
+domain.
 """
 
 from collections.abc import Mapping
@@ -20,10 +21,10 @@ Company = Mapping[Shape, int]  # how many pods of which shapes have to be in one
 def gathering_place(rankings: Rankings, shape: Shape, company: Company) -> str:
     """The best node for a pod of ``shape`` in a domain with room for ``company``, now or else later.
 
-    "" if the pod is not the first of those it has to be near, and if no domain has that much room.  Room is
-    all that is looked at: whether the others are kept away by more than that shows when they are placed.
+    "" if nobody of these has to follow it, and if no domain has that much room.  Room is all that is looked
+    at: whether the others are kept away by more than that shows when they are placed.
     """
-    domains = rankings.founded(shape)
+    domains = rankings.founded(shape, company)
     if not domains:
         return ""
     cluster = rankings.cluster

@@ -4,7 +4,7 @@ Source: Volcano's actions allocate and preempt, as far as they choose nodes.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -90,9 +90,9 @@ class Rankings:
         for position in ranking.in_order(~standing.unresolvable[self.names.indexes]):
             yield self.name(position)
 
-    def founded(self, shape: Shape) -> Sequence[Vector]:
-        """The domains that the next pod of ``shape`` would begin (``Standing.founded``)."""
-        return self._constraints.standing(shape).founded
+    def founded(self, shape: Shape, followers: Collection[Shape]) -> Sequence[Vector]:
+        """The domains that the next pod of ``shape`` would begin for others (``Constraints.founded``)."""
+        return self._constraints.founded(shape, followers)
 
     def best_among(self, shape: Shape, nodes: Mask) -> str:
         """The best candidate among ``nodes``, those with room now first; "" if there is none."""

@@ -5,7 +5,7 @@ and as long as its ``size``; what they say of vacant indexes does not matter.  W
 by its logs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -89,13 +89,6 @@ class Standing(Protocol):
         """How far one such pod, once it is placed, changes answers for the next one."""
 
     @property
-    def founded(self) -> Sequence[Vector]:
-        """The domains of each kind in which later pods would have to follow the next one; -1 is no domain.
-
-        None if pods it requires near are somewhere already, or if it requires none that are its like.
-        """
-
-    @property
     def unresolvable(self) -> Mask:
         """Nodes that no eviction makes passing."""
 
@@ -120,3 +113,9 @@ class Constraints(Protocol):
         """Another one when answers may be others though the cluster has not changed."""
 
     def standing(self, shape: Shape) -> Standing: ...
+
+    def founded(self, shape: Shape, followers: Collection[Shape]) -> Sequence[Vector]:
+        """The domains of each kind in which pods of ``followers`` must be near the next pod of ``shape``.
+
+        By node; -1 is no domain.  None if they require no such pod near, or one that is somewhere already.
+        """

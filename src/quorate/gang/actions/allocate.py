@@ -78,6 +78,10 @@ class Placement:
         self._members: deque[Task] = deque()  # whom no turn has come to yet
         self._misfits: dict[Shape, NoRoom] = {}  # shapes for which no node was found, in this order
         self._misfit_roles: set[str] = set()
+        self._followers: dict[Shape, None] = {}  # shapes that must be near others; not in profile compat
+        self._begun: set[Shape] = set()  # shapes that were asked where to begin
+        if session.settings.profile == "design":
+            self._followers = dict.fromkeys(shape for shape in gang.shapes if requires_company(shape))
         if self._has_prospects():
             best_effort = session.settings.profile == "design"
             self._members.extend(members_to_place(session, gang, best_effort=best_effort))
@@ -138,11 +142,12 @@ class Placement:
         return refusal or self._session.rankings.best(task.shape, task.nominated or self._beginning(task))
 
     def _beginning(self, task: Task) -> str:
-        """In profile ``design``: the node where a gang begins whose members must all be near each other."""
-        if self._session.settings.profile == "compat" or not requires_company(task.shape):
+        """In profile ``design``: the node where members begin who must all be near each other."""
+        if not self._followers or task.shape in self._begun:
             return ""
-        together = {shape: count for shape, count in self._gang.shapes.items() if requires_company(shape)}
-        rankings = self._session.rankings
+        self._begun.add(task.shape)
+        rankings, counts = self._session.rankings, self._gang.shapes
+        together = {shape: counts[shape] for shape in {task.shape: None} | self._followers if counts[shape]}
         for_all = gathering_place(rankings, task.shape, together)
         if for_all or len(together) > 1:
             return for_all

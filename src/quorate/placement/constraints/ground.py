@@ -125,14 +125,14 @@ class Ground:
             return Reach.BARS
         return Reach.OWN_NODE if own_bonds or demands.volumes.attachments else Reach.NONE
 
-    def founded(self, demands: Demands) -> list[Vector]:
-        """The domains in which others would have to follow the first of those who must be near each other."""
-        near = demands.near
-        if not near or not self.heeded.pod_affinity:
+    def founded(self, demands: Demands, followers: Iterable[Demands]) -> list[Vector]:
+        """The domains in which ``followers`` must be near the next pod with ``demands``, by node."""
+        if not self.heeded.pod_affinity:
             return []
-        if not pod_affinity.is_first(self.neighbours, near, demands.kin, Moment.NOW):
-            return []
-        keys = dict.fromkeys(term.topology_key for term in near)
+        keys: dict[str, None] = {}
+        for near in dict.fromkeys(each.near for each in followers):
+            if near and pod_affinity.is_first(self.neighbours, near, demands.kin, Moment.NOW):
+                keys |= dict.fromkeys(term.topology_key for term in near)
         return [self.nodes.label(key).codes.astype(np.int64) for key in keys]
 
     def _reaches_others(self, demands: Demands) -> bool:

@@ -6,7 +6,7 @@ from functools import cached_property
 from quorate.placement.constraints.demands import Demands
 from quorate.placement.constraints.ground import Ground
 from quorate.placement.constraints.objections import Mask, Objection, Verdicts
-from quorate.placement.standing import Moment, Preferences, Reach, Vector
+from quorate.placement.standing import Moment, Preferences, Reach
 
 
 class Judgement:
@@ -24,10 +24,6 @@ class Judgement:
     @cached_property
     def reach(self) -> Reach:
         return self._ground.reach(self._demands)
-
-    @cached_property
-    def founded(self) -> Sequence[Vector]:
-        return self._ground.founded(self._demands)
 
     @property
     def unresolvable(self) -> Mask:

@@ -6,7 +6,7 @@ alone.
 """
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from itertools import count
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -22,6 +22,7 @@ from quorate.placement.constraints.objections import Verdicts
 from quorate.placement.constraints.terms import Labels
 from quorate.placement.log import Log
 from quorate.placement.shapes import Shape
+from quorate.placement.standing import Vector
 
 # Judgements that are kept at least; each takes some 20 bytes a node, or 100 if its shape names other pods.
 _KEPT: Final = 128
@@ -82,6 +83,11 @@ class Surroundings:
         if len(self._judgements) > 2 * _KEPT:
             self._forget()
         return judgement
+
+    def founded(self, shape: Shape, followers: Collection[Shape]) -> Sequence[Vector]:
+        """The domains of each kind in which pods of ``followers`` must be near the next pod of ``shape``."""
+        self._follow()
+        return self._ground.founded(self._demands_of(shape), map(self._demands_of, followers))
 
     def _facts(self, demands: Demands) -> Verdicts:
         """The verdicts by node facts, which shapes that ask the same of nodes share."""
