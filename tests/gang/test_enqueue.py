@@ -124,6 +124,10 @@ INQUEUE = {"phase": "Inqueue"}
             {"r": "Running", "a": "Inqueue"}, id="who has more than it claims claims no more",
         ),
         pytest.param(
+            {"podGroups": [group("r", "9", **RUNNING), group("a", "1")]},
+            {"r": "Pending", "a": ROOM}, id="who lost all its members had started",
+        ),
+        pytest.param(
             {"podGroups": [group("c", "4", phase="Completed"), group("a", "4")],
              "pods": [pod("c", phase="Succeeded")]},
             {"c": "Completed", "a": "Inqueue"}, id="what is complete claims nothing",

@@ -7,11 +7,14 @@ set only by what a session could answer differently to.
 import asyncio
 from typing import Any
 
+from quorate.api.core import ResourceQuota
 from quorate.api.meta import find_condition
 from quorate.api.placeable import Node, Pod
 from quorate.gang.model import Model
+from quorate.gang.quota import unevaluable_scopes
 from quorate.kube.client import Client
 from quorate.kube.informer import Change, Informer
+from quorate.kube.log import logger
 from quorate.kube.resources import (
     PLACEABLE_NODES,
     PLACEABLE_PODS,
@@ -28,6 +31,7 @@ class Feed:
     def __init__(self, client: Client, model: Model, changed: asyncio.Event) -> None:
         self._model = model
         self._changed = changed
+        self._log = logger(__name__)
         self.pods = Informer(client, PLACEABLE_PODS)
         self.nodes = Informer(client, PLACEABLE_NODES)
         self.groups = Informer(client, POD_GROUPS)
@@ -86,7 +90,16 @@ class Feed:
             self._model.remove_quota(change.key)
         else:
             self._model.set_quota(change.new)
+            self._tell_of_quota(change.new, change.old)
         self._changed.set()
+
+    def _tell_of_quota(self, quota: ResourceQuota, old: ResourceQuota | None) -> None:
+        """That it is ignored: once, and again when its scopes change."""
+        scopes = unevaluable_scopes(quota.spec)
+        if scopes and (old is None or unevaluable_scopes(old.spec) != scopes):
+            self._log.warning(
+                "quota ignored: its scopes are not known", quota=quota.metadata.key, scopes=scopes
+            )
 
     def _on_class(self, change: Change[Any]) -> None:
         if change.new is None:

@@ -1,0 +1,65 @@
+"""A quota race over HTTP: who is admitted keeps its claim, and who loses it goes back."""
+
+import logging
+
+import pytest
+
+from quorate.api.meta import Key
+from quorate.kube.resources import POD_GROUPS, RESOURCE_QUOTAS
+from quorate.local.nodes import Fleet
+from tests.e2e.gangs import GangWorld, play_gangs, settings
+from tests.e2e.world import NAMESPACE
+
+pytestmark = pytest.mark.slow
+
+SETTINGS = settings(
+    """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins: [{name: gang}, {name: predicates}, {name: nodeorder}]
+configurations:
+- name: enqueue
+  arguments: {requeue-backoff-base: 0.2}
+"""
+)
+
+
+async def a_quota(world: GangWorld, name: str, cpu: str, *scopes: str) -> None:
+    spec = {"hard": {"requests.cpu": cpu}, **({"scopes": list(scopes)} if scopes else {})}
+    await world.client.create(RESOURCE_QUOTAS, {"metadata": {"name": name}, "spec": spec}, NAMESPACE)
+
+
+def test_a_quota_taken_by_others_sends_a_group_back_until_it_is_free_again() -> None:
+    async def story(world: GangWorld) -> None:
+        await a_quota(world, "team", "3")
+        await world.group("a", 2, {"cpu": "2"})
+        await world.until_phase("a", "Inqueue")
+        await world.group("b", 2, {"cpu": "2"})
+        await world.until_waits("b", "NamespaceQuotaExceeded", "quota team: requests.cpu: need 2, have 1 now")
+        await world.client.delete(POD_GROUPS, Key(NAMESPACE, "b"))
+
+        await world.pods("a", 1)  # half of it is there: the other half stays reserved
+        await world.pods("stranger", 2, scheduler="default-scheduler")  # nobody's webhook kept them out
+        waits = await world.until_waits("a", "NamespaceQuotaExceeded")
+        assert "requests.cpu: need 1, have 0 now" in waits.message
+        await world.until_phase("a", "Pending")
+
+        await world.delete_members("stranger")
+        await world.until_phase("a", "Inqueue")
+        await world.pods("a", 1, first=1)
+        await world.until_bound(a=2)
+        await world.until_phase("a", "Running")
+
+    play_gangs(story, Fleet(1, cpu="8"), SETTINGS)
+
+
+def test_a_quota_nobody_can_judge_is_ignored_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(world: GangWorld) -> None:
+        await a_quota(world, "odd", "1", "CrossNamespacePodAffinity")
+        await world.group("a", 2, {"cpu": "2"})
+        await world.until_phase("a", "Inqueue")
+        told = [record for record in caplog.records if "quota ignored" in record.getMessage()]
+        assert len(told) == 1
+
+    with caplog.at_level(logging.WARNING):
+        play_gangs(story, Fleet(1, cpu="8"), SETTINGS)
