@@ -13,7 +13,7 @@ Creation", which asks for idle resources and quota for ``minResources`` of each 
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from operator import attrgetter
 
@@ -46,14 +46,17 @@ class Admission:
         self._reserved: Counter[str] = Counter()  # the claims of all who were charged
         self._active: Counter[str] = Counter()  # how many were charged of each queue and those below it
         self._quotas = _Quotas(session if session.settings.enqueue.check_quota else None)
+        self._paths: dict[str, list[Queue]] = {}
         self._credit = _Credit(session)
         self._overdue = tuple(everyone(session.policies.overdue))
 
     def charge(self, gang: Gang) -> None:
         """``gang`` is active, and what it claims is reserved for it."""
-        self._reserved.update(claim_of(gang))
+        claim = claim_of(gang)
+        if claim:
+            self._reserved.update(claim)
         self._quotas.charge(gang)
-        for queue in self._path(gang):
+        for queue in self._path(gang.queue):
             self._active[queue.name] += 1
 
     def refusal(self, gang: Gang) -> Verdict | None:
@@ -83,20 +86,23 @@ class Admission:
         return None if self._session.queues[gang.queue].is_open else QueueNotOpen(gang.queue)
 
     def _limited(self, gang: Gang) -> QueuePodGroupLimit | None:
-        for queue in self._path(gang):
+        for queue in self._path(gang.queue):
             if not self._active[queue.name] < queue.max_pod_groups:
                 assert isinstance(queue.max_pod_groups, int), f"{queue.name} is full without a limit"
                 return QueuePodGroupLimit(queue.name, self._active[queue.name], queue.max_pod_groups)
         return None
 
-    def _path(self, gang: Gang) -> Iterator[Queue]:
-        """The queue of ``gang`` and those above it, as far as they are known and form no circle."""
-        seen: set[str] = set()
-        name = gang.queue
-        while name not in seen and name in self._session.queues:
-            seen.add(name)
-            yield self._session.queues[name]
-            name = self._session.queues[name].parent
+    def _path(self, queue: str) -> Sequence[Queue]:
+        """The queue and those above it, as far as they are known and form no circle."""
+        path = self._paths.get(queue)
+        if path is None:
+            queues, path = self._session.queues, []
+            name = queue
+            while name in queues and queues[name] not in path:
+                path.append(queues[name])
+                name = queues[name].parent
+            self._paths[queue] = path
+        return path
 
     def _crowded_out(self, gang: Gang) -> NotEnoughResources | None:
         shortages = self._missing(claim_of(gang), NOTHING)

@@ -26,12 +26,12 @@ def claim_of(gang: Gang) -> Mapping[str, int]:
         return NOTHING
     if not gang.tasks:
         return {name: amount for name, amount in minimum.items() if amount > 0 and name != PODS}
-    held, consumed = gang.held, gang.consumed
-    return {
-        name: left
-        for name, amount in minimum.items()
-        if name != PODS and (left := amount - held[name] - consumed[name]) > 0
-    }
+    claim = {}
+    for name, amount in minimum.items():
+        left = amount - gang.held.get(name, 0) - gang.consumed.get(name, 0)
+        if left > 0 and name != PODS:
+            claim[name] = left
+    return claim
 
 
 def quota_claim_of(gang: Gang) -> Mapping[str, int]:
