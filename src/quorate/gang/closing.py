@@ -17,7 +17,7 @@ from quorate.api.volcano import (
     UNKNOWN,
     UNSCHEDULABLE,
 )
-from quorate.gang.conditions import holds, stamp_of, with_scheduled, with_unschedulable
+from quorate.gang.conditions import stamp_of, with_scheduled, with_unschedulable
 from quorate.gang.gang import Gang
 from quorate.gang.outcome import Counts, GangStatus, Refused
 from quorate.gang.phases import phase_after
@@ -85,19 +85,19 @@ class _Closing:
 
     def _tell_refused(self, gang: Gang, verdict: Verdict) -> None:
         """The action ``enqueue`` lets ``gang`` wait, or had it go back."""
-        before = gang.reported
-        told = before == verdict or (before is not None and lasting(before) == lasting(verdict))
-        if told and holds(gang.conditions, UNSCHEDULABLE, verdict.reason):
-            return
-        gang.reported = verdict
+        if gang.reported is not None:  # what the words of a condition were made from is compared faster
+            before, said_in = gang.reported
+            if said_in is gang.conditions and (before == verdict or lasting(before) == lasting(verdict)):
+                gang.reported = verdict, said_in
+                return
         waited = gang.told is not None and gang.told.phase in ("", PENDING)
         if self._tell_unschedulable(gang, verdict.reason, str(verdict)) and waited:
             self._session.refused.append(Refused(gang.key, gang.queue, verdict.reason))
             self._session.notice(gang, "Normal", UNSCHEDULABLE, str(verdict), about=verdict.reason)
+        gang.reported = verdict, gang.conditions
 
     def _tell_unready(self, gang: Gang, verdict: Verdict | None) -> None:
         """Too few members of ``gang``, which is admitted, hold a node."""
-        gang.reported = None
         if self._design:
             verdict = self._session.invalidity(gang) or verdict or _untried(gang)
             reason, message = _gang_reason(verdict), str(verdict)
@@ -113,7 +113,6 @@ class _Closing:
         return gang.conditions is not before
 
     def _tell_ready(self, gang: Gang) -> None:
-        gang.reported = None
         before = gang.conditions
         gang.conditions = with_scheduled(before, self._stamp, clears=self._design)
         if gang.conditions is not before:

@@ -93,7 +93,8 @@ class Gang:
     attempts: int = 0  # how often it was rolled back since it last ran
     partial_since: float | None = None  # since when some members, but too few, hold nodes; not stored
     told: GangStatus | None = None  # what the API says of the above, or is being told
-    reported: Verdict | None = None  # what the Unschedulable condition renders, if this process wrote it
+    # Why it waits, and the conditions that say so, once this process has compared them.
+    reported: tuple[Verdict, tuple[PodGroupCondition, ...]] | None = None
     # When the last event was told, by its reason and what it was about.
     noticed: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
