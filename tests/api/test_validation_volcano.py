@@ -112,6 +112,11 @@ def test_a_hard_limit_counts_the_groups_of_every_queue_above() -> None:
         ),
         pytest.param("{maxPodGroups: 0, weight: 65535}", [], id="numbers at their bounds"),
         pytest.param(
+            "{dequeueStrategy: lifo}",
+            ["spec.dequeueStrategy: 'lifo' is not allowed here (write traverse or fifo)"],
+            id="a strategy that nobody knows",
+        ),
+        pytest.param(
             "{guarantee: {resource: {cpu: 4}}, deserved: {cpu: 2}, capability: {cpu: 8}}",
             ["spec.guarantee.resource.cpu: '4' is more than spec.deserved, at most 2"],
             id="guarantee above deserved",

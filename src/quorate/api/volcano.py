@@ -1,8 +1,8 @@
 """scheduling.volcano.sh/v1beta1: pod groups and queues.
 
 Field meanings and defaults are Volcano's (1.15); ``maxPodGroups`` and the meaning of ``dequeueStrategy``
-are ours.  Phases and states are text, not a closed list: the definitions that Volcano installs accept any,
-so a reader decides what an unknown one means.
+are ours.  Phases, states and strategies are text, not closed lists: the definitions that Volcano installs
+accept any, so a reader decides what an unknown one means.
 """
 
 from collections.abc import Iterable
@@ -51,8 +51,6 @@ CLOSING: Final = "Closing"  # closed to new pod groups while old ones are left
 
 ROOT_QUEUE: Final = "root"
 DEFAULT_QUEUE: Final = "default"
-
-DequeueStrategy = Literal["traverse", "fifo"]
 
 
 class NetworkTopology(Struct):
@@ -155,7 +153,7 @@ class QueueSpec(Struct):
     affinity: QueueAffinity | None = None
     type: str = ""
     extend_clusters: tuple[ExtendCluster, ...] = ()
-    dequeue_strategy: DequeueStrategy = "traverse"
+    dequeue_strategy: str = "traverse"  # or "fifo"; what is neither is the first, as in Volcano
     max_pod_groups: Int32 | None = None  # of active ones; None is no limit
 
 

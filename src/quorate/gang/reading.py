@@ -92,7 +92,7 @@ def queue_of(queue: QueueObject) -> Queue:
         deserved=in_base_units(spec.deserved),
         guarantee=in_base_units(spec.guarantee.resource),
         max_pod_groups=UNLIMITED if spec.max_pod_groups is None else spec.max_pod_groups,
-        dequeue=spec.dequeue_strategy,
+        dequeue="fifo" if spec.dequeue_strategy == "fifo" else "traverse",
         created=epoch(metadata.creation_timestamp) if metadata.creation_timestamp else 0.0,
     )
 

@@ -26,6 +26,7 @@ from quorate.api.volcano_keys import HIERARCHY, HIERARCHY_WEIGHTS
 INVALID_QUEUE: Final = "InvalidQueueResources"  # Volcano's word, whatever is wrong with a queue
 PROTECTED: Final = "ProtectedQueue"  # it cannot be deleted
 LARGEST_WEIGHT: Final = 65535
+STRATEGIES: Final = ("traverse", "fifo")
 DEPTH: Final = 5  # queues above one another below the root, unless configured
 
 Queues = Mapping[str, Queue]  # by name
@@ -98,6 +99,9 @@ def _by_itself(queue: Queue) -> Findings:
         yield Finding("spec.weight", spec.weight, f"is out of bounds (write 1 to {LARGEST_WEIGHT})")
     if spec.priority < 0:
         yield Finding("spec.priority", spec.priority, "is negative, must be at least 0")
+    if spec.dequeue_strategy not in STRATEGIES:
+        rule = f"is not allowed here (write {' or '.join(STRATEGIES)})"
+        yield Finding("spec.dequeueStrategy", spec.dequeue_strategy, rule)
     if spec.max_pod_groups is not None and spec.max_pod_groups < 0:
         rule = "is negative, must be at least 0 (leave it out for no limit)"
         yield Finding("spec.maxPodGroups", spec.max_pod_groups, rule)
