@@ -78,6 +78,13 @@ def scheduler(
             show_default=False,
         ),
     ] = "",
+    legacy_apis: Annotated[
+        bool,
+        typer.Option(
+            "--legacy-apis",
+            help="Also read pod groups and queues of scheduling.incubator.k8s.io and scheduling.sigs.dev.",
+        ),
+    ] = False,
     leader_elect: Annotated[
         bool, typer.Option("--leader-elect", help="Of several replicas let one decide, by a lease.")
     ] = False,
@@ -125,6 +132,7 @@ def scheduler(
         period_s=schedule_period,
         binds_at_once=binds_at_once,
         provisioning_class=provisioning_class,
+        legacy_apis=legacy_apis,
     )
     lease = Key(lease_namespace, LEASE_NAME) if leader_elect else None
     listening = Listening(health_address, metrics_address)

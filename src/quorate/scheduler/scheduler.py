@@ -29,6 +29,7 @@ from quorate.scheduler.claims import ClaimSettler
 from quorate.scheduler.demand import Demand
 from quorate.scheduler.evictor import Evictor
 from quorate.scheduler.feed import Feed
+from quorate.scheduler.legacy import follow_legacy
 from quorate.scheduler.statuses import StatusWriter
 from quorate.scheduler.surroundings import SurroundingsFeed
 from quorate.scheduler.telling import PodTeller
@@ -47,6 +48,7 @@ class Options:
     binds_at_once: int = 64
     sync_within_s: float | None = None  # how long the first lists may take; None: as long as they do
     provisioning_class: str = ""  # by which an autoscaler is asked for nodes; "": it is not asked
+    legacy_apis: bool = False  # also read pod groups and queues of the versions before v1beta1
 
 
 @dataclass
@@ -72,6 +74,7 @@ class Scheduler:
         *,
         status_subresource: str = "",
     ) -> None:
+        self._client = client
         self._clock = clock
         self._options = options
         self._settings = settings
@@ -114,6 +117,9 @@ class Scheduler:
             tasks.create_task(self._teller.run(), name="pod conditions")
             if self._demand is not None:
                 tasks.create_task(self._demand.run(), name="demand")
+            if self._options.legacy_apis:
+                followed = follow_legacy(self._client, self._clock, self._feed.groups, self._feed.queues)
+                tasks.create_task(followed, name="older versions")
             self._seen.ready.set()
             await self._decide(tasks)
 

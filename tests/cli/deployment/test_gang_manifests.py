@@ -10,14 +10,14 @@ import yaml
 from quorate.api.scheduler_configuration import default_scheduler_configuration, load_scheduler_configuration
 from quorate.cli.deployment import scheduler
 from quorate.cli.deployment.manifests import IMAGE, gang_installation
-from quorate.cli.deployment.scheduler_rights import DEMAND_RIGHTS, SCHEDULER_RIGHTS
+from quorate.cli.deployment.scheduler_rights import DEMAND_RIGHTS, LEGACY_RIGHTS, SCHEDULER_RIGHTS
 from tests.cli.conftest import Quorate
 from tests.cli.deployment.test_chart import named, rendered
 from tests.cli.deployment.test_manifests import DEPLOY, objects
 
 Json = dict[str, Any]
 FILES = gang_installation(scheduler.NAMESPACE, IMAGE)
-RIGHTS = (*SCHEDULER_RIGHTS, *DEMAND_RIGHTS)
+RIGHTS = (*SCHEDULER_RIGHTS, *DEMAND_RIGHTS, *LEGACY_RIGHTS)
 
 
 def installed(kind: str) -> Iterator[Json]:
@@ -133,7 +133,7 @@ def test_the_chart_installs_what_the_manifests_install() -> None:
 
 def test_the_values_reach_the_scheduler() -> None:
     objects = chart(
-        enabled=True, replicas=3, schedulerNames=["volcano"], provisioningClass="nodes",
+        enabled=True, replicas=3, schedulerNames=["volcano"], provisioningClass="nodes", legacyApis=True,
         nodeSelector={"pool": "system"}, schedulerConfig="actions: allocate\n",
     )  # fmt: skip
     deployment = objects["Deployment", "kueue-system", scheduler.ACCOUNT]
@@ -145,4 +145,5 @@ def test_the_values_reach_the_scheduler() -> None:
     assert pod["nodeSelector"] == {"pool": "system"}
     config_map = objects["ConfigMap", "kueue-system", scheduler.CONFIGURATION]
     assert config_map["data"]["volcano-scheduler.conf"].strip() == "actions: allocate"
-    assert ("ClusterRole", "", "quorate-scheduler-demand") in objects
+    assert "--legacy-apis" in args
+    assert {("ClusterRole", "", f"quorate-scheduler-{what}") for what in ("demand", "legacy")} <= {*objects}

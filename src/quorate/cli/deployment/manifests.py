@@ -59,13 +59,14 @@ def gang_installation(namespace: str, image: str) -> Mapping[PurePosixPath, str]
             ("scheduler", scheduler.workload(namespace, image)),
             ("network-policy", [scheduler.network_policy(namespace)]),
             ("optional/demand-role", scheduler.demand_roles(namespace)),
+            ("optional/legacy-role", scheduler.legacy_roles(namespace)),
         )
     }
     needed = sorted(name.name for name in files if name.parent == GANG)
     files[GANG / "kustomization.yaml"] = _text(
         [{"apiVersion": KUSTOMIZE, "kind": "Kustomization", "resources": needed}]
     )
-    files[GANG / "optional/README.md"] = _explained(["demand-role.yaml"])
+    files[GANG / "optional/README.md"] = _explained(["demand-role.yaml", "legacy-role.yaml"])
     return files
 
 
@@ -93,6 +94,11 @@ def chart() -> Mapping[PurePosixPath, str]:
                 "scheduler-demand-role",
                 ".Values.gangScheduler.provisioningClass",
                 scheduler.demand_roles(_RELEASE),
+            ),
+            (
+                "scheduler-legacy-role",
+                ".Values.gangScheduler.legacyApis",
+                scheduler.legacy_roles(_RELEASE),
             ),
         )
         for text in (_text(objects).replace(_RELEASE, "{{ .Release.Namespace }}"),)
@@ -161,6 +167,7 @@ def _kustomization(namespace: str, resources: list[str]) -> Json:
 
 _OPTIONAL: Final = {
     "demand-role.yaml": "lets the scheduler ask an autoscaler for nodes (`--provisioning-class`)",
+    "legacy-role.yaml": "lets the scheduler read pod groups of kube-batch's versions (`--legacy-apis`)",
     "service-monitor.yaml": "lets the Prometheus operator scrape the metrics; needs its definitions",
     "priority-and-fairness.yaml": "keeps those who ask for places in queues from crowding out others",
 }

@@ -6,7 +6,7 @@ from typing import Any, Final
 from quorate.api.scheduler_configuration import DEFAULT_FILE
 from quorate.cli.deployment import replicas
 from quorate.cli.deployment.roles import NAME_LABEL, account_roles
-from quorate.cli.deployment.scheduler_rights import DEMAND_RIGHTS, SCHEDULER_RIGHTS
+from quorate.cli.deployment.scheduler_rights import DEMAND_RIGHTS, LEGACY_RIGHTS, SCHEDULER_RIGHTS
 
 Json = dict[str, Any]
 
@@ -31,6 +31,11 @@ def roles(namespace: str) -> Iterator[Json]:
 def demand_roles(namespace: str) -> Iterator[Json]:
     """What it may besides when it asks an autoscaler for nodes."""
     return account_roles(f"{ACCOUNT}-demand", ACCOUNT, DEMAND_RIGHTS, namespace)
+
+
+def legacy_roles(namespace: str) -> Iterator[Json]:
+    """What it may besides when it reads the versions before v1beta1."""
+    return account_roles(f"{ACCOUNT}-legacy", ACCOUNT, LEGACY_RIGHTS, namespace)
 
 
 def workload(namespace: str, image: str) -> Iterator[Json]:

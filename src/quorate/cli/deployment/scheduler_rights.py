@@ -6,7 +6,7 @@ the status, which Volcano's definition has in the object itself; of claims where
 
 from typing import Final
 
-from quorate.api import provisioning, volcano
+from quorate.api import provisioning, volcano, volcano_legacy
 from quorate.cli.deployment.rights import OWN, READ, Right
 
 SCHEDULER_RIGHTS: Final = (
@@ -36,6 +36,15 @@ SCHEDULER_RIGHTS: Final = (
         ("get", "create", "patch"), OWN,
     ),
 )  # fmt: skip
+# With ``--legacy-apis`` only.
+LEGACY_RIGHTS: Final = (
+    *(
+        Right("what older versions say", group, ("podgroups", "queues"), READ)
+        for group, _ in volcano_legacy.VERSIONS
+    ),
+    Right("their pod groups in the version of today", volcano.GROUP, ("podgroups",), ("create",)),
+    Right("their queues in the version of today", volcano.GROUP, ("queues",), ("patch",)),
+)
 # With ``--provisioning-class`` only.
 DEMAND_RIGHTS: Final = (
     Right("asking autoscalers for nodes", provisioning.GROUP, ("provisioningrequests",),
