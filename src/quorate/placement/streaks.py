@@ -25,6 +25,9 @@ _AT_ONCE: Final = 64
 # So many times as many pods as there have been in a row are thought of in advance: who stops early has wasted
 # little, and who does not soon pays next to nothing for thinking.
 _GROWTH: Final = 16
+_MOST: Final = 4_096
+# Of one node never more at a time: so much of the largest amount there is fits into 64 bits.
+_MOST_OF_A_NODE: Final = 512
 
 # How a pod holds the node it was told to go to.
 HOLDS: Final = {Moment.NOW: Hold.USED, Moment.LATER: Hold.PIPELINED}
@@ -65,7 +68,7 @@ class Streak:
         """Choose the node at ``position``, the best one, and think of more if there were others before."""
         self._plan = iter(())
         if self._length and not ranking.alone:
-            self._plan = _merged(ranking, moment, self._length * _GROWTH)
+            self._plan = _merged(ranking, moment, min(self._length * _GROWTH, _MOST))
             best = next(self._plan)
             assert best == position, f"the best node is at {position}, but at {best} by what nodes offer"
         return self._choose(position, moment)
@@ -132,6 +135,7 @@ class _Offers:
     def __init__(self, ranking: Ranking, moment: Moment, positions: Vector, count: int) -> None:
         self._ranking, self._moment = ranking, moment
         each = max(1 + 2 * count // len(positions), _AT_ONCE // len(positions))
+        each = min(each, _MOST_OF_A_NODE)
         placed = np.tile(np.arange(1, each + 1), len(positions))
         points = ranking.points_after(np.repeat(positions, each), placed, moment).reshape(-1, each)
         self._known = {
