@@ -7,6 +7,7 @@ import yaml
 
 from quorate.api import codec
 from quorate.api.findings import Finding
+from quorate.api.validation import manifest_findings
 from quorate.api.validation.volcano_groups import (
     QueueLoad,
     pod_group_findings,
@@ -314,3 +315,32 @@ def test_queues_that_are_needed_cannot_be_deleted() -> None:
     assert texts(deleted(PARENT, PARENT, CHILD)) == [
         "metadata.name: 'parent' is the parent of child (delete these first, or move them)"
     ]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "want"),
+    [
+        pytest.param(
+            "{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, spec: {minMember: -1}}",
+            "spec.minMember: -1 is negative, must be at least 0",
+            id="pod group",
+        ),
+        pytest.param(
+            "{apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, spec: {weight: 0, parent: elsewhere}}",
+            "spec.weight: 0 is out of bounds (write 1 to 65535)",
+            id="queue",
+        ),
+        pytest.param(
+            "{apiVersion: batch.volcano.sh/v1alpha1, kind: Job, spec: {queue: elsewhere}}",
+            "spec.tasks: [] is empty, must list at least one task",
+            id="job",
+        ),
+        pytest.param(
+            "{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {}}", "", id="a job of others"
+        ),
+        pytest.param("{kind: Queue}", "", id="no version"),
+    ],
+)
+def test_a_manifest_is_judged_before_it_is_applied(manifest: str, want: str) -> None:
+    body = {"metadata": {"name": "x"}, **yaml.safe_load(manifest)}
+    assert texts(manifest_findings(body)) == ([want] if want else [])

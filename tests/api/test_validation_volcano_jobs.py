@@ -8,6 +8,7 @@ import yaml
 from quorate.api import codec
 from quorate.api.validation.volcano_jobs import (
     volcano_job_findings,
+    volcano_job_queue_findings,
     volcano_job_update_findings,
     volcano_job_warnings,
 )
@@ -33,7 +34,10 @@ def a_job(spec: str, name: str = "j") -> Job:
 
 
 def refusals(spec: str, name: str = "j") -> list[str]:
-    return [str(finding) for finding in volcano_job_findings(a_job(spec, name), QUEUES)]
+    job = a_job(spec, name)
+    return [
+        str(finding) for finding in (*volcano_job_findings(job), *volcano_job_queue_findings(job, QUEUES))
+    ]
 
 
 W = "{name: w, replicas: 2, minAvailable: 1}"

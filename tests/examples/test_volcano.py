@@ -7,9 +7,7 @@ import pytest
 
 from quorate.api.codec import convert
 from quorate.api.documents import read_documents
-from quorate.api.meta import ObjectMeta
 from quorate.api.validation.volcano_jobs import volcano_job_findings
-from quorate.api.volcano import Queue, QueueStatus
 from quorate.api.volcano_defaults import completed
 from quorate.api.volcano_job import Job
 from quorate.controllers.volcano.plugins import plugins_of
@@ -33,12 +31,8 @@ def test_all_files_are_told_of() -> None:
 @pytest.mark.parametrize("name", JOBS)
 def test_a_job_breaks_no_rule_and_all_its_plugins_are_known(name: str) -> None:
     (value,) = objects_of(name)
-    queues = {
-        each: Queue(metadata=ObjectMeta(name=each), status=QueueStatus(state="Open"))
-        for each in ("default", "vision")
-    }
     job = completed(convert(Job, value))
-    assert list(volcano_job_findings(job, queues)) == []
+    assert list(volcano_job_findings(job)) == []
     assert plugins_of(job)[1] == []
 
 

@@ -1,9 +1,9 @@
-"""What is wrong with queueing objects beyond what the schemas of their CRDs can say.
+"""What is wrong with objects of queueing and gang scheduling beyond what the schemas of their CRDs can say.
 
-Every function answers with all findings at once, in the order of the fields.  The rules are Kueue's, those
-its webhooks enforce.  They hold without webhooks, too: ours refuse an object with them, the controllers make
-conditions of them, and ``quorate local run`` refuses a manifest before it is applied.  The rules that schemas
-do state, such as lengths and enumerations, are not repeated here.
+Every function answers with all findings at once, in the order of the fields.  The rules are Kueue's and
+Volcano's, those that their webhooks enforce.  They hold without webhooks, too: ours refuse an object with
+them, the controllers make conditions of them, and ``quorate local run`` refuses a manifest before it is
+applied.  The rules that schemas do state, such as lengths and enumerations, are not repeated here.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from quorate.api import codec
+from quorate.api import codec, volcano, volcano_job
 from quorate.api.conversion import NEWER, OLDER, convert_version
 from quorate.api.findings import Finding
 from quorate.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
@@ -22,7 +22,11 @@ from quorate.api.validation.queues import (
     local_queue_findings,
     resource_flavor_findings,
 )
+from quorate.api.validation.volcano_groups import pod_group_findings
+from quorate.api.validation.volcano_jobs import volcano_job_findings
+from quorate.api.validation.volcano_queues import lone_queue_findings
 from quorate.api.validation.workloads import ReviewedWorkload, workload_findings
+from quorate.api.volcano_defaults import completed
 
 
 def manifest_findings(body: Mapping[str, Any]) -> list[Finding]:
@@ -30,19 +34,28 @@ def manifest_findings(body: Mapping[str, Any]) -> list[Finding]:
 
     An object whose shape is wrong gets none either: an API server says that, with all its paths.
     """
-    if body.get("apiVersion") not in (OLDER, NEWER) or body.get("kind") not in _VALIDATORS:
+    version, kind = body.get("apiVersion"), body.get("kind")
+    converted = version in (OLDER, NEWER)
+    validator = _VALIDATORS.get((NEWER if converted else str(version), str(kind)))
+    if validator is None:
         return []
-    type_, validate = _VALIDATORS[body["kind"]]
+    type_, validate = validator
     try:
-        return list(validate(codec.convert(type_, convert_version(dict(body), NEWER))))
+        document = convert_version(dict(body), NEWER) if converted else dict(body)
+        return list(validate(codec.convert(type_, document)))
     except (msgspec.ValidationError, KeyError, TypeError):  # the latter two: conversion trusts shapes
         return []
 
 
-_VALIDATORS: Final[Mapping[str, tuple[Any, Callable[[Any], Findings]]]] = {
-    "ClusterQueue": (ClusterQueue, cluster_queue_findings),
-    "Cohort": (Cohort, cohort_findings),
-    "LocalQueue": (LocalQueue, local_queue_findings),
-    "ResourceFlavor": (ResourceFlavor, resource_flavor_findings),
-    "Workload": (ReviewedWorkload, workload_findings),
+_SCHEDULING: Final = f"{volcano.GROUP}/{volcano.VERSION}"
+_BATCH: Final = f"{volcano_job.GROUP}/{volcano_job.VERSION}"
+_VALIDATORS: Final[Mapping[tuple[str, str], tuple[Any, Callable[[Any], Findings]]]] = {
+    (NEWER, "ClusterQueue"): (ClusterQueue, cluster_queue_findings),
+    (NEWER, "Cohort"): (Cohort, cohort_findings),
+    (NEWER, "LocalQueue"): (LocalQueue, local_queue_findings),
+    (NEWER, "ResourceFlavor"): (ResourceFlavor, resource_flavor_findings),
+    (NEWER, "Workload"): (ReviewedWorkload, workload_findings),
+    (_SCHEDULING, "PodGroup"): (volcano.PodGroup, pod_group_findings),
+    (_SCHEDULING, "Queue"): (volcano.Queue, lone_queue_findings),
+    (_BATCH, "Job"): (volcano_job.Job, lambda job: volcano_job_findings(completed(job))),
 }

@@ -32,8 +32,8 @@ _PENDING: Final = "PodPending"
 _NAME: Final = "is no name for pods to begin with (at most 63 letters, digits, '-', '_' or '.')"
 
 
-def volcano_job_findings(job: Job, queues: Queues) -> Findings:
-    """What is wrong with a new job; ``queues`` are all there are."""
+def volcano_job_findings(job: Job) -> Findings:
+    """What is wrong with a new job by itself."""
     spec = job.spec
     if not is_qualified_name(job.metadata.name):
         yield Finding("metadata.name", job.metadata.name, _NAME)
@@ -58,7 +58,19 @@ def volcano_job_findings(job: Job, queues: Queues) -> Findings:
             yield Finding(child("spec.plugins", name), name, rule)
     yield from _volumes(spec.volumes)
     yield from of_topology("spec.networkTopology", spec.network_topology)
-    yield from _queue(spec.queue, queues)
+
+
+def volcano_job_queue_findings(job: Job, queues: Queues) -> Findings:
+    """Whether a new job may be put into its queue; ``queues`` are all there are."""
+    where, name = "spec.queue", job.spec.queue
+    if name == ROOT_QUEUE:
+        rule = "is the queue that all others are below of (name another one)"
+        yield Finding(where, name, rule, reason=QUEUE_NOT_OPEN)
+        return
+    yield from of_queue(where, name, queues.get(name))
+    children = sorted(each.metadata.name for each in queues.values() if parent_of(each) == name)
+    if children:
+        yield Finding(where, name, f"is a parent of queues (name one of them: {in_order(children)})")
 
 
 def volcano_job_update_findings(old: Json, new: Json, job: Job) -> Findings:
@@ -221,18 +233,6 @@ def _volumes(volumes: Sequence[VolumeSpec]) -> Findings:
             yield Finding(f"{path}.volumeClaimName", name, rule)
         if name and bytes(volume.volume_claim) not in (b"", b"{}", b"null"):
             yield Finding(f"{path}.volumeClaimName", name, "is given together with volumeClaim (keep one)")
-
-
-def _queue(name: str, queues: Queues) -> Findings:
-    where = "spec.queue"
-    if name == ROOT_QUEUE:
-        rule = "is the queue that all others are below of (name another one)"
-        yield Finding(where, name, rule, reason=QUEUE_NOT_OPEN)
-        return
-    yield from of_queue(where, name, queues.get(name))
-    children = sorted(each.metadata.name for each in queues.values() if parent_of(each) == name)
-    if children:
-        yield Finding(where, name, f"is a parent of queues (name one of them: {in_order(children)})")
 
 
 _MAY_CHANGE: Final = ("minAvailable", "priorityClassName")

@@ -37,6 +37,11 @@ _GUARANTEE: Final = "spec.guarantee.resource"
 _PODS: Final = "pods"
 
 
+def lone_queue_findings(queue: Queue) -> Findings:
+    """What is wrong with a queue by itself, wherever it is."""
+    return _with_reason(INVALID_QUEUE, _by_itself(queue))
+
+
 def queue_findings(queue: Queue, others: Queues, *, depth: int = DEPTH) -> Findings:
     """What is wrong with a new queue among ``others``."""
     return _with_reason(INVALID_QUEUE, _of_new(queue, others, depth))

@@ -22,6 +22,7 @@ from quorate.api.validation.volcano_groups import (
 )
 from quorate.api.validation.volcano_jobs import (
     volcano_job_findings,
+    volcano_job_queue_findings,
     volcano_job_update_findings,
     volcano_job_warnings,
 )
@@ -112,17 +113,17 @@ class VolcanoReviewer:
             old = codec.decode(PodGroup, request.old_object) if request.operation == "UPDATE" else None
         except msgspec.ValidationError:
             return ALLOWED  # what is wrong with it is said by ``validate_pod_group``
-        minimum, view = group.spec.min_resources, self._facts.quota(request.namespace)
-        if minimum is None or view is None:
+        view = self._facts.quota(request.namespace)
+        if group.spec.min_resources is None or view is None:
             return ALLOWED
+        mode = self._rules.min_resources
         others = [
-            Claimant(Subject(other.spec.priority_class_name), quota_units(other.spec.min_resources or {}))
-            for other in self._facts.pod_groups(request.namespace)
+            _claimant(other)
+            for other in (self._facts.pod_groups(request.namespace) if mode == "strict" else ())
             if other.status.phase != COMPLETED and other.metadata.name != request.name
         ]
-        new = Claimant(Subject(group.spec.priority_class_name), quota_units(minimum))
-        before = None if old is None else quota_units(old.spec.min_resources or {})
-        return Answer(tuple(group_findings(self._rules.min_resources, new, before, view.quotas, others)))
+        before = None if old is None else _claimant(old).minimum
+        return Answer(tuple(group_findings(mode, _claimant(group), before, view.quotas, others)))
 
     async def judge_pod(self, request: Request) -> Answer:
         """Whether a pod may exist yet, and whether what it uses of quotas is free for it."""
@@ -188,8 +189,8 @@ class VolcanoReviewer:
             return Answer((unreadable(request.object, error),))
         warnings = tuple(volcano_job_warnings(job))
         if request.operation == "CREATE":
-            findings = await self._by_queues(lambda queues: volcano_job_findings(job, queues))
-            return Answer(findings, warnings)
+            by_queues = await self._by_queues(lambda queues: volcano_job_queue_findings(job, queues))
+            return Answer((*volcano_job_findings(job), *by_queues), warnings)
         old, new = (codec.decode(dict[str, Any], body) for body in (request.old_object, request.object))
         return Answer(tuple(volcano_job_update_findings(old, new, job)), warnings)
 
@@ -199,6 +200,10 @@ class VolcanoReviewer:
         if known is not None and not tuple(judge(known)):
             return ()
         return tuple(judge(await self._facts.queues_now()))
+
+
+def _claimant(group: PodGroup) -> Claimant:
+    return Claimant(Subject(group.spec.priority_class_name), quota_units(group.spec.min_resources or {}))
 
 
 def _defaulted(request: Request, default: Callable[[Json], Json]) -> Answer:
