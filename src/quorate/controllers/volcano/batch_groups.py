@@ -70,6 +70,9 @@ def group_name(job: Job) -> str:
 
 
 def takes_part(job: Job, scheduler_names: Collection[str]) -> bool:
+    written = bytes(job.spec.template)
+    if not any(name.encode() in written for name in scheduler_names):
+        return False  # most Jobs: not even worth decoding
     template = template_of(job.spec.template)
     named = template.metadata.annotations.get(GROUP_NAME, "")
     return (

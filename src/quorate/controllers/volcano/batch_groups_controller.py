@@ -103,9 +103,14 @@ class BatchGroupController:
         self._log = logger(__name__)
         workers = shell.workers_for(POD_GROUPS, WORKERS)
         self.reconciler = Reconciler("volcano.batch", self.reconcile, shell.clock, workers)
-        jobs.subscribe(lambda change: self.reconciler.enqueue(change.key))
+        jobs.subscribe(self._job_changed)
         groups.subscribe(self._group_changed)
         shell.informers.workloads.subscribe(self._workload_changed)
+
+    def _job_changed(self, change: Change[Job]) -> None:
+        job = change.new if change.new is not None else change.old
+        if job is not None and takes_part(job, self._names):
+            self.reconciler.enqueue(change.key)
 
     def _group_changed(self, change: Change[PodGroup]) -> None:
         for group in (change.old, change.new):
@@ -115,8 +120,12 @@ class BatchGroupController:
     def _workload_changed(self, change: Change[Workload]) -> None:
         for workload in (change.old, change.new):
             owner = None if workload is None else workload.metadata.controller
-            if workload is not None and owner is not None and owner.kind == "Job":
-                self.reconciler.enqueue(Key(workload.metadata.namespace, owner.name))
+            if workload is None or owner is None or owner.kind != "Job":
+                continue
+            key = Key(workload.metadata.namespace, owner.name)
+            job = self._jobs.get(key)
+            if job is not None and takes_part(job, self._names):
+                self.reconciler.enqueue(key)
 
     async def reconcile(self, key: Key) -> float | None:
         job = self._jobs.get(key)
