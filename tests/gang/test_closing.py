@@ -188,6 +188,18 @@ def test_how_much_is_free_just_now_is_no_news(restarted: bool) -> None:
     )
 
 
+def test_how_many_nodes_are_full_is_no_news() -> None:
+    here = world({"phase": "Inqueue", "minMember": 2}, PENDING)
+
+    def told(because: str) -> bool:
+        return closed(here, verdict=GangUnschedulable(2, 2, because)) is not None
+
+    assert told("0/5 nodes are available: 5 Insufficient cpu (need 2, 1 at most)")
+    assert not told("0/6 nodes are available: 6 Insufficient cpu (need 2, 500m at most)")
+    assert told("0/6 nodes are available: 5 Insufficient cpu (need 2, 1 at most), 1 node(s) were cordoned")
+    assert told("0/6 nodes are available: 6 Insufficient memory (need 2Gi, 1Gi at most)")
+
+
 def test_the_time_of_a_condition_is_when_its_status_changed() -> None:
     here = world({"phase": "Pending", "minMember": 2})
     first = closed(here, verdict=short(4000, 1000, 8000))

@@ -17,7 +17,9 @@ from quorate.api.volcano import READY_TO_BE_SCHEDULED, SCHEDULED, UNSCHEDULABLE,
 
 Conditions = tuple[PodGroupCondition, ...]
 
-_OF_THE_MOMENT: Final = re.compile(r"have \S+ now|\b[0-9]+(?:/[0-9]+)? (?=nodes? |node\(s\)|Insufficient )")
+_FREE_NOW: Final = re.compile(r"have \S+ now")
+_BY_NODES: Final = " nodes are available: "  # how many, before; why the others are not, behind
+_NUMBER: Final = re.compile(r"[0-9]\S*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,10 @@ def holds(conditions: Conditions, type_: str, reason: str = "") -> bool:
 
 def lasting(message: str) -> str:
     """What of ``message`` does not change with every pod that comes or goes."""
-    return _OF_THE_MOMENT.sub("", message)
+    said, by_nodes, why = message.partition(_BY_NODES)
+    if by_nodes:
+        said, why = said.rstrip("0123456789/"), _NUMBER.sub("", why)
+    return _FREE_NOW.sub("", said) + why
 
 
 def _with(

@@ -7,9 +7,9 @@ Conditions, events, metrics and ``explain`` render the same value.  ``reason`` i
 from dataclasses import dataclass
 from typing import ClassVar
 
-from quorate.gang.quota import plain
+from quorate.gang.quota import said
 from quorate.placement.verdicts import NoRoom
-from quorate.quota.amount import Amount, as_quantity
+from quorate.quota.amount import Amount
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +32,10 @@ class Shortage:
         return (self.resource, self.needed, self.at_most if self.never else None)
 
     def __str__(self) -> str:
-        def said(amount: int) -> str:
-            return str(as_quantity(plain(self.resource), amount))
-
-        text = f"{self.resource}: need {said(self.needed)}, have {said(max(0, self.free))} now"
+        name = self.resource
+        text = f"{name}: need {said(name, self.needed)}, have {said(name, max(0, self.free))} now"
         if isinstance(self.at_most, int) and self.never:
-            return f"{text} and {said(self.at_most)} at most, so it can never fit"
+            return f"{text} and {said(name, self.at_most)} at most, so it can never fit"
         return text
 
 
@@ -173,8 +171,8 @@ def said_by_nodes(refusal: NoRoom) -> str:
     if not refusal.nodes:
         return "no nodes available to schedule pods"
     short = (
-        f"{each.nodes} Insufficient {each.resource} (need {as_quantity(each.resource, each.need)}, "
-        f"{as_quantity(each.resource, each.at_most)} at most)"
+        f"{each.nodes} Insufficient {each.resource} (need {said(each.resource, each.need)}, "
+        f"{said(each.resource, each.at_most)} at most)"
         for each in refusal.short
     )
     barred = (f"{each.nodes} {each.reason}" for each in refusal.barred)
@@ -220,3 +218,30 @@ def lasting(verdict: Verdict) -> object:
             return (verdict.reason, verdict.quota, tuple(each.lasting for each in verdict.shortages))
         case _:
             return verdict
+
+
+def in_volcanos_words(verdict: Verdict) -> str:
+    """What Volcano's plugins say when they refuse a group, which people's tools look for."""
+    match verdict:
+        case QueueQuotaExceeded():
+            return f"queue resource quota insufficient: insufficient {_names(verdict.shortages)}"
+        case NotEnoughResources():
+            return f"resource in cluster is overused: overused {_names(verdict.shortages)}"
+        case NamespaceQuotaExceeded():
+            return f"resource quota insufficient, {'; '.join(map(_as_quota, verdict.shortages))}"
+        case _:
+            return str(verdict)
+
+
+def _names(shortages: tuple[Shortage, ...]) -> str:
+    return ", ".join(shortage.resource for shortage in shortages)
+
+
+def _as_quota(shortage: Shortage) -> str:
+    name, hard = shortage.resource, shortage.at_most
+    assert isinstance(hard, int), f"{name} is short without a limit"
+
+    def is_(amount: int) -> str:
+        return f"{name}={said(name, amount)}"
+
+    return f"requested: {is_(shortage.needed)}, used: {is_(hard - shortage.free)}, limited: {is_(hard)}"

@@ -17,7 +17,7 @@ from quorate.gang.outcome import Admitted, Refused
 from quorate.gang.rollback import backoff_s, expired, expires_at
 from quorate.gang.session import Session
 from quorate.gang.tiers import Vote, everyone
-from quorate.gang.verdicts import Verdict
+from quorate.gang.verdicts import Verdict, in_volcanos_words
 
 
 def enqueue(session: Session) -> None:
@@ -37,7 +37,7 @@ def _admit_by_vote(session: Session) -> None:
             found = session.objection_to(gang)
             if found is not None and found is not Vote.REJECT:
                 session.verdicts[gang.key] = found
-                session.notice(gang, "Normal", UNSCHEDULABLE, str(found), about=found.reason)
+                session.notice(gang, "Normal", UNSCHEDULABLE, in_volcanos_words(found), about=found.reason)
             if found is not None:
                 continue
         _let_in(session, gang)
