@@ -98,25 +98,3 @@ def test_a_cluster_that_lacks_the_kinds_is_refused_with_what_to_do(tmp_path: Pat
             assert "Traceback" not in said
 
     asyncio.run(story())
-
-
-@pytest.mark.parametrize(
-    ("options", "want"),
-    [
-        pytest.param(
-            ("--scheduler-conf", "bad.conf"),
-            "bad.conf:1: actions: 'alocate' names 'alocate'",
-            id="a bad file",
-        ),
-        pytest.param(("--health-address", "8081"), "'8081' is no address", id="a port alone"),
-    ],
-)
-def test_what_cannot_be_is_refused_before_anything_starts(
-    tmp_path: Path, options: tuple[str, str], want: str
-) -> None:
-    (tmp_path / "bad.conf").write_text("actions: alocate\n")
-    name, value = options
-    given = tmp_path / value if value.endswith(".conf") else value
-    code, said = asyncio.run(outcome(name, given, "--kubeconfig", tmp_path / "none"))
-    assert code != 0
-    assert want in " ".join(said.split())

@@ -1,0 +1,27 @@
+"""``quorate scheduler`` refuses what cannot be before anything starts."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Quorate
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "want"),
+    [
+        pytest.param(
+            "--scheduler-conf", "bad.conf", "bad.conf:1: actions: 'alocate' names 'alocate'", id="a bad file"
+        ),
+        pytest.param("--scheduler-conf", "none.conf", "none.conf: no such file", id="no file"),
+        pytest.param("--health-address", "8081", "'8081' is no address", id="a port alone"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    quorate: Quorate, tmp_path: Path, option: str, value: str, want: str
+) -> None:
+    (tmp_path / "bad.conf").write_text("actions: alocate\n")
+    given = str(tmp_path / value) if value.endswith(".conf") else value
+    done = quorate("scheduler", option, given, "--kubeconfig", str(tmp_path / "none"))
+    assert done.code != 0
+    assert want in done.err
