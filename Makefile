@@ -18,7 +18,7 @@ $(STAMP): pyproject.toml constraints.txt
 
 install: $(STAMP) ## make the virtual environment
 
-demo: $(STAMP) ## watch two jobs deadlock, then the same jobs complete
+demo: $(STAMP) ## watch two jobs deadlock, then the same jobs complete, in two ways
 	@$(BIN)/quorate demo
 
 check: $(STAMP) ## format, lint, layers, strict types, fast tests (under a minute)

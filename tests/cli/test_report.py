@@ -109,6 +109,7 @@ def test_why_a_run_ended(records: list[JobRecord], ending: Ending, lines: list[s
 
 START = datetime(2030, 1, 1, 12, 0, 0, tzinfo=UTC)
 LATE = JobRecord("quick-job", START, START + timedelta(seconds=13), None, None, 2, "unfinished")
+LATE_JOB = JobRecord("job1", START, START, START, None, 0, "unfinished")
 DONE = JobRecord("job1", START, START, START, START + timedelta(seconds=120), 0, "completed")
 
 
@@ -125,31 +126,39 @@ def test_the_final_table_counts_from_the_first_submission_and_fits_a_terminal() 
     )
 
 
-def test_the_two_runs_of_the_demo_are_compared_job_by_job() -> None:
-    console, text = a_console(width=80)
+def test_the_runs_of_the_demo_are_compared_job_by_job() -> None:
+    console, text = a_console(width=100)
     stuck = replace(DONE, finished=None, result="unfinished")
     without = Outcome(Stuck(STANDSTILL), (stuck, replace(DONE, name="quick-job")), 20.0)
     ready = Outcome(Completed(), (DONE, replace(DONE, name="quick-job")), 20.0)
-    console.print(comparison(without, ready))
+    grouped = Outcome(TimedOut(60.0, ("job1",)), (LATE_JOB, replace(DONE, name="quick-job")), 20.0)
+    console.print(comparison(without, ready, grouped))
     assert text.getvalue() == (
-        "JOB         QUOTA ALONE                WAIT FOR PODS READY  \n"
-        "job1        stuck with 14 of 20 pods   completed after 120 s\n"
-        "quick-job   completed after 120 s      completed after 120 s\n"
+        "JOB        QUOTA ALONE               WAIT FOR PODS READY    POD GROUPS           \n"
+        "job1       stuck with 14 of 20 pods  completed after 120 s  unfinished           \n"
+        "quick-job  completed after 120 s     completed after 120 s  completed after 120 s\n"
     )
 
 
 @pytest.mark.parametrize(
-    ("without", "ready", "as_it_says", "lesson_begins"),
+    ("without", "ready", "grouped", "as_it_says", "lesson_begins"),
     [
-        pytest.param(Stuck(DEADLOCK), Completed(), True, "Quota counts", id="as documented"),
-        pytest.param(Completed(), Completed(), False, "this time quota alone", id="no deadlock"),
-        pytest.param(Stuck(STANDSTILL), Completed(), False, "this time quota alone", id="only one is stuck"),
-        pytest.param(Stuck(DEADLOCK), Stuck(STANDSTILL), False, "with waitForPodsReady every job was to"),
+        pytest.param(Stuck(DEADLOCK), Completed(), Completed(), True, "Quota counts", id="as documented"),
+        pytest.param(Completed(), Completed(), Completed(), False, "this time quota alone", id="no deadlock"),
+        pytest.param(
+            Stuck(STANDSTILL), Completed(), Completed(), False, "this time quota alone", id="one is stuck"
+        ),
+        pytest.param(
+            Stuck(DEADLOCK), Stuck(STANDSTILL), Completed(), False, "with waitForPodsReady every job was to"
+        ),
+        pytest.param(
+            Stuck(DEADLOCK), Completed(), Stuck(STANDSTILL), False, "with pod groups every job was to"
+        ),
     ],
 )
 def test_the_demo_says_honestly_what_happened(
-    without: Ending, ready: Ending, as_it_says: bool, lesson_begins: str
+    without: Ending, ready: Ending, grouped: Ending, as_it_says: bool, lesson_begins: str
 ) -> None:
-    first, second = Outcome(without, (), 20.0), Outcome(ready, (), 20.0)
-    assert as_documented(first, second) is as_it_says
-    assert lesson(first, second).startswith(lesson_begins)
+    runs = [Outcome(ending, (), 20.0) for ending in (without, ready, grouped)]
+    assert as_documented(*runs) is as_it_says
+    assert lesson(*runs).startswith(lesson_begins)

@@ -37,7 +37,7 @@ class Commands(DeferredGroup):
         ),
         Deferred(
             "demo", "quorate.cli.demo:demo",
-            "Watch two jobs block each other for good, then the same jobs complete with waitForPodsReady.",
+            "Watch two jobs block each other for good, then the same jobs complete, in two ways.",
         ),
         Deferred(
             "controllers", "quorate.cli.controllers:controllers",

@@ -1,4 +1,4 @@
-"""``quorate demo``: the all-or-nothing example without and with ready pods, side by side."""
+"""``quorate demo``: the all-or-nothing example by quota alone, with ready pods, and with pod groups."""
 
 import time
 from importlib.resources import as_file, files
@@ -29,10 +29,11 @@ def demo(
         float, typer.Option(min=0.001, help="How many times faster than real time simulated pods live.")
     ] = 1.0,
 ) -> None:
-    """Watch two jobs block each other for good, then the same jobs complete with waitForPodsReady.
+    """Watch two jobs block each other for good, then the same jobs complete, in two ways.
 
     Two jobs need 20 pods each, all at once; the nodes have room for 26. Nothing is staged: the Job controller
-    creates the pods of both jobs in growing batches, and each job gets a part of the room.
+    creates the pods of both jobs in growing batches, and each job gets a part of the room. With
+    waitForPodsReady one is admitted when the other is up; with pod groups each is placed whole.
 
     [b]Example:[/b] quorate demo
     """
@@ -42,31 +43,33 @@ def demo(
     without = _until_deadlock(console, speed)
     _heading(console, "2. waitForPodsReady: a job is admitted when the pods of the one before are ready")
     ready = _run(console, "with-pods-ready.yaml", speed)
+    _heading(console, "3. Pod groups: quota alone again, but each job's pods get nodes together or wait")
+    grouped = _run(console, "without-pods-ready.yaml", speed, scheduler_name="quorate")
     _heading(console, "What happened")
-    console.print(comparison(without, ready))
+    console.print(comparison(without, ready, grouped))
     console.print()
-    console.print(lesson(without, ready), markup=False, highlight=False)
+    console.print(lesson(without, ready, grouped), markup=False, highlight=False)
     console.print(f"{time.monotonic() - began:.0f} s in all", style="dim", highlight=False)
-    if not as_documented(without, ready):
+    if not as_documented(without, ready, grouped):
         raise typer.Exit(1)
 
 
-def as_documented(without: Outcome, ready: Outcome) -> bool:
-    """Whether the two runs end as the example says: a deadlock, and every job complete."""
-    return is_deadlock(without) and isinstance(ready.ending, Completed)
+def as_documented(without: Outcome, ready: Outcome, grouped: Outcome) -> bool:
+    """Whether the runs end as the example says: a deadlock, and every job complete in both other ways."""
+    return is_deadlock(without) and all(isinstance(each.ending, Completed) for each in (ready, grouped))
 
 
 def is_deadlock(outcome: Outcome) -> bool:
     return isinstance(outcome.ending, Stuck) and outcome.ending.standstill.is_deadlock
 
 
-def comparison(without: Outcome, ready: Outcome) -> Table:
-    """How each job ended in the two runs, side by side."""
-    table = Table(box=None, padding=(0, 3, 0, 0), pad_edge=False, header_style="bold")
-    for heading in ("JOB", "QUOTA ALONE", "WAIT FOR PODS READY"):
+def comparison(without: Outcome, ready: Outcome, grouped: Outcome) -> Table:
+    """How each job ended in the runs, side by side."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for heading in ("JOB", "QUOTA ALONE", "WAIT FOR PODS READY", "POD GROUPS"):
         table.add_column(heading)
     for record in without.records:
-        table.add_row(record.name, _fate(record.name, without), _fate(record.name, ready))
+        table.add_row(record.name, *(_fate(record.name, run) for run in (without, ready, grouped)))
     return table
 
 
@@ -82,16 +85,19 @@ def _fate(name: str, outcome: Outcome) -> Text:
     return Text(record.result, "red")
 
 
-def lesson(without: Outcome, ready: Outcome) -> str:
-    """What to learn from the two runs, or what was different from what the example says."""
+def lesson(without: Outcome, ready: Outcome, grouped: Outcome) -> str:
+    """What to learn from the runs, or what was different from what the example says."""
     if not is_deadlock(without):
         return f"this time quota alone did not end in a deadlock, in {ATTEMPTS} runs; run the demo again"
-    if not isinstance(ready.ending, Completed):
-        return "\n".join(("with waitForPodsReady every job was to complete:", *outcome_in_words(ready)))
+    for way, outcome in (("waitForPodsReady", ready), ("pod groups", grouped)):
+        if not isinstance(outcome.ending, Completed):
+            return "\n".join((f"with {way} every job was to complete:", *outcome_in_words(outcome)))
     return (
         "Quota counts what a queue may use, not whether the pods find room: with quota alone each job holds "
         "room that the other needs. With waitForPodsReady and blockAdmission a job is admitted when those "
-        "before it are up, so that one of them always has everything it needs."
+        "before it are up, so that one of them always has everything it needs. With pod groups both are "
+        "admitted, but the gang scheduler gives a job nodes for all of its pods or for none, and has them "
+        "created only when there is room: nothing waits for anything to get ready."
     )
 
 
@@ -104,9 +110,11 @@ def _until_deadlock(console: Console, speed: float) -> Outcome:
     return outcome
 
 
-def _run(console: Console, config: str, speed: float) -> Outcome:
+def _run(console: Console, config: str, speed: float, scheduler_name: str = "") -> Outcome:
     with as_file(files("quorate") / EXAMPLE) as directory:
-        outcome = run_directory(directory, directory / config, Description(), speed, _TIMEOUT_S, console)
+        outcome = run_directory(
+            directory, directory / config, Description(), speed, _TIMEOUT_S, console, scheduler_name
+        )
     print_outcome(console, outcome)
     return outcome
 

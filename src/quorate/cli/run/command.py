@@ -9,11 +9,14 @@ import typer
 import uvloop
 from rich.console import Console
 
+from quorate.api.scheduler_configuration import default_scheduler_configuration
+from quorate.cli.composition import Gangs
 from quorate.cli.files import Config, InvalidFiles, read_configuration
 from quorate.cli.nodes import NodeCpu, NodeMemory, NodePods, Nodes, Speed, fleet
 from quorate.cli.processes import stopped_by_signals
 from quorate.cli.run.amounts import plural
 from quorate.cli.run.description import Description
+from quorate.cli.run.manifest import with_scheduler
 from quorate.cli.run.manifests import read_directory
 from quorate.cli.run.outcome import Outcome
 from quorate.cli.run.report import print_outcome
@@ -24,6 +27,7 @@ from quorate.kube.clock import WallClock
 from quorate.kube.log import configure
 from quorate.local.cluster import Settings
 from quorate.local.nodes import Fleet
+from quorate.scheduler.scheduler import Options
 
 Timeout = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Give up after this long.")]
 
@@ -37,6 +41,14 @@ def run(
     node_memory: NodeMemory = None,
     node_pods: NodePods = None,
     speed: Speed = 1.0,
+    scheduler_name: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Have the pods of all Jobs name this scheduler; "
+            "the gang scheduler answers to quorate and volcano.",
+        ),
+    ] = "",
 ) -> None:
     """Run the manifests of a directory on a fresh cluster until every job has ended, and say how.
 
@@ -53,7 +65,7 @@ def run(
     """  # noqa: E501  the example is one line, to be copied
     options = Description(nodes=nodes, cpu=node_cpu, memory=node_memory, pods=node_pods)
     console = open_console()
-    outcome = run_directory(directory, config, options, speed, timeout, console)
+    outcome = run_directory(directory, config, options, speed, timeout, console, scheduler_name)
     print_outcome(console, outcome)
     raise typer.Exit(outcome.ending.exit)
 
@@ -65,12 +77,20 @@ def run_directory(
     speed: float,
     timeout_s: float,
     console: Console,
+    scheduler_name: str = "",
 ) -> Outcome:
-    """Read everything, then run it and show it on ``console``.  Raises ``InvalidFiles``."""
+    """Read everything, then run it and show it on ``console``.  Raises ``InvalidFiles``.
+
+    With a ``scheduler_name`` the pods of all Jobs name that scheduler, as if it were written there.
+    """
     loaded = read_configuration(config)
     manifests = read_directory(directory)
     settings = Settings(fleet(options, manifests.description), speed=speed)
-    plan = Plan(manifests.objects, loaded.configuration, settings, timeout_s)
+    objects = manifests.objects
+    if scheduler_name:
+        objects = tuple(with_scheduler(each, scheduler_name) for each in objects)
+    gangs = Gangs(default_scheduler_configuration(), Options())
+    plan = Plan(objects, loaded.configuration, settings, timeout_s, gangs)
     if plan.jobs == 0:
         raise InvalidFiles([f"{directory}: holds no Job, so there is nothing to wait for"])
     configure("console", logging.ERROR)  # what goes wrong and is put right would only break the picture

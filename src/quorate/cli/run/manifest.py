@@ -1,11 +1,14 @@
 """One object to apply, as it was written."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from quorate.api.documents import Document
 from quorate.api.findings import Finding
+from quorate.kube.patches import merged
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,14 @@ class Manifest:
         """``jobs.yaml:12: Job job1``: the place and the object, as messages begin."""
         name = self.name or self.body["metadata"]["generateName"]
         return f"{self.file}:{self.document.lines['kind']}: {self.kind} {name}"
+
+
+def with_scheduler(manifest: Manifest, name: str) -> Manifest:
+    """The same, but that its pods name the scheduler ``name`` if it is a Job."""
+    if manifest.kind != "Job":
+        return manifest
+    body = merged(manifest.body, {"spec": {"template": {"spec": {"schedulerName": name}}}})
+    return replace(manifest, document=msgspec.structs.replace(manifest.document, value=body))
 
 
 def document_finding(document: Document, path: str, value: object, rule: str) -> Finding:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from quorate.api.configuration import Configuration, WaitForPodsReady
-from quorate.cli.composition import run_queueing_cluster
+from quorate.cli.composition import Gangs, run_queueing_cluster
 from quorate.cli.run.apply import create_all
 from quorate.cli.run.manifest import Manifest
 from quorate.cli.run.outcome import Completed, Ending, Failed, Outcome, Stuck, TimedOut
@@ -37,6 +37,7 @@ class Plan:
     configuration: Configuration
     settings: Settings
     timeout_s: float
+    gangs: Gangs | None = None  # how a gang scheduler runs besides, if one does
 
     @property
     def jobs(self) -> int:
@@ -49,7 +50,7 @@ async def run(plan: Plan, screen: Screen, clock: Clock, rng: random.Random) -> O
     Raises ``InvalidFiles`` when the server refuses a manifest.
     """
     with fresh_directory(clock.now()) as directory:
-        cluster = run_queueing_cluster(directory, plan.settings, plan.configuration, clock, rng)
+        cluster = run_queueing_cluster(directory, plan.settings, plan.configuration, clock, rng, plan.gangs)
         async with cluster as client, asyncio.TaskGroup() as tasks:
             sights = Sights(client)
             watching = tasks.create_task(sights.run())
