@@ -21,7 +21,16 @@ from quorate.gang.gang import Gang
 from quorate.gang.outcome import GangStatus
 from quorate.gang.queue import NamespaceQuota, Queue
 from quorate.gang.queue_account import Ledger
-from quorate.gang.reading import group_of, is_gone, queue_of, quota_of, quota_units, task_of
+from quorate.gang.reading import (
+    differ_in_standing_only,
+    group_of,
+    is_gone,
+    queue_of,
+    quota_of,
+    quota_units,
+    standing_of,
+    task_of,
+)
 from quorate.gang.task import FINISHED, HOLDING, Standing, Task
 from quorate.gang.usage import Usages
 from quorate.placement.amounts import in_base_units
@@ -90,6 +99,16 @@ class Model:
 
     def set_pod(self, pod: Pod) -> None:
         key = pod.metadata.key
+        known, task = self._pods.get(key), self._tasks.get(key)
+        if known is not None and task is not None and differ_in_standing_only(known, pod):
+            self._pods[key] = pod
+            self._stand(task, pod)
+        else:
+            self._put(pod)
+
+    def _put(self, pod: Pod) -> None:
+        """Take ``pod`` from its beginning, whatever is known of it."""
+        key = pod.metadata.key
         self._forget(key)
         self._pods[key] = pod
         shape = self._shape(pod)
@@ -98,7 +117,7 @@ class Model:
             self._put_stranger(pod, shape)
             return
         task = task_of(pod, group, shape, self._usages.of(pod.spec))
-        self._assume(task)
+        task.standing, task.node = self._assumed(task, task.standing, task.node)
         self._tasks[key] = task
         self._gang(group).add(task)
         self._settle(task)
@@ -128,11 +147,11 @@ class Model:
             self._storage_seen = self.storage.version
             for key, volumes in list(self._volumes.items()):
                 if volume_demands(self._pods[key], self.storage) != volumes:
-                    self.set_pod(self._pods[key])
+                    self._put(self._pods[key])
         while self._seen != self._shapes.generation:
             self._seen = self._shapes.generation
             for pod in list(self._pods.values()):
-                self.set_pod(pod)
+                self._put(pod)
 
     def _shape(self, pod: Pod) -> Shape:
         volumes = volume_demands(pod, self.storage)
@@ -161,18 +180,26 @@ class Model:
             gang.remove(task)
             self._drop_if_empty(gang)
 
-    def _assume(self, task: Task) -> None:
-        """What was decided about it and is not seen yet still holds."""
-        uid, node = self._binding.get(task.key, (Uid(""), ""))
-        if uid == task.uid and task.standing is Standing.PENDING:
-            task.standing, task.node = Standing.BINDING, node
+    def _stand(self, task: Task, pod: Pod) -> None:
+        """Let ``task`` stand as ``pod`` says, which is otherwise as it was: most news are of this kind."""
+        task.nominated = pod.status.nominated_node_name
+        standing, node = self._assumed(task, standing_of(pod), pod.spec.node_name)
+        if (standing, node) != (task.standing, task.node):
+            self.shift(task, standing, node)
+
+    def _assumed(self, task: Task, standing: Standing, node: str) -> tuple[Standing, str]:
+        """How it stands when its pod says that it stands so: what was decided and is not seen yet holds."""
+        uid, chosen = self._binding.get(task.key, (Uid(""), ""))
+        if uid == task.uid and standing is Standing.PENDING:
+            standing, node = Standing.BINDING, chosen
         else:
             self._binding.pop(task.key, None)
-        uid, _ = self._evicting.get(task.key, (Uid(""), task.standing))
-        if uid == task.uid and task.standing in HOLDING:
-            task.standing = Standing.RELEASING
+        uid, _ = self._evicting.get(task.key, (Uid(""), standing))
+        if uid == task.uid and standing in HOLDING:
+            standing = Standing.RELEASING
         elif uid:
             del self._evicting[task.key]
+        return standing, node
 
     def bind_failed(self, key: Key) -> None:
         """The API did not take the bind of ``key``: it is pending again, unless its pod says otherwise."""
