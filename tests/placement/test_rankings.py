@@ -226,6 +226,25 @@ def test_a_node_that_comes_and_goes_between_questions_changes_nothing() -> None:
         cluster.remove_node("n3")
 
 
+def test_the_chosen_node_may_be_gone_when_the_next_one_is_asked_for() -> None:
+    cluster = cluster_of("n1 cpu=4", "n2 cpu=8 memory=9Gi")
+    found, wanted = rankings(cluster), shape("cpu=3")
+    assert found.best(wanted) == Choice("n2", NOW)
+    cluster.remove_node("n2")
+    assert found.best(wanted, nominated="n2") == Choice("n1", NOW)
+    cluster.set_node(node("n2 cpu=9 memory=9Gi"))
+    assert found.best(wanted, nominated="gone") == Choice("n2", NOW)
+
+
+def test_a_chosen_node_is_not_taken_for_another_in_its_place() -> None:
+    """The last one goes away, and the order of names is mended, between one question and the next."""
+    cluster = cluster_of("n1 cpu=2", "n2 cpu=8")
+    found, wanted = rankings(cluster), shape("cpu=3")
+    assert found.best(wanted) == Choice("n2", NOW)
+    cluster.remove_node("n2")
+    assert isinstance(found.best(wanted, nominated="n1"), NoRoom)
+
+
 def test_many_shapes_are_ranked_in_turn() -> None:
     cluster = cluster_of("n1 cpu=4", "n2 cpu=4 | cpu=1")
     found = rankings(cluster)

@@ -43,8 +43,8 @@ class Streak:
         self._length = 0  # how many went where they were told to
         self._plan: Iterator[int] = iter(())
         self._chosen: tuple[int, Moment] | None = None  # position, and when there is room
-        # As of the choice: where the log ended, and how many pods like the next one were there.
-        self._log_end = self._before = 0
+        # As of the choice: the node's index, where the log ended, and how many pods like it were there.
+        self._index = self._log_end = self._before = 0
 
     def next(self) -> tuple[int, Moment] | None:
         """The position of the node for the next pod; None when that takes a look at all nodes.
@@ -54,7 +54,7 @@ class Streak:
         """
         if self._chosen is None or self._cluster.loads.end == self._log_end:
             return self._chosen
-        if not self._was_heeded(*self._chosen):
+        if not self._was_heeded(self._chosen[1]):
             self._length, self._chosen = 0, None
             return None
         self._length += 1
@@ -75,21 +75,21 @@ class Streak:
 
     def _choose(self, position: int, moment: Moment) -> tuple[int, Moment]:
         self._chosen = position, moment
+        self._index = int(self._names.indexes[position])
         self._log_end = self._cluster.loads.end
-        self._before = self._like_it(position, moment)
+        self._before = self._like_it(moment)
         return self._chosen
 
-    def _was_heeded(self, position: int, moment: Moment) -> bool:
+    def _was_heeded(self, moment: Moment) -> bool:
         """Only putting one pod makes one entry in the log and one more such pod on the node."""
         if self._cluster.loads.end != self._log_end + 1:
             return False
-        return self._like_it(position, moment) == self._before + 1
+        return self._like_it(moment) == self._before + 1
 
-    def _like_it(self, position: int, moment: Moment) -> int:
-        index = int(self._names.indexes[position])
-        if self._cluster.nodes[index] is None:
+    def _like_it(self, moment: Moment) -> int:
+        if self._cluster.nodes[self._index] is None:
             return 0
-        return self._cluster.residents(index).get((self.shape, HOLDS[moment]), 0)
+        return self._cluster.residents(self._index).get((self.shape, HOLDS[moment]), 0)
 
 
 def _merged(ranking: Ranking, moment: Moment, count: int) -> Iterator[int]:
