@@ -70,6 +70,13 @@ def test_a_node_takes_so_many_volumes(there: list[str], wanted: list[str], fits:
     assert full.objections(using("p", *wanted)) == ({} if fits else {"n": TOO_MANY_VOLUMES})
 
 
+def test_only_volumes_that_are_not_there_yet_are_added() -> None:
+    full = world(limit=3)
+    for claim in ("c1", "c2"):
+        full.put(using(f"with-{claim}", claim), "n")
+    assert full.passing(using("p", "c2", "c3")) == "n other"
+
+
 def test_a_volume_stays_as_long_as_any_pod_uses_it() -> None:
     full = world(limit=1)
     full.put(using("one", "c1"), "n")
