@@ -19,7 +19,7 @@ from operator import attrgetter
 
 from quorate.gang.claims import NOTHING, claim_of, quota_claim_of, subject_of
 from quorate.gang.gang import Gang
-from quorate.gang.queue import NamespaceQuota, Queue
+from quorate.gang.queue import NamespaceQuota, Queue, line_of
 from quorate.gang.quota import QuotaSums, is_counted_by, quota_shortages
 from quorate.gang.session import Session
 from quorate.gang.surplus import Surplus
@@ -46,7 +46,7 @@ class Admission:
         self._reserved: Counter[str] = Counter()  # the claims of all who were charged
         self._active: Counter[str] = Counter()  # how many were charged of each queue and those below it
         self._quotas = _Quotas(session if session.settings.enqueue.check_quota else None)
-        self._paths: dict[str, list[Queue]] = {}
+        self._paths: dict[str, Sequence[Queue]] = {}
         self._credit = _Credit(session)
         self._overdue = tuple(everyone(session.policies.overdue))
 
@@ -93,15 +93,9 @@ class Admission:
         return None
 
     def _path(self, queue: str) -> Sequence[Queue]:
-        """The queue and those above it, as far as they are known and form no circle."""
         path = self._paths.get(queue)
         if path is None:
-            queues, path = self._session.queues, []
-            name = queue
-            while name in queues and queues[name] not in path:
-                path.append(queues[name])
-                name = queues[name].parent
-            self._paths[queue] = path
+            path = self._paths[queue] = line_of(queue, self._session.queues)
         return path
 
     def _crowded_out(self, gang: Gang) -> NotEnoughResources | None:

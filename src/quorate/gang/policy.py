@@ -6,8 +6,9 @@ plugins that are silent.  Orders are ranks (smaller goes first, compared like tu
 comparisons: the first plugin that tells two apart decides, exactly as with comparisons asked one by one.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from fractions import Fraction
 from typing import Any
 
 from quorate.api.scheduler_plugins import BinpackArguments, NodeOrderArguments, PredicateArguments
@@ -16,9 +17,21 @@ from quorate.gang.queue import Queue
 from quorate.gang.task import Task
 from quorate.gang.tiers import Tiers, Vote
 from quorate.gang.verdicts import Verdict
+from quorate.placement.amounts import Portions
+from quorate.quota.amount import Amount
 
 Rank = tuple[Any, ...]  # of numbers, texts and such tuples
 Victims = Callable[[Task, Sequence[Task]], Sequence[Task] | None]  # of the candidates, in their order
+
+
+@dataclass(frozen=True, slots=True)
+class QueueShare:
+    """What a queue is to have of the cluster."""
+
+    deserved: Portions
+    at_most: Mapping[str, Amount]  # of what is not named there is no limit
+    share: Fraction  # what it has of what it deserves, of the resource it has most of
+    overused: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +62,7 @@ class Policy:
     preemptable: Victims | None = None
     reclaimable: Victims | None = None
 
+    share: Callable[[Queue], QueueShare] | None = None  # for those who look on
     yields: Callable[[Queue, Gang], bool] | None = None  # may other queues have the whole gang of the queue
 
     predicates: PredicateArguments | None = None  # which constraints are looked at
@@ -82,6 +96,7 @@ class Policies:
     claims: Tiers[Callable[[Queue, Task], bool]]
     preemptable: Tiers[Victims]
     reclaimable: Tiers[Victims]
+    share: Tiers[Callable[[Queue], QueueShare]]
     yields: Tiers[Callable[[Queue, Gang], bool]]
     predicates: Tiers[PredicateArguments]
     scores: Tiers[NodeOrderArguments | BinpackArguments]

@@ -1,6 +1,6 @@
 """Queues as gangs are shared out among them: Volcano's Queue, in base units."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -32,6 +32,15 @@ class Queue:
     def age_rank(self) -> tuple[float, str]:
         """The order of queues no plugin tells apart."""
         return (self.created, self.name)
+
+
+def line_of(name: str, queues: Mapping[str, Queue]) -> Sequence[Queue]:
+    """The queue ``name`` and those above it, itself first, as far as they are known and form no circle."""
+    line: dict[str, Queue] = {}
+    while name in queues and name not in line:
+        line[name] = queues[name]
+        name = queues[name].parent
+    return tuple(line.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,13 @@ what holds for a queue holds for all below it together.  Source: the plugin of t
 """
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 from quorate.api.scheduler_configuration import PluginEntry
 from quorate.api.scheduler_plugins import CapacityArguments
 from quorate.gang.deserved import dominant_share
 from quorate.gang.gang import Gang
-from quorate.gang.policy import Policy, Rank
+from quorate.gang.policy import Policy, QueueShare, Rank
 from quorate.gang.queue import ROOT, Queue
 from quorate.gang.queue_tree import BrokenTree, Entitlement, side_by_side, tree
 from quorate.gang.session import Session
@@ -56,6 +57,7 @@ def _policy(shares: "_Capacity", *, in_a_tree: bool) -> Policy:
         withdrawn=shares.books.withdraw,
         reclaimable=shares.reclaimable,
         yields=shares.yields,
+        share=shares.share,
         took=shares.books.charge,
         gave_back=shares.books.discharge,
     )
@@ -96,6 +98,11 @@ class _Capacity:
         return ages
 
     # Orders.
+
+    def share(self, queue: Queue) -> QueueShare:
+        entitlement = self._entitled[queue.name]
+        share, _ = self._share_rank(queue.name)
+        return QueueShare(entitlement.deserved, entitlement.ceiling.named, Fraction(share), share > 1)
 
     def _share_rank(self, queue: str) -> Rank:
         """By the part it has of what it deserves.  Who deserves nothing has it all, and goes after others."""

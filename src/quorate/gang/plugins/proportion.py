@@ -13,7 +13,7 @@ from math import floor
 from quorate.api.scheduler_configuration import PluginEntry
 from quorate.gang.deserved import Claim, deserved, dominant_share, real_capability
 from quorate.gang.gang import Gang
-from quorate.gang.policy import Policy, Rank
+from quorate.gang.policy import Policy, QueueShare, Rank
 from quorate.gang.queue import Queue
 from quorate.gang.queue_account import Ceiling, add
 from quorate.gang.queue_tree import guaranteed_to
@@ -21,7 +21,7 @@ from quorate.gang.session import Session
 from quorate.gang.task import Task
 from quorate.gang.tiers import Vote
 from quorate.gang.verdicts import QueueNotOpen, QueueQuotaExceeded
-from quorate.placement.amounts import less_equal, minus
+from quorate.placement.amounts import Amounts, less_equal, minus
 
 
 def proportion(session: Session, entry: PluginEntry) -> Policy:
@@ -36,6 +36,7 @@ def proportion(session: Session, entry: PluginEntry) -> Policy:
         withdrawn=shares.books.withdraw,
         reclaimable=shares.reclaimable,
         yields=shares.yields,
+        share=shares.share,
         took=shares.books.charge,
         gave_back=shares.books.discharge,
     )
@@ -47,19 +48,19 @@ class _Shares:
     def __init__(self, session: Session) -> None:
         self._session = session
         self.books = session.books(lambda queue: (queue,))
-        total = session.cluster.total
-        guaranteed = guaranteed_to(session.queues.values())
+        self._total = session.cluster.total
+        self._guaranteed = guaranteed_to(session.queues.values())
         queues = [session.queues[name] for name in sorted(self.books.accounts)]
-        self._real = {
-            queue.name: real_capability(total, guaranteed, queue.guarantee, queue.capability)
-            for queue in queues
-        }
-        self.deserved = deserved(total, {queue.name: self._claim(queue) for queue in queues})
+        self._real = {queue.name: self._at_most(queue) for queue in queues}
+        self.deserved = deserved(self._total, {queue.name: self._claim(queue) for queue in queues})
         # Amounts are whole, so that a part of a unit grants nothing.
         self._limits = {
             name: Ceiling({resource: floor(amount) for resource, amount in amounts.items()})
             for name, amounts in self.deserved.items()
         }
+
+    def _at_most(self, queue: Queue) -> Amounts:
+        return real_capability(self._total, self._guaranteed, queue.guarantee, queue.capability)
 
     def _claim(self, queue: Queue) -> Claim:
         account = self.books.accounts[queue.name]
@@ -68,8 +69,17 @@ class _Shares:
     def _deserved(self, queue: str) -> Mapping[str, Fraction]:
         return self.deserved.get(queue, {})
 
+    def _share(self, queue: str) -> Fraction:
+        return dominant_share(self.books.allocated(queue), self._deserved(queue))
+
     def queue_rank(self, queue: Queue) -> Rank:
-        return (-queue.priority, dominant_share(self.books.allocated(queue.name), self._deserved(queue.name)))
+        return (-queue.priority, self._share(queue.name))
+
+    def share(self, queue: Queue) -> QueueShare:
+        at_most = self._at_most(queue)
+        return QueueShare(
+            self._deserved(queue.name), at_most, self._share(queue.name), self.is_overused(queue)
+        )
 
     def is_overused(self, queue: Queue) -> bool:
         """Whether it has of everything as much as it deserves.  One that asks for nothing has."""

@@ -1,0 +1,94 @@
+"""What is shown of queues is what is decided."""
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from quorate.gang.queue_report import QueueReport, queue_reports
+from quorate.quota.amount import UNLIMITED
+from tests.gang.asking import Json
+from tests.gang.vectors import settings_of
+from tests.gang.world import World
+
+GPU = "nvidia.com/gpu"
+
+
+def a_world(plugins: list[str | Json], profile: str = "design", **given: Any) -> World:
+    conf = {"actions": "enqueue, allocate", "tiers": [["gang", *plugins]]}
+    return World({"now": 100, **given}, settings_of(conf, profile), restarting=False)
+
+
+def told(world: World) -> Mapping[str, QueueReport]:
+    return queue_reports(world.model, world.settings, world.now)
+
+
+def of(world: World, queue: str) -> QueueReport:
+    return told(world)[queue]
+
+
+NODE = {"name": "n1", "cpu": 9, "memory": "4Gi", "scalars": {GPU: 2}}
+QUEUES = [{"name": "a", "weight": 2, "capability": {"cpu": 8, GPU: 2}}, {"name": "b"}, {"name": "idle"}]
+GROUPS = [
+    {"name": "a", "queue": "a", "phase": "Running"},
+    {"name": "a2", "queue": "a", "phase": "Inqueue", "minResources": {"cpu": 1}},
+    {"name": "b", "queue": "b"},
+]
+PODS = [
+    {"name": "a", "group": "a", "count": 2, "cpu": 1, "scalars": {GPU: 1}, "node": "n1", "phase": "Running"},
+    {"name": "more", "group": "a", "cpu": 4},
+    {"name": "b", "group": "b", "cpu": 9},
+]
+
+
+def test_a_queue_by_weight() -> None:
+    queue = of(a_world(["proportion"], nodes=[NODE], queues=QUEUES, podGroups=GROUPS, pods=PODS), "a")
+    assert queue.weight == 2
+    assert queue.allocated == {"cpu": 2000, GPU: 2, "pods": 2}
+    assert queue.request == {"cpu": 6000, GPU: 2, "pods": 3}
+    assert queue.capability == {"cpu": 8000, GPU: 2}
+    assert queue.share is not None
+    assert queue.share.deserved == {"cpu": 6000, GPU: 2, "pods": 3}
+    assert queue.share.at_most == {"cpu": 8000, GPU: 2, "memory": 4 << 30, "pods": 110}
+    assert (queue.share.share, queue.share.overused) == (Fraction(1), False)
+
+
+def test_a_queue_without_groups_is_shown_too() -> None:
+    queue = of(a_world(["proportion"], nodes=[NODE], queues=QUEUES, podGroups=GROUPS, pods=PODS), "idle")
+    assert (queue.allocated, queue.request) == ({}, {})
+    assert queue.share is not None
+    assert (queue.share.deserved, queue.share.share, queue.share.overused) == ({}, Fraction(0), True)
+    assert queue.share.at_most["cpu"] == 9000
+
+
+def test_without_a_plugin_that_shares_nobody_deserves_anything() -> None:
+    queue = of(a_world([], nodes=[NODE], queues=QUEUES, podGroups=GROUPS, pods=PODS), "a")
+    assert (queue.share, queue.allocated) == (None, {"cpu": 2000, GPU: 2, "pods": 2})
+
+
+def test_departments_count_what_is_below_them() -> None:
+    queues: list[Json] = [
+        {"name": "dept", "deserved": {"cpu": 1}, "capability": {"cpu": 6}},
+        {"name": "a", "parent": "dept", "deserved": {"cpu": 1}},
+        {"name": "b"},
+    ]
+    hierarchical: list[str | Json] = [{"name": "capacity", "enableHierarchy": True}]
+    world = a_world(hierarchical, nodes=[NODE], queues=queues, podGroups=GROUPS, pods=PODS)
+    dept = of(world, "dept")
+    assert dept.allocated == {"cpu": 2000, GPU: 2, "pods": 2}
+    assert dept.share is not None
+    assert (dept.share.deserved, dept.share.at_most) == ({"cpu": 1000}, {"cpu": 6000})
+    assert (dept.share.share, dept.share.overused) == (Fraction(2), True)
+    queues[0].pop("capability")
+    b = of(a_world(hierarchical, nodes=[NODE], queues=queues, podGroups=GROUPS, pods=PODS), "b")
+    assert b.share is not None
+    assert b.share.at_most.get("cpu", UNLIMITED) == UNLIMITED
+
+
+def test_looking_changes_nothing() -> None:
+    world = a_world(["proportion"], nodes=[NODE], queues=QUEUES, podGroups=GROUPS, pods=PODS)
+    first = told(world)
+    assert told(world) == first
+    world.session()
+    other = a_world(["proportion"], nodes=[NODE], queues=QUEUES, podGroups=GROUPS, pods=PODS)
+    other.session()
+    assert told(world) == told(other)
