@@ -63,9 +63,11 @@ def test_it_places_gangs_answers_probes_and_exits_cleanly_when_told_to(tmp_path:
             file = kubeconfig(tmp_path, cluster.server, token)
             conf = tmp_path / "volcano-scheduler.conf"
             conf.write_text(CONFIGURATION)
-            options = ("--log-format", "json", "--health-address", "127.0.0.1:0", "--scheduler-conf", conf)
+            listening = ("--health-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0")
+            options = ("--log-format", "json", *listening, "--scheduler-conf", conf)
             async with schedulers("--kubeconfig", file, *options) as process:
                 address = (await said_by(process, "listening"))["address"]
+                counted = (await said_by(process, "listening"))["address"]
                 await said_by(process, "ready")
                 for endpoint in ("healthz", "readyz"):
                     async with (
@@ -77,6 +79,13 @@ def test_it_places_gangs_answers_probes_and_exits_cleanly_when_told_to(tmp_path:
                 await world.until_phase("a", "Inqueue")
                 await world.pods("a", 2)
                 await world.until_bound(a=2)
+                async with (
+                    aiohttp.ClientSession() as session,
+                    session.get(f"http://{counted}/metrics") as page,
+                ):
+                    series = (await page.text()).splitlines()
+                assert 'volcano_enqueue_admitted_total{queue="default"} 1.0' in series
+                assert 'volcano_queue_request_milli_cpu{queue_name="default"} 2000.0' in series
                 process.terminate()
                 async with asyncio.timeout(WITHIN_S):
                     _, said = await process.communicate()

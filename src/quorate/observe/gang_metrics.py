@@ -19,7 +19,9 @@ from quorate.api.volcano import COMPLETED, INQUEUE, PENDING, RUNNING, UNKNOWN
 from quorate.gang.claims import quota_claim_of
 from quorate.gang.model import Model
 from quorate.gang.outcome import Outcome
+from quorate.gang.queue_report import queue_reports
 from quorate.kube.clock import Clock
+from quorate.observe.queue_gauges import queue_gauges
 from quorate.scheduler.scheduler import Seen
 
 PHASES: Final = (PENDING, INQUEUE, RUNNING, UNKNOWN, COMPLETED)
@@ -104,6 +106,8 @@ class _Gauges(Collector):
         if model is None:
             return
         yield from _counts_by_phase(model)
+        if self._seen.settings is not None:
+            yield from queue_gauges(queue_reports(model, self._seen.settings, self._clock.now()))
         yield _family(
             "volcano_inqueue_age_seconds",
             "How long the oldest pod group without a member on a node has been let in.",

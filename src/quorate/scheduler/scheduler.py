@@ -57,6 +57,7 @@ class Seen:
 
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     model: Model | None = None  # of the scheduler that decides, if one does here
+    settings: SchedulerConfiguration | None = None  # that it decides by
     sessions: int = 0
     on_session: list[Callable[[Outcome, float], None]] = field(default_factory=list)  # and seconds it took
 
@@ -82,6 +83,7 @@ class Scheduler:
         self._changed = asyncio.Event()  # set when a session could answer differently than the last
         self._alarm = Alarm(clock, self._changed)
         self.model = seen.model = Model(options.names)
+        seen.settings = settings
         self._events = EventRecorder(client, clock, COMPONENT)
         self._feed = Feed(client, self.model, self._changed)
         surroundings = SurroundingsFeed(client, self.model, self._changed)
