@@ -1,7 +1,6 @@
 """Amounts by resource: how quantities are read, and each comparison of the specification, with its quirks."""
 
 from collections.abc import Callable
-from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -27,7 +26,6 @@ from quorate.placement.amounts import (
     named,
     plus,
     pod_amounts,
-    share,
     some_greater_where,
     some_less_equal_where,
     times,
@@ -184,13 +182,6 @@ def test_exceeded_is_never_below_nothing() -> None:
 def test_future_idle() -> None:
     got = future_idle(amounts("cpu=1 memory=1Gi"), amounts("cpu=2"), amounts("cpu=1 memory=1Gi"))
     assert got == amounts("cpu=2 memory=0")
-
-
-@pytest.mark.parametrize(
-    ("part", "whole", "want"), [(0, 0, 0), (1, 0, 1), (1, 4, Fraction(1, 4)), (6, 4, 1.5)]
-)
-def test_share(part: int, whole: int, want: Fraction) -> None:
-    assert share(part, whole) == want
 
 
 def test_named_are_those_of_which_there_is_something() -> None:

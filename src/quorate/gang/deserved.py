@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from quorate.placement.amounts import Amounts, Portions
-from quorate.placement.amounts import share as share_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +119,14 @@ def real_capability(total: Amounts, guaranteed: Amounts, own: Amounts, capabilit
     return {name: min(amount, capability.get(name, amount)) for name, amount in free.items()}
 
 
-def dominant_share(part: Amounts, whole: Portions) -> Fraction:
+def dominant_share(part: Portions, whole: Portions) -> Fraction:
     """The largest share ``part`` has of a resource there is something of in ``whole``; 0 without any."""
-    shares = (share_of(part.get(resource, 0), amount) for resource, amount in whole.items() if amount > 0)
-    return max(shares, default=Fraction(0))
+    over, under = 0, 1  # compared crosswise: one fraction is made, not one for each resource
+    for resource, amount in whole.items():
+        if amount > 0:
+            has = part.get(resource, 0)
+            numerator = has.numerator * amount.denominator
+            denominator = has.denominator * amount.numerator
+            if numerator * under > over * denominator:
+                over, under = numerator, denominator
+    return Fraction(over, under)

@@ -10,13 +10,15 @@ Source: the queue attributes of Volcano's plugins proportion and capacity.
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from quorate.api.meta import Key
 from quorate.api.volcano import INQUEUE, RUNNING
+from quorate.gang.deserved import dominant_share
 from quorate.gang.gang import Gang
 from quorate.gang.task import HOLDING, Task
 from quorate.gang.verdicts import Shortage
-from quorate.placement.amounts import NOTHING, Amounts
+from quorate.placement.amounts import NOTHING, Amounts, Portions
 from quorate.quota.amount import PODS, Amount
 
 
@@ -209,10 +211,18 @@ class Books:
         for queue, account in accounts.items():
             for each in path(queue):
                 self.accounts.setdefault(each, Account()).add(account)
+        self._shares: dict[str, Fraction] = {}  # of queues that were asked about and did not change since
 
     def allocated(self, queue: str) -> Mapping[str, int]:
         account = self.accounts.get(queue)
         return NOTHING if account is None else account.allocated
+
+    def share(self, queue: str, whole: Portions) -> Fraction:
+        """The largest share it has of a resource of ``whole``, which is the same for it in all a session."""
+        known = self._shares.get(queue)
+        if known is None:
+            known = self._shares[queue] = dominant_share(self.allocated(queue), whole)
+        return known
 
     def charge(self, task: Task) -> None:
         self._count(task, 1)
@@ -223,6 +233,7 @@ class Books:
     def _count(self, task: Task, factor: int) -> None:
         for queue in self._path(self._gangs[task.gang].queue):
             add(self.accounts[queue].allocated, task.request, factor)
+            self._shares.pop(queue, None)
 
     def reserve(self, gang: Gang) -> None:
         """``gang`` is admitted."""

@@ -200,13 +200,6 @@ def difference(left: Amounts, right: Amounts) -> tuple[dict[str, int], dict[str,
     return exceeded(left, right), exceeded(right, left)
 
 
-def share(part: int, whole: int | Fraction) -> Fraction:
-    """``part`` of ``whole``; of nothing, any part is all of it."""
-    if whole == 0:
-        return Fraction(1 if part else 0)
-    return Fraction(part, whole)
-
-
 def named(amounts: Portions) -> list[str]:
     """The resources of which there is anything, in the order of their names."""
     return sorted(resource for resource, amount in amounts.items() if amount > 0)
