@@ -65,8 +65,8 @@ class Asked:
     def _home(self, task: str) -> Queue:
         return self.queue(self.session.gang_of(self.task(task)).queue)
 
-    def yields(self, gang: str) -> bool:
-        return self.session.yields(self.session.queue_of(self.gang(gang)), self.gang(gang))
+    def yields(self, gang: str, claimant: str) -> bool:
+        return self.session.yields(self.gang(gang), self.queue(claimant))
 
     def reclaimable(self, claimant: str, candidates: list[str]) -> list[str]:
         return self._victims("reclaim", claimant, candidates)

@@ -376,5 +376,12 @@ def test_within_a_department_nobody_takes_turns(level: int, deserved: Json, vict
     ],
 )
 def test_when_a_whole_gang_can_be_taken(queue: Json, want: bool) -> None:
-    asked = Asked(a_world([{"name": "a", **queue}], [running("a", 3)]), FLAT)
-    assert asked.yields("a") is want
+    asked = Asked(a_world([{"name": "a", **queue}, {"name": "b"}], [running("a", 3)]), FLAT)
+    assert asked.yields("a", "b") is want
+
+
+def test_a_department_that_counts_defends_its_gangs_against_others() -> None:
+    queues = departments(dept={"capability": {}, "deserved": {"cpu": 3}}, a={"deserved": {"cpu": 1}})
+    asked = Asked(a_world(queues, [running("a", 3)]), tree(1))
+    assert (asked.yields("a", "b"), asked.yields("a", "c")) == (True, False)
+    assert Asked(a_world(queues, [running("a", 3)]), tree(0)).yields("a", "c")

@@ -279,7 +279,7 @@ def test_when_a_whole_gang_can_be_taken(queue: Json, has: int, want: bool) -> No
         {"name": "more", "group": "a", "cpu": 9},
         {"name": "b", "group": "b", "cpu": 9},
     ]
-    assert Asked(shared_world(queues=queues, pods=pods), ["proportion"]).yields("a") is want
+    assert Asked(shared_world(queues=queues, pods=pods), ["proportion"]).yields("a", "qb") is want
 
 
 def test_a_switch_silences_a_point() -> None:

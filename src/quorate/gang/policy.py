@@ -63,7 +63,7 @@ class Policy:
     reclaimable: Victims | None = None
 
     share: Callable[[Queue], QueueShare] | None = None  # for those who look on
-    yields: Callable[[Queue, Gang], bool] | None = None  # may other queues have the whole gang of the queue
+    yields: Callable[[Gang, Queue], bool] | None = None  # may the queue, not its own, have the gang whole
 
     predicates: PredicateArguments | None = None  # which constraints are looked at
     scores: NodeOrderArguments | BinpackArguments | None = None  # how well nodes suit tasks
@@ -97,7 +97,7 @@ class Policies:
     preemptable: Tiers[Victims]
     reclaimable: Tiers[Victims]
     share: Tiers[Callable[[Queue], QueueShare]]
-    yields: Tiers[Callable[[Queue, Gang], bool]]
+    yields: Tiers[Callable[[Gang, Queue], bool]]
     predicates: Tiers[PredicateArguments]
     scores: Tiers[NodeOrderArguments | BinpackArguments]
     took: Tiers[Callable[[Task], None]]

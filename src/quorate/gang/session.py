@@ -177,10 +177,10 @@ class Session:
             gang.noticed = {**gang.noticed, (reason, about): self.now}
             self.notices.append(Notice(gang.key, gang.uid, type_, reason, message))
 
-    def yields(self, queue: Queue, gang: Gang) -> bool:
-        """Whether other queues may have the whole of ``gang``, which is in ``queue``."""
+    def yields(self, gang: Gang, claimant: Queue) -> bool:
+        """Whether ``claimant``, another queue, may have the whole of ``gang`` evicted."""
         voices = tuple(everyone(self.policies.yields))
-        return bool(voices) and all(voice(queue, gang) for voice in voices)
+        return bool(voices) and all(voice(gang, claimant) for voice in voices)
 
     # Moving.
 

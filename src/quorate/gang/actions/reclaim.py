@@ -58,7 +58,7 @@ def _reclaim_whole(session: Session, gang: Gang) -> bool:
         gang,
         _of_other_queues(session, gang),
         may_have,
-        may_take=lambda other: session.yields(session.queue_of(other), other),
+        may_take=lambda other: session.yields(other, queue),
     )
 
 

@@ -10,7 +10,6 @@ from fractions import Fraction
 
 from quorate.api.scheduler_configuration import PluginEntry
 from quorate.api.scheduler_plugins import CapacityArguments
-from quorate.gang.deserved import dominant_share
 from quorate.gang.gang import Gang
 from quorate.gang.policy import Policy, QueueShare, Rank
 from quorate.gang.queue import ROOT, Queue
@@ -109,7 +108,7 @@ class _Capacity:
         deserved = self._entitled[queue].deserved
         if is_empty(deserved):
             return (1, 1)
-        return (dominant_share(self.books.allocated(queue), deserved), 0)
+        return (self.books.share(queue, deserved), 0)
 
     def flat_rank(self, queue: Queue) -> Rank:
         return (-queue.priority, *self._share_rank(queue.name))
@@ -213,12 +212,14 @@ class _Capacity:
         deserved = self._entitled[queue].deserved
         return not _both(of, deserved) or some_greater_where(allocated, deserved, of)
 
-    def yields(self, queue: Queue, gang: Gang) -> bool:
-        """Whether the queue has more than it deserves, and without ``gang`` still what it is guaranteed."""
-        allocated = self.books.allocated(queue.name)
-        return self._exceeds(queue.name, allocated, gang.held) and less_equal(
-            self._entitled[queue.name].guarantee, minus(allocated, gang.held)
-        )
+    def yields(self, gang: Gang, claimant: Queue) -> bool:
+        """Whether its queue has more than it deserves, and without ``gang`` still what it is guaranteed."""
+        if not less_equal(
+            self._entitled[gang.queue].guarantee, minus(self.books.allocated(gang.queue), gang.held)
+        ):
+            return False
+        judged = (gang.queue, *self._apart(gang.queue, claimant.name))
+        return all(self._exceeds(each, self.books.allocated(each), gang.held) for each in judged)
 
     def _would_take_turns(self, queue: str, home: str, claimant: Task) -> bool:
         """Whether ``home`` has no more right to it than ``queue``, which has none, both in one department."""

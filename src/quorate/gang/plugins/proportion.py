@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import floor
 
 from quorate.api.scheduler_configuration import PluginEntry
-from quorate.gang.deserved import Claim, deserved, dominant_share, real_capability
+from quorate.gang.deserved import Claim, deserved, real_capability
 from quorate.gang.gang import Gang
 from quorate.gang.policy import Policy, QueueShare, Rank
 from quorate.gang.queue import Queue
@@ -70,7 +70,7 @@ class _Shares:
         return self.deserved.get(queue, {})
 
     def _share(self, queue: str) -> Fraction:
-        return dominant_share(self.books.allocated(queue), self._deserved(queue))
+        return self.books.share(queue, self._deserved(queue))
 
     def queue_rank(self, queue: Queue) -> Rank:
         return (-queue.priority, self._share(queue.name))
@@ -110,8 +110,9 @@ class _Shares:
                 victims.append(task)
         return victims
 
-    def yields(self, queue: Queue, gang: Gang) -> bool:
-        """Whether ``queue`` has more than it deserves, and without ``gang`` still what it is guaranteed."""
+    def yields(self, gang: Gang, claimant: Queue) -> bool:
+        """Whether its queue has more than it deserves, and without ``gang`` still what it is guaranteed."""
+        queue = self._session.queue_of(gang)
         allocated = self.books.allocated(queue.name)
         if less_equal(allocated, self._deserved(queue.name)):
             return False
