@@ -66,10 +66,9 @@ def queue(given: Mapping[str, Any]) -> Queue:
         "dequeueStrategy": given.get("dequeueStrategy", "traverse"),
         "maxPodGroups": given.get("maxPodGroups"),
     }
+    metadata = _metadata(given, namespaced=False) | {"annotations": given.get("annotations", {})}
     status = {"state": given.get("state", "Open")}
-    return codec.convert(
-        Queue, {"metadata": _metadata(given, namespaced=False), "spec": spec, "status": status}
-    )
+    return codec.convert(Queue, {"metadata": metadata, "spec": spec, "status": status})
 
 
 def quota(given: Mapping[str, Any]) -> ResourceQuota:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Final, Literal
 
 from quorate.api.core import ResourceQuotaSpec
@@ -27,6 +28,9 @@ class Queue:
     max_pod_groups: Amount = UNLIMITED  # active ones
     dequeue: Literal["fifo", "traverse"] = "traverse"
     created: float = 0.0
+    weights: tuple[
+        tuple[str, Fraction], ...
+    ] = ()  # its path in a tree of weights, below the root, if it says so
 
     @property
     def age_rank(self) -> tuple[float, str]:
@@ -41,6 +45,18 @@ def line_of(name: str, queues: Mapping[str, Queue]) -> Sequence[Queue]:
         line[name] = queues[name]
         name = queues[name].parent
     return tuple(line.values())
+
+
+def weights_of(name: str, queues: Mapping[str, Queue]) -> tuple[tuple[str, Fraction], ...]:
+    """The path of the queue ``name`` in a tree of weights, each step with its weight, the root left out.
+
+    It is what its annotations say, else its place among all queues.
+    """
+    return queues[name].weights or tuple(
+        (queue.name, Fraction(max(1, queue.weight)))
+        for queue in reversed(line_of(name, queues))
+        if queue.name != ROOT
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,8 @@
 """What the objects of the API mean to the gang core."""
 
+import re
 from collections.abc import Collection, Mapping
+from fractions import Fraction
 from operator import attrgetter
 from typing import Final
 
@@ -10,7 +12,14 @@ from quorate.api.placeable import Pod, PodSpec
 from quorate.api.quantity import Quantity
 from quorate.api.volcano import OPEN, ROOT_QUEUE
 from quorate.api.volcano import Queue as QueueObject
-from quorate.api.volcano_keys import GROUP_NAME, PREEMPTABLE, TASK_PRIORITY, TASK_SPEC
+from quorate.api.volcano_keys import (
+    GROUP_NAME,
+    HIERARCHY,
+    HIERARCHY_WEIGHTS,
+    PREEMPTABLE,
+    TASK_PRIORITY,
+    TASK_SPEC,
+)
 from quorate.gang.queue import NamespaceQuota, Queue
 from quorate.gang.quota import plain
 from quorate.gang.task import Standing, Task
@@ -21,6 +30,8 @@ from quorate.quota.amount import CPU, UNLIMITED, base_units
 DEFAULT_POD_PRIORITY: Final = 1  # of a pod to which no priority class was applied
 _parts_but_node: Final = attrgetter(*(name for name in PodSpec.__struct_fields__ if name != "node_name"))
 CRITICAL_CLASSES: Final = frozenset({"system-cluster-critical", "system-node-critical"})
+
+_WEIGHT: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 
 def group_of(pod: Pod, schedulers: Collection[str]) -> Key | None:
@@ -115,7 +126,18 @@ def queue_of(queue: QueueObject) -> Queue:
         max_pod_groups=UNLIMITED if spec.max_pod_groups is None else spec.max_pod_groups,
         dequeue="fifo" if spec.dequeue_strategy == "fifo" else "traverse",
         created=epoch(metadata.creation_timestamp) if metadata.creation_timestamp else 0.0,
+        weights=_weights(metadata.annotations),
     )
+
+
+def _weights(annotations: Mapping[str, str]) -> tuple[tuple[str, Fraction], ...]:
+    """The path a queue's annotations give it in a tree of weights, without the root; weights from 1 up."""
+    path = annotations.get(HIERARCHY, "").split("/")
+    weights = annotations.get(HIERARCHY_WEIGHTS, "").split("/")
+    if len(path) != len(weights) or not all(map(_WEIGHT.fullmatch, weights)):
+        return ()
+    steps = zip(path, weights, strict=True)
+    return tuple((name, max(Fraction(1), Fraction(weight))) for name, weight in steps)[1:]
 
 
 def limits(quantities: Resources) -> dict[str, int]:

@@ -1,0 +1,161 @@
+"""Queues in a tree of weights: how well each is served, in which order they go, and what that leads to."""
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from quorate.gang.weighted_tree import Holding, Path, Served, served
+from tests.gang.asking import Asked, Json
+from tests.gang.vectors import settings_of
+from tests.gang.world import World
+
+HDRF: list[str | Json] = [{"name": "drf", "enableHierarchy": True}]
+TOTAL = {"cpu": 10, "memory": 10}
+
+
+def holding(path: str, taken: dict[str, int], **wants: int) -> Holding:
+    return Holding(tuple(path.split("/")), taken, {**taken, **wants})
+
+
+@pytest.mark.parametrize(
+    ("holdings", "path", "want"),
+    [
+        pytest.param([holding("a", {}, cpu=9)], ("a",), Served(False, Fraction(0)), id="who has nothing"),
+        pytest.param(
+            [holding("a", {"cpu": 2, "memory": 3}, cpu=9, memory=9)],
+            ("a",),
+            Served(False, Fraction(3, 10)),
+            id="by what it has most of",
+        ),
+        pytest.param(
+            [holding("a", {"cpu": 2})], ("a",), Served(True, Fraction(1, 5)), id="who has all it wants"
+        ),
+        pytest.param(
+            [holding("a", {"cpu": 2}, cpu=9), holding("b", {"cpu": 8}, cpu=9)],
+            ("a",),
+            Served(True, Fraction(1, 5)),
+            id="or wants what is used up",
+        ),
+        pytest.param(
+            [holding("d/a", {"cpu": 4}, cpu=9), holding("d/b", {"memory": 2}, memory=9)],
+            ("d",),
+            Served(False, Fraction(1, 5)),
+            id="children are scaled to the one that has least",
+        ),
+        pytest.param(
+            [holding("d/a", {"cpu": 4}), holding("d/b", {"memory": 2}, memory=9)],
+            ("d",),
+            Served(False, Fraction(2, 5)),
+            id="but not those that want no more",
+        ),
+        pytest.param(
+            [holding("d/a", {"cpu": 4}, cpu=9), holding("d/b", {}, memory=9)],
+            ("d",),
+            Served(False, Fraction(2, 5)),
+            id="nor to those that have nothing",
+        ),
+        pytest.param(
+            [holding("d/a", {"cpu": 4}), holding("d/b", {"memory": 2})],
+            ("d",),
+            Served(True, Fraction(2, 5)),
+            id="a department of whom nobody wants more",
+        ),
+    ],
+)
+def test_how_well_a_node_is_served(holdings: list[Holding], path: Path, want: Served) -> None:
+    assert served(TOTAL, holdings)[path] == want
+
+
+def annotated(name: str, path: str, weights: str) -> Json:
+    return {
+        "name": name,
+        "annotations": {"volcano.sh/hierarchy": path, "volcano.sh/hierarchy-weights": weights},
+    }
+
+
+def played(queues: list[Json], pods: list[Json], **node: Any) -> dict[str, int]:
+    """How many pods of each group get a node, of a group in each queue that is called like it."""
+    groups = [{"name": queue["name"], "queue": queue["name"], "minMember": 1} for queue in queues]
+    given = {
+        "nodes": [{"name": "n1", **node}],
+        "queues": queues,
+        "podGroups": groups,
+        "pods": [{"group": pod["name"], **pod} for pod in pods],
+    }
+    conf = {"actions": "allocate", "tiers": [["gang", *HDRF, "predicates", "nodeorder"]]}
+    world = World(given, settings_of(conf, "design"), restarting=False)
+    world.start_step()
+    world.session()
+    return dict(world.bound_for)
+
+
+def test_a_department_that_is_ahead_in_one_resource_is_not_punished_in_another() -> None:
+    queues = [
+        annotated("sci", "root/sci", "100/50"),
+        annotated("dev", "root/eng/dev", "100/50/50"),
+        annotated("prod", "root/eng/prod", "100/50/50"),
+    ]
+    pods = [
+        {"name": "sci", "count": 10, "cpu": 1},
+        {"name": "dev", "count": 10, "cpu": 1},
+        {"name": "prod", "count": 10, "memory": "1Gi"},
+    ]
+    assert played(queues, pods, cpu=10, memory="10Gi") == {"sci": 5, "dev": 5, "prod": 10}
+
+
+def test_who_can_have_no_more_does_not_hold_up_its_department() -> None:
+    queues = [
+        annotated("a", "root/a", "100/25"),
+        annotated("b", "root/b", "100/25"),
+        annotated("c", "root/d/c", "100/25/50"),
+        annotated("m", "root/d/m", "100/25/50"),
+        annotated("n", "root/n", "100/25"),
+    ]
+    pods = [
+        *({"name": name, "count": 30, "cpu": 1} for name in "abc"),
+        *({"name": name, "count": 30, "memory": "1Gi"} for name in "mn"),
+    ]
+    assert played(queues, pods, cpu=30, memory="30Gi") == {"a": 10, "b": 10, "c": 10, "m": 15, "n": 15}
+
+
+def test_without_annotations_the_tree_of_queues_and_their_weights_count() -> None:
+    queues: list[Json] = [
+        {"name": "dept", "weight": 2},
+        {"name": "a", "parent": "dept"},
+        {"name": "b", "parent": "dept"},
+        {"name": "c"},
+    ]
+    pods = [{"name": name, "count": 20, "cpu": 1} for name in "abc"]
+    assert played(queues, pods, cpu=12) == {"a": 4, "b": 4, "c": 4}
+
+
+@pytest.mark.parametrize(
+    ("path", "weights"),
+    [
+        pytest.param("root/x", "1", id="too few weights"),
+        pytest.param("root/x", "1/many", id="a word for a weight"),
+        pytest.param("root/x", "1/-3", id="a negative weight"),
+        pytest.param("", "", id="nothing"),
+    ],
+)
+def test_annotations_that_say_nothing_are_passed_over(path: str, weights: str) -> None:
+    asked = Asked({"queues": [annotated("a", path, weights)]}, HDRF)
+    assert asked.queue("a").weights == ()
+
+
+def test_what_would_leave_the_other_better_served_goes_to_it() -> None:
+    queues: list[Json] = [{"name": "a", "weight": 2}, {"name": "b"}]
+    groups = [{"name": name, "queue": name, "minMember": 0} for name in "ab"]
+    pods = [
+        {"name": "a", "count": 6, "cpu": 1, "group": "a", "node": "n1", "phase": "Running"},
+        {"name": "more", "cpu": 1, "count": 4, "group": "a"},
+        {"name": "b", "count": 4, "cpu": 1, "group": "b"},
+    ]
+    world = {"nodes": [{"name": "n1", "cpu": 9}], "queues": queues, "podGroups": groups, "pods": pods}
+    asked = Asked(world, HDRF)
+    assert asked.reclaimable("b-0", ["a-5", "a-4", "a-3", "a-2"]) == ["a-5", "a-4", "a-3"]
+    assert asked.queue_order() == ["b", "a"]
+    for name in ("a-5", "a-4", "a-3", "a-2", "a-1", "a-0"):
+        asked.evict(name)
+    assert asked.queue_order() == ["a", "b"]
