@@ -63,6 +63,19 @@ def test_the_ledger_is_what_it_would_be_if_begun_anew(made: list[tuple[str, Any]
         assert model.ledger.accounts(gangs) == Ledger().accounts(gangs)
 
 
+def test_a_group_that_was_made_again_is_not_taken_for_the_one_before() -> None:
+    world = {"nodes": [{"name": "n1", "cpu": 10}], "podGroups": [{"name": "a"}]}
+    asked = Asked(world, ["gang"])
+    asked.world.put_pods(pods({"name": "p", "group": "a", "cpu": 2, "node": "n1", "phase": "Running"}, {}))
+    ledger = asked.world.model.ledger
+    assert ledger.accounts([asked.gang("a")])["default"].allocated["cpu"] == 2000
+    asked.world.do("deletePods", ["p"])
+    asked.world.do("deletePodGroups", ["a"])
+    asked.world.put_group(pod_group({"name": "a"}))
+    asked.world.put_pods(pods({"name": "p", "group": "a", "cpu": 3, "node": "n1", "phase": "Running"}, {}))
+    assert ledger.accounts([asked.gang("a")])["default"].allocated["cpu"] == 3000
+
+
 def make_and_undo_moves(asked: Asked) -> None:
     with asked.session.trial() as trial:
         for gang in asked.world.model.gangs.values():

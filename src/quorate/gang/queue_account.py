@@ -125,6 +125,7 @@ def _clipped(amounts: Mapping[str, int], taken: Mapping[str, int]) -> dict[str, 
 class _Entry:
     """What one gang adds to its queue, and what that was computed from."""
 
+    gang: Gang  # another object when it was made again, however alike
     queue: str
     phase: str
     min_member: int
@@ -135,7 +136,8 @@ class _Entry:
 
     def is_of(self, gang: Gang) -> bool:
         return (
-            self.changes == gang.changes
+            self.gang is gang
+            and self.changes == gang.changes
             and self.phase == gang.phase
             and self.min_resources is gang.min_resources
             and self.queue == gang.queue
@@ -176,6 +178,7 @@ class Ledger:
             elastic=Counter(elastic_of(gang)),
         )
         self._entries[gang.key] = _Entry(
+            gang,
             gang.queue,
             gang.phase,
             gang.min_member,
