@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import platform
 import random
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -20,7 +19,7 @@ from quorate.api.kueue import GROUP, VERSION
 from quorate.api.meta import Struct
 from quorate.cli.failures import Refusal
 from quorate.cli.files import read_configuration
-from quorate.cli.processes import new_uid, until_stopped
+from quorate.cli.processes import Context, Kubeconfig, LogFormat, Verbose, new_identity, until_stopped
 from quorate.cli.reload import ConfigurationFile
 from quorate.controllers.process import run_replica
 from quorate.kube.client import Client
@@ -29,7 +28,7 @@ from quorate.kube.config import load_cluster
 from quorate.kube.configured import Configured
 from quorate.kube.errors import NotFound
 from quorate.kube.front_proxy import FrontProxy
-from quorate.kube.log import Format, configure, logger
+from quorate.kube.log import configure, logger
 from quorate.kube.pace import Throttle
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
@@ -61,16 +60,8 @@ NEEDED = (
 
 
 def controllers(
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="How to reach the cluster. [default: $KUBECONFIG, ~/.kube/config, or the pod's own account]",
-        ),
-    ] = None,
-    context: Annotated[
-        str, typer.Option(metavar="NAME", help="The kubeconfig's context, if not the current one.")
-    ] = "",
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
     config: Annotated[
         Path | None,
         typer.Option(
@@ -86,10 +77,8 @@ def controllers(
             show_default=False,
         ),
     ] = None,
-    log_format: Annotated[
-        Format, typer.Option(help="Lines for people, or JSON for machines; both on standard error.")
-    ] = "console",
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log every step.")] = False,
+    log_format: LogFormat = "console",
+    verbose: Verbose = False,
 ) -> None:
     """Run the queueing controllers for a cluster until Ctrl-C or SIGTERM.
 
@@ -143,7 +132,7 @@ async def _serve(
                 tasks.create_task(run_webhooks(client, WallClock(), configuration, serves))
                 for serves in webhooks.values()
             ]
-            deciding = run_replica(client, WallClock(), configured, rng, replica, _identity)
+            deciding = run_replica(client, WallClock(), configured, rng, replica, new_identity)
             parts = [
                 *asked,
                 *(tasks.create_task(file.follow()) for file in files),
@@ -173,10 +162,6 @@ async def _pages(outward: Outward, configuration: Configuration, replica: Replic
 
 def _throttle(pace: Pace | None) -> Throttle | None:
     return None if pace is None else Throttle(pace.per_second, pace.burst)
-
-
-def _identity() -> str:
-    return f"{platform.node()}_{new_uid()}"
 
 
 async def _announce(replica: Replica, server: str) -> None:

@@ -1,13 +1,39 @@
-"""What every process of ours has: an identity, and an end that signals ask for."""
+"""What every process of ours has: a way to its cluster, an identity, and an end that signals ask for."""
 
 import asyncio
+import platform
 import signal
 import uuid
 from collections.abc import Callable, Coroutine
-from typing import Final, TypeVar
+from pathlib import Path
+from typing import Annotated, Final, TypeVar
+
+import typer
+
+from quorate.kube.log import Format
 
 T = TypeVar("T")
+
+Kubeconfig = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="How to reach the cluster. [default: $KUBECONFIG, ~/.kube/config, or the pod's own account]",
+    ),
+]
+Context = Annotated[
+    str, typer.Option(metavar="NAME", help="The kubeconfig's context, if not the current one.")
+]
+LogFormat = Annotated[
+    Format, typer.Option(help="Lines for people, or JSON for machines; both on standard error.")
+]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log every step.")]
 _STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+def new_identity() -> str:
+    """By which replicas on whatever machine tell each other apart."""
+    return f"{platform.node()}_{new_uid()}"
 
 
 def new_uid() -> str:

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import platform
 import random
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,14 +16,14 @@ from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.volcano import GROUP, VERSION
 from quorate.cli.failures import Refusal
 from quorate.cli.files import SchedulerConf, read_scheduler_configuration, scheduler_configuration_in
-from quorate.cli.processes import new_uid, until_stopped
+from quorate.cli.processes import Context, Kubeconfig, LogFormat, Verbose, new_identity, until_stopped
 from quorate.cli.reload import follow
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.config import load_cluster
 from quorate.kube.configured import Configured
 from quorate.kube.leases import Terms
-from quorate.kube.log import Format, configure, logger
+from quorate.kube.log import configure, logger
 from quorate.observe.gang_metrics import GangMetrics
 from quorate.observe.health import health_checks
 from quorate.observe.serving import serving
@@ -42,16 +41,8 @@ def _address(written: str) -> Address:
 
 
 def scheduler(
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="How to reach the cluster. [default: $KUBECONFIG, ~/.kube/config, or the pod's own account]",
-        ),
-    ] = None,
-    context: Annotated[
-        str, typer.Option(metavar="NAME", help="The kubeconfig's context, if not the current one.")
-    ] = "",
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
     scheduler_conf: SchedulerConf = None,
     scheduler_name: Annotated[
         list[str] | None,
@@ -109,10 +100,8 @@ def scheduler(
             show_default=False,
         ),
     ] = None,
-    log_format: Annotated[
-        Format, typer.Option(help="Lines for people, or JSON for machines; both on standard error.")
-    ] = "console",
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log every step.")] = False,
+    log_format: LogFormat = "console",
+    verbose: Verbose = False,
 ) -> None:
     """Run the gang scheduler for a cluster until Ctrl-C or SIGTERM.
 
@@ -159,7 +148,7 @@ async def _serve(
     log = logger(__name__)
     clock = WallClock()
     seen = Seen()
-    elected = None if lease is None else Elected(lease, Terms(), _identity)
+    elected = None if lease is None else Elected(lease, Terms(), new_identity)
     probes = health_checks(Health(), seen.ready, {})
     counted = GangMetrics(seen, clock)
     async with (
@@ -190,10 +179,6 @@ def _take_over(path: Path, text: str, configured: Configured[SchedulerConfigurat
     for warning in loaded.warnings:
         logger(__name__).warning("configuration", file=path, finding=warning)
     configured.renew(loaded.configuration)
-
-
-def _identity() -> str:
-    return f"{platform.node()}_{new_uid()}"
 
 
 async def _announce(seen: Seen, server: str, names: tuple[str, ...]) -> None:
