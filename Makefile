@@ -53,6 +53,7 @@ test-faults: $(STAMP) ## 200 seeded runs through a proxy that does its worst (mi
 bench: $(STAMP) ## measure, and hold to the limits of bench/limits.yaml (minutes)
 	@$(BIN)/python -m bench.queueing
 	@$(BIN)/python -m bench.placement
+	@$(BIN)/python -m bench.gang
 	@$(BIN)/pytest bench --benchmark-only -o python_files='bench_*.py'
 	@$(BIN)/python -m bench.admission --scale 0.1
 

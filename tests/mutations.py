@@ -25,6 +25,7 @@ TESTS = {
     "quota": ("tests/quota", "tests/queueing"),
     "queueing": ("tests/quota", "tests/queueing"),
     "placement": ("tests/placement",),
+    "gang": ("tests/gang",),
 }
 
 

@@ -14,17 +14,20 @@ import msgspec
 from quorate.api import codec
 
 _REMEMBERED: Final = 4096
+_NOTHING: Final[dict[str, Any]] = {}  # nobody changes what was decoded
 
 
 def share_fields(holder: msgspec.Struct, types: Mapping[str, Any]) -> None:
     """Replace those fields of ``holder`` by equal ones that others have too; to be called as it is made.
 
-    ``types`` are their types by name.  Empty values stay as they are: there is one of each already.
+    ``types`` are their types by name.  Of empty tuples there is one already; of empty mappings there is here.
     """
     for name, type_ in types.items():
         value = getattr(holder, name)
         if value:
             msgspec.structs.force_setattr(holder, name, _shared(type_, codec.encode(value)))
+        elif isinstance(value, dict):
+            msgspec.structs.force_setattr(holder, name, _NOTHING)
 
 
 def shared_texts(texts: Mapping[str, str]) -> dict[str, str]:

@@ -31,12 +31,16 @@ def statuses_of(session: Session) -> tuple[GangStatus, ...]:
     closing = _Closing(session)
     statuses = []
     for gang in session.gangs:
-        if gang.is_settled and gang.key not in session.verdicts:
+        verdict = session.verdicts.get(gang.key)
+        if gang.is_settled and gang.settled_with == verdict:
             continue
         status = closing.close(gang)
         if status is not None:
             statuses.append(status)
-        gang.is_settled = gang.phase in (RUNNING, COMPLETED)
+        gang.is_settled = gang.phase in (RUNNING, COMPLETED) or (
+            gang.phase == INQUEUE and verdict is not None
+        )
+        gang.settled_with = verdict
     return tuple(statuses)
 
 

@@ -100,6 +100,7 @@ class Gang:
 
     tasks: dict[Key, Task] = field(default_factory=dict)
     is_settled: bool = False  # all is said that is to be said of it, and nothing has changed since
+    settled_with: Verdict | None = None  # why it waited then
     placeable: dict[Key, Task] = field(default_factory=dict)  # those that are pending and not gated
     shapes: Counter[Shape] = field(default_factory=Counter)  # of the placeable ones, no zeros
     tally: Tally = field(default_factory=Tally)

@@ -265,6 +265,7 @@ class Model:
         changed = gang.exists and not made_again and gang.spec != spec
         gang.exists, gang.uid, gang.spec = True, metadata.uid, spec
         gang.is_leaving = metadata.deletion_timestamp is not None
+        gang.is_settled = False
         gang.queue = spec.queue or "default"
         gang.min_member = spec.min_member
         gang.min_task_member = spec.min_task_member

@@ -5,6 +5,7 @@ Conditions, events, metrics and ``explain`` render the same value.  ``reason`` i
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 from quorate.gang.quota import said
@@ -166,6 +167,7 @@ class GangUnschedulable:
         return f"{text}, so it can never fit" if self.never else text
 
 
+@lru_cache(maxsize=1_024)
 def said_by_nodes(refusal: NoRoom) -> str:
     """Why no node takes a pod, in words that users of kube-scheduler know: the most frequent reason first."""
     if not refusal.nodes:

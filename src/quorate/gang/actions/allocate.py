@@ -31,7 +31,9 @@ def allocate(session: Session) -> None:
                 gang.phase = INQUEUE
     turns = Turns(session)
     for gang in session.gangs:
-        if not gang.is_waiting and _shapes(session, gang) and session.invalidity(gang) is None:
+        if not gang.placeable or gang.is_waiting or not _shapes(session, gang):
+            continue
+        if session.invalidity(gang) is None:
             turns.add(gang)
     placements: dict[Gang, Placement] = {}
     refusals = Refusals(session.cluster.loads)

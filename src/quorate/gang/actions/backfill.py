@@ -25,6 +25,8 @@ def backfill(session: Session) -> None:
 
 
 def _may_be_filled(session: Session, gang: Gang) -> bool:
+    if not gang.placeable and not gang.tally.promised:
+        return False
     may_have_some = session.settings.backfill.fill_fragments or any(
         shape.best_effort for shape in gang.shapes
     )

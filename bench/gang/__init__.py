@@ -1,0 +1,1 @@
+"""How fast the gang core is, and how well it places gangs, alone in one process."""

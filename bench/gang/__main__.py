@@ -1,0 +1,46 @@
+"""``python -m bench.gang``: how fast the gang core is, and how well it places, alone in one process.
+
+Ends with status 1 when a limit of ``limits.yaml`` is broken.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from statistics import fmean
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from bench.gang.core import bytes_a_pod, idle_session, one_large_gang, small_gangs
+from bench.gang.quality import GANGS, RIVALS, play
+from bench.verdicts import hold_to_limits, table
+
+MEASURES: Final[Mapping[str, Callable[[], float]]] = {
+    "session: a gang of 10,000 on 5,000 nodes, s": one_large_gang,
+    "session: 1,000 gangs of 10, half-full nodes: decisions a second": small_gangs,
+    "session: nothing can start, 5,000 nodes and 50,000 pods, ms": idle_session,
+    "bytes a pod of a gang": bytes_a_pod,
+}
+SEEDS: Final = 5
+
+
+def main(rounds: Annotated[int, typer.Option(min=1, help="How often to measure each thing.")] = 3) -> None:
+    """Measure the gang core, and hold it to its limits."""
+    console = Console()
+    with console.status("measuring the gang core"):
+        values = {name: [measure() for _ in range(rounds)] for name, measure in MEASURES.items()}
+        console.print(_quality())
+    sys.exit(hold_to_limits(values, console))
+
+
+def _quality() -> Table:
+    result = table("gangs started", "GPUs at work", "GPUs stranded", first=f"of {GANGS} gangs, by whom")
+    for name, (by_gang, scores) in RIVALS.items():
+        found = [play(by_gang=by_gang, scores=scores, seed=seed) for seed in range(SEEDS)]
+        result.add_row(name, *(f"{fmean(numbers):.1f}" for numbers in zip(*found, strict=True)))
+    return result
+
+
+if __name__ == "__main__":
+    typer.run(main)

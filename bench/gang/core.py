@@ -1,0 +1,116 @@
+"""The measures that have limits: whole sessions, from objects told to decisions made.
+
+Times are processor time, so that what else runs on the machine disturbs little.
+"""
+
+import gc
+import random
+import tracemalloc
+from itertools import count
+from time import thread_time
+from typing import Final
+
+from bench.gang.worlds import NOW_S, configuration, equal_nodes, group, model_of, pod
+from quorate.gang.model import Model
+from quorate.gang.outcome import Outcome
+from quorate.gang.run import run_session
+
+NODES: Final = 5_000
+MEMBERS: Final = 10
+
+
+def one_large_gang() -> float:
+    """Seconds for a gang of 10,000 equal pods."""
+    model = model_of(equal_nodes(NODES))
+    model.set_group(group("large", 10_000))
+    for number in range(10_000):
+        model.set_pod(pod(number, "large", 4_000, 8))
+    seconds, outcome = _timed(model)
+    assert len(outcome.binds) == 10_000, "time placing, not refusing"
+    return seconds
+
+
+def small_gangs() -> float:
+    """Decisions a second for 1,000 gangs of 10 pods in 20 shapes on half-full nodes."""
+    model = model_of(equal_nodes(NODES))
+    numbers = count()
+    _fill_half(model, numbers)
+    kinds = _kinds(20)
+    for gang in range(1_000):
+        model.set_group(group(f"gang-{gang}", MEMBERS))
+        for _ in range(MEMBERS):
+            model.set_pod(pod(next(numbers), f"gang-{gang}", *kinds[gang % len(kinds)]))
+    seconds, outcome = _timed(model)
+    assert len(outcome.binds) == 10_000, "time placing, not refusing"
+    return len(outcome.binds) / seconds
+
+
+def idle_session() -> float:
+    """Milliseconds for a session over 50,000 pods: 4,500 gangs run, and none of 500 that wait can start."""
+    model = model_of(equal_nodes(NODES))
+    numbers = count()
+    for gang in range(4_500):
+        model.set_group(group(f"runs-{gang}", MEMBERS, "Running"))
+        for member in range(MEMBERS):
+            name = f"node-{(gang * MEMBERS + member) % NODES:05}"
+            model.set_pod(pod(next(numbers), f"runs-{gang}", 3_000, 8, node=name))
+    for gang in range(500):
+        model.set_group(group(f"waits-{gang}", MEMBERS))
+        for _ in range(MEMBERS):
+            model.set_pod(pod(next(numbers), f"waits-{gang}", 90_000 + 100 * (gang % 20), 8))
+    _timed(model)  # the first one tells every gang its state
+    seconds, outcome = _timed(model)
+    assert not outcome.binds, "nothing can start"
+    return 1_000 * seconds
+
+
+def bytes_a_pod() -> float:
+    """The memory one running pod takes: the object as decoded, and all that is kept of it."""
+    model = model_of(equal_nodes(NODES))
+    numbers = count()
+
+    def add(gang: int) -> None:
+        model.set_group(group(f"runs-{gang}", MEMBERS, "Running"))
+        for _ in range(MEMBERS):
+            number = next(numbers)
+            name = f"node-{number % NODES:05}"
+            model.set_pod(pod(number, f"runs-{gang}", 1_000, 4, node=name))
+
+    for gang in range(NODES // MEMBERS):  # so that everything there is one of is there
+        add(gang)
+    gc.collect()
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    for gang in range(NODES // MEMBERS, 3 * NODES // MEMBERS):
+        add(gang)
+    gc.collect()
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return (after - before) / (2 * NODES)
+
+
+def _timed(model: Model) -> tuple[float, Outcome]:
+    settings = configuration()
+    gc.collect()
+    before = thread_time()
+    outcome = run_session(model, settings, NOW_S)
+    return thread_time() - before, outcome
+
+
+def _fill_half(model: Model, numbers: "count[int]") -> None:
+    """Let pods run on all nodes until half of their cpus are used."""
+    model.set_group(group("residents", 1, "Running"))
+    cluster = model.cluster
+    for name in sorted(cluster.names()):
+        index = cluster.index(name)
+        while 2 * cluster.used[0, index] < cluster.allocatable[0, index]:
+            model.set_pod(pod(next(numbers), "residents", 8_000, 16, node=name))
+
+
+def _kinds(how_many: int) -> list[tuple[int, int]]:
+    """Different requests of one to eight cpus, and of memory."""
+    rng = random.Random(7)
+    found: dict[tuple[int, int], None] = {}
+    while len(found) < how_many:
+        found[rng.randint(1_000, 8_000), rng.randint(1, 32)] = None
+    return list(found)

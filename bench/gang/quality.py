@@ -1,0 +1,60 @@
+"""How many gangs start on a fragmented cluster, and how many GPUs nobody can use, beside other schedulers.
+
+The baselines place the very same pods by the same scores, but each by itself, job after job: what a
+scheduler does that does not know gangs, at its best.  A GPU is *stranded* when it is free, though gangs wait,
+or held by a member of a gang that could not start.
+"""
+
+import random
+from collections import Counter
+from typing import Final, NamedTuple
+
+from bench.gang.worlds import NOW_S, PACK, SPREAD, configuration, gpu_node, group, model_of, pod
+from quorate.gang.run import run_session
+
+NODES: Final = 100
+GPUS: Final = 8
+GANGS: Final = 120
+SIZES: Final = ((2, 8), (4, 4), (4, 8), (8, 2), (8, 4), (16, 1), (3, 6))  # members, and GPUs of each
+
+
+class Quality(NamedTuple):
+    started: int
+    working_gpus: int  # of gangs that started
+    stranded_gpus: int
+
+
+RIVALS: Final = {
+    "gangs, packed": (True, PACK),
+    "gangs, spread": (True, SPREAD),
+    "single pods, binpack": (False, PACK),
+    "single pods, least allocated": (False, SPREAD),
+}
+
+
+def play(*, by_gang: bool, scores: str, seed: int) -> Quality:
+    """Gangs come to a cluster of which a third is taken here and there."""
+    rng = random.Random(seed)
+    model = model_of(gpu_node(number, GPUS) for number in range(NODES))
+    numbers = iter(range(1_000_000))
+    free = 0
+    model.set_group(group("residents", 1, "Running"))
+    for number in range(NODES):
+        taken = rng.choice((0, 0, 1, 2, 3, 4, 5, 6))
+        free += GPUS - taken
+        if taken:
+            model.set_pod(pod(next(numbers), "residents", 1_000, 4, taken, f"gpu-{number:05}"))
+    sizes = [rng.choice(SIZES) for _ in range(GANGS)]
+    owners: dict[str, int] = {}
+    for gang, (count, gpus) in enumerate(sizes):
+        for member in range(count):
+            number = next(numbers)
+            owners[str(number)] = gang
+            name = f"gang-{gang:04}" if by_gang else f"gang-{gang:04}-{member:02}"
+            model.set_group(group(name, count if by_gang else 1))
+            model.set_pod(pod(number, name, 1_000, 4, gpus))
+    outcome = run_session(model, configuration(scores, "allocate, backfill"), NOW_S)
+    placed = Counter(owners[bind.task.name] for bind in outcome.binds)
+    started = [gang for gang, (count, _) in enumerate(sizes) if placed[gang] == count]
+    working = sum(sizes[gang][0] * sizes[gang][1] for gang in started)
+    return Quality(len(started), working, free - working)

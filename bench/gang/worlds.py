@@ -1,0 +1,74 @@
+"""Clusters and gangs to measure with, as an API server would send their objects."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from bench.nodes import make_node, pod_as_stored
+from quorate.api import codec
+from quorate.api.placeable import Node, Pod
+from quorate.api.scheduler_configuration import SchedulerConfiguration, load_scheduler_configuration
+from quorate.api.volcano import PodGroup, Queue
+from quorate.gang.model import Model
+
+NOW_S: Final = 1_800_000_000.0
+GPU: Final = "nvidia.com/gpu"
+
+CONFIGURATION: Final = """\
+actions: "{actions}"
+tiers:
+- plugins: [{{name: priority}}, {{name: gang}}, {{name: conformance}}]
+- plugins: [{{name: predicates}}, {{name: proportion}}, {scores}]
+"""
+SPREAD: Final = "{name: nodeorder}"
+PACK: Final = f"{{name: binpack, arguments: {{binpack.resources: {GPU}, binpack.resources.{GPU}: 10}}}}"
+
+
+def configuration(
+    scores: str = SPREAD, actions: str = "enqueue, allocate, backfill"
+) -> SchedulerConfiguration:
+    text = CONFIGURATION.format(actions=actions, scores=scores)
+    return load_scheduler_configuration(text).configuration
+
+
+def model_of(nodes: Iterable[Node]) -> Model:
+    """One queue and ``nodes``."""
+    model = Model(schedulers=("quorate",))
+    model.set_queue(codec.convert(Queue, {"metadata": {"name": "default"}, "status": {"state": "Open"}}))
+    for node in nodes:
+        model.set_node(node)
+    return model
+
+
+def equal_nodes(count: int) -> Iterable[Node]:
+    return (make_node(number) for number in range(count))
+
+
+def gpu_node(number: int, gpus: int) -> Node:
+    amounts = {"cpu": "128", "memory": "1Ti", "pods": "110", GPU: str(gpus)}
+    metadata = {"name": f"gpu-{number:05}"}
+    return codec.convert(Node, {"metadata": metadata, "status": {"allocatable": amounts}})
+
+
+def group(name: str, min_member: int, phase: str = "Inqueue") -> PodGroup:
+    metadata: dict[str, Any] = {"name": name, "namespace": "research", "uid": f"uid-of-{name}"}
+    metadata["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    spec, status = {"minMember": min_member, "queue": "default"}, {"phase": phase}
+    return codec.convert(PodGroup, {"metadata": metadata, "spec": spec, "status": status})
+
+
+def pod(number: int, gang: str, milli_cpu: int, memory_gib: int, gpus: int = 0, node: str = "") -> Pod:
+    """The pod ``number`` of all; it runs if it has a node."""
+    made = codec.decode(Pod, pod_as_stored(str(number), milli_cpu, memory_gib, job=gang))
+    if gpus:
+        stored = msgspec.json.decode(pod_as_stored(str(number), milli_cpu, memory_gib, job=gang))
+        stored["spec"]["containers"][0]["resources"]["requests"][GPU] = str(gpus)
+        made = codec.convert(Pod, stored)
+    if not node:
+        return made
+    return msgspec.structs.replace(
+        made,
+        spec=msgspec.structs.replace(made.spec, node_name=node),
+        status=msgspec.structs.replace(made.status, phase="Running"),
+    )
