@@ -108,6 +108,20 @@ def ranks(session: Session) -> Json:
 
 
 @few
+@given(worlds(), confs, profiles)
+def test_who_has_nothing_to_give_is_never_chosen(given_: Json, conf: Json, profile: str) -> None:
+    session = world_of(given_, conf, profile).open_session()
+    running = [task for gang in session.gangs for task in gang.with_standing(*EVICTABLE)]
+    for claimant in session.gangs:
+        candidates = session.in_victim_order(running, session.queue_of(claimant))
+        for task in claimant.placeable.values():
+            for victim in session.victims("preempt", task, candidates):
+                assert session.may_give("preempt", claimant, session.gang_of(victim))
+            for victim in session.victims("reclaim", task, candidates):
+                assert session.may_give("reclaim", claimant, session.gang_of(victim))
+
+
+@few
 @given(worlds(), profiles)
 def test_nobody_waits_for_what_is_free(given_: Json, profile: str) -> None:
     """A gang of equal members that was not placed would not fit into what is free when the session ends."""

@@ -61,6 +61,9 @@ class Policy:
 
     preemptable: Victims | None = None
     reclaimable: Victims | None = None
+    # Whether nobody of the second gang would be among those victims, for whatever task of the first.
+    unpreemptable: Callable[[Gang, Gang], bool] | None = None
+    unreclaimable: Callable[[Gang, Gang], bool] | None = None
 
     share: Callable[[Queue], QueueShare] | None = None  # for those who look on
     yields: Callable[[Gang, Queue], bool] | None = None  # may the queue, not its own, have the gang whole
@@ -96,6 +99,8 @@ class Policies:
     claims: Tiers[Callable[[Queue, Task], bool]]
     preemptable: Tiers[Victims]
     reclaimable: Tiers[Victims]
+    unpreemptable: Tiers[Callable[[Gang, Gang], bool]]
+    unreclaimable: Tiers[Callable[[Gang, Gang], bool]]
     share: Tiers[Callable[[Queue], QueueShare]]
     yields: Tiers[Callable[[Gang, Queue], bool]]
     predicates: Tiers[PredicateArguments]

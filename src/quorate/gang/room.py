@@ -32,8 +32,15 @@ class Room:
         self._queue = session.queue_of(gang)
         self._givers = {giver.key: giver for giver in givers}
         self._standings = standings
-        tasks = (task for giver in self._givers.values() for task in giver.with_standing(*standings))
-        self._hosts = {task.node for task in tasks if task.preemptable}
+        # The nodes of those who may be evicted: evictions leave nobody with more to give.  All tasks beside
+        # them are candidates, also those that a plugin protects: another may choose only so many of all.
+        self._hosts = {
+            task.node
+            for giver in self._givers.values()
+            if session.may_give(evictor, gang, giver)
+            for task in giver.with_standing(*standings)
+            if task.preemptable
+        }
         self._misfits: set[tuple[Shape, int]] = set()  # for whose like there was none
 
     def make(self, task: Task, trial: Trial) -> bool:
@@ -62,6 +69,8 @@ class Room:
         Only ``preempt`` looks at nodes from which nobody can be evicted.
         """
         rankings = self._session.rankings
+        if not self._hosts and (self._evictor == "reclaim" or isinstance(rankings.best(task.shape), NoRoom)):
+            return ()
         nodes = rankings.in_score_order(task.shape)
         if self._evictor == "reclaim":
             return sorted(self._hosts.intersection(nodes))

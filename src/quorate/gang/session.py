@@ -141,6 +141,22 @@ class Session:
         asked = [[partial(voice, task, candidates) for voice in tier] for tier in voices]
         return chosen(asked, empty_is_final=self.settings.profile == "design")
 
+    def may_give(self, evictor: Evictor, claimant: Gang, giver: Gang) -> bool:
+        """Whether ``victims`` may name tasks of ``giver`` for some task of ``claimant``, as both stand now.
+
+        Some tier has to choose them all, so that one plugin that never would speaks for its tier.
+        """
+        policies = self.policies
+        choosers, screens = (
+            (policies.preemptable, policies.unpreemptable)
+            if evictor == "preempt"
+            else (policies.reclaimable, policies.unreclaimable)
+        )
+        return any(
+            choosing and not any(screen(claimant, giver) for screen in screening)
+            for choosing, screening in zip(choosers, screens, strict=True)
+        )
+
     def in_victim_order(self, candidates: Iterable[Task], claimant: Queue) -> list[Task]:
         """Who goes first first: of the queue furthest above its share, of the least gang, the least task.
 

@@ -41,6 +41,9 @@ def gang(session: Session, entry: PluginEntry) -> Policy:
                 victims.append(victim)
         return victims
 
+    def has_none_to_spare(claimant: Gang, giver: Gang) -> bool:
+        return giver.tally.ready <= giver.min_member
+
     return Policy(
         gang_rank=rank,
         valid=invalidity,
@@ -49,6 +52,8 @@ def gang(session: Session, entry: PluginEntry) -> Policy:
         starving=lambda gang: gang.is_starving,
         preemptable=spare,
         reclaimable=spare,
+        unpreemptable=has_none_to_spare,
+        unreclaimable=has_none_to_spare,
     )
 
 

@@ -36,10 +36,16 @@ def priority(session: Session, entry: PluginEntry) -> Policy:
                     victims.append(victim)
         return victims
 
+    def unpreemptable(claimant: Gang, giver: Gang) -> bool:
+        if giver is claimant or giver.priority < claimant.priority:
+            return False
+        return not (evicts_overused and giver.priority == claimant.priority and Excess(giver))
+
     return Policy(
         gang_rank=lambda gang: (-gang.priority,),
         task_rank=lambda task: (-task.priority,),
         preemptable=preemptable,
+        unpreemptable=unpreemptable,
         starving=lacks_members,
     )
 
