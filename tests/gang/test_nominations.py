@@ -1,0 +1,39 @@
+"""What is noted on pods after others were evicted for them."""
+
+from typing import Any
+
+from tests.gang.vectors import settings_of
+from tests.gang.world import World
+
+CONF = {
+    "actions": "allocate, preempt",
+    "tiers": [["priority", "gang", "conformance", "predicates", "nodeorder"]],
+}
+GIVEN: dict[str, Any] = {
+    "priorityClasses": {"high": 9, "low": 1},
+    "nodes": [{"name": "n1", "cpu": 1}, {"name": "n2", "cpu": 2}],
+    "podGroups": [
+        {"name": "lo", "minMember": 1, "phase": "Running", "created": 1, "priorityClassName": "low"},
+        {"name": "hi", "minMember": 2, "phase": "Inqueue", "created": 2, "priorityClassName": "high"},
+    ],
+    "pods": [
+        {"name": "lo-0", "group": "lo", "cpu": 1, "node": "n2", "phase": "Running"},
+        {"name": "lo-1", "group": "lo", "cpu": 1, "node": "n2", "phase": "Running"},
+        {"name": "hi-0", "group": "hi", "cpu": 1},
+        {"name": "hi-1", "group": "hi", "cpu": 1},
+    ],
+}
+
+
+def test_a_node_is_noted_only_where_others_leave_it() -> None:
+    """One member has room without anybody's going; for the other somebody goes."""
+    outcome = World(GIVEN, settings_of(CONF, "design"), restarting=False).session()
+    assert [eviction.task.name for eviction in outcome.evictions] == ["lo-1"]
+    assert {key.name: node for key, node in outcome.promised.items()} == {"hi-0": "n1", "hi-1": "n2"}
+    assert [(each.task.name, each.node) for each in outcome.nominations] == [("hi-1", "n2")]
+
+
+def test_what_is_noted_already_is_not_noted_again() -> None:
+    world = World(GIVEN, settings_of(CONF, "design"), restarting=False)
+    world.session()
+    assert world.session().nominations == ()
