@@ -6,7 +6,7 @@ Everything talks HTTP.  Who creates the pods of a group is the story itself, or 
 import asyncio
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -134,6 +134,7 @@ class GangWorld:
         namespace: str = NAMESPACE,
         scheduler: str = NAME,
         runs: str = "",
+        finalizers: Sequence[str] = (),
         **spec: Any,
     ) -> None:
         """``count`` pods of ``group``, as its operator makes them; that run for ``runs``, else on and on."""
@@ -145,6 +146,7 @@ class GangWorld:
                 "metadata": {
                     "name": f"{group}-{index}",
                     "annotations": {"scheduling.k8s.io/group-name": group, **simulated},
+                    "finalizers": list(finalizers),
                 },
                 "spec": {
                     "schedulerName": scheduler,

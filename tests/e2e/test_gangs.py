@@ -195,6 +195,30 @@ def test_an_important_gang_has_the_surplus_of_another_evicted_and_gets_its_room(
     play_gangs(story, Fleet(1, cpu="4"), settings(DESIGN))
 
 
+def test_a_pod_is_told_the_node_where_others_are_evicted_for_it() -> None:
+    async def story(world: GangWorld) -> None:
+        for name, value in (("low", 1), ("high", 100)):
+            await world.client.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
+        await world.group("fat", 1, priorityClassName="low")
+        await world.until_phase("fat", "Inqueue")
+        await world.pods("fat", 2, finalizers=["example.com/slow"])
+        await world.until_bound(fat=2)
+        await world.group("vip", 1, priorityClassName="high")
+        await world.until_phase("vip", "Inqueue")
+        await world.pods("vip", 1)
+
+        async def nominated() -> bool:
+            return [pod.status.nominated_node_name for pod in await world.members("vip")] == ["node-1"]
+
+        await world.until("the pod knows its node", nominated)
+        for pod in await world.members("fat"):
+            no_finalizers = {"metadata": {"finalizers": None}}
+            await world.client.patch(PLACEABLE_PODS, pod.metadata.key, no_finalizers)
+        await world.until_bound(vip=1)
+
+    play_gangs(story, Fleet(1, cpu="2"), settings(DESIGN))
+
+
 def test_a_queue_takes_back_what_another_has_beyond_its_share() -> None:
     async def story(world: GangWorld) -> None:
         await world.queue("one")

@@ -30,6 +30,7 @@ from quorate.scheduler.demand import Demand
 from quorate.scheduler.evictor import Evictor
 from quorate.scheduler.feed import Feed
 from quorate.scheduler.legacy import follow_legacy
+from quorate.scheduler.nominations import Nominator
 from quorate.scheduler.statuses import StatusWriter
 from quorate.scheduler.surroundings import SurroundingsFeed
 from quorate.scheduler.telling import PodTeller
@@ -102,6 +103,7 @@ class Scheduler:
             at_once=options.binds_at_once,
         )
         self._evictor = Evictor(client, clock, self._events, self._eviction_failed)
+        self._nominator = Nominator(client, clock)
         self._teller = PodTeller(client, clock, self._events, self._feed.pods, self.model)
         self._demand: Demand | None = None
         if options.provisioning_class:
@@ -116,6 +118,7 @@ class Scheduler:
             tasks.create_task(self._queues.run(), name="built-in queues")
             tasks.create_task(self._events.run(), name="events")
             tasks.create_task(self._statuses.run(), name="statuses")
+            tasks.create_task(self._nominator.run(), name="nominations")
             tasks.create_task(self._teller.run(), name="pod conditions")
             if self._demand is not None:
                 tasks.create_task(self._demand.run(), name="demand")
@@ -152,6 +155,7 @@ class Scheduler:
         self._statuses.write(outcome.statuses)
         for eviction in outcome.evictions:
             self._evictor.start(tasks, eviction)
+        self._nominator.note(outcome.nominations)
         self._binder.start(tasks, outcome.binds)
         for notice in outcome.notices:
             self._events.event(_group_of(notice), notice.type, notice.reason, notice.message)
