@@ -69,14 +69,13 @@ class Room:
         Only ``preempt`` looks at nodes from which nobody can be evicted.
         """
         rankings = self._session.rankings
-        if not self._hosts and (self._evictor == "reclaim" or isinstance(rankings.best(task.shape), NoRoom)):
+        best = rankings.best(task.shape)
+        if isinstance(best, NoRoom) and (best.never or not self._hosts):
             return ()
         nodes = rankings.in_score_order(task.shape)
         if self._evictor == "reclaim":
             return sorted(self._hosts.intersection(nodes))
-        if isinstance(rankings.best(task.shape), NoRoom):
-            return filter(self._hosts.__contains__, nodes)
-        return nodes
+        return filter(self._hosts.__contains__, nodes) if isinstance(best, NoRoom) else nodes
 
     def _make_on(self, node: str, task: Task, trial: Trial) -> bool:
         victims = self._victims(node, task) if node in self._hosts else ()
