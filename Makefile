@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check search loops vectors mutations test-real test-faults bench bench-admission crds manifests reference clean
+.PHONY: help install demo test check search loops vectors mutations test-real test-faults bench bench-admission bench-binding crds manifests reference clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -59,6 +59,9 @@ bench: $(STAMP) ## measure, and hold to the limits of bench/limits.yaml (minutes
 
 bench-admission: $(STAMP) ## measure admission over HTTP, a whole world, and hold it to its limits (minutes)
 	@$(BIN)/python -m bench.admission
+
+bench-binding: $(STAMP) ## measure how fast gangs are bound over HTTP, beside bare bind calls (a minute)
+	@$(BIN)/python -m bench.binding
 
 crds: $(STAMP) ## write deploy/crds/ from the field list
 	@$(BIN)/quorate crds --output deploy/crds

@@ -1,0 +1,70 @@
+"""``python -m bench.binding``: see the package."""
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import uvloop
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from bench.binding.run import NotDone, Outcome, Plan, run
+from bench.limits import load
+from quorate.cli.processes import stopped_by_signals
+
+BINDS_AT_ONCE = 64
+
+
+def main(
+    gangs: Annotated[int, typer.Option(min=1, help="How many gangs.")] = 200,
+    members: Annotated[int, typer.Option(min=1, help="How many pods in each.")] = 10,
+    at_once: Annotated[int, typer.Option(min=1, help="Bind calls under way.")] = BINDS_AT_ONCE,
+    within_s: Annotated[float, typer.Option(metavar="SECONDS", help="Give up after this long.")] = 300.0,
+    keep: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep the log of the scheduler there.")
+    ] = None,
+) -> None:
+    """Measure how fast gangs are bound over HTTP, beside bare bind calls; their ratio has a limit."""
+    console = Console()
+    with tempfile.TemporaryDirectory(prefix="quorate-bench-") as temporary:
+        directory = keep or Path(temporary)
+        directory.mkdir(parents=True, exist_ok=True)
+        try:
+            outcome = _run(Plan(gangs, members, at_once, within_s, directory), console)
+        except* NotDone as failure:
+            for each in failure.exceptions:
+                console.print(f"[red]error[/]: {each}")
+            sys.exit(2)
+    limits = load()
+    found = measures(outcome)
+    for name, value in found.items():
+        console.print(f"  {name}: {value:,.4g} ({limits.measures[name]})")
+    console.print(
+        f"  bare {outcome.bare_per_s:,.0f}/s, scheduler {outcome.scheduler_per_s:,.0f}/s, first bind "
+        f"{outcome.first_bind_s:.2f} s after the process began, {outcome.scheduler_cpu_s:.1f} s CPU, "
+        f"{outcome.peak_bytes / 2**20:.0f} MiB",
+        highlight=False,
+    )
+    broken = limits.broken(found)
+    for name in broken:
+        console.print(f"[red]broken[/]: {name}: {limits.measures[name].reason}")
+    sys.exit(1 if broken else 0)
+
+
+def measures(outcome: Outcome) -> dict[str, float]:
+    return {"binding: pods a second ÷ bare binds": outcome.ratio}
+
+
+def _run(plan: Plan, console: Console) -> Outcome:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        bound = progress.add_task("bound", total=plan.pods)
+        return uvloop.run(stopped_by_signals(run(plan, lambda pods: progress.update(bound, completed=pods))))
+
+
+if __name__ == "__main__":
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(main)
+    app()

@@ -1,0 +1,235 @@
+"""One run: a server, nodes, pods bound by bare calls, and as many pods bound by the scheduler."""
+
+import asyncio
+import os
+import random
+import sys
+from asyncio.subprocess import DEVNULL
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from bench.admission.processes import Usage
+from bench.admission.server import local_server
+from quorate.api import codec
+from quorate.api.placeable import Pod
+from quorate.cli.crds import gang_definitions
+from quorate.cli.run.apply import install_definitions
+from quorate.kube.client import Client
+from quorate.kube.config import load_cluster
+from quorate.kube.errors import AlreadyExists
+from quorate.kube.informer import Change, Informer
+from quorate.kube.resources import (
+    NAMESPACES,
+    PLACEABLE_NODES,
+    PLACEABLE_PODS,
+    POD_GROUPS,
+    QUEUES,
+)
+
+NAMESPACE: Final = "default"
+PODS_OF_A_NODE: Final = 110
+LOG: Final = "scheduler.log"
+OTHERS: Final = "nobody"  # the scheduler of pods that are bound by bare calls
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    gangs: int
+    members: int
+    at_once: int  # bind calls under way
+    within_s: float
+    directory: Path
+
+    @property
+    def pods(self) -> int:
+        return self.gangs * self.members
+
+    @property
+    def nodes(self) -> int:
+        """Room for everybody, with a tenth to spare."""
+        return -(-2 * self.pods * 11 // (10 * PODS_OF_A_NODE))
+
+
+class Outcome(msgspec.Struct):
+    bare_per_s: float
+    scheduler_per_s: float
+    first_bind_s: float  # from the start of the process
+    scheduler_cpu_s: float
+    peak_bytes: int
+
+    @property
+    def ratio(self) -> float:
+        return self.scheduler_per_s / self.bare_per_s
+
+
+class NotDone(Exception):
+    """The run did not come to its end."""
+
+
+async def run(plan: Plan, on_progress: Callable[[int], None]) -> Outcome:
+    """Raises ``NotDone``."""
+    async with (
+        local_server(plan.directory) as kubeconfig,
+        Client(await load_cluster(kubeconfig), random.Random(), concurrency=plan.at_once) as client,
+    ):
+        await _prepare(client, plan)
+        pods = Informer(client, PLACEABLE_PODS)
+        bound = Bound(on_progress)
+        pods.subscribe(bound.on_change)
+        async with asyncio.TaskGroup() as tasks:
+            watching = tasks.create_task(pods.run())
+            await pods.synced.wait()
+            bare_per_s = await _bare(client, plan, bound)
+            outcome = await _scheduled(client, kubeconfig, plan, bound, bare_per_s)
+            watching.cancel()
+    return outcome
+
+
+class Bound:
+    """When pods were seen bound, since the last time it was asked to count anew."""
+
+    def __init__(self, on_progress: Callable[[int], None]) -> None:
+        self._on_progress = on_progress
+        self._clock = asyncio.get_running_loop().time
+        self._wanted = 0
+        self._done = asyncio.Event()
+        self.moments: list[float] = []
+
+    def count_to(self, pods: int) -> None:
+        self._wanted, self.moments = pods, []
+        self._done.clear()
+
+    def on_change(self, change: Change[Pod]) -> None:
+        if change.new is None or not change.new.spec.node_name:
+            return
+        if change.old is None or not change.old.spec.node_name:
+            self.moments.append(self._clock())
+            self._on_progress(len(self.moments))
+            if len(self.moments) == self._wanted:
+                self._done.set()
+
+    async def all(self) -> float:
+        """Pods a second, once all are bound."""
+        await self._done.wait()
+        return (len(self.moments) - 1) / (self.moments[-1] - self.moments[0])
+
+
+async def _prepare(client: Client, plan: Plan) -> None:
+    await install_definitions(client, gang_definitions())
+    with suppress(AlreadyExists):
+        await client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+    await client.create(QUEUES, {"metadata": {"name": "default"}, "spec": {"weight": 1}})
+    allocatable = {"cpu": "64", "memory": "256Gi", "pods": str(PODS_OF_A_NODE)}
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "ready"}
+    nodes = [
+        {"metadata": {"name": f"node-{n:05}"}, "status": {"allocatable": allocatable, "conditions": [ready]}}
+        for n in range(plan.nodes)
+    ]
+    await _side_by_side(plan.at_once, (client.create(PLACEABLE_NODES, node) for node in nodes))
+    groups = [
+        {"metadata": {"name": f"gang-{gang}"}, "spec": {"minMember": plan.members, "queue": "default"}}
+        for gang in range(plan.gangs)
+    ]
+    await _side_by_side(plan.at_once, (client.create(POD_GROUPS, group, NAMESPACE) for group in groups))
+    bodies = [
+        _pod(f"{kind}-{gang}", member, scheduler)
+        for kind, scheduler in (("bare", OTHERS), ("gang", "quorate"))
+        for gang in range(plan.gangs)
+        for member in range(plan.members)
+    ]
+    await _side_by_side(plan.at_once, (client.create(PLACEABLE_PODS, pod, NAMESPACE) for pod in bodies))
+
+
+def _pod(gang: str, member: int, scheduler: str) -> dict[str, Any]:
+    container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "100m"}}}
+    return {
+        "metadata": {
+            "name": f"{gang}-{member}",
+            "annotations": {"scheduling.k8s.io/group-name": gang},
+        },
+        "spec": {"schedulerName": scheduler, "containers": [container]},
+    }
+
+
+async def _bare(client: Client, plan: Plan, bound: Bound) -> float:
+    bound.count_to(plan.pods)
+    names = [f"bare-{gang}-{member}" for gang in range(plan.gangs) for member in range(plan.members)]
+    await _side_by_side(
+        plan.at_once,
+        (_bind(client, name, f"node-{n % plan.nodes:05}") for n, name in enumerate(names)),
+    )
+    return await _within(plan.within_s, "bare binds were not all seen", bound.all())
+
+
+async def _bind(client: Client, pod: str, node: str) -> None:
+    body = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": pod, "namespace": NAMESPACE},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    }
+    await client.request("POST", PLACEABLE_PODS.path(NAMESPACE, pod, "binding"), body=codec.encode(body))
+
+
+async def _scheduled(
+    client: Client, kubeconfig: Path, plan: Plan, bound: Bound, bare_per_s: float
+) -> Outcome:
+    bound.count_to(plan.pods)
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    async with _scheduler(kubeconfig, plan) as process, asyncio.TaskGroup() as tasks:
+        usage = Usage(process.pid)
+        parts = [tasks.create_task(usage.follow()), tasks.create_task(_alive(process))]
+        per_s = await _within(plan.within_s, "the scheduler did not bind all pods", bound.all())
+        usage.sample()
+        for part in parts:
+            part.cancel()
+    return Outcome(bare_per_s, per_s, bound.moments[0] - began, usage.cpu_s, usage.peak_bytes)
+
+
+@asynccontextmanager
+async def _scheduler(kubeconfig: Path, plan: Plan) -> AsyncIterator[asyncio.subprocess.Process]:
+    command = (sys.executable, "-m", "quorate", "scheduler", "--binds-at-once", str(plan.at_once))
+    environment = os.environ | {"KUBECONFIG": str(kubeconfig)}
+    with (plan.directory / LOG).open("wb") as output:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=DEVNULL, stdout=output, stderr=output, env=environment
+        )
+        try:
+            yield process
+        finally:
+            if process.returncode is None:
+                process.terminate()
+            await process.wait()
+
+
+async def _alive(process: asyncio.subprocess.Process) -> None:
+    """Until cancelled.  Raises ``NotDone`` when the process ends."""
+    code = await process.wait()
+    raise NotDone(f"the scheduler ended by itself, with status {code}: see {LOG}")
+
+
+async def _within(seconds: float, otherwise: str, work: Awaitable[float]) -> float:
+    try:
+        async with asyncio.timeout(seconds):
+            return await work
+    except TimeoutError:
+        raise NotDone(f"{otherwise} within {seconds:g} s") from None
+
+
+async def _side_by_side(at_once: int, work: Iterable[Awaitable[Any]]) -> None:
+    """Do all of ``work``, so many at a time."""
+    waiting = iter(work)
+
+    async def do() -> None:
+        for each in waiting:
+            await each
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(at_once):
+            tasks.create_task(do())
