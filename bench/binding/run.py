@@ -4,7 +4,7 @@ import asyncio
 import os
 import random
 import sys
-from asyncio.subprocess import DEVNULL
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ import msgspec
 
 from bench.admission.processes import Usage
 from bench.admission.server import local_server
-from quorate.api import codec
+from bench.binding.bare import NAMESPACE
 from quorate.api.placeable import Pod
 from quorate.cli.crds import gang_definitions
 from quorate.cli.run.apply import install_definitions
@@ -31,7 +31,6 @@ from quorate.kube.resources import (
     QUEUES,
 )
 
-NAMESPACE: Final = "default"
 PODS_OF_A_NODE: Final = 110
 LOG: Final = "scheduler.log"
 OTHERS: Final = "nobody"  # the scheduler of pods that are bound by bare calls
@@ -84,8 +83,8 @@ async def run(plan: Plan, on_progress: Callable[[int], None]) -> Outcome:
         async with asyncio.TaskGroup() as tasks:
             watching = tasks.create_task(pods.run())
             await pods.synced.wait()
-            bare_per_s = await _bare(client, plan, bound)
-            outcome = await _scheduled(client, kubeconfig, plan, bound, bare_per_s)
+            bare_per_s = await _bare(kubeconfig, plan, bound)
+            outcome = await _scheduled(kubeconfig, plan, bound, bare_per_s)
             watching.cancel()
     return outcome
 
@@ -156,29 +155,23 @@ def _pod(gang: str, member: int, scheduler: str) -> dict[str, Any]:
     }
 
 
-async def _bare(client: Client, plan: Plan, bound: Bound) -> float:
+async def _bare(kubeconfig: Path, plan: Plan, bound: Bound) -> float:
     bound.count_to(plan.pods)
     names = [f"bare-{gang}-{member}" for gang in range(plan.gangs) for member in range(plan.members)]
-    await _side_by_side(
-        plan.at_once,
-        (_bind(client, name, f"node-{n % plan.nodes:05}") for n, name in enumerate(names)),
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "bench.binding.bare", str(plan.at_once), str(plan.nodes)),
+        stdin=PIPE,
+        env=os.environ | {"KUBECONFIG": str(kubeconfig)},
     )
-    return await _within(plan.within_s, "bare binds were not all seen", bound.all())
+    assert process.stdin is not None
+    process.stdin.write("\n".join(names).encode())
+    process.stdin.close()
+    per_s = await _within(plan.within_s, "bare binds were not all seen", bound.all())
+    await process.wait()
+    return per_s
 
 
-async def _bind(client: Client, pod: str, node: str) -> None:
-    body = {
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": {"name": pod, "namespace": NAMESPACE},
-        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
-    }
-    await client.request("POST", PLACEABLE_PODS.path(NAMESPACE, pod, "binding"), body=codec.encode(body))
-
-
-async def _scheduled(
-    client: Client, kubeconfig: Path, plan: Plan, bound: Bound, bare_per_s: float
-) -> Outcome:
+async def _scheduled(kubeconfig: Path, plan: Plan, bound: Bound, bare_per_s: float) -> Outcome:
     bound.count_to(plan.pods)
     clock = asyncio.get_running_loop().time
     began = clock()

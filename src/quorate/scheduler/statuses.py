@@ -4,15 +4,15 @@ Each write names the version of the object it was decided on, as the definition 
 subresource and the whole object is written.  Whoever writes in between causes a conflict; then the newest
 form is patched, to what was decided last.  What is stored as it should be is not written.
 
-A phase is written at once, since others act on it.  What is told besides (conditions, counts) waits a moment:
-a gang that is just being bound is about to have another phase, and then one write says both.
+That a group is admitted, or sent back, is written at once, since its operator acts on it.  What is only told
+(that it runs, conditions, counts) waits a moment: binds go before, and one write often says two things.
 """
 
 from collections.abc import Iterable
 from typing import Any, Final
 
 from quorate.api.meta import Key
-from quorate.api.volcano import PodGroup, PodGroupStatus
+from quorate.api.volcano import INQUEUE, PENDING, PodGroup, PodGroupStatus
 from quorate.gang.annotations import annotations_of
 from quorate.gang.model import Model
 from quorate.gang.outcome import GangStatus
@@ -25,7 +25,8 @@ from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import POD_GROUPS
 
 WORKERS: Final = 16
-TOLD_WITHIN_S: Final = 1.0  # what is no phase
+TOLD_WITHIN_S: Final = 1.0  # what nobody acts on
+ACTED_ON: Final = (INQUEUE, PENDING)
 
 
 class StatusWriter:
@@ -48,7 +49,7 @@ class StatusWriter:
         for status in statuses:
             self._decided[status.gang] = status
             group = self._groups.get(status.gang)
-            if group is None or group.status.phase != status.phase:
+            if group is None or (status.phase in ACTED_ON and group.status.phase != status.phase):
                 self._reconciler.enqueue(status.gang)
             else:
                 self._reconciler.enqueue_in(status.gang, TOLD_WITHIN_S)

@@ -1,0 +1,46 @@
+"""``python -m bench.binding.bare AT_ONCE NODES``: bind the pods named on standard input, and nothing else.
+
+In a process of its own, as a scheduler is: with connections it has to make, and the machine to share.
+"""
+
+import asyncio
+import random
+import sys
+from typing import Final
+
+import uvloop
+
+from quorate.api import codec
+from quorate.kube.client import Client
+from quorate.kube.config import load_cluster
+from quorate.kube.resources import PLACEABLE_PODS
+
+NAMESPACE: Final = "default"
+
+
+async def bind_all(names: list[str], nodes: int, at_once: int) -> None:
+    """So many side by side, over the nodes in turn."""
+    waiting = enumerate(names)
+    async with Client(await load_cluster(None, ""), random.Random(), concurrency=at_once) as client:
+
+        async def do() -> None:
+            for number, name in waiting:
+                await _bind(client, name, f"node-{number % nodes:05}")
+
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(at_once):
+                tasks.create_task(do())
+
+
+async def _bind(client: Client, pod: str, node: str) -> None:
+    body = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": pod, "namespace": NAMESPACE},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    }
+    await client.request("POST", PLACEABLE_PODS.path(NAMESPACE, pod, "binding"), body=codec.encode(body))
+
+
+if __name__ == "__main__":
+    uvloop.run(bind_all(sys.stdin.read().split(), int(sys.argv[2]), int(sys.argv[1])))
