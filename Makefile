@@ -21,7 +21,7 @@ install: $(STAMP) ## make the virtual environment
 demo: $(STAMP) ## watch two jobs deadlock, then the same jobs complete, in two ways
 	@$(BIN)/quorate demo
 
-check: $(STAMP) ## format, lint, layers, strict types, fast tests (under a minute)
+check: $(STAMP) ## format, lint, layers, strict types, fast tests (a minute and a half)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/lint-imports

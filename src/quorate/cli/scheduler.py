@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ import typer
 import uvloop
 
 from quorate.api.configuration_process import Address, Health, parse_address
+from quorate.api.configuration_webhooks import TlsRules
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.volcano import GROUP, VERSION
@@ -22,10 +24,14 @@ from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.config import load_cluster
 from quorate.kube.configured import Configured
+from quorate.kube.front_proxy import FrontProxy
 from quorate.kube.leases import Terms
 from quorate.kube.log import configure, logger
+from quorate.kube.reviews import Reviewer
 from quorate.observe.gang_metrics import GangMetrics
 from quorate.observe.health import health_checks
+from quorate.observe.metrics import right_to_metrics
+from quorate.observe.outward import Outward
 from quorate.observe.serving import serving
 from quorate.scheduler.process import LEASE_NAME, Elected, run_scheduler, served_by
 from quorate.scheduler.scheduler import NAMES, Options, Seen
@@ -96,7 +102,8 @@ def scheduler(
         typer.Option(
             metavar="ADDRESS",
             parser=_address,
-            help="Where to answer Prometheus, such as :8080, without asking who asks. [default: nowhere]",
+            help="Where to answer Prometheus, such as :8080; beyond this machine over TLS, only to who "
+            "may read metrics. [default: nowhere]",
             show_default=False,
         ),
     ] = None,
@@ -154,7 +161,9 @@ async def _serve(
     async with (
         Client(await load_cluster(kubeconfig, context), random.Random()) as client,
         serving("--health-address", listening.health, probes),
-        serving("--metrics-address", listening.metrics, counted.application()),
+        Outward(Reviewer(client, clock), partial(FrontProxy, client), clock, TlsRules()).serving(
+            "--metrics-address", listening.metrics, counted.application(), right_to_metrics
+        ),
     ):
         await _require_kinds(client)
         async with asyncio.TaskGroup() as tasks:

@@ -31,6 +31,8 @@ SCHEDULER_RIGHTS: Final = (
     Right("what quotas leave to pod groups", "", ("resourcequotas",), READ),
     Right("priorities of pod groups", "scheduling.k8s.io", ("priorityclasses",), READ),
     Right("telling what happened", "events.k8s.io", ("events",), ("create", "get", "patch")),
+    Right("who asks for metrics", "authentication.k8s.io", ("tokenreviews",), ("create",)),
+    Right("whether they may have them", "authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
     Right(
         "one of several replicas decides", "coordination.k8s.io", ("leases",),
         ("get", "create", "patch"), OWN,
