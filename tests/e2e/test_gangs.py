@@ -37,7 +37,7 @@ def test_pods_are_made_when_the_group_is_in_queue_and_run_when_all_have_a_node()
         await world.group("a", 2, {"cpu": "2"})
         await world.until_phase("a", "Inqueue")
         assert not await world.members("a")
-        await world.pods("a", 2, runs="200ms")
+        await world.pods("a", 2, runs="1500ms")  # longer than it may take until it is told that they run
         await world.until_phase("a", "Running")
         await world.until_phase("a", "Completed")
 

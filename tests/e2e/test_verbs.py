@@ -15,9 +15,10 @@ import pytest
 import yaml
 
 from quorate import __version__
-from quorate.api.configuration import default_configuration
+from quorate.api.configuration import DEFAULT_NAMESPACE, default_configuration
 from quorate.api.kueue import ClusterQueue
 from quorate.api.meta import Key, LabelSelector, ObjectMeta
+from quorate.cli.deployment import scheduler
 from quorate.cli.preflight.objects import DEPLOYMENTS
 from quorate.cli.verbs.configuration import configuration_used
 from quorate.kube.resources import (
@@ -29,7 +30,7 @@ from quorate.kube.resources import (
     WORKLOADS,
     untyped,
 )
-from tests.e2e.test_rights import as_the_account
+from tests.e2e.accounts import as_account
 from tests.e2e.verbs import CommandLine, cells, titles
 from tests.e2e.world import NAMESPACE, World, play
 
@@ -458,7 +459,9 @@ def test_explain_judges_by_the_configuration_of_the_controllers(tell: Tell, tmp_
 
 def test_a_configuration_that_may_not_be_read_leaves_the_defaults(tell: Tell) -> None:
     async def story(world: World, command: CommandLine) -> None:
-        async with as_the_account(world) as client:
+        # Who runs the gang scheduler reads no configuration of the controllers.
+        roles = scheduler.roles(DEFAULT_NAMESPACE)
+        async with as_account(world.client, "somebody", DEFAULT_NAMESPACE, roles) as client:
             used = await configuration_used(client, None)
         assert used.configuration == default_configuration()
         assert "ConfigMap kueue-system/quorate-configuration is not yours to read" in used.origin
