@@ -1,4 +1,4 @@
-"""The first runs of ``make test-faults``, two of each kind."""
+"""The first runs of ``make test-faults``, one of each kind."""
 
 import asyncio
 
@@ -9,8 +9,8 @@ from tests.faults.trials import KINDS, Report, Trial
 
 pytestmark = pytest.mark.slow
 
-TRIALS = [Trial(seed, KINDS[seed % len(KINDS)]) for seed in range(2 * len(KINDS))]
-GROUPS = [TRIALS[at : at + 3] for at in range(0, len(TRIALS), 3)]
+TRIALS = [Trial(seed, KINDS[seed % len(KINDS)]) for seed in range(len(KINDS))]
+GROUPS = [TRIALS[at : at + 4] for at in range(0, len(TRIALS), 4)]
 
 
 @pytest.mark.parametrize("trials", GROUPS, ids=lambda trials: f"seed-{trials[0].seed}")
