@@ -15,11 +15,11 @@ from bench.limits import load
 from quorate.cli.processes import stopped_by_signals
 
 BINDS_AT_ONCE = 64
+GANGS_OF = (10, 50)  # members: a status is written for each gang, so smaller ones cost more
 
 
 def main(
-    gangs: Annotated[int, typer.Option(min=1, help="How many gangs.")] = 200,
-    members: Annotated[int, typer.Option(min=1, help="How many pods in each.")] = 10,
+    pods: Annotated[int, typer.Option(min=50, help="How many pods, by gangs.")] = 3000,
     at_once: Annotated[int, typer.Option(min=1, help="Bind calls under way.")] = BINDS_AT_ONCE,
     within_s: Annotated[float, typer.Option(metavar="SECONDS", help="Give up after this long.")] = 300.0,
     keep: Annotated[
@@ -28,33 +28,32 @@ def main(
 ) -> None:
     """Measure how fast gangs are bound over HTTP, beside bare bind calls; their ratio has a limit."""
     console = Console()
-    with tempfile.TemporaryDirectory(prefix="quorate-bench-") as temporary:
-        directory = keep or Path(temporary)
-        directory.mkdir(parents=True, exist_ok=True)
-        try:
-            outcome = _run(Plan(gangs, members, at_once, within_s, directory), console)
-        except* NotDone as failure:
-            for each in failure.exceptions:
-                console.print(f"[red]error[/]: {each}")
-            sys.exit(2)
     limits = load()
-    found = measures(outcome)
+    found: dict[str, float] = {}
+    for members in GANGS_OF:
+        with tempfile.TemporaryDirectory(prefix="quorate-bench-") as temporary:
+            directory = (keep or Path(temporary)) / str(members)
+            directory.mkdir(parents=True)
+            try:
+                outcome = _run(Plan(pods // members, members, at_once, within_s, directory), console)
+            except* NotDone as failure:
+                for each in failure.exceptions:
+                    console.print(f"[red]error[/]: {each}")
+                sys.exit(2)
+        found[f"binding: gangs of {members}: pods a second ÷ bare binds"] = outcome.ratio
+        console.print(
+            f"  gangs of {members}: bare {outcome.bare_per_s:,.0f}/s, "
+            f"scheduler {outcome.scheduler_per_s:,.0f}/s, "
+            f"first bind {outcome.first_bind_s:.2f} s after the process began, "
+            f"{outcome.scheduler_cpu_s:.1f} s CPU, {outcome.peak_bytes / 2**20:.0f} MiB",
+            highlight=False,
+        )
     for name, value in found.items():
         console.print(f"  {name}: {value:,.4g} ({limits.measures[name]})")
-    console.print(
-        f"  bare {outcome.bare_per_s:,.0f}/s, scheduler {outcome.scheduler_per_s:,.0f}/s, first bind "
-        f"{outcome.first_bind_s:.2f} s after the process began, {outcome.scheduler_cpu_s:.1f} s CPU, "
-        f"{outcome.peak_bytes / 2**20:.0f} MiB",
-        highlight=False,
-    )
     broken = limits.broken(found)
     for name in broken:
         console.print(f"[red]broken[/]: {name}: {limits.measures[name].reason}")
     sys.exit(1 if broken else 0)
-
-
-def measures(outcome: Outcome) -> dict[str, float]:
-    return {"binding: pods a second ÷ bare binds": outcome.ratio}
 
 
 def _run(plan: Plan, console: Console) -> Outcome:
