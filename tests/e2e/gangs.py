@@ -28,7 +28,7 @@ from quorate.local.controllers import run_controllers
 from quorate.local.nodes import Fleet, run_nodes
 from quorate.scheduler.process import run_scheduler
 from quorate.scheduler.scheduler import Options, Seen
-from tests.e2e.world import NAMESPACE, WITHIN_S, FaultyClient, a_server, world_has_namespace
+from tests.e2e.world import NAMESPACE, WITHIN_S, FaultyClient, a_server, first_true, world_has_namespace
 
 T = TypeVar("T")
 NAME = "quorate"
@@ -82,16 +82,7 @@ class GangWorld:
         self, what: str, find: Callable[[], Awaitable[T | bool | None]], within_s: float = WITHIN_S
     ) -> T:
         """The first true answer of ``find``."""
-        try:
-            async with asyncio.timeout(within_s):
-                while True:
-                    found = await find()
-                    if found:
-                        return found  # type: ignore[return-value]
-                    self._must_run()
-                    await asyncio.sleep(0.02)
-        except TimeoutError:
-            raise AssertionError(f"not within {within_s:g} s: {what}\n{await self.describe()}") from None
+        return await first_true(what, find, within_s, self._must_run, self.describe)
 
     async def describe(self) -> str:
         lines = []

@@ -108,6 +108,26 @@ def _kind_of(path: str) -> str:
     return "/".join([parts[0], *parts[2:]])
 
 
+async def first_true(
+    what: str,
+    find: Callable[[], Awaitable[T | bool | None]],
+    within_s: float,
+    must_run: Callable[[], None],
+    describe: Callable[[], Awaitable[str]],
+) -> T:
+    """The first true answer of ``find``; ``must_run`` raises when what is to bring it about has ended."""
+    try:
+        async with asyncio.timeout(within_s):
+            while True:
+                found = await find()
+                if found:
+                    return found  # type: ignore[return-value]
+                must_run()
+                await asyncio.sleep(0.02)
+    except TimeoutError:
+        raise AssertionError(f"not within {within_s:g} s: {what}\n{await describe()}") from None
+
+
 class World:
     def __init__(self, client: Client, queueing_client: FaultyClient) -> None:
         self.client = client
@@ -140,17 +160,12 @@ class World:
         self, what: str, find: Callable[[], Awaitable[T | bool | None]], within_s: float = WITHIN_S
     ) -> T:
         """The first true answer of ``find``."""
-        try:
-            async with asyncio.timeout(within_s):
-                while True:
-                    found = await find()
-                    if found:
-                        return found  # type: ignore[return-value]
-                    if self._queueing is not None and self._queueing.done():
-                        self._queueing.result()
-                    await asyncio.sleep(0.02)
-        except TimeoutError:
-            raise AssertionError(f"not within {within_s:g} s: {what}\n{await self.describe()}") from None
+
+        def must_run() -> None:
+            if self._queueing is not None and self._queueing.done():
+                self._queueing.result()
+
+        return await first_true(what, find, within_s, must_run, self.describe)
 
     async def describe(self) -> str:
         lines = []

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from quorate.api.events import ObjectReference
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid
 from quorate.controllers.unplaced import unplaced_pods
@@ -26,6 +25,7 @@ from quorate.kube.resources import (
     WORKLOADS,
     T,
     metadata_of,
+    reference,
 )
 
 UNREADABLE = "Unreadable"  # an event of ours: Kueue's own typed copies cannot hold such an object either
@@ -38,13 +38,7 @@ def tell_of_misfits(informer: Informer[Any], events: EventRecorder) -> None:
     resource = informer.resource
 
     def tell(misfit: Misfit) -> None:
-        about = ObjectReference(
-            api_version=resource.api_version,
-            kind=resource.kind,
-            namespace=misfit.key.namespace,
-            name=misfit.key.name,
-            uid=misfit.uid,
-        )
+        about = reference(resource, misfit.key, misfit.uid)
         text = f"left out of all decisions: {misfit.problem}"
         events.event(about, "Warning", UNREADABLE, text, standing=True)
 

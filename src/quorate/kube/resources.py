@@ -20,7 +20,7 @@ from quorate.api import (
     volumes,
 )
 from quorate.api.events import ObjectReference
-from quorate.api.meta import ObjectMeta, Struct
+from quorate.api.meta import Key, ObjectMeta, Struct, Uid
 
 Json = dict[str, Any]
 Body = Struct | Mapping[str, Any]
@@ -82,12 +82,17 @@ def metadata_of(obj: HasMetadata | Json) -> ObjectMeta:
 def reference_to(resource: Resource[T], obj: T) -> ObjectReference:
     """How an event or a status points at ``obj``."""
     metadata = metadata_of(obj)
+    return reference(resource, metadata.key, metadata.uid)
+
+
+def reference(resource: Resource[Any], key: Key, uid: Uid) -> ObjectReference:
+    """The same of an object of which no more is at hand."""
     return ObjectReference(
         api_version=resource.api_version,
         kind=resource.kind,
-        name=metadata.name,
-        namespace=metadata.namespace,
-        uid=metadata.uid,
+        name=key.name,
+        namespace=key.namespace,
+        uid=uid,
     )
 
 

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from quorate.api import codec
-from quorate.api.events import ObjectReference
 from quorate.api.meta import Key
 from quorate.gang.outcome import Bind
 from quorate.kube.backoff import Backoff
@@ -28,7 +27,7 @@ from quorate.kube.errors import (
 )
 from quorate.kube.events import EventRecorder
 from quorate.kube.log import logger
-from quorate.kube.resources import PLACEABLE_PODS
+from quorate.kube.resources import PLACEABLE_PODS, reference
 
 AGAIN: Final = Backoff(first_s=0.1, cap_s=10.0)
 ECHO_S: Final = 2.0  # within which the watch tells what a conflict was about
@@ -123,13 +122,7 @@ class Binder:
 
     def _tell(self) -> None:
         for bind in self._done:
-            about = ObjectReference(
-                api_version="v1",
-                kind="Pod",
-                name=bind.task.name,
-                namespace=bind.task.namespace,
-                uid=bind.uid,
-            )
+            about = reference(PLACEABLE_PODS, bind.task, bind.uid)
             text = f"Successfully assigned {bind.task} to {bind.node}"
             self._events.event(about, "Normal", "Scheduled", text, action="Binding")
         self._done.clear()

@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from quorate.api.events import ObjectReference
 from quorate.api.meta import Key, at_epoch
 from quorate.gang.outcome import Eviction
 from quorate.kube.backoff import Backoff
@@ -25,7 +24,7 @@ from quorate.kube.errors import (
 )
 from quorate.kube.events import EventRecorder
 from quorate.kube.log import logger
-from quorate.kube.resources import PLACEABLE_PODS
+from quorate.kube.resources import PLACEABLE_PODS, reference
 
 AGAIN: Final = Backoff(first_s=0.1, cap_s=10.0)
 
@@ -67,13 +66,7 @@ class Evictor:
             else:
                 break
         self._log.info("evicted", pod=eviction.task, by=eviction.action, for_gang=eviction.beneficiary)
-        about = ObjectReference(
-            api_version="v1",
-            kind="Pod",
-            name=eviction.task.name,
-            namespace=eviction.task.namespace,
-            uid=eviction.uid,
-        )
+        about = reference(PLACEABLE_PODS, eviction.task, eviction.uid)
         self._events.event(about, "Normal", "Evict", text, action="Preempting")
 
     async def _mark(self, eviction: Eviction, text: str) -> None:

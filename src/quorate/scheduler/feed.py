@@ -12,6 +12,7 @@ from quorate.api.meta import find_condition
 from quorate.api.placeable import Node, Pod
 from quorate.gang.model import Model
 from quorate.gang.quota import unevaluable_scopes
+from quorate.gang.reading import differ_in_standing_only
 from quorate.kube.client import Client
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
@@ -54,7 +55,7 @@ class Feed:
             self._model.remove_pod(change.key)
         else:
             self._model.set_pod(change.new)
-        if change.old is None or change.new is None or _decides(change.old) != _decides(change.new):
+        if change.old is None or change.new is None or not _decides_alike(change.old, change.new):
             self._changed.set()
 
     def _on_node(self, change: Change[Node]) -> None:
@@ -109,19 +110,13 @@ class Feed:
         self._changed.set()
 
 
-def _decides(pod: Pod) -> tuple[Any, ...]:
-    """What of a pod any decision depends on: its conditions do not count."""
-    metadata = pod.metadata
-    return (
-        metadata.uid,
-        metadata.deletion_timestamp is None,
-        metadata.labels,
-        metadata.annotations,
-        pod.spec,
-        pod.status.phase,
-        pod.status.nominated_node_name,
-        pod.status.container_statuses,
-    )
+def _decides_alike(one: Pod, other: Pod) -> bool:
+    """Whether no session could answer differently to one than to the other: conditions do not count."""
+    return differ_in_standing_only(one, other) and (
+        one.spec.node_name,
+        one.status.phase,
+        one.status.nominated_node_name,
+    ) == (other.spec.node_name, other.status.phase, other.status.nominated_node_name)
 
 
 def _offers(node: Node) -> tuple[Any, ...]:

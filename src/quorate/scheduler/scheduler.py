@@ -11,18 +11,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from quorate.api.events import ObjectReference
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.gang.model import Model
-from quorate.gang.outcome import Notice, Outcome
+from quorate.gang.outcome import Outcome
 from quorate.gang.run import run_session
 from quorate.gang.verdicts import NotEnoughResources
 from quorate.kube.client import Client
 from quorate.kube.clock import Alarm, Clock
 from quorate.kube.events import EventRecorder
 from quorate.kube.log import logger
-from quorate.kube.resources import POD_GROUPS
+from quorate.kube.resources import POD_GROUPS, reference
 from quorate.scheduler.binder import Binder
 from quorate.scheduler.built_in_queues import BuiltInQueues
 from quorate.scheduler.claims import ClaimSettler
@@ -47,7 +46,6 @@ class Options:
     names: tuple[str, ...] = NAMES  # the schedulerName of pods that are ours
     period_s: float = 0.05  # from the end of one session to the next at least
     binds_at_once: int = 64
-    sync_within_s: float | None = None  # how long the first lists may take; None: as long as they do
     provisioning_class: str = ""  # by which an autoscaler is asked for nodes; "": it is not asked
     legacy_apis: bool = False  # also read pod groups and queues of the versions before v1beta1
 
@@ -59,7 +57,6 @@ class Seen:
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     model: Model | None = None  # of the scheduler that decides, if one does here
     settings: SchedulerConfiguration | None = None  # that it decides by
-    sessions: int = 0
     on_session: list[Callable[[Outcome, float], None]] = field(default_factory=list)  # and seconds it took
 
 
@@ -129,9 +126,8 @@ class Scheduler:
             await self._decide(tasks)
 
     async def _synced(self) -> None:
-        async with asyncio.timeout(self._options.sync_within_s):
-            for informer in self._informers:
-                await informer.synced.wait()
+        for informer in self._informers:
+            await informer.synced.wait()
 
     async def _decide(self, tasks: asyncio.TaskGroup) -> None:
         steady = self._clock.steady
@@ -158,7 +154,8 @@ class Scheduler:
         self._nominator.note(outcome.nominations)
         self._binder.start(tasks, outcome.binds)
         for notice in outcome.notices:
-            self._events.event(_group_of(notice), notice.type, notice.reason, notice.message)
+            about = reference(POD_GROUPS, notice.gang, notice.uid)
+            self._events.event(about, notice.type, notice.reason, notice.message)
         self._teller.say(outcome.verdicts)
         if self._demand is not None:
             self._demand.publish(self._lacking_nodes(outcome))
@@ -174,7 +171,6 @@ class Scheduler:
         ]
 
     def _report(self, outcome: Outcome, took_s: float) -> None:
-        self._seen.sessions += 1
         for listener in self._seen.on_session:
             listener(outcome, took_s)
         if outcome.binds or outcome.evictions or outcome.statuses:
@@ -193,13 +189,3 @@ class Scheduler:
     def _eviction_failed(self, task: Key) -> None:
         self.model.eviction_failed(task)
         self._changed.set()
-
-
-def _group_of(notice: Notice) -> ObjectReference:
-    return ObjectReference(
-        api_version=POD_GROUPS.api_version,
-        kind=POD_GROUPS.kind,
-        name=notice.gang.name,
-        namespace=notice.gang.namespace,
-        uid=notice.uid,
-    )

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from quorate.api.events import ObjectReference
 from quorate.api.meta import Key, at_epoch
 from quorate.api.placeable import Pod
 from quorate.gang.model import Model
@@ -23,7 +22,7 @@ from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.events import EventRecorder
 from quorate.kube.informer import Informer
 from quorate.kube.reconcile import Reconciler
-from quorate.kube.resources import PLACEABLE_PODS
+from quorate.kube.resources import PLACEABLE_PODS, reference_to
 
 REPEATED_AFTER_S: Final = 60.0
 WORKERS: Final = 4  # few: binds go before
@@ -102,9 +101,7 @@ class PodTeller:
             )
         except (NotFound, Conflict):
             return  # gone, or another pod by the name
-        about = ObjectReference(
-            api_version="v1", kind="Pod", name=key.name, namespace=key.namespace, uid=pod.metadata.uid
-        )
+        about = reference_to(PLACEABLE_PODS, pod)
         self._events.event(about, "Warning", "FailedScheduling", said.text, action="Scheduling")
 
 

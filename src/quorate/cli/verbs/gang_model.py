@@ -16,7 +16,7 @@ from quorate.scheduler.scheduler import NAMES
 
 
 async def gang_model_of(client: Client) -> Model:
-    """The model as a scheduler would have it that starts now."""
+    """The model as a scheduler would have it that starts now, without volumes, which admit nobody."""
     nodes, pods, groups, queues, quotas, classes = await asyncio.gather(
         client.list(PLACEABLE_NODES),
         client.list(PLACEABLE_PODS),
