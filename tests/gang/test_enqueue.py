@@ -4,64 +4,29 @@ The cluster of a case is one node of 4 cpus unless it says otherwise.
 """
 
 import tracemalloc
-from collections.abc import Mapping
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.api.volcano import UNSCHEDULABLE
 from tests.gang.vectors import settings_of
+from tests.gang.waiting import (
+    INQUEUE,
+    LIMIT,
+    QUOTA,
+    ROOM,
+    RUNNING,
+    Json,
+    group,
+    message,
+    pod,
+    rq,
+    running,
+    stands,
+    world,
+)
 from tests.gang.world import World, key_of
-
-Json = dict[str, Any]
-
-
-def world(given: Mapping[str, Any], *plugins: Any, restarting: bool = False, **arguments: Any) -> World:
-    """``arguments`` are those of the action, with "_" for "-"."""
-    told = {name.replace("_", "-"): value for name, value in arguments.items()}
-    conf = {"actions": "enqueue", "tiers": [["gang", *plugins]], "configurations": {"enqueue": told}}
-    return World(
-        {"nodes": [{"name": "n1", "cpu": 4}], **given}, settings_of(conf, "design"), restarting=restarting
-    )
-
-
-def group(name: str, cpu: str | None = None, **given: Any) -> Json:
-    """``cpu``: of its minResources."""
-    least = {} if cpu is None else {"minResources": {"cpu": cpu}}
-    return {"name": name, "minMember": 1, **least, **given}
-
-
-def pod(of: str, name: str = "", cpu: str = "1", **given: Any) -> Json:
-    return {"name": name or f"{of}-0", "group": of, "cpu": cpu, **given}
-
-
-def running(of: str, cpu: str = "1", **given: Any) -> Json:
-    return pod(of, cpu=cpu, node="n1", phase="Running", **given)
-
-
-def stands(world: World) -> dict[str, str]:
-    """Of each group its phase, or the reason for which it waits."""
-    found = {}
-    for key, each in world.groups.items():
-        reason = world.condition(str(key), UNSCHEDULABLE)
-        waits = each.status.phase == "Pending"
-        found[key.name] = (reason or "Pending") if waits else each.status.phase
-    return found
-
-
-def message(world: World, name: str) -> str:
-    (condition,) = (
-        each for each in world.groups[key_of(name)].status.conditions if each.type == UNSCHEDULABLE
-    )
-    return condition.message
-
-
-ROOM, QUOTA, LIMIT = "NotEnoughResources", "NamespaceQuotaExceeded", "QueuePodGroupLimit"
-RUNNING = {"phase": "Running"}
-INQUEUE = {"phase": "Inqueue"}
 
 
 @pytest.mark.parametrize(
@@ -154,10 +119,6 @@ def test_room(given: Json, want: dict[str, str]) -> None:
     here = world(given)
     here.session()
     assert stands(here) == want
-
-
-def rq(hard: Json, used: Json | None = None, name: str = "rq", **given: Any) -> Json:
-    return {"name": name, "hard": hard, "used": used or {}, **given}
 
 
 def scoped(scope: str, operator: str = "Exists", *values: str) -> Json:
@@ -412,300 +373,6 @@ def test_a_refusal_says_what_would_have_been_enough(given: Json, want: str) -> N
     here = world(given)
     here.session()
     assert message(here, "a") == want
-
-
-# Going back.
-
-
-@pytest.mark.parametrize("restarting", [False, True])
-def test_each_further_roll_back_doubles_the_back_off_up_to_a_limit(restarting: bool) -> None:
-    here = world(
-        {"podGroups": [group("a", "4")]}, restarting=restarting, requeue_backoff_max=25, inqueue_timeout="0"
-    )
-    waits = []
-    for _ in range(4):
-        here.session()
-        assert stands(here) == {"a": "Inqueue"}
-        here.do("removeNodes", ["n1"])
-        began = here.now
-        outcome = here.session()
-        assert stands(here) == {"a": ROOM}
-        here.do("addNodes", [{"name": "n1", "cpu": 4}])
-        here.session()
-        assert stands(here) == {"a": ROOM}
-        assert outcome.wake_at is not None
-        here.now = outcome.wake_at
-        waits.append(here.now - began)
-    assert waits == [10, 20, 25, 25]
-
-
-def test_who_runs_starts_from_the_beginning() -> None:
-    notes = {"scheduling.volcano.sh/requeue-attempts": "4"}
-    here = world({"podGroups": [group("a", "1", annotations=notes, **INQUEUE)], "pods": [running("a")]})
-    here.session()
-    assert here.groups[key_of("a")].metadata.annotations == {}
-
-
-@pytest.mark.parametrize("restarting", [False, True])
-def test_who_gets_no_pods_in_time_goes_back(restarting: bool) -> None:
-    here = world({"podGroups": [group("a", "4", minMember=2)]}, restarting=restarting, inqueue_timeout="60s")
-    outcome = here.session()
-    assert outcome.wake_at == here.now + 60
-    here.do("advance", 59)
-    here.session()
-    assert stands(here) == {"a": "Inqueue"}
-    here.do("advance", 1)
-    here.session()
-    assert stands(here) == {"a": "InqueueTimeout"}
-
-
-def test_a_time_out_of_zero_is_none() -> None:
-    here = world({"podGroups": [group("a", "4", minMember=2)]}, inqueue_timeout="0")
-    assert here.session().wake_at is None
-    here.do("advance", 10**6)
-    here.session()
-    assert stands(here) == {"a": "Inqueue"}
-
-
-def test_who_is_inqueue_since_nobody_knows_when_has_its_time_from_now_on() -> None:
-    here = world({"podGroups": [group("a", "1", minMember=2, **INQUEUE)]})
-    assert here.session().wake_at == here.now + 300
-    assert here.groups[key_of("a")].metadata.annotations["scheduling.volcano.sh/inqueue-since"]
-
-
-SINCE = {"annotations": {"scheduling.volcano.sh/inqueue-since": "1970-01-01T00:00:00Z"}, **INQUEUE}
-
-
-@pytest.mark.parametrize(
-    ("pods", "conditions", "want"),
-    [
-        pytest.param([pod("a"), pod("a", "a-1")], [], "Inqueue", id="all are there and nothing is wrong"),
-        pytest.param([pod("a")], [], "InqueueTimeout", id="one is missing"),
-        pytest.param([pod("a"), pod("a", "a-1", deleting=True)], [], "InqueueTimeout", id="one is leaving"),
-        pytest.param(
-            [pod("a"), pod("a", "a-1")], [{"type": "Unschedulable", "status": "True"}], "InqueueTimeout",
-            id="they fit nowhere",
-        ),
-        pytest.param(
-            [pod("a"), pod("a", "a-1")], [{"type": "Unschedulable", "status": "False"}], "Inqueue",
-            id="they did not, once",
-        ),
-        pytest.param([pod("a", nominated="n1")], [], "Inqueue", id="others are evicted for one"),
-        pytest.param([pod("a", cpu="5", nominated="n1")], [], "InqueueTimeout", id="in vain"),
-        pytest.param([pod("a", nominated="n9")], [], "InqueueTimeout", id="on a node that is gone"),
-        pytest.param([pod("a"), running("a", name="a-1")], [], "Unknown", id="one runs"),
-        pytest.param([pod("a"), pod("a", "a-1", phase="Failed")], [], "Inqueue", id="one is over"),
-        pytest.param(
-            [pod("a"), pod("a", "a-1", node="n1", deleting=True)], [], "Inqueue", id="one leaves its node"
-        ),
-    ],
-)  # fmt: skip
-def test_a_group_that_started_or_may_yet_is_not_sent_back(
-    pods: list[Json], conditions: list[Json], want: str
-) -> None:
-    here = world({"podGroups": [group("a", "2", minMember=2, **SINCE)], "pods": pods})
-    if conditions:
-        key = key_of("a")
-        status = msgspec.convert(
-            {"phase": "Inqueue", "conditions": conditions}, type(here.groups[key].status)
-        )
-        here.put_group(msgspec.structs.replace(here.groups[key], status=status))
-    here.session()
-    phase = here.phase("a")
-    assert (phase if phase != "Pending" else stands(here)["a"]) == want
-
-
-def test_who_is_sent_back_makes_room_at_once() -> None:
-    here = world(
-        {"podGroups": [group("a", "4", minMember=2, created=1, **SINCE), group("b", "4", created=2)]}
-    )
-    here.session()
-    assert stands(here) == {"a": "InqueueTimeout", "b": "Inqueue"}
-
-
-def test_who_is_sent_back_is_not_let_in_again_in_the_same_session() -> None:
-    here = world({"podGroups": [group("a", "4", minMember=2, **SINCE)]}, requeue_backoff_base="0")
-    here.session()
-    assert stands(here) == {"a": "InqueueTimeout"}
-    here.session()
-    assert stands(here) == {"a": "Inqueue"}
-
-
-@pytest.mark.parametrize(
-    ("change", "want"),
-    [
-        (("setQueue", {"name": "default", "state": "Closed"}), "QueueNotOpen"),
-        (("setQuota", {"name": "rq", "used": {"cpu": "3"}}), QUOTA),
-        (("setQuota", {"name": "rq", "hard": {"cpu": "1"}}), QUOTA),
-        (("removeNodes", ["n1"]), ROOM),
-        (("addPods", [{"name": "web", "cpu": 3, "node": "n1", "phase": "Running"}]), ROOM),
-        (("setQueue", {"name": "default", "maxPodGroups": 0}), "Inqueue"),
-    ],
-)
-def test_what_was_promised_can_be_lost(change: tuple[str, Any], want: str) -> None:
-    here = world(
-        {"quotas": [rq({"cpu": 4})], "podGroups": [group("a", "2")], "queues": [{"name": "default"}]}
-    )
-    here.session()
-    assert stands(here) == {"a": "Inqueue"}
-    here.do(*change)
-    here.session()
-    assert stands(here) == {"a": want}
-
-
-def test_the_older_one_is_kept() -> None:
-    groups = [
-        group(name, "2", created=created, **INQUEUE) for name, created in (("b", 1), ("a", 2), ("c", 3))
-    ]
-    here = world({"podGroups": groups})
-    here.session()
-    assert stands(here) == {"b": "Inqueue", "a": "Inqueue", "c": ROOM}
-
-
-def test_a_group_made_again_starts_afresh() -> None:
-    here = world({"podGroups": [group("a", "4", minMember=2, **SINCE)]})
-    here.session()
-    here.do("deletePodGroups", ["a"])
-    here.do("addPodGroups", [group("a", "4")])
-    here.session()
-    assert stands(here) == {"a": "Inqueue"}
-
-
-def test_a_group_that_is_being_deleted_claims_nothing_and_is_not_admitted() -> None:
-    here = world({"podGroups": [group("a", "4", **INQUEUE), group("w", "0"), group("b", "4")]})
-    for name in ("a", "w"):
-        leaving = here.groups[key_of(name)]
-        metadata = msgspec.structs.replace(
-            leaving.metadata, deletion_timestamp=leaving.metadata.creation_timestamp
-        )
-        here.put_group(msgspec.structs.replace(leaving, metadata=metadata))
-    here.session()
-    assert stands(here) == {"a": "Inqueue", "w": "Pending", "b": "Inqueue"}
-
-
-# Telling.
-
-
-def test_what_happens_is_told_once_in_a_while() -> None:
-    here = world(
-        {"podGroups": [group("a", "4", minMember=2)]}, inqueue_timeout="10s", requeue_backoff_max="10s"
-    )
-
-    def notices() -> list[tuple[str, str, str]]:
-        told: list[tuple[str, str, str]] = [
-            (each.type, each.reason, each.message) for each in here.session().notices
-        ]
-        here.do("advance", 10)
-        return told
-
-    assert notices() == [("Normal", "Inqueue", "admitted")]
-    assert notices() == [
-        ("Warning", "RolledBack", "InqueueTimeout; next attempt not before 1970-01-01T00:17:00.000000Z")
-    ]
-    assert [notices() for _ in range(28)] == [[]] * 28
-    assert [reason for _, reason, _ in notices()] == ["Inqueue"]
-
-
-def test_nothing_is_written_for_who_waits_as_before() -> None:
-    here = world({"podGroups": [group(name, "4") for name in "abcd"]})
-    assert len(here.session().statuses) == 4
-    here.do("advance", 100)
-    outcome = here.session()
-    assert (outcome.statuses, outcome.notices) == ((), ())
-    assert {key.name for key in outcome.verdicts} == {"b", "c", "d"}
-
-
-# What preempt can take is lent.
-
-
-def lent(
-    *groups: Json, pods: list[Json], evict_overused: bool = True, actions: str = "enqueue, preempt"
-) -> World:
-    conf = {
-        "actions": actions,
-        "tiers": [["priority", "gang", "conformance", "predicates"]],
-        "configurations": {"preempt": {"evict-overused": evict_overused}},
-    }
-    given = {
-        "priorityClasses": {"high": 9, "low": 1},
-        "queues": [{"name": "default"}, {"name": "other"}],
-        "nodes": [{"name": "n1", "cpu": 4}],
-        "podGroups": groups,
-        "pods": pods,
-    }
-    return World(given, settings_of(conf, "design"), restarting=False)
-
-
-def fat(cpu: str = "2", least: int = 2, **given: Any) -> Json:
-    return group("fat", cpu, minMember=least, created=0, **RUNNING, **given)
-
-
-HIGH = {"priorityClassName": "high"}
-FOUR = [running("fat", name=f"fat-{index}") for index in range(4)]
-
-
-@pytest.mark.parametrize(
-    ("here", "want"),
-    [
-        pytest.param(lent(fat(), group("a", "2", created=1), pods=FOUR), {"a": "Inqueue"}, id="the surplus"),
-        pytest.param(lent(fat(), group("a", "3", created=1), pods=FOUR), {"a": ROOM}, id="and no more"),
-        pytest.param(
-            lent(fat(), group("a", "1", created=1), group("b", "1", created=2), group("c", "1", created=3),
-                 pods=FOUR),
-            {"a": "Inqueue", "b": "Inqueue", "c": ROOM}, id="once, however many wait",
-        ),
-        pytest.param(
-            lent(fat(least=3), group("a", "2", created=1), pods=FOUR), {"a": ROOM}, id="not below its minimum"
-        ),
-        pytest.param(
-            lent(fat("3"), group("a", "2", created=1), pods=FOUR), {"a": ROOM}, id="nor its minResources"
-        ),
-        pytest.param(
-            lent({"name": "fat", "minMember": 2, **RUNNING}, group("a", "2", created=1), pods=FOUR),
-            {"a": ROOM}, id="without minResources there is no surplus",
-        ),
-        pytest.param(
-            lent(fat(queue="other"), group("a", "2", created=1), pods=FOUR), {"a": ROOM}, id="of its queue"
-        ),
-        pytest.param(
-            lent(fat(priorityClassName="high"), group("a", "2", created=1), pods=FOUR),
-            {"a": ROOM}, id="not of the more important",
-        ),
-        pytest.param(
-            lent(fat(priorityClassName="low"), group("a", "2", created=1, **HIGH), pods=FOUR),
-            {"a": "Inqueue"}, id="of the less important",
-        ),
-        pytest.param(
-            lent(fat(), group("a", "2", created=1), pods=[{**each, "preemptable": False} for each in FOUR]),
-            {"a": ROOM}, id="not what may not be evicted",
-        ),
-        pytest.param(
-            lent(fat(), group("a", "2", created=1), pods=FOUR, evict_overused=False),
-            {"a": ROOM}, id="not if preempt does not take it",
-        ),
-        pytest.param(
-            lent(fat(), group("a", "2", created=1), pods=FOUR, actions="enqueue"),
-            {"a": ROOM}, id="nor if it is not there",
-        ),
-        pytest.param(
-            lent(fat(), {"name": "a", "created": 1, "minResources": {"memory": "99Ti"}}, pods=FOUR),
-            {"a": ROOM}, id="nothing of what it has not",
-        ),
-    ],
-)  # fmt: skip
-def test_surplus_is_lent(here: World, want: dict[str, str]) -> None:
-    here.session()
-    assert {name: stand for name, stand in stands(here).items() if name != "fat"} == want
-
-
-def test_surplus_of_several_groups_adds_up() -> None:
-    thin = group("thin", "1", minMember=1, created=0, **RUNNING)
-    pods = [*FOUR[:3], running("thin", name="thin-0"), running("thin", name="thin-1")]
-    here = lent(fat("1", 1), thin, group("a", "3", created=1), group("b", "1", created=2), pods=pods)
-    here.do("addNodes", [{"name": "n2", "cpu": 1}])
-    here.session()
-    found = stands(here)
-    assert (found["a"], found["b"]) == ("Inqueue", ROOM)
 
 
 # How long a group may wait.

@@ -3,7 +3,7 @@
 from typing import Any
 
 from quorate.gang.explain import waiting_groups
-from tests.gang.test_enqueue import group, rq, world
+from tests.gang.waiting import group, rq, world
 
 Json = dict[str, Any]
 

@@ -2,7 +2,7 @@
 
 from quorate.observe.gang_metrics import GangMetrics
 from quorate.scheduler.scheduler import Seen
-from tests.gang.test_enqueue import group, rq, world
+from tests.gang.waiting import group, rq, world
 from tests.gang.world import World
 from tests.kube.virtual import VirtualClock
 

@@ -1,0 +1,106 @@
+"""What preempt can take back is lent to who waits."""
+
+from typing import Any
+
+import pytest
+
+from tests.gang.vectors import settings_of
+from tests.gang.waiting import (
+    ROOM,
+    RUNNING,
+    Json,
+    group,
+    running,
+    stands,
+)
+from tests.gang.world import World
+
+
+def lent(
+    *groups: Json, pods: list[Json], evict_overused: bool = True, actions: str = "enqueue, preempt"
+) -> World:
+    conf = {
+        "actions": actions,
+        "tiers": [["priority", "gang", "conformance", "predicates"]],
+        "configurations": {"preempt": {"evict-overused": evict_overused}},
+    }
+    given = {
+        "priorityClasses": {"high": 9, "low": 1},
+        "queues": [{"name": "default"}, {"name": "other"}],
+        "nodes": [{"name": "n1", "cpu": 4}],
+        "podGroups": groups,
+        "pods": pods,
+    }
+    return World(given, settings_of(conf, "design"), restarting=False)
+
+
+def fat(cpu: str = "2", least: int = 2, **given: Any) -> Json:
+    return group("fat", cpu, minMember=least, created=0, **RUNNING, **given)
+
+
+HIGH = {"priorityClassName": "high"}
+FOUR = [running("fat", name=f"fat-{index}") for index in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("here", "want"),
+    [
+        pytest.param(lent(fat(), group("a", "2", created=1), pods=FOUR), {"a": "Inqueue"}, id="the surplus"),
+        pytest.param(lent(fat(), group("a", "3", created=1), pods=FOUR), {"a": ROOM}, id="and no more"),
+        pytest.param(
+            lent(fat(), group("a", "1", created=1), group("b", "1", created=2), group("c", "1", created=3),
+                 pods=FOUR),
+            {"a": "Inqueue", "b": "Inqueue", "c": ROOM}, id="once, however many wait",
+        ),
+        pytest.param(
+            lent(fat(least=3), group("a", "2", created=1), pods=FOUR), {"a": ROOM}, id="not below its minimum"
+        ),
+        pytest.param(
+            lent(fat("3"), group("a", "2", created=1), pods=FOUR), {"a": ROOM}, id="nor its minResources"
+        ),
+        pytest.param(
+            lent({"name": "fat", "minMember": 2, **RUNNING}, group("a", "2", created=1), pods=FOUR),
+            {"a": ROOM}, id="without minResources there is no surplus",
+        ),
+        pytest.param(
+            lent(fat(queue="other"), group("a", "2", created=1), pods=FOUR), {"a": ROOM}, id="of its queue"
+        ),
+        pytest.param(
+            lent(fat(priorityClassName="high"), group("a", "2", created=1), pods=FOUR),
+            {"a": ROOM}, id="not of the more important",
+        ),
+        pytest.param(
+            lent(fat(priorityClassName="low"), group("a", "2", created=1, **HIGH), pods=FOUR),
+            {"a": "Inqueue"}, id="of the less important",
+        ),
+        pytest.param(
+            lent(fat(), group("a", "2", created=1), pods=[{**each, "preemptable": False} for each in FOUR]),
+            {"a": ROOM}, id="not what may not be evicted",
+        ),
+        pytest.param(
+            lent(fat(), group("a", "2", created=1), pods=FOUR, evict_overused=False),
+            {"a": ROOM}, id="not if preempt does not take it",
+        ),
+        pytest.param(
+            lent(fat(), group("a", "2", created=1), pods=FOUR, actions="enqueue"),
+            {"a": ROOM}, id="nor if it is not there",
+        ),
+        pytest.param(
+            lent(fat(), {"name": "a", "created": 1, "minResources": {"memory": "99Ti"}}, pods=FOUR),
+            {"a": ROOM}, id="nothing of what it has not",
+        ),
+    ],
+)  # fmt: skip
+def test_surplus_is_lent(here: World, want: dict[str, str]) -> None:
+    here.session()
+    assert {name: stand for name, stand in stands(here).items() if name != "fat"} == want
+
+
+def test_surplus_of_several_groups_adds_up() -> None:
+    thin = group("thin", "1", minMember=1, created=0, **RUNNING)
+    pods = [*FOUR[:3], running("thin", name="thin-0"), running("thin", name="thin-1")]
+    here = lent(fat("1", 1), thin, group("a", "3", created=1), group("b", "1", created=2), pods=pods)
+    here.do("addNodes", [{"name": "n2", "cpu": 1}])
+    here.session()
+    found = stands(here)
+    assert (found["a"], found["b"]) == ("Inqueue", ROOM)

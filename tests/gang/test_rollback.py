@@ -1,0 +1,218 @@
+"""Who is admitted and comes to nothing goes back to wait, and what is told of it."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.gang.waiting import (
+    INQUEUE,
+    QUOTA,
+    ROOM,
+    Json,
+    group,
+    pod,
+    rq,
+    running,
+    stands,
+    world,
+)
+from tests.gang.world import key_of
+
+
+@pytest.mark.parametrize("restarting", [False, True])
+def test_each_further_roll_back_doubles_the_back_off_up_to_a_limit(restarting: bool) -> None:
+    here = world(
+        {"podGroups": [group("a", "4")]}, restarting=restarting, requeue_backoff_max=25, inqueue_timeout="0"
+    )
+    waits = []
+    for _ in range(4):
+        here.session()
+        assert stands(here) == {"a": "Inqueue"}
+        here.do("removeNodes", ["n1"])
+        began = here.now
+        outcome = here.session()
+        assert stands(here) == {"a": ROOM}
+        here.do("addNodes", [{"name": "n1", "cpu": 4}])
+        here.session()
+        assert stands(here) == {"a": ROOM}
+        assert outcome.wake_at is not None
+        here.now = outcome.wake_at
+        waits.append(here.now - began)
+    assert waits == [10, 20, 25, 25]
+
+
+def test_who_runs_starts_from_the_beginning() -> None:
+    notes = {"scheduling.volcano.sh/requeue-attempts": "4"}
+    here = world({"podGroups": [group("a", "1", annotations=notes, **INQUEUE)], "pods": [running("a")]})
+    here.session()
+    assert here.groups[key_of("a")].metadata.annotations == {}
+
+
+@pytest.mark.parametrize("restarting", [False, True])
+def test_who_gets_no_pods_in_time_goes_back(restarting: bool) -> None:
+    here = world({"podGroups": [group("a", "4", minMember=2)]}, restarting=restarting, inqueue_timeout="60s")
+    outcome = here.session()
+    assert outcome.wake_at == here.now + 60
+    here.do("advance", 59)
+    here.session()
+    assert stands(here) == {"a": "Inqueue"}
+    here.do("advance", 1)
+    here.session()
+    assert stands(here) == {"a": "InqueueTimeout"}
+
+
+def test_a_time_out_of_zero_is_none() -> None:
+    here = world({"podGroups": [group("a", "4", minMember=2)]}, inqueue_timeout="0")
+    assert here.session().wake_at is None
+    here.do("advance", 10**6)
+    here.session()
+    assert stands(here) == {"a": "Inqueue"}
+
+
+def test_who_is_inqueue_since_nobody_knows_when_has_its_time_from_now_on() -> None:
+    here = world({"podGroups": [group("a", "1", minMember=2, **INQUEUE)]})
+    assert here.session().wake_at == here.now + 300
+    assert here.groups[key_of("a")].metadata.annotations["scheduling.volcano.sh/inqueue-since"]
+
+
+SINCE = {"annotations": {"scheduling.volcano.sh/inqueue-since": "1970-01-01T00:00:00Z"}, **INQUEUE}
+
+
+@pytest.mark.parametrize(
+    ("pods", "conditions", "want"),
+    [
+        pytest.param([pod("a"), pod("a", "a-1")], [], "Inqueue", id="all are there and nothing is wrong"),
+        pytest.param([pod("a")], [], "InqueueTimeout", id="one is missing"),
+        pytest.param([pod("a"), pod("a", "a-1", deleting=True)], [], "InqueueTimeout", id="one is leaving"),
+        pytest.param(
+            [pod("a"), pod("a", "a-1")], [{"type": "Unschedulable", "status": "True"}], "InqueueTimeout",
+            id="they fit nowhere",
+        ),
+        pytest.param(
+            [pod("a"), pod("a", "a-1")], [{"type": "Unschedulable", "status": "False"}], "Inqueue",
+            id="they did not, once",
+        ),
+        pytest.param([pod("a", nominated="n1")], [], "Inqueue", id="others are evicted for one"),
+        pytest.param([pod("a", cpu="5", nominated="n1")], [], "InqueueTimeout", id="in vain"),
+        pytest.param([pod("a", nominated="n9")], [], "InqueueTimeout", id="on a node that is gone"),
+        pytest.param([pod("a"), running("a", name="a-1")], [], "Unknown", id="one runs"),
+        pytest.param([pod("a"), pod("a", "a-1", phase="Failed")], [], "Inqueue", id="one is over"),
+        pytest.param(
+            [pod("a"), pod("a", "a-1", node="n1", deleting=True)], [], "Inqueue", id="one leaves its node"
+        ),
+    ],
+)  # fmt: skip
+def test_a_group_that_started_or_may_yet_is_not_sent_back(
+    pods: list[Json], conditions: list[Json], want: str
+) -> None:
+    here = world({"podGroups": [group("a", "2", minMember=2, **SINCE)], "pods": pods})
+    if conditions:
+        key = key_of("a")
+        status = msgspec.convert(
+            {"phase": "Inqueue", "conditions": conditions}, type(here.groups[key].status)
+        )
+        here.put_group(msgspec.structs.replace(here.groups[key], status=status))
+    here.session()
+    phase = here.phase("a")
+    assert (phase if phase != "Pending" else stands(here)["a"]) == want
+
+
+def test_who_is_sent_back_makes_room_at_once() -> None:
+    here = world(
+        {"podGroups": [group("a", "4", minMember=2, created=1, **SINCE), group("b", "4", created=2)]}
+    )
+    here.session()
+    assert stands(here) == {"a": "InqueueTimeout", "b": "Inqueue"}
+
+
+def test_who_is_sent_back_is_not_let_in_again_in_the_same_session() -> None:
+    here = world({"podGroups": [group("a", "4", minMember=2, **SINCE)]}, requeue_backoff_base="0")
+    here.session()
+    assert stands(here) == {"a": "InqueueTimeout"}
+    here.session()
+    assert stands(here) == {"a": "Inqueue"}
+
+
+@pytest.mark.parametrize(
+    ("change", "want"),
+    [
+        (("setQueue", {"name": "default", "state": "Closed"}), "QueueNotOpen"),
+        (("setQuota", {"name": "rq", "used": {"cpu": "3"}}), QUOTA),
+        (("setQuota", {"name": "rq", "hard": {"cpu": "1"}}), QUOTA),
+        (("removeNodes", ["n1"]), ROOM),
+        (("addPods", [{"name": "web", "cpu": 3, "node": "n1", "phase": "Running"}]), ROOM),
+        (("setQueue", {"name": "default", "maxPodGroups": 0}), "Inqueue"),
+    ],
+)
+def test_what_was_promised_can_be_lost(change: tuple[str, Any], want: str) -> None:
+    here = world(
+        {"quotas": [rq({"cpu": 4})], "podGroups": [group("a", "2")], "queues": [{"name": "default"}]}
+    )
+    here.session()
+    assert stands(here) == {"a": "Inqueue"}
+    here.do(*change)
+    here.session()
+    assert stands(here) == {"a": want}
+
+
+def test_the_older_one_is_kept() -> None:
+    groups = [
+        group(name, "2", created=created, **INQUEUE) for name, created in (("b", 1), ("a", 2), ("c", 3))
+    ]
+    here = world({"podGroups": groups})
+    here.session()
+    assert stands(here) == {"b": "Inqueue", "a": "Inqueue", "c": ROOM}
+
+
+def test_a_group_made_again_starts_afresh() -> None:
+    here = world({"podGroups": [group("a", "4", minMember=2, **SINCE)]})
+    here.session()
+    here.do("deletePodGroups", ["a"])
+    here.do("addPodGroups", [group("a", "4")])
+    here.session()
+    assert stands(here) == {"a": "Inqueue"}
+
+
+def test_a_group_that_is_being_deleted_claims_nothing_and_is_not_admitted() -> None:
+    here = world({"podGroups": [group("a", "4", **INQUEUE), group("w", "0"), group("b", "4")]})
+    for name in ("a", "w"):
+        leaving = here.groups[key_of(name)]
+        metadata = msgspec.structs.replace(
+            leaving.metadata, deletion_timestamp=leaving.metadata.creation_timestamp
+        )
+        here.put_group(msgspec.structs.replace(leaving, metadata=metadata))
+    here.session()
+    assert stands(here) == {"a": "Inqueue", "w": "Pending", "b": "Inqueue"}
+
+
+# Telling.
+
+
+def test_what_happens_is_told_once_in_a_while() -> None:
+    here = world(
+        {"podGroups": [group("a", "4", minMember=2)]}, inqueue_timeout="10s", requeue_backoff_max="10s"
+    )
+
+    def notices() -> list[tuple[str, str, str]]:
+        told: list[tuple[str, str, str]] = [
+            (each.type, each.reason, each.message) for each in here.session().notices
+        ]
+        here.do("advance", 10)
+        return told
+
+    assert notices() == [("Normal", "Inqueue", "admitted")]
+    assert notices() == [
+        ("Warning", "RolledBack", "InqueueTimeout; next attempt not before 1970-01-01T00:17:00.000000Z")
+    ]
+    assert [notices() for _ in range(28)] == [[]] * 28
+    assert [reason for _, reason, _ in notices()] == ["Inqueue"]
+
+
+def test_nothing_is_written_for_who_waits_as_before() -> None:
+    here = world({"podGroups": [group(name, "4") for name in "abcd"]})
+    assert len(here.session().statuses) == 4
+    here.do("advance", 100)
+    outcome = here.session()
+    assert (outcome.statuses, outcome.notices) == ((), ())
+    assert {key.name for key in outcome.verdicts} == {"b", "c", "d"}
