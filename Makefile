@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+BESIDE := -n auto --dist worksteal # tests side by side, one worker a core
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test check search loops vectors mutations test-real test-faults bench bench-admission bench-binding crds manifests reference clean
@@ -21,15 +22,15 @@ install: $(STAMP) ## make the virtual environment
 demo: $(STAMP) ## watch two jobs deadlock, then the same jobs complete, in two ways
 	@$(BIN)/quorate demo
 
-check: $(STAMP) ## format, lint, layers, strict types, fast tests (a minute and a half)
+check: $(STAMP) ## format, lint, layers, strict types, fast tests (a minute)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/lint-imports
 	@$(BIN)/mypy
-	@$(BIN)/pytest -q -m 'not slow'
+	@$(BIN)/pytest -q -m 'not slow' $(BESIDE)
 
-test: $(STAMP) ## every test, end-to-end ones included
-	@$(BIN)/pytest
+test: $(STAMP) ## every test, end-to-end ones included (five minutes)
+	@$(BIN)/pytest $(BESIDE)
 
 search: $(STAMP) ## look for counterexamples to the laws, at random and for longer
 	@HYPOTHESIS_PROFILE=search $(BIN)/pytest -q -m 'not slow' -k 'laws or Any or oracle'

@@ -22,6 +22,7 @@ from quorate.kube.resources import (
     WORKLOADS,
 )
 from quorate.local.nodes import Fleet
+from quorate.queueing.clocks import TIMEOUT
 from tests.e2e import world as e2e_world
 from tests.e2e.kinds import EXAMPLES, Example, Json, definition
 from tests.e2e.test_pods import pod, until_pod
@@ -145,7 +146,7 @@ def waiting_for_pods(blocks: AdmissionBlock | None) -> Configuration:
     backs_off = RequeuingStrategy(timestamp="Eviction", backoff_base_s=3600.0, backoff_max_s=3600.0)
     return Configuration(
         wait_for_pods_ready=WaitForPodsReady(
-            timeout_s=2.0, recovery_timeout_s=2.0, block_admission=blocks, requeuing_strategy=backs_off
+            timeout_s=60.0, recovery_timeout_s=60.0, block_admission=blocks, requeuing_strategy=backs_off
         )
     )
 
@@ -154,7 +155,7 @@ async def some_start_run_back_off_and_are_done(world: World) -> None:
     await world.queues("4")
     await world.job("runs", runs="forever")
     await world.until_condition("runs", "PodsReady")
-    await world.job("stuck", starts="1h")
+    await world.job("stuck", starts="1h", annotations={TIMEOUT: "1s"})
     await world.until_condition("stuck", "Evicted", reason="PodsReadyTimeout")
     await world.until_condition("stuck", "QuotaReserved", "False")
     await world.job("done")

@@ -7,6 +7,7 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import epoch, find_condition
 from quorate.kube.resources import WORKLOADS
 from quorate.local.nodes import Fleet
+from quorate.queueing.clocks import SCHEDULING_TIMEOUT, TIMEOUT
 from tests.e2e.world import World, play
 
 pytestmark = pytest.mark.slow
@@ -112,13 +113,15 @@ def test_a_blocked_queue_moves_on_when_who_blocks_it_is_evicted() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="8")
         await world.job("stuck", starts="1h")
-        await world.until_admitted("stuck")
+        stuck = await world.until_condition("stuck", "Admitted")
         await world.job("next", runs="200ms")
         await world.until_condition("next", "QuotaReserved", "False", "Waiting", ALL_WAIT)
+        hurry = {"metadata": {"annotations": {TIMEOUT: "1s"}}}
+        await world.client.patch(WORKLOADS, stuck.metadata.key, hurry)
         await world.until_condition("stuck", "Evicted")
         await world.until_finished("next")
 
-    play(story, waiting(timeout_s=3, block=True), NODES)
+    play(story, waiting(timeout_s=60, block=True), NODES)
 
 
 def test_pods_without_a_node_have_a_clock_of_their_own() -> None:
@@ -126,22 +129,22 @@ def test_pods_without_a_node_have_a_clock_of_their_own() -> None:
 
     async def story(world: World) -> None:
         await world.queues(cpu="100")
-        await world.job("slow", pods=2, starts="4s", runs="forever")
+        await world.job("slow", pods=2, starts="5s", runs="forever", annotations={SCHEDULING_TIMEOUT: "4s"})
         await world.until_admitted("slow")
-        await world.job("lost", pods=2, cpu="8", runs="forever")
+        await world.job("lost", pods=2, cpu="8", runs="forever", annotations={SCHEDULING_TIMEOUT: "1s"})
         evicted = await world.until_condition("lost", "Evicted", "True", "PodsReadyTimeout")
         stats = evicted.status.scheduling_stats
         assert stats is not None
         assert [each.underlying_cause for each in stats.evictions] == ["WaitForScheduling"]
         await world.until_condition("slow", "PodsReady")
 
-    play(story, waiting(timeout_s=60, scheduling_s=2), NODES)
+    play(story, waiting(timeout_s=60, scheduling_s=60), NODES)
 
 
 def test_a_workload_may_ask_for_shorter_clocks() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="8")
-        await world.job("hasty", starts="1h", annotations={"quorate.dev/pods-ready-timeout": "1s"})
+        await world.job("hasty", starts="1h", annotations={TIMEOUT: "1s"})
         await world.job("patient", starts="1h")
         await world.until_condition("hasty", "Evicted", "True", "PodsReadyTimeout")
         assert "patient" in await world.admitted()
