@@ -12,12 +12,12 @@ def told(given: Json, **arguments: Any) -> dict[str, str]:
     """Of each group that waits, its place and what is against it."""
     here = world(given, **arguments)
     found = {}
-    for key, account in waiting_groups(here.model, here.settings, here.now).items():
-        against = [f"{name}: {verdict}" for name, verdict in account.checks.items() if verdict is not None]
-        against += ["blocked"] if account.blocked else []
-        against += [f"not before {account.not_before:.0f}"] if account.not_before is not None else []
-        assert account.admitted == (not against)
-        found[key.name] = f"{account.position}/{account.waiting} {' | '.join(against)}".strip()
+    for key, outlook in waiting_groups(here.model, here.settings, here.now).items():
+        against = [f"{name}: {verdict}" for name, verdict in outlook.checks.items() if verdict is not None]
+        against += ["blocked"] if outlook.blocked else []
+        against += [f"not before {outlook.not_before:.0f}"] if outlook.not_before is not None else []
+        assert outlook.admitted == (not against)
+        found[key.name] = f"{outlook.position}/{outlook.waiting} {' | '.join(against)}".strip()
     here.session()
     assert {name for name, line in found.items() if "/" in line and " " not in line} == {
         key.name for key, each in here.groups.items() if each.status.phase == "Inqueue"

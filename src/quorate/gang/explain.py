@@ -16,7 +16,7 @@ from quorate.gang.verdicts import Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class Outlook:
     """What there is to say of one group that waits to be admitted."""
 
     position: int  # in the order in which groups are asked; the first is 1
@@ -32,7 +32,7 @@ class Account:
         return not self.blocked and self.not_before is None and not any(self.checks.values())
 
 
-def waiting_groups(model: Model, settings: SchedulerConfiguration, now: float) -> dict[Key, Account]:
+def waiting_groups(model: Model, settings: SchedulerConfiguration, now: float) -> dict[Key, Outlook]:
     """All groups that wait, in the order in which they are asked; ``now`` in seconds since the epoch.
 
     Each is judged after those before it were admitted, if they are.  ``model`` is changed as a session would
@@ -42,10 +42,10 @@ def waiting_groups(model: Model, settings: SchedulerConfiguration, now: float) -
     passes = Passes(session)
     passes.judge_again()
     waiting = list(passes.waiting())
-    accounts: dict[Key, Account] = {}
+    outlooks: dict[Key, Outlook] = {}
     for position, gang in enumerate(waiting, start=1):
         backs_off = gang.not_before is not None and now < gang.not_before
-        accounts[gang.key] = Account(
+        outlooks[gang.key] = Outlook(
             position=position,
             waiting=len(waiting),
             checks=passes.admission.checks(gang),
@@ -54,4 +54,4 @@ def waiting_groups(model: Model, settings: SchedulerConfiguration, now: float) -
             attempts=gang.attempts,
         )
         passes.offer(gang)
-    return accounts
+    return outlooks

@@ -24,7 +24,7 @@ from quorate.cli.verbs.tables import (
     wants_documents,
     whole,
 )
-from quorate.gang.explain import Account, waiting_groups
+from quorate.gang.explain import Outlook, waiting_groups
 from quorate.gang.verdicts import Verdict, can_never_fit
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import POD_GROUPS
@@ -123,9 +123,9 @@ def explain(
         unknown = [name for name in names if name not in found]
         if unknown:
             raise Refusal(f"no pod group {', '.join(unknown)} in {connection.place}")
-        accounts = await _accounts(connection, settings, now)
+        outlooks = await _outlooks(connection, settings, now)
         for name in names:
-            told = told_of(found[name], accounts.get(found[name].metadata.key), settings)
+            told = told_of(found[name], outlooks.get(found[name].metadata.key), settings)
             if wants_documents(output):
                 print_value(told, output)
             else:
@@ -134,9 +134,9 @@ def explain(
     o.at(o.Reach(kubeconfig, context, namespace), show)
 
 
-async def _accounts(
+async def _outlooks(
     connection: o.Connection, settings: SchedulerConfiguration, now: float
-) -> Mapping[Key, Account]:
+) -> Mapping[Key, Outlook]:
     """None where nobody is asked: then nobody waits to be admitted, or not by these rules."""
     if settings.profile != "design" or "enqueue" not in settings.actions:
         return {}
@@ -163,22 +163,22 @@ class Told(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     checks: tuple[Check, ...] = ()
 
 
-def told_of(group: PodGroup, account: Account | None, settings: SchedulerConfiguration) -> Told:
+def told_of(group: PodGroup, outlook: Outlook | None, settings: SchedulerConfiguration) -> Told:
     told = Told(
         pod_group=str(group.metadata.key),
         queue=group.spec.queue,
         phase=group.status.phase or PENDING,
-        state=_standing(group, account, settings),
+        state=_standing(group, outlook, settings),
     )
-    if account is None:
+    if outlook is None:
         return told
     return msgspec.structs.replace(
         told,
-        position=account.position,
-        waiting=account.waiting,
-        attempts=account.attempts,
-        not_before="" if account.not_before is None else at_epoch(account.not_before).isoformat(),
-        checks=tuple(_check(name, verdict) for name, verdict in account.checks.items()),
+        position=outlook.position,
+        waiting=outlook.waiting,
+        attempts=outlook.attempts,
+        not_before="" if outlook.not_before is None else at_epoch(outlook.not_before).isoformat(),
+        checks=tuple(_check(name, verdict) for name, verdict in outlook.checks.items()),
     )
 
 
@@ -188,17 +188,17 @@ def _check(name: str, verdict: Verdict | None) -> Check:
     return Check(name, str(verdict), never=can_never_fit(verdict))
 
 
-def _standing(group: PodGroup, account: Account | None, settings: SchedulerConfiguration) -> str:
-    if account is None:
+def _standing(group: PodGroup, outlook: Outlook | None, settings: SchedulerConfiguration) -> str:
+    if outlook is None:
         waits = group.status.phase in ("", PENDING)
         if waits and "enqueue" in settings.actions and settings.profile == "design":
             return f"its queue {group.spec.queue} does not exist, or it is being deleted"
         return ": ".join(text for text in _unschedulable(group) if text)
-    if account.not_before is not None:
+    if outlook.not_before is not None:
         return "was sent back, and is not tried again yet"
-    if account.blocked:
+    if outlook.blocked:
         return "waits for a group before it in its queue, which is first in, first out"
-    return "is admitted next" if account.admitted else "waits"
+    return "is admitted next" if outlook.admitted else "waits"
 
 
 def in_words(told: Told) -> tuple[Section, ...]:
