@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from quorate.api import codec
-from quorate.controllers.volcano.lone_pods import LonePod, changes_of, follows_template, group_for
+from quorate.controllers.volcano.group_pods import GroupPod
+from quorate.controllers.volcano.lone_pods import changes_of, follows_template, group_for
 
 MINIMUM = "scheduling.volcano.sh/group-min-member"
 LEGACY_MINIMUM = "scheduling.k8s.io/group-min-member"
@@ -17,7 +18,7 @@ def a_pod(
     owner: dict[str, Any] | None = OWNER,
     cpu: str = "1",
     **more: Any,
-) -> LonePod:
+) -> GroupPod:
     body = {
         "metadata": {
             "name": "web-1-a", "namespace": "team", "uid": "pod-uid", "annotations": annotations or {},
@@ -30,7 +31,7 @@ def a_pod(
         },
         **more,
     }  # fmt: skip
-    return codec.convert(LonePod, body)
+    return codec.convert(GroupPod, body)
 
 
 def test_pods_of_one_owner_share_a_group_that_goes_with_it() -> None:
@@ -117,7 +118,7 @@ def test_annotations_are_inherited_and_the_pod_s_own_count_more() -> None:
         pytest.param(a_pod(status={"phase": "Succeeded"}), False, id="one that is done"),
     ],
 )
-def test_who_wants_a_group(pod: LonePod, want: bool) -> None:
+def test_who_wants_a_group(pod: GroupPod, want: bool) -> None:
     assert pod.wants_group is want
 
 

@@ -11,71 +11,35 @@ import msgspec
 from msgspec.structs import replace
 
 from quorate.api import codec
-from quorate.api.batch import EMPTY_OBJECT
 from quorate.api.core import PodSpec, Resources
 from quorate.api.counts import INT32_MAX
-from quorate.api.meta import ObjectMeta, OwnerReference, Struct
+from quorate.api.meta import ObjectMeta, OwnerReference
 from quorate.api.quota_usage import quota_usage
 from quorate.api.volcano import DEFAULT_QUEUE, NetworkTopology, PodGroup, PodGroupSpec
 from quorate.api.volcano_keys import (
     ANNOTATION_PREFIX,
     GROUP_MIN_MEMBER,
     GROUP_MIN_RESOURCES,
-    GROUP_NAME,
     LEGACY_GROUP_MIN_MEMBER,
     QUEUE_NAME,
 )
-from quorate.controllers.volcano.members import ENDED, pruned
+from quorate.controllers.volcano.group_pods import GroupPod
 from quorate.controllers.volcano.minimum import times
 from quorate.kube.patches import merge_patch
-from quorate.kube.resources import Resource
 
 PREFIX: Final = "podgroup-"
 TOPOLOGY_MODE: Final = "volcano.sh/network-topology-mode"
 TOPOLOGY_TIER: Final = "volcano.sh/network-topology-highest-tier"
-_GROUP_ONLY: Final = frozenset({GROUP_NAME})
 # Kinds whose template may change, or which may want no pods, while they go on.
 SCALED: Final = (("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"))
 
 
-class Phase(Struct):
-    phase: str = "Pending"
-
-
-class LonePod(Struct):
-    """A pod; ``spec`` is kept as bytes, and only while it names no group."""
-
-    metadata: ObjectMeta
-    spec: msgspec.Raw = EMPTY_OBJECT
-    status: Phase = Phase()
-
-    def __post_init__(self) -> None:
-        if not self.group:
-            msgspec.structs.force_setattr(self, "spec", self.spec.copy())
-            return
-        # Most pods are told their group when they are made: of those only that is worth its memory.
-        msgspec.structs.force_setattr(self, "spec", EMPTY_OBJECT)
-        msgspec.structs.force_setattr(self, "metadata", pruned(self.metadata, _GROUP_ONLY))
-
-    @property
-    def group(self) -> str:
-        return self.metadata.annotations.get(GROUP_NAME, "")
-
-    @property
-    def wants_group(self) -> bool:
-        gone = self.metadata.deletion_timestamp is not None or self.status.phase in ENDED
-        return not self.group and not gone
-
-
-LONE_PODS: Final = Resource("", "v1", "pods", "Pod", True, LonePod)
-
-
-def name_of_group(pod: LonePod) -> str:
+def name_of_group(pod: GroupPod) -> str:
     owner = pod.metadata.controller
     return f"{PREFIX}{pod.metadata.uid if owner is None else owner.uid}"
 
 
-def group_for(pod: LonePod, of_owner: Mapping[str, str], of_namespace: Mapping[str, str]) -> PodGroup:
+def group_for(pod: GroupPod, of_owner: Mapping[str, str], of_namespace: Mapping[str, str]) -> PodGroup:
     """The pod group of a pod, by its own annotations, those of its owner and those of its namespace."""
     own = pod.metadata.annotations
     spec = codec.decode(PodSpec, pod.spec)
@@ -101,7 +65,7 @@ def group_for(pod: LonePod, of_owner: Mapping[str, str], of_namespace: Mapping[s
     )
 
 
-def follows_template(pod: LonePod) -> bool:
+def follows_template(pod: GroupPod) -> bool:
     """Whether the group is brought in step with the newest pod: its owner's template may have changed."""
     owner = pod.metadata.controller
     return owner is not None and (owner.api_version, owner.kind) in SCALED
@@ -112,7 +76,7 @@ def changes_of(group: PodGroup, wanted: PodGroup) -> dict[str, Any]:
     return merge_patch(group.spec, replace(wanted.spec, queue=group.spec.queue))
 
 
-def _owner_of(pod: LonePod) -> OwnerReference:
+def _owner_of(pod: GroupPod) -> OwnerReference:
     owner = pod.metadata.controller
     if owner is not None:
         return replace(owner, block_owner_deletion=False)  # deleting a set need not wait for its group

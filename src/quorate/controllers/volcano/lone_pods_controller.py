@@ -7,11 +7,10 @@ from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano_keys import GROUP_NAME
 from quorate.controllers.shell import Shell
+from quorate.controllers.volcano.group_pods import GROUP_PODS, GroupPod
 from quorate.controllers.volcano.lone_pods import (
-    LONE_PODS,
     PREFIX,
     SCALED,
-    LonePod,
     changes_of,
     follows_template,
     group_for,
@@ -55,7 +54,7 @@ class LonePodController:
     """
 
     def __init__(
-        self, shell: Shell, pods: list[Informer[LonePod]], groups: Informer[PodGroup], *, inherit: bool
+        self, shell: Shell, pods: list[Informer[GroupPod]], groups: Informer[PodGroup], *, inherit: bool
     ) -> None:
         self._client = shell.client
         self._events = shell.events
@@ -75,7 +74,7 @@ class LonePodController:
             informer.subscribe(self._pod_changed)
         groups.subscribe(self._group_changed)
 
-    def _pod_changed(self, change: Change[LonePod]) -> None:
+    def _pod_changed(self, change: Change[GroupPod]) -> None:
         if change.new is not None and change.new.wants_group:
             self.reconciler.enqueue(change.key)
         if change.new is None and change.old is not None and change.old.group.startswith(PREFIX):
@@ -98,27 +97,27 @@ class LonePodController:
             await self._client.patch(POD_GROUPS, group.metadata.key, {"metadata": version, "spec": changes})
         annotations = {GROUP_NAME: wanted.metadata.name}
         try:
-            await self._client.patch(LONE_PODS, key, {"metadata": {"annotations": annotations}})
+            await self._client.patch(GROUP_PODS, key, {"metadata": {"annotations": annotations}})
         except NotFound:
             return  # it went meanwhile
 
-    async def _make(self, wanted: PodGroup, pod: LonePod) -> None:
+    async def _make(self, wanted: PodGroup, pod: GroupPod) -> None:
         key = wanted.metadata.key
         try:
             await self._client.create(POD_GROUPS, wanted, key.namespace)
         except AlreadyExists:
             return  # for another pod of the same owner
         except (Forbidden, Invalid) as refusal:
-            about = reference_to(LONE_PODS, pod)
+            about = reference_to(GROUP_PODS, pod)
             self._events.event(about, "Warning", "PodGroupError", refusal.message, standing=True)
             raise
         self._log.info("pod group made", key=key, min_member=wanted.spec.min_member)
 
-    def _said_by_namespace(self, pod: LonePod) -> Mapping[str, str]:
+    def _said_by_namespace(self, pod: GroupPod) -> Mapping[str, str]:
         namespace = self._namespaces.get(Key("", pod.metadata.namespace))
         return {} if namespace is None else namespace.metadata.annotations
 
-    async def _said_by_owner(self, pod: LonePod) -> Mapping[str, str]:
+    async def _said_by_owner(self, pod: GroupPod) -> Mapping[str, str]:
         reference = pod.metadata.controller
         if reference is None or not self._inherit:
             return {}
@@ -158,5 +157,5 @@ class LonePodController:
         return None
 
 
-def _group_key(pod: LonePod) -> tuple[Any, ...]:
-    return (Key(pod.metadata.namespace, pod.group),) if pod.group.startswith(PREFIX) else ()
+def _group_key(pod: GroupPod) -> tuple[Any, ...]:
+    return (pod.group_key,) if pod.group.startswith(PREFIX) else ()

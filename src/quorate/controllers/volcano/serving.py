@@ -11,8 +11,8 @@ from quorate.api.volcano_job import Command
 from quorate.controllers.informers import synced, tell_of_misfits
 from quorate.controllers.shell import Shell
 from quorate.controllers.volcano.batch_groups_controller import BatchGroupController, BatchMemberships
+from quorate.controllers.volcano.group_pods import GROUP_PODS
 from quorate.controllers.volcano.jobs_controller import VolcanoJobController
-from quorate.controllers.volcano.lone_pods import LONE_PODS
 from quorate.controllers.volcano.lone_pods_controller import LonePodController
 from quorate.controllers.volcano.members import MEMBERS, SELECTOR
 from quorate.controllers.volcano.queues_controller import VolcanoQueueController
@@ -52,7 +52,7 @@ async def run_volcano(shell: Shell, memberships: BatchMemberships, jobs: Informe
 async def _run_pods(shell: Shell, groups: Informer[PodGroup]) -> None:
     rules = shell.configuration.gang
     pods = [
-        Informer(shell.client, LONE_PODS, field_selector=f"spec.schedulerName={name}")
+        Informer(shell.client, GROUP_PODS, field_selector=f"spec.schedulerName={name}")
         for name in rules.scheduler_names
     ]
     async with asyncio.TaskGroup() as tasks:
