@@ -224,13 +224,14 @@ def test_webhooks_for_pod_groups_are_read() -> None:
     )
     body = """
 podGroupWebhooks:
-  {minResources: strict, failurePolicy: Fail, rejectPodsOfPendingGroups: true, maxPodGroupsHard: true,
-   refuseDeletionOfUsedQueues: true, maxQueueDepth: 2}
+  {minResources: strict, failurePolicy: Fail, rejectPodsOfPendingGroups: true,
+   gatePodsOfPendingGroups: true, maxPodGroupsHard: true, refuseDeletionOfUsedQueues: true, maxQueueDepth: 2}
 """
     assert load_configuration(a_file(body)).configuration.pod_group_webhooks == PodGroupWebhooks(
         min_resources="strict",
         failure_policy="Fail",
         reject_pods_of_pending_groups=True,
+        gate_pods_of_pending_groups=True,
         max_pod_groups_hard=True,
         refuse_deletion_of_used_queues=True,
         max_queue_depth=2,

@@ -250,6 +250,13 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
             "podGroupWebhooks.minResources: 'loose' is not allowed here (write default or strict or off)",
             id="a mode",
         ),
+        pytest.param(
+            "v1beta2",
+            "podGroupWebhooks: {gatePodsOfPendingGroups: true}\ngangScheduling: {looksAfter: [queues]}",
+            "podGroupWebhooks.gatePodsOfPendingGroups: true needs somebody who takes the gates off "
+            "(name pods in gangScheduling.looksAfter)",
+            id="gates that would stay",
+        ),
     ],
 )  # fmt: skip
 def test_a_wrong_field_is_refused_by_path_value_and_rule(version: str, body: str, want: str) -> None:

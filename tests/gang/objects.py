@@ -136,7 +136,7 @@ def _pod(given: Mapping[str, Any], classes: Mapping[str, int]) -> Pod:
         "priorityClassName": class_name,
         "priority": given.get("priority", classes.get(class_name)),
         "preemptionPolicy": given.get("preemptionPolicy", "PreemptLowerPriority"),
-        "schedulingGates": [{"name": "test"}] if given.get("gated") else [],
+        "schedulingGates": [{"name": given.get("gate", "test")}] if given.get("gated") else [],
     }
     status = {"phase": given.get("phase", "Pending"), "nominatedNodeName": given.get("nominated", "")}
     return codec.convert(Pod, {"metadata": metadata, "spec": spec, "status": status})

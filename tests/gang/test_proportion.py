@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from quorate.api.volcano_gates import POD_GROUP_GATE
 from tests.gang.asking import Asked, Json
 
 GPU = "nvidia.com/gpu"
@@ -131,6 +132,12 @@ def test_what_a_queue_can_ever_have(asks: Json | None, queue: Json, others: list
             [{"name": "a", "group": "a", "count": 9, "cpu": 1, "gated": True}],
             10,
             id="more pods behind gates than it was admitted for",
+        ),
+        pytest.param(
+            {"phase": "Inqueue", "minResources": {"cpu": 4}},
+            [{"name": "a", "group": "a", "count": 3, "cpu": 1, "gated": True, "gate": POD_GROUP_GATE}],
+            6,
+            id="but not behind those that its admission ends",
         ),
     ],
 )

@@ -215,6 +215,11 @@ def _configuration(fields: Section, version: Version) -> Configuration:
     if SPARK in kinds.frameworks and not gates.get("SparkApplicationIntegration"):
         place = fields.at("integrations").entry("frameworks")
         place.refuse(f"names {SPARK}, which is alpha (set featureGates.SparkApplicationIntegration: true)")
+    gang = fields.take("gangScheduling", section(gang_rules), GangRules())
+    reviews = fields.take("podGroupWebhooks", section(pod_group_webhooks), None)
+    if reviews is not None and reviews.gate_pods_of_pending_groups and "pods" not in gang.looks_after:
+        place = fields.at("podGroupWebhooks").entry("gatePodsOfPendingGroups")
+        place.refuse("needs somebody who takes the gates off (name pods in gangScheduling.looksAfter)")
     _told_apart(fields, version)
     fields.take("apiVersion", text, "")
     fields.take("kind", text, "")
@@ -235,11 +240,11 @@ def _configuration(fields: Section, version: Version) -> Configuration:
         audit_every_s=fields.take("auditInterval", duration(), 300.0),
         visibility=shown if gates.get("VisibilityOnDemand", True) else Visibility(),
         retention=fields.take("objectRetentionPolicies", section(retention), Retention()),
-        gang=fields.take("gangScheduling", section(gang_rules), GangRules()),
+        gang=gang,
         pace=fields.take("clientConnection", section(pace), None),
         controllers=fields.take("controller", section(controllers), Controllers()),
         webhooks=fields.take("webhook", section(webhooks), Webhooks()),
-        pod_group_webhooks=fields.take("podGroupWebhooks", section(pod_group_webhooks), None),
+        pod_group_webhooks=reviews,
         certificates=fields.take(
             "internalCertManagement", section(certificate_management), CertificateManagement()
         ),

@@ -107,7 +107,7 @@ class Gang:
     roles: dict[str, Tally] = field(default_factory=dict)
     held: Counter[str] = field(default_factory=Counter)  # what tasks that hold a node request
     wanted: Counter[str] = field(default_factory=Counter)  # what pending tasks request
-    gated: Counter[str] = field(default_factory=Counter)  # what those of them request that have gates
+    gated: Counter[str] = field(default_factory=Counter)  # what those request that others have gated
     promised: Counter[str] = field(default_factory=Counter)  # what tasks request that are promised a node
     consumed: Counter[str] = field(default_factory=Counter)  # what tasks that are done requested
     quota_used: Counter[str] = field(default_factory=Counter)  # what all tasks use of quotas, by every name
@@ -149,9 +149,9 @@ class Gang:
             _add(self.held, task.request, amount)
         elif task.standing is Standing.PENDING:
             _add(self.wanted, task.request, amount)
-            if task.gated:
+            if task.gated_by_others:
                 _add(self.gated, task.request, amount)
-            else:
+            if not task.gated:
                 self._count_placeable(task, amount)
         elif task.standing is Standing.PIPELINED:
             _add(self.promised, task.request, amount)

@@ -93,7 +93,8 @@ def reserved_for(gang: Gang) -> Mapping[str, int]:
     """What an admitted gang may still take: what it was admitted for and does not hold.
 
     A gang that runs with fewer members than it needs has nothing reserved: those that are done consumed
-    their part.  Members behind scheduling gates need nothing until the gates are gone.
+    their part.  Members behind scheduling gates need nothing until the gates are gone; but for the gates that
+    go when the gang is admitted, as others must not be given what it was admitted for.
     """
     minimum = gang.min_resources
     if minimum is None or gang.phase not in (INQUEUE, RUNNING) or gang.is_leaving:

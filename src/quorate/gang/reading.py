@@ -12,6 +12,7 @@ from quorate.api.placeable import Pod, PodSpec
 from quorate.api.quantity import Quantity
 from quorate.api.volcano import OPEN, ROOT_QUEUE
 from quorate.api.volcano import Queue as QueueObject
+from quorate.api.volcano_gates import ends_on_admission
 from quorate.api.volcano_keys import (
     GROUP_NAME,
     HIERARCHY,
@@ -82,7 +83,7 @@ def _equal(one: object, other: object) -> bool:
 
 def task_of(pod: Pod, group: Key, shape: Shape, quota_usage: Mapping[str, int]) -> Task:
     metadata, spec = pod.metadata, pod.spec
-    annotations = metadata.annotations
+    annotations, gates = metadata.annotations, spec.scheduling_gates
     return Task(
         key=metadata.key,
         uid=metadata.uid,
@@ -94,7 +95,8 @@ def task_of(pod: Pod, group: Key, shape: Shape, quota_usage: Mapping[str, int]) 
         preemptable=annotations.get(PREEMPTABLE, "true").lower() != "false",
         preempts=spec.preemption_policy != "Never",
         critical=spec.priority_class_name in CRITICAL_CLASSES or metadata.namespace == "kube-system",
-        gated=bool(spec.scheduling_gates),
+        gated=bool(gates),
+        gated_by_others=not all(ends_on_admission(gate.name, annotations) for gate in gates),
         nominated=pod.status.nominated_node_name,
         quota_usage=quota_usage,
         standing=standing_of(pod),

@@ -46,6 +46,7 @@ class Task:
     preempts: bool  # whether others may be evicted for it: preemptionPolicy is not Never
     critical: bool  # of a system priority class or in kube-system
     gated: bool  # has scheduling gates: counted, never placed
+    gated_by_others: bool  # has some that stay when its gang is admitted
     nominated: str  # the node promised to it after an eviction, "" without one
     quota_usage: Mapping[str, int]  # in base units, by every name a quota may limit it under; shared
     standing: Standing = Standing.PENDING

@@ -68,6 +68,17 @@ def test_pods_are_asked_about_only_for_a_rule_that_needs_it() -> None:
     assert "podminresources.volcano.sh" in late
 
 
+def test_pods_that_come_too_early_are_asked_about_where_they_are_gated_and_never_refused_for_it() -> None:
+    made = hooks("podGroupWebhooks: {gatePodsOfPendingGroups: true, failurePolicy: Fail}")
+    hook = made["mutatepod.volcano.sh"]
+    assert hook["clientConfig"]["service"]["path"] == "/pods/mutate"
+    assert hook["failurePolicy"] == "Ignore"
+    assert hook["rules"][0]["operations"] == ["CREATE"]  # a pod that exists can get no gate
+    assert hook["namespaceSelector"] == made["podminresources.volcano.sh"]["namespaceSelector"]
+    (condition,) = hook["matchConditions"]
+    assert "'scheduling.k8s.io/group-name' in object.metadata.annotations" in condition["expression"]
+
+
 def test_queues_are_asked_about_when_they_are_deleted() -> None:
     (rule,) = hooks("podGroupWebhooks: {}")["validatequeue.volcano.sh"]["rules"]
     assert rule["operations"] == ["CREATE", "UPDATE", "DELETE"]

@@ -29,6 +29,7 @@ class Copies:
 
     copied: Mapping[str, Queue] | None = None
     stored: Mapping[str, Queue] = field(default_factory=dict)
+    phases: Mapping[str, str] = field(default_factory=dict)  # of the pod groups of namespace team
     asked: int = 0
 
     def queues(self) -> Mapping[str, Queue] | None:
@@ -39,7 +40,10 @@ class Copies:
         return self.stored
 
     def pod_group(self, key: Key) -> PodGroup | None:
-        return None
+        if key.namespace != "team" or key.name not in self.phases:
+            return None
+        status = {"phase": self.phases[key.name]}
+        return codec.convert(PodGroup, {"metadata": {"name": key.name}, "status": status})
 
     def pod_groups(self, namespace: str) -> list[PodGroup]:
         return []
@@ -92,7 +96,7 @@ def test_while_quotas_are_not_known_nobody_is_refused(path: str) -> None:
     assert refusals(answered(path, Copies(), huge)) == []
 
 
-MUTATING = ["/podgroups/mutate", "/queues/mutate", "/jobs/mutate"]
+MUTATING = ["/podgroups/mutate", "/queues/mutate", "/jobs/mutate", "/pods/mutate"]
 JUDGING = ["/podgroups/min-resources", "/pods/min-resources"]
 
 
@@ -152,7 +156,46 @@ def test_a_job_is_warned_of_policies_that_never_act() -> None:
 
 def test_what_volcano_asks_about_pods_is_allowed() -> None:
     for path in ("/pods/mutate", "/pods/validate"):
-        assert answered(path, Copies(), {"metadata": {"name": "p"}}) == Answer()
+        assert answered(path, Copies(), a_pod()) == Answer()
+
+
+GROUP = "scheduling.k8s.io/group-name"
+VOLCANO_GATE = "scheduling.volcano.sh/queue-allocation-gate"
+OUR_GATE = "scheduling.quorate.dev/pod-group"
+DAEMON = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "u", "controller": True}
+
+
+def a_pod(annotations: Mapping[str, str] | None = None, owners: tuple[Json, ...] = (), **spec: Any) -> Json:
+    metadata: Json = {"name": "a-0", "namespace": "team", "ownerReferences": list(owners)}
+    metadata["annotations"] = {GROUP: "waits"} if annotations is None else dict(annotations)
+    container = {"name": "main", "image": "busybox"}
+    return {"metadata": metadata, "spec": {"schedulerName": "volcano", "containers": [container], **spec}}
+
+
+@pytest.mark.parametrize(
+    ("pod", "want"),
+    [
+        pytest.param(a_pod(), [OUR_GATE], id="its group waits"),
+        pytest.param(a_pod({GROUP: "new"}), [OUR_GATE], id="its group has no phase yet"),
+        pytest.param(a_pod({GROUP: "missing"}), [OUR_GATE], id="its group is not there"),
+        pytest.param(a_pod({GROUP: "admitted"}), [], id="its group is admitted"),
+        pytest.param(a_pod({}), [], id="it names no group"),
+        pytest.param(a_pod({VOLCANO_GATE: "true"}), [VOLCANO_GATE], id="its group is made for it"),
+        pytest.param(a_pod(schedulerName="default-scheduler"), [], id="others place it"),
+        pytest.param(a_pod(owners=(DAEMON,)), [], id="a daemon"),
+        pytest.param(a_pod(nodeName="n1"), [], id="the API allows no gate beside a node"),
+        pytest.param(
+            a_pod(schedulingGates=[{"name": "other"}]), ["other", OUR_GATE], id="others hold it back, too"
+        ),
+        pytest.param(a_pod(schedulingGates=[{"name": OUR_GATE}]), [OUR_GATE], id="its operator was first"),
+    ],
+)
+def test_which_pods_are_gated(pod: Json, want: list[str]) -> None:
+    rules = PodGroupWebhooks(gate_pods_of_pending_groups=True)
+    copies = Copies(phases={"waits": "Pending", "new": "", "admitted": "Inqueue"})
+    gates = patched(pod, answered("/pods/mutate", copies, pod, rules=rules))["spec"].get("schedulingGates")
+    assert [gate["name"] for gate in gates or []] == want
+    assert answered("/pods/mutate", copies, pod) == Answer(), "nobody is, unless that is asked for"
 
 
 def test_a_job_keeps_what_we_know_nothing_of() -> None:

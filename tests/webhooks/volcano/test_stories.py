@@ -1,7 +1,9 @@
 """An API server that asks the webhooks for pod groups, over HTTPS, with quotas that it enforces itself."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any
 
@@ -9,9 +11,18 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.configuration_pod_groups import PodGroupWebhooks
+from quorate.api.core import Pod
 from quorate.api.meta import Key
+from quorate.api.scheduler_configuration import default_scheduler_configuration
+from quorate.controllers.process import run_queueing
+from quorate.kube.clock import WallClock
+from quorate.kube.configured import Configured
 from quorate.kube.errors import ApiError, Forbidden, ServerError
 from quorate.kube.resources import NAMESPACES, POD_GROUPS, PODS, QUEUES, RESOURCE_QUOTAS, untyped
+from quorate.local.nodes import Fleet, run_nodes
+from quorate.observe.replica import Replica
+from quorate.scheduler.process import run_scheduler
+from quorate.scheduler.scheduler import Options, Seen
 from quorate.webhooks.volcano.routes import KUBE_SYSTEM
 from tests.webhooks.cluster import OWN, WITHIN_S, Webhooked, webhooked
 
@@ -184,6 +195,58 @@ def test_members_may_be_kept_from_coming_too_early() -> None:
         await allowed_in_the_end(lambda: world.client.create(PODS, a_pod("a-0", "1", "a")))
 
     play(story, PodGroupWebhooks(reject_pods_of_pending_groups=True))
+
+
+@asynccontextmanager
+async def deciding(world: Webhooked) -> AsyncIterator[None]:
+    """With a node, and with all who decide about pods at work."""
+    client, clock, rng = world.client, WallClock(), random.Random(1)
+    scheduling = Configured(default_scheduler_configuration())
+    replica = Replica("standalone")
+    parts = [
+        asyncio.create_task(part)
+        for part in (
+            run_nodes(client, clock, Fleet(1, cpu="4"), 1.0),
+            run_queueing(client, clock, Configured(world.configuration), rng, replica),
+            run_scheduler(client, clock, Options(), scheduling, Seen(), None),
+        )
+    ]
+    try:
+        yield
+    finally:
+        for part in parts:
+            part.cancel()
+        await asyncio.gather(*parts, return_exceptions=True)
+
+
+async def placed(world: Webhooked, count: int) -> Sequence[Pod]:
+    """The pods, once so many have a node."""
+    async with asyncio.timeout(WITHIN_S):
+        while True:
+            pods = (await world.client.list(PODS, TEAM)).items
+            if sum(bool(pod.spec.node_name) for pod in pods) == count:
+                return pods
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("answered", [True, False], ids=["gated", "without webhooks"])
+def test_a_gang_whose_pods_were_made_early_is_placed_whole(answered: bool) -> None:
+    async def story(world: Webhooked) -> None:
+        if not answered:
+            await world.stop()
+        await world.client.create(POD_GROUPS, a_group("a", "3", minMember=3))
+        for at in range(2):
+            await world.client.create(PODS, a_pod(f"a-{at}", "1", "a"))
+        early = (await world.client.list(PODS, TEAM)).items
+        held = ["scheduling.quorate.dev/pod-group"] if answered else []
+        assert [[gate.name for gate in pod.spec.scheduling_gates] for pod in early] == [held] * 2
+        await world.stop()
+        await world.client.create(PODS, a_pod("a-2", "1", "a"))  # while nobody answers
+        async with deciding(world):
+            bound = await placed(world, 3)
+        assert [pod.spec.scheduling_gates for pod in bound] == [()] * 3
+
+    play(story, PodGroupWebhooks(gate_pods_of_pending_groups=True))
 
 
 def test_while_nobody_answers_everything_goes_on_within_its_quota() -> None:

@@ -4,21 +4,28 @@ from typing import Final
 
 import msgspec
 
+from quorate.api import codec
 from quorate.api.batch import EMPTY_OBJECT
+from quorate.api.core import SchedulingGate
 from quorate.api.meta import Key, ObjectMeta, Struct
-from quorate.api.volcano_keys import GROUP_NAME
+from quorate.api.volcano_keys import GROUP_NAME, QUEUE_ALLOCATION_GATE
 from quorate.controllers.volcano.members import ENDED, pruned
 from quorate.kube.resources import Resource
 
-_GROUP_ONLY: Final = frozenset({GROUP_NAME})
+_KEPT: Final = frozenset({GROUP_NAME, QUEUE_ALLOCATION_GATE})
+_GATES_FIELD: Final = b'"schedulingGates"'
 
 
 class Phase(Struct):
     phase: str = "Pending"
 
 
+class _Gates(Struct):
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
+
+
 class GroupPod(Struct):
-    """A pod; ``spec`` is kept as bytes, and only while it names no group."""
+    """A pod; ``spec`` is kept as bytes: whole while it names no group, then what it says of gates."""
 
     metadata: ObjectMeta
     spec: msgspec.Raw = EMPTY_OBJECT
@@ -29,8 +36,11 @@ class GroupPod(Struct):
             msgspec.structs.force_setattr(self, "spec", self.spec.copy())
             return
         # Most pods are told their group when they are made: of those only that is worth its memory.
-        msgspec.structs.force_setattr(self, "spec", EMPTY_OBJECT)
-        msgspec.structs.force_setattr(self, "metadata", pruned(self.metadata, _GROUP_ONLY))
+        kept = EMPTY_OBJECT
+        if _GATES_FIELD in bytes(self.spec):
+            kept = msgspec.Raw(codec.encode(codec.decode(_Gates, self.spec)))
+        msgspec.structs.force_setattr(self, "spec", kept)
+        msgspec.structs.force_setattr(self, "metadata", pruned(self.metadata, _KEPT))
 
     @property
     def group(self) -> str:
@@ -39,6 +49,13 @@ class GroupPod(Struct):
     @property
     def group_key(self) -> Key:
         return Key(self.metadata.namespace, self.group)
+
+    @property
+    def gates(self) -> tuple[SchedulingGate, ...]:
+        """In the order in which they stand there."""
+        if _GATES_FIELD not in bytes(self.spec):
+            return ()
+        return codec.decode(_Gates, self.spec).scheduling_gates
 
     @property
     def wants_group(self) -> bool:

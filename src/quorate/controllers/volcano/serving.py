@@ -11,6 +11,7 @@ from quorate.api.volcano_job import Command
 from quorate.controllers.informers import synced, tell_of_misfits
 from quorate.controllers.shell import Shell
 from quorate.controllers.volcano.batch_groups_controller import BatchGroupController, BatchMemberships
+from quorate.controllers.volcano.gates_controller import GateController
 from quorate.controllers.volcano.group_pods import GROUP_PODS
 from quorate.controllers.volcano.jobs_controller import VolcanoJobController
 from quorate.controllers.volcano.lone_pods_controller import LonePodController
@@ -57,8 +58,9 @@ async def _run_pods(shell: Shell, groups: Informer[PodGroup]) -> None:
     ]
     async with asyncio.TaskGroup() as tasks:
         await _watch(shell, tasks, *pods)
-        controller = LonePodController(shell, pods, groups, inherit=rules.inherit_owner_annotations)
-        for reconciler in (controller.reconciler, controller.emptied):
+        lone = LonePodController(shell, pods, groups, inherit=rules.inherit_owner_annotations)
+        gates = GateController(shell, pods, groups)
+        for reconciler in (lone.reconciler, lone.emptied, gates.reconciler):
             tasks.create_task(reconciler.run(), name=reconciler.name)
 
 

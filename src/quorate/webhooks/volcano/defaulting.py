@@ -1,4 +1,4 @@
-"""What is added to pod groups, queues and jobs when they are created.
+"""What is added to pod groups, queues, jobs and pods when they are created.
 
 Source: Volcano (1.15).  All take and give documents, so that nothing of an object is lost on the way.
 """
@@ -38,6 +38,15 @@ def default_queue(document: Json) -> Json:
         rooted = {HIERARCHY: f"{ROOT_QUEUE}/{path}", HIERARCHY_WEIGHTS: f"{ROOT_WEIGHT}/{weights}"}
         result["metadata"] = {**metadata, "annotations": {**annotations, **rooted}}
     return result
+
+
+def gated_pod(document: Json, gate: str) -> Json:
+    """With that gate, if it has not; and if it may have one: the API allows none beside a node."""
+    spec = document["spec"]
+    gates = spec.get("schedulingGates") or []
+    if spec.get("nodeName") or any(each["name"] == gate for each in gates):
+        return document
+    return {**document, "spec": {**spec, "schedulingGates": [*gates, {"name": gate}]}}
 
 
 def default_volcano_job(document: Json) -> Json:

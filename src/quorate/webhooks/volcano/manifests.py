@@ -33,7 +33,7 @@ def _webhook(hook: Hook, rules: PodGroupWebhooks, namespace: str, reached: Reach
         "name": hook.name,
         "admissionReviewVersions": ["v1"],
         "clientConfig": reached.client_config(hook.path),
-        "failurePolicy": rules.failure_policy,
+        "failurePolicy": "Ignore" if hook.dispensable else rules.failure_policy,
         "sideEffects": "None",
         "timeoutSeconds": TIMEOUT_S,
         "rules": [

@@ -37,6 +37,7 @@ from quorate.api.volcano import COMPLETED, DEFAULT_QUEUE, PENDING, PodGroup, Que
 from quorate.api.volcano_defaults import completed
 from quorate.api.volcano_job import Job
 from quorate.api.volcano_keys import GROUP_NAME
+from quorate.controllers.volcano.gates import gate_for
 from quorate.gang.quota import Subject
 from quorate.gang.quota_guard import Claimant, group_findings, pod_findings
 from quorate.gang.reading import quota_units
@@ -46,7 +47,12 @@ from quorate.webhooks.queueing_kinds import unreadable
 from quorate.webhooks.reviews import ALLOWED, Answer, Answering, Request, to_writes
 from quorate.webhooks.volcano import routes
 from quorate.webhooks.volcano.counted import ReviewedPod, group_of, subject_of, usage_of
-from quorate.webhooks.volcano.defaulting import default_pod_group, default_queue, default_volcano_job
+from quorate.webhooks.volcano.defaulting import (
+    default_pod_group,
+    default_queue,
+    default_volcano_job,
+    gated_pod,
+)
 from quorate.webhooks.volcano.facts import Facts, Queues
 
 POD_GROUP_PENDING: Final = "PodGroupPending"
@@ -70,7 +76,8 @@ class VolcanoReviewer:
             routes.MUTATE_JOBS: self.mutate_job,
             routes.VALIDATE_JOBS: self.validate_job,
             routes.PODS_MIN_RESOURCES: self.judge_pod,
-            **dict.fromkeys(routes.UNUSED),
+            routes.MUTATE_PODS: self.gate_pod,
+            routes.UNUSED: None,
         }
         answers = {path: to_writes(answer) for path, answer in of_writes.items()}
         return answers | {routes.VALIDATE_QUEUES: self.validate_queue}
@@ -127,13 +134,8 @@ class VolcanoReviewer:
 
     async def judge_pod(self, request: Request) -> Answer:
         """Whether a pod may exist yet, and whether what it uses of quotas is free for it."""
-        if request.operation != "CREATE" or request.namespace == routes.KUBE_SYSTEM:
-            return ALLOWED
-        try:
-            pod = codec.decode(ReviewedPod, request.object)
-        except msgspec.ValidationError:
-            return ALLOWED  # the API server says what is wrong with it
-        if pod.is_of_a_daemon:
+        pod = _new_pod(request)
+        if pod is None:
             return ALLOWED
         group = group_of(pod, self._names)
         if self._rules.reject_pods_of_pending_groups and group:
@@ -147,6 +149,15 @@ class VolcanoReviewer:
             usage_of(pod.spec), subject_of(pod.spec), view.claims.get(group), view.quotas, view.reserved
         )
         return Answer(tuple(findings))
+
+    async def gate_pod(self, request: Request) -> Answer:
+        """A gate for a pod that comes before its pod group is admitted; our controllers take it off."""
+        pod = _new_pod(request) if self._rules.gate_pods_of_pending_groups else None
+        if pod is None or pod.spec.scheduler_name not in self._names:
+            return ALLOWED
+        group = self._facts.pod_group(Key(request.namespace, group_of(pod, self._names)))
+        gate = gate_for(pod.metadata.annotations, group)
+        return _defaulted(request, lambda document: gated_pod(document, gate)) if gate else ALLOWED
 
     async def mutate_queue(self, request: Request) -> Answer:
         return _defaulted(request, default_queue)
@@ -200,6 +211,17 @@ class VolcanoReviewer:
         if known is not None and not tuple(judge(known)):
             return ()
         return tuple(judge(await self._facts.queues_now()))
+
+
+def _new_pod(request: Request) -> ReviewedPod | None:
+    """The pod that is to be created, if pods like it are reviewed."""
+    if request.operation != "CREATE" or request.namespace == routes.KUBE_SYSTEM:
+        return None
+    try:
+        pod = codec.decode(ReviewedPod, request.object)
+    except msgspec.ValidationError:
+        return None  # the API server says what is wrong with it
+    return None if pod.is_of_a_daemon else pod
 
 
 def _claimant(group: PodGroup) -> Claimant:

@@ -6,6 +6,7 @@ from typing import Final
 
 from quorate.api import volcano, volcano_job
 from quorate.api.configuration_pod_groups import PodGroupWebhooks
+from quorate.api.volcano_keys import GROUP_NAME, QUEUE_ALLOCATION_GATE
 from quorate.webhooks.reviews import Operation
 
 KUBE_SYSTEM: Final = "kube-system"  # its pods are never asked about
@@ -18,8 +19,8 @@ VALIDATE_QUEUES: Final = "/queues/validate"
 MUTATE_JOBS: Final = "/jobs/mutate"
 VALIDATE_JOBS: Final = "/jobs/validate"
 PODS_MIN_RESOURCES: Final = "/pods/min-resources"
-# Volcano's manifests ask there, too; nothing of what we do needs it.
-UNUSED: Final = ("/pods/mutate", "/pods/validate")
+MUTATE_PODS: Final = "/pods/mutate"
+UNUSED: Final = "/pods/validate"  # Volcano's manifests ask there, too; nothing of what we do needs it
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class Hook:
     plural: str
     operations: tuple[Operation, ...]
     condition: str = ""  # CEL: about what to ask; empty: about all
+    dispensable: bool = False  # nobody is ever refused for want of an answer
 
     @property
     def mutates(self) -> bool:
@@ -61,6 +63,10 @@ _NO_DAEMON: Final = (
     "!has(object.metadata.ownerReferences) || !object.metadata.ownerReferences.exists(owner, "
     "owner.kind == 'DaemonSet' && has(owner.controller) && owner.controller)"
 )
+_MAY_BE_GATED: Final = (
+    f"has(object.metadata.annotations) && ('{GROUP_NAME}' in object.metadata.annotations || "
+    f"'{QUEUE_ALLOCATION_GATE}' in object.metadata.annotations)"
+)
 
 
 def hooks(rules: PodGroupWebhooks) -> Iterator[Hook]:
@@ -85,3 +91,8 @@ def hooks(rules: PodGroupWebhooks) -> Iterator[Hook]:
         yield Hook(
             PODS_MIN_RESOURCES, "podminresources.volcano.sh", "", "v1", "pods", ("CREATE",), _NO_DAEMON
         )
+    if rules.gate_pods_of_pending_groups:
+        yield Hook(
+            MUTATE_PODS, "mutatepod.volcano.sh", "", "v1", "pods", ("CREATE",),
+            f"({_NO_DAEMON}) && {_MAY_BE_GATED}", dispensable=True,
+        )  # fmt: skip
