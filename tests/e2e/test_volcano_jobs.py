@@ -8,6 +8,7 @@ import pytest
 from quorate.api.configuration import default_configuration
 from quorate.api.configuration_gang import GangRules
 from quorate.api.meta import Key
+from quorate.controllers.volcano.plugins.plugin import NETWORK_POLICIES
 from quorate.kube.resources import (
     COMMANDS,
     CONFIG_MAPS,
@@ -45,6 +46,7 @@ def test_a_job_from_waiting_to_its_end() -> None:
         await gangs.place(*names)
         await gangs.become("Running", *names)
         await gangs.until_job("train", "Running", running=2)
+        assert await gangs.client.get(NETWORK_POLICIES, Key(NAMESPACE, "train"))
         await gangs.become("Succeeded", *names)
         done = await gangs.until_job("train", "Completed", succeeded=2)
         assert [each.status for each in done.status.conditions] == ["Pending", "Running", "Completed"]
@@ -54,6 +56,34 @@ def test_a_job_from_waiting_to_its_end() -> None:
 
         await gangs.world.until("the pod group is gone", no_group)
         assert sorted(await gangs.pods()) == sorted(names)  # their logs may be wanted
+
+    play(story)
+
+
+def test_hosts_follow_a_job_that_grows_and_shrinks() -> None:
+    async def story(gangs: Gangs) -> None:
+        async def resize(replicas: int) -> None:
+            (task,) = (await gangs.get_job("train")).spec.tasks
+            spec = {"name": "worker", "replicas": replicas, "template": msgspec.json.decode(task.template)}
+            changes = {"spec": {"minAvailable": 1, "tasks": [{**spec, "minAvailable": 1}]}}
+            await gangs.client.patch(VOLCANO_JOBS, Key(NAMESPACE, "train"), changes)
+
+        async def until_hosts(*names: str) -> None:
+            async def told() -> bool:
+                hosts = await gangs.client.get(CONFIG_MAPS, Key(NAMESPACE, "train-svc"))
+                return hosts.data["worker.host"].split() == [f"{name}.train" for name in names]
+
+            await gangs.until_pods(*names)
+            await gangs.world.until(f"the hosts are {names}", told)
+
+        names = [f"train-worker-{index}" for index in range(3)]
+        await gangs.job("train", "worker=2", plugins={"svc": []}, minAvailable=1)
+        await gangs.turn(await gangs.until_group("train"), "Inqueue")
+        await until_hosts(*names[:2])
+        await resize(3)
+        await until_hosts(*names)
+        await resize(1)
+        await until_hosts(names[0])
 
     play(story)
 

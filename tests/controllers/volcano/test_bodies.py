@@ -129,9 +129,9 @@ def test_svc_names_hosts_and_tells_them() -> None:
     assert pod["spec"]["containers"][0]["volumeMounts"] == [
         {"name": "train-svc", "mountPath": "/etc/volcano"}
     ]
-    config_map, service = (each for plugin in plugins_of(job)[0] for each in plugin.owned())
+    config_map, service, policy = (each for plugin in plugins_of(job)[0] for each in plugin.owned())
     assert config_map.body["data"] == {
-        "ps-a.host": "train-ps-a-0.train",
+        "ps_a.host": "train-ps-a-0.train",
         "VC_PS_A_HOSTS": "train-ps-a-0.train",
         "VC_PS_A_NUM": "1",
         "worker.host": "train-worker-0.train\ntrain-worker-1.train",
@@ -140,6 +140,26 @@ def test_svc_names_hosts_and_tells_them() -> None:
     }
     selector = {"volcano.sh/job-name": "train", "volcano.sh/job-namespace": "team"}
     assert (service.name, service.body["spec"]) == ("train", {"clusterIP": "None", "selector": selector})
+    own = {"matchLabels": selector}
+    assert (policy.name, policy.body["spec"]) == (
+        "train",
+        {"podSelector": own, "ingress": [{"from": [{"podSelector": own}]}], "policyTypes": ["Ingress"]},
+    )
+
+
+def test_svc_shows_who_is_not_ready_and_keeps_nobody_off_when_told_so() -> None:
+    arguments = ["--publish-not-ready-addresses=true", "--disable-network-policy=true"]
+    job = a_job([a_task("worker")], plugins={"svc": arguments})
+    _, service = (each for plugin in plugins_of(job)[0] for each in plugin.owned())
+    assert service.body["spec"]["publishNotReadyAddresses"] is True
+
+
+def test_a_pod_on_its_host_s_network_finds_the_others_by_name() -> None:
+    assert (
+        pod_of(a_job([a_task("worker", hostNetwork=True)]))["spec"]["dnsPolicy"] == "ClusterFirstWithHostNet"
+    )
+    own = a_job([a_task("worker", hostNetwork=True, dnsPolicy="Default")])
+    assert pod_of(own)["spec"]["dnsPolicy"] == "Default"
 
 
 def test_a_template_may_name_its_host_itself() -> None:
@@ -197,6 +217,44 @@ def test_tensorflow_describes_the_cluster() -> None:
     assert "TF_CONFIG" not in env_of(pod_of(a_job([a_task("worker")], plugins={"tensorflow": []})))
 
 
+def test_tensorflow_knows_roles_by_other_names_and_leaves_out_who_is_not_there() -> None:
+    tasks = [a_task("ps", 0), a_task("boss"), a_task("worker", 1), a_task("judge")]
+    plugins = {"tensorflow": ["--chief=boss", "--evaluator=judge", "--port=1"]}
+    config = codec.decode(dict[str, Any], env_of(pod_of(a_job(tasks, plugins=plugins), "boss"))["TF_CONFIG"])
+    assert config == {
+        "cluster": {
+            "chief": ["train-boss-0.train:1"],
+            "worker": ["train-worker-0.train:1"],
+            "evaluator": ["train-judge-0.train:1"],
+        },
+        "task": {"type": "chief", "index": 0},
+    }
+
+
+@pytest.mark.parametrize(
+    ("task", "index", "rank"),
+    [("master", 1, "1"), ("worker", 0, "2"), ("worker", 3, "5"), ("other", 0, None)],
+)
+def test_hcclrank_counts_masters_before_workers(task: str, index: int, rank: str | None) -> None:
+    job = a_job([a_task("master", 2), a_task("worker", 4), a_task("other")], plugins={"hcclrank": []})
+    assert pod_of(job, task, index)["metadata"]["annotations"].get("hccl/rankIndex") == rank
+
+
+def test_hcclrank_lets_stand_what_others_say() -> None:
+    def rank(plugins: dict[str, list[str]], template: dict[str, Any] | None = None) -> str:
+        task = a_task("w", 4)
+        if template:
+            task["template"]["spec"]["containers"] = [template]
+        pod = pod_of(a_job([a_task("m", 2), task], plugins=plugins), "w", 1)
+        return str(pod["metadata"]["annotations"].get("hccl/rankIndex"))
+
+    names = ["--master=m", "--worker=w"]
+    assert rank({"hcclrank": names}) == "3"
+    assert rank({"hcclrank": names, "pytorch": names}) == "2"
+    assert rank({"hcclrank": names}, {"name": "main", "env": [{"name": "RANK", "value": "7"}]}) == "7"
+    assert rank({"hcclrank": []}) == "None"
+
+
 def test_mpi_tells_the_master_its_workers() -> None:
     job = a_job([a_task("master"), a_task("worker", 2)], plugins={"mpi": []})
     assert env_of(pod_of(job, "master"))["MPI_HOST"] == "train-worker-0.train,train-worker-1.train"
@@ -215,7 +273,7 @@ def test_ray_starts_a_head_and_has_workers_join_it() -> None:
         "ray start --block --address=train-head-0.train:6379"
     )
     names = [each.name for plugin in plugins_of(job)[0] for each in plugin.owned()]
-    assert names == ["train-head-svc", "train-svc", "train"]
+    assert names == ["train-head-svc", "train-svc", "train", "train"]
 
 
 def test_unknown_plugins_are_named() -> None:

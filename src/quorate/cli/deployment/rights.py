@@ -157,6 +157,8 @@ RIGHTS: Final = (
     Right("hosts, services and claims of Volcano Jobs", "",
           ("configmaps", "services", "persistentvolumeclaims"), ("create", "get")),
     Right("hosts of Volcano Jobs that grow", "", ("configmaps",), ("patch",)),
+    Right("keeping others off the pods of Volcano Jobs", "networking.k8s.io", ("networkpolicies",),
+          ("create", "get")),
     Right("keys of Volcano Jobs", "", ("secrets",), ("create",)),
     Right("telling what happened", "events.k8s.io", ("events",), ("create", "get", "patch")),
     Right(

@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, Final
 
 from msgspec import json
@@ -17,8 +17,10 @@ from quorate.controllers.volcano.plugins.plugin import Owned
 from quorate.controllers.volcano.ssh_keys import new_keys
 from quorate.controllers.volcano.status import claim_name, makes_claim
 from quorate.kube.client import Client
-from quorate.kube.errors import AlreadyExists
+from quorate.kube.errors import AlreadyExists, NotFound
 from quorate.kube.resources import Json, metadata_of, untyped
+
+_Bring = Callable[[Job, Owned], Awaitable[None]]
 
 CLAIMS: Final = untyped("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", namespaced=True)
 
@@ -35,21 +37,44 @@ class Taken(Exception):
 
 
 class Belongings:
-    """Makes what is missing, and brings in step what follows the job, once for each state of the job."""
+    """Makes what is missing, and brings in step what follows the job, once for each state of the job.
+
+    Both raise ``Taken``, ``ApiError`` or ``Unreachable``.
+    """
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._made: dict[Uid, dict[tuple[str, str], str]] = {}  # a digest of each body, by kind and name
+        self._followed: dict[Uid, int] = {}  # by job, the generation that what follows is in step with
 
     async def ensure(self, job: Job, plugins: Iterable[Plugin]) -> None:
-        """Raises ``Taken``, ``ApiError`` or ``Unreachable``."""
+        """Have all there that the next pod needs."""
+        await self._bring(job, (*_claims(job), *_owned(plugins)), self._ensure)
+
+    def are_in_step(self, job: Job) -> bool:
+        """Whether what follows the job is known to be as the job is now."""
+        return self._followed.get(job.metadata.uid) == job.metadata.generation
+
+    async def follow(self, job: Job, plugins: Iterable[Plugin]) -> None:
+        """Have what follows the job in step with it, though no pod is to be made: it may have shrunk."""
+        await self._bring(job, (each for each in _owned(plugins) if each.follows), self._adopt_or_make)
+        self._followed[job.metadata.uid] = job.metadata.generation
+
+    async def _bring(self, job: Job, all_owned: Iterable[Owned], bring: _Bring) -> None:
         made = self._made.setdefault(job.metadata.uid, {})
-        for owned in (*_claims(job), *(each for plugin in plugins for each in plugin.owned())):
+        for owned in all_owned:
             place = (owned.resource.kind, owned.name)
             digest = hashlib.sha256(codec.encode(owned.body)).hexdigest()
             if made.get(place) != digest:
-                await self._ensure(job, owned)
+                await bring(job, owned)
                 made[place] = digest
+
+    async def _adopt_or_make(self, job: Job, owned: Owned) -> None:
+        """It is there nearly always, so that is asked first."""
+        try:
+            await self._adopt(job, owned)
+        except NotFound:
+            await self._ensure(job, owned)
 
     async def _ensure(self, job: Job, owned: Owned) -> None:
         key = Key(job.metadata.namespace, owned.name)
@@ -62,19 +87,26 @@ class Belongings:
             await self._client.create(owned.resource, {"metadata": metadata, **body}, key.namespace)
         except AlreadyExists:
             if not owned.takes_keys:  # those are named for this job alone
-                await self._adopt(job, owned, key)
+                await self._adopt(job, owned)
 
-    async def _adopt(self, job: Job, owned: Owned, key: Key) -> None:
+    async def _adopt(self, job: Job, owned: Owned) -> None:
         """Use what is there, unless another job has it, maybe one of the same name on its way out."""
-        there = metadata_of(await self._client.get(owned.resource, key))
-        owner = there.controller
+        key = Key(job.metadata.namespace, owned.name)
+        there = await self._client.get(owned.resource, key)
+        owner = metadata_of(there).controller
         if owner is not None and owner.uid != job.metadata.uid:
             raise Taken(owned.resource.kind, key, f"{owner.kind} {owner.name}")
-        if owned.follows:
+        if owned.follows and any(there.get(field) != wanted for field, wanted in owned.body.items()):
             await self._client.patch(owned.resource, key, owned.body)
 
     def forget(self, job: Uid) -> None:
         self._made.pop(job, None)
+        self._followed.pop(job, None)
+
+
+def _owned(plugins: Iterable[Plugin]) -> Iterator[Owned]:
+    for plugin in plugins:
+        yield from plugin.owned()
 
 
 def _claims(job: Job) -> Iterator[Owned]:

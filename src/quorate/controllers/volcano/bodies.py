@@ -46,6 +46,8 @@ def pod_body(job: Job, task: TaskSpec, index: int, plugins: Iterable[Plugin]) ->
     spec.setdefault("schedulerName", job.spec.scheduler_name)
     if job.spec.priority_class_name and not spec.get("priorityClassName"):
         spec["priorityClassName"] = job.spec.priority_class_name
+    if spec.get("hostNetwork") and not spec.get("dnsPolicy"):
+        spec["dnsPolicy"] = "ClusterFirstWithHostNet"  # else it would not find the others by name
     pod: Json = {
         "metadata": {
             "name": pod_name(job, task, index),

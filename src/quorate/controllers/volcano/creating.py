@@ -37,9 +37,10 @@ class Creator:
     async def create(self, job: Job, pods: Sequence[NewPod]) -> tuple[float | None, tuple[str, ...]]:
         """Make the pods of a completed job; when to go on if not all could be made, and what is in the way.
 
-        Raises ``ApiError`` and ``Unreachable`` where trying again at once may help.
+        What they need besides is made before them, and kept in step when there are none to make.  Raises
+        ``ApiError`` and ``Unreachable`` where trying again at once may help.
         """
-        if not pods:
+        if not pods and self._belongings.are_in_step(job):
             return None, ()
         key = job.metadata.key
         plugins, unknown = plugins_of(job)
@@ -53,8 +54,9 @@ class Creator:
 
     async def _refused(self, job: Job, pods: Sequence[NewPod], plugins: list[Plugin]) -> str | None:
         """Why not all could be made; None when they are."""
+        bring = self._belongings.ensure if pods else self._belongings.follow
         try:
-            await self._belongings.ensure(job, plugins)
+            await bring(job, plugins)
         except Taken as taken:
             return str(taken)
         except ApiError as refusal:

@@ -58,6 +58,7 @@ class JobPlan:
     status: JobStatus | None = None  # None: it stays as it is
     taken_up: tuple[Command, ...] = ()  # to delete
     group: PodGroup | None = None  # what the pod group is to be; None: nothing is to be done about it
+    admitted: bool = False  # its pods may be there, and so may what they need besides
     deletions: tuple[Member, ...] = ()
     ends_group: PodGroup | None = None  # to delete
     creations: tuple[NewPod, ...] = ()
@@ -158,7 +159,9 @@ def _synced(case: Case) -> JobPlan:
     creations: tuple[NewPod, ...] = ()
     if not waiting:
         creations = tuple(islice(_missing(case), MOST_AT_ONCE))
-    return replace(plan, group=wanted, creations=creations, events=_waits(group) if waiting else ())
+    return replace(
+        plan, group=wanted, admitted=not waiting, creations=creations, events=_waits(group) if waiting else ()
+    )
 
 
 def _is_surplus(member: Member, job: Job) -> bool:

@@ -171,7 +171,9 @@ class VolcanoJobController:
         if plan.ends_job:
             await self._client.delete(VOLCANO_JOBS, key, uid=job.metadata.uid, propagation="Background")
             return None
-        again, problems = await self._creator.create(plan.job, plan.creations)
+        again, problems = (
+            await self._creator.create(plan.job, plan.creations) if plan.admitted else (None, ())
+        )
         if soon_outdated and again is not None:
             await self._write_status(job, plan)
         if refused:

@@ -9,6 +9,7 @@ from typing import Final
 
 from quorate.api.volcano_job import Job
 from quorate.controllers.volcano.plugins.environment import Environment
+from quorate.controllers.volcano.plugins.hccl import HcclRank
 from quorate.controllers.volcano.plugins.keys import Keys
 from quorate.controllers.volcano.plugins.mpi import Mpi
 from quorate.controllers.volcano.plugins.plugin import Plugin
@@ -19,19 +20,21 @@ from quorate.controllers.volcano.plugins.tensorflow import Tensorflow
 
 __all__ = ["KNOWN", "Plugin", "plugins_of"]
 
+# In the order in which they dress a pod: the last reads what others have put into it.
 KNOWN: Final[Mapping[str, Callable[[Job, Sequence[str]], Plugin]]] = {
     "env": Environment,
-    "svc": Service,
-    "ssh": Keys,
-    "pytorch": Pytorch,
-    "tensorflow": Tensorflow,
     "mpi": Mpi,
+    "pytorch": Pytorch,
     "ray": Ray,
+    "ssh": Keys,
+    "svc": Service,
+    "tensorflow": Tensorflow,
+    "hcclrank": HcclRank,
 }
 
 
 def plugins_of(job: Job) -> tuple[list[Plugin], list[str]]:
-    """The plugins of a completed job in the order of their names, and the names that are not known."""
-    named = sorted(job.spec.plugins.items())
-    unknown = [name for name, _ in named if name not in KNOWN]
-    return [KNOWN[name](job, arguments) for name, arguments in named if name in KNOWN], unknown
+    """The plugins of a completed job in the order of ``KNOWN``, and the names that are not known."""
+    named = job.spec.plugins
+    plugins = [make(job, named[name]) for name, make in KNOWN.items() if name in named]
+    return plugins, sorted(named.keys() - KNOWN.keys())

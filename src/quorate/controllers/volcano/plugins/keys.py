@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from quorate.api.volcano_job import Job, TaskSpec
-from quorate.controllers.volcano.plugins.plugin import SECRETS, Owned, add_volume, flags, host_of, is_on
+from quorate.controllers.volcano.plugins.plugin import SECRETS, Owned, add_volume, flags, hosts_of, is_on
 from quorate.kube.resources import Json
 
 PRIVATE: Final = "id_rsa"
@@ -45,6 +45,6 @@ class Keys:
     def _config(self) -> str:
         """Short names for all hosts of the job."""
         job = self._job
-        hosts = [host_of(job, task, index) for task in job.spec.tasks for index in range(task.replicas)]
-        lines = [f"Host {host.partition('.')[0]}\n  HostName {host}\n" for host in dict.fromkeys(hosts)]
+        hosts = dict.fromkeys(host for task in job.spec.tasks for host in hosts_of(job, task))
+        lines = [f"Host {host.partition('.')[0]}\n  HostName {host}\n" for host in hosts]
         return _LET_IN + "".join(lines)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from quorate.api.codec import decode
 from quorate.api.meta import Struct
@@ -10,8 +10,12 @@ from quorate.api.names import is_dns_label
 from quorate.api.volcano_job import Job, TaskSpec
 from quorate.kube.resources import Json, Resource, untyped
 
+CONFIG_MAPS: Final = untyped("", "v1", "configmaps", "ConfigMap", namespaced=True)
 SERVICES: Final = untyped("", "v1", "services", "Service", namespaced=True)
 SECRETS: Final = untyped("", "v1", "secrets", "Secret", namespaced=True)
+NETWORK_POLICIES: Final = untyped(
+    "networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", namespaced=True
+)
 
 _TRUE: Final = ("", "1", "t", "T", "true", "TRUE", "True")
 
@@ -24,7 +28,7 @@ class Owned:
     else it stays as it was made.
     """
 
-    resource: Resource[Any]
+    resource: Resource[Json]
     name: str
     body: Json
     follows: bool = False
@@ -54,15 +58,18 @@ def pod_name(job: Job, task: TaskSpec, index: int) -> str:
 
 def host_of(job: Job, task: TaskSpec, index: int) -> str:
     """Where the pod is found: in the domain of the job's service, unless its template says otherwise."""
-    names = decode(_Template, task.template).spec
-    return f"{names.hostname or pod_name(job, task, index)}.{names.subdomain or job.metadata.name}"
+    return _host(job, task, index, decode(_Template, task.template).spec)
 
 
 def hosts_of(job: Job, task: TaskSpec) -> list[str]:
     """The hosts of all replicas; one, if the template gives them all the same name."""
-    if decode(_Template, task.template).spec.hostname:
-        return [host_of(job, task, 0)] if task.replicas else []
-    return [host_of(job, task, index) for index in range(task.replicas)]
+    names = decode(_Template, task.template).spec
+    count = min(task.replicas, 1) if names.hostname else task.replicas
+    return [_host(job, task, index, names) for index in range(count)]
+
+
+def _host(job: Job, task: TaskSpec, index: int, names: _Names) -> str:
+    return f"{names.hostname or pod_name(job, task, index)}.{names.subdomain or job.metadata.name}"
 
 
 def task_named(job: Job, name: str) -> TaskSpec | None:

@@ -1,10 +1,14 @@
-"""``svc``: the pods of a job find each other by name, and know how many of each task there are."""
+"""``svc``: the pods of a job find each other by name, know how many of each task there are, and are not
+reached by anybody else, as far as the cluster's network enforces policies.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from quorate.api.volcano_job import JOB_NAME, JOB_NAMESPACE, Job, TaskSpec
 from quorate.controllers.volcano.plugins.plugin import (
+    CONFIG_MAPS,
+    NETWORK_POLICIES,
     SERVICES,
     Owned,
     add_env,
@@ -16,17 +20,19 @@ from quorate.controllers.volcano.plugins.plugin import (
     name_host,
     pod_name,
 )
-from quorate.kube.resources import CONFIG_MAPS, Json
+from quorate.kube.resources import Json
 
 MOUNT_PATH: Final = "/etc/volcano"
 _NOT_READY: Final = "publish-not-ready-addresses"
+_NO_POLICY: Final = "disable-network-policy"
 
 
 class Service:
     def __init__(self, job: Job, arguments: Sequence[str]) -> None:
         self._job = job
         self._map_name = f"{job.metadata.name}-svc"
-        self._not_ready = is_on(flags(arguments, {_NOT_READY: "false"})[_NOT_READY])
+        given = flags(arguments, {_NOT_READY: "false", _NO_POLICY: "false"})
+        self._not_ready, self._open = is_on(given[_NOT_READY]), is_on(given[_NO_POLICY])
 
     def dress(self, pod: Json, task: TaskSpec, index: int) -> None:
         job = self._job
@@ -49,13 +55,21 @@ class Service:
             spec["publishNotReadyAddresses"] = True
         yield Owned(CONFIG_MAPS, self._map_name, {"data": self._hosts()}, follows=True)
         yield Owned(SERVICES, metadata.name, {"spec": spec})
+        if not self._open:
+            own = {"matchLabels": selector}
+            closed = {
+                "podSelector": own,
+                "ingress": [{"from": [{"podSelector": own}]}],
+                "policyTypes": ["Ingress"],
+            }
+            yield Owned(NETWORK_POLICIES, metadata.name, {"spec": closed})
 
     def _hosts(self) -> dict[str, str]:
         data: dict[str, str] = {}
         for task in self._job.spec.tasks:
             hosts = hosts_of(self._job, task)
-            data[f"{task.name}.host"] = "\n".join(hosts)
             of_hosts, of_number = _variables(task)
+            data[f"{_identifier(task)}.host"] = "\n".join(hosts)
             data[of_hosts] = ",".join(hosts)
             data[of_number] = str(len(hosts))
         return data
@@ -63,5 +77,9 @@ class Service:
 
 def _variables(task: TaskSpec) -> tuple[str, str]:
     """The variables with the hosts of a task and with their number."""
-    name = task.name.replace("-", "_").upper()
+    name = _identifier(task).upper()
     return f"VC_{name}_HOSTS", f"VC_{name}_NUM"
+
+
+def _identifier(task: TaskSpec) -> str:
+    return task.name.replace("-", "_")

@@ -30,7 +30,7 @@ class Tensorflow:
         self._cluster = {
             self._roles[task.name]: [f"{host}:{self._port}" for host in hosts_of(job, task)]
             for task in job.spec.tasks
-            if task.name in self._roles
+            if task.name in self._roles and task.replicas
         }
 
     def dress(self, pod: Json, task: TaskSpec, index: int) -> None:
