@@ -133,6 +133,28 @@ def test_a_new_job(spec: str, want: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("container", "want"),
+    [
+        pytest.param("{resources: {requests: {cpu: 500m, memory: 0}, limits: {cpu: 1}}}", [], id="amounts"),
+        pytest.param(
+            "{resources: {requests: {cpu: -1}, limits: {memory: -1Mi}}}",
+            [".resources.requests.cpu: '-1' is negative, must be at least 0",
+             ".resources.limits.memory: '-1Mi' is negative, must be at least 0"],
+            id="negative",
+        ),
+        pytest.param("{resources: {requests: {cpu: 10x}}}", [".resources.requests"], id="no quantity"),
+        pytest.param("{ports: here}", [".ports"], id="no pod at all"),
+    ],
+)  # fmt: skip
+def test_templates_ask_for_amounts(container: str, want: list[str]) -> None:
+    template = f"{{spec: {{containers: [{container}]}}}}"
+    said = refusals(f"{{tasks: [{{name: w, replicas: 1, template: {template}}}]}}")
+    path = "spec.tasks[0].template.spec.containers[0]"
+    assert len(said) == len(want)
+    assert all(one.startswith(f"{path}{start}") for one, start in zip(said, want, strict=True))
+
+
+@pytest.mark.parametrize(
     ("policies", "want"),
     [
         pytest.param(
@@ -240,6 +262,26 @@ def test_a_policy_that_never_acts_is_warned_of() -> None:
     ]
     in_time = "{event: PodPending, timeout: 10m, action: RestartPod}"
     assert list(volcano_job_warnings(a_job(f"{{tasks: [{{name: w, policies: [{in_time}]}}]}}"))) == []
+
+
+@pytest.mark.parametrize(
+    ("least", "master", "worker", "says"),
+    [
+        pytest.param(3, "1", "10", "", id="workers alone are enough, and roles do not count"),
+        pytest.param(11, "1", "10", "write at most 10", id="the master is needed, and waits for the workers"),
+        pytest.param(10, "0/1", "10", "", id="the master is not needed to begin"),
+        pytest.param(5, "1", "1/10", "give them minAvailable 0", id="its own minimum is needed"),
+    ],
+)
+def test_a_gang_that_waits_for_itself_is_warned_of(least: int, master: str, worker: str, says: str) -> None:
+    def a_task(name: str, counts: str, more: str) -> str:
+        minimum, _, replicas = counts.rpartition("/")
+        return f"{{name: {name}, replicas: {replicas}, minAvailable: {minimum or replicas}{more}}}"
+
+    tasks = f"{a_task('m', master, ', dependsOn: {name: [w]}')}, {a_task('w', worker, '')}"
+    said = list(volcano_job_warnings(a_job(f"{{minAvailable: {least}, tasks: [{tasks}]}}")))
+    assert len(said) == bool(says)
+    assert all(says in one for one in said)
 
 
 STORED = """

@@ -121,6 +121,31 @@ def test_policies(policies: list[dict[str, Any]], pods: str, want: str) -> None:
     assert show(planned(a_job("worker=1/3", phase="Running", policies=policies), pods, "Running")) == want
 
 
+@pytest.mark.parametrize(
+    ("action", "retries", "begins", "goes_on"),
+    [
+        pytest.param("RestartJob", 1, "delete train-0 train-1 train-2; end group", "become Pending",
+                     id="one retry is left: none is kept"),
+        pytest.param("RestartJob", 2, "delete train-0; end group", "become Failed",
+                     id="none is left: who has ended stays, and may tell why"),
+        pytest.param("RestartTask", 2, "delete train-0; end group", "become Failed", id="so of a task"),
+        pytest.param("RestartPod", 2, "end group", "become Failed", id="and of one pod"),
+    ],
+)  # fmt: skip
+def test_the_last_restart_spares_the_pods_that_have_ended(
+    action: str, retries: int, begins: str, goes_on: str
+) -> None:
+    policies = [{"event": "PodFailed", "action": action}]
+    job = a_job("train=3", phase="Running", retries=retries, maxRetry=3, policies=policies)
+    pods = members("train: running failed succeeded", retry=retries)
+    plan = planned(job, pods, "Running")
+    assert show(plan) == f"{begins}; become Restarting; retry {retries + 1}"
+    gone = {each.metadata.uid for each in plan.deletions}
+    left = [pod for pod in pods if pod.metadata.uid not in gone]
+    assert goes_on in show(planned(after(plan), left, None))
+    assert "train-1" not in show(planned(after(plan), left, None))
+
+
 def test_a_task_is_asked_before_its_job() -> None:
     tasks = [
         {"name": "ps", "replicas": 1, "policies": [{"event": "PodFailed", "action": "RestartTask"}]},
@@ -330,6 +355,14 @@ def test_what_can_never_be_is_told() -> None:
     twice = planned(a_job("worker=1 worker=1"))
     assert [event.reason for event in twice.events] == ["InvalidJob"]
     assert planned(a_job(f"worker={MOST_PODS + 1}")).creations == ()
+
+
+def test_a_template_that_means_nothing_is_told() -> None:
+    container = {"name": "main", "resources": {"requests": {"cpu": "10x"}}}
+    job = a_job([{"name": "worker", "replicas": 1, "template": {"spec": {"containers": [container]}}}])
+    (event,) = planned(job, "", None).events
+    assert event.reason == "InvalidJob"
+    assert event.message.startswith("spec.tasks[0].template: '10x' is not a quantity")
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Running", "Restarting", "Aborting", "Completed", "Failed"])

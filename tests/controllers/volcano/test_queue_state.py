@@ -58,6 +58,8 @@ def a_queue(name: str, state: str, *, parent: str = "root", mark: str = "") -> Q
         pytest.param("Open", "", "Open", "CloseQueue", "Closed", id="by a command"),
         pytest.param("Closed", "", "Open", "OpenQueue", "Open", id="and opened by one"),
         pytest.param("Open", "", "Open", "Dance", "Open", id="a command that is none"),
+        pytest.param("Closed", "", "Closed", "OpenQueue", "Closed true", id="below a closed one it waits"),
+        pytest.param("Open", "", "Closing", "OpenQueue", "Closed true", id="nor stays open by a command"),
     ],
 )
 def test_closing_goes_down_and_opening_undoes_it(
@@ -79,6 +81,12 @@ def test_a_queue_without_parent_is_below_the_root_and_only_the_root_is_not() -> 
     assert decide(a_queue("vision", "", parent=""), None, {}).parent == "root"
     assert decide(a_queue("vision", "", parent="research"), None, {}).parent == ""
     assert decide(a_queue("root", "", parent=""), None, {}).parent == ""
+
+
+def test_that_a_queue_below_a_closed_one_waits_for_that_is_told() -> None:
+    parent = a_queue("research", "Closed")
+    (event,) = decide(a_queue("vision", "Closed", parent="research"), parent, {}, "OpenQueue").events
+    assert event.message == "queue vision opens when queue research above it does (open that one first)"
 
 
 def test_that_the_root_may_not_be_closed_is_told() -> None:

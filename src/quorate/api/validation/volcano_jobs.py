@@ -6,15 +6,20 @@ A job is judged complete, with its defaults filled in (``volcano_defaults``).  S
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+
+from quorate.api.batch import template_of
 from quorate.api.documents import child
 from quorate.api.duration import InvalidDuration, parse_duration
 from quorate.api.findings import Finding, shown
 from quorate.api.names import is_dns_label, is_dns_subdomain, is_qualified_name
 from quorate.api.quantity import InvalidQuantity, parse_quantity
 from quorate.api.validation.fields import Findings, in_order, listed_names
-from quorate.api.validation.volcano_groups import of_queue, of_topology
+from quorate.api.validation.templates import requirements
+from quorate.api.validation.volcano_groups import of_amounts, of_queue, of_topology
 from quorate.api.validation.volcano_queues import Queues, parent_of
 from quorate.api.volcano import QUEUE_NOT_OPEN, ROOT_QUEUE
+from quorate.api.volcano_defaults import minimum_of
 from quorate.api.volcano_job import Job, LifecyclePolicy, TaskSpec, VolumeSpec
 
 Json = dict[str, Any]
@@ -50,6 +55,7 @@ def volcano_job_findings(job: Job) -> Findings:
             yield Finding(f"{path}.name", task.name, rule)
         yield from _policies(f"{path}.policies", task.policies)
         yield from _partitions(path, task)
+        yield from _template(f"{path}.template", task.template)
     yield from _dependencies(spec.tasks)
     yield from _policies("spec.policies", spec.policies)
     for name in spec.plugins:
@@ -96,6 +102,27 @@ def volcano_job_warnings(job: Job) -> Iterable[str]:
         for at, policy in enumerate(policies):
             if _PENDING in (policy.event, *policy.events) and not policy.timeout:
                 yield f"{path}[{at}]: event {_PENDING} without a timeout never acts (set one, such as 10m)"
+    yield from _never_together(job)
+
+
+def _never_together(job: Job) -> Iterable[str]:
+    """Tasks that wait for others are created when those run, which a gang does only once it is complete."""
+    tasks = job.spec.tasks
+    at_once = [task for task in tasks if task.depends_on is None or not task.depends_on.name]
+    most = sum(task.replicas for task in at_once)
+    each_counts = job.spec.min_available >= sum(minimum_of(task) for task in tasks)
+    if len(at_once) == len(tasks):
+        return
+    if job.spec.min_available > most:
+        yield (
+            f"spec.minAvailable: {job.spec.min_available} pods are to start together, and tasks that depend "
+            f"on others have none until those run: the job never starts (write at most {most})"
+        )
+    elif each_counts and any(minimum_of(task) for task in tasks if task not in at_once):
+        yield (
+            "spec.tasks: every task is to start with its minAvailable, and those that depend on others have "
+            "no pods until those run: the job never starts (give them minAvailable 0)"
+        )
 
 
 def _counts(job: Job) -> Findings:
@@ -129,6 +156,19 @@ def _task_name(path: str, task: TaskSpec, job: str) -> Findings:
         yield Finding(f"{path}.name", task.name, rule)
     elif is_qualified_name(job) and not is_qualified_name(last):
         yield Finding(f"{path}.name", task.name, f"makes pods such as {last!r}, names have 63 characters")
+
+
+def _template(path: str, raw: msgspec.Raw) -> Findings:
+    """What the schema lets through, as it knows nothing of pods."""
+    try:
+        template = template_of(raw)
+    except msgspec.ValidationError as error:
+        problem, _, place = str(error).partition(" - at `$")
+        yield Finding(f"{path}{place.rstrip('`')}", None, f"cannot be read: {problem}")
+        return
+    for where, asked in requirements(path, template):
+        yield from of_amounts(f"{where}.requests", asked.requests)
+        yield from of_amounts(f"{where}.limits", asked.limits)
 
 
 def _partitions(path: str, task: TaskSpec) -> Findings:

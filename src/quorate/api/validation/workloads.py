@@ -1,6 +1,6 @@
 """What is wrong with a Workload, and with a change of one, beyond what the schema of its CRD can say."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -8,13 +8,14 @@ import msgspec
 from quorate.api import codec
 from quorate.api.batch import EMPTY_OBJECT, template_of
 from quorate.api.configuration_gates import ReviewGates
-from quorate.api.core import PodTemplate, ResourceRequirements
+from quorate.api.core import ResourceRequirements
 from quorate.api.documents import child
 from quorate.api.findings import Finding
 from quorate.api.kueue import SLICE_REPLACEMENT_FOR, PodSet, ReclaimablePod, Workload, WorkloadSpec
 from quorate.api.meta import is_true
 from quorate.api.validation.fields import Findings, listed_names, of_annotations, of_labels, of_tolerations
 from quorate.api.validation.gates import gate_findings, gate_update_findings
+from quorate.api.validation.templates import requirements
 
 PODS: Final = "pods"  # counted by the queue itself, so no pod may ask for it
 ELASTIC: Final = "kueue.x-k8s.io/elastic-job"
@@ -87,23 +88,13 @@ def _pod_set(path: str, pod_set: ReviewedPodSet, gates: ReviewGates) -> Findings
     if gates.pod_set_metadata:
         yield from of_labels(f"{path}.template.metadata.labels", template.metadata.labels)
         yield from of_annotations(f"{path}.template.metadata.annotations", template.metadata.annotations)
-    for where, requirements in _requirements(f"{path}.template.spec", template):
-        yield from _amounts(where, requirements, non_negative=gates.non_negative_resources)
+    for where, amounts in requirements(f"{path}.template", template):
+        yield from _amounts(where, amounts, non_negative=gates.non_negative_resources)
     yield from _slices(f"{path}.topologyRequest", pod_set.topology_request)
 
 
-def _requirements(path: str, template: PodTemplate) -> Iterator[tuple[str, ResourceRequirements]]:
-    for field, containers in (
-        ("initContainers", template.spec.init_containers),
-        ("containers", template.spec.containers),
-    ):
-        for at, container in enumerate(containers):
-            yield f"{path}.{field}[{at}].resources", container.resources
-    yield f"{path}.resources", template.spec.resources
-
-
-def _amounts(path: str, requirements: ResourceRequirements, *, non_negative: bool) -> Findings:
-    for field, amounts in (("requests", requirements.requests), ("limits", requirements.limits)):
+def _amounts(path: str, asked: ResourceRequirements, *, non_negative: bool) -> Findings:
+    for field, amounts in (("requests", asked.requests), ("limits", asked.limits)):
         for name, amount in amounts.items():
             where = child(f"{path}.{field}", name)
             if name == PODS:

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from quorate.api.batch import template_of
 from quorate.api.meta import epoch
 from quorate.api.volcano import UNSCHEDULABLE, PodGroup, find_condition
 from quorate.api.volcano_defaults import completed
@@ -20,7 +21,16 @@ from quorate.api.volcano_job import Command, Job, JobPhase, JobStatus
 from quorate.controllers.volcano.dependencies import creatable
 from quorate.controllers.volcano.group import group_of, is_waiting
 from quorate.controllers.volcano.intent import Intent
-from quorate.controllers.volcano.job_state import ACTIVE, FINISHED, MOVES, Move, Scope, settled, total
+from quorate.controllers.volcano.job_state import (
+    ACTIVE,
+    FINISHED,
+    MOVES,
+    Move,
+    Scope,
+    settled,
+    spared,
+    total,
+)
 from quorate.controllers.volcano.members import Lost, Member, Tally, belongs, tally
 from quorate.controllers.volcano.policies import COMMAND_ISSUED, SYNC, JobEvent, Order, events_of, ordered
 from quorate.controllers.volcano.status import Cause, status_of
@@ -96,6 +106,11 @@ def _unfit(job: Job) -> str:
     for name, count in names.items():
         if count > 1:
             return f"spec.tasks: {name} is there {count} times, and its pods would have the same names"
+    for at, task in enumerate(job.spec.tasks):
+        try:
+            template_of(task.template)
+        except msgspec.ValidationError as error:
+            return f"spec.tasks[{at}].template: {error}"
     if total(job) > MOST_PODS:
         return f"spec.tasks: {total(job)} replicas in all, at most {MOST_PODS} are possible"
     return ""
@@ -124,13 +139,15 @@ def _has_target(move: Move, order: Order) -> bool:
 
 
 def _moved(case: Case, move: Move, order: Order) -> JobPlan:
-    job, intent = case.job, Intent.of(order.action, move, order.event)
+    job = case.job
+    retries = job.status.retry_count + move.retries
+    intent = Intent.of(order.action, spared(move, job, retries), order.event)
     ended = tuple(each for each in case.members if not each.is_terminating and intent.ends(each))
     cause = Cause.of_command(case.commands[0]) if case.commands else Cause.of_event(intent, order.event)
     status = status_of(job, _counts_without(case.members, ended), move.to, case.now, cause)
     # The new version makes old whatever happened to the pods before.
     version = status.version + (1 if move.scope is Scope.JOB else 0)
-    status = msgspec.structs.replace(status, version=version, retry_count=status.retry_count + move.retries)
+    status = msgspec.structs.replace(status, version=version, retry_count=retries)
     told = Event("Normal", "ExecuteAction", f"{intent} because of {order.event}")
     return JobPlan(
         job,

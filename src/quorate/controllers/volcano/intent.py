@@ -8,7 +8,7 @@ rest is done by that.
 from dataclasses import dataclass
 
 from quorate.api.volcano_job import Job
-from quorate.controllers.volcano.job_state import RESTART, Move, Scope, move_of
+from quorate.controllers.volcano.job_state import RESTART, Move, Scope, move_of, spared
 from quorate.controllers.volcano.members import Member
 from quorate.controllers.volcano.policies import JobEvent
 
@@ -35,12 +35,13 @@ class Intent:
 
     @classmethod
     def read(cls, job: Job) -> "Intent":
-        """That of a job that restarts; one in other words, as of another controller, restarts it whole."""
+        """That of a completed job that restarts; one in other words, as of another controller: all of it."""
         action, _, rest = job.status.state.message.partition(" ")
         move = move_of(action)
         if move is None or move.to != "Restarting":
-            return cls("RestartJob", RESTART)
-        return cls(action, move, "" if move.scope is Scope.JOB else rest.partition(" ")[0])
+            action, move = "RestartJob", RESTART
+        target = "" if move.scope is Scope.JOB else rest.partition(" ")[0]
+        return cls(action, spared(move, job, job.status.retry_count), target)
 
     def __str__(self) -> str:
         return f"{self.action} {self.target}" if self.target else self.action

@@ -5,7 +5,7 @@ without an action, by the counts of pods alone.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
@@ -59,6 +59,16 @@ ENDING: Final[Mapping[JobPhase, JobPhase]] = {
     "Completing": "Completed",
 }
 FINISHED: Final[frozenset[JobPhase]] = frozenset({"Completed", "Failed", "Terminated"})
+
+
+def spared(move: Move, job: Job, retries: int) -> Move:
+    """``move`` of a completed job that has then been restarted ``retries`` times.
+
+    A restart beyond the last that is allowed spares the pods that have ended: nothing takes their place, and
+    they may tell why.
+    """
+    is_last = move.to == "Restarting" and retries >= job.spec.max_retry
+    return replace(move, keeps=_ENDED) if is_last else move
 
 
 def move_of(action: str) -> Move | None:

@@ -83,7 +83,7 @@ def decide(queue: Queue, parent: Queue | None, phases: Mapping[str, int], comman
     """What becomes of a queue, with as many pod groups in it by phase, when it is told ``command``.
 
     Below a queue that is closed all are closed, and marked; those that are marked open again with it.  A
-    queue closed by hand loses the mark, and stays closed.
+    queue closed by hand loses the mark, and stays closed; one that is to open below a closed one is marked.
     """
     action, marks = _action(queue, parent, command)
     name, state = queue.metadata.name, queue.status.state
@@ -92,7 +92,11 @@ def decide(queue: Queue, parent: Queue | None, phases: Mapping[str, int], comman
         after = next_state(name, state, action, sum(phases.values()))
     except Protected as protected:
         after, events = state or OPEN, (Event("Warning", "CloseQueue", str(protected)),)
-    if action != "sync" and after != state:
+    if command == "OpenQueue" and action != "open":
+        above = queue.spec.parent
+        text = f"queue {name} opens when queue {above} above it does (open that one first)"
+        events = (Event("Warning", "OpenQueue", text),)
+    elif action != "sync" and after != state:
         reason = "OpenQueue" if action == "open" else "CloseQueue"
         events = (Event("Normal", reason, f"queue {name} is {after} now"),)
     status = replace(
@@ -113,13 +117,15 @@ def decide(queue: Queue, parent: Queue | None, phases: Mapping[str, int], comman
 def _action(queue: Queue, parent: Queue | None, command: str) -> tuple[QueueAction, Mapping[str, str]]:
     """What to do with the queue, and the mark it has afterwards."""
     action = ACTIONS.get(command, "sync")
+    parent_closed = parent is not None and parent.status.state in (CLOSED, CLOSING)
+    if parent_closed and action != "close" and queue.status.state in ("", OPEN):
+        return "close", {CLOSED_BY_PARENT: "true"}
+    if parent_closed and action == "open":
+        return "sync", {CLOSED_BY_PARENT: "true"}
     if action != "sync":
         return action, {CLOSED_BY_PARENT: "false"}
     if parent is None:
         return "sync", {}
-    parent_closed = parent.status.state in (CLOSED, CLOSING)
-    if parent_closed and queue.status.state in ("", OPEN):
-        return "close", {CLOSED_BY_PARENT: "true"}
     marked = queue.metadata.annotations.get(CLOSED_BY_PARENT) == "true"
     if marked and parent.status.state == OPEN:
         return "open", {CLOSED_BY_PARENT: "false"}
