@@ -27,6 +27,7 @@ def test_moments_are_written_as_everybody_reads_them() -> None:
     assert annotations_of(status(inqueue_since=1_600_000_000.25)) == {
         "scheduling.volcano.sh/inqueue-since": "2020-09-13T12:26:40.250000Z",
         "scheduling.volcano.sh/requeue-attempts": None,
+        "scheduling.volcano.sh/requeue-spec": None,
         "scheduling.volcano.sh/requeue-not-before": None,
     }
 

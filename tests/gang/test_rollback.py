@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.gang.objects import pod_group, quota
 from tests.gang.waiting import (
     INQUEUE,
     QUOTA,
@@ -47,6 +48,27 @@ def test_who_runs_starts_from_the_beginning() -> None:
     here = world({"podGroups": [group("a", "1", annotations=notes, **INQUEUE)], "pods": [running("a")]})
     here.session()
     assert here.groups[key_of("a")].metadata.annotations == {}
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize(("cpu", "want"), [("3", 10), ("4", 20)])
+def test_who_asks_for_something_else_starts_from_the_beginning(restarted: bool, cpu: str, want: int) -> None:
+    """Whether a scheduler runs when its spec is changed or the next one finds it so."""
+    here = world({"podGroups": [group("a", "4", **INQUEUE)], "nodes": []})
+    here.session()
+    here.do("advance", 10)
+    here.do("addNodes", [{"name": "n1", "cpu": 4}])
+    here.session()
+    assert stands(here) == {"a": "Inqueue"}
+    stored = here.groups[key_of("a")]
+    asked = msgspec.structs.replace(stored, spec=pod_group(group("a", cpu)).spec)
+    if restarted:
+        here.groups[key_of("a")] = asked
+        here.model = here.fresh_model()
+    else:
+        here.put_group(asked)
+    here.do("removeNodes", ["n1"])
+    assert here.session().wake_at == here.now + want
 
 
 @pytest.mark.parametrize("restarting", [False, True])

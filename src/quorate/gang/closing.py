@@ -192,6 +192,7 @@ def _news(gang: Gang) -> GangStatus | None:
         inqueue_since=gang.inqueue_since,
         not_before=gang.not_before,
         attempts=gang.attempts,
+        attempted=gang.attempted,
     )
 
 

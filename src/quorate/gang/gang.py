@@ -65,7 +65,7 @@ class Tally:
 class Gang:
     """One pod group, and the pods that name it.
 
-    The fields down to ``attempts`` are what the API says of the pod group, or what a session decided and
+    The fields down to ``attempted`` are what the API says of the pod group, or what a session decided and
     the API is being told; those after it follow from the tasks.
     """
 
@@ -90,7 +90,8 @@ class Gang:
     conditions: tuple[PodGroupCondition, ...] = ()
     inqueue_since: float | None = None  # when it was admitted, until it first runs
     not_before: float | None = None  # not admitted again earlier, after it was rolled back
-    attempts: int = 0  # how often it was rolled back since it last ran
+    attempts: int = 0  # how often it was rolled back, as it stands in its object, since it last ran
+    attempted: str = ""  # the digest of the spec that these were attempts with; "" if that is not known
     partial_since: float | None = None  # since when some members, but too few, hold nodes; not stored
     told: GangStatus | None = None  # what the API says of the above, or is being told
     # Why it waits, and the conditions that say so, once this process has compared them.
@@ -119,7 +120,7 @@ class Gang:
         self.told = status
         self.phase, self.conditions = status.phase, status.conditions
         self.inqueue_since, self.not_before = status.inqueue_since, status.not_before
-        self.attempts = status.attempts
+        self.attempts, self.attempted = status.attempts, status.attempted
 
     def add(self, task: Task) -> None:
         assert task.key not in self.tasks, f"{task.key} is in {self.key} already"

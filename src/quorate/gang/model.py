@@ -16,7 +16,7 @@ from quorate.api.scheduler_plugins import PredicateArguments
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano import Queue as QueueObject
 from quorate.api.volcano_keys import PREEMPTABLE
-from quorate.gang.annotations import says, status_of
+from quorate.gang.annotations import digest_of, says, status_of
 from quorate.gang.gang import Gang
 from quorate.gang.outcome import GangStatus
 from quorate.gang.queue import NamespaceQuota, Queue
@@ -282,7 +282,7 @@ class Model:
         if not self._is_older(group):
             self._telling.pop(gang.key, None)
             gang.take(status_of(group))
-        if changed:
+        if changed or (gang.attempts and gang.attempted not in ("", digest_of(spec))):
             gang.attempts = 0  # it is another request now, of which nothing is known yet
 
     def _is_older(self, group: PodGroup) -> bool:

@@ -62,6 +62,7 @@ class GangStatus:
     inqueue_since: float | None  # seconds since the epoch; from its admission until it first runs
     not_before: float | None  # not admitted again earlier
     attempts: int  # how often it was rolled back since it last ran
+    attempted: str = ""  # the digest of the spec that these were attempts with
 
 
 @dataclass(frozen=True, slots=True)

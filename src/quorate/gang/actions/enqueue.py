@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from quorate.api.meta import micro_time
 from quorate.api.volcano import INQUEUE, PENDING, UNSCHEDULABLE
 from quorate.gang.admission import Admission
+from quorate.gang.annotations import digest_of
 from quorate.gang.gang import Gang
 from quorate.gang.outcome import Admitted, Refused
 from quorate.gang.rollback import backoff_s, expired, expires_at
@@ -112,7 +113,8 @@ class Passes:
     def _send_back(self, gang: Gang, verdict: Verdict) -> None:
         session = self._session
         gang.phase, gang.inqueue_since = PENDING, None
-        gang.attempts += 1
+        assert gang.spec is not None, f"{gang.key} takes part without having been seen"
+        gang.attempts, gang.attempted = gang.attempts + 1, digest_of(gang.spec)
         gang.not_before = session.now + backoff_s(gang.attempts, self._rules)
         session.verdicts[gang.key] = verdict
         session.sent_back.append(Refused(gang.key, gang.queue, verdict.reason))
