@@ -178,6 +178,43 @@ def test_what_was_promised_can_be_lost(change: tuple[str, Any], want: str) -> No
     assert stands(here) == {"a": want}
 
 
+def test_a_quota_charged_for_a_member_that_is_not_seen_yet_sends_nobody_back() -> None:
+    """The API server charges the quota first and stores the pod then: two things to hear of, one by one."""
+    here = world(
+        {"quotas": [rq({"cpu": 2})], "podGroups": [group("a", "2", created=1), group("b", "1", created=2)]}
+    )
+
+    def hear_of(used: int) -> None:
+        here.model.set_quota(quota(rq({"cpu": 2}, {"cpu": used})), heard_at=here.now)
+
+    here.session()
+    for member in range(2):
+        hear_of(member + 1)
+        outcome = here.session()
+        assert stands(here) == {"a": "Inqueue", "b": QUOTA}
+        assert outcome.wake_at == here.now + 1
+        here.do("addPods", [pod("a", f"a-{member}")])
+        here.session()
+        assert stands(here) == {"a": "Inqueue", "b": QUOTA}
+
+
+def test_a_quota_charged_for_others_sends_a_group_back_once_its_pods_would_be_seen() -> None:
+    here = world({"quotas": [rq({"cpu": 3})], "podGroups": [group("a", "2")]})
+    here.session()
+    for used in (1, 2):
+        here.model.set_quota(quota(rq({"cpu": 3}, {"cpu": used})), heard_at=here.now)
+        outcome = here.session()
+        assert stands(here) == {"a": "Inqueue"}
+        here.now += 0.5
+    assert outcome.wake_at == 1001
+    here.now = 1001
+    here.session()
+    assert stands(here) == {"a": "Inqueue"}, "of what was charged last nobody can know yet"
+    here.now = 1002
+    here.session()
+    assert stands(here) == {"a": QUOTA}
+
+
 def test_the_older_one_is_kept() -> None:
     groups = [
         group(name, "2", created=created, **INQUEUE) for name, created in (("b", 1), ("a", 2), ("c", 3))

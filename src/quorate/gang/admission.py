@@ -13,7 +13,7 @@ Creation", which asks for idle resources and quota for ``minResources`` of each 
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from operator import attrgetter
 
@@ -45,7 +45,7 @@ class Admission:
         self._room = _room(session.cluster, self._most)
         self._reserved: Counter[str] = Counter()  # the claims of all who were charged
         self._active: Counter[str] = Counter()  # how many were charged of each queue and those below it
-        self._quotas = _Quotas(session if session.settings.enqueue.check_quota else None)
+        self._quotas = _Quotas(session)
         self._paths: dict[str, Sequence[Queue]] = {}
         self._credit = _Credit(session)
         self._overdue = tuple(everyone(session.policies.overdue))
@@ -61,7 +61,9 @@ class Admission:
 
     def refusal(self, gang: Gang) -> Verdict | None:
         """Why ``gang``, which waits, cannot be admitted now: the first check that fails."""
-        return self._closed(gang) or self._limited(gang) or self._unfounded(gang)
+        return (
+            self._closed(gang) or self._limited(gang) or self._unfounded(gang) or self._quotas.shortage(gang)
+        )
 
     def checks(self, gang: Gang) -> Mapping[str, Verdict | None]:
         """What each check says of ``gang``, in their order; a group that names nothing has only two."""
@@ -74,13 +76,13 @@ class Admission:
 
     def withdrawal(self, gang: Gang) -> Verdict | None:
         """Why ``gang``, which is admitted and has not started, cannot stay so."""
-        return self._closed(gang) or self._unfounded(gang)
+        return self._closed(gang) or self._unfounded(gang) or self._quotas.sure_shortage(gang)
 
     def _unfounded(self, gang: Gang) -> Verdict | None:
         """What is missing for what the group shall be sure of.  One that names nothing is sure of nothing."""
         if gang.min_resources is None:
             return None
-        return self._crowded_out(gang) or self._outvoted(gang) or self._quotas.shortage(gang)
+        return self._crowded_out(gang) or self._outvoted(gang)
 
     def _closed(self, gang: Gang) -> QueueNotOpen | None:
         return None if self._session.queues[gang.queue].is_open else QueueNotOpen(gang.queue)
@@ -153,12 +155,13 @@ class _Credit:
 
 
 class _Quotas:
-    """The quotas of all namespaces, and what is reserved of them.  Without a session there are none."""
+    """The quotas of all namespaces, and what is reserved of them; none if they are not to be looked at."""
 
-    def __init__(self, session: Session | None) -> None:
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self._of: dict[str, list[NamespaceQuota]] = {}
         self._reserved: dict[str, QuotaSums] = {}
-        quotas = {} if session is None else session.model.quotas
+        quotas = session.model.quotas if session.settings.enqueue.check_quota else {}
         for key in sorted(quotas):
             self._of.setdefault(key.namespace, []).append(quotas[key])
             self._reserved.setdefault(key.namespace, QuotaSums())
@@ -170,22 +173,32 @@ class _Quotas:
 
     def shortage(self, gang: Gang) -> NamespaceQuotaExceeded | None:
         """Of the first quota, by name, that has too little left."""
-        quotas = self._of.get(gang.key.namespace)
+        return next(self._exceeded(gang, lambda quota: quota.used), None)
+
+    def sure_shortage(self, gang: Gang) -> NamespaceQuotaExceeded | None:
+        """The same for who is admitted: its own members may be charged already and not be seen yet."""
+        now = self._session.now
+        found = next(self._exceeded(gang, lambda quota: quota.surely_used(now)), None)
+        if found is None:
+            for quota in self._of.get(gang.key.namespace, ()):
+                self._session.wake(quota.settles_at(now))
+        return found
+
+    def _exceeded(
+        self, gang: Gang, used_of: Callable[[NamespaceQuota], Mapping[str, int]]
+    ) -> Iterator[NamespaceQuotaExceeded]:
+        namespace = gang.key.namespace
+        quotas = self._of.get(namespace)
         if quotas is None:
-            return None
+            return
         claim, subject = quota_claim_of(gang), subject_of(gang)
         for quota in quotas:
-            if is_counted_by(quota.spec, subject):
-                shortages = self._shortages(gang.key.namespace, quota, claim)
-                if shortages:
-                    return NamespaceQuotaExceeded(quota.key.name, shortages)
-        return None
-
-    def _shortages(
-        self, namespace: str, quota: NamespaceQuota, claim: Mapping[str, int]
-    ) -> tuple[Shortage, ...]:
-        reserved = self._reserved[namespace].of(quota.spec)
-        return tuple(
-            Shortage(short.resource, short.wanted, short.free, short.hard)
-            for short in quota_shortages(quota.hard, quota.used, reserved, claim)
-        )
+            if not is_counted_by(quota.spec, subject):
+                continue
+            reserved = self._reserved[namespace].of(quota.spec)
+            shortages = tuple(
+                Shortage(short.resource, short.wanted, short.free, short.hard)
+                for short in quota_shortages(quota.hard, used_of(quota), reserved, claim)
+            )
+            if shortages:
+                yield NamespaceQuotaExceeded(quota.key.name, shortages)

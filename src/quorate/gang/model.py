@@ -329,8 +329,11 @@ class Model:
     def remove_queue(self, name: str) -> None:
         self.queues.pop(name, None)
 
-    def set_quota(self, quota: ResourceQuota) -> None:
-        self.quotas[quota.metadata.key] = quota_of(quota)
+    def set_quota(self, quota: ResourceQuota, heard_at: float | None = None) -> None:
+        """``heard_at``: now, in seconds since the epoch, if pods it is charged of may be heard of later."""
+        key, new = quota.metadata.key, quota_of(quota)
+        before = self.quotas.get(key)
+        self.quotas[key] = new if before is None or heard_at is None else new.following(before, heard_at)
 
     def remove_quota(self, key: Key) -> None:
         self.quotas.pop(key, None)

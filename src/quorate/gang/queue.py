@@ -1,8 +1,9 @@
 """Queues as gangs are shared out among them: Volcano's Queue, in base units."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from math import ceil
 from typing import Final, Literal
 
 from quorate.api.core import ResourceQuotaSpec
@@ -10,6 +11,7 @@ from quorate.api.meta import Key
 from quorate.quota.amount import UNLIMITED, Amount
 
 ROOT: Final = "root"
+SETTLES_S: Final = 1.0  # how long it may take until a pod is seen of which its quota is charged already
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +69,32 @@ class NamespaceQuota:
     hard: Mapping[str, int]
     used: Mapping[str, int]
     spec: ResourceQuotaSpec  # whom it counts: its scopes
+    # What was used before, the least of it, by the second of the epoch until which that counts as well.
+    earlier: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+
+    def following(self, before: "NamespaceQuota", heard_at: float) -> "NamespaceQuota":
+        """This, with what was used ``before`` it was heard of, while pods may not have been seen yet."""
+        earlier = {until: used for until, used in before.earlier.items() if until > heard_at}
+        until = ceil(heard_at + SETTLES_S)
+        earlier[until] = _least(before.used, earlier.get(until, before.used))
+        return replace(self, earlier=earlier)
+
+    def surely_used(self, now: float) -> Mapping[str, int]:
+        """What is used even if pods that it was charged of lately are not seen yet.
+
+        A quota is charged before the pod is there.  Who looks between the two finds a member of an admitted
+        group used and claimed for, and would take the group's quota for gone.
+        """
+        used = self.used
+        for until, amounts in self.earlier.items():
+            if until > now:
+                used = _least(used, amounts)
+        return used
+
+    def settles_at(self, now: float) -> float | None:
+        """When more will be sure; ``None``: all is."""
+        return min((until for until in self.earlier if until > now), default=None)
+
+
+def _least(one: Mapping[str, int], other: Mapping[str, int]) -> Mapping[str, int]:
+    return {name: min(amount, other.get(name, 0)) for name, amount in one.items()}

@@ -14,6 +14,7 @@ from quorate.gang.model import Model
 from quorate.gang.quota import unevaluable_scopes
 from quorate.gang.reading import differ_in_standing_only
 from quorate.kube.client import Client
+from quorate.kube.clock import Clock
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.resources import (
@@ -29,7 +30,8 @@ from quorate.kube.resources import (
 class Feed:
     """The informers and what they feed; running them is the caller's."""
 
-    def __init__(self, client: Client, model: Model, changed: asyncio.Event) -> None:
+    def __init__(self, client: Client, clock: Clock, model: Model, changed: asyncio.Event) -> None:
+        self._clock = clock
         self._model = model
         self._changed = changed
         self._log = logger(__name__)
@@ -90,7 +92,7 @@ class Feed:
         if change.new is None:
             self._model.remove_quota(change.key)
         else:
-            self._model.set_quota(change.new)
+            self._model.set_quota(change.new, self._clock.now())
             self._tell_of_quota(change.new, change.old)
         self._changed.set()
 

@@ -25,20 +25,26 @@ from tests.local.clusters import api_server
 
 
 @pytest.mark.parametrize(
-    ("status", "ours", "want"),
+    ("before", "status", "ours", "want"),
     [
-        pytest.param(4, 3, 3, id="the status has heard of a member that we have not"),
-        pytest.param(3, 4, 3, id="we have heard of one that the status has not"),
-        pytest.param(0, 4, 0, id="nobody keeps the status"),
+        pytest.param(0, 4, 3, 3, id="the status has heard of a member that we have not"),
+        pytest.param(0, 3, 4, 3, id="we have heard of one that the status has not"),
+        pytest.param(0, 0, 4, 0, id="nobody keeps the status"),
+        pytest.param(2, 4, 1, 2, id="what was used for long is used, whoever uses it"),
+        pytest.param(4, 2, 4, 2, id="what is not used any more"),
     ],
 )
-def test_used_is_what_both_agree_on(status: int, ours: int, want: int) -> None:
-    quota = NamespaceQuota(
-        Key("team", "rq"), {"requests.cpu": 8}, {"requests.cpu": status}, ResourceQuotaSpec()
-    )
+def test_used_is_what_both_agree_on(before: int, status: int, ours: int, want: int) -> None:
+    def using(amount: int) -> NamespaceQuota:
+        return NamespaceQuota(
+            Key("team", "rq"), {"requests.cpu": 8}, {"requests.cpu": amount}, ResourceQuotaSpec()
+        )
+
     counted = QuotaSums()
     counted.add(Subject(), {"cpu": ours})
-    assert agreed(quota, counted).used == {"requests.cpu": want}
+    quota = using(status).following(using(before), heard_at=1000.0)
+    assert agreed(quota, counted, 1000.9).used == {"requests.cpu": want}
+    assert agreed(quota, counted, 1001.0).used == {"requests.cpu": status}
 
 
 def a_group(phase: str = "Inqueue", minimum: Any = None, **metadata: Any) -> PodGroup:

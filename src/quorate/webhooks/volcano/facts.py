@@ -2,8 +2,8 @@
 
 Copies of these are kept in memory while the cluster serves the kinds, whether the replica leads or not, so
 that creating a pod costs no request.  A copy may lag: what it refuses of queues is judged again by what is
-stored, and of a quota no more counts as used than both its status and our own count say, as either may have
-heard of a new member first.
+stored, and of what a quota was charged just now no more counts as used than our own count says, too, as
+either may have heard of a new member first.
 """
 
 import asyncio
@@ -96,6 +96,7 @@ class ClusterFacts:
         self._names = frozenset(scheduler_names)
         self._namespace = namespace
         self._ledger = QuotaLedger()
+        self._quota_of: dict[Key, NamespaceQuota] = {}  # of every quota
         self._told: set[Key] = set()  # quotas that are ignored, and said to be
         self._queues = Informer(client, QUEUES)
         self._groups = Informer(client, POD_GROUPS)
@@ -147,6 +148,11 @@ class ClusterFacts:
             self._ledger.set_group(change.key, wants_of(change.new))
 
     def _on_quota(self, change: Change[ResourceQuota]) -> None:
+        before = self._quota_of.pop(change.key, None)
+        if change.new is not None:
+            new = quota_of(change.new)
+            now = self._clock.now()
+            self._quota_of[change.key] = new if before is None else new.following(before, now)
         scopes = () if change.new is None else unevaluable_scopes(change.new.spec)
         if not scopes:
             self._told.discard(change.key)
@@ -177,22 +183,23 @@ class ClusterFacts:
         if not all(informer.synced.is_set() for informer in self._informers):
             return None
         stored = self._quotas.by_index(NAMESPACE, namespace)
-        counted = self._ledger.used(namespace)
-        quotas = [agreed(quota_of(quota), counted) for quota in stored]
+        counted, now = self._ledger.used(namespace), self._clock.now()
+        quotas = [agreed(self._quota_of[quota.metadata.key], counted, now) for quota in stored]
         return _View(quotas, self._ledger, namespace)
 
     async def namespace(self, name: str) -> Namespace | None:
         return await self._namespace(name)
 
 
-def agreed(quota: NamespaceQuota, counted: QuotaSums) -> NamespaceQuota:
-    """``quota`` with what is used as far as its status and ``counted``, our own count, agree.
+def agreed(quota: NamespaceQuota, counted: QuotaSums, now: float) -> NamespaceQuota:
+    """``quota`` with what is surely used at ``now``, and more as far as ``counted``, our own count, agrees.
 
     Either may have heard first of a member that is claimed for as well, which would count it twice.
     """
-    ours = counted.of(quota.spec)
+    ours, sure = counted.of(quota.spec), quota.surely_used(now)
     used = {
-        name: min(amount, ours.get(name.removeprefix("requests."), 0)) for name, amount in quota.used.items()
+        name: max(sure.get(name, 0), min(amount, ours.get(name.removeprefix("requests."), 0)))
+        for name, amount in quota.used.items()
     }
     return replace(quota, used=used)
 
