@@ -1,8 +1,9 @@
-"""What is noted on pods after others were evicted for them."""
+"""What is noted on pods after others were evicted for them, and what is said of their gang."""
 
 from typing import Any
 
 from tests.gang.vectors import settings_of
+from tests.gang.waiting import message
 from tests.gang.world import World
 
 CONF = {
@@ -31,6 +32,17 @@ def test_a_node_is_noted_only_where_others_leave_it() -> None:
     assert [eviction.task.name for eviction in outcome.evictions] == ["lo-1"]
     assert {key.name: node for key, node in outcome.promised.items()} == {"hi-0": "n1", "hi-1": "n2"}
     assert [(each.task.name, each.node) for each in outcome.nominations] == [("hi-1", "n2")]
+
+
+def test_a_gang_that_is_promised_nodes_says_for_whom_it_waits() -> None:
+    world = World(GIVEN, settings_of(CONF, "design"), restarting=False)
+    world.session()
+    assert message(world, "hi") == "promised 2 nodes, waits for 1 pod to leave"
+    world.do("addPods", [{"name": "web", "cpu": 0, "node": "n2", "phase": "Running", "deleting": True}])
+    assert world.session().statuses == (), "how many leave just now is no news"
+    world.do("reap", "all")
+    world.session()
+    assert world.binds == {"hi-0": "n1", "hi-1": "n2"}
 
 
 def test_what_is_noted_already_is_not_noted_again() -> None:

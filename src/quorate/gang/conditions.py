@@ -17,7 +17,7 @@ from quorate.api.volcano import READY_TO_BE_SCHEDULED, SCHEDULED, UNSCHEDULABLE,
 
 Conditions = tuple[PodGroupCondition, ...]
 
-_FREE_NOW: Final = re.compile(r"have \S+ now")
+_AT_THE_MOMENT: Final = re.compile(r"have \S+ now|waits for [0-9]+ pods? to leave")
 _BY_NODES: Final = " nodes are available: "  # how many, before; why the others are not, behind
 _NUMBER: Final = re.compile(r"[0-9]\S*")
 
@@ -60,7 +60,7 @@ def lasting(message: str) -> str:
     said, by_nodes, why = message.partition(_BY_NODES)
     if by_nodes:
         said, why = said.rstrip("0123456789/"), _NUMBER.sub("", why)
-    return _FREE_NOW.sub("", said) + why
+    return _AT_THE_MOMENT.sub("", said) + why
 
 
 def _with(

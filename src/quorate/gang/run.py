@@ -11,6 +11,7 @@ from quorate.api.scheduler_plugins import (
     Switch,
 )
 from quorate.gang.actions import ACTIONS
+from quorate.gang.awaiting import note_awaited
 from quorate.gang.closing import statuses_of
 from quorate.gang.model import Model
 from quorate.gang.outcome import Outcome
@@ -60,6 +61,7 @@ def run_session(model: Model, settings: SchedulerConfiguration, now: float) -> O
     for action in settings.actions:
         ACTIONS[action](session)
     give_up_partial(session)
+    note_awaited(session)
     statuses = statuses_of(session)
     for status in statuses:
         model.assume_status(status)

@@ -167,6 +167,23 @@ class GangUnschedulable:
         return f"{text}, so it can never fit" if self.never else text
 
 
+@dataclass(frozen=True, slots=True)
+class AwaitsRoom:
+    """Members of it are promised nodes that others have still to leave."""
+
+    reason: ClassVar[str] = "NotEnoughResources"
+    nodes: int
+    leaving: int  # pods on their way out there
+
+    def __str__(self) -> str:
+        text = f"promised {_count(self.nodes, 'node')}"
+        return f"{text}, waits for {_count(self.leaving, 'pod')} to leave" if self.leaving else text
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 @lru_cache(maxsize=1_024)
 def said_by_nodes(refusal: NoRoom) -> str:
     """Why no node takes a pod, in words that users of kube-scheduler know: the most frequent reason first."""
@@ -193,6 +210,7 @@ Verdict = (
     | NotEnoughTasks
     | NotEnoughPodsOfTask
     | GangUnschedulable
+    | AwaitsRoom
 )
 
 
@@ -218,6 +236,8 @@ def lasting(verdict: Verdict) -> object:
             return (verdict.reason, verdict.queue, tuple(each.lasting for each in verdict.shortages))
         case NamespaceQuotaExceeded():
             return (verdict.reason, verdict.quota, tuple(each.lasting for each in verdict.shortages))
+        case AwaitsRoom():
+            return (AwaitsRoom, verdict.nodes)
         case _:
             return verdict
 

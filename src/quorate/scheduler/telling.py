@@ -15,7 +15,7 @@ from quorate.api.meta import Key, at_epoch
 from quorate.api.placeable import Pod
 from quorate.gang.model import Model
 from quorate.gang.task import Standing
-from quorate.gang.verdicts import GangUnschedulable, NotEnoughResources, Verdict
+from quorate.gang.verdicts import AwaitsRoom, GangUnschedulable, NotEnoughResources, Verdict
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import Clock
 from quorate.kube.errors import Conflict, NotFound
@@ -28,7 +28,7 @@ REPEATED_AFTER_S: Final = 60.0
 WORKERS: Final = 4  # few: binds go before
 UNSCHEDULABLE: Final = "Unschedulable"
 SCHEDULED: Final = "PodScheduled"
-_ABOUT_NODES: Final = (NotEnoughResources, GangUnschedulable)
+_ABOUT_NODES: Final = (NotEnoughResources, GangUnschedulable, AwaitsRoom)
 
 
 @dataclass(frozen=True, slots=True)

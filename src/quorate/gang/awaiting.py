@@ -1,0 +1,23 @@
+"""What gangs wait for whose members were promised nodes: for others to leave these."""
+
+from quorate.gang.session import Session
+from quorate.gang.task import Standing
+from quorate.gang.verdicts import AwaitsRoom
+from quorate.placement.cluster import Hold
+
+
+def note_awaited(session: Session) -> None:
+    """Have each gang that holds promises say so, and no longer why it found no node before that."""
+    for gang in session.gangs:
+        if gang.tally.promised:
+            chosen = gang.with_standing(Standing.PIPELINED, Standing.ALLOCATED)
+            nodes = {task.node for task in chosen}
+            leaving = sum(_leaving(session, node) for node in nodes)
+            session.verdicts[gang.key] = AwaitsRoom(len(nodes), leaving)
+
+
+def _leaving(session: Session, node: str) -> int:
+    index = session.cluster.index(node)
+    assert index is not None, f"{node} was promised and is not there"
+    residents = session.cluster.residents(index)
+    return sum(count for (_, hold), count in residents.items() if hold is Hold.RELEASING)
