@@ -57,6 +57,7 @@ class Policy:
 
     overused: Callable[[Queue], bool] | None = None
     allocatable: Callable[[Queue, Task], bool] | None = None
+    fillable: Callable[[Queue, Task], bool] | None = None  # the same of what shares leave unused
     claims: Callable[[Queue, Task], bool] | None = None  # may the queue take back from others for the task
 
     preemptable: Victims | None = None
@@ -96,6 +97,7 @@ class Policies:
     overdue: Tiers[Callable[[Gang], bool]]
     overused: Tiers[Callable[[Queue], bool]]
     allocatable: Tiers[Callable[[Queue, Task], bool]]
+    fillable: Tiers[Callable[[Queue, Task], bool]]
     claims: Tiers[Callable[[Queue, Task], bool]]
     preemptable: Tiers[Victims]
     reclaimable: Tiers[Victims]

@@ -35,7 +35,7 @@ POINTS: Final[Mapping[Switch, tuple[str, ...]]] = {
     "Reclaimable": ("reclaimable", "unreclaimable"),
     "Preemptive": ("claims",),
     "Overused": ("overused",),
-    "Allocatable": ("allocatable",),
+    "Allocatable": ("allocatable", "fillable"),
     "Predicate": ("predicates",),
     "NodeOrder": ("scores",),
 }

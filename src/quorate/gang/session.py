@@ -132,6 +132,10 @@ class Session:
     def may_allocate(self, queue: Queue, task: Task) -> bool:
         return all(voice(queue, task) for voice in everyone(self.policies.allocatable))
 
+    def may_fill(self, queue: Queue, task: Task) -> bool:
+        """Whether the queue may have the task beyond its share, where the shares of others are not used."""
+        return all(voice(queue, task) for voice in everyone(self.policies.fillable))
+
     def may_claim(self, queue: Queue, task: Task) -> bool:
         return all(voice(queue, task) for voice in everyone(self.policies.claims))
 

@@ -19,7 +19,6 @@ from collections.abc import Mapping
 from quorate.gang.gang import Gang
 from quorate.gang.session import Session
 from quorate.gang.task import Standing, Task
-from quorate.quota.amount import PODS
 
 
 class Spare:
@@ -49,7 +48,7 @@ class Excess:
 
     def __init__(self, gang: Gang) -> None:
         least = gang.min_resources or {}
-        self._over = {name: gang.held[name] - amount for name, amount in least.items() if name != PODS}
+        self._over = {name: gang.held[name] - amount for name, amount in least.items()}
 
     def __bool__(self) -> bool:
         return any(amount > 0 for amount in self._over.values())

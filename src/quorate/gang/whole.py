@@ -34,7 +34,7 @@ def evict_whole(
     """
     members = members_to_place(session, claimant, best_effort=True)
     gangs = _in_order(gang for gang in victims if _can_be_evicted(gang))
-    if not gangs or not all(task.preempts for task in members):
+    if not gangs or not all(task.preempts for task in claimant.tasks.values()):
         return False
     if claimant.key in session.tried_whole or any(is_awaited(session, task) for task in members):
         return False

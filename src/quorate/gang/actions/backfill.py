@@ -3,7 +3,7 @@
 In profile ``compat`` this is the only way such members are placed, and there is no way back: pending they
 count as ready, so that their gang may have been bound before them.  In profile ``design`` they are placed
 with their gang, and here only those of gangs that are ready already; if so configured, other members of such
-gangs too, in queues that have their share.
+gangs too, also in queues that have their share by now, up to what these may have at most.
 """
 
 from quorate.gang.gang import Gang
@@ -45,7 +45,7 @@ def _fill(session: Session, gang: Gang) -> None:
         for task in sorted(_fillers(session, gang), key=session.task_rank):
             if task.standing is Standing.PIPELINED:
                 trial.do(withdraw(task))
-            if not task.best_effort and not session.may_allocate(queue, task):
+            if not task.best_effort and not session.may_fill(queue, task):
                 continue
             match session.rankings.best(task.shape):
                 case Choice(node, Moment.NOW):

@@ -50,6 +50,7 @@ def _policy(shares: "_Capacity", *, in_a_tree: bool) -> Policy:
         queue_rank=shares.tree_rank if in_a_tree else shares.flat_rank,
         victim_queue_rank=shares.victim_queue_rank if in_a_tree else None,
         allocatable=shares.has_room,
+        fillable=shares.has_room,
         claims=shares.claims,
         admits=shares.admits,
         admitted=shares.books.reserve,
@@ -67,6 +68,7 @@ def _closed(broken: BrokenTree) -> Policy:
     verdict = NoQueueTree(broken.queue, broken.why)
     return Policy(
         allocatable=lambda queue, task: False,
+        fillable=lambda queue, task: False,
         claims=lambda queue, task: False,
         admits=lambda gang: verdict,
         reclaimable=lambda claimant, candidates: (),

@@ -30,6 +30,7 @@ def proportion(session: Session, entry: PluginEntry) -> Policy:
         queue_rank=shares.queue_rank,
         overused=shares.is_overused,
         allocatable=shares.has_room,
+        fillable=shares.is_capable,
         claims=shares.has_room,
         admits=shares.admits,
         admitted=shares.books.reserve,
@@ -87,6 +88,10 @@ class _Shares:
 
     def has_room(self, queue: Queue, task: Task) -> bool:
         limit = self._limits.get(queue.name, _NONE)
+        return queue.is_open and limit.holds(self.books.allocated(queue.name), task.request)
+
+    def is_capable(self, queue: Queue, task: Task) -> bool:
+        limit = Ceiling(self._real[queue.name])
         return queue.is_open and limit.holds(self.books.allocated(queue.name), task.request)
 
     def admits(self, gang: Gang) -> Vote | QueueNotOpen | QueueQuotaExceeded:
