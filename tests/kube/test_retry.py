@@ -61,6 +61,10 @@ def test_a_backoff_doubles_up_to_its_cap_for_as_long_as_it_takes() -> None:
             "X /: 409 AlreadyExists: taken", id="a 409 by its reason",
         ),
         pytest.param(409, b'{"reason": "Conflict"}', Conflict, "X /: 409 Conflict", id="the other 409"),
+        pytest.param(
+            422, b'{"reason": "Invalid", "details": {"causes": [{"field": "metadata.uid"}]}}', Conflict,
+            "X /: 422 Invalid", id="a patch that is meant for another object of the name",
+        ),
         pytest.param(410, b'{"reason": "Expired"}', Gone, "X /: 410 Expired", id="gone"),
         pytest.param(502, b"<h1>Oh</h1>", ServerError, "X /: 502: <h1>Oh</h1>", id="a proxy"),
         pytest.param(418, b"", ApiError, "X /: 418", id="a code nobody expects"),

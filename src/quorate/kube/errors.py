@@ -86,7 +86,7 @@ class AlreadyExists(ApiError):
 
 
 class Conflict(ApiError):
-    """The object changed since it was read: read it again and decide again."""
+    """The object changed since it was read, or is another by now: read it again and decide again."""
 
 
 class Gone(ApiError):
@@ -154,12 +154,19 @@ _BY_CODE = {
 
 
 def error_from_status(asked: str, status: Status, retry_after_s: float | None = None) -> ApiError:
-    """The exception for a refusal; an unknown code below 500 is a plain ``ApiError``."""
+    """The exception for a refusal; an unknown code below 500 is a plain ``ApiError``.
+
+    A patch that names another uid is a conflict, although the API calls it invalid: elsewhere it calls the
+    same thing a conflict, and whoever names a uid means that.
+    """
     kind = _BY_REASON.get(status.reason) or _BY_CODE.get(status.code)
     if kind is None:
         kind = ServerError if status.code >= 500 else ApiError
-    if retry_after_s is None and status.details is not None and status.details.retry_after_seconds:
-        retry_after_s = float(status.details.retry_after_seconds)
+    details = status.details if status.details is not None else StatusDetails()
+    if kind is Invalid and any(cause.field == "metadata.uid" for cause in details.causes):
+        kind = Conflict
+    if retry_after_s is None and details.retry_after_seconds:
+        retry_after_s = float(details.retry_after_seconds)
     return kind(asked, status.code, status.reason, status.message, status.details, retry_after_s)
 
 
