@@ -13,7 +13,8 @@ from quorate.cli.run.apply import DEFINITIONS, install_definitions
 from quorate.kube.client import Client
 from quorate.kube.config import Cluster
 from quorate.kube.credentials import Token
-from tests.local.clusters import api_server
+from quorate.kube.discovery import served_by
+from tests.local.clusters import ListedLate, api_server
 from tests.local.talk import Talk, talk_to
 
 pytestmark = pytest.mark.slow
@@ -142,3 +143,17 @@ def test_volcanos_own_definitions_stay_as_they_are() -> None:
         assert group["spec"] == {"queue": "default"}, "and what they do not have is there from us"
 
     played(story, (volcanos,))
+
+
+def test_kinds_are_there_once_the_server_lists_them() -> None:
+    async def run() -> None:
+        async with api_server() as server:
+            cluster = Cluster(server.url, credentials=Token(server.token))
+            async with ListedLate(cluster, random.Random(1), groups=".volcano.sh") as client:
+                await install_definitions(client, gang_definitions())
+                assert len(client.late) == 3
+                assert {each.name for each in await served_by(client, "scheduling.volcano.sh/v1beta1")} == {
+                    "podgroups", "queues", "queues/status"
+                }  # fmt: skip
+
+    asyncio.run(run())

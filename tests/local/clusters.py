@@ -1,5 +1,6 @@
 """An API server of our own for tests that need one: over HTTP, its store in memory."""
 
+import asyncio
 import random
 import uuid
 from collections.abc import AsyncIterator, Mapping
@@ -7,7 +8,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from ssl import SSLContext
+from typing import Any
 
+from quorate.kube.client import Client
 from quorate.kube.clock import Clock, WallClock
 from quorate.local.certificates import new_server_keys
 from quorate.local.server.app import NO_CONVERTERS, ApiServer
@@ -53,3 +56,22 @@ async def api_server(
         yield RunningServer(f"{scheme}://127.0.0.1:{server.port}", TOKEN, server.port)
     finally:
         await server.stop()
+
+
+class ListedLate(Client):
+    """Of a server that does not list yet, when first asked, the kinds of groups whose names end in this."""
+
+    def __init__(self, *args: Any, groups: str) -> None:
+        super().__init__(*args)
+        self._groups = groups
+        self.late: set[str] = set()  # versions that were asked for too early
+        self.was_asked = asyncio.Event()  # for the first of them
+
+    async def request(self, method: str, path: str, **options: Any) -> bytes:
+        answer = await super().request(method, path, **options)
+        group, _, version = path.removeprefix("/apis/").partition("/")
+        if method != "GET" or not group.endswith(self._groups) or "/" in version or path in self.late:
+            return answer
+        self.late.add(path)
+        self.was_asked.set()
+        return b'{"resources": []}'

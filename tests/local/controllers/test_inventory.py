@@ -5,12 +5,14 @@ import random
 
 import pytest
 
-from quorate.cli.run.apply import install_definitions
+from quorate.cli.run.apply import DEFINITIONS, install_definitions
 from quorate.kube.client import Client
+from quorate.kube.clock import WallClock
 from quorate.kube.config import Cluster
 from quorate.kube.credentials import Token
-from quorate.local.controllers.inventory import discover
-from tests.local.clusters import api_server
+from quorate.kube.resources import untyped
+from quorate.local.controllers.inventory import Inventory, discover
+from tests.local.clusters import ListedLate, api_server
 
 pytestmark = pytest.mark.slow
 
@@ -51,5 +53,29 @@ def test_a_kind_that_the_preferred_version_of_its_group_lacks_is_known_all_the_s
             ("pears", "v2beta1"),
             ("plums", "v1"),
         ]
+
+    asyncio.run(story())
+
+
+def test_a_kind_that_is_listed_after_its_definition_is_there_is_found() -> None:
+    async def story() -> None:
+        async with api_server() as server:
+            cluster = Cluster(server.url, credentials=Token(server.token))
+            async with ListedLate(cluster, random.Random(1), groups="example.com") as client:
+                inventory = Inventory(client, WallClock())
+                seen = asyncio.Event()
+                inventory.subscribe(
+                    lambda _, new: seen.set() if new and new.resource.plural == "plums" else None
+                )
+                running = asyncio.create_task(inventory.run())
+                await inventory.synced.wait()
+                await client.create(DEFINITIONS, definition("plums", "Plum", "v1"))
+                plums = untyped("example.com", "v1", "plums", "Plum", namespaced=True)
+                async with asyncio.timeout(30):
+                    await client.was_asked.wait()
+                    await client.create(plums, {"metadata": {"name": "one"}}, "default")
+                    await seen.wait()
+                running.cancel()
+                await asyncio.gather(running, return_exceptions=True)
 
     asyncio.run(story())

@@ -35,10 +35,26 @@ class _ServedList(Struct):
     resources: tuple[_Served, ...] = ()
 
 
+class _Names(Struct):
+    plural: str
+
+
+class _Version(Struct):
+    name: str
+    served: bool = False
+
+
+class _Spec(Struct):
+    group: str
+    names: _Names
+    versions: tuple[_Version, ...]
+
+
 class _Definition(Struct):
     class Status(Struct):
         conditions: tuple[Condition, ...] = ()
 
+    spec: _Spec
     status: Status = Status()
 
 
@@ -120,11 +136,23 @@ def _resource(manifest: Manifest, served: Sequence[_Served]) -> Resource[dict[st
 
 
 async def _wait_until_served(client: Client, key: Key) -> None:
+    """Return once the server lists the kind among those it serves, as it does a while after it serves it."""
     clock = asyncio.get_running_loop().time
     deadline = clock() + _SERVED_WITHIN_S
     while clock() < deadline:
         answer = await client.request("GET", DEFINITIONS.path(name=key.name))
-        if is_true(codec.decode(_Definition, answer).status.conditions, "Established"):
+        definition = codec.decode(_Definition, answer)
+        if is_true(definition.status.conditions, "Established") and await _is_listed(client, definition.spec):
             return
         await asyncio.sleep(0.05)
     raise DefinitionNotServed(key.name, _SERVED_WITHIN_S)
+
+
+async def _is_listed(client: Client, spec: _Spec) -> bool:
+    """In all the versions that are served."""
+    for version in spec.versions:
+        if version.served:
+            listed = await _served(client, f"{spec.group}/{version.name}")
+            if spec.names.plural not in {each.name for each in listed}:
+                return False
+    return True

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from quorate.api import codec
-from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
+from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct, Uid, epoch
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import NotFound, ServerError
@@ -23,6 +23,9 @@ NEEDED_VERBS: Final = {"list", "watch", "delete"}
 UNWATCHED: Final = {("", "events"), ("events.k8s.io", "events")}
 DEFINITIONS: Final = ("apiextensions.k8s.io", "customresourcedefinitions")
 DISCOVER: Final = Key("", "discovery")
+# A server lists a new kind a moment after it has its definition, and then nothing more happens to that.
+LISTED_WITHIN_S: Final = 30.0
+LOOK_AGAIN_S: Final = 0.5
 
 
 class Thing(Struct):
@@ -95,6 +98,7 @@ class Inventory:
         self.kinds: tuple[Resource[Thing], ...] = ()  # those the server had when last asked
         self._discovered = asyncio.Event()
         self._client = client
+        self._clock = clock
         self._entries: dict[Uid, Entry] = {}
         self._dependents: dict[Uid, set[Uid]] = {}  # by owner; owners need not exist; no set is empty
         self._by_namespace: dict[str, set[Uid]] = {}  # no set is empty
@@ -136,7 +140,7 @@ class Inventory:
                 await informer.synced.wait()
             self.synced.set()
 
-    async def _rediscover(self, _: Key) -> None:
+    async def _rediscover(self, _: Key) -> float | None:
         self.kinds = await discover(self._client)
         watched = {kind for kind in self.kinds if (kind.group, kind.plural) not in UNWATCHED}
         for kind in [kind for kind in self._watches if kind not in watched]:
@@ -150,6 +154,20 @@ class Inventory:
             informer.subscribe(self._on_change_of(kind))
             self._watches[kind] = (informer, self._tasks.create_task(informer.run()))
         self._discovered.set()
+        return self._clock.now() + LOOK_AGAIN_S if self._awaits_kinds() else None
+
+    def _awaits_kinds(self) -> bool:
+        """Whether there is a new definition of a kind that the server does not list."""
+        listed = {f"{kind.plural}.{kind.group}" for kind in self.kinds}
+        recent = self._clock.now() - LISTED_WITHIN_S
+        return any(
+            definition.metadata.name not in listed
+            and definition.metadata.creation_timestamp is not None
+            and epoch(definition.metadata.creation_timestamp) > recent
+            for kind, (definitions, _) in self._watches.items()
+            if (kind.group, kind.plural) == DEFINITIONS
+            for definition in definitions
+        )
 
     def _on_change_of(self, kind: Resource[Thing]) -> Callable[[Change[Thing]], None]:
         def on_change(change: Change[Thing]) -> None:
