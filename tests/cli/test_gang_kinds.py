@@ -129,6 +129,15 @@ def test_what_is_left_out_gets_its_default() -> None:
     played(story)
 
 
+def test_what_is_left_empty_is_as_good_as_left_out() -> None:
+    async def story(talk: Talk) -> None:
+        spec = {"queue": "", "priorityClassName": "", "tasks": [TASK | {"maxRetry": -1}]}
+        job = await talk.create(JOBS, new(JOBS, "a", spec))
+        assert job["spec"]["queue"] == ""
+
+    played(story)
+
+
 def test_volcanos_own_definitions_stay_as_they_are() -> None:
     volcanos = deepcopy(gang_definitions()[-1])
     assert volcanos["spec"]["names"]["kind"] == "Queue"
