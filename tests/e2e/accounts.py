@@ -1,5 +1,6 @@
 """Clients with the token of a service account, once the roles that ``deploy/`` gives it are installed."""
 
+import asyncio
 import dataclasses
 import random
 from collections.abc import AsyncIterator, Iterable
@@ -9,11 +10,13 @@ from typing import Any
 from quorate.api import codec
 from quorate.api.meta import Struct
 from quorate.cli.deployment.replicas import service_account
+from quorate.cli.deployment.rights import Right
+from quorate.cli.preflight.rights import denied
 from quorate.kube.client import Client
 from quorate.kube.credentials import Token
 from quorate.kube.errors import Forbidden
 from quorate.kube.resources import NAMESPACES, SERVICE_ACCOUNTS, untyped
-from tests.e2e.world import FaultyClient
+from tests.e2e.world import WITHIN_S, FaultyClient
 
 
 class _Granted(Struct):
@@ -51,12 +54,14 @@ class WatchedClient(FaultyClient):
 async def as_account(
     administrator: Client, name: str, namespace: str, roles: Iterable[dict[str, Any]]
 ) -> AsyncIterator[WatchedClient]:
+    roles = tuple(roles)
     await administrator.create(NAMESPACES, {"metadata": {"name": namespace}})
     for manifest in (service_account(name, namespace), *roles):
         group, _, version = manifest["apiVersion"].rpartition("/")
         home = manifest["metadata"].get("namespace", "")
         kind = untyped(group, version, f"{manifest['kind'].lower()}s", manifest["kind"], bool(home))
         await administrator.create(kind, manifest, home)
+    await _until_granted(administrator, f"{namespace}/{name}", roles)
     path = SERVICE_ACCOUNTS.path(namespace, name, "token")
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     answer = await administrator.request("POST", path, body=codec.encode(body))
@@ -64,3 +69,18 @@ async def as_account(
     cluster = dataclasses.replace(administrator.cluster, credentials=Token(token))
     async with WatchedClient(cluster, random.Random(1)) as client:
         yield client
+
+
+async def _until_granted(administrator: Client, account: str, roles: Iterable[dict[str, Any]]) -> None:
+    """An API server obeys a role a moment after it has stored it; of each role one right is asked about."""
+    rights = []
+    for role in roles:
+        for rule in role.get("rules", [])[:1]:
+            (group, *_), (resource, *_), (verb, *_) = rule["apiGroups"], rule["resources"], rule["verbs"]
+            home = role["metadata"].get("namespace", "")
+            rights.append(Right(role["metadata"]["name"], group, (resource,), (verb,), home))
+    async with asyncio.timeout(WITHIN_S):
+        while True:
+            if not await denied(administrator, rights, "", account):
+                return
+            await asyncio.sleep(0.02)

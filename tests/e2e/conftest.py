@@ -6,6 +6,7 @@ from tests.e2e import world
 from tests.e2e.real_server import assets, control_plane, why_not
 
 OPTION = "--real"
+PLAYERS = frozenset({"play", "a_world", "play_gangs", "a_gang_world"})
 TIMEOUT_S = 900  # of one test; some start several servers, one after the other
 
 
@@ -30,11 +31,11 @@ def _plays(item: pytest.Item) -> bool:
     """Whether its module has stories; the others test our own server, or no server at all."""
     module = item.getparent(pytest.Module)
     assert module is not None
-    return not {"play", "a_world"}.isdisjoint(vars(module.obj))
+    return not PLAYERS.isdisjoint(vars(module.obj))
 
 
 @pytest.fixture(autouse=True)
 def server_of_the_stories(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.config.getoption(OPTION, default=False):
-        monkeypatch.setattr(world, "a_server", lambda: control_plane(assets()))
+        monkeypatch.setattr(world, "SERVER", lambda: control_plane(assets()))
         monkeypatch.setattr(world, "SERVERS_AT_ONCE", 1)  # one of them fills a small machine

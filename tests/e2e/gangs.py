@@ -26,6 +26,7 @@ from quorate.kube.configured import Configured
 from quorate.kube.resources import PLACEABLE_PODS, POD_GROUPS, QUEUES
 from quorate.local.controllers import run_controllers
 from quorate.local.nodes import Fleet, run_nodes
+from quorate.local.nodes.fleet import register
 from quorate.scheduler.process import run_scheduler
 from quorate.scheduler.scheduler import Options, Seen
 from tests.e2e.world import NAMESPACE, WITHIN_S, FaultyClient, a_server, first_true, world_has_namespace
@@ -98,6 +99,10 @@ class GangWorld:
         return "\n".join(lines)
 
     # What stories are made of.
+
+    async def node(self, name: str, cpu: str) -> None:
+        """A node that comes later than those of the fleet; no pod that is bound to it ever starts."""
+        await register(self.client, WallClock(), Fleet(1, cpu=cpu), name)
 
     async def queue(self, name: str, **spec: Any) -> None:
         await self.client.create(QUEUES, {"metadata": {"name": name}, "spec": spec})

@@ -74,6 +74,7 @@ def into_fields(spec: Json, place: str, added: Added) -> None:
 
 
 FREE: Json = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+UNAPPROVED: Json = {"api-approved.kubernetes.io": "unapproved, a stand-in"}  # for groups below k8s.io
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +130,7 @@ def definition(resource: Resource[ForeignJob]) -> Json:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{resource.plural}.{resource.group}"},
+        "metadata": {"name": f"{resource.plural}.{resource.group}", "annotations": UNAPPROVED},
         "spec": {"group": resource.group, "scope": scope, "names": names, "versions": [version]},
     }
 

@@ -65,7 +65,7 @@ def test_a_gang_whose_pods_exist_gets_no_node_before_all_of_them_do() -> None:
         await world.pods("a", 3, cpu="2")
         await world.until_waits("a", "NotEnoughResources")
         assert not await world.bound()
-        await world.client.create(NODES, a_node("late", cpu="2"))
+        await world.node("node-3", cpu="2")
         await world.until_bound(a=3)
 
     play_gangs(story, Fleet(2, cpu="2"), settings(WITHOUT_ENQUEUE))
@@ -149,7 +149,7 @@ def test_a_running_gang_that_loses_a_node_gets_another_for_the_member_made_anew(
         await world.pods("a", 1, first=2)
         await world.until_waits("a", "NotEnoughResources")
         await world.until_phase("a", "Unknown")
-        await world.client.create(NODES, a_node("late", cpu="1"))
+        await world.node("node-3", cpu="1")
         await world.until_bound(a=2)
         await world.until_phase("a", "Running")
 
@@ -262,9 +262,3 @@ def quota_is_counted(world: GangWorld) -> Callable[[], Awaitable[bool]]:
         return bool(quota.status.hard)
 
     return find
-
-
-def a_node(name: str, cpu: str) -> dict[str, object]:
-    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "ready"}
-    allocatable = {"cpu": cpu, "memory": "32Gi", "pods": "110"}
-    return {"metadata": {"name": name}, "status": {"allocatable": allocatable, "conditions": [ready]}}

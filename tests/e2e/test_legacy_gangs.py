@@ -14,6 +14,7 @@ from quorate.local.nodes import Fleet
 from quorate.scheduler.scheduler import Options
 from tests.e2e.accounts import as_account
 from tests.e2e.gangs import GangWorld, a_gang_world, settings
+from tests.e2e.kinds import UNAPPROVED
 from tests.e2e.world import NAMESPACE
 
 pytestmark = pytest.mark.slow
@@ -36,7 +37,7 @@ def definition(resource: Resource[Any]) -> dict[str, Any]:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{resource.plural}.{resource.group}"},
+        "metadata": {"name": f"{resource.plural}.{resource.group}", "annotations": UNAPPROVED},
         "spec": {
             "group": resource.group,
             "scope": "Namespaced" if resource.namespaced else "Cluster",

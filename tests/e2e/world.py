@@ -7,7 +7,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
 from quorate.api.batch import Job
@@ -288,10 +288,17 @@ class World:
 
 
 @asynccontextmanager
-async def a_server() -> AsyncIterator[Cluster]:
-    """An empty API server, for its administrator."""
+async def our_own() -> AsyncIterator[Cluster]:
     async with api_server() as server:
         yield Cluster(server.url, credentials=Token(server.token))
+
+
+SERVER: Callable[[], AbstractAsyncContextManager[Cluster]] = our_own  # or another, with ``--real``
+
+
+def a_server() -> AbstractAsyncContextManager[Cluster]:
+    """An empty API server, for its administrator."""
+    return SERVER()
 
 
 @asynccontextmanager

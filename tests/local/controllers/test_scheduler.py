@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from quorate.api.core import Pod
-from quorate.api.meta import Key
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.config import Cluster
 from quorate.kube.credentials import Token
 from quorate.kube.informer import Informer
-from quorate.kube.resources import NODES, PODS
+from quorate.kube.resources import PODS
 from quorate.local.controllers.scheduler import Scheduler
+from quorate.local.nodes.fleet import Fleet, register
 from tests.local.clusters import api_server
 
 pytestmark = pytest.mark.slow
@@ -33,11 +33,7 @@ async def placed(made: list[dict[str, Any]], room: int) -> set[str]:
         api_server() as server,
         Client(Cluster(server.url, credentials=Token(server.token)), random.Random(1)) as client,
     ):
-        await client.create(NODES, {"metadata": {"name": "node"}})
-        amounts = {"cpu": "8", "memory": f"{room}Gi", "pods": "110"}
-        conditions = [{"type": "Ready", "status": "True"}]
-        status = {"capacity": amounts, "allocatable": amounts, "conditions": conditions}
-        await client.patch(NODES, Key("", "node"), {"status": status}, subresource="status")
+        await register(client, WallClock(), Fleet(1, memory=f"{room}Gi"), "node-1")
         pods = Informer(client, PODS)
         scheduler = Scheduler(client, WallClock(), random.Random(1), pods)
         async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:

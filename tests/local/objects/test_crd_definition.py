@@ -131,9 +131,25 @@ def test_identity_cannot_be_updated(change: Json, want: list[str]) -> None:
 
 def test_a_new_definition_is_named_for_what_it_defines() -> None:
     definition = a_definition()
-    assert crd.name_findings(definition) == []
+    assert crd.new_findings(definition) == []
     definition["metadata"]["name"] = "gadgets.example.com"
-    assert [cause.field for cause in crd.name_findings(definition)] == ["metadata.name"]
+    assert [cause.field for cause in crd.new_findings(definition)] == ["metadata.name"]
+
+
+@pytest.mark.parametrize(
+    ("group", "said", "want"),
+    [
+        pytest.param("jobs.k8s.io", "", "FieldValueRequired", id="nothing said"),
+        pytest.param("kubernetes.io", "by me", "FieldValueInvalid", id="neither where nor that it is not"),
+        pytest.param("jobs.k8s.io", "https://example.com/1", "", id="approved"),
+        pytest.param("jobs.k8s.io", "unapproved, a test", "", id="not approved, and said so"),
+        pytest.param("jobs.x-k8s.io", "", "", id="a group for everybody"),
+    ],
+)
+def test_a_group_of_the_community_takes_approval(group: str, said: str, want: str) -> None:
+    definition = a_definition(group=group)
+    definition["metadata"] = {"name": f"widgets.{group}", "annotations": {crd.APPROVED: said}}
+    assert " ".join(cause.reason for cause in crd.new_findings(definition)) == want
 
 
 def test_a_stored_version_cannot_be_dropped() -> None:
@@ -201,6 +217,6 @@ def test_the_queueing_definitions_are_accepted_and_compile() -> None:
     for definition in custom_resource_definitions(field_list):
         crd.fill_in(definition)
         assert crd.findings(definition) == []
-        assert crd.name_findings(definition) == []
+        assert crd.new_findings(definition) == []
         compiled = crd.compile_definition(definition)
         assert compiled.versions[compiled.storage_version].served

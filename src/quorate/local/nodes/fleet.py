@@ -93,15 +93,15 @@ def node_status(fleet: Fleet, name: str, now: float) -> Json:
 async def register(client: Client, clock: Clock, fleet: Fleet, name: str) -> None:
     """Make one node exist with this capacity and report it ready, as a kubelet does when it starts."""
     key = Key("", name)
-    labels = node_labels(fleet, name)
-    try:
-        await client.create(NODES, {"metadata": {"name": name, "labels": labels}})
-    except AlreadyExists:
-        await client.patch(NODES, key, {"metadata": {"labels": labels}})
+    metadata = {"labels": node_labels(fleet, name)}
     status = node_status(fleet, name, clock.now())
-    node = await client.patch(NODES, key, {"status": status}, subresource="status")
+    try:
+        node = await client.create(NODES, {"metadata": {"name": name, **metadata}, "status": status})
+    except AlreadyExists:
+        await client.patch(NODES, key, {"metadata": metadata})
+        node = await client.patch(NODES, key, {"status": status}, subresource="status")
     if any(taint.key == NOT_READY for taint in node.spec.taints):
-        # A kube-apiserver taints what is new; what takes the taint off again is elsewhere the controller of
+        # An API server taints what is new; what takes the taint off again is elsewhere the controller of
         # node lifecycles.
         left = [taint for taint in node.spec.taints if taint.key != NOT_READY]
         await client.patch(NODES, key, {"spec": {"taints": left or None}})

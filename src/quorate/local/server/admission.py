@@ -14,6 +14,7 @@ Json = dict[str, Any]
 PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
 STORAGE_CLASSES = "storageclasses.storage.k8s.io"
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+NOT_READY = ("node.kubernetes.io/not-ready", "NoSchedule")
 SERVICE_NETWORK = ipaddress.IPv4Network("10.96.0.0/16")
 NODE_PORTS = range(30_000, 32_768)
 
@@ -42,6 +43,8 @@ def complete(call: Call, obj: Json) -> None:
         limits.apply(call, obj)
     elif call.kind.resource == "persistentvolumeclaims":
         _storage_class(call, obj["spec"])
+    elif call.kind.resource == "nodes":
+        _keep_off(obj["spec"])
 
 
 def allocate(call: Call, obj: Json) -> None:
@@ -108,6 +111,14 @@ def _storage_class(call: Call, spec: Json) -> None:
     if marked and "storageClassName" not in spec:
         newest = max(marked, key=lambda found: (found["creationTimestamp"], found["name"]))
         spec["storageClassName"] = newest["name"]
+
+
+def _keep_off(node: Json) -> None:
+    """No pod is placed on a new node before somebody has seen that it is ready."""
+    taints = node.setdefault("taints", [])
+    if not any((taint.get("key"), taint.get("effect")) == NOT_READY for taint in taints):
+        key, effect = NOT_READY
+        taints.append({"key": key, "effect": effect})
 
 
 def _addresses(call: Call, spec: Json, uid: str) -> None:

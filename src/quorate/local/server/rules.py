@@ -32,7 +32,7 @@ RULES: dict[str, Rules] = {
     "customresourcedefinitions.apiextensions.k8s.io": Rules(
         default=definition.fill_in,
         validate=definitions.validate,
-        validate_new=definition.name_findings,
+        validate_new=definition.new_findings,
         validate_update=definition.update_findings,
     ),
     "pods": Rules(

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from quorate.local.objects.crd.cel import InvalidRule
 from quorate.local.objects.crd.schema import Schema, compile_schema, object_type
@@ -12,6 +13,7 @@ from quorate.local.server import errors
 from quorate.local.server.errors import Cause
 
 GROUP = "apiextensions.k8s.io"
+APPROVED = "api-approved.kubernetes.io"
 NAMES = ("plural", "singular", "shortNames", "kind", "listKind", "categories")
 
 
@@ -217,6 +219,7 @@ def _clash(spec: Json, taken: Sequence[Definition]) -> str:
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LOWERCASE_NAME = "must be a lowercase RFC 1035 label"
+_ABOUT_APPROVAL = "see https://github.com/kubernetes/enhancements/pull/1111"
 
 
 def findings(definition: Json) -> list[Cause]:
@@ -225,12 +228,33 @@ def findings(definition: Json) -> list[Cause]:
     return [*_name_findings(spec), *_version_findings(spec)]
 
 
-def name_findings(definition: Json) -> list[Cause]:
-    """What is wrong with a new definition's own name."""
+def new_findings(definition: Json) -> list[Cause]:
+    """What is wrong with a new definition's own name, and with whom it says its group has been asked."""
+    return [*_own_name_findings(definition), *_approval_findings(definition)]
+
+
+def _own_name_findings(definition: Json) -> Iterator[Cause]:
     spec, name = definition["spec"], definition["metadata"].get("name")
-    if name == f"{spec['names'].get('plural', '')}.{spec.get('group', '')}":
-        return []
-    return [errors.invalid_value("metadata.name", name, 'must be spec.names.plural+"."+spec.group')]
+    if name != f"{spec['names'].get('plural', '')}.{spec.get('group', '')}":
+        yield errors.invalid_value("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
+
+
+def _approval_findings(definition: Json) -> Iterator[Cause]:
+    """Groups of the Kubernetes community are not for everybody: a definition says that it was approved."""
+    group = definition["spec"].get("group", "")
+    if not f".{group}".endswith((".k8s.io", ".kubernetes.io")):
+        return
+    said = definition["metadata"].get("annotations", {}).get(APPROVED, "")
+    where, why = (
+        f"metadata.annotations[{APPROVED}]",
+        f'protected groups must have approval annotation "{APPROVED}"',
+    )
+    url = urlsplit(said)
+    if not said:
+        yield errors.required(where, f"{why}, {_ABOUT_APPROVAL}")
+    elif not said.startswith("unapproved") and not (url.scheme and url.netloc):
+        why += ' with either a URL or a reason starting with "unapproved"'
+        yield errors.invalid_value(where, said, f"{why}, {_ABOUT_APPROVAL}")
 
 
 def update_findings(definition: Json, old: Json) -> list[Cause]:
