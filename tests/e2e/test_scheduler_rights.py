@@ -52,7 +52,8 @@ async def deciding(world: GangWorld, client: WatchedClient, options: Options) ->
     """A scheduler at work, whose failure is the story's."""
     configured = Configured(load_scheduler_configuration(CONFIGURATION).configuration)
     elected = Elected(Key(SYSTEM, LEASE_NAME), Terms(), lambda: "me")
-    running = asyncio.create_task(run_scheduler(client, WallClock(), options, configured, Seen(), elected))
+    seen = Seen()
+    running = asyncio.create_task(run_scheduler(client, WallClock(), options, configured, seen, elected))
 
     async def has_its_queues() -> bool:
         assert not running.done(), running.exception()
@@ -66,6 +67,7 @@ async def deciding(world: GangWorld, client: WatchedClient, options: Options) ->
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+        assert seen.model is None, "who no longer decides tells of nothing"
 
 
 def test_the_account_may_do_all_that_a_life_of_gangs_takes_and_no_more() -> None:

@@ -62,12 +62,15 @@ async def run_scheduler(
 
     async def lead() -> None:
         served = await _until_answered(client, clock)
-        await run_as_configured(
-            configured,
-            lambda settings: Scheduler(
-                client, clock, options, settings, seen, status_subresource=served.status_subresource
-            ).run(),
-        )
+        try:
+            await run_as_configured(
+                configured,
+                lambda settings: Scheduler(
+                    client, clock, options, settings, seen, status_subresource=served.status_subresource
+                ).run(),
+            )
+        finally:
+            seen.model = None  # another replica tells of it from now on
 
     async def stand_by() -> None:
         seen.ready.set()
