@@ -63,6 +63,27 @@ def test_the_command_line_of_the_pod_is_understood(quorate: Quorate) -> None:
     assert quorate(*container["args"], "--help").code == 0
 
 
+def test_metrics_are_served_where_the_service_leads_and_the_monitor_looks() -> None:
+    (deployment,) = installed("Deployment")
+    pod = deployment["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+    args = container["args"]
+    assert args[args.index("--metrics-address") + 1] == f":{ports['metrics']}"
+    (service,), (policy,) = installed("Service"), installed("NetworkPolicy")
+    assert service["spec"]["selector"] == pod["metadata"]["labels"]
+    (port,) = service["spec"]["ports"]
+    assert port["targetPort"] == "metrics"
+    (allowed,) = policy["spec"]["ingress"]
+    assert sorted(each["port"] for each in allowed["ports"]) == sorted(ports.values())
+    (monitor,) = installed("ServiceMonitor")
+    wanted = monitor["spec"]["selector"]["matchLabels"]
+    assert wanted.items() <= service["metadata"]["labels"].items()
+    assert [each["port"] for each in monitor["spec"]["endpoints"]] == [port["name"]]
+    others = objects((DEPLOY / "services.yaml").read_text())
+    assert not any(wanted.items() <= each["metadata"]["labels"].items() for each in others)
+
+
 def test_another_namespace_and_image_are_written_everywhere() -> None:
     written = "".join(gang_installation("batch", "registry.example/q:1").values())
     assert scheduler.NAMESPACE not in written
@@ -146,4 +167,8 @@ def test_the_values_reach_the_scheduler() -> None:
     config_map = objects["ConfigMap", "kueue-system", scheduler.CONFIGURATION]
     assert config_map["data"]["volcano-scheduler.conf"].strip() == "actions: allocate"
     assert "--legacy-apis" in args
+    monitor = ("ServiceMonitor", "kueue-system", scheduler.ACCOUNT)
+    assert monitor not in objects
+    assert monitor in rendered(enablePrometheus=True, gangScheduler={"enabled": True})
+    assert monitor not in rendered(enablePrometheus=True)
     assert {("ClusterRole", "", f"quorate-scheduler-{what}") for what in ("demand", "legacy")} <= {*objects}

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from quorate.api.configuration_webhooks import CertificateManagement
 from quorate.cli.deployment import replicas
-from quorate.cli.deployment.roles import ACCOUNT, NAME_LABEL, metadata
+from quorate.cli.deployment.roles import ACCOUNT, NAME_LABEL
 
 Json = dict[str, Any]
 
@@ -93,21 +93,9 @@ def disruption_budget(namespace: str) -> Json:
 
 def services(namespace: str) -> Iterator[Json]:
     """Those the API server asks have Kueue's names: whatever was made to lead there leads here."""
-    yield _service(WEBHOOK_SERVICE, namespace, "webhook", 443)
-    yield _service(VISIBILITY_SERVICE, namespace, "visibility", 443)
-    yield _service("quorate-metrics", namespace, "metrics", METRICS_PORT)
-
-
-def _service(name: str, namespace: str, port_name: str, port: int) -> Json:
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": metadata(name, namespace, {"quorate.dev/serves": port_name}),
-        "spec": {
-            "selector": SELECTOR,
-            "ports": [{"name": port_name, "port": port, "targetPort": port_name, "protocol": "TCP"}],
-        },
-    }
+    yield replicas.service(WEBHOOK_SERVICE, namespace, SELECTOR, ("webhook", 443))
+    yield replicas.service(VISIBILITY_SERVICE, namespace, SELECTOR, ("visibility", 443))
+    yield replicas.service("quorate-metrics", namespace, SELECTOR, ("metrics", METRICS_PORT))
 
 
 def network_policy(namespace: str) -> Json:
@@ -116,20 +104,4 @@ def network_policy(namespace: str) -> Json:
 
 
 def service_monitor(namespace: str) -> Json:
-    return {
-        "apiVersion": "monitoring.coreos.com/v1",
-        "kind": "ServiceMonitor",
-        "metadata": metadata(ACCOUNT, namespace),
-        "spec": {
-            "selector": {"matchLabels": {**NAME_LABEL, "quorate.dev/serves": "metrics"}},
-            "endpoints": [
-                {
-                    "port": "metrics",
-                    "path": "/metrics",
-                    "scheme": "https",
-                    "bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
-                    "tlsConfig": {"insecureSkipVerify": True},
-                }
-            ],
-        },
-    }
+    return replicas.service_monitor(ACCOUNT, namespace, "metrics")

@@ -57,25 +57,28 @@ def gang_installation(namespace: str, image: str) -> Mapping[PurePosixPath, str]
             ("people-roles", gang_roles()),
             ("configuration", [scheduler.configuration(namespace)]),
             ("scheduler", scheduler.workload(namespace, image)),
+            ("service", [scheduler.service(namespace)]),
             ("network-policy", [scheduler.network_policy(namespace)]),
             ("optional/demand-role", scheduler.demand_roles(namespace)),
             ("optional/legacy-role", scheduler.legacy_roles(namespace)),
+            ("optional/service-monitor", [scheduler.service_monitor(namespace)]),
         )
     }
     needed = sorted(name.name for name in files if name.parent == GANG)
     files[GANG / "kustomization.yaml"] = _text(
         [{"apiVersion": KUSTOMIZE, "kind": "Kustomization", "resources": needed}]
     )
-    files[GANG / "optional/README.md"] = _explained(["demand-role.yaml", "legacy-role.yaml"])
+    optional = sorted(name.name for name in files if name.parent == GANG / "optional")
+    files[GANG / "optional/README.md"] = _explained(optional)
     return files
 
 
 def chart() -> Mapping[PurePosixPath, str]:
-    """Those templates of the Helm chart that are the same objects, asked for or not by a value."""
+    """Those templates of the Helm chart that are the same objects, asked for or not by values."""
     templates = PurePosixPath("helm/quorate/templates")
     return {
-        templates / f"{name}.yaml": _if(condition, text)
-        for name, condition, objects in (
+        templates / f"{name}.yaml": _if(conditions, text)
+        for name, conditions, objects in (
             ("controllers-role", "", controller_roles(_RELEASE)),
             ("people-roles", "", [*people_roles(), metrics_reader()]),
             ("webhooks", ".Values.enableWebhooks", webhooks(_RELEASE)),
@@ -100,15 +103,22 @@ def chart() -> Mapping[PurePosixPath, str]:
                 ".Values.gangScheduler.legacyApis",
                 scheduler.legacy_roles(_RELEASE),
             ),
+            (
+                "scheduler-service-monitor",
+                ".Values.gangScheduler.enabled .Values.enablePrometheus",
+                [scheduler.service_monitor(_RELEASE)],
+            ),
         )
         for text in (_text(objects).replace(_RELEASE, "{{ .Release.Namespace }}"),)
     }
 
 
-def _if(condition: str, text: str) -> str:
-    """A whole file that is there on a condition.  Who trusts cert-manager has it say whom to trust."""
+def _if(conditions: str, text: str) -> str:
+    """A whole file that is there if all conditions hold.  Who trusts cert-manager has it say so."""
     text = re.sub(r"(  name: quorate-\w+-webhook-configuration\n)", rf"\1{_INJECTED}", text)
-    return f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n" if condition else text
+    for condition in reversed(conditions.split()):
+        text = f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n"
+    return text
 
 
 _INJECTED: Final = """\

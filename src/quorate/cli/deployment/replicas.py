@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from quorate.cli.deployment.roles import metadata
+from quorate.cli.deployment.roles import NAME_LABEL, metadata
 
 Json = dict[str, Any]
 
 POD_SECURITY: Final = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+_SERVES: Final = "quorate.dev/serves"
 CONTAINER_SECURITY: Final = {
     "allowPrivilegeEscalation": False,
     "capabilities": {"drop": ["ALL"]},
@@ -114,6 +115,43 @@ def disruption_budget(name: str, namespace: str, selector: Mapping[str, str]) ->
         "kind": "PodDisruptionBudget",
         "metadata": metadata(name, namespace),
         "spec": {"minAvailable": 1, "selector": {"matchLabels": selector}},
+    }
+
+
+def service(
+    name: str, namespace: str, selector: Mapping[str, str], port: tuple[str, int], serves: str = ""
+) -> Json:
+    """One port of the containers, by its name.  ``serves``: by which a monitor finds it, else that name."""
+    port_name, number = port
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata(name, namespace, {_SERVES: serves or port_name}),
+        "spec": {
+            "selector": selector,
+            "ports": [{"name": port_name, "port": number, "targetPort": port_name, "protocol": "TCP"}],
+        },
+    }
+
+
+def service_monitor(name: str, namespace: str, serves: str) -> Json:
+    """Has the Prometheus operator scrape the Services that serve this at their port ``metrics``."""
+    return {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "ServiceMonitor",
+        "metadata": metadata(name, namespace),
+        "spec": {
+            "selector": {"matchLabels": {**NAME_LABEL, _SERVES: serves}},
+            "endpoints": [
+                {
+                    "port": "metrics",
+                    "path": "/metrics",
+                    "scheme": "https",
+                    "bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
+                    "tlsConfig": {"insecureSkipVerify": True},
+                }
+            ],
+        },
     }
 
 

@@ -46,10 +46,10 @@ def account_roles(name: str, account: str, rights: Iterable[Right], namespace: s
         yield _binding("RoleBinding", name, account, namespace, namespace)
 
 
-def metrics_reader() -> Json:
+def metrics_reader(name: str = "kueue-metrics-reader") -> Json:
     """For whoever scrapes the metrics."""
     rules = [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
-    return _role("ClusterRole", "kueue-metrics-reader", rules)
+    return _role("ClusterRole", name, rules)
 
 
 def people_roles() -> Iterator[Json]:
@@ -77,7 +77,7 @@ def people_roles() -> Iterator[Json]:
 
 
 def gang_roles() -> Iterator[Json]:
-    """What people may do with Volcano's kinds, added to the built-in roles.
+    """What people may do with Volcano's kinds, added to the built-in roles; and reading the metrics.
 
     Pod groups are for who administers a namespace: their status is a field like any other, so who may
     change them may say that they are admitted.
@@ -89,6 +89,7 @@ def gang_roles() -> Iterator[Json]:
     yield _role("ClusterRole", "quorate-gang-job-editor-role", edited, labels=_aggregation((), ("edit",)))
     groups = [_rule(volcano.GROUP, ("podgroups",), _EDIT)]
     yield _role("ClusterRole", "quorate-gang-editor-role", groups, labels=_aggregation((), ("admin",)))
+    yield metrics_reader("quorate-scheduler-metrics-reader")
 
 
 def _editor(group: str, plural: str, singular: str, for_: tuple[str, ...]) -> Json:

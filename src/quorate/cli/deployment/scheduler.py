@@ -17,6 +17,8 @@ CONFIGURATION: Final = "quorate-scheduler-configuration"
 CONFIGURATION_FILE: Final = "volcano-scheduler.conf"  # as in Volcano's ConfigMap
 CONFIGURATION_TEXT: Final = f"profile: design\n{DEFAULT_FILE}"
 HEALTH_PORT: Final = 8081
+METRICS_PORT: Final = 8443
+METRICS: Final = "scheduler-metrics"  # apart from those of the controllers, which may be in the namespace too
 
 
 def configuration(namespace: str) -> Json:
@@ -51,17 +53,29 @@ def _deployment(namespace: str, image: str) -> Json:
         "--leader-elect",
         "--lease-namespace", namespace,
         "--health-address", f":{HEALTH_PORT}",
+        "--metrics-address", f":{METRICS_PORT}",
         "--log-format", "json",
     ]  # fmt: skip
     resources = {
         "requests": {"cpu": "500m", "memory": "512Mi"},
         "limits": {"cpu": "2", "memory": "2Gi"},
     }
-    container = replicas.container("scheduler", image, args, [("health", HEALTH_PORT)], resources)
+    ports = (("health", HEALTH_PORT), ("metrics", METRICS_PORT))
+    container = replicas.container("scheduler", image, args, ports, resources)
     # Without it nobody is placed, so it must not give way to those whom it places.
     critical = {"priorityClassName": "system-cluster-critical"}
     return replicas.deployment(ACCOUNT, namespace, SELECTOR, container, CONFIGURATION, **critical)
 
 
 def network_policy(namespace: str) -> Json:
-    return replicas.network_policy(ACCOUNT, namespace, SELECTOR, [HEALTH_PORT])
+    return replicas.network_policy(ACCOUNT, namespace, SELECTOR, (HEALTH_PORT, METRICS_PORT))
+
+
+def service(namespace: str) -> Json:
+    return replicas.service(
+        f"quorate-{METRICS}", namespace, SELECTOR, ("metrics", METRICS_PORT), serves=METRICS
+    )
+
+
+def service_monitor(namespace: str) -> Json:
+    return replicas.service_monitor(ACCOUNT, namespace, METRICS)
