@@ -9,9 +9,7 @@ import pytest
 
 from quorate.api.scheduler_actions import EnqueueRules
 from quorate.gang import verdicts
-from quorate.kube.clock import WallClock
-from quorate.observe.gang_metrics import GangMetrics
-from quorate.scheduler.scheduler import Seen
+from quorate.observe.gang_catalogue import BY_NAME
 from tests.docs.page import CONCEPTS, Section, section
 from tests.gang.vectors import settings_of
 from tests.gang.world import World
@@ -270,33 +268,7 @@ def test_every_decision_is_told() -> None:
     assert [number for number in range(1, 18) if f"\n| D{number} |" in text] == list(range(1, 17))
 
 
-OTHER_PHASES = ("_inqueue_count", "_running_count", "_unknown_count", "_completed_count")
-
-
-def test_every_series_is_told() -> None:
-    told = {
-        row["series"].strip("`"): tuple(re.findall(r"`(\w+)`", row["labels"]))
-        for row in section(PAGE, "Metrics").table("series", "labels", "tells")
-    }
-    quotas = [{"name": "q", "hard": {"cpu": 9}}]
-    here = world({"podGroups": [group("a", 3), group("b", 3)], "quotas": quotas})
-    seen = Seen()
-    metrics = GangMetrics(seen, WallClock())
-    for _ in range(2):
-        outcome = here.session()
-        seen.model = here.model
-        for listener in seen.on_session:
-            listener(outcome, 0.0)
-        here.do("removeNodes", ["n1"] if "n1" in here.nodes else [])
-    here.do("addPodGroups", [group("c", 0, phase="Inqueue", created=9)])
-    here.session()
-    found = {
-        family.name + ("_total" if family.type == "counter" else ""): tuple(
-            sorted(set(family.samples[0].labels) - {"le"})
-        )
-        for family in metrics.registry.collect()
-        if not family.name.endswith(
-            ("_inqueue_count", "_running_count", "_unknown_count", "_completed_count")
-        )
-    }
-    assert {name: tuple(sorted(labels)) for name, labels in told.items()} == found
+def test_every_series_that_is_named_is_exported() -> None:
+    for row in section(PAGE, "Metrics").table("series", "labels", "tells"):
+        family = BY_NAME[row["series"].strip("`")]
+        assert tuple(re.findall(r"`(\w+)`", row["labels"])) == family.labels, family.name

@@ -79,11 +79,23 @@ def test_it_places_gangs_answers_probes_and_exits_cleanly_when_told_to(tmp_path:
                 await world.until_phase("a", "Inqueue")
                 await world.pods("a", 2)
                 await world.until_bound(a=2)
-                async with (
-                    aiohttp.ClientSession() as session,
-                    session.get(f"http://{counted}/metrics") as page,
-                ):
-                    series = (await page.text()).splitlines()
+
+                async def after_both_binds() -> list[str] | None:
+                    async with (
+                        aiohttp.ClientSession() as session,
+                        session.get(f"http://{counted}/metrics") as page,
+                    ):
+                        series = (await page.text()).splitlines()
+                    done = 'volcano_task_scheduling_latency_milliseconds_count{stage="Bound"} 2.0'
+                    return series if done in series else None
+
+                series = await world.until("both binds are counted", after_both_binds)
+                assert 'volcano_schedule_attempts_total{result="scheduled"} 2.0' in series
+                assert 'volcano_unschedule_task_count{job_id="a"} 0.0' in series
+                assert any(
+                    line.startswith('volcano_action_scheduling_latency_milliseconds_count{action="allocate"}')
+                    for line in series
+                )
                 assert 'volcano_enqueue_admitted_total{queue="default"} 1.0' in series
                 assert 'volcano_queue_request_milli_cpu{queue_name="default"} 2000.0' in series
                 process.terminate()

@@ -1,6 +1,7 @@
 """Volcano Jobs over HTTP: pods exist only while their group is admitted, whatever happens to them."""
 
 import asyncio
+from functools import partial
 
 import msgspec
 import pytest
@@ -56,6 +57,16 @@ def test_a_job_from_waiting_to_its_end() -> None:
 
         await gangs.world.until("the pod group is gone", no_group)
         assert sorted(await gangs.pods()) == sorted(names)  # their logs may be wanted
+
+        counted = {"job_name": f"{NAMESPACE}/train", "queue_name": "research"}
+
+        async def completions(want: float | None) -> bool:
+            return gangs.metric("job_completed_phase_count", **counted) == want
+
+        await gangs.world.until("its completion is counted", partial(completions, 1))
+        assert gangs.metric("controller_job_to_pod_creation_latency_milliseconds_count") == 2
+        await gangs.client.delete(VOLCANO_JOBS, Key(NAMESPACE, "train"))
+        await gangs.world.until("its series is gone with it", partial(completions, None))
 
     play(story)
 

@@ -34,6 +34,9 @@ class Gangs:
         ]
         await self.world.create(VOLCANO_JOBS, name, NAMESPACE, spec={"tasks": listed, **spec})
 
+    def metric(self, name: str, **labels: str) -> float | None:
+        return self.world.replica.recorder.registry.get_sample_value(f"volcano_{name}", labels)
+
     async def get_job(self, name: str) -> Job:
         return await self.client.get(VOLCANO_JOBS, Key(NAMESPACE, name))
 

@@ -16,6 +16,7 @@ from quorate.gang.model import Model
 from quorate.gang.outcome import Outcome
 from quorate.gang.run import open_session, run_session
 from quorate.gang.session import Session
+from quorate.gang.stopwatch import UNTIMED, Stopwatch
 from tests.gang import objects
 
 Json = dict[str, Any]
@@ -206,10 +207,10 @@ class World:
         """A session over what the objects say, before any action."""
         return open_session(self.fresh_model(), self.settings, self.now)
 
-    def session(self) -> Outcome:
+    def session(self, stopwatch: Stopwatch = UNTIMED) -> Outcome:
         if self._restarting:
             self.model = self.fresh_model()
-        outcome = run_session(self.model, self.settings, self.now)
+        outcome = run_session(self.model, self.settings, self.now, stopwatch)
         for bind in outcome.binds:
             self.put_pods([objects.with_node(self.pods[bind.task], bind.node)])
             self.binds[name_of(bind.task)] = bind.node

@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from quorate.observe.catalogue import FAMILIES, OF_KUEUE
+from quorate.observe.catalogue import FAMILIES, OF_KUEUE, OF_VOLCANO
 
 NOT_YET = {
     "kueue_replaced_workload_slices_total": (
@@ -42,4 +42,5 @@ def test_custom_labels_come_from_where_they_are_listed_to_come_from() -> None:
 
 def test_every_name_says_whose_it_is() -> None:
     for family in FAMILIES:
-        assert family.name.startswith("kueue_" if family in OF_KUEUE else "quorate_"), family.name
+        whose = "kueue" if family in OF_KUEUE else "volcano" if family in OF_VOLCANO else "quorate"
+        assert family.name.startswith(f"{whose}_"), family.name

@@ -3,9 +3,12 @@
 from pathlib import Path
 
 from quorate.observe.catalogue import FAMILIES, ROLE, Family
+from quorate.observe.gang_catalogue import FAMILIES as OF_GANGS
 from tests.observe.test_catalogue import NOT_YET
+from tests.observe.test_gang_catalogue import NOT_YET as NOT_OF_SCHEDULER
 
-PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
+METRICS = (Path(__file__).parents[2] / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
+PAGE, OF_SCHEDULER = METRICS.split("\n## The gang scheduler\n")
 
 
 def row(family: Family) -> str:
@@ -14,8 +17,13 @@ def row(family: Family) -> str:
 
 
 def test_the_page_lists_what_is_exported_and_what_is_not() -> None:
-    listed = [
-        line for line in PAGE.splitlines() if line.startswith(("| `kueue_", "| `multikueue_", "| `quorate_"))
-    ]
+    whose = ("| `kueue_", "| `multikueue_", "| `quorate_", "| `volcano_")
+    listed = [line for line in PAGE.splitlines() if line.startswith(whose)]
     missing = [f"| `{name}` | {why} |" for name, why in sorted(NOT_YET.items())]
     assert listed == [*map(row, FAMILIES), *missing]
+
+
+def test_the_page_lists_the_same_of_the_gang_scheduler() -> None:
+    listed = [line for line in OF_SCHEDULER.splitlines() if line.startswith("| `volcano_")]
+    missing = [f"| `{name}` | {why} |" for name, why in NOT_OF_SCHEDULER.items()]
+    assert listed == [*map(row, OF_GANGS), *missing]

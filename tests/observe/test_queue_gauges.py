@@ -1,26 +1,14 @@
 """How queues share a cluster, as Prometheus is told."""
 
 from fractions import Fraction
-from pathlib import Path
 
 from quorate.gang.policy import QueueShare
 from quorate.gang.queue_report import QueueReport
-from quorate.observe.catalogue import Family
-from quorate.observe.queue_gauges import FAMILIES, queue_gauges
+from quorate.observe.queue_gauges import queue_gauges
 from quorate.quota.amount import UNLIMITED
 
 GPU = "nvidia.com/gpu"
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
 
-# As Volcano exports them.
-LISTED = {
-    *(
-        f"volcano_queue_{amount}_{unit}"
-        for amount in ("allocated", "request", "deserved", "capacity", "real_capacity")
-        for unit in ("milli_cpu", "memory_bytes", "scalar_resources")
-    ),
-    *(f"volcano_queue_{name}" for name in ("share", "weight", "overused")),
-}
 A_QUEUE = QueueReport(
     weight=3,
     allocated={"cpu": 1500, GPU: 2, "pods": 4},
@@ -40,20 +28,6 @@ def told(queue: QueueReport) -> dict[str, float]:
         for sample in family.samples
         if sample.labels["queue_name"] == "a"
     }
-
-
-def test_every_series_is_listed() -> None:
-    assert {family.name for family in FAMILIES} == LISTED
-
-
-def test_the_reference_page_lists_every_series_as_the_code_declares_it() -> None:
-    lines = PAGE.read_text(encoding="utf-8").splitlines()
-
-    def row(family: Family) -> str:
-        labels = ", ".join(f"`{label}`" for label in family.labels)
-        return f"| `{family.name}` | {family.kind} | {labels} | {family.help} |"
-
-    assert [line for line in lines if line.startswith("| `volcano_")] == [*map(row, FAMILIES)]
 
 
 def test_a_queue_as_it_stands() -> None:

@@ -210,7 +210,8 @@ def _shell(
     client: Client, clock: Clock, configuration: Configuration, rng: random.Random, recorder: Recorder
 ) -> Shell:
     events = EventRecorder(client, clock, COMPONENT)
-    return Shell(client, clock, events, configuration, Informers(client), rng, recorder.record)
+    informers = Informers(client)
+    return Shell(client, clock, events, configuration, informers, rng, recorder.record, recorder.forget)
 
 
 def _view(state: State, informers: Informers, replica: Replica) -> View:

@@ -22,6 +22,11 @@ class Record(Protocol):
         """See ``observe.recorder.Recorder.record``."""
 
 
+class Forget(Protocol):
+    def __call__(self, labels: Mapping[str, str]) -> None:
+        """See ``observe.recorder.Recorder.forget``."""
+
+
 def record_creations(
     record: Record, kind: str, job: ObjectMeta, writes: Iterable[Write], answers: Iterable[object]
 ) -> None:
@@ -48,3 +53,11 @@ def record_creations(
             max(0.0, epoch(created) - epoch(job.creation_timestamp)),
             {"name": answer.spec.queue_name, "namespace": answer.metadata.namespace},
         )
+
+
+def record_pod(record: Record, job: ObjectMeta, pod: ObjectMeta) -> None:
+    """How long a Volcano Job was there before ``pod``, which was made for it, as the server has it."""
+    assert job.creation_timestamp is not None, f"job {job.key} was never stored"
+    assert pod.creation_timestamp is not None, f"pod {pod.key} was never stored"
+    waited_s = max(0.0, epoch(pod.creation_timestamp) - epoch(job.creation_timestamp))
+    record("volcano_controller_job_to_pod_creation_latency_milliseconds", {}, waited_s)

@@ -6,7 +6,7 @@ from typing import Any
 
 from quorate.api.configuration import Configuration
 from quorate.controllers.informers import Informers
-from quorate.controllers.recording import Record
+from quorate.controllers.recording import Forget, Record
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.events import EventRecorder
@@ -22,6 +22,7 @@ class Shell:
     informers: Informers  # of the kinds that several controllers look at; a job kind brings its own
     rng: random.Random
     record: Record
+    forget: Forget
 
     def workers_for(self, resource: Resource[Any], default: int) -> int:
         """How many objects of a kind are worked on at once."""

@@ -67,7 +67,8 @@ class _Closing:
 
     def _close_with_members(self, gang: Gang, verdict: Verdict | None) -> None:
         checked = self._checks_gangs and bool(gang.tasks) and not (self._design and gang.is_waiting)
-        is_ready = _is_ready(gang, with_best_effort=self._session.counts_best_effort)
+        # Whatever their roles: those decide what is placed.
+        is_ready = not gang.short_by(with_best_effort=self._session.counts_best_effort)
         refused = self._design and gang.is_waiting and verdict is not None
         gang.phase = phase_after(
             gang.phase,
@@ -123,12 +124,6 @@ class _Closing:
             self._session.notice(gang, "Normal", SCHEDULED, "pod group is ready")
 
 
-def _is_ready(gang: Gang, *, with_best_effort: bool) -> bool:
-    """Whether enough members hold a node, whatever their roles: roles decide what is placed."""
-    tally = gang.tally
-    return tally.ready + (tally.best_effort if with_best_effort else 0) >= gang.min_member
-
-
 def _gang_reason(verdict: Verdict) -> str:
     """What the gang check may call it: that a queue may not take more now is a lack of resources to it."""
     match verdict:
@@ -141,12 +136,12 @@ def _gang_reason(verdict: Verdict) -> str:
 def _untried(gang: Gang) -> Verdict:
     gated = sum(task.gated for task in gang.with_standing(Standing.PENDING))
     because = f"{gated} have scheduling gates" if gated else "their queue may not take more now"
-    return GangUnschedulable(max(0, gang.min_member - gang.tally.ready), gang.min_member, because)
+    return GangUnschedulable(gang.short_by(with_best_effort=False), gang.min_member, because)
 
 
 def _volcano_message(gang: Gang, verdict: Verdict | None) -> str:
     """The sentence that Volcano writes, which people's tools look for."""
-    missing = max(0, gang.min_member - gang.tally.ready)
+    missing = gang.short_by(with_best_effort=False)
     histogram = ", ".join(
         sorted(f"{count} {standing.value}" for standing, count in gang.tally.of.items() if count)
     )

@@ -224,6 +224,11 @@ class Gang:
             lambda tally: tally.ready + tally.promised + (tally.best_effort if with_best_effort else 0)
         )
 
+    def short_by(self, *, with_best_effort: bool) -> int:
+        """How many more members than now have to hold a node, whatever their roles."""
+        counted = self.tally.ready + (self.tally.best_effort if with_best_effort else 0)
+        return max(0, self.min_member - counted)
+
     @property
     def is_valid(self) -> bool:
         """Whether as many members as it needs exist and may still be part of it."""

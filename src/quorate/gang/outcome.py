@@ -20,6 +20,7 @@ class Bind:
     uid: Uid
     gang: Key
     node: str
+    created: float  # when its pod was, in seconds since the epoch
 
 
 @dataclass(frozen=True, slots=True)

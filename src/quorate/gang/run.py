@@ -19,6 +19,7 @@ from quorate.gang.plugins import PLUGINS
 from quorate.gang.policy import Policies, Policy
 from quorate.gang.repair import give_up_partial
 from quorate.gang.session import Session
+from quorate.gang.stopwatch import UNTIMED, Stopwatch
 from quorate.gang.tiers import everyone
 from quorate.placement.scoring import Scoring
 
@@ -52,14 +53,18 @@ _NONE: Final = PredicateArguments(
 )
 
 
-def run_session(model: Model, settings: SchedulerConfiguration, now: float) -> Outcome:
+def run_session(
+    model: Model, settings: SchedulerConfiguration, now: float, stopwatch: Stopwatch = UNTIMED
+) -> Outcome:
     """Run the configured actions over ``model`` at ``now`` (seconds since the epoch).
 
     Leaves the model as it was, but for what the outcome has the shell write: that is assumed.
     """
-    session = open_session(model, settings, now)
+    session = open_session(model, settings, now, stopwatch)
     for action in settings.actions:
+        stopwatch.begins("action", action)
         ACTIONS[action](session)
+    stopwatch.begins("closing")
     give_up_partial(session)
     note_awaited(session)
     statuses = statuses_of(session)
@@ -82,11 +87,15 @@ def run_session(model: Model, settings: SchedulerConfiguration, now: float) -> O
     return outcome
 
 
-def open_session(model: Model, settings: SchedulerConfiguration, now: float) -> Session:
+def open_session(
+    model: Model, settings: SchedulerConfiguration, now: float, stopwatch: Stopwatch = UNTIMED
+) -> Session:
     """A session whose plugins have looked at it, before any action."""
+    stopwatch.begins("opening")
     model.refresh_shapes()
     session = Session(model, settings, now)
-    session.policies = _policies(session, settings.tiers)
+    session.policies = _policies(session, settings.tiers, stopwatch)
+    stopwatch.begins("opening")
     session.rankings = model.rankings(_predicates(session.policies), _scoring(session.policies))
     return session
 
@@ -103,10 +112,11 @@ def _scoring(policies: Policies) -> Scoring:
     )
 
 
-def _policies(session: Session, tiers: Sequence[Sequence[PluginEntry]]) -> Policies:
-    return Policies([[_policy(session, entry) for entry in tier] for tier in tiers])
+def _policies(session: Session, tiers: Sequence[Sequence[PluginEntry]], stopwatch: Stopwatch) -> Policies:
+    return Policies([[_policy(session, entry, stopwatch) for entry in tier] for tier in tiers])
 
 
-def _policy(session: Session, entry: PluginEntry) -> Policy:
+def _policy(session: Session, entry: PluginEntry, stopwatch: Stopwatch) -> Policy:
+    stopwatch.begins("plugin", entry.name)
     silent = [point for switch in sorted(entry.silent) for point in POINTS.get(switch, ())]
     return PLUGINS[entry.name](session, entry).without(silent)

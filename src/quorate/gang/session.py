@@ -255,7 +255,7 @@ class Session:
         assert task.standing is Standing.ALLOCATED, f"{task.key} is {task.standing}"
         self._held.pop(task.key, None)
         self.model.assume_bound(task)
-        self.binds.append(Bind(task.key, task.uid, task.gang, task.node))
+        self.binds.append(Bind(task.key, task.uid, task.gang, task.node, task.created))
 
     @property
     def promised(self) -> dict[Key, str]:

@@ -1,6 +1,6 @@
-"""The series we export: Kueue's, so that dashboards made for it keep working, and ours.
+"""The series of the controllers: Kueue's and Volcano's, as dashboards made for these read them, and ours.
 
-Every series but ``kueue_build_info`` also has the label ``replica_role``.
+Every series but ``kueue_build_info`` and Volcano's also has the label ``replica_role``.
 """
 
 from typing import Final, Literal
@@ -25,6 +25,12 @@ _LOCAL_QUOTA: Final = (*LOCAL_QUEUE, "flavor", "resource")
 _TREE: Final = ("parent_cohort", "root_cohort")
 
 
+def grown(low: float, high: float, how_many: int) -> tuple[float, ...]:
+    """Bounds from ``low`` to ``high``, each by the same factor above the one before."""
+    factor = (high / low) ** (1 / (how_many - 1))
+    return tuple(low * factor**step for step in range(how_many))
+
+
 class Family(msgspec.Struct, frozen=True):
     """All series of one name."""
 
@@ -32,7 +38,7 @@ class Family(msgspec.Struct, frozen=True):
     kind: Kind
     labels: tuple[str, ...]
     help: str
-    buckets: tuple[float, ...] = ()  # upper bounds in seconds, without infinity
+    buckets: tuple[float, ...] = ()  # upper bounds in the unit of the name, without infinity
     sources: tuple[Source, ...] = ()  # of custom labels
 
 
@@ -187,6 +193,16 @@ OF_KUEUE: Final[tuple[Family, ...]] = (
         sources=("ClusterQueue",),
     ),
 )  # fmt: skip
+_JOB: Final = ("job_name", "queue_name")
+
+OF_VOLCANO: Final[tuple[Family, ...]] = (
+    Family("volcano_job_completed_phase_count", "counter", _JOB, "How often a Volcano Job became Completed"),
+    Family("volcano_job_failed_phase_count", "counter", _JOB, "How often a Volcano Job became Failed"),
+    Family(
+        "volcano_controller_job_to_pod_creation_latency_milliseconds", "histogram", (),
+        "From the creation of a Volcano Job to that of each of its pods", grown(50, 60_000, 30),
+    ),
+)  # fmt: skip
 _REQUEST_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 OURS: Final[tuple[Family, ...]] = (
@@ -212,5 +228,5 @@ OURS: Final[tuple[Family, ...]] = (
         "Differences that the last comparison found; other than 0 is a fault of ours",
     ),
 )  # fmt: skip
-FAMILIES: Final = OF_KUEUE + OURS
+FAMILIES: Final = OF_KUEUE + OF_VOLCANO + OURS
 BY_NAME: Final = {family.name: family for family in FAMILIES}

@@ -1,163 +1,153 @@
-"""``/metrics`` of the gang scheduler: Volcano's series of queues and sessions, and ours about admission.
+"""``/metrics`` of the gang scheduler: Volcano's series of sessions, pods, groups and queues, and ours.
 
-Counters are kept while this replica decides.  Gauges are read off the model when they are asked for, so that
-what is gone has none; a queue that is gone takes its counters with it.
+Counters and histograms are kept while this replica decides; a queue that is gone takes its counters with it.
 """
 
-from collections import Counter as Counts
-from collections.abc import Iterator, Mapping
 from typing import Final
 
 import prometheus_client
 from aiohttp import web
-from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client import CollectorRegistry, Gauge, Histogram
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.registry import Collector
 
-from quorate.api.volcano import COMPLETED, INQUEUE, PENDING, RUNNING, UNKNOWN
-from quorate.gang.claims import quota_claim_of
+from quorate.api.meta import Key, Uid
+from quorate.gang.gang import Gang
 from quorate.gang.model import Model
 from quorate.gang.outcome import Outcome
-from quorate.gang.queue_report import queue_reports
 from quorate.kube.clock import Clock
-from quorate.observe.queue_gauges import queue_gauges
+from quorate.observe.bare_counter import counter_of
+from quorate.observe.gang_catalogue import BY_NAME, FAMILIES
+from quorate.observe.gang_gauges import GangGauges, Record
+from quorate.scheduler.onlooker import Bound, Onlooker
 from quorate.scheduler.scheduler import Seen
+from quorate.scheduler.timing import SessionTimes
 
-PHASES: Final = (PENDING, INQUEUE, RUNNING, UNKNOWN, COMPLETED)
-SESSION_MS: Final = tuple(5.0 * 2**step for step in range(10))  # 5 ms to 2.6 s
-WAIT_S: Final = tuple(1.0 * 4**step for step in range(9))  # 1 s to 18 h
+_OF_GROUPS: Final = "volcano_job_retry_counts"  # kept and told with what else is told of each group
 
 
-class GangMetrics:
-    """Counts what the sessions of ``seen`` decide."""
+class GangMetrics(Onlooker):
+    """Counts what the scheduler of ``seen`` does."""
 
     def __init__(self, seen: Seen, clock: Clock) -> None:
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = registry = CollectorRegistry()
         self._seen = seen
-        self._admitted = Counter(
-            "volcano_enqueue_admitted_total", "Pod groups that were let in.", ["queue"], registry=registry
-        )
-        self._refused = Counter(
-            "volcano_enqueue_rejected_total",
-            "Pod groups that were made to wait, once for each reason a group has in turn.",
-            ["queue", "reason"],
-            registry=registry,
-        )
-        self._sent_back = Counter(
-            "volcano_inqueue_rollback_total",
-            "Pod groups that were let in and had to wait again.",
-            ["queue", "reason"],
-            registry=registry,
-        )
-        self._waited_s = Histogram(
-            "volcano_inqueue_wait_seconds",
-            "From the creation of a pod group until it was let in.",
-            buckets=WAIT_S,
-            registry=registry,
-        )
-        self._session_ms = Histogram(
-            "volcano_e2e_scheduling_latency_milliseconds",
-            "How long a session took.",
-            buckets=SESSION_MS,
-            registry=registry,
-        )
-        registry.register(_Gauges(seen, clock))
-        seen.on_session.append(self._count)
+        self._clock = clock
+        self.records: dict[Uid, Record] = {}  # of pod groups that exist, and of some that are gone
+        self._counters = {
+            family.name: counter_of(family, family.labels, registry)
+            for family in FAMILIES
+            if family.kind == "counter" and family.name != _OF_GROUPS
+        }
+        self._histograms = {
+            family.name: Histogram(
+                family.name, family.help, family.labels, buckets=family.buckets, registry=registry
+            )
+            for family in FAMILIES
+            if family.kind == "histogram"
+        }
+        victims = BY_NAME["volcano_pod_preemption_victims"]
+        self._victims = Gauge(victims.name, victims.help, registry=registry)
+        registry.register(GangGauges(seen, self.records, clock))
+        seen.onlookers.append(self)
 
-    def _count(self, outcome: Outcome, took_s: float) -> None:
-        self._session_ms.observe(took_s * 1000)
+    # What the scheduler tells.
+
+    def session_ended(self, outcome: Outcome, times: SessionTimes) -> None:
+        model = self._seen.model
+        assert model is not None, "a session without a model"
+        self._count_times(times)
+        self._count_admission(outcome)
+        self._count_placing(outcome, model)
+        preempted = [each for each in outcome.evictions if each.action == "preempt"]
+        if preempted:
+            self._victims.set(len(preempted))
+            self._count("total_preemption_attempts", by=len({each.beneficiary for each in preempted}))
+        if len(self.records) > 2 * len(model.gangs):  # nobody need ever ask
+            self._forget_groups_that_are_gone(model)
+
+    def bound(self, bound: Bound) -> None:
+        waited_s = self._since(bound.bind.created)
+        self._count("schedule_attempts_total", "scheduled")
+        self._observe("task_scheduling_latency_milliseconds", max(0.0, waited_s - bound.asked_s), "PreBound")
+        self._observe("task_scheduling_latency_milliseconds", waited_s, "Bound")
+        self._observe("scheduling_stage_duration_milliseconds", bound.prepared_s, "PreBind")
+        self._observe("scheduling_stage_duration_milliseconds", bound.asked_s, "Bind")
+
+    def bind_failed(self, task: Key) -> None:
+        self._count("schedule_attempts_total", "error")
+
+    def _count_times(self, times: SessionTimes) -> None:
+        self._observe("e2e_scheduling_latency_milliseconds", times.total_s)
+        self._observe("open_session_duration_milliseconds", times.opening_s)
+        for plugin, took_s in times.plugins_s:
+            self._observe("plugin_scheduling_latency_milliseconds", took_s, plugin, "OnSessionOpen")
+        for action, took_s in times.actions_s:
+            self._observe("action_scheduling_latency_milliseconds", took_s, action)
+
+    def _count_admission(self, outcome: Outcome) -> None:
         for admitted in outcome.admitted:
-            self._admitted.labels(admitted.queue).inc()
-            self._waited_s.observe(max(0.0, admitted.waited_s))
+            self._count("enqueue_admitted_total", admitted.queue)
+            self._histograms["volcano_inqueue_wait_seconds"].observe(max(0.0, admitted.waited_s))
         for refused in outcome.refused:
-            self._refused.labels(refused.queue, refused.reason).inc()
+            self._count("enqueue_rejected_total", refused.queue, refused.reason)
         for sent_back in outcome.sent_back:
-            self._sent_back.labels(sent_back.queue, sent_back.reason).inc()
+            self._count("inqueue_rollback_total", sent_back.queue, sent_back.reason)
 
-    def forget_queues_that_are_gone(self) -> None:
+    def _count_placing(self, outcome: Outcome, model: Model) -> None:
+        for bind in outcome.binds:
+            self._observe("task_scheduling_latency_milliseconds", self._since(bind.created), "Assumed")
+        for key in {bind.gang for bind in outcome.binds}:
+            gang = model.gangs[key]
+            self._record(gang).placed_at = self._clock.now()
+            self._observe("e2e_job_scheduling_latency_milliseconds", self._since(gang.created))
+        without_node = 0
+        for key in outcome.verdicts:
+            gang = model.gangs[key]
+            self._record(gang).retries += 1
+            if not gang.is_waiting:
+                without_node += len(gang.placeable)
+        self._count("schedule_attempts_total", "unschedulable", by=without_node)
+
+    # Keeping count.
+
+    def _count(self, name: str, *labels: str, by: int = 1) -> None:
+        counter = self._counters[f"volcano_{name}"]
+        (counter.labels(*labels) if labels else counter).inc(by)
+
+    def _observe(self, name: str, seconds: float, *labels: str) -> None:
+        histogram = self._histograms[f"volcano_{name}"]
+        (histogram.labels(*labels) if labels else histogram).observe(1000 * seconds)
+
+    def _since(self, moment: float) -> float:
+        """Seconds; clocks of two machines may differ."""
+        return max(0.0, self._clock.now() - moment)
+
+    def _record(self, gang: Gang) -> Record:
+        return self.records.setdefault(gang.uid, Record())
+
+    def forget_what_is_gone(self) -> None:
         model = self._seen.model
         if model is None:
             return
-        for counter in (self._admitted, self._refused, self._sent_back):
+        self._forget_groups_that_are_gone(model)
+        for name, counter in self._counters.items():
+            if "queue" not in BY_NAME[name].labels:
+                continue
             queues = {sample.labels["queue"] for family in counter.collect() for sample in family.samples}
             for queue in queues - model.queues.keys():
                 counter.remove_by_labels({"queue": queue})
 
+    def _forget_groups_that_are_gone(self, model: Model) -> None:
+        for uid in self.records.keys() - {gang.uid for gang in model.gangs.values()}:
+            del self.records[uid]
+
     def application(self) -> web.Application:
         async def answer(request: web.Request) -> web.Response:
-            self.forget_queues_that_are_gone()
+            self.forget_what_is_gone()
             encode, content_type = choose_encoder(request.headers.get("Accept", ""))
             return web.Response(body=encode(self.registry), headers={"Content-Type": content_type})
 
         app = web.Application()
         app.router.add_get("/metrics", answer)
         return app
-
-
-class _Gauges(Collector):
-    def __init__(self, seen: Seen, clock: Clock) -> None:
-        self._seen = seen
-        self._clock = clock
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        model = self._seen.model
-        if model is None:
-            return
-        yield from _counts_by_phase(model)
-        if self._seen.settings is not None:
-            yield from queue_gauges(queue_reports(model, self._seen.settings, self._clock.now()))
-        yield _family(
-            "volcano_inqueue_age_seconds",
-            "How long the oldest pod group without a member on a node has been let in.",
-            ("queue",),
-            {(queue,): age for queue, age in _ages(model, self._clock.now()).items()},
-        )
-        yield _family(
-            "volcano_quota_reserved",
-            "What active pod groups may still take of the quotas of their namespace, in base units.",
-            ("namespace", "resource"),
-            _reserved(model),
-        )
-
-
-def _family(
-    name: str, text: str, labels: tuple[str, ...], values: Mapping[tuple[str, ...], float]
-) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(name, text, labels=labels)
-    for of, value in sorted(values.items()):
-        family.add_metric(of, value)
-    return family
-
-
-def _counts_by_phase(model: Model) -> Iterator[GaugeMetricFamily]:
-    counts = Counts(
-        (gang.queue, gang.phase or PENDING) for gang in model.gangs.values() if gang.queue in model.queues
-    )
-    for phase in PHASES:
-        yield _family(
-            f"volcano_queue_pod_group_{phase.lower()}_count",
-            f"Pod groups of the queue that are {phase}.",
-            ("queue_name",),
-            {(queue,): counts[queue, phase] for queue in model.queues},
-        )
-
-
-def _ages(model: Model, now: float) -> Mapping[str, float]:
-    ages: dict[str, float] = {}
-    for gang in model.gangs.values():
-        if gang.phase == INQUEUE and gang.inqueue_since is not None and not gang.has_started:
-            ages[gang.queue] = max(ages.get(gang.queue, 0.0), now - gang.inqueue_since)
-    return ages
-
-
-def _reserved(model: Model) -> Mapping[tuple[str, ...], float]:
-    """In namespaces that have a quota."""
-    limited = {key.namespace for key in model.quotas}
-    reserved: Counts[tuple[str, ...]] = Counts()
-    for gang in model.gangs.values():
-        if gang.is_active and gang.key.namespace in limited:
-            for resource, amount in quota_claim_of(gang).items():
-                reserved[gang.key.namespace, resource] += amount
-    return reserved

@@ -5,12 +5,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import prometheus_client
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Histogram
 
 from quorate.api.configuration_labels import Source
 from quorate.api.kueue import ClusterQueue, Cohort, LocalQueue, Workload
 from quorate.kube.informer import Change
 from quorate.observe.asked import resource_of
+from quorate.observe.bare_counter import counter_of
 from quorate.observe.catalogue import BY_NAME, FAMILIES, ROLE, Family
 from quorate.observe.custom_labels import CustomLabels
 from quorate.observe.milestones import Sample, milestones
@@ -31,7 +32,7 @@ class Recorder:
         self.passed_over: Counts[str] = Counts()  # in the last cycle, by cluster queue
         self.differences: int | None = None  # between the model and what is stored, as last found
         self._counters = {
-            family.name: Counter(family.name, family.help, self.labels_of(family), registry=self.registry)
+            family.name: counter_of(family, self.labels_of(family), self.registry)
             for family in FAMILIES
             if family.kind == "counter"
         }
@@ -61,12 +62,17 @@ class Recorder:
 
         ``about``: labels that name what those are of, where the series itself does not.
         """
-        custom = self.custom.of(BY_NAME[name].sources, {**labels, **about})
-        every = {**labels, ROLE: self._role(), **custom}
+        family = BY_NAME[name]
+        every = {**labels, **self.custom.of(family.sources, {**labels, **about})}
+        if ROLE in family.labels:
+            every[ROLE] = self._role()
         if seconds is None:
-            self._counters[name].labels(**every).inc()
+            counter = self._counters[name]
+            (counter.labels(**every) if every else counter).inc()
         else:
-            self._histograms[name].labels(**every).observe(seconds)
+            histogram = self._histograms[name]
+            time = seconds * 1000 if name.endswith("_milliseconds") else seconds
+            (histogram.labels(**every) if every else histogram).observe(time)
 
     def cycle_ended(self, cycle: Cycle, seconds: float) -> None:
         if not cycle.decisions:
@@ -121,16 +127,16 @@ class Recorder:
 
     def cluster_queue_changed(self, change: Change[ClusterQueue]) -> None:
         if self._series_end("ClusterQueue", change):
-            self._forget({"cluster_queue": change.key.name})
-            self._forget({"preempting_cluster_queue": change.key.name})
+            self.forget({"cluster_queue": change.key.name})
+            self.forget({"preempting_cluster_queue": change.key.name})
 
     def local_queue_changed(self, change: Change[LocalQueue]) -> None:
         if self._series_end("LocalQueue", change):
-            self._forget(local_queue_labels(change.key))
+            self.forget(local_queue_labels(change.key))
 
     def cohort_changed(self, change: Change[Cohort]) -> None:
         if self._series_end("Cohort", change):
-            self._forget({"cohort": change.key.name})
+            self.forget({"cohort": change.key.name})
 
     def _series_end(self, source: Source, change: Change[Any]) -> bool:
         """Whether an object went, or is not as the custom labels of its series have it any more."""
@@ -139,8 +145,8 @@ class Recorder:
         before, after = (self.custom.values_of(source, each.metadata) for each in (change.old, change.new))
         return before != after
 
-    def _forget(self, labels: dict[str, str]) -> None:
-        """Drop the series of a queue that is gone."""
+    def forget(self, labels: Mapping[str, str]) -> None:
+        """Drop the series of something that is gone, which ``labels`` name."""
         for name, metric in (*self._counters.items(), *self._histograms.items()):
             if labels.keys() <= set(BY_NAME[name].labels):
-                metric.remove_by_labels(labels)
+                metric.remove_by_labels(dict(labels))

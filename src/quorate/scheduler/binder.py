@@ -28,6 +28,7 @@ from quorate.kube.errors import (
 from quorate.kube.events import EventRecorder
 from quorate.kube.log import logger
 from quorate.kube.resources import PLACEABLE_PODS, reference
+from quorate.scheduler.onlooker import Bound
 
 AGAIN: Final = Backoff(first_s=0.1, cap_s=10.0)
 ECHO_S: Final = 2.0  # within which the watch tells what a conflict was about
@@ -35,7 +36,8 @@ TOLD_MOST: Final = 5000  # events about binds that wait for the binds themselves
 
 
 class Binder:
-    """``on_refusal`` is called with each task whose bind did not come about and is no longer on its way.
+    """``on_bound`` is called with each bind that came about, ``on_refusal`` with each task whose bind did not
+    and is no longer on its way.
 
     ``prepare`` is asked before each bind to do what it takes, and whether it can be done.
     """
@@ -45,6 +47,7 @@ class Binder:
         client: Client,
         clock: Clock,
         events: EventRecorder,
+        on_bound: Callable[[Bound], None],
         on_refusal: Callable[[Key], None],
         prepare: Callable[[Bind], Awaitable[bool]],
         *,
@@ -53,6 +56,7 @@ class Binder:
         self._client = client
         self._clock = clock
         self._events = events
+        self._on_bound = on_bound
         self._on_refusal = on_refusal
         self._prepare = prepare
         self._waiting: deque[Bind] = deque()
@@ -72,17 +76,19 @@ class Binder:
         try:
             while self._waiting:
                 bind = self._waiting.popleft()
-                if await self._bind(bind):
-                    self._done.append(bind)
-                else:
+                bound = await self._bind(bind)
+                if bound is None:
                     self._on_refusal(bind.task)
+                else:
+                    self._done.append(bind)
+                    self._on_bound(bound)
         finally:
             self._busy -= 1
         if not self._busy:
             self._tell()
 
-    async def _bind(self, bind: Bind) -> bool:
-        """Whether the API took it."""
+    async def _bind(self, bind: Bind) -> Bound | None:
+        """How it went if the API took it."""
         body = codec.encode(
             {
                 "apiVersion": "v1",
@@ -95,16 +101,18 @@ class Binder:
         steady = self._clock.steady
         failures = 0
         while True:
+            began = steady.now()
             try:
                 if not await self._prepare(bind):
-                    return False
+                    return None
+                prepared = steady.now()
                 await self._client.request("POST", path, body=body)
             except Conflict as refusal:
                 # Bound already, by a request whose answer was lost or by another scheduler, or another pod
                 # by now: the watch is about to say which.
                 self._log.info("bind refused", pod=bind.task, node=bind.node, problem=str(refusal))
                 await steady.sleep_until(steady.now() + ECHO_S)
-                return False
+                return None
             except (ServerError, TooManyRequests, Unreachable, Unreadable) as failure:
                 failures += 1
                 again_in_s = AGAIN.jittered_s(failures, self._client.rng)
@@ -113,12 +121,12 @@ class Binder:
                 )
                 await steady.sleep_until(steady.now() + again_in_s)
             except NotFound:
-                return False
+                return None
             except ApiError as refusal:
                 self._log.warning("bind refused", pod=bind.task, node=bind.node, problem=str(refusal))
-                return False
+                return None
             else:
-                return True
+                return Bound(bind, prepared_s=prepared - began, asked_s=steady.now() - prepared)
 
     def _tell(self) -> None:
         for bind in self._done:

@@ -7,7 +7,6 @@ nothing.
 """
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -30,9 +29,11 @@ from quorate.scheduler.evictor import Evictor
 from quorate.scheduler.feed import Feed
 from quorate.scheduler.legacy import follow_legacy
 from quorate.scheduler.nominations import Nominator
+from quorate.scheduler.onlooker import Bound, Onlooker
 from quorate.scheduler.statuses import StatusWriter
 from quorate.scheduler.surroundings import SurroundingsFeed
 from quorate.scheduler.telling import PodTeller
+from quorate.scheduler.timing import SessionTimer, SessionTimes
 
 COMPONENT: Final = "quorate-scheduler"
 NAMES: Final = ("quorate", "volcano")
@@ -57,7 +58,7 @@ class Seen:
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     model: Model | None = None  # of the scheduler that decides, if one does here
     settings: SchedulerConfiguration | None = None  # that it decides by
-    on_session: list[Callable[[Outcome, float], None]] = field(default_factory=list)  # and seconds it took
+    onlookers: list[Onlooker] = field(default_factory=list)
 
 
 class Scheduler:
@@ -95,6 +96,7 @@ class Scheduler:
             client,
             clock,
             self._events,
+            self._bound,
             self._bind_failed,
             ClaimSettler(client, self.model).settle,
             at_once=options.binds_at_once,
@@ -134,14 +136,14 @@ class Scheduler:
         try:
             while True:
                 self._changed.clear()
-                began = steady.now()
-                outcome = run_session(self.model, self._settings, self._clock.now())
-                took_s = steady.now() - began
+                timer = SessionTimer(steady)
+                outcome = run_session(self.model, self._settings, self._clock.now(), timer)
+                times = timer.times()
                 self._carry_out(tasks, outcome)
-                self._report(outcome, took_s)
+                self._report(outcome, times)
                 self._alarm.set_for(outcome.wake_at)
                 await steady.sleep_until(
-                    steady.now() + max(self._options.period_s, took_s * REST_PER_SESSION)
+                    steady.now() + max(self._options.period_s, times.total_s * REST_PER_SESSION)
                 )
                 await self._changed.wait()
         finally:
@@ -170,21 +172,27 @@ class Scheduler:
             and gang.is_waiting
         ]
 
-    def _report(self, outcome: Outcome, took_s: float) -> None:
-        for listener in self._seen.on_session:
-            listener(outcome, took_s)
+    def _report(self, outcome: Outcome, times: SessionTimes) -> None:
+        for onlooker in self._seen.onlookers:
+            onlooker.session_ended(outcome, times)
         if outcome.binds or outcome.evictions or outcome.statuses:
             self._log.info(
                 "session ended",
                 binds=len(outcome.binds),
                 evictions=len(outcome.evictions),
                 statuses=len(outcome.statuses),
-                took_s=round(took_s, 4),
+                took_s=round(times.total_s, 4),
             )
+
+    def _bound(self, bound: Bound) -> None:
+        for onlooker in self._seen.onlookers:
+            onlooker.bound(bound)
 
     def _bind_failed(self, task: Key) -> None:
         self.model.bind_failed(task)
         self._changed.set()
+        for onlooker in self._seen.onlookers:
+            onlooker.bind_failed(task)
 
     def _eviction_failed(self, task: Key) -> None:
         self.model.eviction_failed(task)

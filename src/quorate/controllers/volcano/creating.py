@@ -10,6 +10,7 @@ from typing import Final
 
 from quorate.api.meta import Key, Uid
 from quorate.api.volcano_job import Job
+from quorate.controllers.recording import Record, record_pod
 from quorate.controllers.volcano.assumed import Assumed
 from quorate.controllers.volcano.belongings import Belongings, Taken
 from quorate.controllers.volcano.bodies import pod_body
@@ -27,10 +28,11 @@ PATIENCE: Final = Backoff(first_s=1.0, cap_s=60.0)
 
 
 class Creator:
-    def __init__(self, client: Client, clock: Clock, assumed: Assumed) -> None:
+    def __init__(self, client: Client, clock: Clock, assumed: Assumed, record: Record) -> None:
         self._client = client
         self._clock = clock
         self._assumed = assumed
+        self._record = record
         self._belongings = Belongings(client)
         self._failures: dict[Key, int] = {}  # passes in a row that were refused
 
@@ -83,6 +85,8 @@ class Creator:
             if owner is None or owner.uid != job.metadata.uid:
                 whose = "nobody" if owner is None else f"{owner.kind} {owner.name}"
                 raise Taken("Pod", key, whose) from None
+        else:
+            record_pod(self._record, job.metadata, member.metadata)
         self._assumed.made(job, member)
 
     def forget(self, job: Key) -> None:

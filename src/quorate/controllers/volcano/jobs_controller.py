@@ -1,12 +1,12 @@
 """Carrying out what is decided for Volcano Jobs."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Uid
-from quorate.api.volcano import PodGroup
-from quorate.api.volcano_job import GROUP, Command, Job
+from quorate.api.volcano import DEFAULT_QUEUE, PodGroup
+from quorate.api.volcano_job import GROUP, Command, Job, JobPhase
 from quorate.controllers.echoes import Echoes, versions
 from quorate.controllers.informers import ByName
 from quorate.controllers.patience import Patience
@@ -30,6 +30,10 @@ WORKERS: Final = 16  # a run mostly waits for the answers to its writes
 PATIENCE_S: Final = 1.0  # pods of one job change together: one write can tell of many
 REFUSED_S: Final = 30.0  # after so long a pod group that the API refused is tried again
 AT_ONCE: Final = 32  # deletions of one job under way
+COUNTED: Final[Mapping[JobPhase, str]] = {
+    "Completed": "volcano_job_completed_phase_count",
+    "Failed": "volcano_job_failed_phase_count",
+}
 _MEMBERS_OF: Final = "members of"  # index of pods by the uid of their job
 _COMMANDS_TO: Final = "commands to"  # index of commands by the key of their job
 
@@ -53,6 +57,8 @@ class VolcanoJobController:
         self._client = shell.client
         self._clock = shell.clock
         self._events = shell.events
+        self._record = shell.record
+        self._forget_series = shell.forget
         self._jobs = jobs
         self._groups = groups
         self._members = members
@@ -61,7 +67,7 @@ class VolcanoJobController:
         self._keep_pending = keep_pending
         self._assumed = Assumed(shell.clock)
         self._losses = Losses(shell.clock)
-        self._creator = Creator(shell.client, shell.clock, self._assumed)
+        self._creator = Creator(shell.client, shell.clock, self._assumed, shell.record)
         self._echoes = Echoes(shell.clock)
         self._patience = Patience(shell.clock, PATIENCE_S)  # with counts that changed
         self._taken_up: set[Uid] = set()  # commands that were deleted, until the watch says so
@@ -239,8 +245,12 @@ class VolcanoJobController:
         patch = Patch(VOLCANO_JOBS, metadata.key, metadata.resource_version, {"status": changes}, "status")
         await send(self._client, (patch,))
         self._echoes.expect(metadata.key, (patch,))
-        if plan.status.state.phase != job.status.state.phase:
-            self._log.info("job", key=metadata.key, phase=plan.status.state.phase, action=plan.action)
+        phase = plan.status.state.phase
+        if phase != job.status.state.phase:
+            self._log.info("job", key=metadata.key, phase=phase, action=plan.action)
+            if phase in COUNTED:
+                labels = {"job_name": str(metadata.key), "queue_name": job.spec.queue or DEFAULT_QUEUE}
+                self._record(COUNTED[phase], labels)
 
     async def _take_up(self, commands: Iterable[Command]) -> None:
         taken = [command.metadata for command in commands]
@@ -262,6 +272,7 @@ class VolcanoJobController:
             self._log.info("job", key=key, did=event.reason, note=event.message)
 
     def _forget(self, key: Key) -> None:
+        self._forget_series({"job_name": str(key)})
         self._echoes.forget(key)
         self._patience.forget(key)
         self._told.pop(key, None)

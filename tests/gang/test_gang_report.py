@@ -1,0 +1,49 @@
+"""What is shown of a pod group."""
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from quorate.api.meta import Key
+from quorate.gang.gang_report import GangReport, gang_reports
+from tests.gang.vectors import settings_of
+from tests.gang.world import World
+
+HALF = {"name": "a", "group": "a", "count": 2, "cpu": 1, "node": "n1", "phase": "Running"}
+
+
+def report(
+    *pods: dict[str, Any], plugins: tuple[str, ...] = (), profile: str = "design", **of: Any
+) -> GangReport:
+    group = {"name": "a", "minMember": 3, "phase": "Inqueue", "created": 900, **of}
+    given = {"nodes": [{"name": "n1", "cpu": 4}], "podGroups": [group], "pods": list(pods)}
+    conf = {"actions": "allocate", "tiers": [["gang", *plugins]]}
+    world = World(given, settings_of(conf, profile), restarting=False)
+    return gang_reports(world.model, world.settings)[Key("default", "a")]
+
+
+def test_how_many_members_it_lacks() -> None:
+    assert report(HALF).short_by == 1
+    assert report(HALF, minMember=1).short_by == 0
+
+
+@pytest.mark.parametrize(("profile", "short_by"), [("design", 1), ("compat", 0)])
+def test_a_pod_that_asks_for_nothing_counts_where_it_counts_as_placed(profile: str, short_by: int) -> None:
+    assert report(HALF, {"name": "b", "group": "a"}, profile=profile).short_by == short_by
+
+
+def test_a_group_that_is_over_lacks_nobody() -> None:
+    assert report(phase="Completed").short_by is None
+
+
+def test_its_share_is_told_where_groups_go_by_it() -> None:
+    assert report(HALF, plugins=("drf",)).share == Fraction(1, 2)
+    assert report(HALF).share is None
+    assert report(plugins=("drf",)).share is None
+
+
+def test_pods_whose_group_is_not_there_are_no_group() -> None:
+    conf = settings_of({"actions": "allocate", "tiers": [["gang"]]}, "design")
+    world = World({"nodes": [{"name": "n1", "cpu": 4}], "pods": [HALF]}, conf, restarting=False)
+    assert gang_reports(world.model, world.settings) == {}

@@ -1,0 +1,26 @@
+"""A session says which part of it begins."""
+
+from quorate.gang.stopwatch import Part, Stopwatch
+from tests.gang.vectors import settings_of
+from tests.gang.world import World
+
+
+class Noted(Stopwatch):
+    def __init__(self) -> None:
+        self.parts: list[tuple[Part, str]] = []
+
+    def begins(self, part: Part, name: str = "") -> None:
+        self.parts.append((part, name))
+
+
+def test_the_parts_of_a_session_in_their_order() -> None:
+    conf = {"actions": "allocate, preempt, allocate", "tiers": [["gang"], ["predicates", "drf"]]}
+    noted = Noted()
+    World({}, settings_of(conf, "design"), restarting=False).session(noted)
+    assert noted.parts == [
+        ("opening", ""),
+        ("plugin", "gang"), ("plugin", "predicates"), ("plugin", "drf"),
+        ("opening", ""),
+        ("action", "allocate"), ("action", "preempt"), ("action", "allocate"),
+        ("closing", ""),
+    ]  # fmt: skip
