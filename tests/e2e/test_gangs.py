@@ -9,7 +9,7 @@ import pytest
 
 from quorate.api.meta import Key
 from quorate.kube.errors import Forbidden
-from quorate.kube.resources import NODES, PLACEABLE_PODS, PRIORITY_CLASSES, RESOURCE_QUOTAS
+from quorate.kube.resources import EVENTS, NODES, PLACEABLE_PODS, PRIORITY_CLASSES, RESOURCE_QUOTAS
 from quorate.local.nodes import Fleet
 from tests.e2e.gangs import GangWorld, play_gangs, settings
 from tests.e2e.world import NAMESPACE
@@ -254,6 +254,23 @@ def test_pods_are_told_why_they_wait_in_the_word_that_autoscalers_look_for() -> 
         await world.until("both pods are told", told)
 
     play_gangs(story, Fleet(1, cpu="4"), settings(WITHOUT_ENQUEUE))
+
+
+def test_a_group_that_asks_for_what_is_not_served_is_told_so_and_placed() -> None:
+    async def story(world: GangWorld) -> None:
+        await world.group("a", 2, networkTopology={"mode": "hard", "highestTierAllowed": 1})
+
+        async def told() -> bool:
+            events = (await world.client.list(EVENTS, NAMESPACE)).items
+            return any(
+                each.reason == "NotServed" and each.regarding.name == "a" for each in events if each.regarding
+            )
+
+        await world.until("the group is told", told)
+        await world.pods("a", 2)
+        await world.until_bound(a=2)
+
+    play_gangs(story, Fleet(1, cpu="4"))
 
 
 def quota_is_counted(world: GangWorld) -> Callable[[], Awaitable[bool]]:

@@ -10,11 +10,13 @@ from typing import Any
 from quorate.api.core import ResourceQuota
 from quorate.api.meta import find_condition
 from quorate.api.placeable import Node, Pod
+from quorate.api.volcano import PodGroup
 from quorate.gang.model import Model
 from quorate.gang.quota import unevaluable_scopes
 from quorate.gang.reading import differ_in_standing_only
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
+from quorate.kube.events import EventRecorder
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.resources import (
@@ -24,14 +26,19 @@ from quorate.kube.resources import (
     PRIORITY_CLASSES,
     QUEUES,
     RESOURCE_QUOTAS,
+    reference_to,
 )
+from quorate.scheduler.unserved import unserved
 
 
 class Feed:
     """The informers and what they feed; running them is the caller's."""
 
-    def __init__(self, client: Client, clock: Clock, model: Model, changed: asyncio.Event) -> None:
+    def __init__(
+        self, client: Client, clock: Clock, events: EventRecorder, model: Model, changed: asyncio.Event
+    ) -> None:
         self._clock = clock
+        self._events = events
         self._model = model
         self._changed = changed
         self._log = logger(__name__)
@@ -69,12 +76,19 @@ class Feed:
             return
         self._changed.set()
 
-    def _on_group(self, change: Change[Any]) -> None:
+    def _on_group(self, change: Change[PodGroup]) -> None:
         if change.new is None:
             self._model.remove_group(change.key)
         else:
             self._model.set_group(change.new)
+            if change.old is None or change.old.spec != change.new.spec:
+                self._tell_of_unserved(change.new)
         self._changed.set()
+
+    def _tell_of_unserved(self, group: PodGroup) -> None:
+        for sentence in unserved(group.spec):
+            about = reference_to(POD_GROUPS, group)
+            self._events.event(about, "Warning", "NotServed", sentence, standing=True)
 
     def _on_queue(self, change: Change[Any]) -> None:
         if change.new is None:

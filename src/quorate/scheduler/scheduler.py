@@ -84,7 +84,7 @@ class Scheduler:
         self.model = seen.model = Model(options.names)
         seen.settings = settings
         self._events = EventRecorder(client, clock, COMPONENT)
-        self._feed = Feed(client, clock, self.model, self._changed)
+        self._feed = Feed(client, clock, self._events, self.model, self._changed)
         surroundings = SurroundingsFeed(client, self.model, self._changed)
         # Pods come last: what they are judged by is there.
         self._informers = (*surroundings.informers, *self._feed.informers)
