@@ -90,9 +90,14 @@ def test_two_gangs_that_fit_one_at_a_time_lock_each_other_out() -> None:
                 if each["type"] == "simulate.quorate.dev/Progressing"
             )
             assert (waiting["status"], waiting["reason"]) == ("False", "WaitingForPeers")
-        (unbound, *_) = (pod for pod in await local.pods() if pod["status"]["phase"] == "Pending")
-        (said,) = (each for each in unbound["status"]["conditions"] if each["type"] == "PodScheduled")
-        assert said["message"] == "0/2 nodes are available: 2 Insufficient memory"
+
+        async def told() -> bool:
+            unbound = [pod for pod in await local.pods() if pod["status"]["phase"] == "Pending"]
+            return all(
+                _said_of_nodes(pod) == "0/2 nodes are available: 2 Insufficient memory" for pod in unbound
+            )
+
+        await local.until("the others are told why they wait", told)
         loser = running[0]["metadata"]["labels"]["job-name"]
         winner = "b" if loser == "a" else "a"
         await local.patch_job(loser, {"suspend": True})
@@ -101,6 +106,11 @@ def test_two_gangs_that_fit_one_at_a_time_lock_each_other_out() -> None:
         await local.until_finished(loser)
 
     tell(story, TWO_SMALL)
+
+
+def _said_of_nodes(pod: dict[str, Any]) -> str:
+    conditions = pod["status"].get("conditions", ())
+    return "".join(each["message"] for each in conditions if each["type"] == "PodScheduled")
 
 
 def test_suspending_takes_the_pods_away_and_resuming_brings_them_back() -> None:
