@@ -8,7 +8,6 @@ from typing import Final
 import prometheus_client
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Gauge, Histogram
-from prometheus_client.exposition import choose_encoder
 
 from quorate.api.meta import Key, Uid
 from quorate.gang.gang import Gang
@@ -18,6 +17,7 @@ from quorate.kube.clock import Clock
 from quorate.observe.bare_counter import counter_of
 from quorate.observe.gang_catalogue import BY_NAME, FAMILIES
 from quorate.observe.gang_gauges import GangGauges, Record
+from quorate.observe.page import page
 from quorate.scheduler.onlooker import Bound, Onlooker
 from quorate.scheduler.scheduler import Seen
 from quorate.scheduler.timing import SessionTimes
@@ -145,8 +145,7 @@ class GangMetrics(Onlooker):
     def application(self) -> web.Application:
         async def answer(request: web.Request) -> web.Response:
             self.forget_what_is_gone()
-            encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-            return web.Response(body=encode(self.registry), headers={"Content-Type": content_type})
+            return await page(request, self.registry)
 
         app = web.Application()
         app.router.add_get("/metrics", answer)

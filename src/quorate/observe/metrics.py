@@ -5,13 +5,13 @@ from collections.abc import Iterator
 
 from aiohttp import web
 from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 import quorate
 from quorate.kube.reviews import Access, PathAccess
 from quorate.observe.catalogue import BY_NAME, FAMILIES, ROLE
 from quorate.observe.gauges import readings
+from quorate.observe.page import page
 from quorate.observe.replica import Replica
 
 _BUILD = {
@@ -52,8 +52,7 @@ def metrics(replica: Replica) -> web.Application:
     registry.register(Gauges(replica))
 
     async def answer(request: web.Request) -> web.Response:
-        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-        return web.Response(body=encode(registry), headers={"Content-Type": content_type})
+        return await page(request, registry)
 
     app = web.Application()
     app.router.add_get("/metrics", answer)
