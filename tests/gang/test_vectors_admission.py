@@ -112,6 +112,17 @@ OURS = """
       spec.tasks[0].minAvailable: 1
       spec.plugins.svc: []
       spec.plugins.ssh: []
+- title: partitions have a minimum, and it is that of their task
+  given:
+    webhook: jobs/mutate
+    object:
+      name: j
+      queue: q
+      schedulerName: quorate
+      maxRetry: 1
+      tasks:
+      - {name: w, replicas: 8, partitionPolicy: {totalPartitions: 4, partitionSize: 2, minPartitions: 3}}
+  expect: {allowed: true, patch: {"spec.tasks[0].minAvailable": 6, spec.minAvailable: 6}}
 - title: a job that says everything is left as it is
   given:
     webhook: jobs/mutate

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from quorate.api import codec
-from quorate.api.meta import Key, ObjectMeta, Uid, at_epoch
+from quorate.api.meta import Condition, Key, ObjectMeta, Uid, at_epoch
 from quorate.api.quantity import parse_quantity
 from quorate.api.volcano import PodGroup, PodGroupStatus
 from quorate.api.volcano_defaults import completed
@@ -16,6 +16,7 @@ from quorate.api.volcano_job import JOB_RETRY_COUNT, JOB_VERSION, TASK_INDEX, Co
 from quorate.api.volcano_keys import TASK_SPEC
 from quorate.controllers.volcano.decide import Case, JobPlan, decide
 from quorate.controllers.volcano.group import group_name
+from quorate.controllers.volcano.job_state import ACTIVE, MOVES, RESTART, Scope
 from quorate.controllers.volcano.members import (
     ContainerState,
     ContainerStatus,
@@ -26,11 +27,12 @@ from quorate.controllers.volcano.members import (
     Terminated,
 )
 from quorate.controllers.volcano.minimum import min_resources, min_task_member
-from quorate.controllers.volcano.policies import POD_EVICTED, POD_FAILED
+from quorate.controllers.volcano.policies import POD_EVICTED, POD_FAILED, TASK_FAILED
 from quorate.controllers.volcano.queue_state import Protected, next_state
 
 Json = dict[str, Any]
 NOW = 1_000_000.0
+MANY = 1000  # restarts of a container: more than any case allows
 _JOB_UID = Uid("uid-of-job")
 
 
@@ -82,8 +84,12 @@ def _case_of(given: Json) -> Case:
 
     ``job``: replicas, or tasks; minAvailable, minSuccess, maxRetry, policies, version.  ``pods`` counts the
     pods of its only task by phase, ``taskPods`` those of each.  ``event`` is one of ``task``, by default the
-    first; ``eventVersion`` is the version of the job its pods were made for.  ``action`` is a command's.
+    first; ``eventVersion`` is the version of the job its pods were made for.  ``action`` is a command's; no
+    command names the target of one upon a task or a pod, so that is called for by an eviction.
     """
+    if MOVES["Running"].get(given.get("action", ""), RESTART).scope is not Scope.JOB:
+        policies = [{"event": POD_EVICTED, "action": given["action"]}]
+        given = {**given, "event": POD_EVICTED, "action": "", "job": {**given["job"], "policies": policies}}
     short = given["job"]
     tasks = short.get("tasks") or [{"name": "task", "replicas": short["replicas"]}]
     version = short.get("version", given.get("version", 0))
@@ -96,7 +102,9 @@ def _case_of(given: Json) -> Case:
     counts = given.get("taskPods") or {task: given.get("pods", {})}
     pods = [each for name, of in counts.items() for each in _replicas(name, of)]
     if given.get("event") == POD_FAILED and all(phase != "Failed" for _, _, phase in pods):
-        pods.append((task, sum(counts.get(task, {}).values()), "Failed"))
+        replicas = next(each.replicas for each in completed(job).spec.tasks if each.name == task)
+        index = min(sum(counts.get(task, {}).values()), replicas - 1)
+        pods = [*(each for each in pods if each[:2] != (task, index)), (task, index, "Failed")]
     pod_version = given.get("eventVersion", version)
     members = [_a_member(given, pod_version, *each) for each in pods]
     return Case(
@@ -117,7 +125,10 @@ def _replicas(task: str, counts: Mapping[str, int]) -> Iterator[tuple[str, int, 
 
 def _a_member(given: Json, version: int, task: str, index: int, phase: str) -> Member:
     exit_code = given.get("exitCode", 1 if phase == "Failed" else 0)
-    ended = ContainerState(terminated=Terminated(exit_code=exit_code)) if phase == "Failed" else None
+    ended = (
+        ContainerState(terminated=Terminated(exit_code=exit_code)) if phase == "Failed" else ContainerState()
+    )
+    restarts = MANY if given.get("event") == TASK_FAILED and given.get("task", task) == task else 0
     return Member(
         metadata=ObjectMeta(
             name=f"job-{task}-{index}",
@@ -133,14 +144,16 @@ def _a_member(given: Json, version: int, task: str, index: int, phase: str) -> M
         spec=Placement(node_name="" if phase == "Pending" else "node"),
         status=Life(
             phase="Running" if phase == "Terminating" else phase,
-            container_statuses=() if ended is None else (ContainerStatus(state=ended),),
+            conditions=(Condition(type="Ready", status="True"),) if phase == "Running" else (),
+            container_statuses=(ContainerStatus(restart_count=restarts, state=ended),),
         ),
     )  # fmt: skip
 
 
 def _a_group(given: Json, job: Job) -> PodGroup | None:
-    """None where the case says null; a running one where it says nothing."""
-    phase = given.get("podGroupPhase", "Unknown" if given.get("event") == "Unknown" else "Running")
+    """None where the case says null; where it says nothing a running one, of a job that has pods to run."""
+    usual = "Running" if given.get("phase", "Pending") in ACTIVE else None
+    phase = given.get("podGroupPhase", "Unknown" if given.get("event") == "Unknown" else usual)
     if phase is None:
         return None
     metadata = ObjectMeta(name=group_name(job), namespace="default", uid=Uid("uid-of-group"))
