@@ -8,8 +8,10 @@ import pytest
 
 from quorate.api.configuration import default_configuration
 from quorate.api.configuration_gang import GangRules
-from quorate.api.meta import Key
+from quorate.api.meta import Key, Uid
+from quorate.controllers.volcano.orders import Orders
 from quorate.controllers.volcano.plugins.plugin import NETWORK_POLICIES
+from quorate.kube.informer import Informer
 from quorate.kube.resources import (
     COMMANDS,
     CONFIG_MAPS,
@@ -22,6 +24,7 @@ from quorate.kube.resources import (
 )
 from tests.e2e.volcano import DEFINITIONS, Gangs, play
 from tests.e2e.world import NAMESPACE, a_world
+from tests.kube.virtual import VirtualClock
 
 pytestmark = pytest.mark.slow
 
@@ -221,6 +224,32 @@ def test_a_job_is_suspended_and_resumed_by_commands() -> None:
         assert (await gangs.client.list(COMMANDS, NAMESPACE)).items == ()
 
     play(story)
+
+
+def test_a_command_waits_a_moment_for_what_it_is_for() -> None:
+    def order(name: str, uid: str) -> dict[str, object]:
+        target = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "train", "uid": uid}
+        return {"metadata": {"name": name}, "action": "AbortJob", "target": target}
+
+    async def run() -> None:
+        async with a_world(definitions=DEFINITIONS) as world, asyncio.TaskGroup() as tasks:
+            client, train = world.client, Key(NAMESPACE, "train")
+            commands, clock = Informer(client, COMMANDS), VirtualClock(0.0)
+            orders = Orders(client, clock, commands, VOLCANO_JOBS)
+            for body in (order("early", ""), order("to-an-earlier-one", "gone")):
+                await client.create(COMMANDS, body, NAMESPACE)
+            watching = tasks.create_task(commands.run())
+            await commands.synced.wait()
+            due = await orders.to_nobody(train)
+            assert due is not None
+            assert [each.metadata.name for each in await orders.to(train, Uid("new"))] == ["early"]
+            assert len((await client.list(COMMANDS, NAMESPACE)).items) == 1
+            await clock.advance_to(due)
+            assert await orders.to_nobody(train) is None
+            assert (await client.list(COMMANDS, NAMESPACE)).items == ()
+            watching.cancel()
+
+    asyncio.run(run())
 
 
 def test_controllers_that_start_anew_go_on_and_write_nothing_in_a_world_in_order() -> None:

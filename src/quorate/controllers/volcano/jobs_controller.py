@@ -1,7 +1,7 @@
 """Carrying out what is decided for Volcano Jobs."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Uid
@@ -16,6 +16,7 @@ from quorate.controllers.volcano.creating import Creator, said_of_the_object
 from quorate.controllers.volcano.decide import Case, JobPlan, decide
 from quorate.controllers.volcano.group import group_changes, group_name
 from quorate.controllers.volcano.members import MEMBERS, Member
+from quorate.controllers.volcano.orders import Orders
 from quorate.controllers.volcano.policies import SYNC
 from quorate.controllers.writes import Delete, Patch, send
 from quorate.kube.errors import AlreadyExists, ApiError, Conflict, Unreachable
@@ -23,7 +24,7 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.patches import merge_patch
 from quorate.kube.reconcile import Reconciler
-from quorate.kube.resources import COMMANDS, POD_GROUPS, VOLCANO_JOBS, Resource, reference_to
+from quorate.kube.resources import POD_GROUPS, VOLCANO_JOBS, Resource, reference_to
 from quorate.queueing.lifecycle import Event
 
 WORKERS: Final = 16  # a run mostly waits for the answers to its writes
@@ -35,7 +36,6 @@ COUNTED: Final[Mapping[JobPhase, str]] = {
     "Failed": "volcano_job_failed_phase_count",
 }
 _MEMBERS_OF: Final = "members of"  # index of pods by the uid of their job
-_COMMANDS_TO: Final = "commands to"  # index of commands by the key of their job
 
 
 class VolcanoJobController:
@@ -62,7 +62,7 @@ class VolcanoJobController:
         self._jobs = jobs
         self._groups = groups
         self._members = members
-        self._commands = commands
+        self._orders = Orders(shell.client, shell.clock, commands, VOLCANO_JOBS)
         self._classes = shell.informers.pod_classes
         self._keep_pending = keep_pending
         self._assumed = Assumed(shell.clock)
@@ -70,7 +70,6 @@ class VolcanoJobController:
         self._creator = Creator(shell.client, shell.clock, self._assumed, shell.record)
         self._echoes = Echoes(shell.clock)
         self._patience = Patience(shell.clock, PATIENCE_S)  # with counts that changed
-        self._taken_up: set[Uid] = set()  # commands that were deleted, until the watch says so
         self._unheeded: dict[Key, Any] = {}  # changes of groups that the server does not keep
         self._told: dict[Key, tuple[Event, ...]] = {}  # what was last said of each job without doing anything
         self._uids: dict[Key, Uid] = {}  # of the jobs that were looked at
@@ -81,11 +80,10 @@ class VolcanoJobController:
 
     def _follow(self) -> None:
         self._members.add_index(_MEMBERS_OF, _job_uid)
-        self._commands.add_index(_COMMANDS_TO, _target)
         self._jobs.subscribe(lambda change: self.reconciler.enqueue(change.key))
         self._groups.subscribe(self._group_changed)
         self._members.subscribe(self._member_changed)
-        self._commands.subscribe(self._command_changed)
+        self._orders.follow(self.reconciler.enqueue)
         self._classes.subscribe(self._class_changed)
 
     def _owned_changed(self, change: Change[Any]) -> None:
@@ -106,13 +104,6 @@ class VolcanoJobController:
         self._assumed.seen(change)
         self._owned_changed(change)
 
-    def _command_changed(self, change: Change[Command]) -> None:
-        for command in (change.old, change.new):
-            for key in () if command is None else _target(command):
-                self.reconciler.enqueue(key)
-        if change.new is None and change.old is not None:
-            self._taken_up.discard(change.old.metadata.uid)
-
     def _class_changed(self, change: Change[Any]) -> None:
         """Which replicas a job needs first follows from the priorities of their classes."""
         for job in self._jobs:
@@ -120,35 +111,27 @@ class VolcanoJobController:
 
     async def reconcile(self, key: Key) -> float | None:
         job = self._jobs.get(key)
-        commands = [
-            command
-            for command in self._commands.by_index(_COMMANDS_TO, key)
-            if command.metadata.uid not in self._taken_up
-        ]
         if job is None:
             self._forget(key)
-            await self._take_up(commands)
-            return None
+            return await self._orders.to_nobody(key)
         self._uids[key] = job.metadata.uid
         until = self._echoes.awaited(key, versions(VOLCANO_JOBS, (job,)))
         if until is not None:
             return until
-        meant = [command for command in commands if _is_meant(job, command)]
-        await self._take_up(command for command in commands if command not in meant)
-        plan = decide(self._case(job, meant))
+        plan = decide(self._case(job, await self._orders.to(key, job.metadata.uid)))
         if self._only_counts(job, plan) and (due := self._patience.put_off(key)) is not None:
             return due
         self._patience.forget(key)
         return await self._carry_out(job, plan)
 
-    def _case(self, job: Job, commands: Iterable[Command]) -> Case:
+    def _case(self, job: Job, commands: Sequence[Command]) -> Case:
         members = self._assumed.members(job, self._members.by_index(_MEMBERS_OF, job.metadata.uid))
         group = self._groups.get(Key(job.metadata.namespace, group_name(job)))
         return Case(
             job=job,
             members=members,
             group=self._assumed.group(group),
-            commands=sorted(commands, key=_age),
+            commands=commands,
             lost=self._losses.of(job, members),
             priorities={name: each.value for name, each in ByName(self._classes).items()},
             now=self._clock.now(),
@@ -168,7 +151,7 @@ class VolcanoJobController:
             await self._write_status(job, plan)
         if plan.action != SYNC:
             self._tell(job, plan.events, acts=True)
-        await self._take_up(plan.taken_up)
+        await self._orders.take_up(plan.taken_up)
         # Before pods go or come: it says how many there must be.
         refused = "" if plan.group is None else await self._bring_group(plan.group)
         await self._delete(MEMBERS, plan.deletions)
@@ -252,11 +235,6 @@ class VolcanoJobController:
                 labels = {"job_name": str(metadata.key), "queue_name": job.spec.queue or DEFAULT_QUEUE}
                 self._record(COUNTED[phase], labels)
 
-    async def _take_up(self, commands: Iterable[Command]) -> None:
-        taken = [command.metadata for command in commands]
-        self._taken_up.update(metadata.uid for metadata in taken)
-        await send(self._client, [Delete(COMMANDS, each.key, each.uid) for each in taken])
-
     def _tell(self, job: Job, events: tuple[Event, ...], *, acts: bool) -> None:
         """Show events on the job; what only describes it is not said twice in a row."""
         key = job.metadata.key
@@ -295,19 +273,3 @@ def _is_job(owner: OwnerReference) -> bool:
 def _job_uid(member: Member) -> tuple[Uid, ...]:
     owner = member.metadata.controller
     return (owner.uid,) if owner is not None and _is_job(owner) else ()
-
-
-def _target(command: Command) -> tuple[Key, ...]:
-    target = command.target
-    return (Key(command.metadata.namespace, target.name),) if target is not None and _is_job(target) else ()
-
-
-def _is_meant(job: Job, command: Command) -> bool:
-    """Whether the command is to this job, and not to an earlier one of the name."""
-    target = command.target
-    return target is not None and target.uid in ("", job.metadata.uid)
-
-
-def _age(command: Command) -> tuple[float, str]:
-    created = command.metadata.creation_timestamp
-    return (0.0 if created is None else created.timestamp(), command.metadata.name)

@@ -3,26 +3,26 @@
 from collections import Counter
 from typing import Any, Final
 
-from quorate.api.meta import Key, Uid
-from quorate.api.volcano import DEFAULT_QUEUE, GROUP, PodGroup, Queue
+from quorate.api.meta import Key
+from quorate.api.volcano import DEFAULT_QUEUE, PodGroup, Queue
 from quorate.api.volcano_job import Command
 from quorate.controllers.echoes import Echoes, versions
 from quorate.controllers.patience import Patience
 from quorate.controllers.shell import Shell
+from quorate.controllers.volcano.orders import Orders
 from quorate.controllers.volcano.queue_state import BUILT_IN, QueuePlan, decide
-from quorate.controllers.writes import Delete, Patch, send
+from quorate.controllers.writes import Patch, send
 from quorate.kube.errors import AlreadyExists
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.patches import merge_patch
 from quorate.kube.reconcile import Reconciler
-from quorate.kube.resources import COMMANDS, QUEUES, reference_to
+from quorate.kube.resources import QUEUES, reference_to
 
 WORKERS: Final = 4
 PATIENCE_S: Final = 1.0  # pod groups come and go together: one write can tell of many
 _IN: Final = "in queue"  # index of pod groups by the name of their queue
 _BELOW: Final = "below"  # index of queues by the name of their parent
-_COMMANDS_TO: Final = "commands to queue"  # index of commands by the name of their queue
 
 
 class VolcanoQueueController:
@@ -39,10 +39,9 @@ class VolcanoQueueController:
         self._events = shell.events
         self._queues = queues
         self._groups = groups
-        self._commands = commands
+        self._orders = Orders(shell.client, shell.clock, commands, QUEUES)
         self._echoes = Echoes(shell.clock)
         self._patience = Patience(shell.clock, PATIENCE_S)
-        self._taken_up: set[Uid] = set()  # commands that were deleted, until the watch says so
         self._log = logger(__name__)
         workers = shell.workers_for(QUEUES, WORKERS)
         self.reconciler = Reconciler("volcano.queues", self.reconcile, shell.clock, workers)
@@ -50,8 +49,7 @@ class VolcanoQueueController:
         queues.add_index(_BELOW, lambda queue: (queue.spec.parent,))
         groups.subscribe(self._group_changed)
         queues.subscribe(self._queue_changed)
-        commands.add_index(_COMMANDS_TO, _target)
-        commands.subscribe(self._command_changed)
+        self._orders.follow(self.reconciler.enqueue)
         for queue in BUILT_IN:
             self.reconciler.enqueue(queue.metadata.key)
 
@@ -65,23 +63,16 @@ class VolcanoQueueController:
         for below in self._queues.by_index(_BELOW, change.key.name):
             self.reconciler.enqueue(below.metadata.key)
 
-    def _command_changed(self, change: Change[Command]) -> None:
-        for command in (change.old, change.new):
-            for name in () if command is None else _target(command):
-                self.reconciler.enqueue(Key("", name))
-        if change.new is None and change.old is not None:
-            self._taken_up.discard(change.old.metadata.uid)
-
     async def reconcile(self, key: Key) -> float | None:
         queue = self._queues.get(key)
         if queue is None:
             self._echoes.forget(key)
             await self._make_if_built_in(key)
-            return None
+            return await self._orders.to_nobody(key)
         until = self._echoes.awaited(key, versions(QUEUES, (queue,)))
         if until is not None:
             return until
-        command = self._next_command(key)
+        command = next(iter(await self._orders.to(key, queue.metadata.uid)), None)
         phases = Counter(group.status.phase for group in self._groups.by_index(_IN, key.name))
         parent = self._queues.get(Key("", queue.spec.parent)) if queue.spec.parent else None
         plan = decide(queue, parent, phases, "" if command is None else command.action)
@@ -90,18 +81,9 @@ class VolcanoQueueController:
         self._patience.forget(key)
         await self._carry_out(queue, plan)
         if command is not None:
-            self._taken_up.add(command.metadata.uid)
-            await send(self._client, (Delete(COMMANDS, command.metadata.key, command.metadata.uid),))
+            await self._orders.take_up((command,))
             self.reconciler.enqueue(key)  # for the next command, if there is one
         return None
-
-    def _next_command(self, key: Key) -> Command | None:
-        waiting = [
-            command
-            for command in self._commands.by_index(_COMMANDS_TO, key.name)
-            if command.metadata.uid not in self._taken_up
-        ]
-        return min(waiting, key=_age, default=None)
 
     async def _make_if_built_in(self, key: Key) -> None:
         for queue in BUILT_IN:
@@ -145,15 +127,3 @@ def _only_counts(queue: Queue, plan: QueuePlan) -> bool:
 
 def _queue_of(group: PodGroup) -> str:
     return group.spec.queue or DEFAULT_QUEUE
-
-
-def _target(command: Command) -> tuple[str, ...]:
-    target = command.target
-    is_queue = target is not None and target.kind == "Queue" and target.api_version.startswith(f"{GROUP}/")
-    return (target.name,) if target is not None and is_queue else ()
-
-
-def _age(command: Command) -> tuple[float, str, str]:
-    metadata = command.metadata
-    created = metadata.creation_timestamp
-    return (0.0 if created is None else created.timestamp(), metadata.namespace, metadata.name)
