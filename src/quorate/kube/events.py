@@ -26,6 +26,7 @@ from quorate.kube.errors import (
     TooManyRequests,
 )
 from quorate.kube.log import logger
+from quorate.kube.pace import Turns
 from quorate.kube.patches import merge_patch
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import EVENTS
@@ -63,13 +64,19 @@ class _Series:
 
 
 class EventRecorder:
-    """Reports under the name ``component``, such as "quorate"; ``instance`` tells its processes apart."""
+    """Reports under the name ``component``, such as "quorate"; ``instance`` tells its processes apart.
 
-    def __init__(self, client: Client, clock: Clock, component: str, instance: str = "") -> None:
+    Each write waits for its turn, where ``turns`` gives them.
+    """
+
+    def __init__(
+        self, client: Client, clock: Clock, component: str, instance: str = "", *, turns: Turns | None = None
+    ) -> None:
         self._client = client
         self._clock = clock
         self._component = component
         self._instance = (instance or component)[:WORD_CHARACTERS]
+        self._turns = turns
         self._series: dict[Key, _Series] = {}  # by the event's key, oldest first; at most REMEMBERED_MAX
         self._keys: dict[_Same, Key] = {}  # the key of the series of each _Same; finds each in _series once
         self._unwritten = 0  # series the server has nothing of yet, at most UNWRITTEN_MAX
@@ -130,6 +137,8 @@ class EventRecorder:
         series = self._series.get(key)
         if series is None or series.written == series.count:
             return None
+        if self._turns is not None:
+            await self._turns.turn()
         count, event = series.count, series.as_event()
         try:
             if series.written == 0 and series.standing and await self._is_stored(key):

@@ -1,6 +1,15 @@
 """A limit on how fast the API server is asked: so many requests at once, then one by one, evenly."""
 
 import asyncio
+from typing import Protocol
+
+
+class Turns(Protocol):
+    """Whoever says when the next request may be sent."""
+
+    async def turn(self) -> None:
+        """Return when it may."""
+        ...
 
 
 class Throttle:

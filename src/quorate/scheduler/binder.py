@@ -29,6 +29,7 @@ from quorate.kube.events import EventRecorder
 from quorate.kube.log import logger
 from quorate.kube.resources import PLACEABLE_PODS, reference
 from quorate.scheduler.onlooker import Bound
+from quorate.scheduler.precedence import Precedence
 
 AGAIN: Final = Backoff(first_s=0.1, cap_s=10.0)
 ECHO_S: Final = 2.0  # within which the watch tells what a conflict was about
@@ -50,6 +51,7 @@ class Binder:
         on_bound: Callable[[Bound], None],
         on_refusal: Callable[[Key], None],
         prepare: Callable[[Bind], Awaitable[bool]],
+        precedence: Precedence,
         *,
         at_once: int,
     ) -> None:
@@ -59,6 +61,7 @@ class Binder:
         self._on_bound = on_bound
         self._on_refusal = on_refusal
         self._prepare = prepare
+        self._precedence = precedence  # taken while binds wait
         self._waiting: deque[Bind] = deque()
         self._workers = at_once
         self._busy = 0  # at most _workers
@@ -67,15 +70,20 @@ class Binder:
 
     def start(self, tasks: asyncio.TaskGroup, binds: Iterable[Bind]) -> None:
         self._waiting.extend(binds)
-        for _ in range(min(self._workers - self._busy, len(self._waiting))):
+        begun = min(self._workers - self._busy, len(self._waiting))
+        for _ in range(begun):
             self._busy += 1
             tasks.create_task(self._work(), name="bind")
+        if len(self._waiting) > begun:
+            self._precedence.take()
 
     async def _work(self) -> None:
         """Bind one after the other until none waits."""
         try:
             while self._waiting:
                 bind = self._waiting.popleft()
+                if not self._waiting:
+                    self._precedence.give_back()
                 bound = await self._bind(bind)
                 if bound is None:
                     self._on_refusal(bind.task)

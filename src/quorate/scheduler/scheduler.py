@@ -30,6 +30,7 @@ from quorate.scheduler.feed import Feed
 from quorate.scheduler.legacy import follow_legacy
 from quorate.scheduler.nominations import Nominator
 from quorate.scheduler.onlooker import Bound, Onlooker
+from quorate.scheduler.precedence import Precedence
 from quorate.scheduler.statuses import StatusWriter
 from quorate.scheduler.surroundings import SurroundingsFeed
 from quorate.scheduler.telling import PodTeller
@@ -83,13 +84,14 @@ class Scheduler:
         self._alarm = Alarm(clock, self._changed)
         self.model = seen.model = Model(options.names)
         seen.settings = settings
-        self._events = EventRecorder(client, clock, COMPONENT)
+        precedence = Precedence()
+        self._events = EventRecorder(client, clock, COMPONENT, turns=precedence)
         self._feed = Feed(client, clock, self._events, self.model, self._changed)
         surroundings = SurroundingsFeed(client, self.model, self._changed)
         # Pods come last: what they are judged by is there.
         self._informers = (*surroundings.informers, *self._feed.informers)
         self._statuses = StatusWriter(
-            client, clock, self._feed.groups, self.model, subresource=status_subresource
+            client, clock, self._feed.groups, self.model, precedence, subresource=status_subresource
         )
         self._queues = BuiltInQueues(client, clock, self._feed.queues)
         self._binder = Binder(
@@ -99,6 +101,7 @@ class Scheduler:
             self._bound,
             self._bind_failed,
             ClaimSettler(client, self.model).settle,
+            precedence,
             at_once=options.binds_at_once,
         )
         self._evictor = Evictor(client, clock, self._events, self._eviction_failed)
@@ -150,11 +153,11 @@ class Scheduler:
             self._alarm.set_for(None)
 
     def _carry_out(self, tasks: asyncio.TaskGroup, outcome: Outcome) -> None:
-        self._statuses.write(outcome.statuses)
+        self._binder.start(tasks, outcome.binds)
+        self._statuses.write(outcome.statuses, {bind.gang for bind in outcome.binds})
         for eviction in outcome.evictions:
             self._evictor.start(tasks, eviction)
         self._nominator.note(outcome.nominations)
-        self._binder.start(tasks, outcome.binds)
         for notice in outcome.notices:
             about = reference(POD_GROUPS, notice.gang, notice.uid)
             self._events.event(about, notice.type, notice.reason, notice.message)

@@ -5,10 +5,12 @@ subresource and the whole object is written.  Whoever writes in between causes a
 form is patched, to what was decided last.  What is stored as it should be is not written.
 
 That a group is admitted, or sent back, is written at once, since its operator acts on it.  What is only told
-(that it runs, conditions, counts) waits a moment: binds go before, and one write often says two things.
+(that it runs, conditions, counts) waits a moment: binds go before, and one write often says two things.  Nor
+does anybody act on the admission of a group whose members have their nodes and queue up to be bound: it waits
+until no more binds do, and most often the write that says that the group runs comes before.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 from quorate.api.meta import Key
@@ -23,9 +25,11 @@ from quorate.kube.informer import Informer
 from quorate.kube.patches import merge_patch
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import POD_GROUPS
+from quorate.scheduler.precedence import Precedence
 
 WORKERS: Final = 16
 TOLD_WITHIN_S: Final = 1.0  # what nobody acts on
+ADMISSION_TOLD_WITHIN_S: Final = 5.0  # of a group whose binds queue up
 ACTED_ON: Final = (INQUEUE, PENDING)
 
 
@@ -33,26 +37,45 @@ class StatusWriter:
     """``subresource``: where the definition in this cluster has the status ("" or "status")."""
 
     def __init__(
-        self, client: Client, clock: Clock, groups: Informer[PodGroup], model: Model, *, subresource: str
+        self,
+        client: Client,
+        clock: Clock,
+        groups: Informer[PodGroup],
+        model: Model,
+        precedence: Precedence,
+        *,
+        subresource: str,
     ) -> None:
         self._client = client
         self._groups = groups
         self._model = model
         self._subresource = subresource
+        self._precedence = precedence
+        precedence.when_free(self._write_admissions)
         self._decided: dict[Key, GangStatus] = {}  # the last word on each, until it is written
+        self._admissions: list[Key] = []  # that make way for binds
         self._reconciler = Reconciler("pod group statuses", self._write, clock, workers=WORKERS)
 
     async def run(self) -> None:
         await self._reconciler.run()
 
-    def write(self, statuses: Iterable[GangStatus]) -> None:
+    def write(self, statuses: Iterable[GangStatus], being_bound: Collection[Key]) -> None:
+        """Have ``statuses`` written, each in its time; ``being_bound``: of which members were just placed."""
         for status in statuses:
             self._decided[status.gang] = status
             group = self._groups.get(status.gang)
-            if group is None or (status.phase in ACTED_ON and group.status.phase != status.phase):
-                self._reconciler.enqueue(status.gang)
-            else:
+            if group is not None and (status.phase not in ACTED_ON or group.status.phase == status.phase):
                 self._reconciler.enqueue_in(status.gang, TOLD_WITHIN_S)
+            elif status.gang in being_bound and self._precedence.taken:
+                self._admissions.append(status.gang)
+                self._reconciler.enqueue_in(status.gang, ADMISSION_TOLD_WITHIN_S)
+            else:
+                self._reconciler.enqueue(status.gang)
+
+    def _write_admissions(self) -> None:
+        for key in self._admissions:
+            self._reconciler.enqueue(key)
+        self._admissions.clear()
 
     async def _write(self, key: Key) -> None:
         decided = self._decided.get(key)
