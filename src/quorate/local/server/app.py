@@ -145,13 +145,14 @@ class ApiServer:
         await self._context.store.stop()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        response = await self._respond(request)
-        self._requests.count(request, response.status)
+        asked = routes.read(request.method, request.path, request.query)
+        response = await self._respond(request, asked)
+        self._requests.count(request, asked, response.status)
         return response
 
-    async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _respond(self, request: web.BaseRequest, asked: Asked) -> web.StreamResponse:
         try:
-            return await self._answer(request)
+            return await self._answer(request, asked)
         except StatusError as error:
             return _refusal(error)
         except web.HTTPRequestEntityTooLarge:
@@ -163,8 +164,7 @@ class ApiServer:
                 StatusError(500, "InternalError", "Internal error occurred: see the server's log")
             )
 
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        asked = routes.read(request.method, request.path, request.query)
+    async def _answer(self, request: web.BaseRequest, asked: Asked) -> web.StreamResponse:
         user = self._allowed(request, asked)
         remote = self._aggregated.find_for(asked.path)
         if remote is not None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from quorate.kube.clock import Clock
@@ -52,7 +53,12 @@ class Context:
 
 
 def timestamp(moment: float) -> str:
-    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _spelled(int(moment))
+
+
+@lru_cache(maxsize=16)  # a write asks several times, and thousands of writes come in one second
+def _spelled(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @dataclass(frozen=True, slots=True)

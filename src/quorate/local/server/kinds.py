@@ -3,7 +3,6 @@
 The built-in kinds are in ``builtin``; a CustomResourceDefinition puts its own in while the server runs.
 """
 
-import copy
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -143,10 +142,10 @@ class Kind:
         return any(sub.name == "status" for sub in self.subresources)
 
     async def stored(self, obj: Json) -> Json:
-        """An object of this version in the version that is stored.  Raises StatusError(500)."""
+        """An object of this version, given away, in the version that is stored.  Raises StatusError(500)."""
         if self.convert is None:
             return obj
-        (converted,) = await self.convert([copy.deepcopy(obj)], True)
+        (converted,) = await self.convert([obj], True)
         return converted
 
     async def served(self, entries: Sequence[Entry]) -> Sequence[Entry]:

@@ -119,7 +119,9 @@ def read_json(data: bytes) -> Body:
         raise bad_request(_syntax_error(data) or f"json parse error: {error}") from error
     except RecursionError as error:
         raise bad_request("json parse error: exceeded max depth") from error
-    return Body(document, tuple(_duplicates(data)))
+    # Most clients write as this server would: what is written again as it was has lost no member.
+    lost_none = msgspec.json.encode(document) == data
+    return Body(document, () if lost_none else tuple(_duplicates(data)))
 
 
 def read_protobuf(data: bytes) -> Body:

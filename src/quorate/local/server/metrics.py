@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from aiohttp import web
 
-from quorate.local.server import routes
 from quorate.local.server.answers import Answer
+from quorate.local.server.routes import Asked
 
 PATH: Final = "/metrics"
 _TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -35,8 +35,7 @@ class Requests:
     def __init__(self) -> None:
         self._counts: Counter[_Series] = Counter()
 
-    def count(self, request: web.BaseRequest, status: int) -> None:
-        asked = routes.read(request.method, request.path, request.query)
+    def count(self, request: web.BaseRequest, asked: Asked, status: int) -> None:
         if asked.resource:
             verb = _VERBS.get(asked.verb, asked.verb.upper())
             if verb == "PATCH" and request.content_type.startswith("application/apply-patch"):

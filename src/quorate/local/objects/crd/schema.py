@@ -38,6 +38,9 @@ class Limits:
     max_properties: int | None = None
 
 
+UNLIMITED = Limits()
+
+
 @dataclass(frozen=True)
 class Schema:
     type: str = ""
@@ -56,7 +59,7 @@ class Schema:
     list_type: str = "atomic"
     list_keys: tuple[str, ...] = ()
     map_type: str = "granular"
-    limits: Limits = Limits()
+    limits: Limits = UNLIMITED
     all_of: tuple["Schema", ...] = ()
     any_of: tuple["Schema", ...] = ()
     one_of: tuple["Schema", ...] = ()
@@ -74,6 +77,16 @@ class Schema:
         return any(escaped(name) != name for name in self.properties) or any(
             child.has_escaped_names for child in self.children
         )
+
+    @cached_property
+    def has_distinct_items(self) -> bool:
+        """Whether a list here or below is a set, or has keys."""
+        return self.list_type in ("set", "map") or any(child.has_distinct_items for child in self.children)
+
+    @cached_property
+    def is_combined(self) -> bool:
+        """Whether other schemas have a say in it: allOf, anyOf, oneOf, not."""
+        return bool(self.all_of or self.any_of or self.one_of or self.none_of)
 
     @property
     def children(self) -> tuple["Schema", ...]:
@@ -116,7 +129,7 @@ def compile_schema(source: Json) -> Schema:
 
 
 def _limits(source: Json) -> Limits:
-    return Limits(
+    limits = Limits(
         enum=tuple(source["enum"]) if "enum" in source else None,
         pattern=compile_pattern(source["pattern"]) if source.get("pattern") else None,
         pattern_text=source.get("pattern", ""),
@@ -133,6 +146,7 @@ def _limits(source: Json) -> Limits:
         min_properties=source.get("minProperties"),
         max_properties=source.get("maxProperties"),
     )
+    return UNLIMITED if limits == UNLIMITED else limits  # the same one, to be told at a glance
 
 
 def object_type(schema: Schema) -> MapOf:

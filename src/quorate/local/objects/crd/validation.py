@@ -9,7 +9,7 @@ from typing import Any
 
 from quorate.local.objects.crd.cel import Rule
 from quorate.local.objects.crd.formats import FORMATS
-from quorate.local.objects.crd.schema import Limits, Schema, escaped
+from quorate.local.objects.crd.schema import UNLIMITED, Limits, Schema, escaped
 from quorate.local.objects.types import Json
 from quorate.local.server import errors
 from quorate.local.server.errors import Cause
@@ -77,13 +77,15 @@ def _check(value: Any, schema: Schema, path: str, old: Any) -> Iterator[Cause]:
         if found == "number" and schema.type == "integer":
             yield _unplaced(f"Checked value must be of type integer (default format) in {path}")
         return
-    yield from _limit_causes(value, schema.limits, path)
+    if schema.limits is not UNLIMITED:
+        yield from _limit_causes(value, schema.limits, path)
     if isinstance(value, dict):
         yield from _object_causes(value, schema, path, old)
     elif isinstance(value, list) and schema.items:
         for index, (item, before) in enumerate(_paired(value, schema, old)):
             yield from _check(item, schema.items, f"{path}[{index}]", before)
-    yield from _combination_causes(value, schema, path)
+    if schema.is_combined:
+        yield from _combination_causes(value, schema, path)
 
 
 def _same(value: Any, old: Any) -> bool:
@@ -210,7 +212,7 @@ def _keys(item: Any, schema: Schema) -> str:
 
 def _list_causes(value: Any, schema: Schema, path: str, old: Any) -> Iterator[Cause]:
     """Duplicates in lists that are sets or have keys."""
-    if _same(value, old):
+    if not schema.has_distinct_items or _same(value, old):
         return
     if isinstance(value, list):
         if schema.list_type in ("set", "map"):

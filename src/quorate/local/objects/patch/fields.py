@@ -149,8 +149,10 @@ def compare(old: Any, new: Any, kind: Type) -> Difference:
             whole(part, part_kind, (*path, element), into)
 
     def walk(old: Any, new: Any, kind: Type, path: Path) -> None:
-        if old == new and type(old) is type(new):
+        if _same(old, new):
             return
+        if isinstance(old, dict) and isinstance(new, dict):
+            old, new = _differing(old, new)
         old_parts, new_parts = parts(kind, old), parts(kind, new)
         if not old_parts and not new_parts:
             modified.add(path)
@@ -168,6 +170,21 @@ def compare(old: Any, new: Any, kind: Type) -> Difference:
 
     walk(old, new, kind, ())
     return Difference(frozenset(added), frozenset(modified), frozenset(removed))
+
+
+def _same(old: Any, new: Any) -> bool:
+    return type(old) is type(new) and bool(old == new)
+
+
+def _differing(old: Json, new: Json) -> tuple[Json, Json]:
+    """Both without what they agree in, which is most of them: its paths are not worth being made up."""
+    agreed = {name for name, part in old.items() if name in new and _same(part, new[name])}
+    if not agreed:
+        return old, new
+    return (
+        {name: part for name, part in old.items() if name not in agreed},
+        {name: part for name, part in new.items() if name not in agreed},
+    )
 
 
 def with_declared(fields: FieldSet, kind: Type) -> FieldSet:

@@ -1,5 +1,6 @@
 """What somebody tries to do to one object, as webhooks are told of it."""
 
+import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -73,7 +74,7 @@ def replaced(given: Attempt, new: Json) -> Attempt:
 
 async def convert(obj: Json, source: Kind, target: Kind) -> Json:
     """An object of one version of a kind in another one.  Raises StatusError(500)."""
-    converted = await source.stored(obj)
+    converted = await source.stored(copy.deepcopy(obj))
     if target.convert is not None:
         (converted,) = await target.convert([converted], False)
     return converted | {"kind": target.kind, "apiVersion": target.api_version}
