@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from quorate.api.events import ObjectReference
 from quorate.api.meta import Uid
+from quorate.api.names import is_dns_subdomain
 from quorate.kube import events
 from quorate.kube.events import EventRecorder, cut
 from tests.kube.outside import Answer, Asked, Outside, refusal
@@ -69,6 +71,20 @@ def test_an_event_has_every_field_the_api_demands() -> None:
             "reportingController": "quorate",
             "reportingInstance": "quorate",
         }
+
+    play(story)
+
+
+@pytest.mark.slow
+def test_about_an_object_with_a_long_name_an_event_has_a_name_that_is_one() -> None:
+    async def story(recorder: EventRecorder, clock: VirtualClock, outside: Outside) -> None:
+        for length in range(220, 254):
+            name = "a" * 200 + "-a.a" * 14
+            recorder.event(replace(WORKLOAD, name=name[:length]), "Normal", "Admitted", "at last")
+        await recorder.drained()
+        names = [asked.body["metadata"]["name"] for asked in outside.asked]
+        assert len(names) == 34
+        assert all(map(is_dns_subdomain, names))
 
     play(story)
 

@@ -204,9 +204,11 @@ class EventRecorder:
         now: float,
         suffix: str,
     ) -> Event:
+        # A name has no hyphen and no dot before a dot.
+        beginning = regarding.name[: NAME_CHARACTERS - len(suffix)].rstrip("-.")
         return Event(
             metadata=ObjectMeta(
-                name=regarding.name[: NAME_CHARACTERS - len(suffix)] + suffix,
+                name=beginning + suffix,
                 namespace=regarding.namespace or "default",  # where the API has those of cluster-scoped kinds
             ),
             event_time=micro_time(now),

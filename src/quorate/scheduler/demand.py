@@ -102,7 +102,7 @@ class Demand:
 
 def name_of(group: PodGroup) -> str:
     """The request and its template are found again by it; another group of the name has others."""
-    return f"{group.metadata.name[:220]}-{group.metadata.uid[:8]}"
+    return f"{group.metadata.name[:220].rstrip('.')}-{group.metadata.uid[:8]}"  # no part begins with -
 
 
 def template_for(group: PodGroup) -> Json:
