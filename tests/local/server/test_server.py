@@ -93,6 +93,27 @@ async def test_a_pod_is_bound_and_runs(api: Api) -> None:
 
 
 @with_api
+async def test_a_pod_that_is_held_back_is_not_bound_and_no_bound_one_is_promised_a_node(api: Api) -> None:
+    await api("POST", PODS, a_pod("p", schedulingGates=[{"name": "example.com/wait"}]))
+    target = {"target": {"name": "node-1"}}
+    status, refusal = await api("POST", f"{PODS}/p/binding", target)
+    assert (status, refusal["reason"]) == (409, "Conflict")
+    await api("PATCH", f"{PODS}/p", {"spec": {"schedulingGates": None}}, Content_Type=MERGE)
+    promised = {"status": {"nominatedNodeName": "node-1"}}
+    await api("PATCH", f"{PODS}/p/status", promised, Content_Type=MERGE)
+    assert (await api("POST", f"{PODS}/p/binding", target))[0] == 201
+    assert "nominatedNodeName" not in (await api("GET", f"{PODS}/p"))[1]["status"]
+
+
+@with_api
+async def test_a_new_node_takes_no_pods_yet(api: Api) -> None:
+    own = {"key": "gpu", "effect": "NoSchedule"}
+    _, node = await api("POST", "/api/v1/nodes", {"metadata": {"name": "n"}, "spec": {"taints": [own]}})
+    not_ready = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+    assert node["spec"]["taints"] == [own, not_ready]
+
+
+@with_api
 async def test_a_watch_from_a_list_misses_nothing_and_repeats_nothing(api: Api) -> None:
     await api("POST", CONFIG_MAPS, a_config_map("before"))
     _, listed = await api("GET", CONFIG_MAPS)

@@ -21,7 +21,7 @@ EVICTION = Kind("policy", "v1", "Eviction", "evictions", True)
 
 
 async def bind(call: Call) -> Answer:
-    """POST pods/x/binding: put the pod on a node.  Raises StatusError(409) if it is on one."""
+    """POST pods/x/binding: put the pod on a node.  Raises StatusError(409) if it is on one, or held back."""
     dry_run = call.dry_run("CreateOptions")
     binding = read_object(call, BINDING, "CreateOptions")
     if not (binding.get("target") or {}).get("name"):
@@ -42,10 +42,14 @@ async def bind(call: Call) -> Answer:
         if pod["spec"].get("nodeName"):
             why = f'pod {call.name} is already assigned to node "{pod["spec"]["nodeName"]}"'
             raise conflict("", "pods/binding", call.name, why)
+        if pod["spec"].get("schedulingGates"):
+            why = f"pod {call.name} has non-empty .spec.schedulingGates"
+            raise conflict("", "pods/binding", call.name, why)
         pod["spec"]["nodeName"] = target["name"]
         for name, value in (binding["metadata"].get("annotations") or {}).items():
             pod["metadata"].setdefault("annotations", {})[name] = value
         status = pod.setdefault("status", {})
+        status.pop("nominatedNodeName", None)
         conditions = [c for c in status.get("conditions", []) if c.get("type") != "PodScheduled"]
         now = call.context.timestamp()
         conditions.append(
