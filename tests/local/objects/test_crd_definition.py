@@ -107,6 +107,69 @@ def test_findings(change: Json, want: str) -> None:
             "properties[l].items.properties[k].default",
             id="a key that may be missing",
         ),
+        pytest.param(
+            {"type": "object", "additionalProperties": {"type": "string"}},
+            "additionalProperties",
+            id="any field at the root",
+        ),
+        pytest.param(
+            {"type": "object", "properties": {"metadata": {"type": "object", "required": ["labels"]}}},
+            "properties[metadata]",
+            id="what metadata is to have",
+        ),
+        pytest.param(
+            {"type": "object", "properties": {"x": {"type": "string", "anyOf": [{"type": "string"}]}}},
+            "properties[x].anyOf[0].type",
+            id="a type beside the type",
+        ),
+        pytest.param(
+            {
+                "type": "object",
+                "properties": {
+                    "x": {
+                        "x-kubernetes-int-or-string": True,
+                        "allOf": [{"anyOf": [{"type": "integer"}, {"type": "string"}]}, {"pattern": "^1"}],
+                    }
+                },
+            },
+            "",
+            id="but for a number or a text",
+        ),
+        pytest.param(
+            {"type": "object", "properties": {"x": {"type": "object", "x-kubernetes-list-type": "bag"}}},
+            "properties[x].type properties[x].x-kubernetes-list-type",
+            id="no kind of list",
+        ),
+        pytest.param(
+            {"type": "object", "properties": {"x": {"type": "integer", "minimum": 1, "default": 0}}},
+            "properties[x].default",
+            id="a default that is refused",
+        ),
+        pytest.param(
+            {
+                "type": "object",
+                "properties": {
+                    "x": {
+                        "type": "object",
+                        "required": ["y"],
+                        "default": {},
+                        "properties": {"y": {"type": "string", "default": "z"}},
+                    }
+                },
+            },
+            "properties[x].default.y",
+            id="one that only defaults within make whole",
+        ),
+        pytest.param(
+            {"type": "object", "properties": {"x": {"type": "object", "default": {"y": 1}}}},
+            "properties[x].default",
+            id="one with fields that are not known",
+        ),
+        pytest.param(
+            {"type": "object", "properties": {"x": {"$ref": "#/y", "type": "object"}}},
+            "properties[x].$ref",
+            id="a reference",
+        ),
     ],
 )
 def test_schema_findings(schema: Json, want: str) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from quorate.local.objects.crd.cel import InvalidRule
+from quorate.local.objects.crd import structure
 from quorate.local.objects.crd.schema import Schema, compile_schema, object_type
 from quorate.local.objects.types import Json, MapOf
 from quorate.local.server import errors
@@ -320,60 +320,4 @@ def _version_findings(spec: Json) -> Iterator[Cause]:
         if not schema:
             yield errors.required(f"{path}.schema.openAPIV3Schema", "schemas are required")
             continue
-        yield from _schema_findings(schema, f"{path}.schema.openAPIV3Schema", root=True)
-
-
-def _schema_findings(schema: Json, path: str, *, root: bool = False) -> Iterator[Cause]:
-    """What keeps a schema from being structural, and what in it cannot be compiled; `path` leads to it."""
-    kind = schema.get("type")
-    typeless = schema.get("x-kubernetes-int-or-string") or schema.get("x-kubernetes-preserve-unknown-fields")
-    if not kind and not typeless:
-        why = "must not be empty for specified object fields"
-        yield errors.required(f"{path}.type", "must not be empty at the root" if root else why)
-    if root and kind and kind != "object":
-        yield errors.invalid_value(f"{path}.type", kind, "must be object at the root")
-    if kind == "array" and "items" not in schema:
-        yield errors.required(f"{path}.items", "must be specified")
-    if "properties" in schema and schema.get("additionalProperties"):
-        why = "additionalProperties and properties are mutual exclusive"
-        yield errors.forbidden_field(f"{path}.additionalProperties", why)
-    if schema.get("uniqueItems"):
-        yield errors.forbidden_field(f"{path}.uniqueItems", "uniqueItems cannot be set to true")
-    if schema.get("x-kubernetes-list-type") == "map":
-        yield from _key_findings(schema, path)
-    yield from _compilation_findings(schema, path)
-    for name, part in (schema.get("properties") or {}).items():
-        yield from _schema_findings(part, f"{path}.properties[{name}]")
-    for name in ("items", "additionalProperties"):
-        if isinstance(schema.get(name), dict):
-            yield from _schema_findings(schema[name], f"{path}.{name}")
-
-
-def _key_findings(schema: Json, path: str) -> Iterator[Cause]:
-    keys = schema.get("x-kubernetes-list-map-keys") or []
-    if not keys:
-        why = "must not be empty if list-type is map"
-        yield errors.required(f"{path}.x-kubernetes-list-map-keys", why)
-    items = schema.get("items") or {}
-    for index, key in enumerate(keys):
-        part = (items.get("properties") or {}).get(key)
-        at = f"{path}.x-kubernetes-list-map-keys[{index}]"
-        if part is None:
-            yield errors.invalid_value(
-                at, key, f"entries must all be names of item properties ({key} is not)"
-            )
-        elif key not in items.get("required", ()) and "default" not in part:
-            where = f"{path}.items.properties[{key}].default"
-            yield errors.required(where, f"the key {key} must be required or have a default")
-
-
-def _compilation_findings(schema: Json, path: str) -> Iterator[Cause]:
-    alone: Json = {name: schema[name] for name in ("pattern", "x-kubernetes-validations") if name in schema}
-    try:
-        compile_schema(alone)
-    except re.error as refusal:
-        why = f"must be a valid regular expression: {refusal}"
-        yield errors.invalid_value(f"{path}.pattern", schema["pattern"], why)
-    except InvalidRule as refusal:
-        where = f"{path}.x-kubernetes-validations[{refusal.index}].{refusal.field}"
-        yield errors.invalid_value(where, refusal.text, refusal.why)
+        yield from structure.findings(schema, f"{path}.schema.openAPIV3Schema")

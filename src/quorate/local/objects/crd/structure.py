@@ -1,0 +1,195 @@
+"""What a schema must be to be served: structural, with rules and patterns that compile and defaults that fit.
+
+Source: the API documentation on structural schemas, and what kube-apiserver refuses besides.  Knowingly
+missing: that a field which `allOf` and its like speak of is one the schema has, and the cost of rules.
+"""
+
+import copy
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from quorate.local.objects.crd.cel import InvalidRule
+from quorate.local.objects.crd.filling import prune
+from quorate.local.objects.crd.schema import IDENTITY, compile_schema
+from quorate.local.objects.crd.validation import validate
+from quorate.local.objects.types import Json
+from quorate.local.server import errors
+from quorate.local.server.errors import Cause
+
+UNSUPPORTED = ("$ref", "additionalItems", "definitions", "dependencies", "id", "patternProperties")
+KINDS = (
+    ("x-kubernetes-list-type", "array", ("atomic", "map", "set")),
+    ("x-kubernetes-map-type", "object", ("atomic", "granular")),
+)
+INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
+SHAPING = (
+    "additionalProperties", "default", "description", "nullable", "title", "type",
+    "x-kubernetes-embedded-resource", "x-kubernetes-int-or-string", "x-kubernetes-list-map-keys",
+    "x-kubernetes-list-type", "x-kubernetes-map-type", "x-kubernetes-preserve-unknown-fields",
+    "x-kubernetes-validations",
+)  # fmt: skip
+"""what only the schema itself says of a value, and none of the conditions it puts beside it"""
+
+
+def findings(schema: Json, path: str) -> list[Cause]:
+    """Everything that is wrong with an `openAPIV3Schema`; `path` leads to it."""
+    found = [*_root_findings(schema, path), *_findings(schema, path)]
+    return found or list(_defaults_findings(schema, path))
+
+
+def _root_findings(schema: Json, path: str) -> Iterator[Cause]:
+    kind = schema.get("type")
+    if not kind and not _is_typeless(schema):
+        yield errors.required(f"{path}.type", "must not be empty at the root")
+    elif kind and kind != "object":
+        yield errors.invalid_value(f"{path}.type", kind, "must be object at the root")
+    if schema.get("additionalProperties"):
+        yield errors.forbidden_field(f"{path}.additionalProperties", "must not be used at the root")
+    properties = schema.get("properties") or {}
+    for name in IDENTITY:
+        if "default" in properties.get(name, {}):
+            where = f"{path}.properties[{name}].default"
+            yield errors.forbidden_field(where, f"must not be set in top-level {name}")
+    metadata = properties.get("metadata") or {}
+    if set(metadata) - {"type", "properties"} or set(metadata.get("properties") or ()) - {
+        "name", "generateName"
+    }:  # fmt: skip
+        why = (
+            "must not specify anything other than name and generateName, but metadata is implicitly specified"
+        )
+        yield errors.forbidden_field(f"{path}.properties[metadata]", why)
+
+
+def _is_typeless(schema: Json) -> bool:
+    return bool(
+        schema.get("x-kubernetes-int-or-string") or schema.get("x-kubernetes-preserve-unknown-fields")
+    )
+
+
+def _findings(schema: Json, path: str) -> Iterator[Cause]:
+    """Of a schema and of those within, but for what is special at the root and for defaults."""
+    if schema.get("type") == "array" and "items" not in schema:
+        yield errors.required(f"{path}.items", "must be specified")
+    if "properties" in schema and schema.get("additionalProperties"):
+        why = "additionalProperties and properties are mutual exclusive"
+        yield errors.forbidden_field(f"{path}.additionalProperties", why)
+    if schema.get("uniqueItems"):
+        yield errors.forbidden_field(f"{path}.uniqueItems", "uniqueItems cannot be set to true")
+    if schema.get("x-kubernetes-preserve-unknown-fields") is False:
+        where = f"{path}.x-kubernetes-preserve-unknown-fields"
+        yield errors.invalid_value(where, False, "must be true or undefined")
+    for name in UNSUPPORTED:
+        if name in schema:
+            yield errors.forbidden_field(f"{path}.{name}", f"{name} is not supported")
+    yield from _kind_findings(schema, path)
+    yield from _compilation_findings(schema, path)
+    for where, condition in _conditions(schema, path):
+        yield from _condition_findings(condition, where)
+    for where, part in _parts(schema, path):
+        if not part.get("type") and not _is_typeless(part):
+            what = "array items" if where.endswith(".items") else "object fields"
+            yield errors.required(f"{where}.type", f"must not be empty for specified {what}")
+        yield from _findings(part, where)
+
+
+def _parts(schema: Json, path: str) -> Iterator[tuple[str, Json]]:
+    """The schemas of what is in a value."""
+    for name, part in (schema.get("properties") or {}).items():
+        yield f"{path}.properties[{name}]", part
+    for name in ("items", "additionalProperties"):
+        if isinstance(schema.get(name), dict):
+            yield f"{path}.{name}", schema[name]
+
+
+def _conditions(schema: Json, path: str) -> Iterator[tuple[str, Json]]:
+    """What is said of a value beside its schema.  That it is a number or a text may be said in two forms."""
+    for name in ("allOf", "anyOf", "oneOf"):
+        conditions = schema.get(name) or []
+        if name == "anyOf" and conditions == INT_OR_STRING:
+            continue
+        for index, condition in enumerate(conditions):
+            stated = condition
+            if (name, index) == ("allOf", 0) and condition.get("anyOf") == INT_OR_STRING:
+                stated = {key: value for key, value in condition.items() if key != "anyOf"}
+            yield f"{path}.{name}[{index}]", stated
+    if "not" in schema:
+        yield f"{path}.not", schema["not"]
+
+
+def _condition_findings(condition: Json, path: str) -> Iterator[Cause]:
+    for name in SHAPING:
+        if condition.get(name):
+            yield errors.forbidden_field(f"{path}.{name}", "must be undefined to be structural")
+    if "metadata" in (condition.get("properties") or {}):
+        where = f"{path}.properties[metadata]"
+        yield errors.forbidden_field(where, "must not be specified in a nested context")
+    for where, part in (*_parts(condition, path), *_conditions(condition, path)):
+        yield from _condition_findings(part, where)
+
+
+def _kind_findings(schema: Json, path: str) -> Iterator[Cause]:
+    kind = schema.get("type", "")
+    for name, needed, known in KINDS:
+        value = schema.get(name)
+        if value is None:
+            continue
+        if kind != needed:
+            yield errors.invalid_value(f"{path}.type", kind, f"must be {needed} if {name} is specified")
+        if value not in known:
+            yield errors.not_supported(f"{path}.{name}", value, known)
+    if schema.get("x-kubernetes-list-type") == "map":
+        yield from _key_findings(schema, path)
+    elif schema.get("x-kubernetes-list-map-keys"):
+        where, why = (
+            f"{path}.x-kubernetes-list-type",
+            "must be map if x-kubernetes-list-map-keys is non-empty",
+        )
+        yield errors.invalid_value(where, schema.get("x-kubernetes-list-type", ""), why)
+
+
+def _key_findings(schema: Json, path: str) -> Iterator[Cause]:
+    keys = schema.get("x-kubernetes-list-map-keys") or []
+    if not keys:
+        why = "must not be empty if list-type is map"
+        yield errors.required(f"{path}.x-kubernetes-list-map-keys", why)
+    items = schema.get("items") or {}
+    for index, key in enumerate(keys):
+        part = (items.get("properties") or {}).get(key)
+        at = f"{path}.x-kubernetes-list-map-keys[{index}]"
+        if part is None:
+            yield errors.invalid_value(
+                at, key, f"entries must all be names of item properties ({key} is not)"
+            )
+        elif key not in items.get("required", ()) and "default" not in part:
+            where = f"{path}.items.properties[{key}].default"
+            yield errors.required(where, f"the key {key} must be required or have a default")
+
+
+def _compilation_findings(schema: Json, path: str) -> Iterator[Cause]:
+    alone: Json = {name: schema[name] for name in ("pattern", "x-kubernetes-validations") if name in schema}
+    try:
+        compile_schema(alone)
+    except re.error as refusal:
+        why = f"must be a valid regular expression: {refusal}"
+        yield errors.invalid_value(f"{path}.pattern", schema["pattern"], why)
+    except InvalidRule as refusal:
+        where = f"{path}.x-kubernetes-validations[{refusal.index}].{refusal.field}"
+        yield errors.invalid_value(where, refusal.text, refusal.why)
+
+
+def _defaults_findings(schema: Json, path: str) -> Iterator[Cause]:
+    """Of a schema that is sound otherwise: what it fills in must be what it takes, as it stands there."""
+    if schema.get("default") is not None:
+        yield from _default_findings(schema, path)
+    for where, part in _parts(schema, path):
+        yield from _defaults_findings(part, where)
+
+
+def _default_findings(schema: Json, path: str) -> Iterator[Cause]:
+    holder = compile_schema({"type": "object", "properties": {"default": schema}})
+    value = {"default": copy.deepcopy(schema["default"])}
+    if prune(value, holder):
+        yield errors.invalid_value(f"{path}.default", schema["default"], "must not have unknown fields")
+    for cause in validate(value, holder):
+        yield replace(cause, field=f"{path}.{cause.field}")
