@@ -24,6 +24,7 @@ from quorate.kube.resources import (
     QUEUES,
     untyped,
 )
+from quorate.kube.reviews import PathAccess, Reviewer, User
 from quorate.local.nodes import Fleet
 from quorate.scheduler.process import LEASE_NAME, Elected, run_scheduler
 from quorate.scheduler.scheduler import Options, Seen
@@ -43,7 +44,7 @@ tiers:
 """
 EXERCISED = {
     "POST queues", "PATCH podgroups", "POST pods/binding", "PATCH pods/status", "DELETE pods", "POST events",
-    "POST leases", "PATCH leases",
+    "POST leases", "PATCH leases", "POST tokenreviews", "POST subjectaccessreviews",
 }  # fmt: skip
 
 
@@ -78,6 +79,9 @@ def test_the_account_may_do_all_that_a_life_of_gangs_takes_and_no_more() -> None
         ):
             async with deciding(world, client, Options()):
                 await live(world)
+            reviewer = Reviewer(client, WallClock())
+            assert await reviewer.user_of("of nobody") is None
+            assert not await reviewer.may(User("somebody"), PathAccess("get", "/metrics"))
             assert client.refused == []
             assert not EXERCISED - client.asked.keys(), "the story has become too poor"
             lease = await world.client.get(LEASES, Key(SYSTEM, LEASE_NAME))

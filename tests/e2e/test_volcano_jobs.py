@@ -61,15 +61,11 @@ def test_a_job_from_waiting_to_its_end() -> None:
         await gangs.world.until("the pod group is gone", no_group)
         assert sorted(await gangs.pods()) == sorted(names)  # their logs may be wanted
 
-        counted = {"job_name": f"{NAMESPACE}/train", "queue_name": "research"}
-
-        async def completions(want: float | None) -> bool:
-            return gangs.metric("job_completed_phase_count", **counted) == want
-
-        await gangs.world.until("its completion is counted", partial(completions, 1))
+        counted = partial(counts_ended, gangs, "job_completed_phase_count", "research")
+        await gangs.world.until("its completion is counted", partial(counted, 1))
         assert gangs.metric("controller_job_to_pod_creation_latency_milliseconds_count") == 2
-        await gangs.client.delete(VOLCANO_JOBS, Key(NAMESPACE, "train"))
-        await gangs.world.until("its series is gone with it", partial(completions, None))
+        await gangs.world.stop_queueing()
+        assert await counted(None), "who stopped tells of no job"
 
     play(story)
 
@@ -100,6 +96,10 @@ def test_hosts_follow_a_job_that_grows_and_shrinks() -> None:
         await until_hosts(names[0])
 
     play(story)
+
+
+async def counts_ended(gangs: Gangs, series: str, queue: str, want: float | None) -> bool:
+    return gangs.metric(series, job_name=f"{NAMESPACE}/train", queue_name=queue) == want
 
 
 def test_a_group_that_is_sent_back_takes_its_unplaced_pods_with_it() -> None:
@@ -152,6 +152,10 @@ def test_a_restart_begins_with_a_new_group() -> None:
         await gangs.become("Failed", names[0], exit_code=1)
         job = await gangs.until_job("train", "Failed")
         assert job.status.state.reason == "MaxRetryReached"
+        counted = partial(counts_ended, gangs, "job_failed_phase_count", "default")
+        await gangs.world.until("its failure is counted", partial(counted, 1))
+        await gangs.client.delete(VOLCANO_JOBS, Key(NAMESPACE, "train"))
+        await gangs.world.until("its series is gone with it", partial(counted, None))
 
     play(story)
 

@@ -89,9 +89,15 @@ def test_a_queue_that_is_gone_has_no_series() -> None:
     assert told.value("queue_pod_group_pending_count", queue_name="default") is None
 
 
-def test_a_replica_that_stands_by_tells_nothing_of_queues() -> None:
+def test_a_replica_that_stands_by_tells_nothing_of_queues_and_groups() -> None:
     told = Watched(world({"podGroups": [group("a", "9")]}))
+    refused = {"queue": "default", "reason": "NotEnoughResources"}
     assert told.value("queue_pod_group_pending_count", queue_name="default") is None
+    told.session()
+    assert told.value("enqueue_rejected_total", **refused) == 1
+    told.seen.model = None
+    assert told.value("enqueue_rejected_total", **refused) is None
+    assert told.value("job_retry_counts", job_id="a") is None
 
 
 def test_where_the_time_of_a_session_goes() -> None:

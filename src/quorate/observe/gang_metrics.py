@@ -3,6 +3,7 @@
 Counters and histograms are kept while this replica decides; a queue that is gone takes its counters with it.
 """
 
+from collections.abc import Collection, Iterable
 from typing import Final
 
 import prometheus_client
@@ -64,7 +65,7 @@ class GangMetrics(Onlooker):
             self._victims.set(len(preempted))
             self._count("total_preemption_attempts", by=len({each.beneficiary for each in preempted}))
         if len(self.records) > 2 * len(model.gangs):  # nobody need ever ask
-            self._forget_groups_that_are_gone(model)
+            self._keep_groups(model.gangs.values())
 
     def bound(self, bound: Bound) -> None:
         waited_s = self._since(bound.bind.created)
@@ -127,19 +128,18 @@ class GangMetrics(Onlooker):
         return self.records.setdefault(gang.uid, Record())
 
     def forget_what_is_gone(self) -> None:
+        """Who does not decide knows of no queue and of no group."""
         model = self._seen.model
-        if model is None:
-            return
-        self._forget_groups_that_are_gone(model)
+        self._keep_groups(() if model is None else model.gangs.values())
+        known: Collection[str] = () if model is None else model.queues
         for name, counter in self._counters.items():
-            if "queue" not in BY_NAME[name].labels:
-                continue
-            queues = {sample.labels["queue"] for family in counter.collect() for sample in family.samples}
-            for queue in queues - model.queues.keys():
-                counter.remove_by_labels({"queue": queue})
+            if "queue" in BY_NAME[name].labels:
+                counted = {sample.labels["queue"] for each in counter.collect() for sample in each.samples}
+                for queue in counted.difference(known):
+                    counter.remove_by_labels({"queue": queue})
 
-    def _forget_groups_that_are_gone(self, model: Model) -> None:
-        for uid in self.records.keys() - {gang.uid for gang in model.gangs.values()}:
+    def _keep_groups(self, gangs: Iterable[Gang]) -> None:
+        for uid in self.records.keys() - {gang.uid for gang in gangs}:
             del self.records[uid]
 
     def application(self) -> web.Application:

@@ -86,6 +86,13 @@ class VolcanoJobController:
         self._orders.follow(self.reconciler.enqueue)
         self._classes.subscribe(self._class_changed)
 
+    async def run(self) -> None:
+        try:
+            await self.reconciler.run()
+        finally:  # whoever is at it next may never hear of those that go meanwhile
+            for key in self._uids:
+                self._forget_series({"job_name": str(key)})
+
     def _owned_changed(self, change: Change[Any]) -> None:
         for obj in (change.old, change.new):
             owner = None if obj is None else obj.metadata.controller

@@ -100,7 +100,7 @@ async def _run_jobs(shell: Shell, groups: Informer[PodGroup], commands: Informer
         await _watch(shell, tasks, jobs, members)
         keep = shell.configuration.gang.keep_pending_pods_on_rollback
         controller = VolcanoJobController(shell, jobs, groups, members, commands, keep_pending=keep)
-        tasks.create_task(controller.reconciler.run(), name=controller.reconciler.name)
+        tasks.create_task(controller.run(), name=controller.reconciler.name)
 
 
 async def _watch(shell: Shell, tasks: asyncio.TaskGroup, *informers: Informer[Any]) -> None:
