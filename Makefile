@@ -33,7 +33,7 @@ test: $(STAMP) ## every test, end-to-end ones included (five minutes)
 	@$(BIN)/pytest $(BESIDE)
 
 search: $(STAMP) ## look for counterexamples to the laws, at random and for longer
-	@HYPOTHESIS_PROFILE=search $(BIN)/pytest -q -m 'not slow' -k 'laws or Any or oracle'
+	@HYPOTHESIS_PROFILE=search $(BIN)/pytest -q $(BESIDE) --timeout 0 -k 'laws or oracle or history or machine' $(ARGS)
 
 vectors: $(STAMP) ## run a file of test vectors: make vectors CASES=FILE
 	@$(BIN)/python -m tests.run_vectors $(CASES)

@@ -6,7 +6,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.api import batch, codec, core, kueue, placeable, volcano, volcano_job, volumes
@@ -15,6 +15,7 @@ from quorate.api.crds import FIELD_LIST, GANG_FIELD_LIST, custom_resource_defini
 from quorate.api.kueue import Workload
 from quorate.api.meta import ObjectMeta
 from tests.api.objects import instances
+from tests.search import examples
 
 KINDS = [
     batch.Job, core.Pod, core.Node, core.Namespace, core.LimitRange, core.PriorityClass,
@@ -35,7 +36,7 @@ SCHEMAS = {
 }
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.data())
 @pytest.mark.parametrize("kind", KINDS)
 def test_encoding_then_decoding_is_the_identity(kind: Any, data: st.DataObject) -> None:
@@ -140,7 +141,7 @@ def missing(value: Any, schema: dict[str, Any], path: str) -> list[str]:
     ]
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.data())
 @pytest.mark.parametrize("kind", [kueue.Workload, kueue.LocalQueue, kueue.ClusterQueue])
 def test_what_the_crds_require_of_a_status_is_written(kind: Any, data: st.DataObject) -> None:

@@ -6,7 +6,6 @@ Two leaders see the same: one that goes on, and one that begins anew before ever
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -15,6 +14,7 @@ from tests.gang.drawn_worlds import confs, groups, nodes, picture, pods, worlds
 from tests.gang.laws import Before, told, violations
 from tests.gang.vectors import settings_of
 from tests.gang.world import World
+from tests.search import examples
 
 Json = dict[str, Any]
 
@@ -117,4 +117,4 @@ class History(RuleBasedStateMachine):
 
 
 TestHistory = pytest.mark.slow(History.TestCase)
-TestHistory.settings = settings(max_examples=25, stateful_step_count=15)
+TestHistory.settings = examples(25, steps=15)

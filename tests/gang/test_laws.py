@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.gang.gang import Gang
@@ -17,12 +17,13 @@ from tests.gang.drawn_worlds import confs, picture, worlds
 from tests.gang.laws import Before, told, violations
 from tests.gang.vectors import settings_of
 from tests.gang.world import World
+from tests.search import examples
 
 Json = dict[str, Any]
 
 pytestmark = pytest.mark.slow
 
-few = settings(max_examples=40)
+few = examples(40)
 profiles = st.sampled_from(("compat", "design"))
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import settings as examples
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -26,6 +25,7 @@ from quorate.gang.surplus import Surplus
 from quorate.placement.amounts import in_base_units, pod_amounts
 from tests.gang.vectors import settings_of
 from tests.gang.world import World, key_of, name_of
+from tests.search import examples
 
 Json = dict[str, Any]
 
@@ -456,4 +456,4 @@ def _admits_the_older_of_equals(before: Before, world: World) -> None:
 
 
 TestMachine = pytest.mark.slow(Machine.TestCase)
-TestMachine.settings = examples(stateful_step_count=30)
+TestMachine.settings = examples(100, steps=30)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.api.meta import Uid
@@ -11,6 +11,7 @@ from quorate.placement.cluster import Cluster, Hold
 from quorate.placement.shapes import LARGEST
 from tests.placement.given import node, shape
 from tests.placement.happenings import PODS, Happening, PodDoes, do, happen, happenings, pods_do
+from tests.search import examples
 
 A, B = Uid("a"), Uid("b")
 
@@ -192,7 +193,7 @@ def test_the_table_equals_one_made_anew(history: list[Happening]) -> None:
 
 
 @given(happenings, st.lists(pods_do, max_size=20))
-@settings(max_examples=60)
+@examples(60)
 def test_moves_undone_backwards_restore_everything(history: list[Happening], trial: list[PodDoes]) -> None:
     world = World(Cluster())
     for happening in history:

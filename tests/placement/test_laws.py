@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from quorate.api.meta import Uid
@@ -20,6 +20,7 @@ from tests.placement.bars import Bar, Bars
 from tests.placement.given import node, shape
 from tests.placement.happenings import Happening, happen, happening
 from tests.placement.oracle import SlowNode, slow_best
+from tests.search import examples
 
 SHAPES = Shapes()
 KINDS = tuple(
@@ -120,7 +121,7 @@ def test_pods_in_a_row_heed_what_happens_in_between(
 
 
 @given(scorings, st.lists(st.integers(1, 60), min_size=1, max_size=5))
-@settings(max_examples=20)
+@examples(20)
 def test_hundreds_of_pods_in_a_row_go_where_the_specification_says(scoring: Scoring, cpus: list[int]) -> None:
     """More on each node than are thought of at a time, until nothing is left."""
     nodes: list[NodeGiven] = [(f"cpu={2 * cpu} memory={cpu + 5}Gi pods=90", True, 0, []) for cpu in cpus]
@@ -134,7 +135,7 @@ def test_hundreds_of_pods_in_a_row_go_where_the_specification_says(scoring: Scor
 
 
 @given(scorings, st.lists(st.integers(10, 90), min_size=10, max_size=14))
-@settings(max_examples=8)
+@examples(8)
 def test_pods_in_a_row_go_where_they_would_go_one_by_one(scoring: Scoring, cpus: list[int]) -> None:
     """So many that more than once nodes have more places than were thought of at a time."""
     nodes: list[NodeGiven] = [(f"cpu={cpu} memory={100 - cpu}Gi", True, 0, []) for cpu in cpus]

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -16,6 +15,7 @@ from quorate.quota.amount import FlavorResource
 from tests.queueing.notation import Json
 from tests.queueing.test_laws import QUEUES, policies, quotas, writes
 from tests.queueing.world import World
+from tests.search import examples
 
 COHORTS = ("", "left", "right", "top")
 which = st.integers(0, 7)
@@ -213,4 +213,4 @@ class AnyHistory(RuleBasedStateMachine):
 
 
 TestAnyHistory = AnyHistory.TestCase
-TestAnyHistory.settings = settings(max_examples=60, stateful_step_count=30)
+TestAnyHistory.settings = examples(60, steps=30)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.api.configuration_gates import QUEUEING_GATES
@@ -16,6 +16,7 @@ from quorate.quota.amount import total
 from quorate.quota.audit import audit
 from tests.queueing.notation import Json
 from tests.queueing.world import World
+from tests.search import examples
 
 FLAVORS = ("one", "two")
 QUEUES = ("a", "b", "c")
@@ -195,7 +196,7 @@ def test_admitted_counts_are_whole_or_accepted(given_: Json) -> None:
 
 
 @given(worlds())
-@settings(max_examples=200)
+@examples(200)
 def test_without_an_outside_event_the_world_comes_to_rest(given_: Json) -> None:
     """Victims stop at once and queue again; sooner or later nobody is preempted any more."""
     world = a_world_at_work(given_)

@@ -7,12 +7,13 @@ workloads that run.
 
 from typing import Any, NamedTuple
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.queueing.cycle import run_cycle
 from tests.queueing.notation import Json
 from tests.queueing.world import World
+from tests.search import examples
 
 QUEUES = ("a", "b", "c", "d")
 COHORTS = ("R", "S", "T")  # each may lie in one before it: with the queues, up to four levels
@@ -272,12 +273,12 @@ def agree(given_: Any) -> None:
 
 
 @given(worlds(flavors=1))
-@settings(max_examples=150)
+@examples(150)
 def test_the_core_admits_whom_the_oracle_admits(given_: Json) -> None:
     agree(given_)
 
 
 @given(worlds(flavors=2))
-@settings(max_examples=150)
+@examples(150)
 def test_and_on_the_flavors_on_which_it_does(given_: Json) -> None:
     agree(given_)

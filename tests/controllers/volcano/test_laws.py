@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -14,6 +14,7 @@ from quorate.controllers.volcano.decide import Case, JobPlan, decide
 from quorate.controllers.volcano.group import is_waiting
 from quorate.controllers.volcano.members import Lost, Member
 from tests.controllers.volcano.notation import NOW, a_group, a_job, members
+from tests.search import examples
 
 ACTIONS = ("RestartJob", "RestartTask", "RestartPod", "AbortJob", "CompleteJob", "SyncJob")
 EVENTS = ("PodFailed", "PodEvicted", "TaskCompleted", "*")
@@ -151,7 +152,7 @@ JOBS = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(job=JOBS, happenings=HAPPENINGS)
 def test_no_pod_is_made_while_the_group_waits_and_all_comes_to_rest(
     job: Job, happenings: list[tuple[str, int, int]]
@@ -166,7 +167,7 @@ def test_no_pod_is_made_while_the_group_waits_and_all_comes_to_rest(
         assert all(pod.spec.node_name or not pod.is_live for pod in world.pods.values())
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(happenings=HAPPENINGS, retries=st.integers(1, 3))
 def test_a_job_that_restarts_runs_pods_of_one_version_only(
     happenings: list[tuple[str, int, int]], retries: int

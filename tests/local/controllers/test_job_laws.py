@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.local.controllers.job.verdict import is_finished
 from tests.local.controllers.jobworld import JobWorld, a_job
+from tests.search import examples
 
 HAPPENINGS = ("run", "succeed", "fail", "delete", "stop", "wait", "suspend", "resume", "more", "fewer")
 
@@ -66,7 +67,7 @@ def check(world: JobWorld) -> None:
 
 
 @given(world=worlds(), story=st.lists(st.tuples(st.sampled_from(HAPPENINGS), st.integers(0, 3)), max_size=25))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_a_settled_job_is_as_its_specification_says(world: JobWorld, story: list[tuple[str, int]]) -> None:
     world.settle()
     check(world)
@@ -80,7 +81,7 @@ def test_a_settled_job_is_as_its_specification_says(world: JobWorld, story: list
 
 
 @given(world=worlds(), ends=st.lists(st.booleans(), max_size=12))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_every_pod_that_ends_is_counted_once(world: JobWorld, ends: list[bool]) -> None:
     world.change(suspend=False)
     world.settle()

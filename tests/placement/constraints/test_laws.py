@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.api.placeable import Node, Pod
@@ -10,6 +10,7 @@ from quorate.placement.cluster import Hold
 from quorate.placement.standing import Moment, Reach
 from tests.placement.constraints.given import World, node, pod
 from tests.placement.constraints.oracle import Oracle
+from tests.search import examples
 
 ZONES = st.sampled_from(("", "zone=1", "zone=2", "zone=3"))
 POOLS = st.sampled_from(("", "pool=x", "pool=y"))
@@ -149,7 +150,7 @@ def test_nodes_attract_by_the_rules(world: World, incoming: Pod) -> None:
 
 
 @given(world=worlds(), watched=st.tuples(pods("w1"), pods("w2")), data=st.data())
-@settings(max_examples=60)
+@examples(60)
 def test_answers_follow_every_change(world: World, watched: tuple[Pod, Pod], data: st.DataObject) -> None:
     for step in range(data.draw(st.integers(1, 6))):
         for incoming in watched:
