@@ -189,6 +189,17 @@ def test_ssh_mounts_the_keys(arguments: list[str], path: str, mode: int) -> None
     )
 
 
+def test_ssh_uses_the_keys_it_is_given_in_every_container() -> None:
+    keys = ["--ssh-private-key=-----BEGIN\nx=y\n", "--ssh-public-key=ssh-rsa AAAA="]
+    job = a_job([a_task("worker", initContainers=[{"name": "first"}])], plugins={"ssh": keys})
+    (secret,) = (each for plugin in plugins_of(job)[0] for each in plugin.owned())
+    assert (secret.takes_keys, secret.is_unique) == (False, True)
+    data = secret.body["stringData"]
+    assert (data["id_rsa"], data["id_rsa.pub"]) == ("-----BEGIN\nx=y\n", "ssh-rsa AAAA=")
+    spec = pod_of(job)["spec"]
+    assert spec["initContainers"][0]["volumeMounts"] == spec["containers"][0]["volumeMounts"]
+
+
 @pytest.mark.parametrize(
     ("task", "index", "rank"), [("master", 0, "0"), ("worker", 0, "1"), ("worker", 1, "2")]
 )

@@ -86,7 +86,7 @@ class Belongings:
         try:
             await self._client.create(owned.resource, {"metadata": metadata, **body}, key.namespace)
         except AlreadyExists:
-            if not owned.takes_keys:  # those are named for this job alone
+            if not owned.is_unique:
                 await self._adopt(job, owned)
 
     async def _adopt(self, job: Job, owned: Owned) -> None:

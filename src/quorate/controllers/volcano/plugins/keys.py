@@ -1,4 +1,4 @@
-"""``ssh``: the pods of a job may log in to each other, by keys of its own."""
+"""``ssh``: the pods of a job may log in to each other, by keys of its own or by those that it is given."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -11,6 +11,9 @@ PRIVATE: Final = "id_rsa"
 PUBLIC: Final = "id_rsa.pub"
 AUTHORIZED: Final = "authorized_keys"
 CONFIG: Final = "config"
+_PATH: Final = "ssh-key-file-path"
+_PRIVATE: Final = "ssh-private-key"
+_PUBLIC: Final = "ssh-public-key"
 _ROOT: Final = "/root/.ssh"
 _OF_OTHERS: Final = "/etc/volcano/.ssh"
 _DIRECTORY: Final = ".ssh"
@@ -24,9 +27,10 @@ class Keys:
         self._job = job
         # With the uid nobody else's keys are ever taken for these, which saves a right to read secrets.
         self._name = f"{job.metadata.name}-{job.metadata.uid}-ssh"
-        given = flags(arguments, {"no-root": "false", "ssh-key-file-path": _ROOT})
-        path = given["ssh-key-file-path"]
-        self._path = _OF_OTHERS if is_on(given["no-root"]) and path == _ROOT else path
+        defaults = {"no-root": "false", _PATH: _ROOT, _PRIVATE: "", _PUBLIC: ""}
+        given = flags(arguments, defaults)
+        self._path = _OF_OTHERS if is_on(given["no-root"]) and given[_PATH] == _ROOT else given[_PATH]
+        self._given = {PRIVATE: given[_PRIVATE], PUBLIC: given[_PUBLIC]} if given[_PRIVATE] else {}
 
     def dress(self, pod: Json, task: TaskSpec, index: int) -> None:
         files = ((PRIVATE, PRIVATE), (PUBLIC, PUBLIC), (PUBLIC, AUTHORIZED), (CONFIG, CONFIG))
@@ -36,11 +40,11 @@ class Keys:
             "defaultMode": _ONLY_OWNER if self._path == _ROOT else _ANYBODY,
         }
         mount = {"name": self._name, "mountPath": self._path, "subPath": _DIRECTORY}
-        add_volume(pod, {"name": self._name, "secret": secret}, mount, init=False)
+        add_volume(pod, {"name": self._name, "secret": secret}, mount, init=True)
 
     def owned(self) -> Iterable[Owned]:
-        body = {"type": "Opaque", "stringData": {CONFIG: self._config()}}
-        yield Owned(SECRETS, self._name, body, takes_keys=True)
+        body = {"type": "Opaque", "stringData": {CONFIG: self._config(), **self._given}}
+        yield Owned(SECRETS, self._name, body, is_unique=True, takes_keys=not self._given)
 
     def _config(self) -> str:
         """Short names for all hosts of the job."""

@@ -32,6 +32,7 @@ class Owned:
     name: str
     body: Json
     follows: bool = False
+    is_unique: bool = False  # named for this job alone: what is there is its own
     takes_keys: bool = False  # a secret: a fresh pair of keys is put into it when it is made
 
 
