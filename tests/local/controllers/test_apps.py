@@ -153,9 +153,23 @@ async def until_ready(cluster: LocalCluster, resource: Any, name: str, pods: int
 @pytest.mark.slow
 def test_a_deployment_serves_rolls_over_and_goes_with_all_it_made() -> None:
     async def story(cluster: LocalCluster) -> None:
-        await cluster.client.create(DEPLOYMENTS, body("web", 3), "default")
+        async def newest_says(note: str) -> None:
+            async def find() -> bool:
+                sets = (await cluster.client.list(REPLICA_SETS, "default")).items
+                said = [each["metadata"]["annotations"] for each in sets if each["spec"]["replicas"]]
+                return [(each.get("note"), "kubectl" in str(each)) for each in said] == [(note, False)]
+
+            await cluster.until(f"the newest set says {note}", find)
+
+        web = body("web", 3)
+        applied = {"kubectl.kubernetes.io/last-applied-configuration": "{}"}
+        web["metadata"]["annotations"] = {"note": "one", **applied}
+        await cluster.client.create(DEPLOYMENTS, web, "default")
         await until_ready(cluster, DEPLOYMENTS, "web", 3)
+        await newest_says("one")
         key = Key("default", "web")
+        await cluster.client.patch(DEPLOYMENTS, key, {"metadata": {"annotations": {"note": "two"}}})
+        await newest_says("two")
         other = body("web", 3, image="other")["spec"]["template"]
         await cluster.client.patch(DEPLOYMENTS, key, {"spec": {"template": other}})
         await until_ready(cluster, DEPLOYMENTS, "web", 3)

@@ -1,7 +1,7 @@
 """Deployments: one ReplicaSet for each template there was; pods move to the newest, some at a time."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -26,7 +26,9 @@ from quorate.local.controllers.apps.objects import (
 )
 
 HASH: Final = "pod-template-hash"
-REVISION: Final = "deployment.kubernetes.io/revision"
+_OWN: Final = "deployment.kubernetes.io/"
+REVISION: Final = f"{_OWN}revision"
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class Sizes(msgspec.Struct, frozen=True):
@@ -112,11 +114,11 @@ class DeploymentController:
             decided = sizes(deployment, new, old)
             if new is None:
                 new = await self._create(deployment, revision, decided.new, len(old) + 1)
-            elif new.spec.replicas != decided.new:
-                new = await self._resize(new, decided.new)
+            elif (untold := _untold(deployment, new)) or new.spec.replicas != decided.new:
+                new = await self._change(new, decided.new, untold)
             for each, size in zip(list(old), decided.old, strict=True):
                 if each.spec.replicas != size:
-                    old[old.index(each)] = await self._resize(each, size)
+                    old[old.index(each)] = await self._change(each, size, {})
         await self._report(deployment, new, old)
 
     async def _create(self, of: Deployment, revision: str, size: int, number: int) -> ReplicaSet:
@@ -128,7 +130,7 @@ class DeploymentController:
             "metadata": {
                 "name": f"{of.metadata.name}-{revision}",
                 "labels": metadata["labels"],
-                "annotations": {REVISION: str(number)},
+                "annotations": {**_passed_on(of), REVISION: str(number)},
                 "ownerReferences": owned_by(DEPLOYMENTS, of.metadata),
             },
             "spec": {
@@ -141,12 +143,12 @@ class DeploymentController:
         self._sets.put(made)
         return made
 
-    async def _resize(self, replica_set: ReplicaSet, size: int) -> ReplicaSet:
-        metadata = replica_set.metadata
-        body = {"metadata": {"resourceVersion": metadata.resource_version}, "spec": {"replicas": size}}
-        resized = await self._client.patch(REPLICA_SETS, metadata.key, body)
-        self._sets.put(resized)
-        return resized
+    async def _change(self, of: ReplicaSet, size: int, annotations: Mapping[str, str]) -> ReplicaSet:
+        told = {"resourceVersion": of.metadata.resource_version, "annotations": dict(annotations)}
+        body = {"metadata": told, "spec": {"replicas": size}}
+        changed = await self._client.patch(REPLICA_SETS, of.metadata.key, body)
+        self._sets.put(changed)
+        return changed
 
     async def _report(self, of: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> None:
         every = [*old, *([new] if new is not None else [])]
@@ -175,6 +177,21 @@ class DeploymentController:
         if patch:
             written = await self._client.patch(DEPLOYMENTS, of.metadata.key, patch, subresource="status")
             self._deployments.put(written)
+
+
+def _passed_on(deployment: Deployment) -> Mapping[str, str]:
+    """The annotations that the newest ReplicaSet takes over: all but those about the rollout itself."""
+    annotations = deployment.metadata.annotations
+    return {
+        name: text
+        for name, text in annotations.items()
+        if not name.startswith(_OWN) and name != _LAST_APPLIED
+    }
+
+
+def _untold(deployment: Deployment, new: ReplicaSet) -> Mapping[str, str]:
+    has = new.metadata.annotations
+    return {name: text for name, text in _passed_on(deployment).items() if has.get(name) != text}
 
 
 def _deployment_of(replica_set: ReplicaSet) -> Key | None:
