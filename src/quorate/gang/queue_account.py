@@ -109,6 +109,16 @@ def reserved_on_admission(gang: Gang) -> Mapping[str, int]:
     return {} if gang.is_leaving else _without_gated(gang, gang.min_resources or {})
 
 
+def asked_with_members(gang: Gang) -> Amounts:
+    """All that the gang needs, also what members have already (profile ``compat``)."""
+    return gang.min_resources or {}
+
+
+def asked_beside_members(gang: Gang) -> Amounts:
+    """What the gang needs and does not hold: members that have nodes already count once."""
+    return _clipped(gang.min_resources or {}, gang.held)
+
+
 def _without_gated(gang: Gang, amounts: Mapping[str, int]) -> Mapping[str, int]:
     return _clipped(amounts, gang.gated) if gang.gated else amounts
 
@@ -205,12 +215,20 @@ Path = Callable[[str], Sequence[str]]
 class Books:
     """The accounts of a session.  What a gang of a queue does counts in all queues on the path of that queue.
 
-    ``path``: the queues above a queue and itself, the root first.
+    ``path``: the queues above a queue and itself, the root first.  ``asked``: what a gang asks for that is to
+    be admitted.
     """
 
-    def __init__(self, accounts: Mapping[str, Account], gangs: Mapping[Key, Gang], path: Path) -> None:
+    def __init__(
+        self,
+        accounts: Mapping[str, Account],
+        gangs: Mapping[Key, Gang],
+        path: Path,
+        asked: Callable[[Gang], Amounts],
+    ) -> None:
         self._gangs = gangs
         self._path = path
+        self.asked = asked
         self.accounts: dict[str, Account] = {}  # of queues with gangs, in them or in queues below
         for queue, account in accounts.items():
             for each in path(queue):
@@ -241,7 +259,7 @@ class Books:
 
     def reserve(self, gang: Gang) -> None:
         """``gang`` is admitted."""
-        self._reserve(gang, reserved_on_admission(gang), 1)
+        self._reserve(gang, {} if gang.is_leaving else _without_gated(gang, self.asked(gang)), 1)
 
     def withdraw(self, gang: Gang) -> None:
         """What is reserved for ``gang`` is not any more; to be told while it is still in its phase."""

@@ -54,5 +54,4 @@ def _is_promised_room(session: Session, task: Task) -> bool:
         return False
     idle = cluster.allocatable[:, index] - cluster.used[:, index]
     future = idle + cluster.releasing[:, index] - cluster.pipelined[:, index]
-    request = cluster.request(task.shape)
-    return bool((request <= future)[request > 0].all())
+    return bool((cluster.request(task.shape) <= future).all())

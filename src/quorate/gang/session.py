@@ -17,7 +17,7 @@ from quorate.gang.model import Model
 from quorate.gang.outcome import Admitted, Bind, Eviction, Evictor, Nomination, Notice, Refused
 from quorate.gang.policy import Policies, Rank
 from quorate.gang.queue import Queue
-from quorate.gang.queue_account import Account, Books, Path
+from quorate.gang.queue_account import Account, Books, Path, asked_beside_members, asked_with_members
 from quorate.gang.task import HOLDING, Standing, Task
 from quorate.gang.tiers import Tiers, Vote, chosen, everyone, first_tier_agrees, objection
 from quorate.gang.trial import Move, Trial
@@ -63,7 +63,8 @@ class Session:
 
     def books(self, path: Path) -> Books:
         """The accounts of all queues, for one plugin to keep.  ``path``: see ``Books``."""
-        return Books(self.accounts, self.model.gangs, path)
+        asked = asked_with_members if self.settings.profile == "compat" else asked_beside_members
+        return Books(self.accounts, self.model.gangs, path, asked)
 
     @cached_property
     def accounts(self) -> Mapping[str, Account]:

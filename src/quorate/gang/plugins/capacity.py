@@ -140,7 +140,7 @@ class _Capacity:
             return Vote.PERMIT
         for each in reversed(self._entitled[gang.queue].path):
             account = self.books.accounts[each]
-            shortages = account.shortages(gang.min_resources, self._entitled[each].ceiling)
+            shortages = account.shortages(self.books.asked(gang), self._entitled[each].ceiling)
             if shortages:
                 return QueueQuotaExceeded(each, shortages)
         return Vote.PERMIT

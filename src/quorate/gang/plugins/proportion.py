@@ -101,7 +101,7 @@ class _Shares:
         if gang.min_resources is None:
             return Vote.PERMIT
         account = self.books.accounts[queue.name]
-        shortages = account.shortages(gang.min_resources, Ceiling(self._real[queue.name]))
+        shortages = account.shortages(self.books.asked(gang), Ceiling(self._real[queue.name]))
         return QueueQuotaExceeded(queue.name, shortages) if shortages else Vote.PERMIT
 
     def reclaimable(self, claimant: Task, candidates: Sequence[Task]) -> Sequence[Task]:
