@@ -1,11 +1,12 @@
 """Making the pods of an admitted job: few at a time, and again later what the API refuses now.
 
 A quota may be exhausted although the group was admitted, since others use it as well.  Then the job waits:
-sooner or later there is room again, or the scheduler sends its group back.
+sooner or later there is room again, or the scheduler sends its group back.  From then on no more are made,
+also of those that were about to be.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from quorate.api.meta import Key, Uid
@@ -36,26 +37,31 @@ class Creator:
         self._belongings = Belongings(client)
         self._failures: dict[Key, int] = {}  # passes in a row that were refused
 
-    async def create(self, job: Job, pods: Sequence[NewPod]) -> tuple[float | None, tuple[str, ...]]:
+    async def create(
+        self, job: Job, pods: Sequence[NewPod], is_admitted: Callable[[], bool]
+    ) -> tuple[float | None, tuple[str, ...]]:
         """Make the pods of a completed job; when to go on if not all could be made, and what is in the way.
 
-        What they need besides is made before them, and kept in step when there are none to make.  Raises
-        ``ApiError`` and ``Unreachable`` where trying again at once may help.
+        What they need besides is made before them, and kept in step when there are none to make.  Once their
+        group is no longer admitted the rest is left for when it is again.  Raises ``ApiError`` and
+        ``Unreachable`` where trying again at once may help.
         """
         if not pods and self._belongings.are_in_step(job):
             return None, ()
         key = job.metadata.key
         plugins, unknown = plugins_of(job)
         problems = [f"spec.plugins: {name} is not known here, and changes nothing" for name in unknown]
-        refused = await self._refused(job, pods, plugins)
+        refused = await self._refused(job, pods, plugins, is_admitted)
         if refused is None:
             self._failures.pop(key, None)
             return None, tuple(problems)
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         return self._clock.now() + PATIENCE.delay_s(failures), (*problems, refused)
 
-    async def _refused(self, job: Job, pods: Sequence[NewPod], plugins: list[Plugin]) -> str | None:
-        """Why not all could be made; None when they are."""
+    async def _refused(
+        self, job: Job, pods: Sequence[NewPod], plugins: list[Plugin], is_admitted: Callable[[], bool]
+    ) -> str | None:
+        """Why not all could be made; None when nothing was refused."""
         bring = self._belongings.ensure if pods else self._belongings.follow
         try:
             await bring(job, plugins)
@@ -64,6 +70,8 @@ class Creator:
         except ApiError as refusal:
             return said_of_the_object(refusal)
         for start in range(0, len(pods), AT_ONCE):
+            if not is_admitted():
+                return None
             some = pods[start : start + AT_ONCE]
             outcomes = await asyncio.gather(
                 *(self._create(job, pod, plugins) for pod in some), return_exceptions=True

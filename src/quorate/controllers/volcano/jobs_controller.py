@@ -14,7 +14,7 @@ from quorate.controllers.shell import Shell
 from quorate.controllers.volcano.assumed import Assumed, Losses
 from quorate.controllers.volcano.creating import Creator, said_of_the_object
 from quorate.controllers.volcano.decide import Case, JobPlan, decide
-from quorate.controllers.volcano.group import group_changes, group_name
+from quorate.controllers.volcano.group import group_changes, group_name, is_waiting
 from quorate.controllers.volcano.members import MEMBERS, Member
 from quorate.controllers.volcano.orders import Orders
 from quorate.controllers.volcano.policies import SYNC
@@ -133,17 +133,19 @@ class VolcanoJobController:
 
     def _case(self, job: Job, commands: Sequence[Command]) -> Case:
         members = self._assumed.members(job, self._members.by_index(_MEMBERS_OF, job.metadata.uid))
-        group = self._groups.get(Key(job.metadata.namespace, group_name(job)))
         return Case(
             job=job,
             members=members,
-            group=self._assumed.group(group),
+            group=self._group_of(job),
             commands=commands,
             lost=self._losses.of(job, members),
             priorities={name: each.value for name, each in ByName(self._classes).items()},
             now=self._clock.now(),
             keep_pending=self._keep_pending,
         )
+
+    def _group_of(self, job: Job) -> PodGroup | None:
+        return self._assumed.group(self._groups.get(Key(job.metadata.namespace, group_name(job))))
 
     def _only_counts(self, job: Job, plan: JobPlan) -> bool:
         """Whether there is nothing to do but to say how many pods there are, which may wait a moment."""
@@ -167,9 +169,7 @@ class VolcanoJobController:
         if plan.ends_job:
             await self._client.delete(VOLCANO_JOBS, key, uid=job.metadata.uid, propagation="Background")
             return None
-        again, problems = (
-            await self._creator.create(plan.job, plan.creations) if plan.admitted else (None, ())
-        )
+        again, problems = (None, ()) if not plan.admitted else await self._create(job, plan)
         if soon_outdated and again is not None:
             await self._write_status(job, plan)
         if refused:
@@ -179,6 +179,12 @@ class VolcanoJobController:
             failed += [Event("Warning", "PodGroupError", refused)] if refused else []
             self._tell(job, (*plan.events, *failed), acts=False)
         return min((moment for moment in (plan.wake_at, again) if moment is not None), default=None)
+
+    async def _create(self, job: Job, plan: JobPlan) -> tuple[float | None, tuple[str, ...]]:
+        def is_admitted() -> bool:
+            return not is_waiting(self._group_of(job))
+
+        return await self._creator.create(plan.job, plan.creations, is_admitted)
 
     async def _delete(self, resource: Resource[Any], objects: Sequence[Any]) -> None:
         """Delete all of them, few at a time; the first failure is raised when its few are answered."""
