@@ -32,7 +32,7 @@ from quorate.local.certificates import new_signing_key
 from tests.observe.listening import free_port
 
 ASSETS: Final = "KUBEBUILDER_ASSETS"
-PROGRAMS: Final = ("etcd", "kube-apiserver", "kubectl")
+PROGRAMS: Final = ("etcd", "kube-apiserver")
 HOST: Final = "127.0.0.1"
 STARTS_WITHIN_S: Final = 60.0
 STOPS_WITHIN_S: Final = 5.0  # a kube-apiserver waits up to a minute for requests that nobody is interested in

@@ -50,7 +50,7 @@ def test_stories_are_skipped_with_the_reason(tmp_path: Path, monkeypatch: pytest
     monkeypatch.delenv(ASSETS, raising=False)
     assert why_not().startswith("KUBEBUILDER_ASSETS is not set (name a folder with etcd, kube-apiserver")
     monkeypatch.setenv(ASSETS, str(tmp_path))
-    assert why_not() == f"{ASSETS}={tmp_path}: no program etcd, kube-apiserver, kubectl there"
+    assert why_not() == f"{ASSETS}={tmp_path}: no program etcd, kube-apiserver there"
     said = " ".join(played_on(tmp_path).split())
     for story in STORIES:
         assert f"SKIPPED [1] {story}: {why_not()}" in said
