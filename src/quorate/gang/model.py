@@ -18,7 +18,7 @@ from quorate.api.volcano import Queue as QueueObject
 from quorate.api.volcano_keys import PREEMPTABLE
 from quorate.gang.annotations import digest_of, says, status_of
 from quorate.gang.gang import Gang
-from quorate.gang.outcome import GangStatus
+from quorate.gang.outcome import Bind, Eviction, GangStatus
 from quorate.gang.queue import NamespaceQuota, Queue
 from quorate.gang.queue_account import Ledger
 from quorate.gang.reading import (
@@ -201,17 +201,26 @@ class Model:
             del self._evicting[task.key]
         return standing, node
 
-    def bind_failed(self, key: Key) -> None:
-        """The API did not take the bind of ``key``: it is pending again, unless its pod says otherwise."""
-        task = self._tasks.get(key)
-        told = self._binding.pop(key, None) is not None
-        if told and task is not None and task.standing is Standing.BINDING:
+    def bind_failed(self, bind: Bind) -> None:
+        """The API did not take it: the task is pending again, unless its pod says otherwise.
+
+        Another pod that has taken its name meanwhile stands as it stood.
+        """
+        task = self._tasks.get(bind.task)
+        uid, _ = self._binding.get(bind.task, (Uid(""), ""))
+        if uid != bind.uid:
+            return
+        del self._binding[bind.task]
+        if task is not None and task.standing is Standing.BINDING:
             self.shift(task, Standing.PENDING, "")
 
-    def eviction_failed(self, key: Key) -> None:
-        """The API did not take the eviction of ``key``: it stays."""
-        task = self._tasks.get(key)
-        _, was = self._evicting.pop(key, (Uid(""), Standing.UNKNOWN))
+    def eviction_failed(self, eviction: Eviction) -> None:
+        """The API did not take it: the task stays."""
+        task = self._tasks.get(eviction.task)
+        uid, was = self._evicting.get(eviction.task, (Uid(""), Standing.UNKNOWN))
+        if uid != eviction.uid:
+            return
+        del self._evicting[eviction.task]
         if was is not Standing.UNKNOWN and task is not None and task.standing is Standing.RELEASING:
             self.shift(task, was, task.node)
 

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from quorate.api.meta import Key, at_epoch
+from quorate.api.meta import at_epoch
 from quorate.gang.outcome import Eviction
 from quorate.kube.backoff import Backoff
 from quorate.kube.client import Client, PatchKind
@@ -27,13 +27,16 @@ from quorate.kube.log import logger
 from quorate.kube.resources import PLACEABLE_PODS, reference
 
 AGAIN: Final = Backoff(first_s=0.1, cap_s=10.0)
+REFUSED_S: Final = 5.0  # after which what was refused is asked for again
 
 
 class Evictor:
-    """``on_refusal`` is called with each task that stays because its deletion was refused."""
+    """``on_refusal`` is called with each whose task stays because its deletion was refused: after a while, as
+    sessions would ask for it again without end.
+    """
 
     def __init__(
-        self, client: Client, clock: Clock, events: EventRecorder, on_refusal: Callable[[Key], None]
+        self, client: Client, clock: Clock, events: EventRecorder, on_refusal: Callable[[Eviction], None]
     ) -> None:
         self._client = client
         self._clock = clock
@@ -61,7 +64,8 @@ class Evictor:
                 await steady.sleep_until(steady.now() + again_in_s)
             except ApiError as refusal:
                 self._log.warning("eviction refused", pod=eviction.task, problem=str(refusal))
-                self._on_refusal(eviction.task)
+                await steady.sleep_until(steady.now() + REFUSED_S)
+                self._on_refusal(eviction)
                 return
             else:
                 break

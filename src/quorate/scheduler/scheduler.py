@@ -13,7 +13,7 @@ from typing import Final
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.gang.model import Model
-from quorate.gang.outcome import Outcome
+from quorate.gang.outcome import Bind, Eviction, Outcome
 from quorate.gang.run import run_session
 from quorate.gang.verdicts import NotEnoughResources
 from quorate.kube.client import Client
@@ -191,12 +191,12 @@ class Scheduler:
         for onlooker in self._seen.onlookers:
             onlooker.bound(bound)
 
-    def _bind_failed(self, task: Key) -> None:
-        self.model.bind_failed(task)
+    def _bind_failed(self, bind: Bind) -> None:
+        self.model.bind_failed(bind)
         self._changed.set()
         for onlooker in self._seen.onlookers:
-            onlooker.bind_failed(task)
+            onlooker.bind_failed(bind.task)
 
-    def _eviction_failed(self, task: Key) -> None:
-        self.model.eviction_failed(task)
+    def _eviction_failed(self, eviction: Eviction) -> None:
+        self.model.eviction_failed(eviction)
         self._changed.set()
