@@ -31,7 +31,9 @@ def world(*pods: Json, **more: object) -> Json:
             id="each by the one it has most of",
         ),
         pytest.param(
-            [running("a", 1, scalars={"example.com/tpu": 8})], "bca", id="what no node has is not counted"
+            [running("a", 1, scalars={"example.com/tpu": 8}, node="gone")],
+            "bca",
+            id="what no node has is not counted",
         ),
         pytest.param([running("a", 5, cpu=1, phase="Succeeded")], "abc", id="nor is what is done"),
         pytest.param([running("a", 5, cpu=1, deleting=True)], "abc", id="nor what is leaving"),
@@ -79,7 +81,8 @@ def test_the_order_follows_what_is_promised_and_given_back() -> None:
 )
 def test_victims(claimant: Json, candidates: list[str], victims: list[str]) -> None:
     pods = [running("a", 6, cpu=1), claimant, running("c", 1, cpu=1), {"name": "new", "group": "b", "cpu": 1}]
-    assert Asked(world(*pods), ["drf"]).preemptable("new", candidates) == victims
+    asked = Asked(world(*pods, nodes=[{"name": "n1", "cpu": 12}]), ["drf"])
+    assert asked.preemptable("new", candidates) == victims
 
 
 def test_who_is_not_taken_leaves_his_gang_as_it_was() -> None:

@@ -98,7 +98,7 @@ def test_surplus_is_lent(here: World, want: dict[str, str]) -> None:
 
 def test_surplus_of_several_groups_adds_up() -> None:
     thin = group("thin", "1", minMember=1, created=0, **RUNNING)
-    pods = [*FOUR[:3], running("thin", name="thin-0"), running("thin", name="thin-1")]
+    pods = [*FOUR[:3], running("thin", name="thin-0"), {**running("thin", name="thin-1"), "node": "n2"}]
     here = lent(fat("1", 1), thin, group("a", "3", created=1), group("b", "1", created=2), pods=pods)
     here.do("addNodes", [{"name": "n2", "cpu": 1}])
     here.session()

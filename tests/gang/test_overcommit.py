@@ -110,9 +110,12 @@ def test_only_admission_reserves_in_whatever_queue() -> None:
     assert asked.admission("c") == "cluster: cpu: need 6, have 0 now"
 
 
-def test_a_cluster_that_is_used_beyond_what_it_has_takes_nobody() -> None:
+def test_a_node_that_gave_away_more_than_it_has_counts_for_nothing() -> None:
     pod = {"name": "p", "cpu": 40, "node": "n1", "phase": "Running"}
-    assert refusal({"cpu": 1}, pods=[pod]) == "cluster: cpu: need 1, have 0 now"
+    nodes = [{"name": "n1", "cpu": 10}, {"name": "n2", "cpu": 4}]
+    said = "cluster: cpu: need 5, have 4800m now and 4800m at most, so it can never fit"
+    assert refusal({"cpu": 5}, pods=[pod], nodes=nodes) == said
+    assert refusal({"cpu": 4}, pods=[pod], nodes=nodes) == ""
 
 
 def test_in_profile_design_it_has_no_vote() -> None:

@@ -110,6 +110,18 @@ def test_totals_are_of_ready_nodes_cordoned_ones_included() -> None:
     assert cluster.total_releasing == {"cpu": 1000, "pods": 1}
 
 
+def test_a_node_that_gave_away_more_than_it_has_is_in_no_total() -> None:
+    cluster = Cluster()
+    cluster.set_node(node("n1 cpu=4"))
+    cluster.set_node(node("n2 cpu=2"))
+    cluster.put(A, shape("cpu=1"), "n1", Hold.USED)
+    cluster.put(B, shape("cpu=3"), "n2", Hold.RELEASING)
+    assert (cluster.total, cluster.total_used) == ({"cpu": 4000, "pods": 110}, {"cpu": 1000, "pods": 1})
+    assert cluster.total_releasing == {}
+    cluster.take(B)
+    assert (cluster.total, cluster.total_used) == ({"cpu": 6000, "pods": 220}, {"cpu": 1000, "pods": 1})
+
+
 def test_logs_tell_what_to_look_at_again() -> None:
     cluster = Cluster()
     cluster.set_node(node("n1 cpu=4"))

@@ -75,7 +75,7 @@ class Cluster:
         self._residents: dict[str, dict[tuple[Shape, Hold], int]] = {}  # by node, known or not
         self._places: dict[Uid, Place] = {}
         self._requests: WeakKeyDictionary[Shape, Vector] = WeakKeyDictionary()
-        # Of the nodes that are ready; exact where 64 bits would not be.
+        # Of all nodes that are ready; exact where 64 bits would not be.
         self._total_allocatable: dict[str, int] = {}
         self._total_used: dict[str, int] = {}
         self._total_releasing: dict[str, int] = {}
@@ -207,18 +207,26 @@ class Cluster:
 
     @property
     def total(self) -> Amounts:
-        """What all ready nodes have, cordoned ones included."""
-        return {resource: amount for resource, amount in self._total_allocatable.items() if amount}
+        """What all ready nodes have, cordoned ones included, but not those that gave away more than that."""
+        return self._of_sound(self._total_allocatable, self.allocatable)
 
     @property
     def total_used(self) -> Amounts:
-        """What is used of the ready nodes, by whoever."""
-        return {resource: amount for resource, amount in self._total_used.items() if amount}
+        """What is used of the same nodes, by whoever."""
+        return self._of_sound(self._total_used, self.used)
 
     @property
     def total_releasing(self) -> Amounts:
         """What of that is about to be given back."""
-        return {resource: amount for resource, amount in self._total_releasing.items() if amount}
+        return self._of_sound(self._total_releasing, self.releasing)
+
+    def _of_sound(self, total: Mapping[str, int], matrix: Matrix) -> Amounts:
+        """``total``, which is of all ready nodes, without those of them whose amounts do not add up."""
+        sums = dict(total)
+        overdrawn = np.flatnonzero(self.ready & (self.used > self.allocatable).any(axis=0))
+        for index in overdrawn.tolist():
+            _add_to(sums, dict(zip(self.resources, matrix[:, index].tolist(), strict=True)), -1)
+        return {resource: amount for resource, amount in sums.items() if amount}
 
     def row(self, resource: str) -> int:
         """The row of ``resource`` in all matrices."""
