@@ -69,8 +69,9 @@ class NodeOrderArguments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PredicateArguments(msgspec.Struct, frozen=True, kw_only=True):
-    """Which constraints are looked at; those not listed here always are."""
+    """Which constraints are looked at; that a node is ready always is."""
 
+    node_unschedulable: bool = True  # no argument: only who goes without the plugin goes without it
     node_affinity: bool = True
     node_ports: bool = True
     taint_toleration: bool = True

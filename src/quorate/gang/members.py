@@ -14,7 +14,7 @@ def members_to_place(session: Session, gang: Gang, *, best_effort: bool) -> list
     In profile ``design`` a role is filled up to its minimum before anybody else is placed, and members that
     ask for nothing go last on either side.  Who must be near other members comes after these.
     """
-    members = sorted(gang.placeable.values(), key=session.task_rank)
+    members = session.in_task_order(gang.placeable.values())
     if not best_effort:
         members = [task for task in members if not task.best_effort]
     if session.settings.profile == "compat":

@@ -33,7 +33,7 @@ def give_up_partial(session: Session) -> None:
             session.wake(gang.partial_since + within_s)
             continue
         with session.trial() as trial:
-            for task in sorted(gang.with_standing(*EVICTABLE), key=lambda task: task.age_rank):
+            for task in session.in_task_order(gang.with_standing(*EVICTABLE)):
                 trial.do(evict(task))
             session.commit(trial.keep(), gang, "repair", whole=True)
         gang.partial_since = None

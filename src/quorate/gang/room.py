@@ -34,14 +34,18 @@ class Room:
         self._standings = standings
         # The nodes of those who may be evicted: evictions leave nobody with more to give.  All tasks beside
         # them are candidates, also those that a plugin protects: another may choose only so many of all.
-        self._hosts = {
+        self._hosts = self._nodes_of(
+            giver for giver in self._givers.values() if session.may_give(evictor, gang, giver)
+        )
+        self._misfits: set[tuple[Shape, int]] = set()  # for whose like there was none
+
+    def _nodes_of(self, givers: Iterable[Gang]) -> set[str]:
+        return {
             task.node
-            for giver in self._givers.values()
-            if session.may_give(evictor, gang, giver)
-            for task in giver.with_standing(*standings)
+            for giver in givers
+            for task in giver.with_standing(*self._standings)
             if task.preemptable
         }
-        self._misfits: set[tuple[Shape, int]] = set()  # for whose like there was none
 
     def make(self, task: Task, trial: Trial) -> bool:
         """Promise ``task`` a node, if need be after evicting others there."""
@@ -66,7 +70,7 @@ class Room:
     def _nodes(self, task: Task) -> Iterable[str]:
         """Where it may be worth while, in order: ``preempt`` goes by scores, ``reclaim`` by names.
 
-        Only ``preempt`` looks at nodes from which nobody can be evicted.
+        Where nobody has to go for it, ``preempt`` looks at all nodes, and ``reclaim`` at those of candidates.
         """
         rankings = self._session.rankings
         best = rankings.best(task.shape)
@@ -74,7 +78,8 @@ class Room:
             return ()
         nodes = rankings.in_score_order(task.shape)
         if self._evictor == "reclaim":
-            return sorted(self._hosts.intersection(nodes))
+            hosts = self._hosts if isinstance(best, NoRoom) else self._nodes_of(self._givers.values())
+            return sorted(hosts.intersection(nodes))
         return filter(self._hosts.__contains__, nodes) if isinstance(best, NoRoom) else nodes
 
     def _make_on(self, node: str, task: Task, trial: Trial) -> bool:
@@ -102,7 +107,7 @@ class Room:
             if other.gang in self._givers
             and other.standing in self._standings
             and other.preemptable
-            and (other.best_effort or not task.best_effort)
+            and (other.best_effort or not task.best_effort or self._evictor == "reclaim")
         ]
         if not candidates:
             return ()

@@ -42,6 +42,7 @@ POINTS: Final[Mapping[Switch, tuple[str, ...]]] = {
 }
 
 _NONE: Final = PredicateArguments(
+    node_unschedulable=False,
     node_affinity=False,
     node_ports=False,
     taint_toleration=False,

@@ -8,6 +8,7 @@ anew.  So between two sessions the model holds what the objects say, and decisio
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
+from heapq import merge
 from typing import Final, Literal
 
 from quorate.api.meta import Key
@@ -92,9 +93,22 @@ class Session:
         ranks = tuple(voice(queue) for voice in everyone(self.policies.queue_rank))
         return (*ranks, queue.age_rank)
 
-    def task_rank(self, task: Task) -> Rank:
-        ranks = tuple(voice(task) for voice in everyone(self.policies.task_rank))
-        return (*ranks, task.age_rank)
+    def in_task_order(self, tasks: Iterable[Task]) -> list[Task]:
+        """The first first.  Whom no plugin tells apart their numbers do, and if one has none, their ages."""
+        voices = tuple(everyone(self.policies.task_rank))
+
+        def told(task: Task) -> Rank:
+            return tuple(voice(task) for voice in voices)
+
+        numbered: list[Task] = []
+        others: list[Task] = []
+        for task in tasks:
+            (others if task.number is None else numbered).append(task)
+        numbered.sort(key=lambda task: (told(task), task.number, task.age_rank))
+        others.sort(key=lambda task: (told(task), task.age_rank))
+        if not others:
+            return numbered
+        return list(merge(numbered, others, key=lambda task: (told(task), task.age_rank)))
 
     def is_ready(self, gang: Gang) -> bool:
         """Whether what the gang holds may be bound."""
@@ -168,7 +182,7 @@ class Session:
         Gangs of one queue that no plugin tells apart are not told apart by age: among their tasks the order
         of tasks decides.
         """
-        tasks = sorted(candidates, key=self.task_rank, reverse=True)
+        tasks = self.in_task_order(candidates)[::-1]
         gangs = {task.gang: self.model.gangs[task.gang] for task in tasks}
         ranks = {key: self._told_gang_rank(gang) for key, gang in gangs.items()}
         tasks.sort(key=lambda task: ranks[task.gang], reverse=True)

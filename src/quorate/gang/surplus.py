@@ -97,7 +97,7 @@ def _spare_of(session: Session, gang: Gang) -> Counter[str]:
     if not excess or gang.tally.ready <= gang.min_member:
         return spare
     members = Spare(gang, by_role=True)
-    running = sorted(gang.with_standing(Standing.RUNNING), key=session.task_rank, reverse=True)
+    running = session.in_task_order(gang.with_standing(Standing.RUNNING))[::-1]
     for task in running:
         if task.preemptable and not task.critical and members.may_lose(task) and excess.take(task):
             members.lose(task)

@@ -62,10 +62,11 @@ class Task:
         return self.shape.best_effort
 
     @property
-    def age_rank(self) -> tuple[int, float, Key]:
-        """The order of tasks no plugin tells apart: by the number their name ends in, by age, by name.
-
-        Names without a number go first: of a driver and its executors, the driver.
-        """
+    def number(self) -> int | None:
+        """The one its name ends in."""
         index = self.key.name.rpartition("-")[2]
-        return (int(index) if index.isdecimal() and index.isascii() else -1, self.created, self.key)
+        return int(index) if index.isdecimal() and index.isascii() else None
+
+    @property
+    def age_rank(self) -> tuple[float, Key]:
+        return (self.created, self.key)

@@ -103,7 +103,7 @@ def _find_room(
 
 
 def _evict(session: Session, trial: Trial, gang: Gang) -> None:
-    for task in sorted(gang.with_standing(*EVICTABLE), key=session.task_rank, reverse=True):
+    for task in reversed(session.in_task_order(gang.with_standing(*EVICTABLE))):
         trial.do(evict(task))
 
 

@@ -12,7 +12,7 @@ from quorate.api.volcano import INQUEUE
 from quorate.gang.gang import Gang
 from quorate.gang.members import members_to_place
 from quorate.gang.session import Session
-from quorate.gang.task import Task
+from quorate.gang.task import Standing, Task
 from quorate.gang.trial import Trial, place, promise
 from quorate.gang.turns import Turns
 from quorate.gang.verdicts import GangUnschedulable, said_by_nodes
@@ -94,7 +94,7 @@ class Placement:
         with session.trial() as trial:
             while self._members:
                 task = self._members.popleft()
-                if not session.may_allocate(self._queue, task):
+                if self._is_known_misfit(task) or not session.may_allocate(self._queue, task):
                     continue
                 if not self._place(task, trial):
                     if self._can_go_on():
@@ -125,8 +125,6 @@ class Placement:
 
     def _place(self, task: Task, trial: Trial) -> bool:
         """Give it the best node there is, whether others have to leave it first or not."""
-        if self._is_known_misfit(task):
-            return False
         choice = self._next_choice(task)
         match choice:
             case Choice(node, Moment.NOW):
@@ -167,7 +165,7 @@ class Placement:
         if gang.min_member >= len(gang.tasks):
             return False
         if gang.min_member < sum(gang.min_task_member.values()):
-            pending = Counter(task.role for task in gang.placeable.values())
+            pending = Counter(task.role for task in gang.with_standing(Standing.PENDING))
             left = sum(count for role, count in pending.items() if role not in self._misfit_roles)
             return gang.tally.ready + left >= gang.min_member
         return not any(

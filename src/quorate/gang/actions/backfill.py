@@ -42,7 +42,7 @@ def _may_be_filled(session: Session, gang: Gang) -> bool:
 def _fill(session: Session, gang: Gang) -> None:
     queue = session.queue_of(gang)
     with session.trial() as trial:
-        for task in sorted(_fillers(session, gang), key=session.task_rank):
+        for task in session.in_task_order(_fillers(session, gang)):
             if task.standing is Standing.PIPELINED:
                 trial.do(withdraw(task))
             if not task.best_effort and not session.may_fill(queue, task):
@@ -52,7 +52,7 @@ def _fill(session: Session, gang: Gang) -> None:
                     trial.do(place(task, node))
         session.hold(trial.keep())
     if session.is_ready(gang):
-        for task in sorted(gang.with_standing(Standing.ALLOCATED), key=session.task_rank):
+        for task in session.in_task_order(gang.with_standing(Standing.ALLOCATED)):
             session.bind(task)
 
 

@@ -25,7 +25,7 @@ def gang(session: Session, entry: PluginEntry) -> Policy:
         return gang.is_ready(with_best_effort=with_best_effort)
 
     def rank(gang: Gang) -> Rank:
-        return (is_ready(gang),)
+        return (not gang.short_by(with_best_effort=with_best_effort),)
 
     def promised(gang: Gang) -> Vote:
         return Vote.PERMIT if gang.is_promised(with_best_effort=with_best_effort) else Vote.REJECT

@@ -68,7 +68,8 @@ class Ground:
         if self.heeded.volume_binding and demands.volumes.refusal is not None:
             verdicts.object_to(~self.nodes.vacant, demands.volumes.refusal)
         verdicts.object_to(~self.nodes.ready, objections.NOT_READY)
-        taints.object_to_cordoned(self.nodes, demands.tolerations, verdicts)
+        if self.heeded.node_unschedulable:
+            taints.object_to_cordoned(self.nodes, demands.tolerations, verdicts)
         if self.heeded.taint_toleration:
             taints.object_to_taints(self.nodes, demands.tolerations, verdicts)
         if self.heeded.node_affinity:
