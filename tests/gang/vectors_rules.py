@@ -1,6 +1,7 @@
 """Running vectors of kinds ``resource``, ``dispatch`` and ``score``: rules that need no session."""
 
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -9,7 +10,7 @@ import yaml
 from quorate.api import codec
 from quorate.api.meta import Uid
 from quorate.api.placeable import Pod
-from quorate.api.quantity import parse_quantity
+from quorate.api.quantity import NANOS, parse_quantity
 from quorate.api.scheduler_configuration import load_scheduler_configuration
 from quorate.api.scheduler_plugins import BinpackArguments, NodeOrderArguments
 from quorate.gang.tiers import Vote, chosen, everyone, first_tier_agrees, objection
@@ -35,6 +36,14 @@ def run_resource(given: Json, expect: Json, profile: str) -> list[str]:
 
 def _amounts(given: Mapping[str, Any] | None) -> dict[str, int]:
     return in_base_units({name: parse_quantity(str(amount)) for name, amount in (given or {}).items()})
+
+
+def _exactly(given: Mapping[str, Any] | None) -> dict[str, Fraction]:
+    """Without what ``in_base_units`` drops: not every comparison forgives a tenth of a unit."""
+    return {
+        name: Fraction(parse_quantity(str(amount)).nanos, NANOS // 1000 if name == CPU else NANOS)
+        for name, amount in (given or {}).items()
+    }
 
 
 def _as_volcano(result: Mapping[str, int]) -> Json:
@@ -91,7 +100,9 @@ OPERATIONS: Mapping[str, Callable[[Json], Any]] = {
     "lessEqual": lambda given: amounts.less_equal(
         _amounts(given["left"]), _amounts(given["right"]), _missing(given)
     ),
-    "lessEqualDim": _where(amounts.less_equal_where),
+    "lessEqualDim": lambda given: amounts.less_equal_where(
+        _exactly(given["left"]), _exactly(given["right"]), _amounts(given.get("request"))
+    ),
     "lessEqualPartly": _where(amounts.some_less_equal_where),
     "greaterPartly": _where(amounts.some_greater_where),
     "futureIdle": lambda given: amounts.future_idle(

@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from quorate.api.core import ResourceQuota
 from quorate.api.meta import Key
 from quorate.api.placeable import Pod
 from quorate.api.scheduler_configuration import SchedulerConfiguration
@@ -32,6 +31,10 @@ def key_of(name: str) -> Key:
     return Key(namespace, rest) if slash else Key("default", name)
 
 
+def _key_of(given: Json) -> Key:
+    return Key(given.get("namespace", "default"), given["name"])
+
+
 class World:
     """``restarting`` builds the model anew before every session, as a new leader would."""
 
@@ -47,7 +50,7 @@ class World:
         self._queues: dict[str, Json] = {
             queue["name"]: queue for queue in given.get("queues", [{"name": "default"}])
         }
-        self._quotas: dict[str, Json] = {quota["name"]: quota for quota in given.get("quotas", [])}
+        self._quotas: dict[Key, Json] = {_key_of(quota): quota for quota in given.get("quotas", [])}
         self.pods: dict[Key, Pod] = {}
         self.groups: dict[Key, PodGroup] = {}
         self._delayed: list[Pod] = []
@@ -79,16 +82,12 @@ class World:
         for queue in self._queues.values():
             model.set_queue(objects.queue(queue))
         for quota in self._quotas.values():
-            model.set_quota(self._quota(quota))
+            model.set_quota(objects.quota(quota))
         for group in self.groups.values():
             model.set_group(group)
         for pod in self.pods.values():
             model.set_pod(pod)
         return model
-
-    @staticmethod
-    def _quota(given: Json) -> ResourceQuota:
-        return objects.quota(given)
 
     # What the objects are made to be.
 
@@ -115,14 +114,14 @@ class World:
             "reap": lambda names: self.remove_pods(
                 key for key in self._named(names) if self.pods[key].metadata.deletion_timestamp
             ),
-            "finish": lambda told: self._finish(told["pods"], told.get("result", "Succeeded")),
+            "finish": lambda told: self._finish(self._named(told["pods"]), told.get("result", "Succeeded")),
             "advance": self._advance,
             "addPods": self._add_pods,
             "delayPods": self._delay_pods,
             "addPodGroups": self._add_groups,
             "addNodes": self._add_nodes,
             "removeNodes": self._remove_nodes,
-            "deletePods": lambda names: self.remove_pods(map(key_of, names)),
+            "deletePods": lambda names: self.remove_pods(self._named(names)),
             "deletePodGroups": self._remove_groups,
             "setQueue": self._set_queue,
             "setQuota": self._set_quota,
@@ -151,8 +150,8 @@ class World:
             ]
         )
 
-    def _finish(self, names: list[str], result: str) -> None:
-        self.put_pods([objects.with_phase(self.pods[key_of(name)], result) for name in names])
+    def _finish(self, keys: Iterable[Key], result: str) -> None:
+        self.put_pods([objects.with_phase(self.pods[key], result) for key in keys])
 
     def _advance(self, seconds: float) -> None:
         self.now += seconds
@@ -192,9 +191,9 @@ class World:
         self.model.set_queue(objects.queue(merged))
 
     def _set_quota(self, change: Json) -> None:
-        merged = self._quotas.get(change["name"], {}) | change
-        self._quotas[change["name"]] = merged
-        self.model.set_quota(self._quota(merged))
+        merged = self._quotas.get(_key_of(change), {}) | change
+        self._quotas[_key_of(change)] = merged
+        self.model.set_quota(objects.quota(merged))
 
     # Sessions.
 
