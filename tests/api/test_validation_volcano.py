@@ -306,6 +306,8 @@ def test_queues_that_are_needed_cannot_be_deleted() -> None:
     for name in ("root", "default"):
         (finding,) = deleted(a_queue(name))
         assert finding.reason == "ProtectedQueue"
+    (finding,) = deleted(PARENT, PARENT, CHILD)
+    assert finding.reason == "InvalidQueueResources"
     busy = a_queue("q", allocated={"pods": "1"})
     assert deleted(busy) == []
     assert texts(deleted(busy, refuse_in_use=True)) == [

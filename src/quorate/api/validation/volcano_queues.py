@@ -24,7 +24,7 @@ from quorate.api.volcano import CLOSED, DEFAULT_QUEUE, OPEN, ROOT_QUEUE, Queue, 
 from quorate.api.volcano_keys import HIERARCHY, HIERARCHY_WEIGHTS
 
 INVALID_QUEUE: Final = "InvalidQueueResources"  # Volcano's word, whatever is wrong with a queue
-PROTECTED: Final = "ProtectedQueue"  # it cannot be deleted
+PROTECTED: Final = "ProtectedQueue"  # every cluster must have it
 LARGEST_WEIGHT: Final = 65535
 STRATEGIES: Final = ("traverse", "fifo")
 DEPTH: Final = 5  # queues above one another below the root, unless configured
@@ -54,7 +54,10 @@ def queue_update_findings(old: Queue, new: Queue, others: Queues, *, depth: int 
 
 def queue_delete_findings(queue: Queue, others: Queues, *, refuse_in_use: bool) -> Findings:
     """What forbids deleting ``queue``; ``refuse_in_use``: also that pods of it hold resources."""
-    return _with_reason(PROTECTED, _of_deletion(queue, others, refuse_in_use=refuse_in_use))
+    if queue.metadata.name in (ROOT_QUEUE, DEFAULT_QUEUE):
+        rule = "is a queue that every cluster must have, it cannot be deleted (close it instead)"
+        yield Finding("metadata.name", queue.metadata.name, rule, reason=PROTECTED)
+    yield from _with_reason(INVALID_QUEUE, _of_deletion(queue, others, refuse_in_use=refuse_in_use))
 
 
 def _with_reason(reason: str, findings: Findings) -> Findings:
@@ -86,9 +89,6 @@ def _of_update(old: Queue, new: Queue, others: Queues, depth: int) -> Findings:
 
 def _of_deletion(queue: Queue, others: Queues, *, refuse_in_use: bool) -> Findings:
     name = queue.metadata.name
-    if name in (ROOT_QUEUE, DEFAULT_QUEUE):
-        rule = "is a queue that every cluster must have, it cannot be deleted (close it instead)"
-        yield Finding("metadata.name", name, rule)
     children = sorted(other.metadata.name for other in _children(name, others))
     if children:
         rule = f"is the parent of {in_order(children)} (delete these first, or move them)"
