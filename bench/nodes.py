@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from quorate.api import codec
-from quorate.api.meta import Uid
+from quorate.api.meta import Uid, at_epoch
 from quorate.api.placeable import Node, Pod
 from quorate.api.scheduler_plugins import BinpackArguments, NodeOrderArguments, PredicateArguments
 from quorate.placement.cluster import Cluster, Hold
@@ -17,6 +17,7 @@ from quorate.placement.shapes import Shape, Shapes
 SPREADING: Final = Scoring(NodeOrderArguments(), None)
 PACKING: Final = Scoring(None, BinpackArguments())
 
+GPU: Final = "nvidia.com/gpu"
 _HARDWARE: Final = ((32, 128), (64, 256), (96, 768))  # cpus and GiB
 _ZONES: Final = 3
 
@@ -47,7 +48,7 @@ class Crowd:
     def kinds(self, count: int, seed: int) -> list[Shape]:
         """So many different shapes, of one to eight cpus."""
         rng = random.Random(seed)
-        pods = (make_pod("kind", rng.randint(1_000, 8_000), rng.randint(1, 32)) for _ in range(count))
+        pods = (make_pod(rng.randint(1_000, 8_000), rng.randint(1, 32)) for _ in range(count))
         return [self.shapes.of(pod) for pod in pods]
 
 
@@ -61,28 +62,94 @@ def make_node(number: int) -> Node:
     )
 
 
-def make_pod(name: str, milli_cpu: int, memory_gib: int) -> Pod:
-    return codec.decode(Pod, pod_as_stored(name, milli_cpu, memory_gib))
+def make_pod(milli_cpu: int, memory_gib: int) -> Pod:
+    return codec.decode(Pod, pod_as_stored(0, milli_cpu, memory_gib))
 
 
-def pod_as_stored(name: str, milli_cpu: int, memory_gib: int, job: str = "train") -> bytes:
-    """A pod of a job as an API server sends it, as far as we read it."""
+def pod_as_stored(
+    number: int, milli_cpu: int, memory_gib: int, job: str = "train", *, gpus: int = 0, node: str = ""
+) -> bytes:
+    """A pod of an indexed job as an API server sends it; it runs if it has a ``node``.
+
+    Left out is only what is skipped in reading whatever it says, such as ``managedFields``.
+    """
     requests = {"cpu": f"{milli_cpu}m", "memory": f"{memory_gib}Gi"}
-    container = {"name": "main", "image": "example.org/train:1", "resources": {"requests": requests}}
+    if gpus:
+        requests[GPU] = str(gpus)
+    name, index = f"{job}-{number}", {"batch.kubernetes.io/job-completion-index": str(number)}
     metadata = {
         "name": name,
+        "generateName": f"{name}-",
         "namespace": "research",
-        "uid": f"0b5f2a5e-6c1d-4f0e-9d57-{name:>012}",
-        "resourceVersion": "123456",
-        "creationTimestamp": "2026-01-01T00:00:00Z",
-        "labels": {"job-name": job, "batch.kubernetes.io/job-completion-index": name},
-        "annotations": {"scheduling.k8s.io/group-name": job},
+        "uid": f"0b5f2a5e-6c1d-4f0e-9d57-{number:012}",
+        "resourceVersion": str(1_000_000 + number),
+        "generation": 1,
+        "creationTimestamp": _second(number // 10),
+        "labels": {
+            "batch.kubernetes.io/controller-uid": f"uid-of-{job}",
+            **index,
+            "batch.kubernetes.io/job-name": job,
+            "controller-uid": f"uid-of-{job}",
+            "job-name": job,
+        },
+        "annotations": {**index, "scheduling.k8s.io/group-name": job},
         "ownerReferences": [
-            {"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": f"uid-of-{job}", "controller": True}
+            {
+                "apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": f"uid-of-{job}",
+                "controller": True, "blockOwnerDeletion": True,
+            }
         ],
-    }
-    spec = {"schedulerName": "quorate", "containers": [container], "restartPolicy": "Never"}
-    return codec.encode({"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}})
+        "finalizers": ["batch.kubernetes.io/job-tracking"],
+    }  # fmt: skip
+    token = f"kube-api-access-{number}"
+    spec = {
+        "containers": [
+            {
+                "name": "main",
+                "image": "example.org/train:1",
+                "env": [{"name": "JOB_COMPLETION_INDEX", "value": str(number)}],
+                "resources": {"requests": requests},
+                "volumeMounts": [{"name": token, "mountPath": "/var/run/secrets"}],
+            }
+        ],
+        "volumes": [{"name": token, "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}],
+        "tolerations": [
+            {"key": f"node.kubernetes.io/{taint}", "operator": "Exists", "effect": "NoExecute",
+             "tolerationSeconds": 300}
+            for taint in ("not-ready", "unreachable")
+        ],
+        "hostname": name,
+        "priority": 0,
+        "preemptionPolicy": "PreemptLowerPriority",
+        "restartPolicy": "Never",
+        "schedulerName": "quorate",
+    }  # fmt: skip
+    if not node:
+        return codec.encode({"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}})
+    status = {
+        "phase": "Running",
+        "conditions": [
+            {"type": type_, "status": "True", "lastTransitionTime": _second(number)}
+            for type_ in (
+                "PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"
+            )
+        ],
+        "podIP": f"10.64.{number // 256}.{number % 256}",
+        "startTime": _second(number),
+        "containerStatuses": [
+            {
+                "name": "main", "ready": True, "containerID": f"containerd://{number:064}",
+                "allocatedResources": requests, "resources": {"requests": requests},
+                "state": {"running": {"startedAt": _second(number)}},
+            }
+        ],
+    }  # fmt: skip
+    return codec.encode({"metadata": metadata, "spec": {**spec, "nodeName": node}, "status": status})
+
+
+def _second(number: int) -> str:
+    """So many seconds after some moment, as the API writes it."""
+    return at_epoch(1_767_225_600 + number).isoformat().replace("+00:00", "Z")
 
 
 def uids() -> Iterator[Uid]:

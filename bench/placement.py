@@ -78,7 +78,7 @@ def refusals() -> float:
     """Milliseconds to refuse 1,000 gangs of 20 shapes for which there is no room anywhere."""
     crowd = Crowd(NODES, SPREADING)
     crowd.fill_half(crowd.kinds(20, seed=7), seed=8)
-    kinds = [crowd.shapes.of(codec.decode(Pod, pod_as_stored("0", 100_000 + cpu, 1))) for cpu in range(20)]
+    kinds = [crowd.shapes.of(codec.decode(Pod, pod_as_stored(0, 100_000 + cpu, 1))) for cpu in range(20)]
     before = thread_time()
     for gang in range(1_000):
         verdict = crowd.rankings.best(kinds[gang % len(kinds)])
@@ -124,7 +124,7 @@ def bytes_a_pod() -> float:
     pods: dict[Uid, Pod] = {}
 
     def add(number: int) -> None:
-        stored = pod_as_stored(str(number), 1_000 + number % 20, 4, job=f"train-{number // 10}")
+        stored = pod_as_stored(number, 1_000 + number % 20, 4, job=f"train-{number // 10}")
         pod = codec.decode(Pod, stored)
         pods[pod.metadata.uid] = pod
         crowd.cluster.put(pod.metadata.uid, crowd.shapes.of(pod), names[number % NODES], Hold.USED)

@@ -104,9 +104,9 @@ class Bound:
         self._done.clear()
 
     def on_change(self, change: Change[Pod]) -> None:
-        if change.new is None or not change.new.spec.node_name:
+        if change.new is None or not change.new.node_name:
             return
-        if change.old is None or not change.old.spec.node_name:
+        if change.old is None or not change.old.node_name:
             self.moments.append(self._clock())
             self._on_progress(len(self.moments))
             if len(self.moments) == self._wanted:

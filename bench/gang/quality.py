@@ -10,6 +10,7 @@ from collections import Counter
 from typing import Final, NamedTuple
 
 from bench.gang.worlds import NOW_S, PACK, SPREAD, configuration, gpu_node, group, model_of, pod
+from quorate.api.meta import Key
 from quorate.gang.run import run_session
 
 NODES: Final = 100
@@ -45,16 +46,16 @@ def play(*, by_gang: bool, scores: str, seed: int) -> Quality:
         if taken:
             model.set_pod(pod(next(numbers), "residents", 1_000, 4, taken, f"gpu-{number:05}"))
     sizes = [rng.choice(SIZES) for _ in range(GANGS)]
-    owners: dict[str, int] = {}
+    owners: dict[Key, int] = {}
     for gang, (count, gpus) in enumerate(sizes):
-        for member in range(count):
-            number = next(numbers)
-            owners[str(number)] = gang
-            name = f"gang-{gang:04}" if by_gang else f"gang-{gang:04}-{member:02}"
+        for number in range(count):
+            name = f"gang-{gang:04}" if by_gang else f"gang-{gang:04}-{number:02}"
             model.set_group(group(name, count if by_gang else 1))
-            model.set_pod(pod(number, name, 1_000, 4, gpus))
+            member = pod(next(numbers), name, 1_000, 4, gpus)
+            owners[member.metadata.key] = gang
+            model.set_pod(member)
     outcome = run_session(model, configuration(scores, "allocate, backfill"), NOW_S)
-    placed = Counter(owners[bind.task.name] for bind in outcome.binds)
+    placed = Counter(owners[bind.task] for bind in outcome.binds)
     started = [gang for gang, (count, _) in enumerate(sizes) if placed[gang] == count]
     working = sum(sizes[gang][0] * sizes[gang][1] for gang in started)
     return Quality(len(started), working, free - working)

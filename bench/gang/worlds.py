@@ -3,9 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-import msgspec
-
-from bench.nodes import make_node, pod_as_stored
+from bench.nodes import GPU, make_node, pod_as_stored
 from quorate.api import codec
 from quorate.api.placeable import Node, Pod
 from quorate.api.scheduler_configuration import SchedulerConfiguration, load_scheduler_configuration
@@ -13,7 +11,6 @@ from quorate.api.volcano import PodGroup, Queue
 from quorate.gang.model import Model
 
 NOW_S: Final = 1_800_000_000.0
-GPU: Final = "nvidia.com/gpu"
 
 CONFIGURATION: Final = """\
 actions: "{actions}"
@@ -60,15 +57,4 @@ def group(name: str, min_member: int, phase: str = "Inqueue") -> PodGroup:
 
 def pod(number: int, gang: str, milli_cpu: int, memory_gib: int, gpus: int = 0, node: str = "") -> Pod:
     """The pod ``number`` of all; it runs if it has a node."""
-    made = codec.decode(Pod, pod_as_stored(str(number), milli_cpu, memory_gib, job=gang))
-    if gpus:
-        stored = msgspec.json.decode(pod_as_stored(str(number), milli_cpu, memory_gib, job=gang))
-        stored["spec"]["containers"][0]["resources"]["requests"][GPU] = str(gpus)
-        made = codec.convert(Pod, stored)
-    if not node:
-        return made
-    return msgspec.structs.replace(
-        made,
-        spec=msgspec.structs.replace(made.spec, node_name=node),
-        status=msgspec.structs.replace(made.status, phase="Running"),
-    )
+    return codec.decode(Pod, pod_as_stored(number, milli_cpu, memory_gib, job=gang, gpus=gpus, node=node))

@@ -1,5 +1,6 @@
 """Arbitrary objects of any struct, for laws that hold for all of them."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from types import UnionType
@@ -41,7 +42,7 @@ def instances(type_: Any) -> st.SearchStrategy[Any]:
             return st.one_of(*map(instances, arguments))
         case origin if origin is tuple:
             return st.one_of(st.just(()), st.tuples(instances(arguments[0])))
-        case origin if origin is dict:
+        case origin if origin in (dict, Mapping):
             return st.dictionaries(_TEXTS, instances(arguments[1]), max_size=1)
     fields = {field.name: instances(field.type) for field in msgspec.structs.fields(type_)}
     return st.builds(type_, **fields)

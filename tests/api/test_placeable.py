@@ -1,7 +1,9 @@
 """Pods as a scheduler reads them: nothing that decides where they run is lost, and equal parts are one."""
 
+from msgspec.structs import replace
+
 from quorate.api import codec
-from quorate.api.placeable import Node, Pod
+from quorate.api.placeable import Node, Pod, PodStatus
 
 POD = """
 {"metadata": {"name": "%(name)s", "namespace": "team", "uid": "%(name)s",
@@ -14,7 +16,7 @@ POD = """
     "resources": {"requests": {"cpu": "1500m", "nvidia.com/gpu": 1}},
     "volumeMounts": [{"name": "token-%(name)s", "mountPath": "/token"}]}],
   "volumes": [{"name": "token-%(name)s", "projected": {"sources": []}},
-    {"name": "data", "persistentVolumeClaim": {"claimName": "shared"}},
+    {"name": "data", "persistentVolumeClaim": {"claimName": "%(claim)s"}},
     {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}],
   "affinity": {
     "nodeAffinity": {
@@ -33,8 +35,8 @@ POD = """
 """
 
 
-def a_pod(name: str, node: str = "", second: str = "00") -> Pod:
-    return codec.decode(Pod, POD % {"name": name, "node": node, "second": second})
+def a_pod(name: str, node: str = "", second: str = "00", claim: str = "shared") -> Pod:
+    return codec.decode(Pod, POD % {"name": name, "node": node, "second": second, "claim": claim})
 
 
 def test_what_ties_a_pod_to_nodes_is_read() -> None:
@@ -62,12 +64,25 @@ def test_what_ties_a_pod_to_nodes_is_read() -> None:
 def test_what_equal_pods_have_in_common_is_one_value_in_memory() -> None:
     """However they differ in name, node, tokens and times."""
     one, other = a_pod("a", node="n1", second="01"), a_pod("b", node="n2", second="59")
-    for part in ("containers", "affinity", "volumes", "topology_spread_constraints"):
-        assert getattr(one.spec, part) is getattr(other.spec, part), part
-    assert one.status.conditions is other.status.conditions
-    assert one.metadata.owner_references is other.metadata.owner_references
+    assert one.spec is other.spec
+    assert one.status is other.status
     assert one.metadata.annotations is other.metadata.annotations
-    assert one.metadata.labels["volcano.sh/task-index"] != other.metadata.labels["volcano.sh/task-index"]
+    assert (one.node_name, other.node_name) == ("n1", "n2")
+    assert one.metadata.labels == {"app": "train", "volcano.sh/task-index": "a"}
+    assert other.metadata.labels == {"app": "train", "volcano.sh/task-index": "b"}
+
+
+def test_pods_that_differ_have_their_equal_parts_in_common() -> None:
+    one, other = a_pod("a", claim="data-a"), a_pod("b", claim="data-b")
+    assert one.spec.volumes != other.spec.volumes
+    for part in ("containers", "affinity", "topology_spread_constraints"):
+        assert getattr(one.spec, part) is getattr(other.spec, part), part
+
+
+def test_a_pod_that_is_told_anew_keeps_its_node() -> None:
+    placed = a_pod("a", node="n1")
+    assert replace(placed, status=PodStatus(phase="Failed")).node_name == "n1"
+    assert replace(placed, node_name="").node_name == ""
 
 
 def test_only_the_annotations_that_a_scheduler_reads_are_kept() -> None:

@@ -61,7 +61,7 @@ def stands(world: World, *groups: str) -> tuple[str, ...]:
 def placed(world: World, of: str) -> tuple[int, int]:
     """How many pods it has, and how many of them a node."""
     members = [pod for key, pod in world.pods.items() if key.name.startswith(f"{of}-")]
-    return len(members), sum(bool(pod.spec.node_name) for pod in members)
+    return len(members), sum(bool(pod.node_name) for pod in members)
 
 
 Rows = Iterator[tuple[Any, ...]]

@@ -68,7 +68,7 @@ def test_by_what_each_deserves() -> None:
 
     def has(queue: str) -> str:
         pods = (pod for pod in world.pods.values() if pod.metadata.name.startswith(queue))
-        holds = [pod for pod in pods if pod.spec.node_name and pod.metadata.deletion_timestamp is None]
+        holds = [pod for pod in pods if pod.node_name and pod.metadata.deletion_timestamp is None]
         return str(len(holds))
 
     def settle() -> None:

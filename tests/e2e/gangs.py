@@ -95,7 +95,7 @@ class GangWorld:
             ]
         for pod in (await self.client.list(PLACEABLE_PODS)).items:
             told = [f"{each.type}={each.status} {each.reason}" for each in pod.status.conditions]
-            lines.append(f"pod {pod.metadata.key} {pod.status.phase} on {pod.spec.node_name or '-'} {told}")
+            lines.append(f"pod {pod.metadata.key} {pod.status.phase} on {pod.node_name or '-'} {told}")
         return "\n".join(lines)
 
     # What stories are made of.
@@ -189,9 +189,7 @@ class GangWorld:
         """How many pods of each group have a node."""
         pods = (await self.client.list(PLACEABLE_PODS)).items
         return Counter(
-            pod.metadata.annotations.get("scheduling.k8s.io/group-name", "")
-            for pod in pods
-            if pod.spec.node_name
+            pod.metadata.annotations.get("scheduling.k8s.io/group-name", "") for pod in pods if pod.node_name
         )
 
     async def until_bound(self, **groups: int) -> None:

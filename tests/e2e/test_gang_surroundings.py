@@ -40,7 +40,7 @@ def a_claim(name: str, class_: str) -> dict[str, Any]:
 
 
 async def nodes_of(world: GangWorld, group: str) -> set[str]:
-    return {pod.spec.node_name for pod in await world.members(group)}
+    return {pod.node_name for pod in await world.members(group)}
 
 
 def test_a_gang_waits_for_its_claim_and_goes_where_the_volume_is() -> None:
@@ -115,7 +115,7 @@ def test_each_member_has_a_volume_of_its_own_kept_for_it_where_it_goes() -> None
             await world.pods("a", 1, first=number, **using(f"claim-{number}"))
         await world.until_bound(a=3)
         for pod in await world.members("a"):
-            disk = pod.spec.node_name.replace("node", "disk")
+            disk = pod.node_name.replace("node", "disk")
             volume = await world.client.get(PERSISTENT_VOLUMES, Key("", disk))
             assert volume.spec.claim_ref is not None
             assert volume.spec.claim_ref.name == pod.metadata.name.replace("a", "claim")
@@ -155,6 +155,6 @@ def test_terms_look_into_namespaces_by_their_labels() -> None:
         await world.client.patch(NAMESPACES, Key("", "store"), {"metadata": {"labels": {"team": "store"}}})
         await world.until_bound(a=2)
         (database,) = await world.members("db", "store")
-        assert await nodes_of(world, "a") == {database.spec.node_name}
+        assert await nodes_of(world, "a") == {database.node_name}
 
     play_gangs(story, Fleet(3, cpu="4"), SETTINGS)

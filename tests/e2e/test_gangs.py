@@ -144,7 +144,7 @@ def test_a_running_gang_that_loses_a_node_gets_another_for_the_member_made_anew(
         await world.pods("a", 2)
         await world.until_phase("a", "Running")
         (lost, *_) = await world.members("a")
-        await world.client.delete(NODES, Key("", lost.spec.node_name))
+        await world.client.delete(NODES, Key("", lost.node_name))
         await world.client.delete(PLACEABLE_PODS, lost.metadata.key, grace_period_s=0)
         await world.pods("a", 1, first=2)
         await world.until_waits("a", "NotEnoughResources")

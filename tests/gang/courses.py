@@ -59,7 +59,7 @@ def _state(world: World) -> State:
     pods = (
         (
             str(key),
-            pod.spec.node_name,
+            pod.node_name,
             pod.status.phase,
             pod.status.nominated_node_name,
             pod.metadata.deletion_timestamp is not None,
@@ -82,6 +82,6 @@ def _made_again(pod: Pod, number: int) -> Pod:
     return replace(
         pod,
         metadata=replace(pod.metadata, uid=Uid(f"{pod.metadata.uid} {number}"), deletion_timestamp=None),
-        spec=replace(pod.spec, node_name=""),
+        node_name="",
         status=replace(pod.status, phase="Pending", nominated_node_name=""),
     )

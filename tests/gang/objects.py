@@ -143,7 +143,7 @@ def _pod(given: Mapping[str, Any], classes: Mapping[str, int]) -> Pod:
 
 
 def with_node(pod: Pod, name: str) -> Pod:
-    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=name))
+    return msgspec.structs.replace(pod, node_name=name)
 
 
 def with_phase(pod: Pod, phase: str) -> Pod:

@@ -71,7 +71,7 @@ class History(RuleBasedStateMachine):
     @rule(data=st.data())
     def finish(self, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from(self.names()))
-        if self.world.pods[Key("default", name)].spec.node_name:
+        if self.world.pods[Key("default", name)].node_name:
             self.do("finish", {"pods": [name], "result": data.draw(st.sampled_from(("Succeeded", "Failed")))})
 
     @precondition(lambda self: self.world.pods)

@@ -60,7 +60,7 @@ def _members(world: World, group: str) -> Iterator[Pod]:
 
 
 def _holds(pod: Pod) -> bool:
-    return bool(pod.spec.node_name) and pod.status.phase not in ("Succeeded", "Failed")
+    return bool(pod.node_name) and pod.status.phase not in ("Succeeded", "Failed")
 
 
 def _is_leaving(pod: Pod) -> bool:
@@ -73,7 +73,7 @@ def _ready(pods: Iterable[Pod]) -> int:
 
 def _has_started(group: PodGroup, pods: Iterable[Pod]) -> bool:
     return group.status.phase in ("Running", "Unknown") or any(
-        pod.spec.node_name or pod.status.phase in ("Succeeded", "Failed") for pod in pods
+        pod.node_name or pod.status.phase in ("Succeeded", "Failed") for pod in pods
     )
 
 
@@ -109,7 +109,7 @@ def _room(world: World) -> Mapping[str, int]:
         room.update(in_base_units(node.status.allocatable))
     room = Counter({name: int(amount * factor) for name, amount in room.items()})
     for pod in world.pods.values():
-        if _holds(pod) and not _is_leaving(pod) and pod.spec.node_name in world.nodes:
+        if _holds(pod) and not _is_leaving(pod) and pod.node_name in world.nodes:
             room.subtract(pod_amounts(pod.spec))
     return room
 
@@ -117,8 +117,8 @@ def _room(world: World) -> Mapping[str, int]:
 def _used(world: World) -> Mapping[str, Counter[str]]:
     used: dict[str, Counter[str]] = {name: Counter() for name in world.nodes}
     for pod in world.pods.values():
-        if _holds(pod) and pod.spec.node_name in used:
-            used[pod.spec.node_name].update(pod_amounts(pod.spec))
+        if _holds(pod) and pod.node_name in used:
+            used[pod.node_name].update(pod_amounts(pod.spec))
     return used
 
 

@@ -146,7 +146,7 @@ class World:
             [
                 objects.with_phase(pod, "Running")
                 for pod in due
-                if pod.spec.node_name and pod.status.phase == "Pending"
+                if pod.node_name and pod.status.phase == "Pending"
             ]
         )
 
@@ -177,7 +177,7 @@ class World:
     def _remove_nodes(self, names: list[str]) -> None:
         for name in names:
             del self.nodes[name]
-            self.remove_pods(key for key, pod in self.pods.items() if pod.spec.node_name == name)
+            self.remove_pods(key for key, pod in self.pods.items() if pod.node_name == name)
             self.model.remove_node(name)
 
     def _remove_groups(self, names: list[str]) -> None:

@@ -41,6 +41,7 @@ def play(
     *said: Answer | Stream | Hangup,
     want: list[str],
     then: Callable[[Informer[Pod], Outside], None] = lambda informer, outside: None,
+    on_change: Callable[[Change[Pod]], None] = lambda change: None,
 ) -> None:
     """Run an informer against an outside that says this and then keeps a watch open in silence."""
 
@@ -51,6 +52,7 @@ def play(
             seen: list[str] = []
             informer = Informer(client, PODS)
             informer.subscribe(lambda change: seen.append(shown(change)))
+            informer.subscribe(on_change)
             running = asyncio.create_task(informer.run())
             await wait_for(lambda: len(outside.asked) > len(said) or running.done())
             silence.set()
@@ -167,6 +169,21 @@ def test_a_late_subscriber_first_hears_of_all_there_is() -> None:
         assert late == ["a@2", "b@1"]
 
     play(listing(5, pod("b", 1), pod("a", 2)), want=["b@1", "a@2"], then=then)
+
+
+def test_the_versions_of_an_object_have_in_memory_once_what_stays() -> None:
+    changes: list[Change[Pod]] = []
+    play(
+        listing(5, pod("some-pod", 1)),
+        Stream((frame("MODIFIED", pod("some-pod", 6)),)),
+        want=["some-pod@1", "some-pod@1>6"],
+        on_change=changes.append,
+    )
+    first, second = changes
+    assert first.new is not None
+    assert second.new is not None
+    for part in ("name", "uid", "labels"):
+        assert getattr(first.new.metadata, part) is getattr(second.new.metadata, part), part
 
 
 def test_a_subscriber_that_raises_ends_the_run_loudly() -> None:

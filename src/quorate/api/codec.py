@@ -1,5 +1,6 @@
 """JSON to typed objects and back: the one place that knows how a quantity travels."""
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, TypeVar
 
@@ -40,6 +41,8 @@ def _encode_hook(value: Any) -> Any:
         return str(value)
     if isinstance(value, _Number):
         return msgspec.Raw(value.text.encode())
+    if isinstance(value, Mapping):
+        return dict(value)
     raise NotImplementedError(type(value))
 
 

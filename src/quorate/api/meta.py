@@ -62,8 +62,8 @@ class ObjectMeta(Struct):
     generation: int = 0
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
     finalizers: tuple[str, ...] = ()
     owner_references: tuple[OwnerReference, ...] = ()
 

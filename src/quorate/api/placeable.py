@@ -5,12 +5,13 @@ Here each spec is held in full but once: what equal pods have in common is one v
 that differ in every pod without meaning to us (volumes of tokens, times of conditions) are dropped.
 """
 
+from functools import lru_cache
 from sys import intern
 from typing import Any, Final
 
 import msgspec
 
-from quorate.api import core, volcano_keys
+from quorate.api import codec, core, volcano_keys
 from quorate.api.core import (
     NodeSelectorTerm,
     NodeSpec,
@@ -19,8 +20,8 @@ from quorate.api.core import (
     SchedulingGate,
     Toleration,
 )
-from quorate.api.meta import Condition, LabelSelector, ObjectMeta, OwnerReference, Struct
-from quorate.api.sharing import share_fields, shared_texts
+from quorate.api.meta import Condition, LabelSelector, ObjectMeta, Struct
+from quorate.api.sharing import REMEMBERED, share_fields, shared_moment, shared_texts
 
 
 class ContainerPort(core.ContainerPort):
@@ -127,7 +128,7 @@ class PodSpec(Struct):
     """``volumes`` are only those with a claim: no other kind ties a pod to a node."""
 
     scheduler_name: str = "default-scheduler"
-    node_name: str = ""
+    node_as_sent: str = msgspec.field(default="", name="nodeName")  # goes to ``Pod.node_name``
     priority: int | None = None
     priority_class_name: str = ""
     preemption_policy: str = "PreemptLowerPriority"  # or Never
@@ -147,8 +148,6 @@ class PodSpec(Struct):
         if self.volumes:
             claimed = tuple(volume for volume in self.volumes if volume.has_claim)
             msgspec.structs.force_setattr(self, "volumes", claimed)
-        msgspec.structs.force_setattr(self, "node_name", intern(self.node_name))
-        share_fields(self, _SHARED_OF_SPEC)
 
 
 _SHARED_OF_SPEC: Final[dict[str, Any]] = {
@@ -190,9 +189,6 @@ class PodStatus(Struct):
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
 
-    def __post_init__(self) -> None:
-        share_fields(self, _SHARED_OF_STATUS)
-
 
 _SHARED_OF_STATUS: Final[dict[str, Any]] = {
     "conditions": tuple[PodCondition, ...],
@@ -202,27 +198,51 @@ _SHARED_OF_STATUS: Final[dict[str, Any]] = {
 
 
 class PodMeta(ObjectMeta):
-    """``annotations`` are only those a scheduler reads: others are long, and differ from pod to pod."""
+    """What a scheduler reads: some ``annotations``, and nothing of owners, finalizers and generated names."""
 
     def __post_init__(self) -> None:
         read = {key: value for key, value in self.annotations.items() if key in volcano_keys.READ_OF_PODS}
         msgspec.structs.force_setattr(self, "annotations", shared_texts(read))
         msgspec.structs.force_setattr(self, "labels", shared_texts(self.labels))
         msgspec.structs.force_setattr(self, "namespace", intern(self.namespace))
-        msgspec.structs.force_setattr(self, "generate_name", intern(self.generate_name))
-        share_fields(self, _SHARED_OF_METADATA)
-
-
-_SHARED_OF_METADATA: Final[dict[str, Any]] = {
-    "finalizers": tuple[str, ...],
-    "owner_references": tuple[OwnerReference, ...],
-}
+        msgspec.structs.force_setattr(self, "generate_name", "")
+        msgspec.structs.force_setattr(self, "finalizers", ())
+        msgspec.structs.force_setattr(self, "owner_references", ())
+        msgspec.structs.force_setattr(self, "creation_timestamp", shared_moment(self.creation_timestamp))
 
 
 class Pod(Struct):
+    """``node_name`` stands in the spec of the object; apart from it, pods of a template share one spec.
+
+    Most statuses are equal, too, and so are parts of specs that are not, like those with a claim each.
+    """
+
     metadata: PodMeta
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
+    node_name: str = ""
+
+    def __post_init__(self) -> None:
+        spec, node = self.spec, self.spec.node_as_sent
+        if node:
+            msgspec.structs.force_setattr(self, "node_name", intern(node))
+            spec = msgspec.structs.replace(spec, node_as_sent="")
+        msgspec.structs.force_setattr(self, "spec", _shared_spec(codec.encode(spec)))
+        msgspec.structs.force_setattr(self, "status", _shared_status(codec.encode(self.status)))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _shared_spec(content: bytes) -> PodSpec:
+    spec = codec.decode(PodSpec, content)
+    share_fields(spec, _SHARED_OF_SPEC)
+    return spec
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _shared_status(content: bytes) -> PodStatus:
+    status = codec.decode(PodStatus, content)
+    share_fields(status, _SHARED_OF_STATUS)
+    return status
 
 
 class ContainerImage(Struct):

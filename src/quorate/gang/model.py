@@ -161,7 +161,7 @@ class Model:
 
     def _put_stranger(self, pod: Pod, shape: Shape) -> None:
         """Count a pod that others place.  Who was promised a node by them is not overtaken by us."""
-        node = pod.spec.node_name or pod.status.nominated_node_name
+        node = pod.node_name or pod.status.nominated_node_name
         if node and not is_gone(pod):
             leaving = pod.metadata.deletion_timestamp is not None
             self.cluster.put(pod.metadata.uid, shape, node, Hold.RELEASING if leaving else Hold.USED)
@@ -183,7 +183,7 @@ class Model:
     def _stand(self, task: Task, pod: Pod) -> None:
         """Let ``task`` stand as ``pod`` says, which is otherwise as it was: most news are of this kind."""
         task.nominated = pod.status.nominated_node_name
-        standing, node = self._assumed(task, standing_of(pod), pod.spec.node_name)
+        standing, node = self._assumed(task, standing_of(pod), pod.node_name)
         if (standing, node) != (task.standing, task.node):
             self.shift(task, standing, node)
 

@@ -3,12 +3,11 @@
 import re
 from collections.abc import Collection, Mapping
 from fractions import Fraction
-from operator import attrgetter
 from typing import Final
 
 from quorate.api.core import ResourceQuota, Resources
 from quorate.api.meta import Key, epoch
-from quorate.api.placeable import Pod, PodSpec
+from quorate.api.placeable import Pod
 from quorate.api.quantity import Quantity
 from quorate.api.volcano import OPEN, ROOT_QUEUE
 from quorate.api.volcano import Queue as QueueObject
@@ -29,7 +28,6 @@ from quorate.placement.shapes import Shape
 from quorate.quota.amount import CPU, UNLIMITED, base_units
 
 DEFAULT_POD_PRIORITY: Final = 1  # of a pod to which no priority class was applied
-_parts_but_node: Final = attrgetter(*(name for name in PodSpec.__struct_fields__ if name != "node_name"))
 CRITICAL_CLASSES: Final = frozenset({"system-cluster-critical", "system-node-critical"})
 
 _WEIGHT: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
@@ -57,7 +55,7 @@ def standing_of(pod: Pod) -> Standing:
         case "Running":
             return Standing.RUNNING
         case "Pending":
-            return Standing.BOUND if pod.spec.node_name else Standing.PENDING
+            return Standing.BOUND if pod.node_name else Standing.PENDING
         case _:
             return Standing.UNKNOWN
 
@@ -70,15 +68,10 @@ def differ_in_standing_only(one: Pod, other: Pod) -> bool:
         and before.deletion_timestamp == after.deletion_timestamp
         and before.labels == after.labels
         and before.annotations == after.annotations
-        and before.owner_references == after.owner_references
         and one.status.container_statuses == other.status.container_statuses
         and one.status.init_container_statuses == other.status.init_container_statuses
-        and all(map(_equal, _parts_but_node(one.spec), _parts_but_node(other.spec)))
+        and (one.spec is other.spec or one.spec == other.spec)
     )
-
-
-def _equal(one: object, other: object) -> bool:
-    return one is other or one == other  # equal parts of decoded specs mostly are one object
 
 
 def task_of(pod: Pod, group: Key, shape: Shape, quota_usage: Mapping[str, int]) -> Task:
@@ -100,7 +93,7 @@ def task_of(pod: Pod, group: Key, shape: Shape, quota_usage: Mapping[str, int]) 
         nominated=pod.status.nominated_node_name,
         quota_usage=quota_usage,
         standing=standing_of(pod),
-        node=spec.node_name,
+        node=pod.node_name,
     )
 
 

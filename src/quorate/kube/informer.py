@@ -17,6 +17,7 @@ from typing import Generic
 import msgspec
 
 from quorate.api.meta import Key
+from quorate.api.sharing import share_unchanged
 from quorate.kube.backoff import Backoff
 from quorate.kube.client import Client
 from quorate.kube.errors import ApiError, Gone, Unreachable, Unreadable
@@ -160,6 +161,8 @@ class Informer(Generic[T]):
                 old = None
             elif before.resource_version == after.resource_version:
                 return
+            else:
+                share_unchanged(before, after)
         if old is None and new is None:
             return
         if new is None:

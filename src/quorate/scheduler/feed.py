@@ -129,10 +129,10 @@ class Feed:
 def _decides_alike(one: Pod, other: Pod) -> bool:
     """Whether no session could answer differently to one than to the other: conditions do not count."""
     return differ_in_standing_only(one, other) and (
-        one.spec.node_name,
+        one.node_name,
         one.status.phase,
         one.status.nominated_node_name,
-    ) == (other.spec.node_name, other.status.phase, other.status.nominated_node_name)
+    ) == (other.node_name, other.status.phase, other.status.nominated_node_name)
 
 
 def _offers(node: Node) -> tuple[Any, ...]:

@@ -82,7 +82,7 @@ class PodTeller:
         gang = self._gang_of.pop(key, None)
         pod = self._pods.get(key)
         said = None if gang is None else self._said.get(gang)
-        if pod is None or said is None or pod.spec.node_name:
+        if pod is None or said is None or pod.node_name:
             return
         told = next((each for each in pod.status.conditions if each.type == SCHEDULED), None)
         if told is not None and (told.status, told.reason, told.message) == ("False", said.reason, said.text):

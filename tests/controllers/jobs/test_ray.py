@@ -4,6 +4,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 
 from quorate.api.batch import template_of
@@ -27,8 +28,8 @@ CLUSTER: dict[str, Any] = {
 
 def a_cluster(annotations: Mapping[str, str] | None = None, **fields: Any) -> ForeignJob:
     job = foreign_job(copy.deepcopy({**CLUSTER, **fields}))
-    job.metadata.annotations.update(annotations or {})
-    return job
+    metadata = msgspec.structs.replace(job.metadata, annotations=annotations or {})
+    return msgspec.structs.replace(job, metadata=metadata)
 
 
 def a_ray_job(cluster: Mapping[str, Any] | None = None, **spec: Any) -> ForeignJob:

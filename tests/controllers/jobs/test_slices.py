@@ -32,9 +32,11 @@ def a_growing_job(parallelism: int = 3, **fields: Any) -> Job:
 
 def a_slice(pods: int, *conditions: str, name: str = "first", replaces: str = "", **fields: Any) -> Workload:
     workload = a_workload(*conditions, name=name, pod_sets=(PodSet(count=pods, template=GATED),), **fields)
-    if replaces:
-        workload.metadata.annotations[REPLACES] = f"default/{replaces}"
-    return workload
+    if not replaces:
+        return workload
+    annotations = {**workload.metadata.annotations, REPLACES: f"default/{replaces}"}
+    metadata = msgspec.structs.replace(workload.metadata, annotations=annotations)
+    return msgspec.structs.replace(workload, metadata=metadata)
 
 
 def running(pods: int, name: str = "first", **fields: Any) -> Workload:

@@ -186,8 +186,8 @@ def test_the_workload_a_set_made_needs_no_pods_to_give_its_quota_back(conditions
 
 
 def test_the_workload_of_something_else_is_not_touched() -> None:
-    foreign = a_group_workload()
-    foreign.metadata.annotations.clear()
+    ours = a_group_workload()
+    foreign = msgspec.structs.replace(ours, metadata=msgspec.structs.replace(ours.metadata, annotations={}))
     assert show(decide([], foreign)) == ""
     refused = decide(pods("a=gated b=gated"), foreign)
     assert show(refused) == "!WorkloadNameConflict"

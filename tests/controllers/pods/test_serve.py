@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from quorate.api import codec
@@ -164,8 +165,8 @@ def test_a_set_without_webhooks_is_gated_at_rest(obj: ServingSet, want: set[str]
 
 
 def test_a_set_that_is_managed_without_naming_a_queue_is_marked_once() -> None:
-    nameless = a_set(0, marked=False)
-    nameless.metadata.labels.clear()
+    queued = a_set(0, marked=False)
+    nameless = msgspec.structs.replace(queued, metadata=msgspec.structs.replace(queued.metadata, labels={}))
     plan = decide_template(STATEFUL_SET.templates, STATEFUL_SET.resource, nameless)
     assert plan is not None
     (write,) = plan.workload

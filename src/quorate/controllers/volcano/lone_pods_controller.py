@@ -64,7 +64,7 @@ class LonePodController:
         self._pods = pods
         self._groups = groups
         self._inherit = inherit
-        self._said: dict[Uid, tuple[dict[str, str], float]] = {}  # by owners, until when it is remembered
+        self._said: dict[Uid, tuple[Mapping[str, str], float]] = {}  # by owners, until when it is remembered
         self._log = logger(__name__)
         workers = shell.workers_for(POD_GROUPS, WORKERS)
         self.reconciler = Reconciler("volcano.pods", self.reconcile_pod, shell.clock, workers)
