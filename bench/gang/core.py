@@ -11,12 +11,16 @@ from time import thread_time
 from typing import Final
 
 from bench.gang.worlds import NOW_S, configuration, equal_nodes, group, model_of, pod
+from quorate.api.meta import Key
+from quorate.api.placeable import Pod
+from quorate.api.sharing import share_unchanged
 from quorate.gang.model import Model
 from quorate.gang.outcome import Outcome
 from quorate.gang.run import run_session
 
 NODES: Final = 5_000
 MEMBERS: Final = 10
+NODES_IN_USE: Final = 1_500  # on each there come to be ten pods
 
 
 def one_large_gang() -> float:
@@ -65,28 +69,34 @@ def idle_session() -> float:
 
 
 def bytes_a_pod() -> float:
-    """The memory one running pod takes: the object as decoded, and all that is kept of it."""
-    model = model_of(equal_nodes(NODES))
+    """The memory one running pod takes: as decoded, in the cache of its watch, and all that is kept of it."""
+    model = model_of(equal_nodes(NODES_IN_USE))
+    watched: dict[Key, Pod] = {}
     numbers = count()
 
     def add(gang: int) -> None:
         model.set_group(group(f"runs-{gang}", MEMBERS, "Running"))
         for _ in range(MEMBERS):
             number = next(numbers)
-            name = f"node-{number % NODES:05}"
-            model.set_pod(pod(number, f"runs-{gang}", 1_000, 4, node=name))
+            name = f"node-{number % NODES_IN_USE:05}"
+            for node in ("", name):  # it comes, and then it runs
+                stored = pod(number, f"runs-{gang}", 1_000, 4, node=node)
+                if node:
+                    share_unchanged(watched[stored.metadata.key].metadata, stored.metadata)
+                watched[stored.metadata.key] = stored
+                model.set_pod(stored)
 
-    for gang in range(NODES // MEMBERS):  # so that everything there is one of is there
+    for gang in range(4 * NODES_IN_USE // MEMBERS):  # so that everything there is one of is there
         add(gang)
     gc.collect()
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
-    for gang in range(NODES // MEMBERS, 3 * NODES // MEMBERS):
+    for gang in range(4 * NODES_IN_USE // MEMBERS, NODES_IN_USE):
         add(gang)
     gc.collect()
     after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    return (after - before) / (2 * NODES)
+    return (after - before) / (6 * NODES_IN_USE)
 
 
 def _timed(model: Model) -> tuple[float, Outcome]:

@@ -1,10 +1,13 @@
 """What the objects of the API mean to the core where they say little, or what nobody knows."""
 
+from typing import Any
+
 import pytest
 
 from quorate.api import codec
+from quorate.api.placeable import Pod
 from quorate.api.volcano import Queue
-from quorate.gang.reading import queue_of
+from quorate.gang.reading import differ_in_standing_only, queue_of
 
 
 @pytest.mark.parametrize(
@@ -18,3 +21,24 @@ from quorate.gang.reading import queue_of
 def test_a_queue_is_kept_in_order_only_if_it_says_so(spec: dict[str, str], want: str) -> None:
     queue = codec.convert(Queue, {"metadata": {"name": "a"}, "spec": spec})
     assert queue_of(queue).dequeue == want
+
+
+def a_pod(**status: Any) -> Pod:
+    containers = [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]
+    return codec.convert(
+        Pod, {"metadata": {"name": "a"}, "spec": {"containers": containers}, "status": status}
+    )
+
+
+@pytest.mark.parametrize(
+    ("cpu", "alike"),
+    [
+        pytest.param("2", True, id="what it asked for"),
+        pytest.param("1", True, id="less, so that it may have more again"),
+        pytest.param("3", False, id="more, until it is resized"),
+    ],
+)
+def test_of_containers_it_matters_what_they_hold_beyond_what_is_asked(cpu: str, alike: bool) -> None:
+    started = a_pod(phase="Running", containerStatuses=[{"name": "main", "allocatedResources": {"cpu": cpu}}])
+    assert differ_in_standing_only(a_pod(), started) is alike
+    assert differ_in_standing_only(started, a_pod()) is alike

@@ -18,6 +18,23 @@ from quorate.placement.shapes import Shape
 UNSEEN: Final = Uid("")
 
 
+# Every sum that is empty, of any gang: most gangs need few of theirs at a time.  Nobody adds to it.
+_NOTHING: Final[Counter[str]] = Counter()
+
+
+def _nothing() -> Counter[str]:
+    return _NOTHING
+
+
+def _added(sum_: Counter[str], amounts: Mapping[str, int], factor: int) -> Counter[str]:
+    """``sum_``, which is another one from now on, with so many times ``amounts``."""
+    if sum_ is _NOTHING:
+        sum_ = Counter()
+    for resource, amount in amounts.items():
+        sum_[resource] += amount * factor
+    return sum_ if factor > 0 or any(sum_.values()) else _NOTHING
+
+
 @dataclass(slots=True)
 class Tally:
     """Tasks by standing, of a gang or of one role in it."""
@@ -106,12 +123,12 @@ class Gang:
     shapes: Counter[Shape] = field(default_factory=Counter)  # of the placeable ones, no zeros
     tally: Tally = field(default_factory=Tally)
     roles: dict[str, Tally] = field(default_factory=dict)
-    held: Counter[str] = field(default_factory=Counter)  # what tasks that hold a node request
-    wanted: Counter[str] = field(default_factory=Counter)  # what pending tasks request
-    gated: Counter[str] = field(default_factory=Counter)  # what those request that others have gated
-    promised: Counter[str] = field(default_factory=Counter)  # what tasks request that are promised a node
-    consumed: Counter[str] = field(default_factory=Counter)  # what tasks that are done requested
-    quota_used: Counter[str] = field(default_factory=Counter)  # what all tasks use of quotas, by every name
+    held: Counter[str] = field(default_factory=_nothing)  # what tasks that hold a node request
+    wanted: Counter[str] = field(default_factory=_nothing)  # what pending tasks request
+    gated: Counter[str] = field(default_factory=_nothing)  # what those request that others have gated
+    promised: Counter[str] = field(default_factory=_nothing)  # what tasks request that are promised a node
+    consumed: Counter[str] = field(default_factory=_nothing)  # what tasks that are done requested
+    quota_used: Counter[str] = field(default_factory=_nothing)  # what all tasks use of quotas, by every name
     changes: int = 0  # how often a task came, left or came to stand elsewhere
 
     def take(self, status: GangStatus) -> None:
@@ -126,12 +143,12 @@ class Gang:
         assert task.key not in self.tasks, f"{task.key} is in {self.key} already"
         self.tasks[task.key] = task
         self._count(task, 1)
-        _add(self.quota_used, task.quota_usage, 1)
+        self.quota_used = _added(self.quota_used, task.quota_usage, 1)
 
     def remove(self, task: Task) -> None:
         del self.tasks[task.key]
         self._count(task, -1)
-        _add(self.quota_used, task.quota_usage, -1)
+        self.quota_used = _added(self.quota_used, task.quota_usage, -1)
 
     def shift(self, task: Task, standing: Standing, node: str) -> None:
         """``task``, of this gang, stands elsewhere now."""
@@ -147,17 +164,17 @@ class Gang:
             self.roles[task.role] = Tally()
         self.roles[task.role].add(task, amount)
         if task.standing in HOLDING:
-            _add(self.held, task.request, amount)
+            self.held = _added(self.held, task.request, amount)
         elif task.standing is Standing.PENDING:
-            _add(self.wanted, task.request, amount)
+            self.wanted = _added(self.wanted, task.request, amount)
             if task.gated_by_others:
-                _add(self.gated, task.request, amount)
+                self.gated = _added(self.gated, task.request, amount)
             if not task.gated:
                 self._count_placeable(task, amount)
         elif task.standing is Standing.PIPELINED:
-            _add(self.promised, task.request, amount)
+            self.promised = _added(self.promised, task.request, amount)
         elif task.standing in FINISHED:
-            _add(self.consumed, task.request, amount)
+            self.consumed = _added(self.consumed, task.request, amount)
 
     def _count_placeable(self, task: Task, amount: int) -> None:
         self.shapes[task.shape] += amount
@@ -167,6 +184,8 @@ class Gang:
             self.placeable[task.key] = task
         else:
             del self.placeable[task.key]
+            if not self.placeable:
+                self.placeable = {}  # an emptied dict keeps the memory of all it ever held
 
     @property
     def taken(self) -> Counter[str]:
@@ -246,8 +265,3 @@ class Gang:
 
 
 _NONE = Tally()
-
-
-def _add(sum_: Counter[str], amounts: Mapping[str, int], factor: int) -> None:
-    for resource, amount in amounts.items():
-        sum_[resource] += amount * factor

@@ -71,10 +71,10 @@ class Model:
         self._shapes = Shapes()
         self._usages = Usages()
         self._seen = self._shapes.generation  # that the shapes of all pods are of
-        self._pods: dict[Key, Pod] = {}  # all that are not over
+        self._tasks: dict[Key, Task] = {}  # each is in the gang it names
+        self._strangers: dict[Key, Pod] = {}  # all other pods
         self._volumes: dict[Key, VolumeDemands] = {}  # of pods with claims, as in their shapes
         self._storage_seen = self.storage.version  # that these are of
-        self._tasks: dict[Key, Task] = {}  # each is in the gang it names
         self._on: dict[str, dict[Uid, Task]] = {}  # tasks by the node they have, none empty
         self._classes: dict[str, PriorityClass] = {}
         self._telling: dict[Key, Telling] = {}  # statuses assumed, by group
@@ -99,27 +99,26 @@ class Model:
 
     def set_pod(self, pod: Pod) -> None:
         key = pod.metadata.key
-        known, task = self._pods.get(key), self._tasks.get(key)
-        if known is not None and task is not None and differ_in_standing_only(known, pod):
-            self._pods[key] = pod
+        task = self._tasks.get(key)
+        if task is not None and differ_in_standing_only(task.pod, pod):
             self._stand(task, pod)
         else:
-            self._put(pod)
+            self._put(key, pod)
 
-    def _put(self, pod: Pod) -> None:
+    def _put(self, key: Key, pod: Pod) -> None:
         """Take ``pod`` from its beginning, whatever is known of it."""
-        key = pod.metadata.key
         self._forget(key)
-        self._pods[key] = pod
-        shape = self._shape(pod)
+        shape = self._shape(key, pod)
         group = group_of(pod, self._schedulers)
         if group is None:
+            self._strangers[key] = pod
             self._put_stranger(pod, shape)
             return
-        task = task_of(pod, group, shape, self._usages.of(pod.spec))
+        gang = self._gang(group)
+        task = task_of(pod, key, gang.key, shape, self._usages.of(pod.spec))
         task.standing, task.node = self._assumed(task, task.standing, task.node)
         self._tasks[key] = task
-        self._gang(group).add(task)
+        gang.add(task)
         self._settle(task)
 
     def remove_pod(self, key: Key) -> None:
@@ -129,7 +128,7 @@ class Model:
 
     def volume_steps(self, key: Key, node: str) -> tuple[VolumeStep, ...]:
         """What is to be written about the claims of a pod before it is bound to ``node``."""
-        pod, index = self._pods.get(key), self.cluster.index(node)
+        pod, index = self._pod(key), self.cluster.index(node)
         where = None if index is None else self.cluster.nodes[index]
         # One that is gone by now needs nothing: the bind will say so.
         return () if pod is None or where is None else volume_steps(pod, where, self.storage)
@@ -146,17 +145,25 @@ class Model:
         if self._storage_seen != self.storage.version:
             self._storage_seen = self.storage.version
             for key, volumes in list(self._volumes.items()):
-                if volume_demands(self._pods[key], self.storage) != volumes:
-                    self._put(self._pods[key])
+                pod = self._pod(key)
+                assert pod is not None, f"{key} has volumes and is not known"
+                if volume_demands(pod, self.storage) != volumes:
+                    self._put(key, pod)
         while self._seen != self._shapes.generation:
             self._seen = self._shapes.generation
-            for pod in list(self._pods.values()):
-                self._put(pod)
+            for key, task in list(self._tasks.items()):
+                self._put(key, task.pod)
+            for key, stranger in list(self._strangers.items()):
+                self._put(key, stranger)
 
-    def _shape(self, pod: Pod) -> Shape:
+    def _pod(self, key: Key) -> Pod | None:
+        task = self._tasks.get(key)
+        return self._strangers.get(key) if task is None else task.pod
+
+    def _shape(self, key: Key, pod: Pod) -> Shape:
         volumes = volume_demands(pod, self.storage)
         if pod.spec.volumes:
-            self._volumes[pod.metadata.key] = volumes
+            self._volumes[key] = volumes
         return self._shapes.of(pod, volumes)
 
     def _put_stranger(self, pod: Pod, shape: Shape) -> None:
@@ -167,12 +174,13 @@ class Model:
             self.cluster.put(pod.metadata.uid, shape, node, Hold.RELEASING if leaving else Hold.USED)
 
     def _forget(self, key: Key) -> None:
-        pod = self._pods.pop(key, None)
+        pod = self._pod(key)
         if pod is None:
             return
         self._volumes.pop(key, None)
         if self.cluster.place(pod.metadata.uid) is not None:
             self.cluster.take(pod.metadata.uid)
+        self._strangers.pop(key, None)
         task = self._tasks.pop(key, None)
         if task is not None:
             self._leave(task)
@@ -182,6 +190,7 @@ class Model:
 
     def _stand(self, task: Task, pod: Pod) -> None:
         """Let ``task`` stand as ``pod`` says, which is otherwise as it was: most news are of this kind."""
+        task.pod = pod
         task.nominated = pod.status.nominated_node_name
         standing, node = self._assumed(task, standing_of(pod), pod.node_name)
         if (standing, node) != (task.standing, task.node):

@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Collection, Mapping
+from datetime import datetime
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 from quorate.api.core import ResourceQuota, Resources
@@ -23,7 +25,7 @@ from quorate.api.volcano_keys import (
 from quorate.gang.queue import NamespaceQuota, Queue
 from quorate.gang.quota import plain
 from quorate.gang.task import Standing, Task
-from quorate.placement.amounts import MEMORY, in_base_units
+from quorate.placement.amounts import MEMORY, amounts_held, in_base_units
 from quorate.placement.shapes import Shape
 from quorate.quota.amount import CPU, UNLIMITED, base_units
 
@@ -61,30 +63,38 @@ def standing_of(pod: Pod) -> Standing:
 
 
 def differ_in_standing_only(one: Pod, other: Pod) -> bool:
-    """Whether two versions of a pod differ in nothing but its node, its phase and what is told of them."""
+    """Whether two versions of a pod differ in nothing but its node, its phase and what is told of them.
+
+    What its containers are said to hold counts only where it is not what the pod asks for.
+    """
     before, after = one.metadata, other.metadata
     return (
         before.uid == after.uid
         and before.deletion_timestamp == after.deletion_timestamp
         and before.labels == after.labels
         and before.annotations == after.annotations
-        and one.status.container_statuses == other.status.container_statuses
-        and one.status.init_container_statuses == other.status.init_container_statuses
         and (one.spec is other.spec or one.spec == other.spec)
+        and (_containers_of(one) == _containers_of(other) or amounts_held(one) == amounts_held(other))
     )
 
 
-def task_of(pod: Pod, group: Key, shape: Shape, quota_usage: Mapping[str, int]) -> Task:
+def _containers_of(pod: Pod) -> object:
+    return pod.status.container_statuses, pod.status.init_container_statuses
+
+
+def task_of(pod: Pod, key: Key, gang: Key, shape: Shape, quota_usage: Mapping[str, int]) -> Task:
+    """What ``pod`` is in ``gang``.  Its ``key`` is given, as is the gang's, to be in memory once."""
     metadata, spec = pod.metadata, pod.spec
     annotations, gates = metadata.annotations, spec.scheduling_gates
     return Task(
-        key=metadata.key,
+        pod=pod,
+        key=key,
         uid=metadata.uid,
-        gang=group,
+        gang=gang,
         role=annotations.get(TASK_SPEC) or metadata.labels.get(TASK_SPEC, ""),
         shape=shape,
         priority=_priority_of(pod),
-        created=epoch(metadata.creation_timestamp) if metadata.creation_timestamp else 0.0,
+        created=_created(metadata.creation_timestamp),
         preemptable=annotations.get(PREEMPTABLE, "true").lower() != "false",
         preempts=spec.preemption_policy != "Never",
         critical=spec.priority_class_name in CRITICAL_CLASSES or metadata.namespace == "kube-system",
@@ -95,6 +105,12 @@ def task_of(pod: Pod, group: Key, shape: Shape, quota_usage: Mapping[str, int]) 
         standing=standing_of(pod),
         node=pod.node_name,
     )
+
+
+@lru_cache(maxsize=1_024)
+def _created(moment: datetime | None) -> float:
+    """One number for all pods of a second, of which a gang has many."""
+    return 0.0 if moment is None else epoch(moment)
 
 
 def _priority_of(pod: Pod) -> int:

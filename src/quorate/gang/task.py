@@ -1,11 +1,13 @@
 """Tasks: the pods of gangs as the core sees them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+import msgspec
+
 from quorate.api.meta import Key, Uid
+from quorate.api.placeable import Pod
 from quorate.placement.shapes import Shape
 
 
@@ -31,10 +33,14 @@ FINISHED: Final = frozenset({Standing.SUCCEEDED, Standing.FAILED})
 EVICTABLE: Final = frozenset({Standing.BOUND, Standing.RUNNING})
 
 
-@dataclass(slots=True, eq=False)
-class Task:
-    """One pod of a gang.  What follows ``standing`` changes; the rest is replaced with the pod."""
+class Task(msgspec.Struct, eq=False, gc=False):
+    """One pod of a gang, compared by identity.
 
+    What follows ``standing`` changes, and so does what the pod says beside what is read here; the rest is
+    replaced with the pod.  The collector need not walk it: nothing it refers to leads back to it.
+    """
+
+    pod: Pod  # the newest version
     key: Key
     uid: Uid
     gang: Key

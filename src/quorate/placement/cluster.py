@@ -17,6 +17,7 @@ from enum import Enum
 from typing import Final
 from weakref import WeakKeyDictionary
 
+import msgspec
 import numpy as np
 
 from quorate.api.meta import Uid, find_condition
@@ -43,15 +44,12 @@ Residents = Mapping[tuple[Shape, Hold], int]
 NOBODY: Final[Residents] = {}
 
 
-class Place:
-    """Where one pod is."""
+class Place(msgspec.Struct, eq=False, gc=False):
+    """Where one pod is.  There is one for each, so it is small: the collector need not walk it."""
 
-    __slots__ = ("hold", "node", "shape")
-
-    def __init__(self, shape: Shape, node: str, hold: Hold) -> None:
-        self.shape = shape
-        self.node = node
-        self.hold = hold
+    shape: Shape
+    node: str
+    hold: Hold
 
 
 class Cluster:
