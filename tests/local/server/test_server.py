@@ -106,6 +106,18 @@ async def test_a_pod_that_is_held_back_is_not_bound_and_no_bound_one_is_promised
 
 
 @with_api
+async def test_in_a_namespace_that_is_going_no_pod_is_bound_and_none_evicted(api: Api) -> None:
+    await api("POST", "/api/v1/namespaces", {"metadata": {"name": "going"}})
+    await api("POST", "/api/v1/namespaces/going/pods", a_pod("p"))
+    await api("DELETE", "/api/v1/namespaces/going")
+    bodies = {"binding": {"target": {"name": "node-1"}}, "eviction": {}}
+    for name, body in bodies.items():
+        whole = {"metadata": {"name": "p", "namespace": "going"}, **body}
+        status, refusal = await api("POST", f"/api/v1/namespaces/going/pods/p/{name}", whole)
+        assert (status, refusal["details"]["causes"][0]["reason"]) == (403, "NamespaceTerminating")
+
+
+@with_api
 async def test_a_new_node_takes_no_pods_yet(api: Api) -> None:
     own = {"key": "gpu", "effect": "NoSchedule"}
     _, node = await api("POST", "/api/v1/nodes", {"metadata": {"name": "n"}, "spec": {"taints": [own]}})

@@ -27,7 +27,7 @@ def require_namespace(call: Call, obj: Json) -> None:
     if entry is None:
         raise not_found("", "namespaces", call.namespace)
     if entry.decode().get("status", {}).get("phase") == "Terminating":
-        name = obj["metadata"].get("name", "")
+        name = obj.get("metadata", {}).get("name", "")
         why = f"unable to create new content in namespace {call.namespace} because it is being terminated"
         message = f"namespace {call.namespace} is being terminated"
         cause = Cause("metadata.namespace", "NamespaceTerminating", message)

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from quorate.local.server import answers, delete, disruption, token_requests, update
+from quorate.local.server import admission, answers, delete, disruption, token_requests, update
 from quorate.local.server.answers import Answer
 from quorate.local.server.bodies import read_object
 from quorate.local.server.call import Call
@@ -27,6 +27,7 @@ async def bind(call: Call) -> Answer:
     if not (binding.get("target") or {}).get("name"):
         raise invalid("", "Binding", binding.get("metadata", {}).get("name", ""), [required("target.name")])
     binding.setdefault("metadata", {}).setdefault("namespace", call.namespace)
+    admission.require_namespace(call, binding)
     binding = await webhooks.mutated(call, "CREATE", binding, kind=BINDING)
     await webhooks.admitted(call, "CREATE", binding, kind=BINDING)
     target, uid = binding["target"], binding["metadata"].get("uid")
@@ -78,6 +79,7 @@ SUCCESS: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status":
 async def evict(call: Call) -> Answer:
     """POST pods/x/eviction: delete the pod, unless a disruption budget is against it."""
     eviction = read_object(call, EVICTION, "CreateOptions")
+    admission.require_namespace(call, eviction)
     eviction = await webhooks.mutated(call, "CREATE", eviction, kind=EVICTION)
     await webhooks.admitted(call, "CREATE", eviction, kind=EVICTION)
     options = msgspec.convert(eviction.get("deleteOptions") or {}, delete.Options)
