@@ -1,6 +1,7 @@
 """Volcano Jobs over HTTP: pods exist only while their group is admitted, whatever happens to them."""
 
 import asyncio
+from copy import deepcopy
 from functools import partial
 
 import msgspec
@@ -21,6 +22,7 @@ from quorate.kube.resources import (
     QUEUES,
     RESOURCE_QUOTAS,
     VOLCANO_JOBS,
+    Json,
 )
 from tests.e2e.volcano import DEFINITIONS, Gangs, play
 from tests.e2e.world import NAMESPACE, a_world
@@ -281,6 +283,11 @@ def test_controllers_that_start_anew_go_on_and_write_nothing_in_a_world_in_order
             await world.start_queueing(default_configuration())
             await gangs.client.delete(PODS, Key(NAMESPACE, "train-worker-0"), grace_period_s=0)
             await gangs.until_pods("train-worker-0", "train-worker-1")  # so all else was looked at, too
+
+            async def answered() -> bool:
+                return bool(world.queueing_client.writes)
+
+            await world.until("the answer has come, too", answered)
             assert world.queueing_client.writes == {"POST pods": 1}
 
     asyncio.run(run())
@@ -356,3 +363,48 @@ def test_queues_are_there_drain_and_close_those_below() -> None:
         await until_state("vision", "Open")
 
     play(story)
+
+
+def of_an_older_volcano() -> list[Json]:
+    """Its definitions know less than ours do, and want of a queue's status what is allocated."""
+    definitions = deepcopy(list(DEFINITIONS))
+    roots = {}
+    for definition in definitions:
+        spec = definition["spec"]
+        if spec["group"].endswith("volcano.sh"):
+            definition["metadata"]["labels"] = {"app": "volcano"}
+            roots[spec["names"]["kind"]] = spec["versions"][0]["schema"]["openAPIV3Schema"]
+    queue, group = roots["Queue"]["properties"], roots["PodGroup"]["properties"]
+    for field in ("dequeueStrategy", "deserved", "maxPodGroups", "parent", "priority"):
+        del queue["spec"]["properties"][field]
+    for field in ("minTaskMember", "networkTopology", "subGroupPolicy"):
+        del group["spec"]["properties"][field]
+    del roots["Queue"]["x-kubernetes-validations"]  # about a field that is not there
+    queue["status"]["required"] = ["allocated"]
+    return definitions
+
+
+def test_a_job_lives_on_the_definitions_of_an_older_volcano() -> None:
+    async def run() -> None:
+        async with a_world(definitions=of_an_older_volcano()) as world:
+            gangs = Gangs(world)
+            await world.start_queueing(default_configuration())
+            await gangs.job("train", "worker=2", networkTopology={"mode": "soft"})
+            group = await gangs.until_group("train")
+            await gangs.turn(group, "Inqueue")
+            names = ("train-worker-0", "train-worker-1")
+            await gangs.until_pods(*names)
+
+            async def counted() -> bool:
+                listed = (await gangs.client.list(QUEUES)).items
+                queues = {each.metadata.name: each.status for each in listed}
+                return queues["default"].state == "Open" and queues["default"].inqueue == 1
+
+            await world.until("its queue is open and counts it", counted)
+            await gangs.place(*names)
+            await gangs.become("Running", *names)
+            await gangs.until_job("train", "Running", running=2)
+            await gangs.become("Succeeded", *names)
+            await gangs.until_job("train", "Completed", succeeded=2)
+
+    asyncio.run(run())

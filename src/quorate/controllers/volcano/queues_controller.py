@@ -1,6 +1,7 @@
 """Carrying out what is decided for the queues of pod groups."""
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any, Final
 
 from quorate.api.meta import Key
@@ -42,6 +43,9 @@ class VolcanoQueueController:
         self._orders = Orders(shell.client, shell.clock, commands, QUEUES)
         self._echoes = Echoes(shell.clock)
         self._patience = Patience(shell.clock, PATIENCE_S)
+        # Queues that did not keep the parent they were given, by the generation it was tried at: a definition
+        # of an older Volcano has no such field.
+        self._without_parent: dict[Key, int] = {}
         self._log = logger(__name__)
         workers = shell.workers_for(QUEUES, WORKERS)
         self.reconciler = Reconciler("volcano.queues", self.reconcile, shell.clock, workers)
@@ -67,6 +71,7 @@ class VolcanoQueueController:
         queue = self._queues.get(key)
         if queue is None:
             self._echoes.forget(key)
+            self._without_parent.pop(key, None)
             await self._make_if_built_in(key)
             return await self._orders.to_nobody(key)
         until = self._echoes.awaited(key, versions(QUEUES, (queue,)))
@@ -76,6 +81,8 @@ class VolcanoQueueController:
         phases = Counter(group.status.phase for group in self._groups.by_index(_IN, key.name))
         parent = self._queues.get(Key("", queue.spec.parent)) if queue.spec.parent else None
         plan = decide(queue, parent, phases, "" if command is None else command.action)
+        if self._without_parent.get(key) == queue.metadata.generation:
+            plan = replace(plan, parent="")
         if command is None and _only_counts(queue, plan) and (due := self._patience.put_off(key)) is not None:
             return due
         self._patience.forget(key)
@@ -112,8 +119,11 @@ class VolcanoQueueController:
                 Patch(QUEUES, metadata.key, metadata.resource_version, {"status": status}, "status")
             )
         if patches:
-            await send(self._client, patches)
-            self._echoes.expect(metadata.key, patches)
+            answers = await send(self._client, patches)
+            if plan.parent and answers[0].spec.parent != plan.parent:
+                self._without_parent[metadata.key] = metadata.generation
+            if answers[-1].metadata.resource_version != metadata.resource_version:
+                self._echoes.expect(metadata.key, patches)
         regarding = reference_to(QUEUES, queue)
         for event in plan.events:
             self._events.event(regarding, event.type, event.reason, event.message)
