@@ -1,7 +1,8 @@
 """Saying on pods why they have no node: the condition PodScheduled, which people and autoscalers look at.
 
 Nodes that are short are said in the word that autoscalers wait for, Unschedulable.  What more nodes would not
-help (a queue's share, a namespace's quota) has the word of its verdict, so that nobody adds nodes for it.
+help (a queue's share, a namespace's quota) has the word of its verdict, so that nobody adds nodes for it; and
+who is promised nodes that others have still to leave is Schedulable.
 
 A gang of thousands waits for one reason, and the numbers in it may be others at every session.  So its pods
 are told when they come, when the word changes, and of other numbers once a minute at most.
@@ -27,8 +28,8 @@ from quorate.kube.resources import PLACEABLE_PODS, reference_to
 REPEATED_AFTER_S: Final = 60.0
 WORKERS: Final = 4  # few: binds go before
 UNSCHEDULABLE: Final = "Unschedulable"
+SCHEDULABLE: Final = "Schedulable"
 SCHEDULED: Final = "PodScheduled"
-_ABOUT_NODES: Final = (NotEnoughResources, GangUnschedulable, AwaitsRoom)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,4 +107,10 @@ class PodTeller:
 
 
 def reason_of(verdict: Verdict) -> str:
-    return UNSCHEDULABLE if isinstance(verdict, _ABOUT_NODES) else verdict.reason
+    match verdict:
+        case NotEnoughResources() | GangUnschedulable():
+            return UNSCHEDULABLE
+        case AwaitsRoom():
+            return SCHEDULABLE
+        case _:
+            return verdict.reason
