@@ -19,6 +19,7 @@ Json = dict[str, Any]
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
 MERGE = "application/merge-patch+json"
+MOMENT = "2024-01-02T03:04:05.000000Z"
 
 
 class Api:
@@ -349,26 +350,41 @@ async def test_a_list_in_pages_is_of_one_moment(api: Api) -> None:
     assert rest["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
 
 
-@with_api
-async def test_an_event_is_one_object_in_two_forms(api: Api) -> None:
-    event = {
+def an_event() -> Json:
+    return {
         "metadata": {"name": "e"},
         "regarding": {"kind": "Pod", "name": "p", "namespace": "default"},
         "note": "hi",
         "reason": "R",
         "type": "Normal",
         "action": "A",
-        "eventTime": "2024-01-02T03:04:05.000000Z",
+        "eventTime": MOMENT,
         "reportingController": "example.com/c",
         "reportingInstance": "i",
     }
-    status, _ = await api("POST", "/apis/events.k8s.io/v1/namespaces/default/events", event)
+
+
+@with_api
+async def test_an_event_is_one_object_in_two_forms(api: Api) -> None:
+    status, _ = await api("POST", "/apis/events.k8s.io/v1/namespaces/default/events", an_event())
     assert status == 201
     path = "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name=p"
     _, listed = await api("GET", path)
     assert [(item["message"], item["reason"]) for item in listed["items"]] == [("hi", "R")]
     _, listed = await api("GET", "/apis/events.k8s.io/v1/namespaces/default/events")
     assert [(item["note"], item["regarding"]["name"]) for item in listed["items"]] == [("hi", "p")]
+
+
+@with_api
+async def test_of_an_event_only_its_count_changes(api: Api) -> None:
+    events = "/apis/events.k8s.io/v1/namespaces/default/events"
+    await api("POST", events, an_event())
+    once = {"series": {"count": 1, "lastObservedTime": MOMENT}}
+    for change, field in (({"note": "other"}, "message"), (once, "series.count")):
+        status, refusal = await api("PATCH", f"{events}/e", change, Content_Type=MERGE)
+        assert (status, refusal["details"]["causes"][0]["field"]) == (422, field)
+    twice = {"series": {"count": 2, "lastObservedTime": MOMENT}}
+    assert (await api("PATCH", f"{events}/e", twice, Content_Type=MERGE))[0] == 200
 
 
 def test_an_old_continue_token_is_refused_with_one_that_goes_on_in_the_present() -> None:

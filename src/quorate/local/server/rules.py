@@ -117,7 +117,7 @@ RULES: dict[str, Rules] = {
         validate=cluster.runtime_class, validate_update=cluster.runtime_class_update
     ),
     "events": Rules(validate=records.core_event),
-    "events.events.k8s.io": Rules(validate_new=records.new_event),
+    "events.events.k8s.io": Rules(validate_new=records.new_event, validate_update=records.event_update),
     "roles.rbac.authorization.k8s.io": Rules(validate=rbac.role),
     "clusterroles.rbac.authorization.k8s.io": Rules(validate=rbac.cluster_role),
     "rolebindings.rbac.authorization.k8s.io": Rules(

@@ -2,8 +2,15 @@
 
 from quorate.local.server.errors import Cause, invalid_value, required
 from quorate.local.server.validation import names
-from quorate.local.server.validation.fields import Causes, Json, not_negative, positive, spelled
+from quorate.local.server.validation.fields import IMMUTABLE, Causes, Json, not_negative, positive, spelled
 
+LASTING = (
+    "action", "eventTime", "note", "reason", "regarding", "related", "reportingController",
+    "reportingInstance", "type",
+)  # fmt: skip
+"""what of an events.k8s.io event is told once"""
+CALLED = {"note": "message", "regarding": "involvedObject"}
+"""by findings, which name the fields of the one kind that both groups are stored as"""
 LONGEST_WORD = 128
 LONGEST_NOTE = 1024
 
@@ -25,8 +32,28 @@ def new_event(given: Json) -> list[Cause]:
     return list(_event(given))
 
 
+def event_update(new: Json, old: Json) -> list[Cause]:
+    """What an events.k8s.io event says stays; only how often it happened may change."""
+    changed = [
+        invalid_value(CALLED.get(field, field), new.get(field), IMMUTABLE)
+        for field in LASTING
+        if new.get(field) != old.get(field)
+    ]
+    return [*(_series(new) if new.get("series") != old.get("series") else ()), *changed]
+
+
+def _series(given: Json) -> Causes:
+    series = given.get("series")
+    if series is None:
+        return
+    if series.get("count", 0) < 2:
+        yield invalid_value("series.count", series.get("count", 0), "should be at least 2")
+    if not series.get("lastObservedTime"):
+        yield required("series.lastObservedTime")
+
+
 def _event(given: Json) -> Causes:
-    """An events.k8s.io event; its findings name the fields of the one kind that both groups are stored as."""
+    yield from _series(given)
     about = given.get("regarding", {}).get("namespace", "")
     if (about or "default") != given["metadata"].get("namespace", ""):
         yield invalid_value("involvedObject.namespace", about, "does not match event.namespace")
