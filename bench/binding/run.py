@@ -129,7 +129,7 @@ async def _prepare(client: Client, plan: Plan) -> None:
         {"metadata": {"name": f"node-{n:05}"}, "status": {"allocatable": allocatable, "conditions": [ready]}}
         for n in range(plan.nodes)
     ]
-    await _side_by_side(plan.at_once, (client.create(PLACEABLE_NODES, node) for node in nodes))
+    await _side_by_side(plan.at_once, (_add_node(client, node) for node in nodes))
     groups = [
         {"metadata": {"name": f"gang-{gang}"}, "spec": {"minMember": plan.members, "queue": "default"}}
         for gang in range(plan.gangs)
@@ -142,6 +142,12 @@ async def _prepare(client: Client, plan: Plan) -> None:
         for member in range(plan.members)
     ]
     await _side_by_side(plan.at_once, (client.create(PLACEABLE_PODS, pod, NAMESPACE) for pod in bodies))
+
+
+async def _add_node(client: Client, node: dict[str, Any]) -> None:
+    created = await client.create(PLACEABLE_NODES, node)
+    # An API server taints what is new, and there is no controller here to take the taint off what is ready.
+    await client.patch(PLACEABLE_NODES, created.metadata.key, {"spec": {"taints": None}})
 
 
 def _pod(gang: str, member: int, scheduler: str) -> dict[str, Any]:
