@@ -15,7 +15,7 @@ import uvloop
 
 from quorate.api.conversion import convert_version
 from quorate.api.kueue import GROUP
-from quorate.cli.processes import new_uid, until_stopped
+from quorate.cli.processes import look_for_garbage_rarely, new_uid, until_stopped
 from quorate.kube.clock import WallClock
 from quorate.local.cluster import run_server
 from quorate.local.directory import ClusterDirectory
@@ -45,4 +45,5 @@ async def _serve(directory: Path) -> None:
 
 
 if __name__ == "__main__":
+    look_for_garbage_rarely()
     uvloop.run(_serve(Path(sys.argv[1])))

@@ -19,7 +19,7 @@ from quorate.cli.composition import Gangs, run_queueing_cluster
 from quorate.cli.failures import Refusal
 from quorate.cli.files import Config, SchedulerConf, read_configuration, read_scheduler_configuration
 from quorate.cli.nodes import NodeCpu, NodeMemory, NodePods, Nodes, Speed, fleet
-from quorate.cli.processes import stopped_by_signals
+from quorate.cli.processes import look_for_garbage_rarely, stopped_by_signals
 from quorate.cli.run.amounts import plural
 from quorate.cli.run.command import run
 from quorate.cli.run.description import Description
@@ -112,6 +112,7 @@ def up(
                 await asyncio.Event().wait()  # until a signal cancels it
 
         try:
+            look_for_garbage_rarely()
             uvloop.run(stopped_by_signals(serve()))
         except asyncio.CancelledError:
             typer.echo("stopped; the state is kept", err=True)

@@ -18,7 +18,15 @@ from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.volcano import GROUP, VERSION
 from quorate.cli.failures import Refusal
 from quorate.cli.files import SchedulerConf, read_scheduler_configuration, scheduler_configuration_in
-from quorate.cli.processes import Context, Kubeconfig, LogFormat, Verbose, new_identity, until_stopped
+from quorate.cli.processes import (
+    Context,
+    Kubeconfig,
+    LogFormat,
+    Verbose,
+    look_for_garbage_rarely,
+    new_identity,
+    until_stopped,
+)
 from quorate.cli.reload import follow
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
@@ -132,6 +140,7 @@ def scheduler(
     )
     lease = Key(lease_namespace, LEASE_NAME) if leader_elect else None
     listening = Listening(health_address, metrics_address)
+    look_for_garbage_rarely()
     uvloop.run(_serve(kubeconfig, context, scheduler_conf, configured, options, lease, listening))
 
 

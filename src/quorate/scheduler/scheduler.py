@@ -1,9 +1,9 @@
 """The scheduler at work: sessions whenever something changed that could matter, and what follows from them.
 
 A session begins as soon as there is news, but not before the last one's pace allows: sessions take at most a
-third of the time, so that binds, watches and writes get theirs however large the cluster is.  With no news
-there is no session until the core asked for one (a back-off ends, a clock runs out): an idle cluster costs
-nothing.
+third of the time, so that binds, watches and writes get theirs however large the cluster is; and while binds
+queue up there are fewer, as what they find would have to queue up behind.  With no news there is no session
+until the core asked for one (a back-off ends, a clock runs out): an idle cluster costs nothing.
 """
 
 import asyncio
@@ -84,14 +84,14 @@ class Scheduler:
         self._alarm = Alarm(clock, self._changed)
         self.model = seen.model = Model(options.names)
         seen.settings = settings
-        precedence = Precedence()
-        self._events = EventRecorder(client, clock, COMPONENT, turns=precedence)
+        self._precedence = Precedence()
+        self._events = EventRecorder(client, clock, COMPONENT, turns=self._precedence)
         self._feed = Feed(client, clock, self._events, self.model, self._changed)
         surroundings = SurroundingsFeed(client, self.model, self._changed)
         # Pods come last: what they are judged by is there.
         self._informers = (*surroundings.informers, *self._feed.informers)
         self._statuses = StatusWriter(
-            client, clock, self._feed.groups, self.model, precedence, subresource=status_subresource
+            client, clock, self._feed.groups, self.model, self._precedence, subresource=status_subresource
         )
         self._queues = BuiltInQueues(client, clock, self._feed.queues)
         self._binder = Binder(
@@ -101,7 +101,7 @@ class Scheduler:
             self._bound,
             self._bind_failed,
             ClaimSettler(client, self.model).settle,
-            precedence,
+            self._precedence,
             at_once=options.binds_at_once,
         )
         self._evictor = Evictor(client, clock, self._events, self._eviction_failed)
@@ -148,6 +148,7 @@ class Scheduler:
                 await steady.sleep_until(
                     steady.now() + max(self._options.period_s, times.total_s * REST_PER_SESSION)
                 )
+                await self._precedence.turn()
                 await self._changed.wait()
         finally:
             self._alarm.set_for(None)
