@@ -381,6 +381,12 @@ def test_every_finding_is_told_at_once() -> None:
             id="no time at all",
         ),
         pytest.param(
+            action("{name: enqueue, arguments: {requeue-backoff-max: 99999999999}}"),
+            "configurations[0].arguments.requeue-backoff-max: 99999999999 is too long, "
+            "must be at most 292 years: the default holds",
+            id="a time that no clock shows",
+        ),
+        pytest.param(
             plugin("{name: binpack, arguments: {binpack.weight: -1}}"),
             "tiers[0].plugins[0].arguments[binpack.weight]: -1 is out of range, must be 0 to 2147483647: "
             "the default holds",

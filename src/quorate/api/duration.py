@@ -9,6 +9,7 @@ _NANOS: Final = {
 }  # fmt: skip
 _PART: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)")
 _LARGEST_NANOS: Final = 2**63 - 1  # some 292 years
+LONGEST_S: Final = _LARGEST_NANOS / 10**9
 
 
 class InvalidDuration(ValueError):

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from fractions import Fraction
 from typing import Final, TypeVar
 
-from quorate.api.duration import InvalidDuration, parse_duration
+from quorate.api.duration import LONGEST_S, InvalidDuration, parse_duration
 from quorate.api.findings import shown
 from quorate.api.strict import Place, Reader, Refused, Section
 
@@ -113,12 +113,14 @@ def seconds(*, above: bool = False) -> Reader[float]:
 
     def read(place: Place) -> float:
         try:
-            result = float(decimal(place))
+            result = decimal(place)
         except Refused:
-            result = _duration(place)
+            result = Fraction(_duration(place))
         if result < 0 or (above and result == 0):
             raise Refused(f"is too short, must be {'more than' if above else 'at least'} 0s")
-        return result
+        if result > LONGEST_S:
+            raise Refused("is too long, must be at most 292 years")
+        return float(result)
 
     return read
 
