@@ -446,11 +446,8 @@ def _admits_the_older_of_equals(before: Before, world: World) -> None:
             one, other = before.groups[older], before.groups[younger]
             if one.metadata.creation_timestamp is None or other.metadata.creation_timestamp is None:
                 continue
-            if one.metadata.creation_timestamp < other.metadata.creation_timestamp and (
-                one.spec.queue,
-                one.spec.priority_class_name,
-                one.spec.min_resources,
-            ) == (other.spec.queue, other.spec.priority_class_name, other.spec.min_resources):
+            is_older = one.metadata.creation_timestamp < other.metadata.creation_timestamp
+            if is_older and one.spec == other.spec:
                 let_in = world.groups[older].status.phase, world.groups[younger].status.phase
                 assert let_in != ("Pending", "Inqueue"), f"{younger} is let in before {older}"
 
