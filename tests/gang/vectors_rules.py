@@ -12,13 +12,14 @@ from quorate.api.meta import Uid
 from quorate.api.placeable import Pod
 from quorate.api.quantity import NANOS, parse_quantity
 from quorate.api.scheduler_configuration import load_scheduler_configuration
-from quorate.api.scheduler_plugins import BinpackArguments, NodeOrderArguments
+from quorate.api.scheduler_plugins import BinpackArguments, NodeOrderArguments, PredicateArguments
 from quorate.gang.tiers import Vote, chosen, everyone, first_tier_agrees, objection
 from quorate.placement import amounts
 from quorate.placement.amounts import Missing, in_base_units
 from quorate.placement.cluster import Cluster, Hold
-from quorate.placement.scoring import POINT, Load, Scoring, room_points
-from quorate.placement.shapes import Shape
+from quorate.placement.constraints.surroundings import Surroundings
+from quorate.placement.scoring import POINT, Load, Scoring, preference_points, room_points
+from quorate.placement.shapes import Shape, Shapes
 from quorate.quota.amount import CPU, PODS
 from tests.gang import objects
 
@@ -165,17 +166,20 @@ POINTS: Mapping[str, Callable[[list[list[Any]], str], Any]] = {
 # Scores: of nodeorder each component by itself, unweighted; of binpack the whole.
 
 _COMPONENTS = {
-    "least": NodeOrderArguments(balanced_resource=0),
-    "most": NodeOrderArguments(least_requested=0, most_requested=1, balanced_resource=0),
-    "balanced": NodeOrderArguments(least_requested=0),
+    "least": "least_requested",
+    "most": "most_requested",
+    "balanced": "balanced_resource",
+    "tainttoleration": "taint_toleration",
 }
+_NO_WEIGHT = dict.fromkeys(NodeOrderArguments.__struct_fields__, 0)
 
 
 def run_score(given: Json, expect: Json, profile: str) -> list[str]:
     found = []
     for node, expected in expect["scores"].items():
         for component, value in (expected if isinstance(expected, dict) else {"": expected}).items():
-            scoring = Scoring(_COMPONENTS[component], None) if component else _scoring(given)
+            weights = {**_NO_WEIGHT, _COMPONENTS[component]: 1} if component else {}
+            scoring = Scoring(NodeOrderArguments(**weights), None) if weights else _scoring(given)
             got = _scores(scoring, given)[node]
             if abs(got - value) > 1e-6 * max(1, abs(value)):
                 where = f"{node}.{component}" if component else node
@@ -201,11 +205,22 @@ def _scores(scoring: Scoring, given: Json) -> dict[str, float]:
         # What is used is given as a sum, which one pod stands for that names what it does not ask for.
         used = Shape(amounts={CPU: 0, amounts.MEMORY: 0} | _amounts(_flat(node.get("used", {}))))
         cluster.put(Uid(node["name"]), used, node["name"], Hold.USED)
-    shape = Shape(amounts=_amounts(_flat(given["pod"])) | {PODS: 1})
+    shape = Shapes().of(_pod(given["pod"]))
     cluster.request(shape)  # a resource that no node has gets its row too
     load = Load(cluster.allocatable, cluster.used, cluster.pipelined, cluster.scored)
     points = room_points(scoring, shape, cluster.rows, load)
+    if scoring.node_order is not None:
+        preferences = Surroundings(cluster, PredicateArguments()).standing(shape).preferences
+        points += preference_points(scoring.node_order, preferences, among=cluster.ready)
     return {name: int(points[cluster.index(name)]) / POINT for name in cluster.names()}
+
+
+def _pod(given: Json) -> Pod:
+    """Scalars may be named among the others here."""
+    about: Json = {name: given[name] for name in ("tolerations", "nodeSelector") if name in given}
+    asked = _flat({name: amount for name, amount in given.items() if name not in about})
+    named: Json = {name: asked.pop(name) for name in (CPU, amounts.MEMORY) if name in asked}
+    return next(objects.pods({"name": "p", **about, **named, "scalars": asked}, {}))
 
 
 def _flat(given: Json) -> Json:
