@@ -38,6 +38,9 @@ class Room:
             giver for giver in self._givers.values() if session.may_give(evictor, gang, giver)
         )
         self._misfits: set[tuple[Shape, int]] = set()  # for whose like there was none
+        # Volcano's preempt leaves who can be where others were evicted for it to the action allocate, though
+        # nobody is evicted then for the rest of its gang.
+        self._waits_for_allocate = evictor == "preempt" and session.settings.profile == "compat"
 
     def _nodes_of(self, givers: Iterable[Gang]) -> set[str]:
         return {
@@ -52,6 +55,8 @@ class Room:
         if not task.preempts:
             return False
         if self._keeps_nomination(task):
+            if self._waits_for_allocate:
+                return False
             trial.do(promise(task, task.nominated))
             return True
         like = (task.shape, task.priority)  # all that tells the members of one gang apart here

@@ -247,13 +247,14 @@ class Session:
     ) -> None:
         """Have the API told of ``moves``, made for ``gang``: evictions, and nodes given to tasks.
 
-        Promised room is held until the session ends, and noted on pods for which others leave that node.
+        Promised room is held until the session ends, and noted on pods for which others were evicted there.
         """
-        left = {move.on for move in moves if move.becomes is Standing.RELEASING}
+        left: set[str] = set()  # nodes, for the next task that is promised one, or for all of a whole gang
         for move in moves:
             task = move.task
             match move.becomes:
                 case Standing.RELEASING:
+                    left.add(move.on)
                     self.model.assume_evicted(task, move.was)
                     self.evictions.append(Eviction(task.key, task.uid, task.gang, gang.key, evictor, whole))
                 case Standing.ALLOCATED:
@@ -263,6 +264,8 @@ class Session:
                     if task.node in left and task.nominated != task.node:
                         task.nominated = task.node
                         self.nominations.append(Nomination(task.key, task.uid, task.node))
+                    if not whole:
+                        left.clear()
                 case _:
                     raise AssertionError(f"{move} is none that the API is told of")
 
