@@ -273,6 +273,34 @@ def test_a_group_that_asks_for_what_is_not_served_is_told_so_and_placed() -> Non
     play_gangs(story, Fleet(1, cpu="4"))
 
 
+def test_who_names_what_is_not_there_is_told_so() -> None:
+    async def story(world: GangWorld) -> None:
+        await world.group("a", 2, queue="nowhere")
+        await world.pods("nobody", 1)
+
+        async def told() -> bool:
+            events = (await world.client.list(EVENTS, NAMESPACE)).items
+            said = {
+                (each.regarding.name, each.reason, each.note.split(" (")[0])
+                for each in events
+                if each.regarding
+            }
+            return {
+                ("a", "QueueNotFound", "queue nowhere does not exist"),
+                (
+                    "nobody-0",
+                    "FailedScheduling",
+                    f"pod group {NAMESPACE}/nobody does not exist, and this pod is placed with it",
+                ),
+            } <= said
+
+        await world.until("both are told", told)
+        await world.queue("nowhere", weight=1)
+        await world.until_phase("a", "Inqueue")
+
+    play_gangs(story, Fleet(1, cpu="4"))
+
+
 def quota_is_counted(world: GangWorld) -> Callable[[], Awaitable[bool]]:
     async def find() -> bool:
         quota = await world.client.get(RESOURCE_QUOTAS, Key(NAMESPACE, "team"))

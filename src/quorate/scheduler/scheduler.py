@@ -21,6 +21,7 @@ from quorate.kube.clock import Alarm, Clock
 from quorate.kube.events import EventRecorder
 from quorate.kube.log import logger
 from quorate.kube.resources import POD_GROUPS, reference
+from quorate.scheduler.absences import Absences
 from quorate.scheduler.binder import Binder
 from quorate.scheduler.built_in_queues import BuiltInQueues
 from quorate.scheduler.claims import ClaimSettler
@@ -107,6 +108,15 @@ class Scheduler:
         self._evictor = Evictor(client, clock, self._events, self._eviction_failed)
         self._nominator = Nominator(client, clock)
         self._teller = PodTeller(client, clock, self._events, self._feed.pods, self.model)
+        self._absences = Absences(
+            clock,
+            self._events,
+            self.model,
+            self._feed.pods,
+            self._feed.groups,
+            self._feed.queues,
+            options.names,
+        )
         self._demand: Demand | None = None
         if options.provisioning_class:
             self._demand = Demand(client, clock, self._feed.groups, options.provisioning_class)
@@ -122,6 +132,8 @@ class Scheduler:
             tasks.create_task(self._statuses.run(), name="statuses")
             tasks.create_task(self._nominator.run(), name="nominations")
             tasks.create_task(self._teller.run(), name="pod conditions")
+            for reconciler in self._absences.reconcilers:
+                tasks.create_task(reconciler.run(), name=reconciler.name)
             if self._demand is not None:
                 tasks.create_task(self._demand.run(), name="demand")
             if self._options.legacy_apis:
