@@ -48,7 +48,8 @@ def test_why_groups_wait_is_told_as_the_scheduler_decides_it(
         assert room["never"]
         assert "4800m at most, so it can never fit" in room["says"]
 
-        assert "is admitted" not in await command.says("podgroup", "explain", "first", "-n", NAMESPACE)
+        first = await command.says("podgroup", "explain", "first", "-n", NAMESPACE)
+        assert "its pods may be created: 0 of 2 exist" in first
         missing = await command("podgroup", "explain", "nobody", "-n", NAMESPACE)
         assert (missing.code, missing.err.strip()) == (
             2,

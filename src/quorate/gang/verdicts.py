@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
-from quorate.gang.quota import said
+from quorate.gang.quota import plain, said
 from quorate.placement.verdicts import NoRoom
-from quorate.quota.amount import Amount
+from quorate.quota.amount import Amount, counts_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,23 @@ class Shortage:
 
     def __str__(self) -> str:
         name = self.resource
-        text = f"{name}: need {said(name, self.needed)}, have {said(name, max(0, self.free))} now"
+        text = f"{name}: need {_at_least(name, self.needed)}, have {_at_most(name, max(0, self.free))} now"
         if isinstance(self.at_most, int) and self.never:
-            return f"{text} and {said(name, self.at_most)} at most, so it can never fit"
+            return f"{text} and {_at_most(name, self.at_most)} at most, so it can never fit"
         return text
+
+
+def _at_least(name: str, amount: int) -> str:
+    return said(name, amount + -amount % _grain(name, amount))
+
+
+def _at_most(name: str, amount: int) -> str:
+    return said(name, amount - amount % _grain(name, amount))
+
+
+def _grain(name: str, amount: int) -> int:
+    """To which part an amount is told: of gibibytes whole mebibytes, as nobody reads eleven digits."""
+    return 1 << 20 if counts_bytes(plain(name)) and amount >= 1 << 30 else 1
 
 
 def _said(shortages: tuple[Shortage, ...]) -> str:

@@ -71,10 +71,10 @@ def as_quantity(resource: str, amount: int) -> Quantity:
     """The quantity ``amount`` base units of ``resource`` make, in the notation customary for it."""
     if resource == CPU:
         return Quantity.of_milli(amount)
-    return Quantity.of_units(amount, Form.BINARY_SI if _counts_bytes(resource) else Form.DECIMAL_SI)
+    return Quantity.of_units(amount, Form.BINARY_SI if counts_bytes(resource) else Form.DECIMAL_SI)
 
 
-def _counts_bytes(resource: str) -> bool:
+def counts_bytes(resource: str) -> bool:
     return resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
 
 

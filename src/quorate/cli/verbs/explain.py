@@ -1,8 +1,13 @@
 """``quorate workload explain``: why one waits, and what it would take."""
 
+from collections.abc import Sequence
+
+import msgspec
 import typer
 
 from quorate.api.configuration import Configuration
+from quorate.api.kueue import Workload
+from quorate.api.volcano import PENDING, UNSCHEDULABLE, PodGroup, find_condition
 from quorate.cli.files import Config
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.account import Account, account_of
@@ -12,6 +17,8 @@ from quorate.cli.verbs.jobs import Workloads, named_workloads
 from quorate.cli.verbs.model import judge_all, model_of
 from quorate.cli.verbs.tables import print_value, wants_documents
 from quorate.kube.clock import WallClock
+from quorate.kube.errors import Forbidden, NotFound
+from quorate.kube.resources import POD_GROUPS
 
 
 def explain(
@@ -50,7 +57,32 @@ async def _accounts(
     now = WallClock().now()
     state = await model_of(connection.client, configuration, now)
     decided = judge_all(state, now)
-    return [account_of(state, decided, each) for each in found]
+    accounts = [account_of(state, decided, each) for each in found]
+    groups = await _pod_groups(connection) if any(each.standing == "runs" for each in accounts) else ()
+    return [with_pod_group(account, each, groups) for account, each in zip(accounts, found, strict=True)]
+
+
+async def _pod_groups(connection: o.Connection) -> Sequence[PodGroup]:
+    try:
+        return (await connection.client.list(POD_GROUPS, connection.namespace)).items
+    except (NotFound, Forbidden):
+        return ()  # the cluster has no such kind, or the user is not to know
+
+
+def with_pod_group(account: Account, workload: Workload, groups: Sequence[PodGroup]) -> Account:
+    """``account``; of one that is admitted, what the pod group of its job waits for, if it does."""
+    jobs = {owner.uid for owner in workload.metadata.owner_references}
+    for group in groups:
+        of_job = any(owner.uid in jobs for owner in group.metadata.owner_references)
+        if account.standing == "runs" and of_job and group.status.phase in ("", PENDING):
+            lacks = find_condition(group.status.conditions, UNSCHEDULABLE)
+            why = f": {lacks.reason}: {lacks.message}" if lacks is not None else ""
+            says = (
+                f"it is admitted, and its pod group waits{why} "
+                f"(quorate podgroup explain {group.metadata.name} tells more)"
+            )
+            return msgspec.structs.replace(account, standing="has quota", says=says)
+    return account
 
 
 def account_in_words(account: Account) -> tuple[Section, ...]:

@@ -1,6 +1,5 @@
 """``quorate podgroup``: which pod groups wait, what for, and for how long still."""
 
-from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
@@ -8,7 +7,7 @@ import typer
 
 from quorate.api.meta import Key, at_epoch, epoch
 from quorate.api.scheduler_configuration import SchedulerConfiguration
-from quorate.api.volcano import PENDING, UNSCHEDULABLE, PodGroup, find_condition
+from quorate.api.volcano import INQUEUE, PENDING, UNSCHEDULABLE, PodGroup, find_condition
 from quorate.cli.failures import Refusal
 from quorate.cli.files import SchedulerConf, read_scheduler_configuration
 from quorate.cli.verbs import completion
@@ -24,7 +23,9 @@ from quorate.cli.verbs.tables import (
     wants_documents,
     whole,
 )
+from quorate.gang.annotations import INQUEUE_SINCE
 from quorate.gang.explain import Outlook, waiting_groups
+from quorate.gang.model import Model
 from quorate.gang.verdicts import Verdict, can_never_fit
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import POD_GROUPS
@@ -92,8 +93,12 @@ def _columns(now: float, *, namespaces: bool) -> tuple[Column[PodGroup], ...]:
 
 
 def _unschedulable(group: PodGroup) -> tuple[str, str]:
+    """Reason and message; nothing when it was admitted since: why it waited stays in its conditions."""
     condition = find_condition(group.status.conditions, UNSCHEDULABLE)
     if condition is None or condition.status != "True":
+        return "", ""
+    admitted = group.metadata.annotations.get(INQUEUE_SINCE, "") if group.status.phase == INQUEUE else ""
+    if condition.transition_id < admitted:  # both are moments, written alike, where both are ours
         return "", ""
     return condition.reason, condition.message
 
@@ -123,9 +128,12 @@ def explain(
         unknown = [name for name in names if name not in found]
         if unknown:
             raise Refusal(f"no pod group {', '.join(unknown)} in {connection.place}")
-        outlooks = await _outlooks(connection, settings, now)
+        model = await gang_model_of(connection.client)
+        members = {each: len(gang.tasks) for each, gang in model.gangs.items()}
+        outlooks = _outlooks(model, settings, now)
         for name in names:
-            told = told_of(found[name], outlooks.get(found[name].metadata.key), settings)
+            key = found[name].metadata.key
+            told = told_of(found[name], members.get(key, 0), outlooks.get(key), settings)
             if wants_documents(output):
                 print_value(told, output)
             else:
@@ -134,13 +142,11 @@ def explain(
     o.at(o.Reach(kubeconfig, context, namespace), show)
 
 
-async def _outlooks(
-    connection: o.Connection, settings: SchedulerConfiguration, now: float
-) -> Mapping[Key, Outlook]:
+def _outlooks(model: Model, settings: SchedulerConfiguration, now: float) -> dict[Key, Outlook]:
     """None where nobody is asked: then nobody waits to be admitted, or not by these rules."""
     if settings.profile != "design" or "enqueue" not in settings.actions:
         return {}
-    return waiting_groups(await gang_model_of(connection.client), settings, now)
+    return waiting_groups(model, settings, now)
 
 
 class Check(msgspec.Struct, frozen=True, rename="camel"):
@@ -163,12 +169,13 @@ class Told(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     checks: tuple[Check, ...] = ()
 
 
-def told_of(group: PodGroup, outlook: Outlook | None, settings: SchedulerConfiguration) -> Told:
+def told_of(group: PodGroup, members: int, outlook: Outlook | None, settings: SchedulerConfiguration) -> Told:
+    """``members``: how many pods it has; ``outlook``: ``None`` when it does not wait."""
     told = Told(
         pod_group=str(group.metadata.key),
         queue=group.spec.queue,
         phase=group.status.phase or PENDING,
-        state=_standing(group, outlook, settings),
+        state=_standing(group, members, outlook, settings),
     )
     if outlook is None:
         return told
@@ -188,11 +195,15 @@ def _check(name: str, verdict: Verdict | None) -> Check:
     return Check(name, str(verdict), never=can_never_fit(verdict))
 
 
-def _standing(group: PodGroup, outlook: Outlook | None, settings: SchedulerConfiguration) -> str:
+def _standing(
+    group: PodGroup, members: int, outlook: Outlook | None, settings: SchedulerConfiguration
+) -> str:
     if outlook is None:
         waits = group.status.phase in ("", PENDING)
         if waits and "enqueue" in settings.actions and settings.profile == "design":
             return f"its queue {group.spec.queue} does not exist, or it is being deleted"
+        if group.status.phase == INQUEUE and members < group.spec.min_member:
+            return f"its pods may be created: {members} of {group.spec.min_member} exist"
         return ": ".join(text for text in _unschedulable(group) if text)
     if outlook.not_before is not None:
         return "was sent back, and is not tried again yet"
@@ -209,7 +220,11 @@ def in_words(told: Told) -> tuple[Section, ...]:
         ("Phase", told.phase),
         ("Place", place),
         ("State", told.state),
-        ("Sent back", f"{told.attempts} times" if told.attempts else ""),
+        ("Sent back", _times(told.attempts) if told.attempts else ""),
         ("Not before", told.not_before),
     ))  # fmt: skip
     return (facts, Listed("Checks", ("CHECK", "SAYS"), tuple((each.name, each.says) for each in told.checks)))
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

@@ -1,0 +1,30 @@
+"""A shortage in words: never less than is needed, never more than there is."""
+
+import pytest
+
+from quorate.gang.verdicts import Shortage
+
+GI = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("shortage", "says"),
+    [
+        pytest.param(Shortage("cpu", 2000, 1800, 9000), "cpu: need 2, have 1800m now", id="cpu, exactly"),
+        pytest.param(
+            Shortage("memory", 2 * GI, 300, 9 * GI), "memory: need 2Gi, have 300 now", id="few bytes, exactly"
+        ),
+        pytest.param(
+            Shortage("memory", 40 * GI, 41231686041, 99 * GI),
+            "memory: need 40Gi, have 39321Mi now",
+            id="what there is, rounded down",
+        ),
+        pytest.param(
+            Shortage("requests.memory", 41231686042, 41231686041, 41231686041),
+            "requests.memory: need 39322Mi, have 39321Mi now and 39321Mi at most, so it can never fit",
+            id="what is needed, rounded up",
+        ),
+    ],
+)
+def test_a_shortage_in_words(shortage: Shortage, says: str) -> None:
+    assert str(shortage) == says
