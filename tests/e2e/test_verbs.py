@@ -461,7 +461,7 @@ def test_a_configuration_that_may_not_be_read_leaves_the_defaults(tell: Tell) ->
     async def story(world: World, command: CommandLine) -> None:
         # Who runs the gang scheduler reads no configuration of the controllers.
         roles = scheduler.roles(DEFAULT_NAMESPACE)
-        async with as_account(world.client, "somebody", DEFAULT_NAMESPACE, roles) as client:
+        async with as_account(world.client, scheduler.ACCOUNT, DEFAULT_NAMESPACE, roles) as client:
             used = await configuration_used(client, None)
         assert used.configuration == default_configuration()
         assert "ConfigMap kueue-system/quorate-configuration is not yours to read" in used.origin
