@@ -296,7 +296,7 @@ webhook: {port: 0}
         ),
         (
             "kind: Configuration",
-            "apiVersion: null is not known "
+            "line 1: apiVersion: null is not known "
             "(write config.kueue.x-k8s.io/v1beta1 or config.kueue.x-k8s.io/v1beta2)",
         ),
         (

@@ -45,10 +45,26 @@ def test_a_key_given_twice_is_found_at_every_depth() -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        pytest.param("b.c[1].d", 4, id="what is there"),
+        pytest.param("b.c[1].name", 4, id="a field of an entry"),
+        pytest.param("b.c[1].e[x.y/z].f", 4, id="a field below it"),
+        pytest.param("b.name", 2, id="a field of a mapping"),
+        pytest.param("name", 1, id="a field of the document"),
+    ],
+)
+def test_what_is_missing_stands_where_it_should(path: str, line: int) -> None:
+    (document,) = read_documents("a: 1\nb:\n  c: [{d: 1},\n  {d: 2}]\n")
+    assert document.line_of(path) == line
+
+
+@pytest.mark.parametrize(
     ("text", "line", "problem"),
     [
         pytest.param("a: 1\nb: [1", 2, "did not find", id="an open bracket"),
-        pytest.param("a: 1\n\tb: 2", 2, "tab character", id="a tab"),
+        pytest.param("a: 1\n\tb: 2", 2, "holds a tab where YAML wants spaces", id="a tab"),
+        pytest.param("a:\n\t- b", 2, "holds a tab where YAML wants spaces", id="a tab before an entry"),
         pytest.param("a: 1\n2: b", 2, "a key must be text", id="a number as key"),
         pytest.param("a: !!python/object:os.system x", 1, "tag", id="a foreign tag"),
         pytest.param("a: !!int x", 1, "'x' is no int", id="a tag that lies"),

@@ -228,7 +228,7 @@ def test_compat_does_only_what_volcano_does() -> None:
         ),
         pytest.param(
             "{tiers: [{plugins: [{name: gang}]}]}",
-            "actions: null is missing (write enqueue, allocate, backfill)",
+            "line 1: actions: null is missing (write enqueue, allocate, backfill)",
             id="no actions",
         ),
         pytest.param(
@@ -271,7 +271,7 @@ def test_compat_does_only_what_volcano_does() -> None:
         ),
         pytest.param(
             plugin("{}"),
-            "tiers[0].plugins[0].name: null is missing (write the name of a plugin)",
+            "line 1: tiers[0].plugins[0].name: null is missing (write the name of a plugin)",
             id="a plugin without name",
         ),
         pytest.param(
@@ -424,6 +424,16 @@ def test_every_finding_is_told_at_once() -> None:
             action("{name: enqueue}, {name: enqueue, arguments: {order: fair}}"),
             "configurations[1].arguments: enqueue has its arguments already, so these change nothing",
             id="arguments given twice",
+        ),
+        pytest.param(
+            '{actions: "enqueue, allocate, enqueue", tiers: [{plugins: [{name: gang}]}]}',
+            "actions: enqueue is named 2 times, and done as often",
+            id="an action twice",
+        ),
+        pytest.param(
+            '{actions: "enqueue", tiers: [{plugins: [{name: gang}]}, {plugins: [{name: gang}]}]}',
+            "tiers: gang is named 2 times, and asked as often (keep one)",
+            id="a plugin twice",
         ),
         pytest.param(
             action("{name: elect}"),

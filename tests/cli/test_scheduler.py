@@ -14,13 +14,18 @@ from tests.cli.conftest import Quorate
             "--scheduler-conf", "bad.conf", "bad.conf:1: actions: 'alocate' names 'alocate'", id="a bad file"
         ),
         pytest.param("--scheduler-conf", "none.conf", "none.conf: no such file", id="no file"),
+        pytest.param("--scheduler-conf", "endless.conf", "holds more than 1 MiB", id="a file of too much"),
         pytest.param("--health-address", "8081", "'8081' is no address", id="a port alone"),
+        pytest.param("--scheduler-name", "", "'' names no scheduler", id="no name"),
+        pytest.param("--lease-namespace", "", "'' is no namespace", id="no namespace"),
+        pytest.param("--schedule-period", "inf", "Input should be", id="sessions that never come"),
     ],
 )
 def test_what_cannot_be_is_refused(
     quorate: Quorate, tmp_path: Path, option: str, value: str, want: str
 ) -> None:
     (tmp_path / "bad.conf").write_text("actions: alocate\n")
+    (tmp_path / "endless.conf").symlink_to("/dev/zero")
     given = str(tmp_path / value) if value.endswith(".conf") else value
     done = quorate("scheduler", option, given, "--kubeconfig", str(tmp_path / "none"))
     assert done.code != 0

@@ -38,6 +38,12 @@ class Document(msgspec.Struct, frozen=True):
     lines: dict[str, int]
     findings: tuple[Finding, ...]
 
+    def line_of(self, path: str) -> int:
+        """Where ``path`` stands; of what is not there, where the nearest stands that should hold it."""
+        while path not in self.lines:
+            path = path[: max(path.rfind("."), path.rfind("["), 0)]
+        return self.lines[path]
+
 
 def read_documents(text: str) -> list[Document]:
     """The documents of ``text`` in order, without the empty ones.  Raises ``InvalidYaml``."""
@@ -64,6 +70,8 @@ def _invalid(error: yaml.MarkedYAMLError, text: str) -> InvalidYaml:
     last = text.count("\n", 0, len(text.rstrip())) + 1
     line = min(error.problem_mark.line + 1 if error.problem_mark else 1, last)
     problem = error.problem or "is not YAML"
+    if error.problem_mark and text.split("\n")[line - 1].startswith("\t", error.problem_mark.column):
+        return InvalidYaml(line, "holds a tab where YAML wants spaces")
     if error.context_mark and (start := error.context_mark.line + 1) < line:
         problem += f" {error.context} that starts in line {start}"
     return InvalidYaml(line, problem)

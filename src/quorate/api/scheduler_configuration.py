@@ -7,6 +7,7 @@ something and are not served here.  Everything else that does not fit is told an
 that cannot be read keeps its default, as Volcano has it: its files work here as they are.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
 from fractions import Fraction
@@ -133,6 +134,9 @@ def _configuration(fields: OpenSection) -> SchedulerConfiguration:
     tiers = fields.take("tiers", list_of(open_section(_tier)), ())
     if not any(tiers):
         fields.at("tiers").warn("no plugin is named, so nobody is asked")
+    for name, count in Counter(entry.name for tier in tiers for entry in tier).items():
+        if count > 1:
+            fields.at("tiers").warn(f"{name} is named {count} times, and asked as often (keep one)")
     told = _told_of_actions(fields)
     nothing = Place(fields.place.reading, "configurations", None)
 
@@ -182,7 +186,11 @@ def _actions(place: Place) -> tuple[Action, ...]:
     whole_gangs = [name for name in named if name in UNSERVED]
     if whole_gangs and {"preempt", "reclaim"} & set(named):
         raise Refused(f"mixes {' and '.join(whole_gangs)} with preempt or reclaim (keep the latter)")
-    return tuple(action for name in named if (action := _action(place, name)) is not None)
+    actions = tuple(action for name in named if (action := _action(place, name)) is not None)
+    for action, count in Counter(actions).items():
+        if count > 1:
+            place.warn(f"{action} is named {count} times, and done as often")
+    return actions
 
 
 def _action(place: Place, name: str) -> Action | None:

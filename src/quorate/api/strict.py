@@ -61,7 +61,8 @@ def reading_of(text: str, rule: str) -> Reading:
     try:
         documents = read_documents(text)
     except InvalidYaml as invalid:
-        raise InvalidConfiguration([Finding("", text[:40], invalid.problem, invalid.line)]) from invalid
+        written = text.split("\n")[invalid.line - 1][:40]
+        raise InvalidConfiguration([Finding("", written, invalid.problem, invalid.line)]) from invalid
     if len(documents) != 1:
         raise InvalidConfiguration([Finding("", text[:40], f"holds {len(documents)} documents, {rule}")])
     return Reading(documents[0])
@@ -77,7 +78,7 @@ class Place:
 
     def refuse(self, rule: str) -> None:
         """Record that this value breaks ``rule`` and go on."""
-        line = self.reading.document.lines.get(self.path, 0)
+        line = self.reading.document.line_of(self.path)
         self.reading.findings.append(Finding(self.path, self.value, rule, line))
 
     def warn(self, remark: str) -> None:

@@ -73,7 +73,7 @@ def controllers(
         typer.Option(
             "--webhooks/--no-webhooks",
             help="Serve webhooks, on 127.0.0.1:9443 if the configuration names no address. "
-            "[default: if it has the field webhook]",
+            "Default: if it has the field webhook.",
             show_default=False,
         ),
     ] = None,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -29,6 +29,9 @@ SchedulerConf = Annotated[
         help="Volcano's scheduler configuration (actions, tiers of plugins); without one, the defaults.",
     ),
 ]
+
+
+_LARGEST: Final = 1 << 20
 
 
 class InvalidFiles(Exception):
@@ -77,9 +80,15 @@ def scheduler_configuration_in(path: Path, text: str) -> LoadedSchedulerConfigur
 
 
 def text_of(path: Path) -> str:
-    """Raises ``InvalidFiles``."""
+    """Raises ``InvalidFiles``, also for more than a ConfigMap can hold, without reading all of it."""
     try:
-        return path.read_bytes().decode()
+        with path.open("rb") as file:
+            content = file.read(_LARGEST + 1)
+        if len(content) > _LARGEST:
+            raise InvalidFiles(
+                [f"{path}: holds more than 1 MiB, as no configuration does (is it the right file?)"]
+            )
+        return content.decode()
     except OSError as error:
         raise InvalidFiles([f"{path}: {(error.strerror or '').lower()}"]) from error
     except UnicodeDecodeError as error:

@@ -19,7 +19,7 @@ Kubeconfig = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="How to reach the cluster. [default: $KUBECONFIG, ~/.kube/config, or the pod's own account]",
+        help="How to reach the cluster. Default: $KUBECONFIG, ~/.kube/config, or the pod's own account.",
     ),
 ]
 Context = Annotated[

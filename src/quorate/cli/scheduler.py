@@ -14,6 +14,7 @@ import uvloop
 from quorate.api.configuration_process import Address, Health, parse_address
 from quorate.api.configuration_webhooks import TlsRules
 from quorate.api.meta import Key
+from quorate.api.names import is_dns_label
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.volcano import GROUP, VERSION
 from quorate.cli.failures import Refusal
@@ -54,6 +55,22 @@ def _address(written: str) -> Address:
     return address
 
 
+def _scheduler_name(written: str) -> str:
+    if not written:
+        raise typer.BadParameter(
+            "'' names no scheduler (write the schedulerName of the pods, or leave it out)"
+        )
+    return written
+
+
+def _namespace(written: str) -> str:
+    if not is_dns_label(written):
+        raise typer.BadParameter(
+            f"{written!r} is no namespace (at most 63 lower case letters, digits and '-')"
+        )
+    return written
+
+
 def scheduler(
     kubeconfig: Kubeconfig = None,
     context: Context = "",
@@ -62,14 +79,14 @@ def scheduler(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="The schedulerName of pods to place; may be given several times. "
-            "[default: quorate, volcano]",
+            parser=_scheduler_name,
+            help="The schedulerName of pods to place; may be given several times. Default: quorate, volcano.",
             show_default=False,
         ),
     ] = None,
     schedule_period: Annotated[
         float,
-        typer.Option(metavar="SECONDS", min=0.0, help="The least time between two sessions."),
+        typer.Option(metavar="SECONDS", min=0.0, max=3600.0, help="The least time between two sessions."),
     ] = 0.05,
     binds_at_once: Annotated[
         int, typer.Option(metavar="N", min=1, help="How many pods are bound side by side.")
@@ -79,7 +96,7 @@ def scheduler(
         typer.Option(
             metavar="NAME",
             help="Ask an autoscaler for nodes that pod groups lack, by ProvisioningRequests of this class. "
-            "[default: do not ask]",
+            "Default: do not ask.",
             show_default=False,
         ),
     ] = "",
@@ -94,14 +111,14 @@ def scheduler(
         bool, typer.Option("--leader-elect", help="Of several replicas let one decide, by a lease.")
     ] = False,
     lease_namespace: Annotated[
-        str, typer.Option(metavar="NAMESPACE", help="Where that lease is.")
+        str, typer.Option(metavar="NAMESPACE", parser=_namespace, help="Where that lease is.")
     ] = "quorate-system",
     health_address: Annotated[
         Address | None,
         typer.Option(
             metavar="ADDRESS",
             parser=_address,
-            help="Where to answer a kubelet's probes, such as :8081. [default: nowhere]",
+            help="Where to answer a kubelet's probes, such as :8081. Default: nowhere.",
             show_default=False,
         ),
     ] = None,
@@ -111,7 +128,7 @@ def scheduler(
             metavar="ADDRESS",
             parser=_address,
             help="Where to answer Prometheus, such as :8080; beyond this machine over TLS, only to who "
-            "may read metrics. [default: nowhere]",
+            "may read metrics. Default: nowhere.",
             show_default=False,
         ),
     ] = None,

@@ -59,7 +59,7 @@ def preflight(
         typer.Option(
             "--service-account",
             metavar="NAMESPACE/NAME",
-            help="Whose rights to check, such as kueue-system/quorate-controllers. [default: your own]",
+            help="Whose rights to check, such as kueue-system/quorate-controllers. Default: your own.",
         ),
     ] = "",
     output: o.Format = o.Output.TABLE,

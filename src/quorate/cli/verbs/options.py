@@ -38,7 +38,7 @@ class DryRun(StrEnum):
 
 Kubeconfig = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="How to reach the cluster. [default: $KUBECONFIG, ~/.kube/config]"),
+    typer.Option(metavar="FILE", help="How to reach the cluster. Default: $KUBECONFIG, ~/.kube/config."),
 ]
 Context = Annotated[
     str, typer.Option(metavar="NAME", help="The kubeconfig's context, if not the current one.")

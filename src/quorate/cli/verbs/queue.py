@@ -210,7 +210,7 @@ def create(
     namespace_selector: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="KEY=VALUE", rich_help_panel=_CLUSTER, help="Which namespaces may use it. [default: all]"
+            metavar="KEY=VALUE", rich_help_panel=_CLUSTER, help="Which namespaces may use it. Default: all."
         ),
     ] = None,
     reclaim_within_cohort: Annotated[
