@@ -210,7 +210,7 @@ def _scores(scoring: Scoring, given: Json) -> dict[str, float]:
     load = Load(cluster.allocatable, cluster.used, cluster.pipelined, cluster.scored)
     points = room_points(scoring, shape, cluster.rows, load)
     if scoring.node_order is not None:
-        preferences = Surroundings(cluster, PredicateArguments()).standing(shape).preferences
+        preferences = Surroundings(cluster, PredicateArguments()).stance(shape).preferences
         points += preference_points(scoring.node_order, preferences, among=cluster.ready)
     return {name: int(points[cluster.index(name)]) / POINT for name in cluster.names()}
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from quorate.placement.cluster import Cluster
 from quorate.placement.shapes import Shape
-from quorate.placement.standing import Moment, Objection, Preferences, Reach, Standing
+from quorate.placement.stance import Moment, Objection, Preferences, Reach, Stance
 from quorate.placement.vectors import Mask, Vector
 
 
@@ -37,7 +37,7 @@ class Bars:
     def revision(self) -> int:
         return hash((tuple(self.barred.items()), tuple(self.node_affinity.items())))
 
-    def standing(self, shape: Shape) -> Standing:
+    def stance(self, shape: Shape) -> Stance:
         return _Standing(self)
 
     def founded(self, shape: Shape, followers: Collection[Shape]) -> Sequence[Vector]:

@@ -9,7 +9,7 @@ from quorate.api.scheduler_plugins import BinpackArguments, NodeOrderArguments
 from quorate.placement.cluster import Hold
 from quorate.placement.scoring import POINT, Scoring
 from quorate.placement.shapes import Shape
-from quorate.placement.standing import Moment
+from quorate.placement.stance import Moment
 
 
 @dataclass

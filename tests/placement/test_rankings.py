@@ -9,7 +9,7 @@ from quorate.api.scheduler_plugins import BinpackArguments, NodeOrderArguments
 from quorate.placement.cluster import Cluster, Hold
 from quorate.placement.rankings import Rankings
 from quorate.placement.scoring import Scoring
-from quorate.placement.standing import Moment
+from quorate.placement.stance import Moment
 from quorate.placement.verdicts import Barred, Choice, NoRoom, Short
 from tests.placement.bars import Bar, Bars
 from tests.placement.given import node, shape

@@ -27,7 +27,7 @@ from quorate.placement.scoring import (
     room_points,
 )
 from quorate.placement.shapes import LARGEST, Shape
-from quorate.placement.standing import Mask, Preferences, Vector
+from quorate.placement.stance import Mask, Preferences, Vector
 from tests.placement.given import node, shape
 
 GPU = "nvidia.com/gpu"

@@ -12,7 +12,7 @@ import numpy as np
 from quorate.placement.cluster import Cluster
 from quorate.placement.rankings import Rankings
 from quorate.placement.shapes import Shape
-from quorate.placement.standing import Moment
+from quorate.placement.stance import Moment
 from quorate.placement.vectors import Mask, Matrix, Vector
 
 Company = Mapping[Shape, int]  # how many pods of which shapes have to be in one domain

@@ -19,7 +19,7 @@ from quorate.placement.cluster import Cluster
 from quorate.placement.names import NOWHERE, NameOrder
 from quorate.placement.scoring import Load, Scoring, matters, preference_points, room_points
 from quorate.placement.shapes import Shape
-from quorate.placement.standing import Moment, Preferences, Reach, Standing
+from quorate.placement.stance import Moment, Preferences, Reach, Stance
 from quorate.placement.vectors import Mask, Matrix, Vector
 
 # The points of a node that is out of the question.
@@ -50,7 +50,7 @@ class Ranking:
         self._now: Vector = np.zeros(0, np.int64)
         self._later: Vector = np.zeros(0, np.int64)
         self._read_to = _NEVER  # of the log
-        self._judged_as_of = _NEVER, _NEVER  # versions of the order of names, and of the standing
+        self._judged_as_of = _NEVER, _NEVER  # versions of the order of names, and of the stance
         # Points whatever the choice is between, by index, and what is compared for each choice, by position.
         self._constant: Vector = np.zeros(0, np.int64)
         self._compared = Preferences()
@@ -59,8 +59,8 @@ class Ranking:
         self.alone = False
         self.once = False  # whether a node takes only one such pod
 
-    def refresh(self, standing: Standing) -> None:
-        """Take in what changed in the cluster, of which ``standing`` tells the rest."""
+    def refresh(self, stance: Stance) -> None:
+        """Take in what changed in the cluster, of which ``stance`` tells the rest."""
         self._names.refresh()
         log = self._cluster.loads
         changed = log.since(self._read_to) if len(self._points) == self._cluster.size else None
@@ -70,18 +70,18 @@ class Ranking:
             self._measure(_ALL)
         elif changed:
             self._measure(np.array(changed))
-        as_of = self._names.version, standing.version
+        as_of = self._names.version, stance.version
         if changed is None or as_of != self._judged_as_of:
             self._judged_as_of = as_of
-            self._take_preferences(standing.preferences)
-            self.once = standing.reach is Reach.BARS
-            self.alone = standing.reach in (Reach.OWN_NODE, Reach.OTHERS) or self._comparing
+            self._take_preferences(stance.preferences)
+            self.once = stance.reach is Reach.BARS
+            self.alone = stance.reach in (Reach.OWN_NODE, Reach.OTHERS) or self._comparing
             self._now = np.full(len(self._names.indexes), OUT)
             self._later = self._now.copy()
-            self._judge(self._names.indexes, standing)
+            self._judge(self._names.indexes, stance)
         elif changed:
             at = np.array(changed)
-            self._judge(at[self._names.positions[at] != NOWHERE], standing)  # some came and are gone again
+            self._judge(at[self._names.positions[at] != NOWHERE], stance)  # some came and are gone again
 
     def best(self) -> tuple[int, Moment] | None:
         """The position of the best candidate, and when it has room."""
@@ -163,9 +163,9 @@ class Ranking:
             later &= idle[row] + releasing[row] - load.pipelined[row] >= amount
         return sound, now & later, later
 
-    def _judge(self, at: Vector, standing: Standing) -> None:
-        later = self._has_room_later[at] & standing.passing(Moment.LATER)[at]
-        now = self._has_room_now[at] & later & standing.passing(Moment.NOW)[at]
+    def _judge(self, at: Vector, stance: Stance) -> None:
+        later = self._has_room_later[at] & stance.passing(Moment.LATER)[at]
+        now = self._has_room_now[at] & later & stance.passing(Moment.NOW)[at]
         points, positions = self._points[at] + self._constant[at], self._names.positions[at]
         self._now[positions] = np.where(now, points, OUT)
         self._later[positions] = np.where(later & ~now, points, OUT)

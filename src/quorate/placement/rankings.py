@@ -17,7 +17,7 @@ from quorate.placement.ranking import OUT, Ranking
 from quorate.placement.refusals import refusal
 from quorate.placement.scoring import Scoring
 from quorate.placement.shapes import Shape
-from quorate.placement.standing import Constraints, Moment
+from quorate.placement.stance import Constraints, Moment
 from quorate.placement.streaks import Streak
 from quorate.placement.vectors import Mask, Vector
 from quorate.placement.verdicts import Choice, NoRoom
@@ -86,8 +86,8 @@ class Rankings:
 
     def in_score_order(self, shape: Shape) -> Iterator[str]:
         """The nodes where evicting others may help a pod of ``shape``, or nobody need go; the best first."""
-        ranking, standing = self.ranking(shape), self._constraints.standing(shape)
-        for position in ranking.in_order(~standing.unresolvable[self.names.indexes]):
+        ranking, stance = self.ranking(shape), self._constraints.stance(shape)
+        for position in ranking.in_order(~stance.unresolvable[self.names.indexes]):
             yield self.name(position)
 
     def founded(self, shape: Shape, followers: Collection[Shape]) -> Sequence[Vector]:
@@ -106,12 +106,12 @@ class Rankings:
 
     def no_room(self, shape: Shape) -> NoRoom:
         """Why ``best`` finds no node for pods of ``shape``."""
-        standing = self._constraints.standing(shape)
+        stance = self._constraints.stance(shape)
         self.names.refresh()
-        as_of = self.cluster.loads.end, standing.version
+        as_of = self.cluster.loads.end, stance.version
         known = self._refusals.get(shape)
         if known is None or known[0] != as_of:
-            known = self._refusals[shape] = as_of, refusal(self.cluster, shape, standing, self.names.indexes)
+            known = self._refusals[shape] = as_of, refusal(self.cluster, shape, stance, self.names.indexes)
         return known[1]
 
     def ranking(self, shape: Shape) -> Ranking:
@@ -123,7 +123,7 @@ class Rankings:
                 self._rankings.popitem(last=False)
         else:
             self._rankings.move_to_end(shape)
-        ranking.refresh(self._constraints.standing(shape))
+        ranking.refresh(self._constraints.stance(shape))
         return ranking
 
     def name(self, position: int) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from quorate.placement.cluster import Cluster
 from quorate.placement.scoring import quotient
 from quorate.placement.shapes import Shape
-from quorate.placement.standing import Moment, Standing
+from quorate.placement.stance import Moment, Stance
 from quorate.placement.vectors import Vector
 from quorate.placement.verdicts import Barred, NoRoom, Short
 
@@ -16,12 +16,12 @@ from quorate.placement.verdicts import Barred, NoRoom, Short
 _PARTS: Final = 1_000_000
 
 
-def refusal(cluster: Cluster, shape: Shape, standing: Standing, indexes: Vector) -> NoRoom:
+def refusal(cluster: Cluster, shape: Shape, stance: Stance, indexes: Vector) -> NoRoom:
     """What stands between pods of ``shape`` and the nodes at ``indexes``, which are in the order of names."""
     known = np.zeros(cluster.size, np.bool_)
     known[indexes] = True
-    passing = standing.passing(Moment.LATER)
-    objections = standing.objections(Moment.LATER, known & ~passing)
+    passing = stance.passing(Moment.LATER)
+    objections = stance.objections(Moment.LATER, known & ~passing)
     open_ = indexes[passing[indexes]]
     sound = open_[(cluster.used[:, open_] <= cluster.allocatable[:, open_]).all(axis=0)]
     asked = {resource: amount for resource, amount in sorted(shape.amounts.items()) if amount}
@@ -38,7 +38,7 @@ def refusal(cluster: Cluster, shape: Shape, standing: Standing, indexes: Vector)
         for resource, lack in lacks.items()
         if lack.any()
     ]
-    thinkable = indexes[~standing.lasting[indexes]]
+    thinkable = indexes[~stance.lasting[indexes]]
     return NoRoom(
         nodes=len(indexes),
         barred=tuple(Barred(objection.reason, count) for objection, count in objections),

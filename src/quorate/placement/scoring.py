@@ -17,7 +17,7 @@ import numpy as np
 from quorate.api.scheduler_plugins import BinpackArguments, NodeOrderArguments
 from quorate.placement.amounts import MEMORY
 from quorate.placement.shapes import Shape
-from quorate.placement.standing import Preferences
+from quorate.placement.stance import Preferences
 from quorate.placement.vectors import Mask, Matrix, Vector
 from quorate.quota.amount import CPU
 

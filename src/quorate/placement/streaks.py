@@ -17,7 +17,7 @@ from quorate.placement.cluster import Cluster, Hold
 from quorate.placement.names import NameOrder
 from quorate.placement.ranking import OUT, Ranking
 from quorate.placement.shapes import Shape
-from quorate.placement.standing import Moment
+from quorate.placement.stance import Moment
 from quorate.placement.vectors import Vector
 
 # For so many offers at a time it takes hardly longer to work them out than for one.

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from quorate.placement.standing import Moment
+from quorate.placement.stance import Moment
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from quorate.placement.constraints.objections import Mask, Objection
 from quorate.placement.constraints.storage import Storage
 from quorate.placement.constraints.surroundings import Surroundings
 from quorate.placement.shapes import Shapes
-from quorate.placement.standing import Moment
+from quorate.placement.stance import Moment
 
 
 def node(text: str, *, ready: bool = True, images: Any = (), **spec: Any) -> Node:
@@ -77,12 +77,12 @@ class World:
         self.placed[name] = pod, node, hold
         self.cluster.move(Uid(name), hold)
 
-    def standing(self, pod: Pod) -> Judgement:
+    def stance(self, pod: Pod) -> Judgement:
         before = self.shapes.generation
         shape = self.shapes.of(pod, volume_demands(pod, self.storage))
         if before != self.shapes.generation:  # a selector looks at labels that shapes lacked until now
             self._put_all(anew=list(self.placed))
-        return self.surroundings.standing(shape)
+        return self.surroundings.stance(shape)
 
     def _put_all(self, anew: list[str]) -> None:
         for name in anew:
@@ -92,7 +92,7 @@ class World:
 
     def objections(self, pod: Pod, moment: Moment = Moment.NOW) -> dict[str, Objection]:
         """What stops the pod, by node; nodes that pass are left out."""
-        verdicts = self.standing(pod).verdicts(moment)
+        verdicts = self.stance(pod).verdicts(moment)
         found = {
             name: verdicts.at(index) for name in self.cluster.names() if (index := self.index(name)) >= 0
         }
@@ -103,12 +103,12 @@ class World:
 
     def passing(self, pod: Pod, moment: Moment = Moment.NOW) -> str:
         """The names of the nodes that pass, in order."""
-        mask = self.standing(pod).passing(moment)
+        mask = self.stance(pod).passing(moment)
         return " ".join(sorted(name for name in self.cluster.names() if mask[self.index(name)]))
 
     def measure(self, pod: Pod, kind: str) -> dict[str, int]:
         """What one kind of preferences says of each node."""
-        vector = getattr(self.standing(pod).preferences, kind)
+        vector = getattr(self.stance(pod).preferences, kind)
         return {name: int(vector[self.index(name)]) for name in sorted(self.cluster.names())}
 
     def known(self) -> Mask:

@@ -10,7 +10,7 @@ from quorate.api.core import Taint, Toleration
 from quorate.api.meta import LabelSelector, matches_requirement, matches_selector
 from quorate.api.placeable import Node, Pod, PodAffinityTerm, TopologySpreadConstraint
 from quorate.placement.cluster import Hold
-from quorate.placement.standing import Moment
+from quorate.placement.stance import Moment
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ def test_images_count_by_size_and_by_how_many_nodes_have_them(
 
 
 def test_small_images_do_not_count() -> None:
-    assert world(having("a", "app:1=23")).standing(pod("p", image="app:1")).preferences.images is None
+    assert world(having("a", "app:1=23")).stance(pod("p", image="app:1")).preferences.images is None
 
 
 def test_the_images_of_all_containers_count_together() -> None:
@@ -63,8 +63,8 @@ def test_images_are_known_by_their_full_names(image: str, listed: str) -> None:
 def test_images_come_and_go() -> None:
     there = world(having("a"), having("b"))
     wanted = pod("p", image="app:1")
-    assert there.standing(wanted).preferences.images is None
+    assert there.stance(wanted).preferences.images is None
     there.cluster.set_node(having("b", "app:1=1000"))  # type: ignore[arg-type]
     assert there.measure(wanted, "images") == {"a": 0, "b": 48}  # (1000 / 2 - 23) of (1000 - 23)
     there.cluster.remove_node("b")
-    assert there.standing(wanted).preferences.images is None
+    assert there.stance(wanted).preferences.images is None

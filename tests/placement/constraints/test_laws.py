@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from quorate.api.placeable import Node, Pod
 from quorate.placement.cluster import Hold
-from quorate.placement.standing import Moment, Reach
+from quorate.placement.stance import Moment, Reach
 from tests.placement.constraints.given import World, node, pod
 from tests.placement.constraints.oracle import Oracle
 from tests.search import examples
@@ -181,7 +181,7 @@ def change(world: World, data: st.DataObject, step: int) -> None:
 def test_taking_back_what_was_put_restores_every_answer(
     world: World, watched: Pod, comer: Pod, data: st.DataObject
 ) -> None:
-    world.standing(comer)  # its selectors are known before and after
+    world.stance(comer)  # its selectors are known before and after
     before = world.refusals(watched), world.refusals(watched, Moment.LATER)
     world.put(comer, data.draw(st.sampled_from(sorted(world.cluster.names()))))
     world.refusals(watched)
@@ -194,7 +194,7 @@ def test_a_pod_changes_for_the_next_what_its_reach_says(
     world: World, incoming: Pod, data: st.DataObject
 ) -> None:
     """By that, equal pods are placed many at a time: only nodes that an answer may change for are asked."""
-    reach = world.standing(incoming).reach
+    reach = world.stance(incoming).reach
     before, drawn = world.refusals(incoming), attractions(world, incoming)
     fitting = world.passing(incoming).split()
     if not fitting:
@@ -215,7 +215,7 @@ def test_a_pod_changes_for_the_next_what_its_reach_says(
 
 @given(world=worlds(), incoming=pods("new"))
 def test_no_eviction_helps_where_a_node_is_unresolvable(world: World, incoming: Pod) -> None:
-    unresolvable = world.standing(incoming).unresolvable
+    unresolvable = world.stance(incoming).unresolvable
     for name in list(world.placed):
         world.take(name)
     empty = world.refusals(incoming)
@@ -246,6 +246,6 @@ def test_the_order_in_which_things_are_told_does_not_matter(
 
 
 def attractions(world: World, incoming: Pod) -> dict[str, int]:
-    measure = world.standing(incoming).preferences.pod_affinity
+    measure = world.stance(incoming).preferences.pod_affinity
     names = sorted(world.cluster.names())
     return {name: 0 if measure is None else int(measure[world.index(name)]) for name in names}

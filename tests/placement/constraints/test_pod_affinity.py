@@ -6,7 +6,7 @@ import pytest
 
 from quorate.placement.cluster import Hold
 from quorate.placement.constraints.objections import Remedy
-from quorate.placement.standing import Moment, Reach
+from quorate.placement.stance import Moment, Reach
 from tests.placement.constraints.given import World, pod
 
 NODES = ("a zone=1", "b zone=1", "c zone=2", "d")
@@ -216,7 +216,7 @@ def test_placed_pods_have_preferences_as_well() -> None:
     world.put(pod("glad", **preferring("podAffinity", 7, term("web"))), "a")
     world.put(pod("loath", **preferring("podAntiAffinity", 3, term("web", "hostname"))), "b")
     assert world.measure(pod("p app=web"), "pod_affinity") == {"a": 7, "b": 4, "c": 0, "d": 0}
-    assert world.standing(pod("q app=db")).preferences.pod_affinity is None
+    assert world.stance(pod("q app=db")).preferences.pod_affinity is None
 
 
 def test_who_requires_others_near_is_a_little_glad_of_more() -> None:
@@ -248,5 +248,5 @@ def test_who_requires_others_near_is_a_little_glad_of_more() -> None:
     ],
 )
 def test_how_far_a_pod_reaches(spec: dict[str, Any], want: Reach) -> None:
-    standing = World(*NODES).standing(pod("p app=own", **spec))
-    assert standing.reach is want
+    stance = World(*NODES).stance(pod("p app=own", **spec))
+    assert stance.reach is want

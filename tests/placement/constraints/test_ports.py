@@ -7,7 +7,7 @@ import pytest
 from quorate.api.scheduler_plugins import PredicateArguments
 from quorate.placement.cluster import Hold
 from quorate.placement.constraints.objections import PORTS_TAKEN, Remedy
-from quorate.placement.standing import Moment, Reach
+from quorate.placement.stance import Moment, Reach
 from tests.placement.constraints.given import World, pod
 
 
@@ -79,6 +79,6 @@ def test_eviction_frees_a_port() -> None:
 
 
 def test_pods_with_a_port_keep_each_other_off_their_node_only() -> None:
-    assert World("n").standing(pod("p", ports=[port("80")])).reach is Reach.BARS
+    assert World("n").stance(pod("p", ports=[port("80")])).reach is Reach.BARS
     off = World("n", switches=PredicateArguments(node_ports=False))
-    assert off.standing(pod("p", ports=[port("80")])).reach is Reach.NONE
+    assert off.stance(pod("p", ports=[port("80")])).reach is Reach.NONE

@@ -9,7 +9,7 @@ from quorate.api.scheduler_plugins import NodeOrderArguments
 from quorate.placement.cluster import Hold
 from quorate.placement.constraints.objections import Remedy
 from quorate.placement.scoring import POINT, preference_points
-from quorate.placement.standing import Preferences, Reach
+from quorate.placement.stance import Preferences, Reach
 from tests.placement.constraints.given import World, node, pod
 
 NODES = ("a zone=1", "b zone=1", "c zone=2", "d zone=3")
@@ -148,7 +148,7 @@ def test_nodes_that_come_are_domains_to_be_filled() -> None:
 
 def crowd(world: World, *constraints: dict[str, Any], among: str = "a b c d") -> dict[str, int]:
     soft = ({**each, "whenUnsatisfiable": "ScheduleAnyway"} for each in constraints)
-    crowding = world.standing(pod("p app=web", **spreading(*soft))).preferences.spread
+    crowding = world.stance(pod("p app=web", **spreading(*soft))).preferences.spread
     assert crowding is not None
     mask = np.zeros(world.cluster.size, np.bool_)
     mask[[world.index(name) for name in among.split()]] = True
@@ -226,7 +226,7 @@ def points(pods: str, constraints: str, *, nodes: str, among: str) -> str:
                 "labelSelector": selector,
             }
         )
-    preferences = world.standing(pod("new web=yes db=yes", topologySpreadConstraints=soft)).preferences
+    preferences = world.stance(pod("new web=yes db=yes", topologySpreadConstraints=soft)).preferences
     mask = np.zeros(world.cluster.size, np.bool_)
     mask[[world.index(name) for name in among.split()]] = True
     order = NodeOrderArguments(pod_topology_spread=1)
@@ -302,4 +302,4 @@ def test_a_node_without_the_label_scores_nothing() -> None:
 )
 def test_how_far_a_pod_reaches(app: str, when: str, want: Reach) -> None:
     constraint = spread(app=app, whenUnsatisfiable=when)
-    assert World(*NODES).standing(pod("p app=web", **spreading(constraint))).reach is want
+    assert World(*NODES).stance(pod("p app=web", **spreading(constraint))).reach is want

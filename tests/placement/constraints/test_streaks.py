@@ -13,7 +13,7 @@ from quorate.api.scheduler_plugins import NodeOrderArguments
 from quorate.placement.cluster import Hold
 from quorate.placement.rankings import Rankings
 from quorate.placement.scoring import Scoring
-from quorate.placement.standing import Moment
+from quorate.placement.stance import Moment
 from quorate.placement.streaks import HOLDS
 from quorate.placement.verdicts import Choice
 from tests.placement.constraints.given import World, pod
@@ -36,7 +36,7 @@ def each_alone(world: World, incoming: Pod, count: int) -> list[str]:
 
 
 def _placed(world: World, incoming: Pod, count: int, rankings: Rankings | None) -> list[str]:
-    world.standing(incoming)  # its selectors are known
+    world.stance(incoming)  # its selectors are known
     shape = world.shapes.of(incoming)
     nodes = []
     for number in range(count):

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from quorate.api.scheduler_plugins import PredicateArguments
-from quorate.placement.standing import Moment
+from quorate.placement.stance import Moment
 from tests.placement.constraints.given import World, node, pod
 
 TAINTED = [{"key": "gpu", "effect": "NoSchedule"}]
@@ -60,10 +60,8 @@ def test_of_several_objections_the_first_counts() -> None:
 
 def test_nodes_are_counted_by_what_stops_them() -> None:
     world = World("a", "b pool=x", node("c", unschedulable=True), "d")
-    standing = world.standing(pod("p", nodeSelector={"pool": "x"}))
-    assert [
-        (str(objection), count) for objection, count in standing.objections(Moment.NOW, world.known())
-    ] == [
+    stance = world.stance(pod("p", nodeSelector={"pool": "x"}))
+    assert [(str(objection), count) for objection, count in stance.objections(Moment.NOW, world.known())] == [
         ("node(s) didn't match Pod's node affinity/selector", 2),
         ("node(s) were unschedulable", 1),
     ]
@@ -74,7 +72,7 @@ def test_a_node_that_no_eviction_helps_is_so_whatever_is_said_first() -> None:
     world = World("a zone=1", "b")
     for name in "ab":
         world.put(pod(f"on-{name}", ports=PORT), name)
-    unresolvable = world.standing(pod("p app=web", topologySpreadConstraints=SPREAD, ports=PORT)).unresolvable
+    unresolvable = world.stance(pod("p app=web", topologySpreadConstraints=SPREAD, ports=PORT)).unresolvable
     assert {name: bool(unresolvable[world.index(name)]) for name in "ab"} == {"a": False, "b": True}
 
 
@@ -127,22 +125,22 @@ def test_what_is_heeded_may_change() -> None:
 
 def test_a_plain_pod_stands_as_it_did_whoever_comes_and_goes() -> None:
     world = World("a", "b")
-    before = world.standing(pod("p"))
+    before = world.stance(pod("p"))
     world.put(pod("q"), "a")
-    assert world.standing(pod("p")) is before
+    assert world.stance(pod("p")) is before
     world.cluster.set_node(node("a", unschedulable=True))
-    assert world.standing(pod("p")).version != before.version
+    assert world.stance(pod("p")).version != before.version
 
 
 def test_a_standing_changes_with_the_pods_it_is_about_only() -> None:
     world = World("a", "b")
     lonely = pod("p", affinity=APART)
     world.put(pod("x app=db"), "a")
-    before = world.standing(lonely)
+    before = world.stance(lonely)
     world.put(pod("y app=db"), "a")
-    assert world.standing(lonely) is before
+    assert world.stance(lonely) is before
     world.put(pod("z app=web"), "a")
-    assert world.standing(lonely).version != before.version
+    assert world.stance(lonely).version != before.version
 
 
 def test_no_two_standings_have_one_version() -> None:
@@ -150,8 +148,8 @@ def test_no_two_standings_have_one_version() -> None:
     versions = []
     for number in range(3):
         world.put(pod(f"x{number} app=web"), "a")
-        versions.append(world.standing(pod("p", affinity=APART)).version)
-        versions.append(world.standing(pod("q", nodeSelector={"pool": f"{number}"})).version)
+        versions.append(world.stance(pod("p", affinity=APART)).version)
+        versions.append(world.stance(pod("q", nodeSelector={"pool": f"{number}"})).version)
     assert len(set(versions)) == len(versions)
 
 

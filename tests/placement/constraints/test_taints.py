@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from quorate.placement.standing import Moment
+from quorate.placement.stance import Moment
 from tests.placement.constraints.given import World, node, pod
 
 GPU = {"key": "gpu", "value": "a100", "effect": "NoSchedule"}
@@ -54,7 +54,7 @@ def test_taints_that_evict_keep_away_too() -> None:
 
 def test_each_taint_counts_for_itself() -> None:
     world = World(node("a", taints=[GPU]), node("b", taints=[GPU]), node("c", taints=[SPOT]), "d")
-    verdicts = world.standing(pod("p")).objections(Moment.NOW, world.known())
+    verdicts = world.stance(pod("p")).objections(Moment.NOW, world.known())
     assert [(objection.reason, count) for objection, count in verdicts] == [
         ("node(s) had untolerated taint {gpu: a100}", 2),
         ("node(s) had untolerated taint {spot: }", 1),
@@ -84,7 +84,7 @@ def test_nodes_that_are_not_ready_take_nobody() -> None:
 
 def test_no_eviction_lifts_a_taint_or_a_cordon() -> None:
     world = World(node("a", taints=[GPU]), node("b", unschedulable=True), node("c", ready=False))
-    assert world.standing(pod("p")).unresolvable[world.known()].all()
+    assert world.stance(pod("p")).unresolvable[world.known()].all()
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_no_eviction_lifts_a_taint_or_a_cordon() -> None:
 )
 def test_what_waiting_does_not_help(given: dict[str, Any], lasting: bool) -> None:
     world = World(node("n", **given))
-    assert world.standing(pod("p")).lasting[world.known()].tolist() == [lasting]
+    assert world.stance(pod("p")).lasting[world.known()].tolist() == [lasting]
 
 
 def test_discouraging_taints_are_counted() -> None:
@@ -118,4 +118,4 @@ def test_discouraging_taints_are_counted() -> None:
 
 
 def test_without_discouraging_taints_there_is_nothing_to_compare() -> None:
-    assert World(node("n", taints=[GPU])).standing(pod("p")).preferences.taints is None
+    assert World(node("n", taints=[GPU])).stance(pod("p")).preferences.taints is None

@@ -10,7 +10,7 @@ from quorate.api.scheduler_plugins import PredicateArguments
 from quorate.api.volumes import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from quorate.placement.cluster import Hold
 from quorate.placement.constraints.objections import TOO_MANY_VOLUMES
-from quorate.placement.standing import Moment, Reach
+from quorate.placement.stance import Moment, Reach
 from tests.placement.constraints.given import World, node, pod
 
 DRIVER = "disks.example.com"
@@ -114,7 +114,7 @@ def test_limits_may_be_known_before_the_node_and_change() -> None:
 
 
 def test_pods_with_volumes_may_fill_their_node_and_no_other() -> None:
-    assert world().standing(using("p", "c1")).reach is Reach.OWN_NODE
+    assert world().stance(using("p", "c1")).reach is Reach.OWN_NODE
 
 
 def test_limits_can_be_switched_off() -> None:

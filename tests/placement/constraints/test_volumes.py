@@ -11,7 +11,7 @@ from quorate.api.scheduler_plugins import PredicateArguments
 from quorate.api.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
 from quorate.placement.cluster import Hold
 from quorate.placement.constraints.objections import CLAIM_IN_USE
-from quorate.placement.standing import Moment, Reach
+from quorate.placement.stance import Moment, Reach
 from tests.placement.constraints.given import ALL, World, node, pod
 
 NODES = ("a zone=1", "b zone=2", "c zone=3")
@@ -367,7 +367,7 @@ def test_volumes_and_their_zones_can_be_switched_off_each() -> None:
 
 def test_pods_that_share_a_claim_go_to_one_node_while_it_has_no_volume() -> None:
     shared = world(claim("data", phase="Pending", storageClassName="slow"), class_("slow"))
-    assert shared.standing(using("data")).reach is Reach.OTHERS
+    assert shared.stance(using("data")).reach is Reach.OTHERS
     shared.put(using("data", name="first"), "b")
     assert shared.refusals(using("data")) == {"a": NOTHING_TO_BIND, "c": NOTHING_TO_BIND}
     shared.take("first")
@@ -376,7 +376,7 @@ def test_pods_that_share_a_claim_go_to_one_node_while_it_has_no_volume() -> None
 
 def test_a_claim_for_one_pod_is_used_by_one_pod() -> None:
     sole = world(claim("data", "v", accessModes=["ReadWriteOncePod"]), volume("v"))
-    assert sole.standing(using("data")).reach is Reach.OTHERS
+    assert sole.stance(using("data")).reach is Reach.OTHERS
     sole.put(using("data", name="first"), "b", Hold.RELEASING)
     assert sole.objections(using("data")) == dict.fromkeys("abc", CLAIM_IN_USE)
     assert sole.passing(using("data"), Moment.LATER) == "a b c"

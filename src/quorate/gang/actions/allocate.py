@@ -20,7 +20,7 @@ from quorate.placement.constraints.company import requires_company
 from quorate.placement.gathering import gathering_place
 from quorate.placement.log import Log
 from quorate.placement.shapes import Shape
-from quorate.placement.standing import Moment
+from quorate.placement.stance import Moment
 from quorate.placement.verdicts import Choice, NoRoom
 
 

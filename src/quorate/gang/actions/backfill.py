@@ -11,7 +11,7 @@ from quorate.gang.session import Session
 from quorate.gang.task import Standing, Task
 from quorate.gang.trial import place, withdraw
 from quorate.gang.turns import Turns
-from quorate.placement.standing import Moment
+from quorate.placement.stance import Moment
 from quorate.placement.verdicts import Choice
 
 

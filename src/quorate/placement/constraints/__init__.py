@@ -1,6 +1,6 @@
 """What stands between a pod and a node, apart from room.
 
-``Surroundings`` follows a cluster and says how its nodes stand with pods of a shape (``placement.standing``).
+``Surroundings`` follows a cluster and says how its nodes stand with pods of a shape (``placement.stance``).
 Each constraint has a module that states it: ``taints``, ``node_affinity``, ``ports``, ``volumes`` and
 ``volume_limits``, ``spread``, ``pod_affinity``, and ``images``, which only prefers.  They share three ways of
 knowing things: facts of nodes in columns (``nodes``), pods counted by the terms that ask for them

@@ -15,7 +15,7 @@ from quorate.placement.constraints.objections import Verdicts
 from quorate.placement.constraints.ports import Ports
 from quorate.placement.constraints.volume_limits import AttachedVolumes
 from quorate.placement.constraints.volumes import Attachment
-from quorate.placement.standing import Moment, Preferences, Reach, Vector
+from quorate.placement.stance import Moment, Preferences, Reach, Vector
 
 
 class Ground:

@@ -7,7 +7,7 @@ import numpy as np
 from quorate.placement.constraints.inclusion import EVERYWHERE, Inclusion
 from quorate.placement.constraints.nodes import Counts, NodeFacts
 from quorate.placement.constraints.objections import Mask
-from quorate.placement.standing import Moment
+from quorate.placement.stance import Moment
 
 STALE: Final = -1
 

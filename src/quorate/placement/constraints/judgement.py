@@ -6,7 +6,7 @@ from functools import cached_property
 from quorate.placement.constraints.demands import Demands
 from quorate.placement.constraints.ground import Ground
 from quorate.placement.constraints.objections import Mask, Objection, Verdicts
-from quorate.placement.standing import Moment, Preferences, Reach
+from quorate.placement.stance import Moment, Preferences, Reach
 
 
 class Judgement:

@@ -17,7 +17,7 @@ from typing import Generic, NamedTuple, TypeVar
 from quorate.placement.constraints.headcounts import Headcount, Headcounts
 from quorate.placement.constraints.nodes import NodeFacts
 from quorate.placement.constraints.terms import Kin, Labels, Pick, PodTerm
-from quorate.placement.standing import Moment
+from quorate.placement.stance import Moment
 
 Picks = tuple[Pick, ...]  # pods that all of them pick
 Label = tuple[str, str]

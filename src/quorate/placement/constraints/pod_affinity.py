@@ -16,7 +16,7 @@ from quorate.placement.constraints.neighbours import Neighbours
 from quorate.placement.constraints.nodes import Counts, NodeFacts
 from quorate.placement.constraints.objections import Verdicts
 from quorate.placement.constraints.terms import Kin, PodTerm, WeightedTerm
-from quorate.placement.standing import Moment
+from quorate.placement.stance import Moment
 
 # How much a pod that requires others near is glad of one, where they had the choice.
 WEIGHT_OF_REQUIRED: Final = 1

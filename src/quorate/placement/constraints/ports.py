@@ -12,7 +12,7 @@ import numpy as np
 
 from quorate.api.placeable import ContainerPort
 from quorate.placement.constraints.objections import Mask
-from quorate.placement.standing import Moment
+from quorate.placement.stance import Moment
 
 EVERY_ADDRESS: Final = "0.0.0.0"
 

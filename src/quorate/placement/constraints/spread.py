@@ -16,7 +16,7 @@ from quorate.placement.constraints.demands import Demands
 from quorate.placement.constraints.neighbours import Neighbours
 from quorate.placement.constraints.nodes import Codes, Counts, NodeFacts
 from quorate.placement.constraints.objections import Mask, Verdicts
-from quorate.placement.standing import Moment, Vector
+from quorate.placement.stance import Moment, Vector
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 

@@ -22,7 +22,7 @@ from quorate.placement.constraints.objections import Verdicts
 from quorate.placement.constraints.terms import Labels
 from quorate.placement.log import Log
 from quorate.placement.shapes import Shape
-from quorate.placement.standing import Vector
+from quorate.placement.stance import Vector
 
 # Judgements that are kept at least; each takes some 20 bytes a node, or 100 if its shape names other pods.
 _KEPT: Final = 128
@@ -69,7 +69,7 @@ class Surroundings:
         self._ground.nodes.set_limits(node, limits)
         self.revision += 1
 
-    def standing(self, shape: Shape) -> Judgement:
+    def stance(self, shape: Shape) -> Judgement:
         """How the nodes stand with pods of ``shape`` now: the same object while nothing is otherwise."""
         self._follow()
         demands = self._demands_of(shape)

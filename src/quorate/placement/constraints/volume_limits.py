@@ -13,7 +13,7 @@ import numpy as np
 from quorate.placement.constraints.nodes import NodeFacts
 from quorate.placement.constraints.objections import Mask
 from quorate.placement.constraints.volumes import Attachment
-from quorate.placement.standing import Moment
+from quorate.placement.stance import Moment
 
 
 @dataclass(slots=True)

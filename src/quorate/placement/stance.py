@@ -13,7 +13,7 @@ from typing import Protocol
 from quorate.placement.shapes import Shape
 from quorate.placement.vectors import Mask, Vector
 
-__all__ = ["Constraints", "Mask", "Moment", "Objection", "Preferences", "Standing", "Vector"]
+__all__ = ["Constraints", "Mask", "Moment", "Objection", "Preferences", "Stance", "Vector"]
 
 
 class Moment(Enum):
@@ -77,7 +77,7 @@ class Objection(Protocol):
     def reason(self) -> str: ...
 
 
-class Standing(Protocol):
+class Stance(Protocol):
     """How the nodes stand with pods of one shape, as of when it was asked for."""
 
     @property
@@ -112,7 +112,7 @@ class Constraints(Protocol):
     def revision(self) -> int:
         """Another one when answers may be others though the cluster has not changed."""
 
-    def standing(self, shape: Shape) -> Standing: ...
+    def stance(self, shape: Shape) -> Stance: ...
 
     def founded(self, shape: Shape, followers: Collection[Shape]) -> Sequence[Vector]:
         """The domains of each kind in which pods of ``followers`` must be near the next pod of ``shape``.
