@@ -1,11 +1,12 @@
 """``quorate podgroup``: which pod groups wait, what for, and for how long still."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
 import typer
 
-from quorate.api.meta import Key, at_epoch, epoch
+from quorate.api.meta import Key, ObjectMeta, Uid, at_epoch, epoch
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.volcano import INQUEUE, PENDING, UNSCHEDULABLE, PodGroup, find_condition
 from quorate.cli.failures import Refusal
@@ -14,6 +15,7 @@ from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.description import Facts, Listed, Section, print_sections
 from quorate.cli.verbs.gang_model import gang_model_of
+from quorate.cli.verbs.jobs import uids_of
 from quorate.cli.verbs.tables import (
     Column,
     age,
@@ -37,7 +39,12 @@ podgroup = typer.Typer(
 )
 
 Names = Annotated[
-    list[str], typer.Argument(metavar="NAME...", help="Pod groups.", autocompletion=completion.pod_groups)
+    list[str],
+    typer.Argument(
+        metavar="NAME|TYPE/NAME...",
+        help="Pod groups by name, or by their job: vcjob/train, job/train.",
+        autocompletion=completion.pod_groups,
+    ),
 ]
 
 
@@ -117,29 +124,48 @@ def explain(
     The whole cluster is read and judged by the rules the scheduler follows; nothing is written. What the
     scheduler is configured to do is what [b]--scheduler-conf[/b] says, else what it does by default.
 
-    [b]Example:[/b] quorate podgroup explain train
+    [b]Example:[/b] quorate podgroup explain vcjob/train
     """
     settings = read_scheduler_configuration(scheduler_conf).configuration
 
     async def show(connection: o.Connection) -> None:
         now = WallClock().now()
         groups = (await connection.client.list(POD_GROUPS, connection.namespace)).items
-        found = {each.metadata.name: each for each in groups}
-        unknown = [name for name in names if name not in found]
-        if unknown:
-            raise Refusal(f"no pod group {', '.join(unknown)} in {connection.place}")
+        found = [each for name in names for each in await _named(connection, groups, name)]
         model = await gang_model_of(connection.client)
         members = {each: len(gang.tasks) for each, gang in model.gangs.items()}
         outlooks = _outlooks(model, settings, now)
-        for name in names:
-            key = found[name].metadata.key
-            told = told_of(found[name], members.get(key, 0), outlooks.get(key), settings)
+        for group in found:
+            key = group.metadata.key
+            told = told_of(group, members.get(key, 0), outlooks.get(key), settings)
             if wants_documents(output):
                 print_value(told, output)
             else:
                 print_sections(in_words(told))
 
     o.at(o.Reach(kubeconfig, context, namespace), show)
+
+
+async def _named(connection: o.Connection, groups: Sequence[PodGroup], written: str) -> list[PodGroup]:
+    """The pod group of that name, or those of the job ``TYPE[.GROUP]/NAME``.  Raises ``Refusal`` if none."""
+    if "/" in written:
+        meant = await uids_of(connection, written)  # of the job, or of the group as kubectl writes its name
+        found = [each for each in groups if not _uids(each.metadata).isdisjoint(meant)]
+        lacking = (
+            f"{written} in {connection.place} has no pod group "
+            "(do its pods name a gang scheduler, and do the controllers run?)"
+        )
+    else:
+        found = [each for each in groups if each.metadata.name == written]
+        lacking = f"no pod group {written} in {connection.place}"
+    if not found:
+        raise Refusal(lacking)
+    return found
+
+
+def _uids(metadata: ObjectMeta) -> set[Uid]:
+    """Its own, and those of its owners."""
+    return {metadata.uid, *(owner.uid for owner in metadata.owner_references)}
 
 
 def _outlooks(model: Model, settings: SchedulerConfiguration, now: float) -> dict[Key, Outlook]:
