@@ -6,6 +6,7 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.meta import Key, at_epoch
+from quorate.api.volcano_job import Job
 from quorate.controllers.volcano.decide import MOST_PODS
 from quorate.controllers.volcano.members import Lost
 from tests.controllers.volcano.notation import NOW, a_command, a_group, a_job, after, members, planned, show
@@ -363,6 +364,29 @@ def test_a_template_that_means_nothing_is_told() -> None:
     (event,) = planned(job, "", None).events
     assert event.reason == "InvalidJob"
     assert event.message.startswith("spec.tasks[0].template: '10x' is not a quantity")
+
+
+@pytest.mark.parametrize(
+    ("job", "says"),
+    [
+        pytest.param(
+            a_job("worker=2", minAvailable=9),
+            "spec.minAvailable: 9 is more than the replicas of all tasks, at most 2",
+            id="more than all",
+        ),
+        pytest.param(a_job(""), "spec.tasks: [] is empty, must list at least one task", id="no task"),
+        pytest.param(
+            a_job([{"name": "a", "replicas": 1, "dependsOn": {"name": ["b"]}, "template": {}}]),
+            "spec.tasks[0].dependsOn.name[0]: 'b' is no task of this job (there is a)",
+            id="a dependency on nobody",
+        ),
+    ],
+)
+def test_what_a_webhook_would_have_refused_is_told_once(job: Job, says: str) -> None:
+    told = planned(job, "", None)
+    assert ("InvalidJob", says) in [(event.reason, event.message) for event in told.events]
+    assert told.group is not None
+    assert planned(job, "", "Pending").events == ()
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Running", "Restarting", "Aborting", "Completed", "Failed"])

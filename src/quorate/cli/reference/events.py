@@ -78,7 +78,9 @@ EVENTS: Final = (
     Told("OpenQueue", "a queue of pod groups", "Normal", "it was opened"),
     Told("CloseQueue", "a queue of pod groups", "either", "it was closed, or may not be"),
     Told("ExecuteAction", "a Volcano Job", "Normal", "a policy or a command had this action taken"),
-    Told("InvalidJob", "a Volcano Job (ours)", "Warning", "nothing can be done for it as it is"),
+    Told(
+        "InvalidJob", "a Volcano Job (ours)", "Warning", "it cannot be as it is; the message names the field"
+    ),
     Told("AdmissionCheckRejected", "a Workload", "Warning", "a check rejected it, and it is deactivated"),
     Told("AdmissionGated", "a Workload", "Normal", "somebody else's gate keeps it from being queued"),
     Told("AdmissionGateCleared", "a Workload", "Normal", "no gate keeps it any more"),

@@ -8,13 +8,14 @@ the rest is done by that.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 import msgspec
 
 from quorate.api.batch import template_of
 from quorate.api.meta import epoch
+from quorate.api.validation.volcano_jobs import volcano_job_findings, volcano_job_warnings
 from quorate.api.volcano import UNSCHEDULABLE, PodGroup, find_condition
 from quorate.api.volcano_defaults import completed
 from quorate.api.volcano_job import Command, Job, JobPhase, JobStatus
@@ -37,6 +38,7 @@ from quorate.controllers.volcano.status import Cause, status_of
 from quorate.queueing.lifecycle import Event
 
 MOST_PODS: Final = 100_000  # of one job; it could never be placed, and would stop the work on all others
+MOST_TOLD: Final = 5  # told of one job; who corrects them hears of the others
 MOST_AT_ONCE: Final = 10_000  # pods made by one plan; when they are there, the next makes more
 
 
@@ -176,9 +178,8 @@ def _synced(case: Case) -> JobPlan:
     creations: tuple[NewPod, ...] = ()
     if not waiting:
         creations = tuple(islice(_missing(case), MOST_AT_ONCE))
-    return replace(
-        plan, group=wanted, admitted=not waiting, creations=creations, events=_waits(group) if waiting else ()
-    )
+    events = _mistakes(job) if group is None else _waits(group) if waiting else ()
+    return replace(plan, group=wanted, admitted=not waiting, creations=creations, events=events)
 
 
 def _is_surplus(member: Member, job: Job) -> bool:
@@ -196,6 +197,12 @@ def _missing(case: Case) -> Iterator[NewPod]:
         yield from (
             NewPod(task.name, index) for index in range(task.replicas) if (task.name, index) not in have
         )
+
+
+def _mistakes(job: Job) -> tuple[Event, ...]:
+    """What is wrong with a job that is about to wait: where no webhook is, nobody else says so."""
+    said = chain(map(str, volcano_job_findings(job)), volcano_job_warnings(job))
+    return tuple(Event("Warning", "InvalidJob", each) for each in islice(said, MOST_TOLD))
 
 
 def _waits(group: PodGroup | None) -> tuple[Event, ...]:
