@@ -2,7 +2,7 @@
 
 import pytest
 
-from quorate.gang.verdicts import Shortage
+from quorate.gang.verdicts import NotEnoughResources, Shortage
 
 GI = 1 << 30
 
@@ -28,3 +28,12 @@ GI = 1 << 30
 )
 def test_a_shortage_in_words(shortage: Shortage, says: str) -> None:
     assert str(shortage) == says
+
+
+def test_a_message_does_not_grow_with_what_a_group_may_name() -> None:
+    names = [f"example.com/{number:02}" for number in range(18)]
+    message = str(NotEnoughResources(tuple(Shortage(name, 1, 0, 0) for name in names)))
+    assert message.count("need 1, have 0 now") == 16
+    assert message.endswith(
+        "example.com/15: need 1, have 0 now and 0 at most, so it can never fit; and 2 resources more"
+    )

@@ -6,11 +6,13 @@ Conditions, events, metrics and ``explain`` render the same value.  ``reason`` i
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from quorate.gang.quota import plain, said
 from quorate.placement.verdicts import NoRoom
 from quorate.quota.amount import Amount, counts_bytes
+
+MOST_TOLD: Final = 16  # resources in one message, which is stored: a group may name any number
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,9 @@ def _grain(name: str, amount: int) -> int:
 
 
 def _said(shortages: tuple[Shortage, ...]) -> str:
-    return "; ".join(map(str, shortages))
+    told = "; ".join(map(str, shortages[:MOST_TOLD]))
+    others = len(shortages) - MOST_TOLD
+    return f"{told}; and {_count(others, 'resource')} more" if others > 0 else told
 
 
 @dataclass(frozen=True, slots=True)
