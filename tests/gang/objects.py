@@ -94,9 +94,8 @@ def pod_group(given: Mapping[str, Any]) -> PodGroup:
         "minResources": None if minimum is None else quantities(minimum),
     }
     metadata = _metadata(given) | {"annotations": given.get("annotations", {})}
-    return codec.convert(
-        PodGroup, {"metadata": metadata, "spec": spec, "status": {"phase": given.get("phase", "")}}
-    )
+    status = {"phase": given.get("phase", ""), "conditions": given.get("conditions", ())}
+    return codec.convert(PodGroup, {"metadata": metadata, "spec": spec, "status": status})
 
 
 def pods(given: Mapping[str, Any], classes: Mapping[str, int]) -> Iterator[Pod]:

@@ -10,7 +10,7 @@ from tests.gang.world import World, name_of
 
 FILE = """
 profile: {profile}
-actions: "allocate, backfill"
+actions: "{actions}"
 configurations: [{{name: allocate, arguments: {{repair-within: {within}}}}}]
 tiers:
 - plugins: [{{name: priority}}, {{name: gang}}, {{name: conformance}}]
@@ -18,8 +18,18 @@ tiers:
 """
 
 
-def settings(profile: str = "design", within: str = "60s") -> SchedulerConfiguration:
-    return load_scheduler_configuration(FILE.format(profile=profile, within=within)).configuration
+WAITS = {"name": "a", "minMember": 3, "minResources": {"cpu": 3}, "phase": "Pending"}
+
+
+def settings(
+    profile: str = "design", within: str = "60s", actions: str = "allocate, backfill"
+) -> SchedulerConfiguration:
+    text = FILE.format(profile=profile, within=within, actions=actions)
+    return load_scheduler_configuration(text).configuration
+
+
+def enqueueing() -> SchedulerConfiguration:
+    return settings(actions="enqueue, allocate, backfill")
 
 
 def half_bound(phase: str = "Inqueue", **more: Any) -> dict[str, Any]:
@@ -53,6 +63,14 @@ def test_what_is_bound_of_it_is_evicted_when_its_clock_has_run_out() -> None:
     assert evicted(world.session()) == []
 
 
+def test_a_group_that_was_never_told_to_be_admitted_is_no_exception() -> None:
+    """Its scheduler ended after some binds, and others have had the room for the rest since."""
+    world = World(half_bound(podGroups=[WAITS]), enqueueing(), restarting=False)
+    assert evicted(world.session()) == []
+    world.do("advance", 60)
+    assert evicted(world.session()) == ["a-0", "a-1"]
+
+
 def test_completed_in_time_it_keeps_what_it_has_and_the_clock_is_wound_up_again() -> None:
     world = World(half_bound(), settings(), restarting=False)
     world.session()
@@ -73,6 +91,16 @@ def test_completed_in_time_it_keeps_what_it_has_and_the_clock_is_wound_up_again(
             half_bound(podGroups=[{"name": "a", "minMember": 2, "phase": "Inqueue"}]),
             settings(),
             id="the third member is beyond its minimum",
+        ),
+        pytest.param(
+            half_bound(podGroups=[{**WAITS, "created": 1}]),
+            enqueueing(),
+            id="it is made anew, and its pods were there before",
+        ),
+        pytest.param(
+            half_bound(podGroups=[{**WAITS, "conditions": [{"type": "Scheduled", "status": "True"}]}]),
+            enqueueing(),
+            id="it waits again, as in profile compat one does that has lost a member",
         ),
     ],
 )
