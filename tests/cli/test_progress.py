@@ -10,7 +10,7 @@ from quorate.api.kueue import ClusterQueue
 from quorate.api.meta import epoch
 from quorate.cli.run.progress import JobRecord, QueueProgress, job_progress, job_record, queue_progress
 from quorate.cli.run.world import PodCount
-from tests.cli.worlds import ADMITTED, START, Crowd, a_world, condition
+from tests.cli.worlds import ADMITTED, LACKS_NODES, START, Crowd, a_world, condition
 
 NO_ROOM = condition("QuotaReserved", "False", "Pending", "insufficient unused quota")
 EVICTED = condition("Evicted", "True", "PodsReadyTimeout", "Exceeded the PodsReady timeout default/job-a")
@@ -54,6 +54,18 @@ BACKOFF = {
             "not all of its admission checks are ready",
         ),
         pytest.param(Crowd("a"), "starting", "", id="admitted, and no pod yet"),
+        pytest.param(
+            Crowd("a", suspend=True, group={"phase": "Pending", "conditions": [LACKS_NODES]}),
+            "starting",
+            "its pod group waits: cluster: cpu: need 6, have 2 now",
+            id="admitted, and its pod group is not",
+        ),
+        pytest.param(
+            Crowd("a", suspend=True, group={"phase": "Inqueue", "conditions": [LACKS_NODES]}),
+            "starting",
+            "",
+            id="both are admitted",
+        ),
         pytest.param(
             Crowd("a", {"unjudged": 3, "starting": 2}), "starting", "nodes are being chosen for 3 pods"
         ),

@@ -4,7 +4,7 @@ import pytest
 
 from quorate.api.configuration import WaitForPodsReady
 from quorate.cli.run.standstill import analyse, movements
-from tests.cli.worlds import ADMITTED, Crowd, a_node, a_world, condition
+from tests.cli.worlds import ADMITTED, LACKS_NODES, Crowd, a_node, a_world, condition
 
 ON = WaitForPodsReady(timeout_s=600, recovery_timeout_s=600, block_admission="AllQueues")
 NO_RECOVERY = WaitForPodsReady(timeout_s=600, recovery_timeout_s=None, block_admission="AllQueues")
@@ -46,6 +46,18 @@ TWO_HALVES = (
             id="a pod that goes leaves room",
         ),
         pytest.param(Crowd("a", {"idle": 19, "elsewhere": 1}), None, [], id="nobody plays its node"),
+        pytest.param(
+            Crowd("a", suspend=True, group={"phase": "Pending"}),
+            None,
+            ["workload of a is admitted, its job is to be started"],
+            id="its pod group has not been judged yet",
+        ),
+        pytest.param(
+            Crowd("a", suspend=True, group={"phase": "Pending", "conditions": [LACKS_NODES]}),
+            None,
+            [],
+            id="its pod group waits for nodes",
+        ),
         pytest.param(
             Crowd("a", {"idle": 19}),
             None,
@@ -148,6 +160,11 @@ def test_two_jobs_that_hold_what_the_other_needs_are_a_deadlock() -> None:
             [Crowd("big", conditions=NO_QUOTA, suspend=True)],
             ["big waits: memory: needs 20Gi, at most 16858Mi"],
             id="a job that never fits its queue",
+        ),
+        pytest.param(
+            [Crowd("gang", suspend=True, group={"phase": "Pending", "conditions": [LACKS_NODES]})],
+            ["gang waits: its pod group waits: cluster: cpu: need 6, have 2 now"],
+            id="a job whose pod group gets no nodes",
         ),
         pytest.param(
             [Crowd("plain", conditions=None, suspend=True, queue="")],

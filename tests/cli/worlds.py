@@ -7,6 +7,7 @@ from quorate.api import codec
 from quorate.api.batch import Job
 from quorate.api.core import Node, Pod
 from quorate.api.kueue import Workload
+from quorate.api.volcano import PodGroup
 from quorate.cli.run.world import World, observe
 
 START = "2030-01-01T00:00:00Z"
@@ -26,6 +27,7 @@ UNSCHEDULABLE = condition("PodScheduled", "False", "Unschedulable", "0/1 nodes a
 WAITS_FOR_PEERS = condition(
     "simulate.quorate.dev/Progressing", "False", "WaitingForPeers", "14 of 20 pods run"
 )
+LACKS_NODES = condition("Unschedulable", "True", "NotEnoughResources", "cluster: cpu: need 6, have 2 now")
 ADMITTED = (condition("QuotaReserved"), condition("Admitted"))
 
 STATES: dict[str, dict[str, Any]] = {
@@ -44,7 +46,8 @@ class Crowd:
     """One job with its workload and its pods.
 
     ``pods`` counts them by state: ``{"idle": 14, "unplaced": 6}``; fourteen of the default size fill a
-    node.  A job without ``conditions`` has no workload; by default it is admitted.
+    node.  A job without ``conditions`` has no workload; by default it is admitted.  ``group``: the status
+    of its pod group, if it has one.
     """
 
     def __init__(
@@ -60,6 +63,7 @@ class Crowd:
         job_status: dict[str, Any] | None = None,
         workload: dict[str, Any] | None = None,
         workload_status: dict[str, Any] | None = None,
+        group: dict[str, Any] | None = None,
     ) -> None:
         labels = {"kueue.x-k8s.io/queue-name": queue} if queue else {}
         self.job = codec.convert(Job, {
@@ -80,6 +84,11 @@ class Crowd:
                 "metadata": _metadata(f"job-{name}") | {"ownerReferences": [owner]},
                 "spec": workload or {},
                 "status": {"conditions": list(conditions)} | (workload_status or {}),
+            })  # fmt: skip
+        self.group = None
+        if group is not None:
+            self.group = codec.convert(PodGroup, {
+                "metadata": _metadata(f"podgroup-{name}") | {"ownerReferences": [owner]}, "status": group
             })  # fmt: skip
         self.pods = [
             a_pod(f"{name}-{state}-{index}", STATES[state], memory, owner)
@@ -117,6 +126,7 @@ def a_world(*crowds: Crowd, nodes: Iterable[Node] | None = None) -> World:
         [pod for crowd in crowds for pod in crowd.pods],
         [a_node()] if nodes is None else nodes,
         [],
+        [crowd.group for crowd in crowds if crowd.group is not None],
     )
 
 

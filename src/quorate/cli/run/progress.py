@@ -145,7 +145,7 @@ def _started(view: JobView, world: World) -> tuple[str, str]:
     if count.starting:
         return "starting", f"{plural(count.starting, 'pod')} on the way to be ready"
     if not count.running:
-        return "starting", ""
+        return "starting", view.awaits_nodes
     # While only some of them are idle the last one has just come up, and the others are about to hear of it.
     idle = sum(_is_idle(pod) for pod in view.pods)
     return "running", f"its pods wait for each other: {count.running} run" if idle == count.running else ""

@@ -21,7 +21,7 @@ from quorate.cli.run.world import World, observe
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.informer import Informer
-from quorate.kube.resources import CLUSTER_QUEUES, JOBS, NODES, PODS, WORKLOADS
+from quorate.kube.resources import CLUSTER_QUEUES, JOBS, NODES, POD_GROUPS, PODS, WORKLOADS
 from quorate.local.cluster import Settings
 from quorate.local.directory import ClusterDirectory, HeldDirectory
 
@@ -69,6 +69,7 @@ class Sights:
         self._pods = Informer(client, PODS)
         self._nodes = Informer(client, NODES)
         self._cluster_queues = Informer(client, CLUSTER_QUEUES)
+        self._groups = Informer(client, POD_GROUPS)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -77,9 +78,12 @@ class Sights:
             tasks.create_task(self._pods.run())
             tasks.create_task(self._nodes.run())
             tasks.create_task(self._cluster_queues.run())
+            tasks.create_task(self._groups.run())
 
     def world(self) -> World:
-        return observe(self._jobs, self._workloads, self._pods, self._nodes, self._cluster_queues)
+        return observe(
+            self._jobs, self._workloads, self._pods, self._nodes, self._cluster_queues, self._groups
+        )
 
 
 class Stillness:

@@ -25,6 +25,7 @@ from quorate.api.quantity import Quantity
 from quorate.api.requests import add_all, pod_requests
 from quorate.cli.run.amounts import in_words, plural, readable
 from quorate.cli.run.world import TERMINAL, JobView, World, wanted_pods
+from quorate.gang.annotations import REQUEUE_NOT_BEFORE
 from quorate.local.controllers.placement import NodeRoom, Placement, amounts_of, choose_node
 
 PROGRESSING = "simulate.quorate.dev/Progressing"
@@ -53,7 +54,7 @@ class StuckJob:
     wanted: int
     holds: Resources
     lacks: tuple[Shortage, ...]
-    because: str  # what the workload waits for; empty when it is admitted
+    because: str  # what the workload, or its pod group, waits for; empty when both are admitted
 
     def __str__(self) -> str:
         if self.because:
@@ -146,8 +147,10 @@ def _workload_movements(
 def _admitted_movements(
     view: JobView, workload: Workload, readiness: WaitForPodsReady | None
 ) -> Iterator[str]:
-    if view.job.spec.suspend:
+    if view.job.spec.suspend and not view.awaits_nodes:
         yield "is admitted, its job is to be started"
+    if view.group is not None and REQUEUE_NOT_BEFORE in view.group.metadata.annotations:
+        yield "was sent back, its pod group is tried again"
     if workload.spec.maximum_execution_time_seconds is not None:
         yield "has a maximum execution time"
     if readiness is None:
@@ -205,7 +208,11 @@ def _waits(view: JobView) -> str:
     if view.workload is None:
         return "it is suspended and names no queue" if view.job.spec.suspend else ""
     if view.has("QuotaReserved"):
-        return "" if view.has("Admitted") else "it has quota, but not all of its admission checks are ready"
+        return (
+            view.awaits_nodes
+            if view.has("Admitted")
+            else "it has quota, but not all of its admission checks are ready"
+        )
     if not view.workload.spec.active:
         evicted = view.condition("Evicted")
         return evicted.message if evicted is not None else "its workload is deactivated"

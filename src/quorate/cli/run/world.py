@@ -9,13 +9,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from quorate.api import kueue
+from quorate.api import kueue, volcano
 from quorate.api.batch import Job, JobSpec
 from quorate.api.core import Node, Pod, Resources
 from quorate.api.kueue import ClusterQueue, Workload
 from quorate.api.meta import Condition, Uid, find_condition, is_true
 from quorate.api.quantity import Quantity
 from quorate.api.requests import add_all, pod_requests
+from quorate.api.volcano import PodGroup
 
 TERMINAL = ("Succeeded", "Failed")
 
@@ -38,6 +39,7 @@ class JobView:
     job: Job
     workload: Workload | None
     pods: tuple[Pod, ...]
+    group: PodGroup | None = None
 
     @property
     def name(self) -> str:
@@ -68,6 +70,14 @@ class JobView:
         if self.failure is not None:
             return self.failure.last_transition_time
         return self.job.status.completion_time
+
+    @property
+    def awaits_nodes(self) -> str:
+        """What its pod group waits for; empty when it does not, and until the scheduler has said so."""
+        if self.group is None or self.group.status.phase not in ("", volcano.PENDING):
+            return ""
+        lacks = volcano.find_condition(self.group.status.conditions, volcano.UNSCHEDULABLE)
+        return "" if lacks is None else f"its pod group waits: {lacks.message}"
 
     @property
     def evictions(self) -> int:
@@ -115,10 +125,11 @@ class World:
 
     @property
     def fingerprint(self) -> frozenset[tuple[Uid, str]]:
-        """Equal for two observations exactly when no job, workload or pod was written in between."""
+        """Equal for two observations exactly when nothing of a job, and no pod, was written in between."""
         seen = [pod.metadata for pod in self.pods]
         seen += [view.job.metadata for view in self.jobs]
         seen += [view.workload.metadata for view in self.jobs if view.workload is not None]
+        seen += [view.group.metadata for view in self.jobs if view.group is not None]
         return frozenset((metadata.uid, metadata.resource_version) for metadata in seen)
 
     def free(self, node: Node) -> Resources:
@@ -143,17 +154,20 @@ def observe(
     pods: Iterable[Pod],
     nodes: Iterable[Node],
     cluster_queues: Iterable[ClusterQueue],
+    groups: Iterable[PodGroup] = (),
 ) -> World:
-    """Join what was read: workloads and pods belong to the job that controls them."""
+    """Join what was read: workloads, pods and pod groups belong to the job that controls them."""
     workload_of = {owner.uid: each for each in workloads if (owner := each.metadata.controller) is not None}
+    group_of = {owner.uid: each for each in groups if (owner := each.metadata.controller) is not None}
     all_pods = tuple(sorted(pods, key=lambda pod: pod.metadata.key))
     pods_of: defaultdict[Uid, list[Pod]] = defaultdict(list)
     for pod in all_pods:
         if (owner := pod.metadata.controller) is not None:
             pods_of[owner.uid].append(pod)
-    views = [
-        JobView(job, workload_of.get(job.metadata.uid), tuple(pods_of[job.metadata.uid])) for job in jobs
-    ]
+    views = []
+    for job in jobs:
+        uid = job.metadata.uid
+        views.append(JobView(job, workload_of.get(uid), tuple(pods_of[uid]), group_of.get(uid)))
     return World(
         jobs=tuple(sorted(views, key=_age)),
         nodes=tuple(sorted(nodes, key=lambda node: node.metadata.name)),
