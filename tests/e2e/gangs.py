@@ -199,6 +199,15 @@ class GangWorld:
 
         await self.until(f"bound: {groups}", find)
 
+    async def until_queue_holds(self, queue: str, **amounts: str) -> None:
+        """Return once its status says so, and names nothing else."""
+
+        async def find() -> bool:
+            stored = (await self.client.get(QUEUES, Key("", queue))).status.allocated
+            return {resource: str(amount) for resource, amount in stored.items()} == amounts
+
+        await self.until(f"queue {queue} holds {amounts}", find)
+
     async def delete_members(self, group: str, namespace: str = NAMESPACE) -> None:
         for pod in await self.members(group, namespace):
             await self.client.delete(PLACEABLE_PODS, pod.metadata.key, grace_period_s=0)

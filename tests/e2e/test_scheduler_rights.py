@@ -43,8 +43,9 @@ tiers:
 - plugins: [{name: priority}, {name: gang}, {name: conformance}, {name: predicates}, {name: nodeorder}]
 """
 EXERCISED = {
-    "POST queues", "PATCH podgroups", "POST pods/binding", "PATCH pods/status", "DELETE pods", "POST events",
-    "POST leases", "PATCH leases", "POST tokenreviews", "POST subjectaccessreviews",
+    "POST queues", "PATCH queues/status", "PATCH podgroups", "POST pods/binding", "PATCH pods/status",
+    "DELETE pods", "POST events", "POST leases", "PATCH leases", "POST tokenreviews",
+    "POST subjectaccessreviews",
 }  # fmt: skip
 
 
@@ -110,6 +111,7 @@ async def live(world: GangWorld) -> None:
     await world.until_phase("urgent", "Inqueue")
     await world.pods("urgent", 1, cpu="2", priorityClassName="high")
     await world.until_bound(low=1, urgent=1)
+    await world.until_queue_holds("default", cpu="4", pods="2")
 
 
 def test_asking_an_autoscaler_for_nodes_takes_a_role_of_its_own() -> None:

@@ -59,7 +59,7 @@ def test_the_ledger_is_what_it_would_be_if_begun_anew(made: list[tuple[str, Any]
                 asked.world.do("deletePodGroups", [change])
             case "try":
                 make_and_undo_moves(asked)
-        gangs = [gang for gang in model.gangs.values() if gang.exists and gang.queue in model.queues]
+        gangs = list(model.taking_part())
         assert model.ledger.accounts(gangs) == Ledger().accounts(gangs)
 
 

@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from quorate.gang.queue_report import QueueReport, queue_reports
+import pytest
+
+from quorate.gang.queue_report import QueueReport, held_in_queues, queue_reports
+from quorate.gang.run import run_session
 from quorate.quota.amount import UNLIMITED
 from tests.gang.asking import Json
 from tests.gang.vectors import settings_of
@@ -92,3 +95,72 @@ def test_looking_changes_nothing() -> None:
     other = a_world(["proportion"], nodes=[NODE], queues=QUEUES, podGroups=GROUPS, pods=PODS)
     other.session()
     assert told(world) == told(other)
+
+
+def held(world: World) -> dict[str, dict[str, int]]:
+    return {queue: dict(amounts) for queue, amounts in held_in_queues(world.model).items() if amounts}
+
+
+@pytest.mark.parametrize(
+    ("pod", "want"),
+    [
+        pytest.param({"node": "n1", "phase": "Running"}, {"cpu": 1000, "pods": 1}, id="running"),
+        pytest.param({"node": "n1"}, {"cpu": 1000, "pods": 1}, id="bound"),
+        pytest.param(
+            {"node": "n1", "cpu": 0}, {"pods": 1}, id="who asks for nothing has a place all the same"
+        ),
+        pytest.param({}, {}, id="pending"),
+        pytest.param({"gated": True}, {}, id="gated"),
+        pytest.param({"node": "n1", "phase": "Running", "deleting": True}, {}, id="on its way out"),
+        pytest.param({"node": "n1", "phase": "Succeeded"}, {}, id="succeeded"),
+        pytest.param({"node": "n1", "phase": "Failed"}, {}, id="failed"),
+        pytest.param({"node": "n1", "phase": "Running", "group": "unknown"}, {}, id="of no pod group"),
+        pytest.param({"node": "n1", "phase": "Running", "schedulerName": "x"}, {}, id="of another scheduler"),
+    ],
+)
+def test_what_a_pod_adds_to_what_its_queue_holds(pod: Json, want: Json) -> None:
+    groups = [{"name": "a", "queue": "a", "phase": "Running"}]
+    pods = [{"name": "p", "group": "a", "cpu": 1, **pod}]
+    world = a_world([], nodes=[NODE], queues=[{"name": "a"}], podGroups=groups, pods=pods)
+    assert held(world).get("a", {}) == want
+
+
+@pytest.mark.parametrize(
+    ("parents", "want"),
+    [
+        pytest.param({}, {"root": 6, "a": 2, "b": 4}, id="side by side"),
+        pytest.param(
+            {"a": "dept", "b": "dept"}, {"root": 6, "dept": 6, "a": 2, "b": 4}, id="all in one department"
+        ),
+        pytest.param(
+            {"a": "b", "b": "dept"}, {"root": 6, "dept": 6, "b": 6, "a": 2}, id="its own and what is below"
+        ),
+        pytest.param({"a": "gone"}, {"root": 6, "a": 2, "b": 4}, id="the root has what hangs on nothing"),
+        pytest.param({"a": "b", "b": "a"}, {"root": 6, "a": 6, "b": 6}, id="a circle counts once in each"),
+    ],
+)
+@pytest.mark.parametrize("plugins", [[], ["proportion"]], ids=["no plugin that sums", "proportion"])
+def test_what_queues_hold_of_which_some_are_below_others(
+    parents: Mapping[str, str], want: Mapping[str, int], plugins: list[str | Json]
+) -> None:
+    names = ("a", "b", "dept", "root")
+    queues: list[Json] = [{"name": name, "parent": parents.get(name, "")} for name in names]
+    groups = [{"name": name, "queue": name, "phase": "Running"} for name in ("a", "b")]
+    running = {"node": "n1", "phase": "Running"}
+    pods = [
+        {"name": "a", "group": "a", "cpu": 2, **running},
+        {"name": "b", "group": "b", "cpu": 4, **running},
+    ]
+    world = a_world(plugins, nodes=[NODE], queues=queues, podGroups=groups, pods=pods)
+    assert {queue: amounts["cpu"] // 1000 for queue, amounts in held(world).items()} == want
+
+
+def test_what_queues_hold_follows_what_sessions_decide_and_what_ends() -> None:
+    groups = [{"name": "a", "queue": "a", "phase": "Inqueue"}]
+    pods = [{"name": "p", "group": "a", "cpu": 1, "count": 2}]
+    world = a_world([], nodes=[NODE], queues=[{"name": "a"}], podGroups=groups, pods=pods)
+    assert held(world) == {}
+    run_session(world.model, world.settings, world.now)
+    assert held(world) == {"a": {"cpu": 2000, "pods": 2}}, "binds that the API is being told of"
+    world.do("deletePods", ["p-0"])
+    assert held(world) == {"a": {"cpu": 1000, "pods": 1}}

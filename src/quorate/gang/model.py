@@ -5,7 +5,7 @@ here is what a session decided and nobody has seen written yet ("assumed"): bind
 An assumption stands until the object says the same or more, or until the shell says that it failed.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -340,6 +340,10 @@ class Model:
     def _drop_if_empty(self, gang: Gang) -> None:
         if not gang.exists and not gang.tasks:
             del self.gangs[gang.key]
+
+    def taking_part(self) -> Iterator[Gang]:
+        """Those that sessions look at: their pod group is there, and the queue it names."""
+        return (gang for gang in self.gangs.values() if gang.exists and gang.queue in self.queues)
 
     def set_queue(self, queue: QueueObject) -> None:
         self.queues[queue.metadata.name] = queue_of(queue)

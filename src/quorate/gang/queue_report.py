@@ -1,16 +1,17 @@
-"""How queues stand: what a dashboard shows of them, computed when somebody looks.
+"""How queues stand: what their status and a dashboard show of them, computed when somebody looks.
 
 The plugin that shares the cluster out is asked itself, so that what is shown is what is decided.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.gang.model import Model
 from quorate.gang.policy import QueueShare
-from quorate.gang.queue import line_of
-from quorate.gang.queue_account import Account
+from quorate.gang.queue import ROOT, line_of
+from quorate.gang.queue_account import Account, add
 from quorate.gang.run import open_session
 from quorate.gang.tiers import everyone
 from quorate.placement.amounts import Amounts
@@ -41,3 +42,15 @@ def queue_reports(model: Model, settings: SchedulerConfiguration, now: float) ->
         )
         for name, queue in session.queues.items()
     }
+
+
+def held_in_queues(model: Model) -> Mapping[str, Amounts]:
+    """What tasks with a node hold of each queue, of those below it too, and of the root all; no zeros.
+
+    Between two sessions; whether or not the plugins of the configuration know a tree.
+    """
+    held: dict[str, Counter[str]] = {name: Counter() for name in model.queues}
+    for queue, account in model.ledger.accounts(list(model.taking_part())).items():
+        for name in held.keys() & {ROOT, *(each.name for each in line_of(queue, model.queues))}:
+            add(held[name], account.allocated)
+    return held

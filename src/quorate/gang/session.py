@@ -41,11 +41,8 @@ class Session:
         self.settings = settings
         self.now = now  # seconds since the epoch, the same throughout
         self.queues = model.queues
-        # Those that take part, oldest first: their pod group is there, and the queue it names.
-        self.gangs: Sequence[Gang] = sorted(
-            (gang for gang in model.gangs.values() if gang.exists and gang.queue in model.queues),
-            key=lambda gang: (gang.created, gang.key),
-        )
+        # Those that take part, oldest first.
+        self.gangs: Sequence[Gang] = sorted(model.taking_part(), key=lambda gang: (gang.created, gang.key))
         self.policies = Policies(())
         self.verdicts: dict[Key, Verdict] = {}  # why a gang waits, as far as this session found out
         self.binds: list[Bind] = []

@@ -32,6 +32,7 @@ from quorate.scheduler.legacy import follow_legacy
 from quorate.scheduler.nominations import Nominator
 from quorate.scheduler.onlooker import Bound, Onlooker
 from quorate.scheduler.precedence import Precedence
+from quorate.scheduler.queue_statuses import QueueStatusWriter
 from quorate.scheduler.statuses import StatusWriter
 from quorate.scheduler.surroundings import SurroundingsFeed
 from quorate.scheduler.telling import PodTeller
@@ -95,6 +96,9 @@ class Scheduler:
             client, clock, self._feed.groups, self.model, self._precedence, subresource=status_subresource
         )
         self._queues = BuiltInQueues(client, clock, self._feed.queues)
+        self._queue_statuses = QueueStatusWriter(
+            client, clock, self._feed.queues, self.model, self._precedence
+        )
         self._binder = Binder(
             client,
             clock,
@@ -130,6 +134,7 @@ class Scheduler:
             tasks.create_task(self._queues.run(), name="built-in queues")
             tasks.create_task(self._events.run(), name="events")
             tasks.create_task(self._statuses.run(), name="statuses")
+            tasks.create_task(self._queue_statuses.run(), name="queue statuses")
             tasks.create_task(self._nominator.run(), name="nominations")
             tasks.create_task(self._teller.run(), name="pod conditions")
             for reconciler in self._absences.reconcilers:
@@ -168,6 +173,7 @@ class Scheduler:
     def _carry_out(self, tasks: asyncio.TaskGroup, outcome: Outcome) -> None:
         self._binder.start(tasks, outcome.binds)
         self._statuses.write(outcome.statuses, {bind.gang for bind in outcome.binds})
+        self._queue_statuses.session_ended()
         for eviction in outcome.evictions:
             self._evictor.start(tasks, eviction)
         self._nominator.note(outcome.nominations)

@@ -14,6 +14,7 @@ from quorate.api.configuration_pod_groups import PodGroupWebhooks
 from quorate.api.core import Pod
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import default_scheduler_configuration
+from quorate.api.volcano import Queue
 from quorate.controllers.process import run_queueing
 from quorate.kube.clock import WallClock
 from quorate.kube.configured import Configured
@@ -229,6 +230,17 @@ async def placed(world: Webhooked, count: int) -> Sequence[Pod]:
             await asyncio.sleep(0.01)
 
 
+async def is_kept_from_becoming_a_parent(world: Webhooked, queue: str) -> None:
+    """Return once nothing can be put below the queue any more, since its status tells what its pods hold."""
+
+    def below(at: int) -> Awaitable[Queue]:
+        return world.client.create(
+            QUEUES, {"metadata": {"name": f"below-{at}"}, "spec": {"parent": queue}}, dry_run=True
+        )
+
+    assert "is a queue whose pods hold resources" in str(await refused_in_the_end(below))
+
+
 @pytest.mark.parametrize("answered", [True, False], ids=["gated", "without webhooks"])
 def test_a_gang_whose_pods_were_made_early_is_placed_whole(answered: bool) -> None:
     async def story(world: Webhooked) -> None:
@@ -244,6 +256,9 @@ def test_a_gang_whose_pods_were_made_early_is_placed_whole(answered: bool) -> No
         await world.client.create(PODS, a_pod("a-2", "1", "a"))  # while nobody answers
         async with deciding(world):
             bound = await placed(world, 3)
+            if answered:
+                await world.serve()
+                await is_kept_from_becoming_a_parent(world, "default")
         assert [pod.spec.scheduling_gates for pod in bound] == [()] * 3
 
     play(story, PodGroupWebhooks(gate_pods_of_pending_groups=True))

@@ -28,6 +28,7 @@ SCHEDULER_RIGHTS: Final = (
     ),
     Right("the queues of pod groups, of which two are always there", volcano.GROUP, ("queues",),
           (*READ, "create")),
+    Right("telling what the pods of queues hold", volcano.GROUP, ("queues/status",), ("patch",)),
     Right("what quotas leave to pod groups", "", ("resourcequotas",), READ),
     Right("priorities of pod groups", "scheduling.k8s.io", ("priorityclasses",), READ),
     Right("telling what happened", "events.k8s.io", ("events",), ("create", "get", "patch")),

@@ -113,8 +113,8 @@ class VolcanoQueueController:
             patches.append(Patch(QUEUES, metadata.key, metadata.resource_version, body))
         if status := merge_patch(queue.status, plan.status):
             if not queue.status.state:
-                # The definition wants it to be there, and nobody has written a status yet.
-                status = {"allocated": queue.status.allocated, **status}
+                # The definition wants it to be there.  Nothing takes nothing from what the scheduler wrote.
+                status = {"allocated": {}, **status}
             patches.append(
                 Patch(QUEUES, metadata.key, metadata.resource_version, {"status": status}, "status")
             )
