@@ -47,3 +47,32 @@ def test_a_lost_write_is_doubted_in_time_by_a_clock_that_is_set(set_by_s: float)
         assert echoes.awaited(A, {("jobs", "7")}) is None
 
     asyncio.run(story())
+
+
+def test_a_copy_that_our_own_writes_have_overtaken_is_waited_for_and_then_not_believed() -> None:
+    async def story() -> None:
+        clock = VirtualClock(1000.0)
+        echoes = Echoes(clock)
+        echoes.expect(A, [Patch(JOBS, A, "7", {})])
+        assert not echoes.are_doubted(A, {("jobs", "7")})
+        await clock.advance_to(1000.0 + ECHO_S)
+        assert echoes.awaited(A, {("jobs", "7")}) is None
+        assert echoes.are_doubted(A, {("jobs", "7")})
+        assert echoes.awaited(A, {("jobs", "8")}) is None
+        assert not echoes.are_doubted(A, {("jobs", "8")})
+
+    asyncio.run(story())
+
+
+def test_a_copy_is_not_believed_after_a_write_that_may_have_come_about_though_it_failed() -> None:
+    async def story() -> None:
+        clock = VirtualClock(1000.0)
+        echoes = Echoes(clock)
+        echoes.doubt(A, [Patch(JOBS, A, "7", {})])
+        assert echoes.awaited(A, {("jobs", "7")}) is None
+        assert echoes.are_doubted(A, {("jobs", "7")})
+        echoes.expect(A, [Patch(JOBS, A, "8", {})])  # on the job as the server has it
+        assert echoes.awaited(A, {("jobs", "7")}) == 1000.0 + ECHO_S
+        assert echoes.awaited(A, {("jobs", "9")}) is None
+
+    asyncio.run(story())

@@ -1,4 +1,4 @@
-"""Reservations whose writes go wrong: a late one keeps its quota, a refused one gives it back."""
+"""Writes that go wrong: what nobody knows to have come about is not taken for granted either way."""
 
 import asyncio
 import random
@@ -12,11 +12,11 @@ from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.config import Cluster
 from quorate.kube.configured import Configured
-from quorate.kube.resources import WORKLOAD_PRIORITY_CLASSES
+from quorate.kube.resources import WORKLOAD_PRIORITY_CLASSES, WORKLOADS
 from quorate.local.nodes import Fleet
 from quorate.observe.replica import Replica
 from tests.e2e.world import World, a_world
-from tests.faults.plan import Late, Plan, Refused
+from tests.faults.plan import Lagging, Late, Lost, Plan, Refused
 from tests.faults.proxy import Proxy
 
 pytestmark = pytest.mark.slow
@@ -49,6 +49,26 @@ def test_a_reservation_refused_as_if_somebody_else_had_written_is_made_again() -
         await world.until_admitted("only")
 
     play(Plan(seed=0, rate=0.0, laid_down={("PATCH workloads/status", 1): Refused(409)}), story)
+
+
+def test_a_job_that_was_started_without_our_hearing_of_it_is_stopped_before_its_quota_is_given_back() -> None:
+    late = Lagging(after=2, lag_s=2.0)  # both its kind and Volcano's are "jobs"
+    watches = {("WATCH jobs", 1): late, ("WATCH jobs", 2): late}
+    plan = Plan(seed=0, rate=0.0, laid_down={("PATCH jobs", 1): Lost(done=True), **watches})
+
+    async def story(world: World, proxy: Proxy) -> None:
+        async def started() -> bool:
+            return not (await world.get_job("only")).spec.suspend
+
+        await world.queues(cpu="1")
+        await world.job("only", runs="1h", suspend=True)
+        await world.until("it is started", started)
+        workload = await world.until_condition("only", "Admitted")
+        await world.client.patch(WORKLOADS, workload.metadata.key, {"spec": {"active": False}})
+        await world.until_condition("only", "QuotaReserved", "False")
+        assert (await world.get_job("only")).spec.suspend
+
+    play(plan, story)
 
 
 def play(plan: Plan, story: Callable[[World, Proxy], Awaitable[None]]) -> None:

@@ -24,25 +24,40 @@ class Echoes:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._steady = clock.steady
-        # What the last writes for each key have replaced, and until when, by the steady clock, that counts.
+        # What writes for each key have replaced, and until when, by the steady clock, to wait for their echo.
         self._outdated: dict[Key, tuple[frozenset[Version], float]] = {}
 
     def expect(self, key: Key, writes: Iterable[Write]) -> None:
-        self._outdated[key] = (frozenset(map(_replaced, writes)), self._steady.now() + ECHO_S)
+        """``writes`` were made: the watch is going to tell."""
+        self._note(key, writes, self._steady.now() + ECHO_S)
+
+    def doubt(self, key: Key, writes: Iterable[Write]) -> None:
+        """``writes`` failed, which they may have after they came about, or since others wrote before."""
+        self._note(key, writes, self._steady.now())
+
+    def _note(self, key: Key, writes: Iterable[Write], until: float) -> None:
+        before, _ = self._outdated.get(key, _NOTHING)  # what is still seen of it, see ``awaited``
+        self._outdated[key] = (before.union(map(_replaced, writes)), until)
 
     def awaited(self, key: Key, seen: Iterable[Version]) -> float | None:
         """Until when (epoch seconds) to wait, since we replaced something of what is ``seen``."""
-        if key not in self._outdated:
+        outdated, until = self._outdated.get(key, _NOTHING)
+        if outdated.isdisjoint(seen):
+            self._outdated.pop(key, None)
             return None
-        outdated, until = self._outdated[key]
         left_s = until - self._steady.now()
-        if left_s <= 0:
-            del self._outdated[key]
-            return None
-        return None if outdated.isdisjoint(seen) else self._clock.now() + left_s
+        return self._clock.now() + left_s if left_s > 0 else None
+
+    def are_doubted(self, key: Key, seen: Iterable[Version]) -> bool:
+        """Whether something of what is ``seen`` may be the past, of which no watch has told: better ask."""
+        outdated, until = self._outdated.get(key, _NOTHING)
+        return until <= self._steady.now() and not outdated.isdisjoint(seen)
 
     def forget(self, key: Key) -> None:
         self._outdated.pop(key, None)
+
+
+_NOTHING: Final[tuple[frozenset[Version], float]] = (frozenset(), 0.0)
 
 
 def _replaced(write: Write) -> Version:

@@ -21,7 +21,7 @@ from quorate.controllers.recording import record_creations
 from quorate.controllers.shell import Shell
 from quorate.controllers.unplaced import UnplacedPod, slices_of, unplaced_of_slices
 from quorate.controllers.writes import Create, send
-from quorate.kube.errors import Invalid, NotFound
+from quorate.kube.errors import ApiError, Invalid, NotFound, Unreachable, Unreadable
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.reconcile import Reconciler
@@ -181,7 +181,7 @@ class JobController(Generic[J]):
         until = self._echoes.awaited(key, seen)
         if until is not None:
             return until
-        if job is None:
+        if job is None or self._echoes.are_doubted(key, seen):
             job = await self._if_it_lives(key)
         manager = await self._manager_of(job)
         if isinstance(manager, NotSeen):
@@ -222,6 +222,9 @@ class JobController(Generic[J]):
                     job, not_composed(f"no Workload can be made of the job as it is: {refusal.message}")
                 )
                 return self._clock.now() + REFUSED_S
+            except (ApiError, Unreachable, Unreadable):
+                self._echoes.doubt(key, plan.writes)
+                raise
             if job is not None and self._rules.gates.metric_for_workload_creation_latency:
                 kind = self._kind.resource.kind
                 record_creations(self._record, kind, job.metadata, plan.writes, answers)
@@ -288,7 +291,10 @@ class JobController(Generic[J]):
             self._log.info("job", key=key, did=event.reason, note=event.message)
 
     async def _if_it_lives(self, key: Key) -> J | None:
-        """The job, should only our copy lack it: the workload of a living job must never be finished."""
+        """The job as it is, whatever our copy says: the workload of a living job must never be finished.
+
+        Nor may the quota of one be given back that runs, which we may have had started without hearing of it.
+        """
         try:
             return await self._client.get(self._kind.resource, key)
         except NotFound:
