@@ -77,13 +77,8 @@ def _managed(submission: Submission, job: Job, own: list[Workload]) -> Iterator[
 
 
 def _gave_up(workload: Workload) -> bool:
-    requeued = find_condition(workload.status.conditions, "Requeued")
-    return (
-        not workload.spec.active
-        and not is_reserving(workload)
-        and requeued is not None
-        and requeued.reason == "DeactivatedDueToRequeuingLimitExceeded"
-    )
+    """Nobody else deactivates any here; it may be while it is evicted for another reason."""
+    return not workload.spec.active and not is_reserving(workload)
 
 
 def _queue_status(queue: ClusterQueue, workloads: tuple[Workload, ...]) -> Iterator[str]:

@@ -105,6 +105,8 @@ def show(workload: Workload, transition: Transition) -> str:
         for condition in new.conditions
         if condition != find_condition(old.conditions, condition.type)
     ]
+    gone = [each.type for each in old.conditions if find_condition(new.conditions, each.type) is None]
+    parts += [f"no {type_}" for type_ in gone]
     if old.admission_checks != new.admission_checks:
         parts.append(f"checks {[f'{check.name}={check.state}' for check in new.admission_checks]}")
     if old.admission is not None and new.admission is None:
@@ -275,8 +277,14 @@ BRIEF = WorkloadSpec(queue_name="lq", maximum_execution_time_seconds=60)
                 requeue_state=RequeueState(count=3),
             ),
             RUNNING,
-            "Evicted DeactivatedDueToRequeuingLimitExceeded, retries None until None",
+            "Evicted DeactivatedDueToRequeuingLimitExceeded, no DeactivationTarget, retries None until None",
             id="deactivated by the system",
+        ),
+        pytest.param(
+            a_workload(is_(c.EVICTED), is_(c.DEACTIVATION_TARGET, "RequeuingLimitExceeded"), spec=INACTIVE),
+            RUNNING,
+            "no DeactivationTarget",
+            id="preempted before it was deactivated, it can be reactivated",
         ),
         pytest.param(
             a_workload(is_(c.EVICTED), spec=INACTIVE, requeue_state=RequeueState(count=3)),

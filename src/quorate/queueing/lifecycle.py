@@ -167,9 +167,13 @@ def _without_backoff(workload: Workload) -> WorkloadStatus:
 
 def _deactivation(case: Situation) -> Transition | None:
     workload, status = case.workload, case.workload.status
-    if c.is_evicted(workload):
-        return None if status.requeue_state is None else Transition(replace(status, requeue_state=None))
     target = find_condition(status.conditions, c.DEACTIVATION_TARGET)
+    if c.is_evicted(workload):
+        # What called for it is done with, whatever it was evicted for: else it could never be reactivated.
+        if status.requeue_state is None and target is None:
+            return None
+        left = without(status.conditions, c.DEACTIVATION_TARGET)
+        return Transition(replace(status, conditions=left, requeue_state=None))
     cause = target.reason if target is not None and target.status == "True" else ""
     reason = f"{c.DEACTIVATED}DueTo{cause}" if cause else c.DEACTIVATED
     message = _DEACTIVATED_TEXT
