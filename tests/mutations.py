@@ -36,17 +36,26 @@ class Mutation:
     old: str
     new: str
 
+    def applied_to(self, source: Path) -> str:
+        """The text of its file below ``source``, with the rule broken."""
+        text = (source / "quorate" / self.file).read_text()
+        count = text.count(self.old)
+        assert count == 1, f"{self.file}: {self.old!r} occurs {count} times"
+        return text.replace(self.old, self.new)
+
+
+MUTATIONS = [Mutation(**each) for each in yaml.safe_load((ROOT / "tests/mutations.yaml").read_text())]
+
 
 def main() -> int:
-    mutations = [Mutation(**each) for each in yaml.safe_load((ROOT / "tests/mutations.yaml").read_text())]
     table = Table("rule broken", "caught by", title="mutations of the cores", show_lines=True)
     survivors = 0
-    for mutation in track(mutations, "breaking rules", console=Console(stderr=True)):
+    for mutation in track(MUTATIONS, "breaking rules", console=Console(stderr=True)):
         caught_by = first_failure(mutation)
         survivors += caught_by is None
         table.add_row(mutation.rule, caught_by or "[bold red]nobody")
     Console().print(table)
-    print(f"{len(mutations) - survivors} caught, {survivors} survived")  # noqa: T201
+    print(f"{len(MUTATIONS) - survivors} caught, {survivors} survived")  # noqa: T201
     return 1 if survivors else 0
 
 
@@ -55,12 +64,7 @@ def first_failure(mutation: Mutation) -> str | None:
     with tempfile.TemporaryDirectory() as directory:
         source = Path(directory) / "src"
         shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-        path = source / "quorate" / mutation.file
-        text = path.read_text()
-        assert text.count(mutation.old) == 1, (
-            f"{mutation.file}: {mutation.old!r} occurs {text.count(mutation.old)} times"
-        )
-        path.write_text(text.replace(mutation.old, mutation.new))
+        (source / "quorate" / mutation.file).write_text(mutation.applied_to(ROOT / "src"))
         command = [
             sys.executable,
             "-m",
