@@ -33,14 +33,18 @@ class Crowd:
             self.cluster.set_node(make_node(number))
 
     def fill_half(self, kinds: list[Shape], seed: int) -> int:
-        """Put pods of ``kinds`` on all nodes until half of the cpus are used; how many they are."""
+        """Put pods of ``kinds`` on all nodes until half the cpus are used or one does not fit; how many."""
         rng = random.Random(seed)
         pods = 0
         for index, node in enumerate(self.cluster.nodes):
             if node is None:
                 continue
+            name = node.metadata.name
             while 2 * self.cluster.used[0, index] < self.cluster.allocatable[0, index]:
-                self.cluster.put(Uid(f"resident-{pods}"), rng.choice(kinds), node.metadata.name, Hold.USED)
+                kind = rng.choice(kinds)
+                if not self.rankings.has_room(kind, name):
+                    break
+                self.cluster.put(Uid(f"resident-{pods}"), kind, name, Hold.USED)
                 pods += 1
         self.rankings.best(kinds[0])  # who asks first waits until all of that is read
         return pods

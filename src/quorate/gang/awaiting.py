@@ -8,12 +8,10 @@ from quorate.placement.cluster import Hold
 
 def note_awaited(session: Session) -> None:
     """Have each gang that holds promises say so, and no longer why it found no node before that."""
-    for gang in session.gangs:
-        if gang.tally.promised:
-            chosen = gang.with_standing(Standing.PIPELINED, Standing.ALLOCATED)
-            nodes = {task.node for task in chosen}
-            leaving = sum(_leaving(session, node) for node in nodes)
-            session.verdicts[gang.key] = AwaitsRoom(len(nodes), leaving)
+    for gang in session.promised_gangs:
+        nodes = {task.node for task in gang.with_standing(Standing.PIPELINED, Standing.ALLOCATED)}
+        leaving = sum(_leaving(session, node) for node in nodes)
+        session.verdicts[gang.key] = AwaitsRoom(len(nodes), leaving)
 
 
 def _leaving(session: Session, node: str) -> int:

@@ -61,7 +61,7 @@ class Tally:
 
     @property
     def promised(self) -> int:
-        return self.of[Standing.PIPELINED]
+        return self.of.get(Standing.PIPELINED, 0)
 
     @property
     def scheduled(self) -> int:

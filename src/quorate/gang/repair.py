@@ -12,7 +12,7 @@ Only groups that have not run since they were admitted: what becomes of one that
 the policies of its job to say.  Profile ``design`` only.
 """
 
-from quorate.api.volcano import INQUEUE, SCHEDULED, UNKNOWN
+from quorate.api.volcano import COMPLETED, INQUEUE, RUNNING, SCHEDULED, UNKNOWN
 from quorate.gang.gang import Gang
 from quorate.gang.session import Session
 from quorate.gang.task import EVICTABLE, Standing
@@ -44,6 +44,8 @@ def give_up_partial(session: Session) -> None:
 
 def _is_partial(gang: Gang) -> bool:
     """Whether some members, but fewer than are needed, hold nodes, those about to be bound included."""
+    if gang.phase in (RUNNING, COMPLETED):  # most are: the rest is not asked of them
+        return False
     of = gang.tally.of.get
     placed = of(Standing.BOUND, 0) + of(Standing.RUNNING, 0)
     return placed > 0 and gang.tally.ready < gang.min_member and not _has_run(gang)
@@ -55,8 +57,6 @@ def _has_run(gang: Gang) -> bool:
         return False
     if gang.phase == UNKNOWN:
         return gang.inqueue_since is None  # forgotten when it first runs
-    if not gang.is_waiting:
-        return True
     # It may have lost members in profile compat, or its pods are those of a group of this name before it.
     was_told = any(condition.type == SCHEDULED for condition in gang.conditions)
     return was_told or any(task.created < gang.created for task in gang.with_standing(*EVICTABLE))

@@ -276,6 +276,12 @@ class Session:
     def promised(self) -> dict[Key, str]:
         return {key: task.node for key, task in self._held.items() if task.standing is Standing.PIPELINED}
 
+    @property
+    def promised_gangs(self) -> Sequence[Gang]:
+        """Those of which members wait for room to be given back, each once."""
+        keys = dict.fromkeys(task.gang for task in self._held.values() if task.standing is Standing.PIPELINED)
+        return [self.model.gangs[key] for key in keys]
+
     def release_held(self) -> None:
         """End of the session: whatever was held and not bound is nobody's again."""
         for task in self._held.values():
