@@ -7,6 +7,7 @@ promised until the session ends, so that nobody takes it meanwhile.  Any other g
 """
 
 from collections import Counter, deque
+from collections.abc import Sequence
 
 from quorate.api.volcano import INQUEUE
 from quorate.gang.gang import Gang
@@ -29,14 +30,37 @@ def allocate(session: Session) -> None:
         for gang in session.gangs:
             if gang.is_waiting:
                 gang.phase = INQUEUE
-    turns = Turns(session)
-    for gang in session.gangs:
-        if not gang.placeable or gang.is_waiting or not _shapes(session, gang):
-            continue
-        if session.invalidity(gang) is None:
-            turns.add(gang)
+    candidates = [
+        gang
+        for gang in session.gangs
+        if gang.placeable
+        and not gang.is_waiting
+        and _shapes(session, gang)
+        and session.invalidity(gang) is None
+    ]
     placements: dict[Gang, Placement] = {}
     refusals = Refusals(session.cluster.loads)
+    for gangs in _before_others(session, candidates):
+        _take_turns(session, gangs, placements, refusals)
+
+
+def _before_others(session: Session, gangs: Sequence[Gang]) -> tuple[Sequence[Gang], Sequence[Gang]]:
+    """Those for which others were evicted, and the rest.
+
+    In profile ``design`` they go first.  Else who was evicted might, and be evicted again, without end.
+    """
+    if session.settings.profile == "compat":
+        return (), gangs
+    awaited = [gang for gang in gangs if any(task.nominated for task in gang.placeable.values())]
+    return awaited, [gang for gang in gangs if gang not in awaited] if awaited else gangs
+
+
+def _take_turns(
+    session: Session, gangs: Sequence[Gang], placements: dict[Gang, "Placement"], refusals: "Refusals"
+) -> None:
+    turns = Turns(session)
+    for gang in gangs:
+        turns.add(gang)
     while (queue := turns.next_queue()) is not None:
         if session.is_overused(queue):
             turns.close(queue)
