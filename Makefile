@@ -22,14 +22,14 @@ install: $(STAMP) ## make the virtual environment
 demo: $(STAMP) ## watch two jobs deadlock, then the same jobs complete, in two ways
 	@$(BIN)/quorate demo
 
-check: $(STAMP) ## format, lint, layers, strict types, fast tests (a minute)
+check: $(STAMP) ## format, lint, layers, strict types, fast tests (over a minute)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/lint-imports
 	@$(BIN)/mypy
 	@$(BIN)/pytest -q -m 'not slow' $(BESIDE)
 
-test: $(STAMP) ## every test, end-to-end ones included (five minutes)
+test: $(STAMP) ## every test, end-to-end ones included (six minutes)
 	@$(BIN)/pytest $(BESIDE)
 
 search: $(STAMP) ## look for counterexamples to the laws, at random and for longer

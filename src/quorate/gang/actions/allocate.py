@@ -51,8 +51,11 @@ def _before_others(session: Session, gangs: Sequence[Gang]) -> tuple[Sequence[Ga
     """
     if session.settings.profile == "compat":
         return (), gangs
-    awaited = [gang for gang in gangs if any(task.nominated for task in gang.placeable.values())]
-    return awaited, [gang for gang in gangs if gang not in awaited] if awaited else gangs
+    awaited: list[Gang] = []
+    others: list[Gang] = []
+    for gang in gangs:
+        (awaited if any(task.nominated for task in gang.placeable.values()) else others).append(gang)
+    return awaited, others
 
 
 def _take_turns(
