@@ -1,14 +1,32 @@
-"""What a process and its children have used, as Linux tells in /proc."""
+"""The process that is measured, and what it and its children have used, as Linux tells in /proc."""
 
 import asyncio
 import os
-from collections.abc import Iterator
+from asyncio.subprocess import DEVNULL, Process
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
 _PROC: Final = Path("/proc")
 _TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
 _SAMPLE_EVERY_S: Final = 0.2
+
+
+@asynccontextmanager
+async def running(command: Sequence[str], kubeconfig: Path, log: Path) -> AsyncIterator[Process]:
+    """``command`` at work for the cluster of ``kubeconfig``; told to end on leaving, and waited for."""
+    environment = os.environ | {"KUBECONFIG": str(kubeconfig)}
+    with log.open("wb") as output:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=DEVNULL, stdout=output, stderr=output, env=environment
+        )
+        try:
+            yield process
+        finally:
+            if process.returncode is None:
+                process.terminate()
+            await process.wait()
 
 
 class Usage:

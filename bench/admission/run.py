@@ -5,10 +5,10 @@ import os
 import random
 import secrets
 import shlex
-from asyncio.subprocess import DEVNULL, Process
+from asyncio.subprocess import Process
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,7 +17,7 @@ import msgspec
 
 from bench.admission.generator import Generator
 from bench.admission.jobs import Jobs
-from bench.admission.processes import Usage
+from bench.admission.processes import Usage, running
 from bench.admission.recorder import Record, Recorder
 from bench.admission.requests import Asked, CountingClient, ServerCounts, admission_writes, read_counts
 from bench.admission.server import local_server
@@ -82,7 +82,7 @@ async def run(plan: Plan, on_progress: Callable[[Record], None]) -> Outcome:
         process = None
         if plan.controllers:
             log = plan.directory / LOG
-            process = await stack.enter_async_context(_controllers(plan.controllers, kubeconfig, log))
+            process = await stack.enter_async_context(running(shlex.split(plan.controllers), kubeconfig, log))
         generator = Generator(client, plan.world, secrets.token_hex(2))
         if plan.kubeconfig is not None:
             stack.push_async_callback(generator.clear_away)
@@ -158,21 +158,6 @@ async def _require_kinds(client: CountingClient) -> None:
         await client.request("GET", f"/apis/{WORKLOADS.group}/{WORKLOADS.version}")
     except NotFound:
         await install_definitions(client, queueing_definitions())
-
-
-@asynccontextmanager
-async def _controllers(command: str, kubeconfig: Path, log: Path) -> AsyncIterator[Process]:
-    environment = os.environ | {"KUBECONFIG": str(kubeconfig)}
-    with log.open("wb") as output:
-        process = await asyncio.create_subprocess_exec(
-            *shlex.split(command), stdin=DEVNULL, stdout=output, stderr=output, env=environment
-        )
-        try:
-            yield process
-        finally:
-            if process.returncode is None:
-                process.terminate()
-            await process.wait()
 
 
 async def _alive(process: Process) -> None:

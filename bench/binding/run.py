@@ -4,16 +4,16 @@ import asyncio
 import os
 import random
 import sys
-from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager, suppress
+from asyncio.subprocess import PIPE
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from bench.admission.processes import Usage
+from bench.admission.processes import Usage, running
 from bench.admission.server import local_server
 from bench.binding.bare import NAMESPACE
 from quorate.api.placeable import Pod
@@ -181,7 +181,8 @@ async def _scheduled(kubeconfig: Path, plan: Plan, bound: Bound, bare_per_s: flo
     bound.count_to(plan.pods)
     clock = asyncio.get_running_loop().time
     began = clock()
-    async with _scheduler(kubeconfig, plan) as process, asyncio.TaskGroup() as tasks:
+    command = (sys.executable, "-m", "quorate", "scheduler", "--binds-at-once", str(plan.at_once))
+    async with running(command, kubeconfig, plan.directory / LOG) as process, asyncio.TaskGroup() as tasks:
         usage = Usage(process.pid)
         parts = [tasks.create_task(usage.follow()), tasks.create_task(_alive(process))]
         per_s = await _within(plan.within_s, "the scheduler did not bind all pods", bound.all())
@@ -189,22 +190,6 @@ async def _scheduled(kubeconfig: Path, plan: Plan, bound: Bound, bare_per_s: flo
         for part in parts:
             part.cancel()
     return Outcome(bare_per_s, per_s, bound.moments[0] - began, usage.cpu_s, usage.peak_bytes)
-
-
-@asynccontextmanager
-async def _scheduler(kubeconfig: Path, plan: Plan) -> AsyncIterator[asyncio.subprocess.Process]:
-    command = (sys.executable, "-m", "quorate", "scheduler", "--binds-at-once", str(plan.at_once))
-    environment = os.environ | {"KUBECONFIG": str(kubeconfig)}
-    with (plan.directory / LOG).open("wb") as output:
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=DEVNULL, stdout=output, stderr=output, env=environment
-        )
-        try:
-            yield process
-        finally:
-            if process.returncode is None:
-                process.terminate()
-            await process.wait()
 
 
 async def _alive(process: asyncio.subprocess.Process) -> None:
