@@ -10,11 +10,12 @@ from typing import Final, NamedTuple
 from bench.admission.objects import RUNS_MS
 from quorate.api.kueue import Workload, WorkloadStatus
 from quorate.api.meta import Key
-from quorate.controllers.writes import send, status_patch
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import Conflict, NotFound, Unreachable
 from quorate.kube.informer import Change, Informer
+from quorate.kube.resources import WORKLOADS
+from quorate.kube.writes import send, status_patch
 from quorate.queueing import conditions as c
 from quorate.queueing.statuses import finish_status, release_status
 
@@ -71,7 +72,7 @@ class Jobs:
     async def _send(self, workload: Workload, status: WorkloadStatus | None) -> None:
         while True:
             try:
-                await send(self._client, status_patch(workload, status))
+                await send(self._client, status_patch(WORKLOADS, workload, status))
             except (Conflict, NotFound):
                 return  # a newer version is on its way
             except Unreachable:

@@ -8,8 +8,8 @@ import pytest
 
 from quorate.api.meta import ObjectMeta, at_epoch
 from quorate.controllers.recording import record_creations
-from quorate.controllers.writes import Create, Delete, Patch
 from quorate.kube.resources import JOBS, WORKLOADS
+from quorate.kube.writes import Create, Delete, Patch
 from tests.controllers.objects import CREATED_AT, a_job, a_workload
 
 Told = tuple[str, Mapping[str, str], float | None, Mapping[str, str]]

@@ -5,8 +5,8 @@ import pytest
 from quorate.api.configuration import Configuration
 from quorate.api.meta import Key
 from quorate.controllers.carrying import MOST_UNDER_WAY
-from quorate.controllers.writes import send, status_patch
 from quorate.kube.resources import WORKLOADS
+from quorate.kube.writes import send, status_patch
 from quorate.queueing import conditions as c
 from quorate.queueing.statuses import release_status
 from tests.e2e.world import NAMESPACE, World, play
@@ -46,7 +46,7 @@ def test_a_victim_is_admitted_again_though_the_answer_to_its_eviction_is_late() 
         await world.until("early is evicted", evicted)
         await client.delete(WORKLOADS, Key(NAMESPACE, "late"))
         stopped = await client.get(WORKLOADS, early)
-        await send(client, status_patch(stopped, release_status(stopped, 0.0)))
+        await send(client, status_patch(WORKLOADS, stopped, release_status(stopped, 0.0)))
         await world.until("early is to be admitted again", decided)
         world.queueing_client.punctual.set()
         await world.until("early is admitted again", admitted)

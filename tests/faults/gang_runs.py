@@ -25,7 +25,7 @@ from tests.faults.trials import Report, Trial
 STORM_S: Final = 1.5  # how long after the last submission the faults go on
 REST_WITHIN_S: Final = 20.0  # how soon after the last step everything must have come to its end
 DEADLINE_S: Final = 0.5  # of the scheduler's requests: short, so that a lost answer costs little
-PATIENCE_S: Final = 0.7
+DEBOUNCE_S: Final = 0.7
 
 
 async def stage_gangs(trial: Trial, report: Report) -> None:
@@ -36,7 +36,7 @@ async def stage_gangs(trial: Trial, report: Report) -> None:
     ):
         cluster = world.client.cluster
         async with Proxy(
-            cluster.server, cluster.credentials.authorization(), trial.plan(), PATIENCE_S
+            cluster.server, cluster.credentials.authorization(), trial.plan(), DEBOUNCE_S
         ) as proxy:
             report.suffered = proxy.suffered
             await _Play(trial, gangs, world, proxy, history, report).run()

@@ -50,7 +50,7 @@ REST_WITHIN_S = (
 RUN_WITHIN_S = 90.0  # how soon a run must have ended, whatever it found
 STOPS = 10  # how often a run that does not end is stopped, a second apart, before it is left alone
 DEADLINE_S = 0.5  # of the controllers' requests: short, so that a lost answer costs little
-PATIENCE_S = 0.7
+DEBOUNCE_S = 0.7
 TERMS = LeaderElection(
     elect=True, name="faults", namespace=NAMESPACE, lease_s=2, renew_within_s=1.4, retry_s=0.1
 )
@@ -105,7 +105,7 @@ async def _staged(trial: Trial, report: Report) -> None:
     async with a_world(Fleet(2, cpu="64")) as world, recorded(world.client) as history:
         cluster = world.client.cluster
         async with Proxy(
-            cluster.server, cluster.credentials.authorization(), trial.plan(), PATIENCE_S
+            cluster.server, cluster.credentials.authorization(), trial.plan(), DEBOUNCE_S
         ) as proxy:
             report.suffered = proxy.suffered
             await _Play(trial, scene, world, proxy, history, report).run()

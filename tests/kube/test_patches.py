@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from quorate.api import codec
 from quorate.api.kueue import Admission, RequeueState, WorkloadStatus
 from quorate.api.meta import Condition, ObjectMeta
-from quorate.kube.patches import merge_patch, merged, status_patch
+from quorate.kube.patches import merge_patch, merged, status_merge_patch
 
 Json = dict[str, Any]
 
@@ -77,7 +77,7 @@ def test_a_status_patch_carries_the_version_it_was_decided_on() -> None:
     old = WorkloadStatus(requeue_state=RequeueState(count=1), admission=None)
     new = WorkloadStatus(conditions=(reserved,), admission=Admission(cluster_queue="research"))
     metadata = ObjectMeta(name="a", resource_version="12")
-    assert status_patch(metadata, old, new) == {
+    assert status_merge_patch(metadata, old, new) == {
         "metadata": {"resourceVersion": "12"},
         "status": {
             "requeueState": None,
@@ -92,4 +92,4 @@ def test_a_status_patch_carries_the_version_it_was_decided_on() -> None:
             ],
         },
     }
-    assert status_patch(metadata, new, new) == {}
+    assert status_merge_patch(metadata, new, new) == {}

@@ -13,13 +13,13 @@ from typing import Any, assert_never
 
 from quorate.api.kueue import Workload, WorkloadStatus
 from quorate.api.meta import Key, ObjectMeta, is_older
-from quorate.controllers.echoes import ECHO_S
 from quorate.controllers.shell import Shell
-from quorate.controllers.writes import Patch, send, status_patch
 from quorate.kube.backoff import Backoff
 from quorate.kube.errors import ApiError, Conflict, NotFound, Unreachable, Unreadable, may_be_done
+from quorate.kube.expectations import OWN_WRITE_TIMEOUT_S
 from quorate.kube.log import logger
 from quorate.kube.resources import WORKLOADS, reference_to
+from quorate.kube.writes import Patch, send, status_patch
 from quorate.queueing.conditions import merged, replace
 from quorate.queueing.decisions import Decision, Hold, Preempt, Reserve
 from quorate.queueing.lifecycle import Event
@@ -102,7 +102,7 @@ class Carrier:
             if written is not None and not is_older(written.metadata, workload.metadata):
                 workload = written
                 versions.add(workload.metadata.resource_version)
-        patches = status_patch(workload, self._status(decision, workload))
+        patches = status_patch(WORKLOADS, workload, self._status(decision, workload))
         if not patches:
             return workload
         answers = await self._sent(decision, patches, versions)
@@ -182,7 +182,7 @@ class Carrier:
     async def _doubt(self, decision: Decision) -> None:
         """Undo a decision refused for its version if none comes: webhooks may refuse in the same words."""
         steady = self._clock.steady
-        await steady.sleep_until(steady.now() + ECHO_S)
+        await steady.sleep_until(steady.now() + OWN_WRITE_TIMEOUT_S)
         if self._stale.get(decision.key) is decision:
             del self._stale[decision.key]
             self._log.warning("refused as if for its version, which is the newest", key=decision.key)

@@ -9,11 +9,11 @@ from typing import Any, Final
 from quorate.api.kueue import ClusterQueue, Workload
 from quorate.api.meta import Key
 from quorate.controllers.shell import Shell
-from quorate.controllers.writes import Patch, send
 from quorate.kube.informer import Change
 from quorate.kube.patches import merge_patch
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import COHORTS
+from quorate.kube.writes import Patch, send
 from quorate.queueing.state import State
 
 INTERVAL_S: Final = 1.0

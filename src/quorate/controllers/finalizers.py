@@ -4,8 +4,8 @@ from typing import Any
 
 from quorate.api.kueue import RESOURCE_IN_USE
 from quorate.api.meta import ObjectMeta
-from quorate.controllers.writes import Patch
 from quorate.kube.resources import Resource
+from quorate.kube.writes import Patch
 
 
 def held(resource: Resource[Any], metadata: ObjectMeta) -> tuple[Patch, ...]:

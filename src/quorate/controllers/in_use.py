@@ -7,10 +7,10 @@ from quorate.api.kueue import ClusterQueue
 from quorate.api.meta import Key
 from quorate.controllers.finalizers import held, released
 from quorate.controllers.shell import Shell
-from quorate.controllers.writes import send
 from quorate.kube.informer import Change, Informer
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import T, metadata_of
+from quorate.kube.writes import send
 
 WORKERS = 4
 

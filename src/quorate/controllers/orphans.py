@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from quorate.api.configuration_gates import Gates
 from quorate.api.kueue import Workload
 from quorate.controllers.finalizers import released
-from quorate.controllers.writes import Write, status_patch
 from quorate.kube.resources import WORKLOADS
+from quorate.kube.writes import Write, status_patch
 from quorate.queueing.statuses import finish_status
 
 
@@ -16,6 +16,6 @@ def let_go(workloads: Iterable[Workload], gates: Gates, now: float) -> tuple[Wri
     for workload in workloads:
         if gates.finish_orphaned_workloads and workload.metadata.deletion_timestamp is None:
             gone = finish_status(workload, "OwnerNotFound", "The job of the workload is gone", now)
-            writes += status_patch(workload, gone)
+            writes += status_patch(WORKLOADS, workload, gone)
         writes += released(WORKLOADS, workload.metadata)
     return tuple(writes)

@@ -3,10 +3,10 @@
 from quorate.api.kueue import GROUP, Workload, WorkloadPriorityClass
 from quorate.api.meta import Key
 from quorate.controllers.shell import Shell
-from quorate.controllers.writes import Patch, send
 from quorate.kube.informer import Change
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import WORKLOAD_PRIORITY_CLASSES, WORKLOADS
+from quorate.kube.writes import Patch, send
 from quorate.queueing.conditions import is_finished
 
 _OF_CLASS = "of priority class"

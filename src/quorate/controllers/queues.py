@@ -13,16 +13,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from quorate.api.kueue import ClusterQueue, ClusterQueueStatus, LocalQueue, LocalQueueStatus, Workload
+from quorate.api.kueue import ClusterQueue, LocalQueue, Workload
 from quorate.api.meta import Key
 from quorate.controllers.finalizers import held, released
 from quorate.controllers.informers import POINTS_TO
 from quorate.controllers.shell import Shell
-from quorate.controllers.writes import Patch, send
 from quorate.kube.informer import Change
-from quorate.kube.patches import merge_patch
 from quorate.kube.reconcile import Reconciler
-from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, Resource
+from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES
+from quorate.kube.writes import Patch, send, status_patch
 from quorate.queueing.state import State
 
 INTERVAL_S: Final = 1.0  # between looks at one queue
@@ -122,11 +121,11 @@ class QueueController:
     def _writes(self, queue: Queue, now: float) -> Sequence[Patch]:
         metadata = queue.metadata
         if isinstance(queue, LocalQueue):
-            return _status_patch(LOCAL_QUEUES, queue, self._state.local_queue_status(metadata.key, now))
+            return status_patch(LOCAL_QUEUES, queue, self._state.local_queue_status(metadata.key, now))
         status = self._state.cluster_queue_status(metadata.name, now)
         if metadata.deletion_timestamp is not None and status.reserving_workloads == 0:
             return released(CLUSTER_QUEUES, metadata)
-        return (*held(CLUSTER_QUEUES, metadata), *_status_patch(CLUSTER_QUEUES, queue, status))
+        return (*held(CLUSTER_QUEUES, metadata), *status_patch(CLUSTER_QUEUES, queue, status))
 
     def _queue(self, key: Key) -> Queue | None:
         informers = self._informers
@@ -147,13 +146,3 @@ def _meaning(queue: Queue) -> tuple[object, ...]:
 
 def _each(change: Change[Any]) -> Iterable[Any]:
     return (queue for queue in (change.old, change.new) if queue is not None)
-
-
-def _status_patch(
-    resource: Resource[Any], queue: Queue, status: ClusterQueueStatus | LocalQueueStatus
-) -> tuple[Patch, ...]:
-    changed = merge_patch(queue.status, status)
-    if not changed:
-        return ()
-    metadata = queue.metadata
-    return (Patch(resource, metadata.key, metadata.resource_version, {"status": changed}, "status"),)

@@ -5,8 +5,8 @@ from typing import Final, Protocol
 
 from quorate.api.kueue import Workload
 from quorate.api.meta import ObjectMeta, epoch
-from quorate.controllers.writes import Create, Write
 from quorate.kube.resources import WORKLOADS
+from quorate.kube.writes import Create, Write
 
 _NOTHING_ELSE: Final[Mapping[str, str]] = {}
 

@@ -10,11 +10,11 @@ from quorate.controllers.informers import POINTS_TO
 from quorate.controllers.queues import mean_the_same
 from quorate.controllers.shell import Shell
 from quorate.controllers.unplaced import UnplacedPod, unplaced_since, workloads_of
-from quorate.controllers.writes import Delete, Patch, Write, send, status_patch
 from quorate.kube.informer import Change
 from quorate.kube.log import logger
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import WORKLOADS, reference_to
+from quorate.kube.writes import Delete, Patch, Write, send, status_patch
 from quorate.queueing.lifecycle import Transition, decide_workload
 from quorate.queueing.state import State
 
@@ -94,7 +94,7 @@ class WorkloadController:
 
 def _writes(workload: Workload, transition: Transition) -> list[Write]:
     metadata = workload.metadata
-    writes: list[Write] = [*status_patch(workload, transition.status)]
+    writes: list[Write] = [*status_patch(WORKLOADS, workload, transition.status)]
     if transition.deactivate:
         body = {"spec": {"active": False}}
         writes.append(Patch(WORKLOADS, metadata.key, metadata.resource_version, body))

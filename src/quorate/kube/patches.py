@@ -69,7 +69,7 @@ def merged(document: Json, patch: Mapping[str, Any]) -> Json:
     return result
 
 
-def status_patch(metadata: ObjectMeta, old: Value, new: Value) -> Json:
+def status_merge_patch(metadata: ObjectMeta, old: Value, new: Value) -> Json:
     """The merge patch of the status subresource from ``old`` to ``new``; empty when they are equal.
 
     It carries the version of the object that ``new`` was decided on, so that the server answers with a

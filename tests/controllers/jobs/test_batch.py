@@ -10,7 +10,7 @@ from quorate.api.kueue import PodSet, ReclaimablePod
 from quorate.controllers.jobs import Outcome
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo
-from quorate.controllers.writes import Patch
+from quorate.kube.writes import Patch
 from tests.controllers.objects import STORED_LABELS, a_job, template
 
 KIND = BatchJob()

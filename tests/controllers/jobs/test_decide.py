@@ -24,7 +24,7 @@ from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.decide import decide
 from quorate.controllers.jobs.membership import Membership
 from quorate.controllers.jobs.plans import IDLE, JobPlan, JobRules, Surroundings
-from quorate.controllers.writes import Apply, Create, Delete, Patch, Write
+from quorate.kube.writes import Apply, Create, Delete, Patch, Write
 from tests.controllers.objects import CONTAINER, a_flavor, a_job, a_workload, template
 
 NOW = 2_000.0

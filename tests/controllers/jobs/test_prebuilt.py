@@ -14,7 +14,7 @@ from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.construct import prebuilt_name_of, workload_name
 from quorate.controllers.jobs.decide import decide
 from quorate.controllers.jobs.plans import IDLE, JobPlan, JobRules, Surroundings
-from quorate.controllers.writes import Patch
+from quorate.kube.writes import Patch
 from tests.controllers.jobs.test_decide import RUNNING, reasons, show, written
 from tests.controllers.objects import CONTAINER, a_job, a_workload, template
 

@@ -14,8 +14,8 @@ from quorate.controllers.jobs.decide import decide
 from quorate.controllers.jobs.gating import ELASTIC_GATE, GatedPod, let_go, pods_of
 from quorate.controllers.jobs.plans import IDLE, JobPlan, JobRules, Surroundings
 from quorate.controllers.jobs.raycluster import RayCluster
-from quorate.controllers.writes import Create, Delete, Patch
 from quorate.kube.patches import merged
+from quorate.kube.writes import Create, Delete, Patch
 from tests.controllers.jobs.test_decide import RUNNING, SPOT, reasons, show, written
 from tests.controllers.jobs.test_ray import a_cluster
 from tests.controllers.objects import a_job, a_workload, template

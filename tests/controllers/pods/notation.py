@@ -12,7 +12,7 @@ from quorate.controllers.pods import names
 from quorate.controllers.pods.compose import owner
 from quorate.controllers.pods.objects import PodLife, QueuedPod
 from quorate.controllers.pods.plan import PodPlan
-from quorate.controllers.writes import Apply, Create, Delete, Patch, Write
+from quorate.kube.writes import Apply, Create, Delete, Patch, Write
 
 NOW = 1_000_000.0
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -9,7 +9,7 @@ from quorate.api.core import Node
 from quorate.controllers.pods import names
 from quorate.controllers.pods.plan import IDLE
 from quorate.controllers.pods.recovery import GRACE_S, decide_stuck
-from quorate.controllers.writes import Apply, Delete
+from quorate.kube.writes import Apply, Delete
 from tests.controllers.pods.notation import NOW, a_pod, show
 
 DELETED_AT = NOW + 30  # as the notation has it

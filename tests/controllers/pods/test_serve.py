@@ -14,8 +14,8 @@ from quorate.controllers.pods.gating import RESTING, decide_template
 from quorate.controllers.pods.plan import Catalogue, PodRules
 from quorate.controllers.pods.serve import decide_set
 from quorate.controllers.pods.served import SETS, ServingSet
-from quorate.controllers.writes import Patch
 from quorate.kube.resources import Json
+from quorate.kube.writes import Patch
 from tests.controllers.pods.notation import NOW, a_group_workload, a_pod, show
 
 NOTHING = Catalogue(flavors={}, workload_classes={}, pod_classes={})

@@ -7,8 +7,8 @@ from quorate.controllers.jobs.podsets import PodSetInfo, read_template
 from quorate.controllers.pods.objects import QueuedPod
 from quorate.controllers.pods.roles import role_hash, role_of
 from quorate.controllers.pods.start_stop import start
-from quorate.controllers.writes import Patch
 from quorate.kube.patches import merged
+from quorate.kube.writes import Patch
 from tests.controllers.pods.notation import a_pod
 
 

@@ -17,8 +17,8 @@ from quorate.api.provisioning import (
 )
 from quorate.controllers.jobs.construct import owner_of
 from quorate.controllers.provisioning.decide import Case, Plan, decide
-from quorate.controllers.writes import Create, Patch
 from quorate.kube.resources import POD_TEMPLATES, PROVISIONING_REQUESTS, WORKLOADS
+from quorate.kube.writes import Create, Patch
 from tests.controllers.objects import CREATED_AT, a_flavor, a_workload
 from tests.controllers.provisioning.requests import a_check, a_config, a_request
 

@@ -8,7 +8,7 @@ from quorate.api import codec
 from quorate.api.volcano import PodGroup
 from quorate.controllers.volcano.gates import is_held, let_go
 from quorate.controllers.volcano.group_pods import GroupPod
-from quorate.controllers.writes import Patch
+from quorate.kube.writes import Patch
 
 OURS = "scheduling.quorate.dev/pod-group"
 VOLCANOS = "scheduling.volcano.sh/queue-allocation-gate"

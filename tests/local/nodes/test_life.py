@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.meta import at_epoch, find_condition
-from quorate.kube.patches import status_patch
+from quorate.kube.patches import status_merge_patch
 from quorate.local.nodes.life import Progress, Stage, Step, counts_as_running, live, stage_of
 from quorate.local.nodes.objects import Pod
 from quorate.local.nodes.script import InvalidScript, Script, read_script
@@ -243,5 +243,5 @@ def test_no_write_takes_the_phase_away() -> None:
     life.pod = codec.decode(Pod, b'{"metadata": {"name": "p"}, "status": {"phase": "Pending"}}')
     before = life.pod
     life.step()
-    patch = status_patch(before.metadata, before.status, life.pod.status)
+    patch = status_merge_patch(before.metadata, before.status, life.pod.status)
     assert "phase" not in patch["status"]

@@ -12,8 +12,8 @@ from quorate.api.findings import Finding
 from quorate.api.kueue import PodSet, ReclaimablePod, Workload
 from quorate.api.meta import Condition, ObjectMeta
 from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo
-from quorate.controllers.writes import Patch
 from quorate.kube.resources import Resource
+from quorate.kube.writes import Patch
 
 
 class JobObject(Protocol):

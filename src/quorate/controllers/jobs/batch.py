@@ -18,8 +18,8 @@ from quorate.controllers.jobs.batch_findings import (
 )
 from quorate.controllers.jobs.gating import ELASTIC_GATE
 from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo, inject, read_template, restore
-from quorate.controllers.writes import Patch
 from quorate.kube.resources import JOBS, Resource
+from quorate.kube.writes import Patch
 
 # The Job controller puts these on the template; the first three name one job and must not travel with it.
 _OWN_LABELS = ("job-name", "controller-uid", "batch.kubernetes.io/controller-uid")

@@ -41,8 +41,8 @@ from quorate.controllers.jobs.prebuilt import prebuilt_to_prepare
 from quorate.controllers.jobs.slices import is_elastic, slice_of
 from quorate.controllers.jobs.starting import FlavorNotSeen, NotAdmitted, pod_set_infos
 from quorate.controllers.jobs.syncing import synced
-from quorate.controllers.writes import Delete, Patch, status_patch
 from quorate.kube.resources import WORKLOADS
+from quorate.kube.writes import Delete, Patch, status_patch
 from quorate.queueing.conditions import (
     EVICTED,
     ON_HOLD,
@@ -157,7 +157,7 @@ def _followed(case: Case[J], workload: Workload) -> JobPlan:
     if case.outcome is not None:
         return _finished(case.outcome, workload, case.now)
     if (back := _no_longer_on_hold(case, workload)) is not None:
-        return JobPlan(status_patch(workload, back))
+        return JobPlan(status_patch(WORKLOADS, workload, back))
     if told := _readiness(case, workload):
         return JobPlan(told)
     plan = _next_step(case, workload)
@@ -177,7 +177,7 @@ def _said_by_kind(case: Case[J], workload: Workload) -> tuple[Patch, ...]:
     status = workload.status
     conditions = merged(status.conditions, *case.kind.conditions(case.job, workload))
     if conditions != status.conditions:
-        return status_patch(workload, msgspec.structs.replace(status, conditions=conditions))
+        return status_patch(WORKLOADS, workload, msgspec.structs.replace(status, conditions=conditions))
     wanted = case.kind.is_wanted(case.job)
     if wanted is None or wanted is workload.spec.active:
         return ()
@@ -189,7 +189,7 @@ def _on_hold(case: Case[J], workload: Workload) -> JobPlan:
     if not is_reserving(workload):
         return IDLE
     held = given_back(workload, ON_HOLD, "Job is on hold", case.now, case.rules.gates)
-    return JobPlan(status_patch(workload, held))
+    return JobPlan(status_patch(WORKLOADS, workload, held))
 
 
 def _no_longer_on_hold(case: Case[J], workload: Workload) -> WorkloadStatus | None:
@@ -231,7 +231,7 @@ def _expiry(case: Case[J], workload: Workload) -> JobPlan | None:
 def _finished(outcome: Outcome, workload: Workload, now: float) -> JobPlan:
     reason = "Succeeded" if outcome.success else "Failed"
     status = finish_status(workload, reason, outcome.message or f"Job {reason.lower()}", now)
-    return JobPlan(status_patch(workload, status), (finished_event(workload),))
+    return JobPlan(status_patch(WORKLOADS, workload, status), (finished_event(workload),))
 
 
 def _readiness(case: Case[J], workload: Workload) -> tuple[Patch, ...]:
@@ -246,13 +246,13 @@ def _readiness(case: Case[J], workload: Workload) -> tuple[Patch, ...]:
     if ready is None:
         return ()
     new = msgspec.structs.replace(status, conditions=merged(status.conditions, ready))
-    return status_patch(workload, new)
+    return status_patch(WORKLOADS, workload, new)
 
 
 def _reclaimed(case: Case[J], workload: Workload) -> tuple[Patch, ...]:
     """Say how many pods are done for good, so that others may use their quota."""
     done = _done(case, workload)
-    return status_patch(workload, msgspec.structs.replace(workload.status, reclaimable_pods=done))
+    return status_patch(WORKLOADS, workload, msgspec.structs.replace(workload.status, reclaimable_pods=done))
 
 
 def _done(case: Case[J], workload: Workload) -> tuple[ReclaimablePod, ...]:
@@ -277,7 +277,7 @@ def _evicted(case: Case[J], workload: Workload) -> JobPlan:
     assert status is not None, f"{workload.metadata.key} has quota, but none to release"
     # A kind may begin anew after a stop: its next admission counts the pods that are to run again.
     fresh = msgspec.structs.replace(status, reclaimable_pods=_done(case, workload))
-    return JobPlan(status_patch(workload, fresh))
+    return JobPlan(status_patch(WORKLOADS, workload, fresh))
 
 
 def _started(case: Case[J], workload: Workload) -> JobPlan:
@@ -296,7 +296,7 @@ def _started(case: Case[J], workload: Workload) -> JobPlan:
     start = infos if isinstance(infos, InjectionConflict) else case.kind.start(case.job, infos)
     if isinstance(start, InjectionConflict):
         status = finish_status(workload, "FailedToStart", start.message, case.now)
-        return JobPlan(status_patch(workload, status), (finished_event(workload, start.message),))
+        return JobPlan(status_patch(WORKLOADS, workload, status), (finished_event(workload, start.message),))
     return JobPlan(start, (told("Started", f"Admitted by clusterQueue {_admitted_by(workload)}"),))
 
 

@@ -21,9 +21,9 @@ from quorate.api.paths import Path, Unfit, look_up, put, read, read_count, read_
 from quorate.controllers.jobs import JobKind, Outcome, Stop
 from quorate.controllers.jobs.gating import ELASTIC_GATE
 from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo, inject, restore
-from quorate.controllers.writes import Patch
 from quorate.kube.patches import merge_patch, merged
 from quorate.kube.resources import Json, Resource
+from quorate.kube.writes import Patch
 
 CONDITIONS: Path = ("status", "conditions")
 _GATES: Path = ("spec", "schedulingGates")

@@ -6,9 +6,9 @@ from typing import Final
 from quorate.api.core import SchedulingGate
 from quorate.api.kueue import POD_SET, SLICE_NAME
 from quorate.api.meta import Key, ObjectMeta, Struct
-from quorate.controllers.writes import Patch, send
 from quorate.kube.client import Client
 from quorate.kube.resources import Resource
+from quorate.kube.writes import Patch, send
 
 ELASTIC_GATE: Final = "kueue.x-k8s.io/elastic-job"
 

@@ -15,8 +15,8 @@ from quorate.controllers.jobs.construct import (
 from quorate.controllers.jobs.match import is_equivalent
 from quorate.controllers.jobs.plans import IDLE, Case, JobPlan, not_composed, stop_plan, told, updated
 from quorate.controllers.jobs.topology import topology_findings
-from quorate.controllers.writes import Create, Delete, Write
 from quorate.kube.resources import WORKLOADS
+from quorate.kube.writes import Create, Delete, Write
 from quorate.queueing.clocks import asked_findings
 from quorate.queueing.conditions import is_finished, is_reserving
 from quorate.queueing.lifecycle import Event

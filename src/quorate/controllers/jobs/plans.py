@@ -14,8 +14,8 @@ from quorate.api.kueue import (
 )
 from quorate.controllers.jobs import J, JobKind, Outcome
 from quorate.controllers.jobs.membership import Membership
-from quorate.controllers.writes import Patch, Write
 from quorate.kube.resources import WORKLOADS
+from quorate.kube.writes import Patch, Write
 from quorate.queueing.lifecycle import Event
 
 

@@ -7,7 +7,8 @@ from quorate.controllers.jobs import J
 from quorate.controllers.jobs.construct import owner_of
 from quorate.controllers.jobs.one_workload import is_in_sync
 from quorate.controllers.jobs.plans import IDLE, Case, JobPlan, stop_plan, updated
-from quorate.controllers.writes import status_patch
+from quorate.kube.resources import WORKLOADS
+from quorate.kube.writes import status_patch
 from quorate.queueing.conditions import is_finished
 from quorate.queueing.statuses import finish_status
 
@@ -29,7 +30,7 @@ def prebuilt_to_prepare(case: Case[J], workload: Workload | None) -> JobPlan | N
     text = "The prebuilt workload is out of sync with its user job"
     status = finish_status(workload, "OutOfSync", text, case.now)
     stopped = _waiting(case)
-    return JobPlan((*status_patch(workload, status), *stopped.writes), stopped.events)
+    return JobPlan((*status_patch(WORKLOADS, workload, status), *stopped.writes), stopped.events)
 
 
 def _waiting(case: Case[J]) -> JobPlan:

@@ -6,7 +6,6 @@ from typing import Any, Generic
 from quorate.api.core import Namespace
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid, matches_selector
-from quorate.controllers.echoes import Echoes, versions
 from quorate.controllers.informers import WORKLOADS_OF, ByName
 from quorate.controllers.jobs import J, JobKind
 from quorate.controllers.jobs.ancestry import Ancestry, Endless, NotSeen
@@ -16,21 +15,22 @@ from quorate.controllers.jobs.gating import let_pods_go
 from quorate.controllers.jobs.membership import Memberships
 from quorate.controllers.jobs.plans import JobPlan, JobRules, Surroundings, not_composed
 from quorate.controllers.jobs.slices import in_order
-from quorate.controllers.patience import Patience
 from quorate.controllers.recording import record_creations
 from quorate.controllers.shell import Shell
 from quorate.controllers.unplaced import UnplacedPod, slices_of, unplaced_of_slices
-from quorate.controllers.writes import Create, send
+from quorate.kube.debounce import Debounce
 from quorate.kube.errors import ApiError, Invalid, NotFound, Unreachable, Unreadable
+from quorate.kube.expectations import Expectations, versions
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import WORKLOADS, reference_to
+from quorate.kube.writes import Create, send
 from quorate.queueing.conditions import is_admitted, is_evicted, is_finished
 from quorate.queueing.lifecycle import Event
 
 JOB_WORKERS = 16  # a run mostly waits for the answers to its two or three writes
-PATIENCE_S = 1.0  # pods of one job tend to end together: one write can tell of many
+DEBOUNCE_S = 1.0  # pods of one job tend to end together: one write can tell of many
 OWNER_S = 1.0  # after so long an owner that was not seen is looked for again
 REFUSED_S = (
     60.0  # after so long a workload that the API refused is tried again; a change of its job goes first
@@ -79,8 +79,8 @@ class JobController(Generic[J]):
             deactivated_kept_s=configuration.retention.deactivated_s,
         )
         self._lacking: set[Key] = set()  # jobs for which something must come to be first
-        self._echoes = Echoes(shell.clock)
-        self._patience = Patience(shell.clock, PATIENCE_S)  # with patient plans
+        self._expectations = Expectations(shell.clock)
+        self._debounce = Debounce(shell.clock, DEBOUNCE_S)  # with patient plans
         self._managers: dict[Key, Uid] = {}  # of the jobs that are parts, whose
         self._parts: dict[Uid, set[Key]] = {}  # the same, the other way around
         self._told: dict[Key, tuple[Event, ...]] = {}  # what was last said of each job without doing anything
@@ -178,10 +178,10 @@ class JobController(Generic[J]):
         seen = versions(WORKLOADS, workloads if prebuilt is None else (*workloads, prebuilt))
         if job is not None:
             seen |= versions(self._kind.resource, (job,))
-        until = self._echoes.awaited(key, seen)
+        until = self._expectations.pending_until(key, seen)
         if until is not None:
             return until
-        if job is None or self._echoes.are_doubted(key, seen):
+        if job is None or self._expectations.is_stale(key, seen):
             job = await self._if_it_lives(key)
         manager = await self._manager_of(job)
         if isinstance(manager, NotSeen):
@@ -209,9 +209,9 @@ class JobController(Generic[J]):
             self._lacking.add(key)
         else:
             self._lacking.discard(key)
-        if plan.patient and (due := self._patience.put_off(key)) is not None:
+        if plan.patient and (due := self._debounce.defer_until(key)) is not None:
             return due
-        self._patience.forget(key)
+        self._debounce.clear(key)
         if plan.writes:
             try:
                 answers = await send(self._client, plan.writes)
@@ -223,12 +223,12 @@ class JobController(Generic[J]):
                 )
                 return self._clock.now() + REFUSED_S
             except (ApiError, Unreachable, Unreadable):
-                self._echoes.doubt(key, plan.writes)
+                self._expectations.doubt(key, plan.writes)
                 raise
             if job is not None and self._rules.gates.metric_for_workload_creation_latency:
                 kind = self._kind.resource.kind
                 record_creations(self._record, kind, job.metadata, plan.writes, answers)
-            self._echoes.expect(key, plan.writes)
+            self._expectations.expect(key, plan.writes)
         return None
 
     async def _let_pods_go(self, job: J, workloads: Iterable[Workload]) -> None:
@@ -268,10 +268,10 @@ class JobController(Generic[J]):
 
     def _forget(self, key: Key) -> None:
         self._lacking.discard(key)
-        self._patience.forget(key)
+        self._debounce.clear(key)
         self._told.pop(key, None)
         self._belongs(key, None)
-        self._echoes.forget(key)
+        self._expectations.forget(key)
 
     def _tell(self, job: J, plan: JobPlan) -> None:
         """Show the plan's events on the job; what only describes it is not said twice in a row."""

@@ -25,8 +25,8 @@ from quorate.controllers.jobs.plans import (
     told,
     updated,
 )
-from quorate.controllers.writes import Create, Delete, Write, status_patch
 from quorate.kube.resources import WORKLOADS
+from quorate.kube.writes import Create, Delete, Write, status_patch
 from quorate.queueing.conditions import is_admitted, is_evicted, is_finished, is_reserving
 from quorate.queueing.statuses import finish_status
 
@@ -146,7 +146,7 @@ def _replaced(case: Case[J], old: Workload, new: Workload) -> JobPlan:
         "due to workload slice aggregation"
     )
     finished = finish_status(old, SLICE_REPLACED, text, case.now)
-    return JobPlan(status_patch(old, finished), of_workload=((old, told(SLICE_REPLACED, text)),))
+    return JobPlan(status_patch(WORKLOADS, old, finished), of_workload=((old, told(SLICE_REPLACED, text)),))
 
 
 def _differs_in_counts_only(workload: Workload, case: Case[J]) -> bool:
@@ -181,7 +181,7 @@ def _out_of_sync(case: Case[J], slices: Sequence[Workload]) -> tuple[Write, ...]
     return tuple(
         patch
         for each in slices
-        for patch in status_patch(each, finish_status(each, "OutOfSync", text, case.now))
+        for patch in status_patch(WORKLOADS, each, finish_status(each, "OutOfSync", text, case.now))
     )
 
 
@@ -189,5 +189,7 @@ def _all_finished(case: Case[J], slices: Sequence[Workload]) -> JobPlan:
     assert case.outcome is not None, f"{case.job.metadata.key} has not ended"
     reason = "Succeeded" if case.outcome.success else "Failed"
     message = case.outcome.message or f"Job {reason.lower()}"
-    patches = (status_patch(each, finish_status(each, reason, message, case.now)) for each in slices)
+    patches = (
+        status_patch(WORKLOADS, each, finish_status(each, reason, message, case.now)) for each in slices
+    )
     return JobPlan(tuple(patch for each in patches for patch in each))

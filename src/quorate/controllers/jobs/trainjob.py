@@ -32,8 +32,8 @@ from quorate.controllers.jobs.trainingruntime import (
     replicated_jobs,
     template_of_pods,
 )
-from quorate.controllers.writes import Patch
 from quorate.kube.resources import Json
+from quorate.kube.writes import Patch
 
 _GROUP: Final = "trainer.kubeflow.org"
 _VERSION: Final = "v1alpha1"

@@ -8,7 +8,7 @@ from quorate.controllers.pods import names
 from quorate.controllers.pods.objects import PODS, QueuedPod, is_deleted, is_gated, is_managed, is_terminated
 from quorate.controllers.pods.plan import IDLE, PodPlan, PodRules, warned
 from quorate.controllers.pods.roles import role_of
-from quorate.controllers.writes import Patch
+from quorate.kube.writes import Patch
 
 NOT_GATED = "NotGated"  # an event of ours: Kueue leaves such pods without a word
 

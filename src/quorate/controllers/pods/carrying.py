@@ -4,19 +4,19 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 
 from quorate.api.meta import Key, ObjectMeta
-from quorate.controllers.echoes import Echoes, Version
-from quorate.controllers.patience import Patience
 from quorate.controllers.pods.names import ADMISSION_GATE
 from quorate.controllers.pods.plan import GatesOff, PodPlan
 from quorate.controllers.recording import record_creations
 from quorate.controllers.shell import Shell
-from quorate.controllers.writes import send, send_side_by_side
+from quorate.kube.debounce import Debounce
+from quorate.kube.expectations import Expectations, Version
 from quorate.kube.log import logger
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import Resource
+from quorate.kube.writes import send, send_concurrently
 
 WORKERS: Final = 16  # a run mostly waits for the answers to its writes
-PATIENCE_S: Final = 1.0  # pods of a group end together, and one write can tell of many
+DEBOUNCE_S: Final = 1.0  # pods of a group end together, and one write can tell of many
 
 
 class PlanCarrier:
@@ -30,8 +30,8 @@ class PlanCarrier:
         self._kind = resource.kind
         self._shell = shell
         self._lacking: set[Key] = set()  # for which something must come to be first
-        self._echoes = Echoes(shell.clock)
-        self._patience = Patience(shell.clock, PATIENCE_S)  # with patient plans
+        self._expectations = Expectations(shell.clock)
+        self._debounce = Debounce(shell.clock, DEBOUNCE_S)  # with patient plans
         self._log = logger(__name__)
         workers = shell.workers_for(resource, WORKERS)
         self.reconciler = Reconciler(name, reconcile, shell.clock, workers)
@@ -43,9 +43,9 @@ class PlanCarrier:
         for key in sorted(self._lacking):
             self.reconciler.enqueue(key)
 
-    def awaited(self, key: Key, seen: Iterable[Version]) -> float | None:
+    def pending_until(self, key: Key, seen: Iterable[Version]) -> float | None:
         """Until when (epoch seconds) to wait for what came of our own writes."""
-        return self._echoes.awaited(key, seen)
+        return self._expectations.pending_until(key, seen)
 
     async def carry_out(self, key: Key, plan: PodPlan, job: ObjectMeta | None = None) -> float | None:
         """``job``: whose workloads the plan may make; of a group its first pod."""
@@ -53,11 +53,11 @@ class PlanCarrier:
             self._lacking.add(key)
         else:
             self._lacking.discard(key)
-        if plan.patient and (due := self._patience.put_off(key)) is not None:
+        if plan.patient and (due := self._debounce.defer_until(key)) is not None:
             return due
-        self._patience.forget(key)
+        self._debounce.clear(key)
         if plan.pods:
-            await send_side_by_side(self._shell.client, plan.pods)
+            await send_concurrently(self._shell.client, plan.pods)
         if plan.gates_off is not None:
             self._count(plan.gates_off)
         if plan.workload:
@@ -66,7 +66,7 @@ class PlanCarrier:
                 record_creations(self._shell.record, self._kind, job, plan.workload, answers)
         if plan.pods or plan.workload:
             sent = [*(write for writes in plan.pods for write in writes), *plan.workload]
-            self._echoes.expect(key, sent)
+            self._expectations.expect(key, sent)
         for each in plan.told:
             event, standing = each.event, not (plan.pods or plan.workload)
             self._shell.events.event(
@@ -87,5 +87,5 @@ class PlanCarrier:
 
     def forget(self, key: Key) -> None:
         self._lacking.discard(key)
-        self._echoes.forget(key)
-        self._patience.forget(key)
+        self._expectations.forget(key)
+        self._debounce.clear(key)

@@ -7,7 +7,6 @@ from quorate.api.configuration import Configuration
 from quorate.api.core import Namespace
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, matches_selector
-from quorate.controllers.echoes import Version, versions
 from quorate.controllers.informers import ByName
 from quorate.controllers.jobs.ancestry import Ancestry, Endless, NotSeen
 from quorate.controllers.jobs.construct import prebuilt_name_of, queue_name_of
@@ -21,6 +20,7 @@ from quorate.controllers.pods.sets import DEPLOYMENT
 from quorate.controllers.pods.single import decide_pod
 from quorate.controllers.shell import Shell
 from quorate.kube.errors import NotFound
+from quorate.kube.expectations import Version, versions
 from quorate.kube.informer import Change, Informer
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import WORKLOADS
@@ -116,7 +116,7 @@ class PodController:
         if not pods and not workloads:
             self._single.forget(key)
             return None
-        until = self._single.awaited(key, _seen(pods, workloads))
+        until = self._single.pending_until(key, _seen(pods, workloads))
         if until is not None:
             return until
         if pod is None:
@@ -142,7 +142,7 @@ class PodController:
             self._groups.forget(key)
             return None
         seen = _seen(pods, () if workload is None else (workload,))
-        until = self._groups.awaited(key, seen)
+        until = self._groups.pending_until(key, seen)
         if until is not None:
             return until
         if pods and not self._is_managed_namespace(key.namespace):
@@ -159,7 +159,7 @@ class PodController:
     async def _consider(self, pod: QueuedPod) -> float | None:
         """Take in a pod that is not managed, if it is to be."""
         key = pod.metadata.key
-        until = self._single.awaited(key, _seen((pod,), ()))
+        until = self._single.pending_until(key, _seen((pod,), ()))
         if until is not None:
             return until
         parent = pod.metadata.annotations.get(names.SUSPENDING_PARENT)

@@ -18,8 +18,8 @@ from quorate.controllers.pods.objects import QueuedPod, is_deleted, is_gated, is
 from quorate.controllers.pods.plan import IDLE, Catalogue, GatesOff, PodPlan, PodRules, dropped, let_go, told
 from quorate.controllers.pods.start_stop import start, stop
 from quorate.controllers.pods.units import PodGroup, Unit
-from quorate.controllers.writes import Patch, Write, status_patch
 from quorate.kube.resources import WORKLOADS
+from quorate.kube.writes import Patch, Write, status_patch
 from quorate.queueing import conditions as c
 from quorate.queueing.expiry import job_goes_at
 from quorate.queueing.readiness import pods_ready
@@ -78,7 +78,7 @@ def _given_up(unit: Unit, workload: Workload, now: float) -> PodPlan:
 def _finished(outcome: Outcome, workload: Workload, now: float) -> PodPlan:
     reason = "Succeeded" if outcome.success else "Failed"
     status = finish_status(workload, reason, outcome.message or f"Job {reason.lower()}", now)
-    return PodPlan(workload=status_patch(workload, status))
+    return PodPlan(workload=status_patch(WORKLOADS, workload, status))
 
 
 def _replacement(unit: Unit, workload: Workload, now: float) -> tuple[Patch, ...]:
@@ -118,7 +118,7 @@ def _readiness(unit: Unit, workload: Workload, rules: PodRules, now: float) -> t
 
 def _with_condition(workload: Workload, new: Condition) -> tuple[Patch, ...]:
     status = workload.status
-    return status_patch(workload, c.replace(status, conditions=c.merged(status.conditions, new)))
+    return status_patch(WORKLOADS, workload, c.replace(status, conditions=c.merged(status.conditions, new)))
 
 
 def _next_step(unit: Unit, workload: Workload, catalogue: Catalogue, rules: PodRules, now: float) -> PodPlan:
@@ -164,12 +164,12 @@ def _evicted(unit: Unit, workload: Workload, gates: Gates, now: float) -> PodPla
     if status is None:
         return stop_now
     fresh = c.replace(status, reclaimable_pods=_done(unit, workload) if gates.reclaimable_pods else ())
-    return replace(stop_now, workload=status_patch(workload, fresh))
+    return replace(stop_now, workload=status_patch(WORKLOADS, workload, fresh))
 
 
 def _reclaimed(unit: Unit, workload: Workload) -> tuple[Patch, ...]:
     done = _done(unit, workload)
-    return status_patch(workload, c.replace(workload.status, reclaimable_pods=done))
+    return status_patch(WORKLOADS, workload, c.replace(workload.status, reclaimable_pods=done))
 
 
 def _done(unit: Unit, workload: Workload) -> tuple[ReclaimablePod, ...]:
@@ -214,7 +214,9 @@ def _started(unit: Unit, workload: Workload, catalogue: Catalogue, gates: Gates,
 
 
 def _cannot_start(workload: Workload, why: str, now: float) -> PodPlan:
-    return PodPlan(workload=status_patch(workload, finish_status(workload, "FailedToStart", why, now)))
+    return PodPlan(
+        workload=status_patch(WORKLOADS, workload, finish_status(workload, "FailedToStart", why, now))
+    )
 
 
 def _synced(unit: Unit, workload: Workload, catalogue: Catalogue, gates: Gates) -> PodPlan:

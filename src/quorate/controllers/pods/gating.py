@@ -21,9 +21,9 @@ from quorate.controllers.pods.sets import (
     replicas,
     templates_in,
 )
-from quorate.controllers.writes import Patch
 from quorate.kube.patches import merge_patch
 from quorate.kube.resources import Json, Resource, reference_to
+from quorate.kube.writes import Patch
 
 _QUEUED: Final = Setting(namespace_managed=True, manage_without_queue_name=True)  # that is known by now
 RESTING: Final = "quorate.dev/replicas-before-gating"  # how many pods the set is to have again

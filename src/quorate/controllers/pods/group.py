@@ -37,8 +37,8 @@ from quorate.controllers.pods.plan import (
 )
 from quorate.controllers.pods.single import created, deleted, not_composed
 from quorate.controllers.pods.units import PodGroup
-from quorate.controllers.writes import Patch, Write, status_patch
 from quorate.kube.resources import WORKLOADS
+from quorate.kube.writes import Patch, Write, status_patch
 from quorate.queueing.conditions import is_evicted, is_finished, is_reserving
 from quorate.queueing.statuses import release_status
 
@@ -89,7 +89,7 @@ def _bereft(workload: Workload, gates: Gates, now: float) -> PodPlan:
         return PodPlan(workload=released(WORKLOADS, metadata))
     if not is_evicted(workload) or is_finished(workload):
         return IDLE
-    return PodPlan(workload=status_patch(workload, release_status(workload, now, gates)))
+    return PodPlan(workload=status_patch(WORKLOADS, workload, release_status(workload, now, gates)))
 
 
 def _is_of_group(workload: Workload) -> bool:

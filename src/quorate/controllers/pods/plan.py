@@ -9,8 +9,8 @@ from quorate.api.events import ObjectReference
 from quorate.api.kueue import ResourceFlavor, Workload, WorkloadPriorityClass
 from quorate.controllers.pods import names
 from quorate.controllers.pods.objects import PODS, QueuedPod, is_deleted, is_held
-from quorate.controllers.writes import Delete, Patch, Write
 from quorate.kube.resources import WORKLOADS, reference_to
+from quorate.kube.writes import Delete, Patch, Write
 from quorate.queueing.lifecycle import Event
 
 

@@ -9,8 +9,8 @@ from quorate.controllers.pods.decide import decide_with_workload, stopped
 from quorate.controllers.pods.objects import PODS
 from quorate.controllers.pods.plan import IDLE, Catalogue, PodPlan, PodRules, let_go
 from quorate.controllers.pods.units import SinglePod
-from quorate.controllers.writes import Patch, status_patch
 from quorate.kube.resources import WORKLOADS
+from quorate.kube.writes import Patch, status_patch
 from quorate.queueing.conditions import is_finished
 from quorate.queueing.statuses import finish_status
 
@@ -32,7 +32,7 @@ def decide_with_prebuilt(
         return decide_with_workload(unit, workload, catalogue, rules, now)
     text = "The prebuilt workload is out of sync with its user job"
     status = finish_status(workload, "OutOfSync", text, now)
-    return PodPlan(workload=status_patch(workload, status)).and_then(_waiting(unit, now))
+    return PodPlan(workload=status_patch(WORKLOADS, workload, status)).and_then(_waiting(unit, now))
 
 
 def _waiting(unit: SinglePod, now: float) -> PodPlan:

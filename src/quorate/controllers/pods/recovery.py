@@ -14,10 +14,10 @@ from quorate.controllers.pods.objects import PODS, QueuedPod, is_deleted, is_man
 from quorate.controllers.pods.plan import IDLE, PodPlan, warned
 from quorate.controllers.pods.start_stop import FIELD_MANAGER
 from quorate.controllers.shell import Shell
-from quorate.controllers.writes import Apply, Delete
 from quorate.kube.informer import Change, Informer
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import Json
+from quorate.kube.writes import Apply, Delete
 
 GRACE_S: Final = 60.0  # beyond the pod's own
 CONDITION: Final = "KueueFailureRecovery"

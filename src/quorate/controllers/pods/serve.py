@@ -23,9 +23,9 @@ from quorate.controllers.pods.objects import PODS, QueuedPod, is_deleted
 from quorate.controllers.pods.plan import Catalogue, PodPlan, PodRules, told, warned
 from quorate.controllers.pods.served import ServedGroup, ServingKind, ServingSet
 from quorate.controllers.pods.sets import replicas
-from quorate.controllers.writes import Create, Delete, Patch, Write, status_patch
 from quorate.kube.patches import merged
 from quorate.kube.resources import WORKLOADS, reference_to
+from quorate.kube.writes import Create, Delete, Patch, Write, status_patch
 from quorate.queueing import conditions as c
 from quorate.queueing.conditions import ON_HOLD
 from quorate.queueing.statuses import released as without_quota
@@ -122,7 +122,7 @@ def _followed(
             return PodPlan()
         text = ON_HOLD_TEXT.format(kind=kind.resource.kind)
         status = without_quota(workload, ON_HOLD, text, now, rules.gates)
-        return PodPlan(workload=status_patch(workload, status))
+        return PodPlan(workload=status_patch(WORKLOADS, workload, status))
     changes = owed(
         obj.metadata,
         workload,
@@ -137,7 +137,7 @@ def _followed(
         writes = (Patch(WORKLOADS, metadata.key, metadata.resource_version, body),)
     if on_hold:
         status = without_quota(workload, PENDING_EVALUATION, PENDING_TEXT, now, rules.gates)
-        writes = (*writes, *status_patch(workload, status))
+        writes = (*writes, *status_patch(WORKLOADS, workload, status))
     return PodPlan(workload=writes, lacks=changes.lacks)
 
 

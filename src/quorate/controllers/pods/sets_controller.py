@@ -5,7 +5,6 @@ import asyncio
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, matches_selector
 from quorate.api.paths import Unfit
-from quorate.controllers.echoes import versions
 from quorate.controllers.informers import WORKLOADS_OF, synced
 from quorate.controllers.jobs.ancestry import Ancestry, Endless, NotSeen
 from quorate.controllers.jobs.construct import queue_name_of
@@ -18,6 +17,7 @@ from quorate.controllers.pods.plan import PodPlan, warned
 from quorate.controllers.pods.serve import decide_set
 from quorate.controllers.pods.served import ServingSet, SetOfPods
 from quorate.controllers.shell import Shell
+from quorate.kube.expectations import versions
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import WORKLOADS, reference_to
 
@@ -86,7 +86,7 @@ class SetController:
         seen = versions(self._kind.resource, (obj,)) | versions(WORKLOADS, workloads)
         if pods:
             seen |= versions(PODS, pods)
-        until = self._carrier.awaited(key, seen)
+        until = self._carrier.pending_until(key, seen)
         if until is not None:
             return until
         plan = self._decided(obj, workloads, pods, self._shell.clock.now())

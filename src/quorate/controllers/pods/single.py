@@ -13,8 +13,8 @@ from quorate.controllers.pods.objects import QueuedPod, is_deleted, is_managed
 from quorate.controllers.pods.plan import IDLE, Catalogue, PodPlan, PodRules, let_go, told, warned
 from quorate.controllers.pods.prebuilt import decide_with_prebuilt
 from quorate.controllers.pods.units import SinglePod
-from quorate.controllers.writes import Create, Delete, Write
 from quorate.kube.resources import WORKLOADS
+from quorate.kube.writes import Create, Delete, Write
 
 
 def decide_pod(

@@ -11,8 +11,8 @@ from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo, inje
 from quorate.controllers.pods import names
 from quorate.controllers.pods.objects import PODS, QueuedPod
 from quorate.controllers.pods.roles import role_of
-from quorate.controllers.writes import Apply, Delete, Patch, Write
 from quorate.kube.resources import Json
+from quorate.kube.writes import Apply, Delete, Patch, Write
 
 FIELD_MANAGER: Final = "kueue"
 _OURS: Final = (names.ADMISSION_GATE, names.TOPOLOGY_GATE)  # nobody else would take the second one off

@@ -6,8 +6,8 @@ from quorate.api.kueue import GROUP, AdmissionCheck, CheckParameters
 from quorate.api.meta import Condition, find_condition, with_condition
 from quorate.api.provisioning import ProvisioningRequestConfig
 from quorate.controllers.provisioning.names import CONTROLLER
-from quorate.controllers.writes import Patch
 from quorate.kube.resources import ADMISSION_CHECKS
+from quorate.kube.writes import Patch
 from quorate.queueing.conditions import condition, replace, says_the_same
 
 KIND: Final = "ProvisioningRequestConfig"

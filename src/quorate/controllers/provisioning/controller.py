@@ -10,7 +10,6 @@ from typing import Final
 from quorate.api.kueue import AdmissionCheck, ResourceFlavor, Workload
 from quorate.api.meta import Key, Uid
 from quorate.api.provisioning import PodTemplate, ProvisioningRequest, ProvisioningRequestConfig
-from quorate.controllers.echoes import Echoes, versions
 from quorate.controllers.informers import ByName, synced
 from quorate.controllers.jobs.frameworks import until_served
 from quorate.controllers.pods.names import MANAGED
@@ -18,8 +17,8 @@ from quorate.controllers.provisioning.activity import config_name, decide_active
 from quorate.controllers.provisioning.decide import Case, NewRequest, Plan, decide, with_problem
 from quorate.controllers.provisioning.names import CONTROLLER
 from quorate.controllers.shell import Shell
-from quorate.controllers.writes import send, status_patch
 from quorate.kube.errors import AlreadyExists, ApiError, ServerError
+from quorate.kube.expectations import Expectations, versions
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.reconcile import Reconciler
@@ -30,6 +29,7 @@ from quorate.kube.resources import (
     WORKLOADS,
     reference_to,
 )
+from quorate.kube.writes import send, status_patch
 
 WORKERS: Final = 4
 LOOK_AGAIN_S: Final = 1.0  # while something of before is on its way out
@@ -105,7 +105,7 @@ class ProvisioningController:
         self._configs = configs
         self._requests = requests
         self._templates = templates
-        self._echoes = Echoes(shell.clock)
+        self._expectations = Expectations(shell.clock)
         self._log = logger(__name__)
         workers = shell.workers_for(PROVISIONING_REQUESTS, WORKERS)
         self.reconciler = Reconciler("provisioning", self.reconcile, shell.clock, workers)
@@ -121,7 +121,7 @@ class ProvisioningController:
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         if change.new is None:
-            self._echoes.forget(change.key)  # what it owned is garbage
+            self._expectations.forget(change.key)  # what it owned is garbage
         elif change.new.status.admission_checks or self._requests.by_index(_OF, change.new.metadata.uid):
             self.reconciler.enqueue(change.key)
 
@@ -154,7 +154,7 @@ class ProvisioningController:
         now = self._shell.clock.now()
         requests = self._requests.by_index(_OF, workload.metadata.uid)
         seen = versions(WORKLOADS, (workload,)) | versions(PROVISIONING_REQUESTS, requests)
-        until = self._echoes.awaited(key, seen)
+        until = self._expectations.pending_until(key, seen)
         if until is not None:
             return until
         plan = decide(
@@ -179,7 +179,7 @@ class ProvisioningController:
 
     async def _carry_out(self, workload: Workload, plan: Plan, now: float) -> float | None:
         client, key = self._shell.client, workload.metadata.key
-        patches = status_patch(workload, plan.status)
+        patches = status_patch(WORKLOADS, workload, plan.status)
         for answer in await send(client, patches):
             workload = answer
         self._tell_all(workload, plan)
@@ -187,7 +187,7 @@ class ProvisioningController:
         for new in plan.new:
             await self._make(workload, new)
         made = [write for new in plan.new for write in new.writes]
-        self._echoes.expect(key, (*patches, *plan.surplus, *made))
+        self._expectations.expect(key, (*patches, *plan.surplus, *made))
         return now + LOOK_AGAIN_S if any(new.waits_for for new in plan.new) else None
 
     def _tell_all(self, workload: Workload, plan: Plan) -> None:
@@ -220,7 +220,7 @@ class ProvisioningController:
 
     async def _tell_problem(self, workload: Workload, check: str, problem: str) -> None:
         """On the workload, where its users look; once, while it is the same problem."""
-        patches = status_patch(workload, with_problem(workload, check, problem))
+        patches = status_patch(WORKLOADS, workload, with_problem(workload, check, problem))
         if patches:
             about = reference_to(WORKLOADS, workload)
             self._shell.events.event(about, "Warning", "FailedCreate", problem)

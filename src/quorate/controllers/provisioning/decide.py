@@ -25,8 +25,8 @@ from quorate.controllers.pods.names import MANAGED
 from quorate.controllers.provisioning.asking import AskedPods, asked_pods, pod_template
 from quorate.controllers.provisioning.names import attempt_of, request_name, template_name
 from quorate.controllers.provisioning.verdict import inactive, is_failed, not_needed, verdict
-from quorate.controllers.writes import Create, Delete, Patch
 from quorate.kube.resources import POD_TEMPLATES, PROVISIONING_REQUESTS, WORKLOADS
+from quorate.kube.writes import Create, Delete, Patch
 from quorate.queueing import conditions as c
 from quorate.queueing.conditions import replace
 from quorate.queueing.lifecycle import Event

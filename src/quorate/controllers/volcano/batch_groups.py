@@ -32,8 +32,8 @@ from quorate.controllers.volcano.lone_pods import (
     topology_of,
 )
 from quorate.controllers.volcano.minimum import times
-from quorate.controllers.writes import Patch
 from quorate.kube.resources import JOBS
+from quorate.kube.writes import Patch
 from quorate.queueing.conditions import is_admitted, is_evicted, is_finished
 
 # On a Job: it was started as its group was admitted.  If it is suspended all the same, somebody wants so.

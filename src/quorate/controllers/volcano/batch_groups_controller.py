@@ -8,7 +8,6 @@ from quorate.api.configuration_gang import GangRules
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup
-from quorate.controllers.echoes import Echoes, versions
 from quorate.controllers.informers import WORKLOADS_OF
 from quorate.controllers.jobs.construct import queue_name_of
 from quorate.controllers.jobs.membership import Membership
@@ -23,12 +22,13 @@ from quorate.controllers.volcano.batch_groups import (
 )
 from quorate.controllers.volcano.group import is_waiting
 from quorate.controllers.volcano.lone_pods import changes_of
-from quorate.controllers.writes import Delete, send
 from quorate.kube.errors import AlreadyExists, Forbidden, Invalid
+from quorate.kube.expectations import Expectations, versions
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import JOBS, POD_GROUPS, reference_to
+from quorate.kube.writes import Delete, send
 
 WORKERS: Final = 16
 
@@ -99,7 +99,7 @@ class BatchGroupController:
         self._without_name = shell.configuration.manage_jobs_without_queue_name
         self._rules = shell.configuration.gang
         self._names = frozenset(self._rules.scheduler_names)
-        self._echoes = Echoes(shell.clock)
+        self._expectations = Expectations(shell.clock)
         self._log = logger(__name__)
         workers = shell.workers_for(POD_GROUPS, WORKERS)
         self.reconciler = Reconciler("volcano.batch", self.reconcile, shell.clock, workers)
@@ -130,11 +130,11 @@ class BatchGroupController:
     async def reconcile(self, key: Key) -> float | None:
         job = self._jobs.get(key)
         if job is None:
-            self._echoes.forget(key)
+            self._expectations.forget(key)
             return None  # its group is garbage, and collected
         if not takes_part(job, self._names):
             return None
-        until = self._echoes.awaited(key, versions(JOBS, (job,)))
+        until = self._expectations.pending_until(key, versions(JOBS, (job,)))
         if until is not None:
             return until
         group = self._groups.get(Key(key.namespace, group_name(job)))
@@ -163,7 +163,7 @@ class BatchGroupController:
             await self._bring(job, group, plan.group)
         if plan.patches:
             await send(self._client, plan.patches)
-            self._echoes.expect(key, plan.patches)
+            self._expectations.expect(key, plan.patches)
             self._log.info("job", key=key, group=group_phase(group))
 
     async def _bring(self, job: Job, group: PodGroup | None, wanted: PodGroup) -> None:

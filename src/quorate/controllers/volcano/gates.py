@@ -7,7 +7,7 @@ from quorate.api.volcano_gates import POD_GROUP_GATE, asks_for_gate, ends_on_adm
 from quorate.api.volcano_keys import GROUP_NAME, QUEUE_ALLOCATION_GATE
 from quorate.controllers.volcano.group import is_waiting
 from quorate.controllers.volcano.group_pods import GROUP_PODS, GroupPod
-from quorate.controllers.writes import Patch
+from quorate.kube.writes import Patch
 
 
 def gate_for(annotations: Mapping[str, str], group: PodGroup | None) -> str:

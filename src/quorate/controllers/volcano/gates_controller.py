@@ -12,10 +12,10 @@ from quorate.controllers.shell import Shell
 from quorate.controllers.volcano.gates import is_held, let_go
 from quorate.controllers.volcano.group import is_waiting
 from quorate.controllers.volcano.group_pods import GROUP_PODS, GroupPod
-from quorate.controllers.writes import send
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.reconcile import Reconciler
+from quorate.kube.writes import send
 
 WORKERS: Final = 16
 _HELD: Final = "held back"  # index of pods with a gate of ours by the key of their group

@@ -7,9 +7,7 @@ from typing import Any, Final
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Uid
 from quorate.api.volcano import DEFAULT_QUEUE, PodGroup
 from quorate.api.volcano_job import GROUP, Command, Job, JobPhase
-from quorate.controllers.echoes import Echoes, versions
 from quorate.controllers.informers import ByName
-from quorate.controllers.patience import Patience
 from quorate.controllers.shell import Shell
 from quorate.controllers.volcano.assumed import Assumed, Losses
 from quorate.controllers.volcano.creating import Creator, said_of_the_object
@@ -18,17 +16,19 @@ from quorate.controllers.volcano.group import group_changes, group_name, is_wait
 from quorate.controllers.volcano.members import MEMBERS, Member
 from quorate.controllers.volcano.orders import Orders
 from quorate.controllers.volcano.policies import SYNC
-from quorate.controllers.writes import Delete, Patch, send
+from quorate.kube.debounce import Debounce
 from quorate.kube.errors import AlreadyExists, ApiError, Conflict, Unreachable
+from quorate.kube.expectations import Expectations, versions
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.patches import merge_patch
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import POD_GROUPS, VOLCANO_JOBS, Resource, reference_to
+from quorate.kube.writes import Delete, Patch, send
 from quorate.queueing.lifecycle import Event
 
 WORKERS: Final = 16  # a run mostly waits for the answers to its writes
-PATIENCE_S: Final = 1.0  # pods of one job change together: one write can tell of many
+DEBOUNCE_S: Final = 1.0  # pods of one job change together: one write can tell of many
 REFUSED_S: Final = 30.0  # after so long a pod group that the API refused is tried again
 AT_ONCE: Final = 32  # deletions of one job under way
 COUNTED: Final[Mapping[JobPhase, str]] = {
@@ -68,8 +68,8 @@ class VolcanoJobController:
         self._assumed = Assumed(shell.clock)
         self._losses = Losses(shell.clock)
         self._creator = Creator(shell.client, shell.clock, self._assumed, shell.record)
-        self._echoes = Echoes(shell.clock)
-        self._patience = Patience(shell.clock, PATIENCE_S)  # with counts that changed
+        self._expectations = Expectations(shell.clock)
+        self._debounce = Debounce(shell.clock, DEBOUNCE_S)  # with counts that changed
         self._unheeded: dict[Key, Any] = {}  # changes of groups that the server does not keep
         self._told: dict[Key, tuple[Event, ...]] = {}  # what was last said of each job without doing anything
         self._uids: dict[Key, Uid] = {}  # of the jobs that were looked at
@@ -122,13 +122,13 @@ class VolcanoJobController:
             self._forget(key)
             return await self._orders.to_nobody(key)
         self._uids[key] = job.metadata.uid
-        until = self._echoes.awaited(key, versions(VOLCANO_JOBS, (job,)))
+        until = self._expectations.pending_until(key, versions(VOLCANO_JOBS, (job,)))
         if until is not None:
             return until
         plan = decide(self._case(job, await self._orders.to(key, job.metadata.uid)))
-        if self._only_counts(job, plan) and (due := self._patience.put_off(key)) is not None:
+        if self._only_counts(job, plan) and (due := self._debounce.defer_until(key)) is not None:
             return due
-        self._patience.forget(key)
+        self._debounce.clear(key)
         return await self._carry_out(job, plan)
 
     def _case(self, job: Job, commands: Sequence[Command]) -> Case:
@@ -240,7 +240,7 @@ class VolcanoJobController:
             return
         patch = Patch(VOLCANO_JOBS, metadata.key, metadata.resource_version, {"status": changes}, "status")
         await send(self._client, (patch,))
-        self._echoes.expect(metadata.key, (patch,))
+        self._expectations.expect(metadata.key, (patch,))
         phase = plan.status.state.phase
         if phase != job.status.state.phase:
             self._log.info("job", key=metadata.key, phase=phase, action=plan.action)
@@ -264,8 +264,8 @@ class VolcanoJobController:
 
     def _forget(self, key: Key) -> None:
         self._forget_series({"job_name": str(key)})
-        self._echoes.forget(key)
-        self._patience.forget(key)
+        self._expectations.forget(key)
+        self._debounce.clear(key)
         self._told.pop(key, None)
         self._creator.forget(key)
         uid = self._uids.pop(key, None)

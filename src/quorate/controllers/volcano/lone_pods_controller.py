@@ -15,12 +15,12 @@ from quorate.controllers.volcano.lone_pods import (
     follows_template,
     group_for,
 )
-from quorate.controllers.writes import Delete, send
 from quorate.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import POD_GROUPS, Resource, reference_to
+from quorate.kube.writes import Delete, send
 
 WORKERS: Final = 16
 REMEMBERED_S: Final = 5.0  # how long what an owner says is not asked for again: its pods come together

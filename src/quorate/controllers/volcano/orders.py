@@ -5,12 +5,12 @@ from typing import Any, Final
 
 from quorate.api.meta import Key, Uid
 from quorate.api.volcano_job import Command
-from quorate.controllers.writes import Delete, send
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, Unreachable
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import COMMANDS, Resource
+from quorate.kube.writes import Delete, send
 
 EARLY_S: Final = 5.0  # how long a command waits for what it is meant for: another watch tells of that
 

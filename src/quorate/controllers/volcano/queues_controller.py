@@ -7,21 +7,21 @@ from typing import Any, Final
 from quorate.api.meta import Key
 from quorate.api.volcano import DEFAULT_QUEUE, PodGroup, Queue
 from quorate.api.volcano_job import Command
-from quorate.controllers.echoes import Echoes, versions
-from quorate.controllers.patience import Patience
 from quorate.controllers.shell import Shell
 from quorate.controllers.volcano.orders import Orders
 from quorate.controllers.volcano.queue_state import BUILT_IN, QueuePlan, decide
-from quorate.controllers.writes import Patch, send
+from quorate.kube.debounce import Debounce
 from quorate.kube.errors import AlreadyExists
+from quorate.kube.expectations import Expectations, versions
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.patches import merge_patch
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import QUEUES, reference_to
+from quorate.kube.writes import Patch, send
 
 WORKERS: Final = 4
-PATIENCE_S: Final = 1.0  # pod groups come and go together: one write can tell of many
+DEBOUNCE_S: Final = 1.0  # pod groups come and go together: one write can tell of many
 _IN: Final = "in queue"  # index of pod groups by the name of their queue
 _BELOW: Final = "below"  # index of queues by the name of their parent
 
@@ -41,8 +41,8 @@ class VolcanoQueueController:
         self._queues = queues
         self._groups = groups
         self._orders = Orders(shell.client, shell.clock, commands, QUEUES)
-        self._echoes = Echoes(shell.clock)
-        self._patience = Patience(shell.clock, PATIENCE_S)
+        self._expectations = Expectations(shell.clock)
+        self._debounce = Debounce(shell.clock, DEBOUNCE_S)
         # Queues that did not keep the parent they were given, by the generation it was tried at: a definition
         # of an older Volcano has no such field.
         self._without_parent: dict[Key, int] = {}
@@ -70,11 +70,11 @@ class VolcanoQueueController:
     async def reconcile(self, key: Key) -> float | None:
         queue = self._queues.get(key)
         if queue is None:
-            self._echoes.forget(key)
+            self._expectations.forget(key)
             self._without_parent.pop(key, None)
             await self._make_if_built_in(key)
             return await self._orders.to_nobody(key)
-        until = self._echoes.awaited(key, versions(QUEUES, (queue,)))
+        until = self._expectations.pending_until(key, versions(QUEUES, (queue,)))
         if until is not None:
             return until
         command = next(iter(await self._orders.to(key, queue.metadata.uid)), None)
@@ -83,9 +83,13 @@ class VolcanoQueueController:
         plan = decide(queue, parent, phases, "" if command is None else command.action)
         if self._without_parent.get(key) == queue.metadata.generation:
             plan = replace(plan, parent="")
-        if command is None and _only_counts(queue, plan) and (due := self._patience.put_off(key)) is not None:
+        if (
+            command is None
+            and _only_counts(queue, plan)
+            and (due := self._debounce.defer_until(key)) is not None
+        ):
             return due
-        self._patience.forget(key)
+        self._debounce.clear(key)
         await self._carry_out(queue, plan)
         if command is not None:
             await self._orders.take_up((command,))
@@ -123,7 +127,7 @@ class VolcanoQueueController:
             if plan.parent and answers[0].spec.parent != plan.parent:
                 self._without_parent[metadata.key] = metadata.generation
             if answers[-1].metadata.resource_version != metadata.resource_version:
-                self._echoes.expect(metadata.key, patches)
+                self._expectations.expect(metadata.key, patches)
         regarding = reference_to(QUEUES, queue)
         for event in plan.events:
             self._events.event(regarding, event.type, event.reason, event.message)

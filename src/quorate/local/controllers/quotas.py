@@ -11,7 +11,7 @@ from quorate.api.meta import Key
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.informer import Change, Informer
-from quorate.kube.patches import status_patch
+from quorate.kube.patches import status_merge_patch
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import RESOURCE_QUOTAS
 from quorate.local.controllers.inventory import Entry, Inventory
@@ -72,6 +72,6 @@ class QuotaController:
             counts[f"{kind.plural}.{kind.group}" if kind.group else kind.plural] += 1
         pods = [pod for pod in self._pods.by_index("namespace", key.namespace) if counts_pod(quota.spec, pod)]
         status = ResourceQuotaStatus(hard=quota.spec.hard, used=usage(quota.spec.hard, pods, counts))
-        patch = status_patch(quota.metadata, quota.status, status)
+        patch = status_merge_patch(quota.metadata, quota.status, status)
         if patch:
             await self._client.patch(RESOURCE_QUOTAS, key, patch, subresource="status")

@@ -21,7 +21,7 @@ from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, Conflict, NotFound, Unreachable
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
-from quorate.kube.patches import status_patch
+from quorate.kube.patches import status_merge_patch
 from quorate.kube.resources import NODES, PODS
 from quorate.local.controllers.events import EventWriter
 from quorate.local.controllers.placement import (
@@ -201,7 +201,7 @@ class Scheduler:
             last_transition_time=at_epoch(self._clock.now()),
         )
         status = replace(pod.status, conditions=with_condition(pod.status.conditions, new))
-        patch = status_patch(pod.metadata, pod.status, status)
+        patch = status_merge_patch(pod.metadata, pod.status, status)
         await self._client.patch(PODS, pod.metadata.key, patch, subresource="status")
         self._events.tell(_about(pod), "Warning", "FailedScheduling", message)
 

@@ -8,7 +8,7 @@ from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.informer import Change, Informer
-from quorate.kube.patches import status_patch
+from quorate.kube.patches import status_merge_patch
 from quorate.kube.reconcile import Reconciler
 from quorate.local.ahead import Ahead
 from quorate.local.nodes.fleet import Addresses, Fleet
@@ -99,7 +99,7 @@ class Kubelet:
             except (NotFound, Conflict):
                 return  # gone, or another pod by that name
         if step.status is not None:
-            patch = status_patch(pod.metadata, pod.status, step.status)
+            patch = status_merge_patch(pod.metadata, pod.status, step.status)
             try:
                 self._pods.put(await self._client.patch(PODS, key, patch, subresource="status"))
             except NotFound:

@@ -10,7 +10,7 @@ from quorate.api.meta import Condition, Key, at_epoch, with_condition
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.informer import Change, Informer
-from quorate.kube.patches import status_patch
+from quorate.kube.patches import status_merge_patch
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import Json
 from quorate.local.ahead import Ahead
@@ -173,7 +173,7 @@ class DeploymentController:
             observed_generation=of.metadata.generation,
             conditions=with_condition(of.status.conditions, condition),
         )
-        patch = status_patch(of.metadata, of.status, status)
+        patch = status_merge_patch(of.metadata, of.status, status)
         if patch:
             written = await self._client.patch(DEPLOYMENTS, of.metadata.key, patch, subresource="status")
             self._deployments.put(written)

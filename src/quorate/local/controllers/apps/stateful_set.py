@@ -15,7 +15,7 @@ from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
-from quorate.kube.patches import status_patch
+from quorate.kube.patches import status_merge_patch
 from quorate.kube.reconcile import Reconciler
 from quorate.local.ahead import Ahead
 from quorate.local.controllers.apps.objects import (
@@ -159,7 +159,7 @@ class StatefulSetController:
             collision_count=0,
             observed_generation=of.metadata.generation,
         )
-        patch = status_patch(of.metadata, of.status, status)
+        patch = status_merge_patch(of.metadata, of.status, status)
         if patch:
             written = await self._client.patch(STATEFUL_SETS, of.metadata.key, patch, subresource="status")
             self._sets.put(written)

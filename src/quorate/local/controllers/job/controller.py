@@ -14,7 +14,7 @@ from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, NotFound, Unreachable
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
-from quorate.kube.patches import status_patch
+from quorate.kube.patches import status_merge_patch
 from quorate.kube.reconcile import Reconciler
 from quorate.local.ahead import Ahead
 from quorate.local.controllers.events import EventType, EventWriter
@@ -164,7 +164,7 @@ class JobController:
         await asyncio.gather(*(release(pod) for pod in pods))
 
     async def _write(self, job: Job, status: JobStatus) -> None:
-        patch = status_patch(job.metadata, job.status, status)
+        patch = status_merge_patch(job.metadata, job.status, status)
         if patch:
             self._jobs.put(await self._client.patch(JOBS, job.metadata.key, patch, subresource="status"))
 

@@ -1,16 +1,15 @@
-"""What a decision asks of the API server, as values, and the one place that sends them."""
+"""Writes to the API server as values, and the functions that send them."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import Any, Protocol, assert_never
 
-from quorate.api.kueue import Workload, WorkloadStatus
-from quorate.api.meta import Key, Uid
+from quorate.api.meta import Key, ObjectMeta, Struct, Uid
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.errors import NotFound
 from quorate.kube.patches import merge_patch
-from quorate.kube.resources import WORKLOADS, Resource
+from quorate.kube.resources import Resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +21,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A JSON merge patch, refused by the server when the object is no longer at ``resource_version``."""
+    """A JSON merge patch; the server refuses it if the object is no longer at ``resource_version``."""
 
     resource: Resource[Any]
     key: Key
@@ -36,12 +35,12 @@ class Delete:
     resource: Resource[Any]
     key: Key
     uid: Uid
-    grace_period_s: int | None = None  # how long pods have to end; None: as long as they say
+    grace_period_s: int | None = None  # for pods; None: their own terminationGracePeriodSeconds
 
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """A server-side apply in a manager's name: the fields in ``body`` become as it says."""
+    """A server-side apply of the fields in ``body``, owned by ``field_manager``."""
 
     resource: Resource[Any]
     key: Key
@@ -54,10 +53,11 @@ Write = Create | Patch | Apply | Delete
 
 
 async def send(client: Client, writes: Iterable[Write]) -> list[Any]:
-    """Send ``writes`` in order and return the objects they made; the first that is refused ends it.
+    """Send ``writes`` in order and return the objects as stored; stop at the first that is refused.
 
-    A plan may patch one object several times.  It was decided on one version, so each patch after the
-    first expects the version the one before it produced: whoever writes in between causes a ``Conflict``.
+    A plan may patch one object several times.  All its patches were decided on one version, so each patch
+    after the first expects the version that the previous one produced: a write in between by another client
+    causes a ``Conflict``.
     """
     produced: dict[tuple[str, Key], str] = {}
     answers: list[Any] = []
@@ -91,16 +91,16 @@ async def send(client: Client, writes: Iterable[Write]) -> list[Any]:
                         resource, key, uid=uid, propagation="Background", grace_period_s=grace_period_s
                     )
                 except NotFound:
-                    continue  # somebody else was faster; the wish is fulfilled
+                    continue  # deleted already
             case _:
                 assert_never(write)
     return answers
 
 
-async def send_side_by_side(client: Client, sequences: Iterable[Iterable[Write]]) -> None:
-    """Send each of ``sequences`` in order, all of them at once; what is gone already needs no write.
+async def send_concurrently(client: Client, sequences: Iterable[Iterable[Write]]) -> None:
+    """Send ``sequences`` concurrently, each in order, and ignore ``NotFound``.
 
-    All are sent, however some end; then the first failure is raised.
+    One failure does not stop the other sequences; the first failure is raised after all have ended.
     """
     outcomes = await asyncio.gather(
         *(send(client, sequence) for sequence in sequences), return_exceptions=True
@@ -115,12 +115,22 @@ def _expecting(version: str, body: Mapping[str, Any]) -> dict[str, Any]:
     return {**body, "metadata": metadata}
 
 
-def status_patch(workload: Workload, status: WorkloadStatus | None) -> tuple[Patch, ...]:
-    """The one patch that turns the workload's status into ``status``; none when it is that, or is to stay."""
+class HasStatus(Protocol):
+    @property
+    def metadata(self) -> ObjectMeta: ...
+    @property
+    def status(self) -> Struct: ...
+
+
+def status_patch(resource: Resource[Any], obj: HasStatus, status: Struct | None) -> tuple[Patch, ...]:
+    """Return the one patch that changes the status of ``obj`` to ``status``.
+
+    Empty if it is that status already, or if ``status`` is None: leave it as it is.
+    """
     if status is None:
         return ()
-    difference = merge_patch(workload.status, status)
-    if not difference:
+    changes = merge_patch(obj.status, status)
+    if not changes:
         return ()
-    metadata = workload.metadata
-    return (Patch(WORKLOADS, metadata.key, metadata.resource_version, {"status": difference}, "status"),)
+    metadata = obj.metadata
+    return (Patch(resource, metadata.key, metadata.resource_version, {"status": changes}, "status"),)
