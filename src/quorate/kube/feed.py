@@ -1,0 +1,59 @@
+"""Feeds: which model call each change of an object of one kind makes, written down once per model.
+
+A process that keeps its model up to date subscribes its feeds to informers; a command that needs the model
+once loads it from lists.  Both see the same model, because both read the same table of feeds.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic
+
+from quorate.api.meta import Key
+from quorate.kube.client import Client
+from quorate.kube.informer import Change, Informer
+from quorate.kube.resources import Resource, T
+
+
+def _always(old: object, new: object) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Feed(Generic[T]):
+    """How one kind feeds a model.
+
+    The two predicates compare an object before and after an update.  ``is_relevant``: whether the model
+    reads anything that differs, otherwise the update is dropped.  ``is_decisive``: whether a decision could
+    differ, otherwise the model is updated without a notification.
+    """
+
+    resource: Resource[T]
+    put: Callable[[T], object]
+    remove: Callable[[Key], object]
+    is_relevant: Callable[[T, T], bool] = _always
+    is_decisive: Callable[[T, T], bool] = _always
+
+    def subscribe(self, informer: Informer[T], changed: Callable[[], object]) -> None:
+        """Pass every relevant change to the model and call ``changed`` after the decisive ones."""
+
+        def on_change(change: Change[T]) -> None:
+            old, new = change.old, change.new
+            if new is None:
+                self.remove(change.key)
+                changed()
+            elif old is None or self.is_relevant(old, new):
+                self.put(new)
+                if old is None or self.is_decisive(old, new):
+                    changed()
+
+        informer.subscribe(on_change)
+
+
+async def load(client: Client, feeds: Iterable[Feed[Any]]) -> None:
+    """List all kinds concurrently, then put every object into its model, kind by kind in the given order."""
+    feeds = tuple(feeds)
+    listings = await asyncio.gather(*(client.list(feed.resource) for feed in feeds))
+    for feed, listing in zip(feeds, listings, strict=True):
+        for obj in listing.items:
+            feed.put(obj)
