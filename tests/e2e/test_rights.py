@@ -32,8 +32,8 @@ from quorate.kube.resources import (
     untyped,
 )
 from quorate.observe.replica import Replica
+from quorate.webhooks.ca_injection import MUTATING, VALIDATING
 from quorate.webhooks.process import run_webhooks
-from quorate.webhooks.trust import MUTATING, VALIDATING
 from tests.e2e import test_kinds, test_retention
 from tests.e2e.accounts import WatchedClient, as_account
 from tests.e2e.kinds import JOB_SET, RAY_CLUSTER, TRAIN_JOB, Example

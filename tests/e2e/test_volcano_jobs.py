@@ -10,8 +10,8 @@ import pytest
 from quorate.api.configuration import default_configuration
 from quorate.api.configuration_gang import GangRules
 from quorate.api.meta import Key, Uid
-from quorate.controllers.volcano.orders import Orders
-from quorate.controllers.volcano.plugins.plugin import NETWORK_POLICIES
+from quorate.controllers.volcano.command_bus import Orders
+from quorate.controllers.volcano.job.plugins.interface import NETWORK_POLICIES
 from quorate.kube.informer import Informer
 from quorate.kube.resources import (
     COMMANDS,

@@ -12,8 +12,8 @@ from quorate.kube.tls import server_context
 from tests.e2e.test_controllers_command import WITHIN_S, controllers, kubeconfig, outcome
 from tests.e2e.world import a_world
 from tests.observe.listening import free_port
-from tests.webhooks.serving import Served, a_pair
-from tests.webhooks.test_conversions import NEWER, OLDER, a_queue, a_review
+from tests.webhooks.served_webhooks import Served, a_pair
+from tests.webhooks.test_conversion_review import NEWER, OLDER, a_queue, a_review
 
 pytestmark = pytest.mark.slow
 

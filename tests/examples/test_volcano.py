@@ -10,7 +10,7 @@ from quorate.api.documents import read_documents
 from quorate.api.validation.volcano_jobs import volcano_job_findings
 from quorate.api.volcano_defaults import completed
 from quorate.api.volcano_job import Job
-from quorate.controllers.volcano.plugins import plugins_of
+from quorate.controllers.volcano.job.plugins import plugins_of
 from tests.e2e.commands import cluster, kubectl, needs_kubectl, poll, rows
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "volcano"

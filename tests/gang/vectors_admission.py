@@ -14,12 +14,12 @@ from quorate.gang.queue import NamespaceQuota
 from quorate.gang.quota import Amounts, QuotaSums, Subject, normalised
 from quorate.gang.quota_ledger import PodUse, QuotaLedger
 from quorate.gang.reading import quota_of, quota_units
-from quorate.webhooks.reviews import Answer
-from quorate.webhooks.volcano.counted import CountedPod, use_of
-from quorate.webhooks.volcano.facts import QuotaView, wants_of
-from quorate.webhooks.volcano.reviewing import VolcanoReviewer
+from quorate.webhooks.admission_review import Answer
+from quorate.webhooks.volcano.quota_pod import CountedPod, use_of
+from quorate.webhooks.volcano.volcano_reader import QuotaView, wants_of
+from quorate.webhooks.volcano.volcano_webhooks import VolcanoReviewer
 from tests.gang import objects
-from tests.webhooks.reviews import a_request, patched
+from tests.webhooks.admission_requests import a_request, patched
 
 Json = dict[str, Any]
 

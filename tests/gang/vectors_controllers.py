@@ -14,10 +14,9 @@ from quorate.api.volcano import PodGroup, PodGroupStatus
 from quorate.api.volcano_defaults import completed
 from quorate.api.volcano_job import JOB_RETRY_COUNT, JOB_VERSION, TASK_INDEX, Command, Job
 from quorate.api.volcano_keys import TASK_SPEC
-from quorate.controllers.volcano.decide import Case, JobPlan, decide
-from quorate.controllers.volcano.group import group_name
-from quorate.controllers.volcano.job_state import ACTIVE, MOVES, RESTART, Scope
-from quorate.controllers.volcano.members import (
+from quorate.controllers.volcano.job.job_phases import ACTIVE, MOVES, RESTART, Scope
+from quorate.controllers.volcano.job.job_pod_group import group_name
+from quorate.controllers.volcano.job.job_pods import (
     ContainerState,
     ContainerStatus,
     Life,
@@ -26,8 +25,9 @@ from quorate.controllers.volcano.members import (
     Placement,
     Terminated,
 )
-from quorate.controllers.volcano.minimum import min_resources, min_task_member
-from quorate.controllers.volcano.policies import POD_EVICTED, POD_FAILED, TASK_FAILED
+from quorate.controllers.volcano.job.job_sync import Case, JobPlan, decide
+from quorate.controllers.volcano.job.lifecycle_policies import POD_EVICTED, POD_FAILED, TASK_FAILED
+from quorate.controllers.volcano.job.min_resources import min_resources, min_task_member
 from quorate.controllers.volcano.queue_state import Protected, next_state
 
 Json = dict[str, Any]

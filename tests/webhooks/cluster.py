@@ -22,9 +22,9 @@ from quorate.kube.clock import WallClock
 from quorate.kube.config import Cluster
 from quorate.kube.credentials import Token
 from quorate.kube.resources import NAMESPACES, untyped
-from quorate.webhooks.manifests import Reached, conversion, webhook_configurations
+from quorate.webhooks.ca_injection import MUTATING, VALIDATING
 from quorate.webhooks.process import run_webhooks, served_routes
-from quorate.webhooks.trust import MUTATING, VALIDATING
+from quorate.webhooks.webhook_configurations import Reached, conversion, webhook_configurations
 from tests.local.clusters import api_server
 from tests.observe.listening import free_port
 

@@ -11,7 +11,7 @@ from quorate.api.configuration import DEFAULT_NAMESPACE
 from quorate.api.configuration_webhooks import CertificateManagement
 from quorate.api.conversion import CONVERTED_KINDS
 from quorate.api.crds import FIELD_LIST, GANG_FIELD_LIST, custom_resource_definitions, to_yaml
-from quorate.webhooks.manifests import Reached, conversion
+from quorate.webhooks.webhook_configurations import Reached, conversion
 
 Json = dict[str, Any]
 

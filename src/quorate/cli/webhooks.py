@@ -8,8 +8,8 @@ import typer
 from quorate.api.crds import to_yaml
 from quorate.cli.deployment.roles import ACCOUNT
 from quorate.cli.files import read_configuration
-from quorate.webhooks.manifests import Reached, webhook_configurations
 from quorate.webhooks.process import served_routes
+from quorate.webhooks.webhook_configurations import Reached, webhook_configurations
 
 
 def webhooks(

@@ -30,11 +30,11 @@ from quorate.controllers.pods.recovery import RecoveryController
 from quorate.controllers.pods.served import SETS
 from quorate.controllers.pods.sets_controller import run_sets
 from quorate.controllers.priorities import PriorityController
-from quorate.controllers.provisioning.controller import run_provisioning
+from quorate.controllers.provisioning.provisioning_controller import run_provisioning
 from quorate.controllers.queues import QueueController
 from quorate.controllers.shell import Shell
-from quorate.controllers.volcano.batch_groups_controller import BatchMemberships
-from quorate.controllers.volcano.serving import run_volcano
+from quorate.controllers.volcano.manager import run_volcano
+from quorate.controllers.volcano.pod_groups.batch_job_group_controller import BatchMemberships
 from quorate.controllers.workloads import WorkloadController
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock

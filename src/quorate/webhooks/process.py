@@ -20,16 +20,16 @@ from quorate.kube.log import logger
 from quorate.kube.resources import JOBS, Resource
 from quorate.kube.tls import server_context, show
 from quorate.observe.serving import serving
-from quorate.webhooks.jobs import JobReviewer
-from quorate.webhooks.keeping import Files, Keeper, NoCertificate, SharedSecret
-from quorate.webhooks.pods import pod_kinds, pod_resources
-from quorate.webhooks.queueing_kinds import Reviewer, queueing_kinds
-from quorate.webhooks.reviews import Answering
+from quorate.webhooks.admission_review import Answering
+from quorate.webhooks.certificate_source import Files, Keeper, NoCertificate, SharedSecret
+from quorate.webhooks.cluster_reader import ClusterSurroundings, Surroundings
+from quorate.webhooks.job_webhook import JobReviewer
+from quorate.webhooks.pod_webhooks import pod_kinds, pod_resources
+from quorate.webhooks.queueing_webhooks import Reviewer, queueing_kinds
 from quorate.webhooks.routes import ROUTES, Route, route_of
-from quorate.webhooks.server import webhook_server
-from quorate.webhooks.surroundings import ClusterSurroundings, Surroundings
-from quorate.webhooks.volcano.facts import ClusterFacts
-from quorate.webhooks.volcano.reviewing import VolcanoReviewer
+from quorate.webhooks.volcano.volcano_reader import ClusterFacts
+from quorate.webhooks.volcano.volcano_webhooks import VolcanoReviewer
+from quorate.webhooks.webhook_server import webhook_server
 
 DEFAULT_ADDRESS: Final = Address("127.0.0.1", 9443)
 FILES_EVERY_S: Final = 10.0

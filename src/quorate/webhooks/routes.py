@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from quorate.api.kueue import GROUP, VERSION
 from quorate.kube.resources import Resource
-from quorate.webhooks.reviews import Operation
+from quorate.webhooks.admission_review import Operation
 
 Verb = Literal["mutate", "validate"]
 CONVERT_PATH: Final = "/convert"

@@ -22,8 +22,8 @@ from quorate.cli.deployment.roles import (
     people_roles,
 )
 from quorate.cli.deployment.visibility import api_services, auth_reader, priority_and_fairness
-from quorate.webhooks.manifests import Reached, conversion, webhook_configurations
 from quorate.webhooks.process import served_routes
+from quorate.webhooks.webhook_configurations import Reached, conversion, webhook_configurations
 
 Json = dict[str, Any]
 

@@ -15,7 +15,7 @@ from quorate.api.conversion import CONVERTED_KINDS
 from quorate.api.kueue import GROUP
 from quorate.controllers.pods.served import SETS
 from quorate.kube import front_proxy
-from quorate.webhooks.trust import INSTALLERS
+from quorate.webhooks.ca_injection import INSTALLERS
 
 READ: Final = ("get", "list", "watch")
 OWN: Final = "the controllers' own namespace"

@@ -15,7 +15,7 @@ from quorate.api.meta import Key, find_condition, matches_selector
 from quorate.api.quantity import Quantity
 from quorate.api.requests import add_all
 from quorate.cli.preflight.remarks import Remark, error, info, warning
-from quorate.controllers.provisioning.names import CONTROLLER as PROVISIONING
+from quorate.controllers.provisioning.request_names import CONTROLLER as PROVISIONING
 from quorate.queueing.causes import Cause, QueueMissing, ResourceUncovered
 from quorate.queueing.decisions import Decision
 from quorate.queueing.explain import explain, waiting

@@ -1,0 +1,51 @@
+"""ConversionReview of ``apiextensions.k8s.io/v1``: objects between v1beta1 and v1beta2.
+
+The API server asks with everything a client listed at once, so the objects are decoded and encoded with the
+body that holds them, and changed in place.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from quorate.api import codec
+from quorate.api.conversion import UnknownVersion, convert_in_place
+from quorate.api.meta import Struct
+from quorate.webhooks.admission_review import NoReview
+
+API_VERSION: Final = "apiextensions.k8s.io/v1"
+
+
+class ConversionRequest(Struct):
+    uid: str
+    desired_api_version: str = msgspec.field(name="desiredAPIVersion")
+    objects: list[dict[str, Any]] = msgspec.field(default_factory=list)
+
+
+class ConversionReview(Struct):
+    api_version: str
+    kind: str
+    request: ConversionRequest
+
+
+def answer_conversion(body: bytes) -> bytes:
+    """The ConversionReview that answers; all objects are converted, or none.  Raises ``NoReview``."""
+    try:
+        review = codec.decode(ConversionReview, body)
+    except msgspec.DecodeError as error:
+        raise NoReview(f"the body is no ConversionReview: {error}") from error
+    if (review.api_version, review.kind) != (API_VERSION, "ConversionReview"):
+        said = f"{review.kind} of {review.api_version}"
+        raise NoReview(f"the body is {said}, must be ConversionReview of {API_VERSION}")
+    request = review.request
+    response: dict[str, Any] = {"uid": request.uid, "result": {"status": "Success"}}
+    try:
+        for body_of_one in request.objects:
+            convert_in_place(body_of_one, request.desired_api_version)
+        response["convertedObjects"] = request.objects
+    except UnknownVersion as error:
+        response["result"] = {"status": "Failure", "message": str(error)}
+    except (AttributeError, KeyError, IndexError, TypeError) as error:  # conversion trusts shapes
+        problem = f"an object is not shaped as its kind is: {error!r}"
+        response["result"] = {"status": "Failure", "message": problem}
+    return codec.encode({"apiVersion": API_VERSION, "kind": "ConversionReview", "response": response})

@@ -1,0 +1,198 @@
+"""Pods and the sets that make them: what is added when they are written, and what they are refused for.
+
+A pod cannot be suspended, so it gets a gate; a set gets the marks by which its pods get theirs.  The rules
+themselves stand beside the kinds, in ``controllers.pods``.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from quorate.api import codec
+from quorate.api.configuration import Configuration
+from quorate.api.findings import Finding
+from quorate.api.meta import ObjectMeta
+from quorate.api.validation.jobs import JobFacts, job_findings, job_update_findings
+from quorate.controllers.jobs.construct import queue_name_of
+from quorate.controllers.pods.defaulting import Setting, default_pod, pod_findings, pod_warnings
+from quorate.controllers.pods.objects import PODS, QueuedPod, is_suspended
+from quorate.controllers.pods.sets import (
+    DEPLOYMENT,
+    LEADER_WORKER_SET,
+    STATEFUL_SET,
+    Remains,
+    SetKind,
+    default_set,
+    leader_worker_set_findings,
+    replicas,
+    set_findings,
+    stateful_set_findings,
+)
+from quorate.kube.patches import json_patch
+from quorate.kube.resources import Json, Resource, untyped
+from quorate.webhooks.admission_review import ALLOWED, Answer, Request
+from quorate.webhooks.cluster_reader import Surroundings
+from quorate.webhooks.queueing_webhooks import Reviewer
+
+DEPLOYMENTS: Final = untyped("apps", "v1", "deployments", "Deployment", True)
+STATEFUL_SETS: Final = untyped("apps", "v1", "statefulsets", "StatefulSet", True)
+LEADER_WORKER_SETS: Final = untyped(
+    "leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet", True
+)
+
+_SETS: Final[Mapping[str, Resource[Any]]] = {
+    DEPLOYMENT.framework: DEPLOYMENTS,
+    STATEFUL_SET.framework: STATEFUL_SETS,
+    LEADER_WORKER_SET.framework: LEADER_WORKER_SETS,
+}
+
+
+class _Read(msgspec.Struct, frozen=True):
+    """An object of a request, with what every rule looks at."""
+
+    document: Json
+    metadata: ObjectMeta
+
+
+def _read(body: msgspec.Raw) -> _Read:
+    """Raises ``msgspec.ValidationError``."""
+    document = codec.decode(dict[str, Any], body)
+    return _Read(document, codec.convert(ObjectMeta, document.get("metadata") or {}))
+
+
+class _Settings:
+    """Where new objects are to live."""
+
+    def __init__(self, around: Surroundings, configuration: Configuration) -> None:
+        self._around = around
+        self._manage_all = configuration.manage_jobs_without_queue_name
+        self._default_class = configuration.review_gates.default_priority_class
+
+    async def of(self, metadata: ObjectMeta, namespace: str) -> Setting:
+        around = self._around
+        if not await around.manages_namespace(namespace):
+            return Setting(namespace_managed=False)
+        placed = msgspec.structs.replace(metadata, namespace=namespace)
+        names_none = not queue_name_of(metadata) and not around.is_made_by_a_job(metadata)
+        return Setting(
+            namespace_managed=True,
+            part_of_managed=await around.manager_of(placed) is not None,
+            has_default_queue=names_none and await around.has_default_queue(namespace),
+            default_priority_class=self._default_class and await around.has_default_priority_class(),
+            manage_without_queue_name=self._manage_all,
+        )
+
+
+class PodReviewer:
+    def __init__(self, around: Surroundings, configuration: Configuration) -> None:
+        self._around = around
+        self._settings = _Settings(around, configuration)
+
+    async def mutate(self, request: Request) -> Answer:
+        try:
+            pod = _read(request.object)
+            setting = await self._settings.of(pod.metadata, request.namespace)
+            return Answer(patch=json_patch(pod.document, default_pod(pod.document, setting)))
+        except (msgspec.ValidationError, AttributeError, KeyError, TypeError):
+            return ALLOWED  # the API server says what is wrong with it
+
+    async def validate(self, request: Request) -> Answer:
+        try:
+            pod = _read(request.object)
+            warnings = tuple(pod_warnings(pod.document, self._around.is_made_by_a_job(pod.metadata)))
+            if request.operation == "CREATE":
+                own = pod_findings(pod.document, None)
+                return Answer((*job_findings(_pod_facts(request.object)), *own), warnings)
+            before = _read(request.old_object).document
+            general = job_update_findings(
+                _pod_facts(request.old_object),
+                _pod_facts(request.object),
+                has_default_queue=await self._around.has_default_queue(request.namespace),
+            )
+            return Answer((*general, *pod_findings(pod.document, before)), warnings)
+        except (msgspec.ValidationError, AttributeError, KeyError, TypeError):
+            return ALLOWED
+
+
+def _pod_facts(body: msgspec.Raw) -> JobFacts:
+    pod = codec.decode(QueuedPod, body)
+    return JobFacts(
+        kind="Pod",
+        metadata=pod.metadata,
+        queue=queue_name_of(pod.metadata),
+        suspended=is_suspended(pod),
+        takes_prebuilt=True,
+        can_be_elastic=False,
+    )
+
+
+SetFindings = Callable[[Json, Json | None, Remains], Iterator[Finding]]
+
+
+class SetReviewer:
+    def __init__(
+        self, kind: SetKind, name: str, findings: SetFindings, around: Surroundings, settings: _Settings
+    ) -> None:
+        self._kind = kind
+        self._name = name
+        self._findings = findings
+        self._around = around
+        self._settings = settings
+
+    async def mutate(self, request: Request) -> Answer:
+        try:
+            given = _read(request.object)
+            setting = await self._settings.of(given.metadata, request.namespace)
+            return Answer(patch=json_patch(given.document, default_set(self._kind, given.document, setting)))
+        except (msgspec.ValidationError, AttributeError, KeyError, TypeError):
+            return ALLOWED
+
+    async def validate(self, request: Request) -> Answer:
+        try:
+            new = _read(request.object)
+            old = _read(request.old_object).document if request.operation == "UPDATE" else None
+            remains = await self._remains(new, old, request.namespace)
+            own = self._findings(new.document, old, remains)
+            general = job_findings(self._facts(new.metadata)) if old is None else ()
+            return Answer((*general, *own))
+        except (msgspec.ValidationError, AttributeError, KeyError, TypeError):
+            return ALLOWED
+
+    async def _remains(self, new: _Read, old: Json | None, namespace: str) -> Remains:
+        """Asked for only when a StatefulSet comes back from nothing, which is rare."""
+        if self._kind is not STATEFUL_SET or old is None or replicas(old) or not replicas(new.document):
+            return Remains()
+        return Remains(pods=await self._around.has_parts(new.metadata.uid, namespace))
+
+    def _facts(self, metadata: ObjectMeta) -> JobFacts:
+        return JobFacts(
+            kind=self._name,
+            metadata=metadata,
+            queue=queue_name_of(metadata),
+            suspended=False,
+            takes_prebuilt=False,
+            can_be_elastic=False,
+        )
+
+
+def pod_kinds(around: Surroundings, configuration: Configuration) -> Mapping[Resource[Any], Reviewer]:
+    """The reviewers of pods and of the sets that the configuration has queued."""
+    settings = _Settings(around, configuration)
+    sets: tuple[tuple[Resource[Any], SetKind, SetFindings], ...] = (
+        (DEPLOYMENTS, DEPLOYMENT, lambda new, old, _: set_findings(DEPLOYMENT, new, old)),
+        (STATEFUL_SETS, STATEFUL_SET, stateful_set_findings),
+        (LEADER_WORKER_SETS, LEADER_WORKER_SET, lambda new, old, _: leader_worker_set_findings(new, old)),
+    )
+    reviewers: dict[Resource[Any], Reviewer] = {
+        resource: SetReviewer(kind, resource.kind, findings, around, settings)
+        for resource, kind, findings in sets
+    }
+    reviewers[PODS] = PodReviewer(around, configuration)
+    return {each: reviewers[each] for each in pod_resources(configuration.integrations.frameworks)}
+
+
+def pod_resources(frameworks: Collection[str]) -> tuple[Resource[Any], ...]:
+    """The kinds among pods and sets that ``frameworks`` has queued; sets are, pod by pod."""
+    sets = tuple(resource for name, resource in _SETS.items() if name in frameworks)
+    return (*sets, PODS) if sets or "pod" in frameworks else ()

@@ -1,0 +1,130 @@
+"""What is added to queueing objects at creation, and what they are refused for."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from quorate.api import codec
+from quorate.api.configuration import Configuration
+from quorate.api.findings import Finding
+from quorate.api.kueue import RESOURCE_IN_USE, ClusterQueue, Cohort, ResourceFlavor
+from quorate.api.meta import Struct
+from quorate.api.paths import InvalidPath, look_up, parse_path
+from quorate.api.validation.fields import Findings
+from quorate.api.validation.queues import (
+    cluster_queue_findings,
+    cluster_queue_update_findings,
+    cohort_findings,
+    resource_flavor_findings,
+)
+from quorate.api.validation.workloads import ReviewedWorkload, workload_findings, workload_update_findings
+from quorate.kube.patches import json_patch
+from quorate.kube.resources import Json
+from quorate.webhooks.admission_review import ALLOWED, Answer, Request
+
+T = TypeVar("T", bound=Struct)
+
+
+class Reviewer(Protocol):
+    """Answers for one kind.  Either may raise what requests to the API server raise."""
+
+    async def mutate(self, request: Request) -> Answer: ...
+
+    async def validate(self, request: Request) -> Answer: ...
+
+
+class QueueingKind(Generic[T]):
+    """A kind whose rules look at nothing but the object, and what it was."""
+
+    def __init__(
+        self,
+        type_: type[T],
+        created: Callable[[T], Findings],
+        updated: Callable[[T, T], Findings],
+        default: Callable[[Json], Json],
+    ) -> None:
+        self._type = type_
+        self._created = created
+        self._updated = updated
+        self._default = default
+
+    async def mutate(self, request: Request) -> Answer:
+        """The schema has not been applied at this point, so what does not look as expected is left alone."""
+        try:
+            document = codec.decode(dict[str, Any], request.object)
+            return Answer(patch=json_patch(document, self._default(document)))
+        except (msgspec.ValidationError, AttributeError, KeyError, TypeError):
+            return ALLOWED
+
+    async def validate(self, request: Request) -> Answer:
+        try:
+            new = codec.decode(self._type, request.object)
+        except msgspec.ValidationError as error:
+            return Answer((unreadable(request.object, error),))
+        if request.operation == "CREATE":
+            return Answer(tuple(self._created(new)))
+        try:
+            old = codec.decode(self._type, request.old_object)
+        except msgspec.ValidationError:
+            return Answer(tuple(self._created(new)))  # what was stored means nothing, so it binds nobody
+        return Answer(tuple(self._updated(old, new)))
+
+
+def unreadable(body: msgspec.Raw, error: msgspec.ValidationError) -> Finding:
+    """A value that may fit the schema and yet means nothing, such as a quantity no integer can hold."""
+    problem, _, place = str(error).partition(" - at `$")
+    path = place.strip("`.")
+    try:
+        value = look_up(codec.decode(Any, body), parse_path(path))
+    except InvalidPath:  # a key that is no word, or the object as a whole
+        value = None
+    return Finding(path, value, f"cannot be read: {problem}")
+
+
+def queueing_kinds(configuration: Configuration) -> Mapping[str, Reviewer]:
+    gates, partial = configuration.review_gates, configuration.gates.partial_admission
+    workloads = QueueingKind(
+        ReviewedWorkload,
+        lambda new: workload_findings(new, gates),
+        lambda old, new: workload_update_findings(old, new, gates),
+        _unchanged if partial else _without_minimums,
+    )
+    cluster_queues = QueueingKind(
+        ClusterQueue,
+        cluster_queue_findings,
+        lambda old, new: cluster_queue_update_findings(old, new, strict_checks=gates.strict_on_flavors),
+        _held,
+    )
+    flavors = QueueingKind(
+        ResourceFlavor, resource_flavor_findings, lambda _, new: resource_flavor_findings(new), _held
+    )
+    cohorts = QueueingKind(Cohort, cohort_findings, lambda _, new: cohort_findings(new), _unchanged)
+    return {
+        "Workload": workloads,
+        "ClusterQueue": cluster_queues,
+        "ResourceFlavor": flavors,
+        "Cohort": cohorts,
+    }
+
+
+def _unchanged(document: Json) -> Json:
+    return document
+
+
+def _held(document: Json) -> Json:
+    """With the finalizer that keeps an object while something uses it."""
+    metadata = document["metadata"]
+    finalizers = metadata.get("finalizers") or []
+    if RESOURCE_IN_USE in finalizers:
+        return document
+    return {**document, "metadata": {**metadata, "finalizers": [*finalizers, RESOURCE_IN_USE]}}
+
+
+def _without_minimums(document: Json) -> Json:
+    spec = document.get("spec") or {}
+    pod_sets = [
+        {name: value for name, value in pod_set.items() if name != "minCount"}
+        for pod_set in spec.get("podSets") or []
+    ]
+    return {**document, "spec": {**spec, "podSets": pod_sets}} if pod_sets else document

@@ -1,0 +1,244 @@
+"""Reviews of Volcano's kinds and of pods: questions carried to the rules, and their answers back.
+
+The rules stand elsewhere: what is wrong with objects in ``api.validation``, what quotas leave in ``gang``.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from quorate.api import codec
+from quorate.api.configuration_pod_groups import PodGroupWebhooks
+from quorate.api.documents import child
+from quorate.api.findings import Finding
+from quorate.api.meta import Key
+from quorate.api.validation.fields import Findings
+from quorate.api.validation.volcano_groups import (
+    QueueLoad,
+    pod_group_findings,
+    pod_group_limit_findings,
+    pod_group_queue_findings,
+)
+from quorate.api.validation.volcano_jobs import (
+    volcano_job_findings,
+    volcano_job_queue_findings,
+    volcano_job_update_findings,
+    volcano_job_warnings,
+)
+from quorate.api.validation.volcano_queues import (
+    ancestors,
+    descendants,
+    queue_delete_findings,
+    queue_findings,
+    queue_update_findings,
+)
+from quorate.api.volcano import COMPLETED, DEFAULT_QUEUE, PENDING, PodGroup, Queue
+from quorate.api.volcano_defaults import completed
+from quorate.api.volcano_job import Job
+from quorate.api.volcano_keys import GROUP_NAME
+from quorate.controllers.volcano.pod_groups.scheduling_gates import gate_for
+from quorate.gang.quota import Subject
+from quorate.gang.quota_guard import Claimant, group_findings, pod_findings
+from quorate.gang.reading import quota_units
+from quorate.kube.patches import json_patch
+from quorate.kube.resources import Json
+from quorate.webhooks.admission_review import ALLOWED, Answer, Answering, Request, to_writes
+from quorate.webhooks.queueing_webhooks import unreadable
+from quorate.webhooks.volcano import volcano_routes
+from quorate.webhooks.volcano.defaulting import (
+    default_pod_group,
+    default_queue,
+    default_volcano_job,
+    gated_pod,
+)
+from quorate.webhooks.volcano.quota_pod import ReviewedPod, group_of, subject_of, usage_of
+from quorate.webhooks.volcano.volcano_reader import Facts, Queues
+
+POD_GROUP_PENDING: Final = "PodGroupPending"
+
+
+class VolcanoReviewer:
+    """``scheduler_names``: of pods that pod groups are made of."""
+
+    def __init__(self, facts: Facts, rules: PodGroupWebhooks, scheduler_names: Collection[str]) -> None:
+        self._facts = facts
+        self._rules = rules
+        self._names = frozenset(scheduler_names)
+
+    def answers(self) -> Mapping[str, Answering]:
+        """Who answers at which path."""
+        of_writes = {
+            volcano_routes.MUTATE_POD_GROUPS: self.mutate_pod_group,
+            volcano_routes.VALIDATE_POD_GROUPS: self.validate_pod_group,
+            volcano_routes.POD_GROUPS_MIN_RESOURCES: self.judge_min_resources,
+            volcano_routes.MUTATE_QUEUES: self.mutate_queue,
+            volcano_routes.MUTATE_JOBS: self.mutate_job,
+            volcano_routes.VALIDATE_JOBS: self.validate_job,
+            volcano_routes.PODS_MIN_RESOURCES: self.judge_pod,
+            volcano_routes.MUTATE_PODS: self.gate_pod,
+            volcano_routes.UNUSED: None,
+        }
+        answers = {path: to_writes(answer) for path, answer in of_writes.items()}
+        return answers | {volcano_routes.VALIDATE_QUEUES: self.validate_queue}
+
+    async def mutate_pod_group(self, request: Request) -> Answer:
+        namespace = await self._facts.namespace(request.namespace)
+        annotations = {} if namespace is None else namespace.metadata.annotations
+        return _defaulted(request, lambda document: default_pod_group(document, annotations))
+
+    async def validate_pod_group(self, request: Request) -> Answer:
+        try:
+            group = codec.decode(PodGroup, request.object)
+        except msgspec.ValidationError as error:
+            return Answer((unreadable(request.object, error),))
+        findings = tuple(pod_group_findings(group))
+        if request.operation == "CREATE":
+            findings += await self._by_queues(lambda queues: self._in_queue(group, queues))
+        return Answer(findings)
+
+    def _in_queue(self, group: PodGroup, queues: Queues) -> Findings:
+        queue = queues.get(group.spec.queue or DEFAULT_QUEUE)
+        yield from pod_group_queue_findings(group, queue)
+        if queue is None or not self._rules.max_pod_groups_hard:
+            return
+        yield from pod_group_limit_findings(group, self._loads(queue, queues))
+
+    def _loads(self, queue: Queue, queues: Queues) -> Iterator[QueueLoad]:
+        """Of ``queue`` and of those above it that have a limit."""
+        for each in (queue, *ancestors(queue, queues)):
+            limit, name = each.spec.max_pod_groups, each.metadata.name
+            if limit is not None:
+                names = [name, *(below.metadata.name for below in descendants(name, queues))]
+                held = [group for below in names for group in self._facts.pod_groups_of(below)]
+                yield QueueLoad(name, limit, sum(group.status.phase != COMPLETED for group in held))
+
+    async def judge_min_resources(self, request: Request) -> Answer:
+        """Whether the ``minResources`` of a pod group can, and by mode may, be had."""
+        try:
+            group = codec.decode(PodGroup, request.object)
+            old = codec.decode(PodGroup, request.old_object) if request.operation == "UPDATE" else None
+        except msgspec.ValidationError:
+            return ALLOWED  # what is wrong with it is said by ``validate_pod_group``
+        view = self._facts.quota(request.namespace)
+        if group.spec.min_resources is None or view is None:
+            return ALLOWED
+        mode = self._rules.min_resources
+        others = [
+            _claimant(other)
+            for other in (self._facts.pod_groups(request.namespace) if mode == "strict" else ())
+            if other.status.phase != COMPLETED and other.metadata.name != request.name
+        ]
+        before = None if old is None else _claimant(old).minimum
+        return Answer(tuple(group_findings(mode, _claimant(group), before, view.quotas, others)))
+
+    async def judge_pod(self, request: Request) -> Answer:
+        """Whether a pod may exist yet, and whether what it uses of quotas is free for it."""
+        pod = _new_pod(request)
+        if pod is None:
+            return ALLOWED
+        group = group_of(pod, self._names)
+        if self._rules.reject_pods_of_pending_groups and group:
+            known = self._facts.pod_group(Key(request.namespace, group))
+            if known is not None and known.status.phase in ("", PENDING):
+                return Answer((_too_early(group),))
+        view = self._facts.quota(request.namespace)
+        if self._rules.min_resources == "off" or view is None or not view.quotas or not view.claims:
+            return ALLOWED
+        findings = pod_findings(
+            usage_of(pod.spec), subject_of(pod.spec), view.claims.get(group), view.quotas, view.reserved
+        )
+        return Answer(tuple(findings))
+
+    async def gate_pod(self, request: Request) -> Answer:
+        """A gate for a pod that comes before its pod group is admitted; our controllers take it off."""
+        pod = _new_pod(request) if self._rules.gate_pods_of_pending_groups else None
+        if pod is None or pod.spec.scheduler_name not in self._names:
+            return ALLOWED
+        group = self._facts.pod_group(Key(request.namespace, group_of(pod, self._names)))
+        gate = gate_for(pod.metadata.annotations, group)
+        return _defaulted(request, lambda document: gated_pod(document, gate)) if gate else ALLOWED
+
+    async def mutate_queue(self, request: Request) -> Answer:
+        return _defaulted(request, default_queue)
+
+    async def validate_queue(self, request: Request) -> Answer:
+        depth = self._rules.max_queue_depth
+        if request.operation == "DELETE":
+            return await self._delete_queue(request)
+        try:
+            new = codec.decode(Queue, request.object)
+        except msgspec.ValidationError as error:
+            return Answer((unreadable(request.object, error),))
+        try:
+            old = codec.decode(Queue, request.old_object) if request.operation == "UPDATE" else None
+        except msgspec.ValidationError:
+            old = None  # what was stored means nothing, so it binds nobody
+        if old is None:
+            return Answer(await self._by_queues(lambda queues: queue_findings(new, queues, depth=depth)))
+        return Answer(
+            await self._by_queues(lambda queues: queue_update_findings(old, new, queues, depth=depth))
+        )
+
+    async def _delete_queue(self, request: Request) -> Answer:
+        try:
+            queue = codec.decode(Queue, request.old_object)
+        except msgspec.ValidationError:
+            return ALLOWED  # it means nothing, so nothing depends on it
+        in_use = self._rules.refuse_deletion_of_used_queues
+        return Answer(
+            await self._by_queues(lambda queues: queue_delete_findings(queue, queues, refuse_in_use=in_use))
+        )
+
+    async def mutate_job(self, request: Request) -> Answer:
+        return _defaulted(request, default_volcano_job)
+
+    async def validate_job(self, request: Request) -> Answer:
+        try:
+            job = completed(codec.decode(Job, request.object))
+        except msgspec.ValidationError as error:
+            return Answer((unreadable(request.object, error),))
+        warnings = tuple(volcano_job_warnings(job))
+        if request.operation == "CREATE":
+            by_queues = await self._by_queues(lambda queues: volcano_job_queue_findings(job, queues))
+            return Answer((*volcano_job_findings(job), *by_queues), warnings)
+        old, new = (codec.decode(dict[str, Any], body) for body in (request.old_object, request.object))
+        return Answer(tuple(volcano_job_update_findings(old, new, job)), warnings)
+
+    async def _by_queues(self, judge: Callable[[Queues], Findings]) -> tuple[Finding, ...]:
+        """What ``judge`` finds; what is found by a copy, which may lag, is found again by what is stored."""
+        known = self._facts.queues()
+        if known is not None and not tuple(judge(known)):
+            return ()
+        return tuple(judge(await self._facts.queues_now()))
+
+
+def _new_pod(request: Request) -> ReviewedPod | None:
+    """The pod that is to be created, if pods like it are reviewed."""
+    if request.operation != "CREATE" or request.namespace == volcano_routes.KUBE_SYSTEM:
+        return None
+    try:
+        pod = codec.decode(ReviewedPod, request.object)
+    except msgspec.ValidationError:
+        return None  # the API server says what is wrong with it
+    return None if pod.is_of_a_daemon else pod
+
+
+def _claimant(group: PodGroup) -> Claimant:
+    return Claimant(Subject(group.spec.priority_class_name), quota_units(group.spec.min_resources or {}))
+
+
+def _defaulted(request: Request, default: Callable[[Json], Json]) -> Answer:
+    """The schema has not been applied at this point, so what does not look as expected is left alone."""
+    if request.operation != "CREATE":
+        return ALLOWED
+    try:
+        document = codec.decode(dict[str, Any], request.object)
+        return Answer(patch=json_patch(document, default(document)))
+    except (msgspec.ValidationError, AttributeError, KeyError, TypeError):
+        return ALLOWED
+
+
+def _too_early(group: str) -> Finding:
+    rule = "is a pod group that waits to be admitted, and has no pods until then (wait for phase Inqueue)"
+    return Finding(child("metadata.annotations", GROUP_NAME), group, rule, reason=POD_GROUP_PENDING)

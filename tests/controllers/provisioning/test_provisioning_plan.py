@@ -1,0 +1,190 @@
+"""What is written for a workload that waits for capacity."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from quorate.api.kueue import AdmissionCheckState, Workload, WorkloadStatus
+from quorate.api.meta import Key, ObjectMeta
+from quorate.api.provisioning import (
+    PodTemplate,
+    ProvisioningRequest,
+    ProvisioningRequestConfig,
+    RequestedPodSet,
+    TemplateReference,
+)
+from quorate.controllers.jobs.construct import owner_of
+from quorate.controllers.provisioning.provisioning_plan import Case, Plan, decide
+from quorate.kube.resources import POD_TEMPLATES, PROVISIONING_REQUESTS, WORKLOADS
+from quorate.kube.writes import Create, Patch
+from tests.controllers.objects import CREATED_AT, a_flavor, a_workload
+from tests.controllers.provisioning.provisioning_objects import a_check, a_config, a_request
+
+NAME = "job-train-e4af4-capacity"
+TEMPLATE = Key("default", f"ppt-{NAME}-1-main")
+CONFIG = a_config()
+NO_TEMPLATES: Mapping[Key, PodTemplate] = {}
+
+
+def waiting(check: AdmissionCheckState, *conditions: str, admitted: bool = False) -> Workload:
+    workload = a_workload(*conditions, admitted_to=["spot"], status=WorkloadStatus(admission_checks=(check,)))
+    if admitted:
+        return workload
+    left = tuple(each for each in workload.status.conditions if each.type != "Admitted")
+    return msgspec.structs.replace(workload, status=msgspec.structs.replace(workload.status, conditions=left))
+
+
+def planned(
+    workload: Workload,
+    requests: Iterable[ProvisioningRequest] = (),
+    config: ProvisioningRequestConfig | None = CONFIG,
+    templates: Mapping[Key, PodTemplate] = NO_TEMPLATES,
+    **options: Any,
+) -> Plan:
+    case = Case(
+        workload,
+        {"capacity": config},
+        tuple(requests),
+        templates.get,
+        {"spot": a_flavor("spot")},
+        options.get("cleans_up", True),
+        CREATED_AT + 100,
+    )
+    return decide(case)
+
+
+def shown(plan: Plan) -> str:
+    """The writes: ``+`` creates, ``-`` deletes, ``?`` waits, ``!`` cannot; then the checks."""
+    words = [f"-{each.key.name}" for each in plan.surplus]
+    for new in plan.new:
+        words += [f"?{new.name}"] if new.waits_for else []
+        words += [f"!{new.name}"] if new.problem else []
+        words += [f"+{each.resource.plural}" for each in new.writes]
+        words += [new.name] if new.writes else []
+    checks = () if plan.status is None else plan.status.admission_checks
+    return " ".join(words + [each.state for each in checks])
+
+
+CREATES = "+podtemplates +provisioningrequests"
+
+
+@pytest.mark.parametrize(
+    ("workload", "requests", "want"),
+    [
+        pytest.param(waiting(a_check()), [], f"{CREATES} {NAME}-1 Pending", id="the first"),
+        pytest.param(waiting(a_check()), [a_request()], "Pending", id="it is there"),
+        pytest.param(waiting(a_check()), [a_request("Failed")], "Retry", id="it failed"),
+        pytest.param(
+            waiting(a_check(retry_count=1)),
+            [],
+            f"{CREATES} {NAME}-2 Pending",
+            id="the second, when the first is gone",
+        ),
+        pytest.param(
+            waiting(a_check(retry_count=1)),
+            [a_request("Failed")],
+            f"{CREATES} {NAME}-2 Pending",
+            id="the second, while the first is there",
+        ),
+        pytest.param(
+            waiting(a_check(retry_count=1)),
+            [a_request("Failed"), a_request(attempt=2)],
+            f"-{NAME}-1 Pending",
+            id="only the latest is kept",
+        ),
+        pytest.param(
+            waiting(a_check()),
+            [a_request(class_name="other")],
+            f"-{NAME}-1 ?{NAME}-1 Pending",
+            id="one of another configuration goes first",
+        ),
+        pytest.param(waiting(a_check("Ready"), admitted=True), [], "Ready", id="ready, its request gone"),
+        pytest.param(waiting(a_check("Retry")), [], f"{CREATES} {NAME}-1 Retry", id="one that was lost"),
+        pytest.param(waiting(a_check(), "Finished"), [a_request()], f"-{NAME}-1", id="finished"),
+        pytest.param(waiting(a_check(), "Evicted"), [a_request()], f"-{NAME}-1", id="evicted"),
+        pytest.param(a_workload(status=WorkloadStatus(admission_checks=(a_check(),))), [], "", id="no quota"),
+    ],
+)
+def test_the_requests_of_a_workload(
+    workload: Workload, requests: list[ProvisioningRequest], want: str
+) -> None:
+    assert shown(planned(workload, requests)) == want
+
+
+def test_requests_of_evicted_workloads_may_be_kept() -> None:
+    assert planned(waiting(a_check(), "Evicted"), [a_request()], cleans_up=False) == Plan()
+
+
+def test_a_check_without_configuration_waits_again() -> None:
+    plan = planned(waiting(a_check("Ready")), [a_request()], config=None)
+    assert plan.status is not None
+    (check,) = plan.status.admission_checks
+    assert (check.state, check.message) == ("Pending", "the check is not active")
+    assert [each.message for each in plan.told] == [
+        "Admission check capacity updated state from Ready to Pending with message: the check is not active"
+    ]
+
+
+def test_jobs_that_use_nothing_managed_need_no_request() -> None:
+    plan = planned(waiting(a_check()), [], a_config(managedResources=["gpu"]))
+    assert plan.new == ()
+    assert plan.status is not None
+    (check,) = plan.status.admission_checks
+    assert (check.state, check.message) == ("Ready", "the provisioning request is not needed")
+
+
+def test_checks_of_others_are_left_alone() -> None:
+    others = a_check("Retry", name="other", message="later")
+    workload = waiting(a_check())
+    status = msgspec.structs.replace(workload.status, admission_checks=(others, a_check()))
+    plan = planned(msgspec.structs.replace(workload, status=status), [a_request("Provisioned")])
+    assert plan.status is not None
+    assert plan.status.admission_checks[0] == others
+
+
+def test_a_request_is_the_workloads_and_asks_with_its_parameters() -> None:
+    workload = waiting(a_check())
+    metadata = msgspec.structs.replace(
+        workload.metadata, annotations={"provreq.kueue.x-k8s.io/zone": "b", "other": "c"}
+    )
+    workload = msgspec.structs.replace(workload, metadata=metadata)
+    (new,) = planned(workload, config=a_config(parameters={"zone": "a", "kind": "x"})).new
+    template, request = new.writes
+    assert (template.resource, template.body["metadata"].name) == (POD_TEMPLATES, TEMPLATE.name)
+    assert request == Create(PROVISIONING_REQUESTS, request.body, "default")
+    assert request.body.metadata == ObjectMeta(
+        name=f"{NAME}-1",
+        namespace="default",
+        labels={"kueue.x-k8s.io/managed": "true"},
+        owner_references=(owner_of(WORKLOADS, metadata),),
+    )
+    assert request.body.spec.parameters == {"zone": "b", "kind": "x"}
+    asked = RequestedPodSet(pod_template_ref=TemplateReference(name=TEMPLATE.name), count=3)
+    assert request.body.spec.pod_sets == (asked,)
+
+
+def stored(owner: Any, obj: Any) -> dict[Key, PodTemplate]:
+    metadata = ObjectMeta(
+        name=TEMPLATE.name, namespace="default", resource_version="5",
+        owner_references=(owner_of(owner, obj.metadata),),
+    )  # fmt: skip
+    return {TEMPLATE: PodTemplate(metadata=metadata)}
+
+
+def test_a_template_that_was_made_is_not_made_again_and_then_handed_over() -> None:
+    workload = waiting(a_check())
+    mine = stored(WORKLOADS, workload)
+    (new,) = planned(workload, templates=mine).new
+    assert [each.resource for each in new.writes] == [PROVISIONING_REQUESTS]
+    asked = RequestedPodSet(pod_template_ref=TemplateReference(name=TEMPLATE.name), count=3)
+    request = a_request()
+    request = msgspec.structs.replace(request, spec=msgspec.structs.replace(request.spec, pod_sets=(asked,)))
+    owner = {"metadata": {"ownerReferences": [owner_of(PROVISIONING_REQUESTS, request.metadata)]}}
+    assert planned(workload, [request], templates=mine).handed_over == (
+        Patch(POD_TEMPLATES, TEMPLATE, "5", owner),
+    )
+    theirs = stored(PROVISIONING_REQUESTS, request)
+    assert planned(workload, [request], templates=theirs).handed_over == ()
+    assert shown(planned(workload, templates=theirs)) == f"?{NAME}-1 Pending"

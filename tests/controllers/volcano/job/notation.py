@@ -1,0 +1,167 @@
+"""Jobs and their pods in a line, and plans as a line.
+
+Pods: ``worker: running failed=137 pending@ -``, in the order of their index; ``-`` is one that is not there,
+``@`` after a state one without a node, ``~`` one that is on its way out.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from quorate.api import codec
+from quorate.api.meta import Condition, ObjectMeta, Uid, at_epoch
+from quorate.api.volcano import PodGroup, PodGroupCondition, PodGroupSpec, PodGroupStatus
+from quorate.api.volcano_job import JOB_NAME, JOB_RETRY_COUNT, JOB_VERSION, TASK_INDEX, Command, Job
+from quorate.api.volcano_keys import TASK_SPEC
+from quorate.controllers.volcano.job.job_pod_group import group_name, owned_by
+from quorate.controllers.volcano.job.job_pods import (
+    ContainerState,
+    ContainerStatus,
+    Life,
+    Lost,
+    Member,
+    Placement,
+    Terminated,
+)
+from quorate.controllers.volcano.job.job_sync import Case, JobPlan, decide
+
+NOW = 1_000_000.0
+UID = Uid("uid-of-train")
+
+
+def a_job(
+    tasks: Any = "worker=3",
+    *,
+    phase: str = "Pending",
+    version: int = 0,
+    retries: int = 0,
+    since: float = NOW - 100,
+    message: str = "",
+    **spec: Any,
+) -> Job:
+    """``tasks``: ``name=replicas`` or ``name=minimum/replicas``, or whole task specs."""
+    body = {
+        "metadata": {"name": "train", "namespace": "default", "uid": UID, "resourceVersion": "1"},
+        "spec": {"tasks": list(map(_a_task, tasks.split())) if isinstance(tasks, str) else tasks, **spec},
+        "status": {
+            "state": {"phase": phase, "lastTransitionTime": at_epoch(since), "message": message},
+            "version": version,
+            "retryCount": retries,
+        },
+    }
+    return codec.convert(Job, body)
+
+
+def _a_task(word: str) -> dict[str, Any]:
+    name, _, counts = word.partition("=")
+    minimum, _, replicas = counts.rpartition("/")
+    task: dict[str, Any] = {"name": name, "replicas": int(replicas), "template": {"spec": {"containers": []}}}
+    return task | ({"minAvailable": int(minimum)} if minimum else {})
+
+
+def members(line: str, *, version: int = 0, retry: int = 0, age: float = 60.0) -> list[Member]:
+    """``;`` parts the tasks."""
+    made = []
+    for part in filter(None, map(str.strip, line.split(";"))):
+        task, _, states = part.partition(":")
+        for index, state in enumerate(states.split()):
+            if state != "-":
+                made.append(_a_member(task, index, state, version, retry, age))
+    return made
+
+
+def _a_member(task: str, index: int, word: str, version: int, retry: int, age: float) -> Member:
+    state, _, code = word.rstrip("~@").partition("=")
+    phase = state.capitalize()
+    ended = ContainerState()
+    if phase in ("Failed", "Succeeded"):
+        exit_code = int(code or (1 if phase == "Failed" else 0))
+        ended = ContainerState(terminated=Terminated(exit_code=exit_code, finished_at=at_epoch(NOW - age)))
+    return Member(
+        metadata=ObjectMeta(
+            name=f"train-{task}-{index}",
+            namespace="default",
+            uid=Uid(f"{task}-{index}-{version}"),
+            labels={JOB_NAME: "train"},
+            annotations={
+                TASK_SPEC: task, TASK_INDEX: str(index),
+                JOB_VERSION: str(version), JOB_RETRY_COUNT: str(retry),
+            },
+            creation_timestamp=at_epoch(NOW - age),
+            deletion_timestamp=at_epoch(NOW) if "~" in word else None,
+            owner_references=(owned_by(a_job()),),
+        ),
+        spec=Placement(node_name="" if "@" in word else "node-1"),
+        status=Life(
+            phase=phase,
+            conditions=(Condition(type="Ready", status="True" if phase == "Running" else "False"),),
+            container_statuses=(ContainerStatus(restart_count=int(code or 0) if phase == "Running" else 0,
+                                                state=ended),),
+        ),
+    )  # fmt: skip
+
+
+def a_group(phase: str, why: str = "", *, going: bool = False) -> PodGroup:
+    condition = PodGroupCondition(
+        type="Unschedulable", status="True", reason=why, message="short of cpu",
+        last_transition_time=at_epoch(NOW - 30),
+    )  # fmt: skip
+    return PodGroup(
+        metadata=ObjectMeta(
+            name=group_name(a_job()),
+            namespace="default",
+            uid=Uid("uid-of-group"),
+            resource_version="7",
+            deletion_timestamp=at_epoch(NOW) if going else None,
+        ),
+        spec=PodGroupSpec(),
+        status=PodGroupStatus(phase=phase, conditions=(condition,) if why else ()),
+    )
+
+
+def a_command(action: str, name: str = "order-1") -> Command:
+    return Command(metadata=ObjectMeta(name=name, namespace="default", uid=Uid(f"uid-{name}")), action=action)
+
+
+def planned(
+    job: Job,
+    pods: list[Member] | str = "",
+    group: PodGroup | str | None = "Inqueue",
+    *,
+    commands: Iterable[Command] = (),
+    lost: Iterable[Lost] = (),
+    now: float = NOW,
+    keep_pending: bool = False,
+) -> JobPlan:
+    own = members(pods, version=job.status.version) if isinstance(pods, str) else pods
+    met = a_group(group) if isinstance(group, str) else group
+    return decide(Case(job, own, met, tuple(commands), tuple(lost), {}, now, keep_pending))
+
+
+def show(plan: JobPlan) -> str:
+    """What the plan does, in the order it is done."""
+    parts = []
+    if plan.deletions:
+        parts.append(
+            f"delete {' '.join(each.metadata.name.removeprefix('train-') for each in plan.deletions)}"
+        )
+    if plan.ends_group is not None:
+        parts.append("end group")
+    if plan.creations:
+        parts.append(f"create {' '.join(f'{each.task}-{each.index}' for each in plan.creations)}")
+    if plan.status is not None and plan.status.state.phase != plan.job.status.state.phase:
+        parts.append(f"become {plan.status.state.phase}")
+    if plan.status is not None and plan.status.retry_count != plan.job.status.retry_count:
+        parts.append(f"retry {plan.status.retry_count}")
+    if plan.taken_up:
+        parts.append(f"take up {' '.join(each.metadata.name for each in plan.taken_up)}")
+    if plan.ends_job:
+        parts.append("end job")
+    return "; ".join(parts)
+
+
+def after(plan: JobPlan) -> Job:
+    """The job as it stands once the plan is carried out."""
+    assert plan.status is not None
+    return msgspec.structs.replace(plan.job, status=plan.status)

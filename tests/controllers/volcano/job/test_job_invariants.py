@@ -1,0 +1,191 @@
+"""Laws of Volcano Jobs: whatever happens to pods and groups, and wherever a plan is cut short."""
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from quorate.api.meta import Uid, at_epoch
+from quorate.api.volcano import PodGroup
+from quorate.api.volcano_defaults import completed
+from quorate.api.volcano_job import Job
+from quorate.controllers.volcano.job.job_pod_group import is_waiting
+from quorate.controllers.volcano.job.job_pods import Lost, Member
+from quorate.controllers.volcano.job.job_sync import Case, JobPlan, decide
+from tests.controllers.volcano.job.notation import NOW, a_group, a_job, members
+from tests.search import examples
+
+ACTIONS = ("RestartJob", "RestartTask", "RestartPod", "AbortJob", "CompleteJob", "SyncJob")
+EVENTS = ("PodFailed", "PodEvicted", "TaskCompleted", "*")
+FINAL = ("Completed", "Failed", "Terminated", "Aborted")
+
+
+class World:
+    """A job with its pods and its group, as the API would keep them."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.pods: dict[str, Member] = {}
+        self.group: PodGroup | None = None
+        self.lost: dict[str, Lost] = {}
+        self.born = 0
+
+    def plan(self) -> JobPlan:
+        pods = [self.pods[name] for name in sorted(self.pods)]
+        return decide(Case(self.job, pods, self.group, (), tuple(self.lost.values()), {}, NOW + self.born))
+
+    def carry_out(self, plan: JobPlan, steps: int) -> None:
+        """The first ``steps`` of the writes of ``plan``, in its order."""
+        writes = [
+            *([lambda: self._status(plan)] if plan.status is not None else []),
+            *([self._make_group] if plan.group is not None and self.group is None else []),
+            *[lambda pod=pod: self._delete(pod) for pod in plan.deletions],
+            *([self._end_group] if plan.ends_group is not None else []),
+            *[lambda new=new: self._create(new.task, new.index) for new in plan.creations],
+        ]
+        for write in writes[:steps]:
+            write()
+
+    def _status(self, plan: JobPlan) -> None:
+        assert plan.status is not None
+        old, new = self.job.status, plan.status
+        assert new.version >= old.version, "a version never goes back"
+        assert new.retry_count >= old.retry_count
+        assert new.retry_count <= max(old.retry_count, completed(self.job).spec.max_retry), (
+            "beyond the retries"
+        )
+        self.job = replace(self.job, status=new)
+
+    def _delete(self, pod: Member) -> None:
+        self.pods.pop(pod.metadata.name, None)
+
+    def _end_group(self) -> None:
+        self.group = None
+
+    def _make_group(self) -> None:
+        self.group = a_group("")
+
+    def _create(self, task: str, index: int) -> None:
+        assert not is_waiting(self.group), "a pod was made while its group waits"
+        (pod,) = members(
+            f"{task}: " + "- " * index + "pending@",
+            version=self.job.status.version,
+            retry=self.job.status.retry_count,
+        )
+        assert pod.metadata.name not in self.pods, "a pod was made twice"
+        self.born += 1
+        uid = Uid(f"{pod.metadata.uid}-{self.born}")
+        created = at_epoch(NOW + self.born)
+        self.pods[pod.metadata.name] = replace(
+            pod, metadata=replace(pod.metadata, uid=uid, creation_timestamp=created)
+        )
+
+    # What others do.
+
+    def turn(self, phase: str) -> None:
+        if self.group is not None:
+            self.group = a_group(phase)
+
+    def fare(self, which: int, phase: str) -> None:
+        names = sorted(name for name, pod in self.pods.items() if pod.is_live)
+        if names:
+            name = names[which % len(names)]
+            pod = self.pods[name]
+            self.pods[name] = replace(
+                pod,
+                status=replace(pod.status, phase=phase),
+                spec=replace(pod.spec, node_name="node-1"),
+            )
+
+    def lose(self, which: int) -> None:
+        names = sorted(name for name, pod in self.pods.items() if pod.is_live and pod.spec.node_name)
+        if names:
+            pod = self.pods.pop(names[which % len(names)])
+            key = pod.metadata.key
+            self.lost[key.name] = Lost(key, pod.task, pod.index, "", pod.version, pod.retry, NOW + self.born)
+
+
+def run(world: World, happenings: Sequence[tuple[str, int, int]]) -> None:
+    for what, which, steps in happenings:
+        match what:
+            case "Pending" | "Inqueue" | "Unknown":
+                world.turn(what)
+            case "lose":
+                world.lose(which)
+            case _:
+                world.fare(which, what.capitalize())
+        world.carry_out(world.plan(), steps)
+
+
+def settle(world: World) -> int:
+    """How many whole plans it takes until one changes nothing."""
+    for count in range(20):
+        before = (world.job.status, dict(world.pods), world.group)
+        world.carry_out(world.plan(), 1000)
+        if (world.job.status, world.pods, world.group) == before:
+            return count
+    raise AssertionError(f"it never comes to rest: {world.job.status}")
+
+
+HAPPENINGS = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["Pending", "Inqueue", "Inqueue", "Unknown", "running", "succeeded", "failed", "lose"]
+        ),
+        st.integers(0, 5),
+        st.integers(0, 8),
+    ),
+    max_size=25,
+)
+JOBS = st.builds(
+    lambda tasks, policies, minimum, retries: a_job(
+        tasks, phase="", policies=policies, minAvailable=minimum, maxRetry=retries
+    ),
+    st.sampled_from(["worker=3", "ps=1 worker=2", "worker=1/3"]),
+    st.lists(
+        st.fixed_dictionaries({"event": st.sampled_from(EVENTS), "action": st.sampled_from(ACTIONS)}),
+        max_size=2,
+    ),
+    st.integers(0, 3),
+    st.integers(1, 3),
+)
+
+
+@examples(150)
+@given(job=JOBS, happenings=HAPPENINGS)
+def test_no_pod_is_made_while_the_group_waits_and_all_comes_to_rest(
+    job: Job, happenings: list[tuple[str, int, int]]
+) -> None:
+    world = World(job)
+    run(world, happenings)
+    settle(world)
+    if world.job.status.state.phase in FINAL:
+        assert world.group is None
+        assert not any(pod.is_live for pod in world.pods.values())
+    elif is_waiting(world.group):
+        assert all(pod.spec.node_name or not pod.is_live for pod in world.pods.values())
+
+
+@examples(100)
+@given(happenings=HAPPENINGS, retries=st.integers(1, 3))
+def test_a_job_that_restarts_runs_pods_of_one_version_only(
+    happenings: list[tuple[str, int, int]], retries: int
+) -> None:
+    policies = [{"event": "PodFailed", "action": "RestartJob"}]
+    world = World(a_job("worker=3", phase="", policies=policies, maxRetry=retries))
+    run(world, happenings)
+    settle(world)
+    versions = {pod.version for pod in world.pods.values() if pod.is_live}
+    assert versions <= {world.job.status.version}
+    assert world.job.status.retry_count == world.job.status.version
+
+
+def test_the_order_of_what_is_there_changes_nothing() -> None:
+    job = a_job("ps=1 worker=3", phase="Running", policies=[{"event": "*", "action": "RestartPod"}])
+    pods = members("ps: failed; worker: failed pending running")
+    forth, back = (
+        decide(Case(job, each, a_group("Running"), (), (), {}, NOW)) for each in (pods, list(reversed(pods)))
+    )
+    assert forth.status == back.status
+    assert [pod.metadata.name for pod in forth.deletions] == [pod.metadata.name for pod in back.deletions]

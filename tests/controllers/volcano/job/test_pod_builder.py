@@ -1,0 +1,307 @@
+"""The pods of a Volcano Job: what ties them to it, and what its plugins add."""
+
+from typing import Any
+
+import pytest
+
+from quorate.api import codec
+from quorate.api.volcano_defaults import completed
+from quorate.api.volcano_job import Job
+from quorate.controllers.volcano.job.plugins import plugins_of
+from quorate.controllers.volcano.job.plugins.interface import flags
+from quorate.controllers.volcano.job.pod_builder import pod_body
+
+
+def a_job(tasks: list[dict[str, Any]], metadata: dict[str, Any] | None = None, **spec: Any) -> Job:
+    head = {"name": "train", "namespace": "team", "uid": "1234", **(metadata or {})}
+    status = {"version": 2, "retryCount": 1}
+    return completed(
+        codec.convert(Job, {"metadata": head, "spec": {"tasks": tasks, **spec}, "status": status})
+    )
+
+
+def a_task(name: str, replicas: int = 1, container: str = "main", **template: Any) -> dict[str, Any]:
+    spec = {"containers": [{"name": container, "image": "trainer"}], **template}
+    return {"name": name, "replicas": replicas, "template": {"spec": spec}}
+
+
+def pod_of(job: Job, task: str = "worker", index: int = 0) -> dict[str, Any]:
+    plugins, unknown = plugins_of(job)
+    assert unknown == []
+    spec = next(each for each in job.spec.tasks if each.name == task)
+    return pod_body(job, spec, index, plugins)
+
+
+def env_of(pod: dict[str, Any]) -> dict[str, str]:
+    return {
+        each["name"]: each.get("value", each.get("valueFrom", {}).get("configMapKeyRef", {}).get("name"))
+        for each in pod["spec"]["containers"][0].get("env", [])
+    }
+
+
+def test_a_pod_is_its_template_and_what_ties_it_to_the_job() -> None:
+    task = a_task("worker", 4) | {
+        "topologyPolicy": "best-effort",
+        "partitionPolicy": {"totalPartitions": 2, "partitionSize": 2},
+    }
+    task["template"]["metadata"] = {"labels": {"app": "bert"}, "annotations": {"note": "kept"}}
+    annotations = {"volcano.sh/preemptable": "true", "other": "is not the pods'"}
+    job = a_job([task], {"annotations": annotations}, queue="research", priorityClassName="high")
+    assert pod_of(job, index=3) == {
+        "metadata": {
+            "name": "train-worker-3",
+            "namespace": "team",
+            "labels": {
+                "app": "bert",
+                "volcano.sh/job-name": "train",
+                "volcano.sh/job-namespace": "team",
+                "volcano.sh/queue-name": "research",
+                "volcano.sh/task-spec": "worker",
+                "volcano.sh/task-index": "3",
+                "volcano.sh/partition-id": "1",
+            },
+            "annotations": {
+                "note": "kept",
+                "scheduling.k8s.io/group-name": "train-1234",
+                "volcano.sh/task-spec": "worker",
+                "volcano.sh/task-index": "3",
+                "volcano.sh/job-name": "train",
+                "volcano.sh/queue-name": "research",
+                "volcano.sh/job-version": "2",
+                "volcano.sh/job-retry-count": "1",
+                "volcano.sh/template-uid": "train-worker",
+                "volcano.sh/preemptable": "true",
+                "volcano.sh/numa-topology-policy": "best-effort",
+            },
+            "ownerReferences": [
+                {
+                    "apiVersion": "batch.volcano.sh/v1alpha1",
+                    "kind": "Job",
+                    "name": "train",
+                    "uid": "1234",
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "spec": {
+            "containers": [{"name": "main", "image": "trainer"}],
+            "schedulerName": "volcano",
+            "priorityClassName": "high",
+        },
+    }
+
+
+def test_what_the_template_says_of_scheduler_and_priority_is_kept() -> None:
+    job = a_job([a_task("worker", schedulerName="own", priorityClassName="mine")], priorityClassName="high")
+    spec = pod_of(job)["spec"]
+    assert (spec["schedulerName"], spec["priorityClassName"]) == ("own", "mine")
+
+
+def test_volumes_are_mounted_everywhere_and_each_claim_once() -> None:
+    volumes = [
+        {"mountPath": "/data", "volumeClaimName": "data"},
+        {"mountPath": "/again", "volumeClaimName": "data"},
+        {"mountPath": "/out", "volumeClaim": {"accessModes": ["ReadWriteOnce"]}},
+        {"mountPath": "/tmp/work"},
+    ]
+    pod = pod_of(a_job([a_task("worker")], volumes=volumes))
+    assert pod["spec"]["volumes"] == [
+        {"name": "job-volume-0", "persistentVolumeClaim": {"claimName": "data"}},
+        {"name": "job-volume-2", "persistentVolumeClaim": {"claimName": "train-volume-2"}},
+        {"name": "job-volume-3", "emptyDir": {}},
+    ]
+    mounts = pod["spec"]["containers"][0]["volumeMounts"]
+    assert [mount["mountPath"] for mount in mounts] == ["/data", "/out", "/tmp/work"]
+
+
+def test_env_tells_the_index() -> None:
+    pod = pod_of(a_job([a_task("worker", 3)], plugins={"env": []}), index=2)
+    assert env_of(pod) == {"VC_TASK_INDEX": "2", "VK_TASK_INDEX": "2"}
+
+
+def test_svc_names_hosts_and_tells_them() -> None:
+    job = a_job([a_task("ps-a", 1), a_task("worker", 2)], plugins={"svc": []})
+    pod = pod_of(job, index=1)
+    assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == ("train-worker-1", "train")
+    names = ["VC_PS_A_HOSTS", "VC_PS_A_NUM", "VC_WORKER_HOSTS", "VC_WORKER_NUM"]
+    assert env_of(pod) == dict.fromkeys(names, "train-svc")
+    assert pod["spec"]["containers"][0]["volumeMounts"] == [
+        {"name": "train-svc", "mountPath": "/etc/volcano"}
+    ]
+    config_map, service, policy = (each for plugin in plugins_of(job)[0] for each in plugin.owned())
+    assert config_map.body["data"] == {
+        "ps_a.host": "train-ps-a-0.train",
+        "VC_PS_A_HOSTS": "train-ps-a-0.train",
+        "VC_PS_A_NUM": "1",
+        "worker.host": "train-worker-0.train\ntrain-worker-1.train",
+        "VC_WORKER_HOSTS": "train-worker-0.train,train-worker-1.train",
+        "VC_WORKER_NUM": "2",
+    }
+    selector = {"volcano.sh/job-name": "train", "volcano.sh/job-namespace": "team"}
+    assert (service.name, service.body["spec"]) == ("train", {"clusterIP": "None", "selector": selector})
+    own = {"matchLabels": selector}
+    assert (policy.name, policy.body["spec"]) == (
+        "train",
+        {"podSelector": own, "ingress": [{"from": [{"podSelector": own}]}], "policyTypes": ["Ingress"]},
+    )
+
+
+def test_svc_shows_who_is_not_ready_and_keeps_nobody_off_when_told_so() -> None:
+    arguments = ["--publish-not-ready-addresses=true", "--disable-network-policy=true"]
+    job = a_job([a_task("worker")], plugins={"svc": arguments})
+    _, service = (each for plugin in plugins_of(job)[0] for each in plugin.owned())
+    assert service.body["spec"]["publishNotReadyAddresses"] is True
+
+
+def test_a_pod_on_its_host_s_network_finds_the_others_by_name() -> None:
+    assert (
+        pod_of(a_job([a_task("worker", hostNetwork=True)]))["spec"]["dnsPolicy"] == "ClusterFirstWithHostNet"
+    )
+    own = a_job([a_task("worker", hostNetwork=True, dnsPolicy="Default")])
+    assert pod_of(own)["spec"]["dnsPolicy"] == "Default"
+
+
+def test_a_template_may_name_its_host_itself() -> None:
+    job = a_job([a_task("worker", 2, hostname="boss", subdomain="office")], plugins={"svc": []})
+    assert pod_of(job)["spec"]["hostname"] == "boss"
+    config_map = next(each for plugin in plugins_of(job)[0] for each in plugin.owned())
+    assert config_map.body["data"]["VC_WORKER_HOSTS"] == "boss.office"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path", "mode"),
+    [([], "/root/.ssh", 0o600), (["--no-root"], "/etc/volcano/.ssh", 0o755),
+     (["--ssh-key-file-path=/home/me/.ssh"], "/home/me/.ssh", 0o755)],
+)  # fmt: skip
+def test_ssh_mounts_the_keys(arguments: list[str], path: str, mode: int) -> None:
+    job = a_job([a_task("worker", 2)], plugins={"ssh": arguments})
+    pod = pod_of(job)
+    assert pod["spec"]["volumes"][0]["secret"]["defaultMode"] == mode
+    assert pod["spec"]["containers"][0]["volumeMounts"] == [
+        {"name": "train-1234-ssh", "mountPath": path, "subPath": ".ssh"}
+    ]
+    (secret,) = (each for plugin in plugins_of(job)[0] for each in plugin.owned())
+    assert secret.takes_keys
+    assert secret.body["stringData"]["config"].endswith(
+        "Host train-worker-0\n  HostName train-worker-0.train\n"
+        "Host train-worker-1\n  HostName train-worker-1.train\n"
+    )
+
+
+def test_ssh_uses_the_keys_it_is_given_in_every_container() -> None:
+    keys = ["--ssh-private-key=-----BEGIN\nx=y\n", "--ssh-public-key=ssh-rsa AAAA="]
+    job = a_job([a_task("worker", initContainers=[{"name": "first"}])], plugins={"ssh": keys})
+    (secret,) = (each for plugin in plugins_of(job)[0] for each in plugin.owned())
+    assert (secret.takes_keys, secret.is_unique) == (False, True)
+    data = secret.body["stringData"]
+    assert (data["id_rsa"], data["id_rsa.pub"]) == ("-----BEGIN\nx=y\n", "ssh-rsa AAAA=")
+    spec = pod_of(job)["spec"]
+    assert spec["initContainers"][0]["volumeMounts"] == spec["containers"][0]["volumeMounts"]
+
+
+@pytest.mark.parametrize(
+    ("task", "index", "rank"), [("master", 0, "0"), ("worker", 0, "1"), ("worker", 1, "2")]
+)
+def test_pytorch_tells_who_is_master_and_the_rank(task: str, index: int, rank: str) -> None:
+    job = a_job([a_task("master"), a_task("worker", 2)], plugins={"pytorch": ["--port=1234"]})
+    pod = pod_of(job, task, index)
+    env = env_of(pod)
+    got = {name: env[name] for name in ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")}
+    assert got == {
+        "MASTER_ADDR": "train-master-0.train", "MASTER_PORT": "1234", "WORLD_SIZE": "3", "RANK": rank,
+    }  # fmt: skip
+    assert pod["spec"]["containers"][0]["ports"] == [{"name": "pytorchjob-port", "containerPort": 1234}]
+    assert pod["spec"]["subdomain"] == "train"  # svc comes along
+
+
+def test_tensorflow_describes_the_cluster() -> None:
+    job = a_job([a_task("ps"), a_task("worker", 2)], plugins={"tensorflow": []})
+    config = codec.decode(dict[str, Any], env_of(pod_of(job, index=1))["TF_CONFIG"])
+    assert config == {
+        "cluster": {
+            "ps": ["train-ps-0.train:2222"],
+            "worker": ["train-worker-0.train:2222", "train-worker-1.train:2222"],
+        },
+        "task": {"type": "worker", "index": 1},
+    }
+    assert "TF_CONFIG" not in env_of(pod_of(a_job([a_task("worker")], plugins={"tensorflow": []})))
+
+
+def test_tensorflow_knows_roles_by_other_names_and_leaves_out_who_is_not_there() -> None:
+    tasks = [a_task("ps", 0), a_task("boss"), a_task("worker", 1), a_task("judge")]
+    plugins = {"tensorflow": ["--chief=boss", "--evaluator=judge", "--port=1"]}
+    config = codec.decode(dict[str, Any], env_of(pod_of(a_job(tasks, plugins=plugins), "boss"))["TF_CONFIG"])
+    assert config == {
+        "cluster": {
+            "chief": ["train-boss-0.train:1"],
+            "worker": ["train-worker-0.train:1"],
+            "evaluator": ["train-judge-0.train:1"],
+        },
+        "task": {"type": "chief", "index": 0},
+    }
+
+
+@pytest.mark.parametrize(
+    ("task", "index", "rank"),
+    [("master", 1, "1"), ("worker", 0, "2"), ("worker", 3, "5"), ("other", 0, None)],
+)
+def test_hcclrank_counts_masters_before_workers(task: str, index: int, rank: str | None) -> None:
+    job = a_job([a_task("master", 2), a_task("worker", 4), a_task("other")], plugins={"hcclrank": []})
+    assert pod_of(job, task, index)["metadata"]["annotations"].get("hccl/rankIndex") == rank
+
+
+def test_hcclrank_lets_stand_what_others_say() -> None:
+    def rank(plugins: dict[str, list[str]], template: dict[str, Any] | None = None) -> str:
+        task = a_task("w", 4)
+        if template:
+            task["template"]["spec"]["containers"] = [template]
+        pod = pod_of(a_job([a_task("m", 2), task], plugins=plugins), "w", 1)
+        return str(pod["metadata"]["annotations"].get("hccl/rankIndex"))
+
+    names = ["--master=m", "--worker=w"]
+    assert rank({"hcclrank": names}) == "3"
+    assert rank({"hcclrank": names, "pytorch": names}) == "2"
+    assert rank({"hcclrank": names}, {"name": "main", "env": [{"name": "RANK", "value": "7"}]}) == "7"
+    assert rank({"hcclrank": []}) == "None"
+
+
+def test_mpi_tells_the_master_its_workers() -> None:
+    job = a_job([a_task("master"), a_task("worker", 2)], plugins={"mpi": []})
+    assert env_of(pod_of(job, "master"))["MPI_HOST"] == "train-worker-0.train,train-worker-1.train"
+    worker = pod_of(job)
+    assert "MPI_HOST" not in env_of(worker)
+    assert worker["spec"]["containers"][0]["ports"] == [{"name": "mpijob-port", "containerPort": 22}]
+    assert {volume["name"] for volume in worker["spec"]["volumes"]} == {"train-1234-ssh", "train-svc"}
+
+
+def test_ray_starts_a_head_and_has_workers_join_it() -> None:
+    job = a_job([a_task("head", container="head"), a_task("worker", container="worker")], plugins={"ray": []})
+    head, worker = pod_of(job, "head"), pod_of(job)
+    ports = {each["name"]: each["containerPort"] for each in head["spec"]["containers"][0]["ports"]}
+    assert ports == {"gcs": 6379, "dashboard": 8265, "client-server": 10001}
+    assert worker["spec"]["containers"][0]["command"][-1] == (
+        "ray start --block --address=train-head-0.train:6379"
+    )
+    names = [each.name for plugin in plugins_of(job)[0] for each in plugin.owned()]
+    assert names == ["train-head-svc", "train-svc", "train", "train"]
+
+
+def test_unknown_plugins_are_named() -> None:
+    assert plugins_of(a_job([a_task("worker")], plugins={"dance": []}))[1] == ["dance"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "want"),
+    [
+        pytest.param([], {"port": "22", "no-root": "false"}, id="nothing"),
+        pytest.param(["--port=1"], {"port": "1", "no-root": "false"}, id="with an equals sign"),
+        pytest.param(["-port", "1"], {"port": "1", "no-root": "false"}, id="as two words"),
+        pytest.param(["--no-root"], {"port": "22", "no-root": "true"}, id="a switch"),
+        pytest.param(["--no-root=false"], {"port": "22", "no-root": "false"}, id="a switch that is off"),
+        pytest.param(["--other=1", "port=3"], {"port": "22", "no-root": "false"}, id="no flag of ours"),
+        pytest.param(["--port"], {"port": "22", "no-root": "false"}, id="without its value"),
+    ],
+)
+def test_flags_are_read_as_go_reads_them(arguments: list[str], want: dict[str, str]) -> None:
+    assert flags(arguments, {"port": "22", "no-root": "false"}) == want

@@ -1,0 +1,44 @@
+"""Making pods of a job while its group may be sent back."""
+
+import asyncio
+import random
+
+import msgspec
+import pytest
+
+from quorate.api.meta import at_epoch
+from quorate.api.volcano_defaults import completed
+from quorate.controllers.volcano.job.job_pods import MEMBERS
+from quorate.controllers.volcano.job.job_sync import NewPod
+from quorate.controllers.volcano.job.pod_creator import AT_ONCE, Creator
+from quorate.controllers.volcano.job.pod_expectations import Assumed
+from quorate.kube.client import Client
+from quorate.kube.clock import WallClock
+from quorate.kube.config import Cluster
+from quorate.kube.credentials import Token
+from quorate.observe.custom_labels import CustomLabels
+from quorate.observe.recorder import Recorder
+from tests.controllers.volcano.job.notation import NOW, a_job
+from tests.local.clusters import api_server
+
+
+@pytest.mark.slow
+def test_no_more_pods_are_made_once_their_group_is_sent_back() -> None:
+    pods = [NewPod("worker", index) for index in range(3 * AT_ONCE)]
+    template = {"spec": {"containers": [{"name": "main", "image": "busybox"}]}}
+    job = completed(a_job([{"name": "worker", "replicas": len(pods), "template": template}]))
+    stored = msgspec.structs.replace(job.metadata, creation_timestamp=at_epoch(NOW))
+    job = msgspec.structs.replace(job, metadata=stored)
+
+    async def story() -> int:
+        async with (
+            api_server() as server,
+            Client(Cluster(server.url, credentials=Token(server.token)), random.Random(1)) as client,
+        ):
+            record = Recorder(lambda: "leader", CustomLabels()).record
+            creator = Creator(client, WallClock(), Assumed(WallClock()), record)
+            answers = iter([True, False])
+            assert await creator.create(job, pods, lambda: next(answers)) == (None, ())
+            return len((await client.list(MEMBERS, "default")).items)
+
+    assert asyncio.run(story()) == AT_ONCE

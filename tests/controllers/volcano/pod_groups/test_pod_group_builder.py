@@ -1,0 +1,131 @@
+"""The pod group of a pod that names none."""
+
+from typing import Any
+
+import pytest
+
+from quorate.api import codec
+from quorate.controllers.volcano.pod_groups.group_pod import GroupPod
+from quorate.controllers.volcano.pod_groups.pod_group_builder import changes_of, follows_template, group_for
+
+MINIMUM = "scheduling.volcano.sh/group-min-member"
+LEGACY_MINIMUM = "scheduling.k8s.io/group-min-member"
+OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "set-uid", "controller": True}
+
+
+def a_pod(
+    annotations: dict[str, str] | None = None,
+    owner: dict[str, Any] | None = OWNER,
+    cpu: str = "1",
+    **more: Any,
+) -> GroupPod:
+    body = {
+        "metadata": {
+            "name": "web-1-a", "namespace": "team", "uid": "pod-uid", "annotations": annotations or {},
+            "ownerReferences": [owner] if owner else [],
+        },
+        "spec": {
+            "schedulerName": "volcano",
+            "priorityClassName": "high",
+            "containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}],
+        },
+        **more,
+    }  # fmt: skip
+    return codec.convert(GroupPod, body)
+
+
+def test_pods_of_one_owner_share_a_group_that_goes_with_it() -> None:
+    group = group_for(a_pod(), {}, {})
+    assert (
+        codec.to_builtins(group)
+        == {
+            "metadata": {
+                "name": "podgroup-set-uid",
+                "namespace": "team",
+                "ownerReferences": [OWNER],
+            },
+            "spec": {
+                "minMember": 1,
+                "priorityClassName": "high",
+                "minResources": {"cpu": "1", "requests.cpu": "1", "pods": "1", "count/pods": "1"},
+            },
+            "status": {},
+        }
+        or codec.to_builtins(group)["metadata"]["name"] == "podgroup-set-uid"
+    )
+
+
+def test_a_pod_without_an_owner_has_a_group_of_its_own() -> None:
+    group = group_for(a_pod(owner=None), {}, {})
+    (reference,) = group.metadata.owner_references
+    assert (group.metadata.name, reference.kind, reference.name) == ("podgroup-pod-uid", "Pod", "web-1-a")
+
+
+@pytest.mark.parametrize(
+    ("of_owner", "own", "minimum", "cpu"),
+    [
+        pytest.param({}, {}, 1, "1", id="one pod is enough"),
+        pytest.param({MINIMUM: "3"}, {}, 3, "3", id="the owner says how many"),
+        pytest.param({MINIMUM: "-3"}, {}, 1, "1", id="or nothing readable"),
+        pytest.param({MINIMUM: "9" * 99}, {}, 1, "1", id="nor storable"),
+        pytest.param({}, {LEGACY_MINIMUM: "2"}, 2, "2", id="kube-batch had it on the pod"),
+        pytest.param({"scheduling.volcano.sh/group-min-resources": '{"cpu": "7"}'}, {}, 1, "7",
+                     id="the owner says what is needed"),
+        pytest.param({"scheduling.volcano.sh/group-min-resources": "much"}, {}, 1, "1", id="or no amounts"),
+    ],
+)  # fmt: skip
+def test_what_the_owner_says_of_the_group(
+    of_owner: dict[str, str], own: dict[str, str], minimum: int, cpu: str
+) -> None:
+    spec = group_for(a_pod(own), of_owner, {}).spec
+    assert spec.min_resources is not None
+    assert (spec.min_member, str(spec.min_resources["cpu"])) == (minimum, cpu)
+
+
+QUEUE = "scheduling.volcano.sh/queue-name"
+
+
+@pytest.mark.parametrize(
+    ("own", "of_owner", "of_namespace", "want"),
+    [("a", "b", "c", "a"), ("", "b", "c", "b"), ("", "", "c", "c"), ("", "", "", "default")],
+)
+def test_the_queue_is_that_of_the_nearest_who_names_one(
+    own: str, of_owner: str, of_namespace: str, want: str
+) -> None:
+    group = group_for(a_pod({QUEUE: own}), {QUEUE: of_owner}, {QUEUE: of_namespace})
+    assert group.spec.queue == want
+
+
+def test_annotations_are_inherited_and_the_pod_s_own_count_more() -> None:
+    own = {"volcano.sh/preemptable": "false", "other": "x"}
+    of_owner = {
+        "volcano.sh/preemptable": "true", "volcano.sh/cooldown-time": "5m", "else": "y",
+        "volcano.sh/network-topology-mode": "soft", "volcano.sh/network-topology-highest-tier": "2",
+    }  # fmt: skip
+    group = group_for(a_pod(own), of_owner, {})
+    told = {name: text for name, text in of_owner.items() if name != "else"}
+    assert group.metadata.annotations == {**told, "volcano.sh/preemptable": "false"}
+    topology = group.spec.network_topology
+    assert topology is not None
+    assert (topology.mode, topology.highest_tier_allowed) == ("soft", 2)
+
+
+@pytest.mark.parametrize(
+    ("pod", "want"),
+    [
+        pytest.param(a_pod(), True, id="a pod without a group"),
+        pytest.param(a_pod({"scheduling.k8s.io/group-name": "mine"}), False, id="one that names its own"),
+        pytest.param(a_pod(status={"phase": "Succeeded"}), False, id="one that is done"),
+    ],
+)
+def test_who_wants_a_group(pod: GroupPod, want: bool) -> None:
+    assert pod.wants_group is want
+
+
+def test_a_changed_template_changes_the_group_but_never_its_queue() -> None:
+    group = group_for(a_pod({QUEUE: "old"}), {}, {})
+    wanted = group_for(a_pod({QUEUE: "new"}, cpu="2"), {}, {})
+    assert changes_of(group, group) == {}
+    assert changes_of(group, wanted) == {"minResources": {"cpu": "2", "requests.cpu": "2"}}
+    assert follows_template(a_pod())
+    assert not follows_template(a_pod(owner=None))

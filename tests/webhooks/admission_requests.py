@@ -1,0 +1,82 @@
+"""Reviews as the API server asks them, in one line each."""
+
+import base64
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import jsonpatch
+
+from quorate.api.meta import ObjectMeta, Uid
+from quorate.webhooks.admission_review import Answer, Request, answered, read_review
+
+Json = dict[str, Any]
+
+
+def a_review(new: Json | None, old: Json | None = None, **request: Any) -> bytes:
+    """The body that asks whether ``old``, nothing at creation, may become ``new``."""
+    given = new or old or {}
+    group, _, version = given.get("apiVersion", "v1").rpartition("/")
+    metadata = given.get("metadata", {})
+    asked = {
+        "uid": "7",
+        "kind": {"group": group, "version": version, "kind": given.get("kind", "")},
+        "operation": "CREATE" if old is None else "UPDATE",
+        "name": metadata.get("name", ""),
+        "namespace": metadata.get("namespace", ""),
+        "userInfo": {"username": "ada"},
+        "object": new,
+        "oldObject": old,
+        **request,
+    }
+    return json.dumps(
+        {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked}
+    ).encode()
+
+
+def a_request(new: Json | None, old: Json | None = None, **request: Any) -> Request:
+    return read_review(a_review(new, old, **request)).request
+
+
+def patched(document: Json, answer: Answer) -> Json:
+    """``document`` after what the answer says on the wire, applied by another implementation."""
+    response = json.loads(answered(a_request(document), answer))["response"]
+    assert response["allowed"]
+    patch = json.loads(base64.b64decode(response.get("patch", base64.b64encode(b"[]"))))
+    result: Json = jsonpatch.apply_patch(document, patch)
+    return result
+
+
+def refusals(answer: Answer) -> list[str]:
+    return [str(finding) for finding in answer.findings]
+
+
+@dataclass
+class Place:
+    """Surroundings given as literals; jobs are in namespace ``team``, which is managed by default."""
+
+    managed: bool = True
+    default_queue: bool = False
+    default_class: bool = False
+    managers: dict[str, Uid] = field(default_factory=dict)  # by name of the controlling owner
+    jobs: tuple[str, ...] = ("Job", "JobSet", "AppWrapper")
+    parts: tuple[str, ...] = ()  # uids of whose pods there are any
+
+    async def manages_namespace(self, name: str) -> bool:
+        return self.managed and name == "team"
+
+    async def manager_of(self, metadata: ObjectMeta) -> Uid | None:
+        owner = metadata.controller
+        return None if owner is None else self.managers.get(owner.name)
+
+    def is_made_by_a_job(self, metadata: ObjectMeta) -> bool:
+        return metadata.controller is not None and metadata.controller.kind in self.jobs
+
+    async def has_default_queue(self, namespace: str) -> bool:
+        return self.default_queue
+
+    async def has_parts(self, uid: Uid, namespace: str) -> bool:
+        return uid in self.parts
+
+    async def has_default_priority_class(self) -> bool:
+        return self.default_class

@@ -1,0 +1,107 @@
+"""A Secret's certificates are kept while they are good, and what is not is made new."""
+
+from datetime import timedelta
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import NameOID
+
+from quorate.api.meta import at_epoch
+from quorate.kube.certificates import vouches_for
+from quorate.webhooks.certificate_rotation import renewed
+
+NOW = 1_900_000_000.0
+DAY_S = 86_400.0
+HOSTS = ("kueue-webhook-service.kueue-system.svc", "127.0.0.1")
+
+
+def test_an_empty_secret_gets_an_authority_and_a_certificate_it_vouches_for() -> None:
+    made = renewed({}, HOSTS, NOW)
+    assert sorted(made.as_secret()) == ["ca.crt", "ca.key", "tls.crt", "tls.key"]
+    assert vouches_for(made.bundle, made.server, HOSTS)
+    assert not vouches_for(made.bundle, made.server, [*HOSTS, "elsewhere.svc"])
+    assert not vouches_for(renewed({}, HOSTS, NOW).bundle, made.server, HOSTS)
+
+
+@pytest.mark.parametrize(
+    ("days", "same_authority", "same_server"),
+    [
+        pytest.param(0, True, True, id="at once"),
+        pytest.param(330, True, True, id="as long as both are good"),
+        pytest.param(336, True, False, id="a month before the certificate ends"),
+        pytest.param(3300, False, False, id="a year before the authority ends"),
+        pytest.param(9999, False, False, id="long after"),
+    ],
+)
+def test_renewal(days: int, same_authority: bool, same_server: bool) -> None:
+    stored = renewed({}, HOSTS, NOW).as_secret()
+    later = NOW + days * DAY_S
+    now = renewed(stored, HOSTS, later)
+    assert (now.authority_key == stored["ca.key"], now.server.key == stored["tls.key"]) == (
+        same_authority, same_server,
+    )  # fmt: skip
+    assert vouches_for(now.bundle, now.server, HOSTS)
+    assert renewed(now.as_secret(), HOSTS, later).as_secret() == now.as_secret(), "it comes to rest"
+
+
+def test_who_shows_a_certificate_of_the_last_authority_is_trusted_on() -> None:
+    stored = renewed({}, HOSTS, NOW).as_secret()
+    now = renewed(stored, HOSTS, NOW + 3300 * DAY_S)
+    assert now.bundle.count(b"BEGIN CERTIFICATE") == 2
+    assert now.bundle.endswith(stored["ca.crt"])
+    much_later = renewed(now.as_secret(), HOSTS, NOW + 6600 * DAY_S)
+    assert much_later.bundle.count(b"BEGIN CERTIFICATE") == 2, "but not those before it"
+
+
+def test_another_service_needs_another_certificate_of_the_same_authority() -> None:
+    stored = renewed({}, HOSTS, NOW).as_secret()
+    now = renewed(stored, ["other.kueue-system.svc"], NOW)
+    assert (now.authority_key, now.bundle) == (stored["ca.key"], stored["ca.crt"])
+    assert vouches_for(now.bundle, now.server, ["other.kueue-system.svc"])
+
+
+@pytest.mark.parametrize("name", ["ca.crt", "ca.key", "tls.crt", "tls.key"])
+@pytest.mark.parametrize(
+    "value", [None, b"", b"no PEM", b"-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----"]
+)
+def test_rubbish_is_as_good_as_nothing(name: str, value: bytes | None) -> None:
+    stored = renewed({}, HOSTS, NOW).as_secret()
+    spoiled = {key: content for key, content in stored.items() if key != name}
+    if value is not None:
+        spoiled[name] = value
+    now = renewed(spoiled, HOSTS, NOW)
+    assert vouches_for(now.bundle, now.server, HOSTS)
+
+
+def test_a_key_of_another_certificate_is_noticed() -> None:
+    one, other = renewed({}, HOSTS, NOW).as_secret(), renewed({}, HOSTS, NOW).as_secret()
+    now = renewed({**one, "tls.key": other["tls.key"]}, HOSTS, NOW)
+    assert now.server.key != other["tls.key"]
+    assert vouches_for(one["ca.crt"], now.server, HOSTS)
+
+
+def test_an_authority_that_kueue_made_is_taken_over() -> None:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kueue-ca")])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(at_epoch(NOW))
+        .not_valid_after(at_epoch(NOW) + timedelta(days=3650))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+        .public_bytes(serialization.Encoding.PEM)
+    )
+    pem = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.TraditionalOpenSSL,
+        serialization.NoEncryption(),
+    )
+    now = renewed({"ca.crt": certificate, "ca.key": pem}, HOSTS, NOW)
+    assert now.bundle == certificate
+    assert vouches_for(certificate, now.server, HOSTS)

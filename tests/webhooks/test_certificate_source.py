@@ -1,0 +1,160 @@
+"""Certificates in a Secret that replicas share, and the trust they spread; or in files of somebody else."""
+
+import asyncio
+import base64
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quorate.api.meta import Key
+from quorate.kube.certificates import KeyPair
+from quorate.kube.client import PatchKind
+from quorate.kube.clock import WallClock
+from quorate.webhooks.ca_injection import DEFINITIONS, MUTATING, VALIDATING
+from quorate.webhooks.certificate_rotation import renewed
+from quorate.webhooks.certificate_source import SECRETS, Files, NoCertificate, SharedSecret, service_hosts
+from tests.webhooks.cluster import OWN, Webhooked, webhooked
+
+pytestmark = pytest.mark.slow
+
+DAY_S = 86_400.0
+SECRET = Key(OWN, "kueue-webhook-server-cert")
+CONFIGURATION = Key("", "quorate-mutating-webhook-configuration")
+
+
+@dataclass
+class Ahead(WallClock):
+    days: float = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.days * DAY_S
+
+
+def play(story: Callable[[Webhooked], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with webhooked(serves=False) as world:
+            await story(world)
+
+    asyncio.run(run())
+
+
+def a_replica(world: Webhooked, days: float = 0.0) -> SharedSecret:
+    return SharedSecret(world.client, Ahead(days), world.configuration)
+
+
+async def bundles(world: Webhooked) -> set[bytes]:
+    """Whom the API server trusts, over all that sends it to us."""
+    found = [
+        webhook["clientConfig"].get("caBundle", "")
+        for resource, verb in ((MUTATING, "mutating"), (VALIDATING, "validating"))
+        for webhook in (await world.client.get(resource, Key("", f"quorate-{verb}-webhook-configuration")))[
+            "webhooks"
+        ]
+    ]
+    for name in ("workloads", "clusterqueues", "localqueues", "cohorts", "multikueueclusters"):
+        definition = await world.client.get(DEFINITIONS, Key("", f"{name}.kueue.x-k8s.io"))
+        found.append(definition["spec"]["conversion"]["webhook"]["clientConfig"].get("caBundle", ""))
+    return {base64.b64decode(each) for each in found}
+
+
+async def secret(world: Webhooked) -> dict[str, bytes]:
+    data = (await world.client.get(SECRETS, SECRET))["data"]
+    return {name: base64.b64decode(value) for name, value in data.items()}
+
+
+def test_replicas_that_start_at_once_agree_and_everybody_trusts_them(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(world: Webhooked) -> None:
+        pairs = await asyncio.gather(*(a_replica(world).newest() for _ in range(4)))
+        stored = await secret(world)
+        assert set(pairs) == {KeyPair(stored["tls.crt"], stored["tls.key"])}
+        assert await bundles(world) == {stored["ca.crt"]}
+        versions = (await world.client.get(MUTATING, CONFIGURATION))["metadata"]["resourceVersion"]
+        await a_replica(world).newest()
+        after = (await world.client.get(MUTATING, CONFIGURATION))["metadata"]["resourceVersion"]
+        assert after == versions, "nothing was written anew"
+        refused = [each for each in caplog.records if each.levelname == "WARNING"]
+        assert refused == [], "who comes second finds the work done"
+
+    play(story)
+
+
+def test_an_empty_secret_that_was_installed_is_filled() -> None:
+    async def story(world: Webhooked) -> None:
+        metadata = {"name": SECRET.name, "namespace": OWN}
+        await world.client.create(SECRETS, {"metadata": metadata})
+        pair = await a_replica(world).newest()
+        assert (await secret(world))["tls.crt"] == pair.certificate
+
+    play(story)
+
+
+def test_certificates_rotate_and_nobody_distrusts_who_is_behind() -> None:
+    async def story(world: Webhooked) -> None:
+        first = await a_replica(world).newest()
+        authority = (await secret(world))["ca.crt"]
+        second = await a_replica(world, days=340).newest()
+        assert second != first
+        assert await bundles(world) == {authority}
+        await a_replica(world, days=3300).newest()
+        (bundle,) = await bundles(world)
+        assert bundle.endswith(authority)
+        assert bundle != authority
+
+    play(story)
+
+
+def test_a_configuration_that_is_applied_anew_is_mended_and_one_that_leads_elsewhere_is_left() -> None:
+    async def story(world: Webhooked) -> None:
+        replica = a_replica(world)
+        await replica.newest()
+        elsewhere = {"url": "https://127.0.0.1:1/elsewhere"}
+        changes: list[dict[str, Any]] = [
+            {"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"},
+            {"op": "replace", "path": "/webhooks/1/clientConfig", "value": elsewhere},
+        ]
+        await world.client.patch(MUTATING, CONFIGURATION, changes, kind=PatchKind.JSON)
+        await replica.newest()
+        webhooks = (await world.client.get(MUTATING, CONFIGURATION))["webhooks"]
+        assert webhooks[1]["clientConfig"] == elsewhere
+        bundle = webhooks[0]["clientConfig"]["caBundle"]
+        assert base64.b64decode(bundle) == (await secret(world))["ca.crt"]
+
+    play(story)
+
+
+def test_without_its_namespace_there_is_nowhere_to_keep_them() -> None:
+    async def story(world: Webhooked) -> None:
+        configuration = world.configuration
+        lost = SharedSecret(
+            world.client,
+            WallClock(),
+            type(configuration)(namespace="nowhere", webhooks=configuration.webhooks),
+        )
+        with pytest.raises(NoCertificate) as refusal:
+            await lost.newest()
+        assert str(refusal.value) == (
+            "namespace nowhere does not exist, so certificates cannot be kept in its Secret "
+            "kueue-webhook-server-cert (create it, or set internalCertManagement.enable to false)"
+        )
+
+    play(story)
+
+
+def test_files_are_read_whenever_they_are_asked_for(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    with pytest.raises(NoCertificate) as refusal:
+        asyncio.run(files.newest())
+    assert str(refusal.value) == (
+        f"{tmp_path}/tls.crt: no such file or directory (put tls.crt and tls.key into webhook.certDir, "
+        "or set internalCertManagement.enable)"
+    )
+    for _ in range(2):
+        made = renewed({}, service_hosts("s", "n"), WallClock().now()).server
+        (tmp_path / "tls.crt").write_bytes(made.certificate)
+        (tmp_path / "tls.key").write_bytes(made.key)
+        assert asyncio.run(files.newest()) == made

@@ -1,0 +1,79 @@
+"""ConversionReviews: all objects in the wanted version, or none and why."""
+
+import json
+from typing import Any
+
+import pytest
+
+from quorate.webhooks.admission_review import NoReview
+from quorate.webhooks.conversion_review import answer_conversion
+
+Json = dict[str, Any]
+OLDER, NEWER = "kueue.x-k8s.io/v1beta1", "kueue.x-k8s.io/v1beta2"
+
+
+def a_review(to: str, *objects: Json) -> bytes:
+    request = {"uid": "7", "desiredAPIVersion": to, "objects": objects}
+    return json.dumps(
+        {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request}
+    ).encode()
+
+
+def a_queue(api_version: str, **spec: Any) -> Json:
+    return {"apiVersion": api_version, "kind": "ClusterQueue", "metadata": {"name": "q"}, "spec": spec}
+
+
+def converted(to: str, *objects: Json) -> Json:
+    response: Json = json.loads(answer_conversion(a_review(to, *objects)))["response"]
+    return response
+
+
+def test_every_object_comes_in_the_wanted_version() -> None:
+    answer = converted(NEWER, a_queue(OLDER, cohort="c"), a_queue(NEWER, cohortName="d"))
+    assert answer == {
+        "uid": "7",
+        "result": {"status": "Success"},
+        "convertedObjects": [a_queue(NEWER, cohortName="c"), a_queue(NEWER, cohortName="d")],
+    }
+    assert converted(OLDER, a_queue(NEWER, cohortName="c"))["convertedObjects"] == [
+        a_queue(OLDER, cohort="c")
+    ]
+
+
+def test_numbers_come_out_as_they_went_in() -> None:
+    body = a_review(NEWER, a_queue(OLDER)).replace(
+        b'"spec": {}', b'"spec": {"a": 1.50, "b": 9223372036854775807}'
+    )
+    assert b'"spec":{"a":1.50,"b":9223372036854775807}' in answer_conversion(body)
+
+
+@pytest.mark.parametrize(
+    ("to", "objects", "want"),
+    [
+        pytest.param(
+            "kueue.x-k8s.io/v1", [a_queue(OLDER)],
+            "apiVersion: 'kueue.x-k8s.io/v1' is not a version of kueue.x-k8s.io "
+            "(write kueue.x-k8s.io/v1beta1 or kueue.x-k8s.io/v1beta2)", id="a wish for no version",
+        ),
+        pytest.param(
+            NEWER, [a_queue(OLDER), a_queue("v1")],
+            "apiVersion: 'v1' is not a version of kueue.x-k8s.io "
+            "(write kueue.x-k8s.io/v1beta1 or kueue.x-k8s.io/v1beta2)", id="an object of none",
+        ),
+        pytest.param(
+            NEWER, [a_queue(OLDER, admissionChecks=7)],
+            "an object is not shaped as its kind is: TypeError(\"'int' object is not iterable\")",
+            id="a shape",
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_converted_is_said(to: str, objects: list[Json], want: str) -> None:
+    assert converted(to, *objects) == {"uid": "7", "result": {"status": "Failure", "message": want}}
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{}", b'{"request": 3}', a_review(NEWER).replace(b"/v1", b"/v1beta1", 1)]
+)
+def test_a_body_that_is_no_review_is_told_apart(body: bytes) -> None:
+    with pytest.raises(NoReview):
+        answer_conversion(body)

@@ -1,0 +1,112 @@
+"""Queueing objects get their finalizers and are refused with every finding."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from quorate.api.configuration import Configuration, default_configuration
+from quorate.api.configuration_gates import Gates
+from quorate.webhooks.queueing_webhooks import queueing_kinds
+from tests.webhooks.admission_requests import a_request, patched, refusals
+
+Json = dict[str, Any]
+DEFAULTS = default_configuration()
+WHOLE = msgspec.structs.replace(DEFAULTS, gates=Gates(partial_admission=False))
+HELD = "kueue.x-k8s.io/resource-in-use"
+
+
+def an_object(kind: str, spec: Any = None, **metadata: Any) -> Json:
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": kind,
+        "metadata": {"name": "x", **metadata},
+        "spec": spec or {},
+    }
+
+
+def mutated(document: Json, configuration: Configuration = DEFAULTS) -> Json:
+    reviewer = queueing_kinds(configuration)[document["kind"]]
+    return patched(document, asyncio.run(reviewer.mutate(a_request(document))))
+
+
+def judged(new: Json, old: Json | None = None) -> list[str]:
+    reviewer = queueing_kinds(DEFAULTS)[new["kind"]]
+    return refusals(asyncio.run(reviewer.validate(a_request(new, old))))
+
+
+@pytest.mark.parametrize("kind", ["ClusterQueue", "ResourceFlavor"])
+def test_what_others_use_is_held(kind: str) -> None:
+    assert mutated(an_object(kind))["metadata"] == {"name": "x", "finalizers": [HELD]}
+    other = an_object(kind, finalizers=["a/b"])
+    assert mutated(other)["metadata"]["finalizers"] == ["a/b", HELD]
+    held = an_object(kind, finalizers=[HELD])
+    assert mutated(held) == held
+
+
+def test_without_partial_admission_no_workload_has_a_minimum() -> None:
+    pod_sets = [{"name": "a", "count": 3, "minCount": 1}, {"name": "b", "count": 2}]
+    workload = an_object("Workload", {"podSets": pod_sets, "queueName": "q"})
+    assert mutated(workload) == workload
+    assert mutated(workload, WHOLE)["spec"] == {
+        "podSets": [{"name": "a", "count": 3}, {"name": "b", "count": 2}],
+        "queueName": "q",
+    }
+
+
+@pytest.mark.parametrize("spec", ["x", {"podSets": 3}, {"podSets": [None]}, {"resourceGroups": {}}])
+@pytest.mark.parametrize("kind", ["Workload", "ClusterQueue"])
+def test_what_no_schema_has_seen_yet_is_let_pass_to_it(kind: str, spec: Any) -> None:
+    assert mutated(an_object(kind, spec), WHOLE)["spec"] == spec
+
+
+def with_quota(**quota: Any) -> Json:
+    flavor = {"name": "f", "resources": [{"name": "cpu", **quota}]}
+    group = {"coveredResources": ["cpu"], "flavors": [flavor]}
+    return an_object("ClusterQueue", {"resourceGroups": [group]})
+
+
+QUOTA = "spec.resourceGroups[0].flavors[0].resources[0]"
+
+
+def test_a_queue_is_refused_with_every_finding() -> None:
+    assert judged(with_quota(nominalQuota=-1, lendingLimit=1)) == [
+        f"{QUOTA}.nominalQuota: '-1' is negative, must be at least 0",
+        f"{QUOTA}.lendingLimit: '1' needs spec.cohortName (set that or leave this out)",
+        f"{QUOTA}.lendingLimit: '1' is more than nominalQuota, at most -1",
+    ]
+
+
+def test_a_quantity_beyond_all_bounds_is_refused_and_not_computed() -> None:
+    assert judged(with_quota(nominalQuota="1e999999999")) == [
+        f"{QUOTA}.nominalQuota: '1e999999999' cannot be read: '1e999999999' is not a quantity "
+        "(write 4, 500m or 16Gi)"
+    ]
+
+
+def test_a_check_that_was_wrong_before_may_stay_while_the_queue_changes() -> None:
+    def queue(*flavors: str, stop: str = "None") -> Json:
+        quotas = [{"name": name, "resources": [{"name": "cpu", "nominalQuota": 1}]} for name in flavors]
+        return an_object(
+            "ClusterQueue",
+            {
+                "resourceGroups": [{"coveredResources": ["cpu"], "flavors": quotas}],
+                "admissionChecksStrategy": {"admissionChecks": [{"name": "c", "onFlavors": ["gone"]}]},
+                "stopPolicy": stop,
+            },
+        )
+
+    path = "spec.admissionChecksStrategy.admissionChecks[0].onFlavors[0]"
+    assert judged(queue("f", stop="Hold"), queue("f")) == []
+    assert judged(queue("f", "g"), queue("f")) == [
+        f"{path}: 'gone' is no flavor of this queue (there is f, g)"
+    ]
+
+
+def test_a_workload_is_judged_against_what_was_reserved() -> None:
+    reserved = {"type": "QuotaReserved", "status": "True", "reason": "r", "message": ""}
+    status = {"conditions": [reserved], "admission": {"clusterQueue": "q"}}
+    old = an_object("Workload", {"podSets": [{"name": "main", "count": 1}]}) | {"status": status}
+    new = an_object("Workload", {"podSets": [{"name": "main", "count": 2}]}) | {"status": status}
+    assert judged(new, old) == ["spec.podSets[0].count: 2 cannot change while quota is reserved (it was 1)"]

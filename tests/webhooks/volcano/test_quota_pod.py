@@ -1,0 +1,67 @@
+"""Of every pod of the cluster only what quotas look at is kept, once for all equal ones."""
+
+from typing import Any
+
+import pytest
+
+from quorate.api import codec
+from quorate.gang.quota import Subject
+from quorate.webhooks.volcano.quota_pod import CountedPod, subject_of, use_of
+
+NAMES = ("quorate", "volcano")
+
+
+def a_pod(name: str = "p", cpu: str = "500m", group: str = "a", **spec: Any) -> CountedPod:
+    container = {"name": "c", "image": "busybox", "resources": {"requests": {"cpu": cpu}}}
+    body = {
+        "metadata": {
+            "name": name,
+            "namespace": "team",
+            "uid": name,
+            "labels": {"app": name},
+            "annotations": {"scheduling.k8s.io/group-name": group, "note": name},
+        },
+        "spec": {"schedulerName": "volcano", "containers": [container], **spec},
+    }
+    return codec.decode(CountedPod, codec.encode(body))
+
+
+def test_a_pod_is_kept_without_what_is_its_own() -> None:
+    one, other = a_pod("p", nodeName="n1"), a_pod("q", nodeName="n2")
+    assert one.spec is other.spec
+    assert one.metadata.labels == {}
+    assert one.metadata.annotations == {"scheduling.k8s.io/group-name": "a"}
+    assert use_of(one, NAMES).usage is use_of(other, NAMES).usage
+
+
+def test_what_a_pod_uses_is_by_normalised_name_in_base_units() -> None:
+    use = use_of(a_pod(), NAMES)
+    assert use.usage == {"cpu": 500, "pods": 1, "count/pods": 1}
+    assert (use.group, use.subject, use.ended) == ("a", Subject(best_effort=False), False)
+
+
+def test_a_pod_of_another_scheduler_is_in_no_group() -> None:
+    assert use_of(a_pod(schedulerName="default-scheduler"), NAMES).group == ""
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        pytest.param({}, Subject(), id="plain"),
+        pytest.param({"priorityClassName": "high"}, Subject("high"), id="class"),
+        pytest.param({"activeDeadlineSeconds": 0}, Subject(terminating=True), id="deadline"),
+        pytest.param({"containers": [{"name": "c"}]}, Subject(best_effort=True), id="asks for nothing"),
+        pytest.param(
+            {"containers": [{"name": "c", "resources": {"requests": {"nvidia.com/gpu": "1", "cpu": "0"}}}]},
+            Subject(best_effort=True),
+            id="asks for nothing that makes a difference",
+        ),
+        pytest.param(
+            {"containers": [{"name": "c"}], "initContainers": [{"resources": {"limits": {"memory": "1"}}}]},
+            Subject(),
+            id="an init container asks",
+        ),
+    ],
+)
+def test_what_scopes_look_at(spec: dict[str, Any], want: Subject) -> None:
+    assert subject_of(a_pod(**spec).spec) == want

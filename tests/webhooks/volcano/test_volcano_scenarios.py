@@ -1,0 +1,357 @@
+"""An API server that asks the webhooks for pod groups, over HTTPS, with quotas that it enforces itself."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Any
+
+import pytest
+
+from quorate.api import codec
+from quorate.api.configuration_pod_groups import PodGroupWebhooks
+from quorate.api.core import Pod
+from quorate.api.meta import Key
+from quorate.api.scheduler_configuration import default_scheduler_configuration
+from quorate.api.volcano import Queue
+from quorate.controllers.process import run_queueing
+from quorate.kube.clock import WallClock
+from quorate.kube.configured import Configured
+from quorate.kube.errors import ApiError, Forbidden, ServerError
+from quorate.kube.resources import NAMESPACES, POD_GROUPS, PODS, QUEUES, RESOURCE_QUOTAS, untyped
+from quorate.local.nodes import Fleet, run_nodes
+from quorate.observe.replica import Replica
+from quorate.scheduler.process import run_scheduler
+from quorate.scheduler.scheduler import Options, Seen
+from quorate.webhooks.volcano.volcano_routes import KUBE_SYSTEM
+from tests.webhooks.cluster import OWN, WITHIN_S, Webhooked, webhooked
+
+pytestmark = pytest.mark.slow
+
+Json = dict[str, Any]
+JOBS = untyped("batch.volcano.sh", "v1alpha1", "jobs", "Job", True)
+TEAM = "team"
+
+
+def play(story: Callable[[Webhooked], Awaitable[None]], rules: PodGroupWebhooks = PodGroupWebhooks()) -> None:  # noqa: B008
+    async def run() -> None:
+        async with webhooked(pod_groups=rules) as world:
+            await world.client.create(QUEUES, {"metadata": {"name": "default"}})
+            await story(world)
+
+    asyncio.run(run())
+
+
+async def a_quota(world: Webhooked, cpu: str) -> None:
+    """With the status that the controller of quotas would give it."""
+    hard = {"cpu": cpu}
+    await world.client.create(
+        RESOURCE_QUOTAS, {"metadata": {"name": "rq", "namespace": TEAM}, "spec": {"hard": hard}}
+    )
+    status = {"hard": hard, "used": {"cpu": "0"}}
+    await world.client.patch(RESOURCE_QUOTAS, Key(TEAM, "rq"), {"status": status}, subresource="status")
+
+
+def a_group(name: str, cpu: str, **spec: Any) -> Json:
+    return {
+        "metadata": {"name": name, "namespace": TEAM},
+        "spec": {"minMember": 1, "minResources": {"cpu": cpu}, **spec},
+    }
+
+
+def a_pod(name: str, cpu: str, group: str = "") -> Json:
+    annotations = {"scheduling.k8s.io/group-name": group} if group else {}
+    container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": cpu}}}
+    return {
+        "metadata": {"name": name, "namespace": TEAM, "annotations": annotations},
+        "spec": {"schedulerName": "volcano", "containers": [container]},
+    }
+
+
+async def to_phase(world: Webhooked, group: str, phase: str) -> None:
+    await world.client.patch(POD_GROUPS, Key(TEAM, group), {"status": {"phase": phase}})
+
+
+async def refused_in_the_end(attempt: Callable[[int], Awaitable[Any]]) -> Forbidden:
+    """The webhooks hear of everything by watches, so the first of many attempts may come too early."""
+    async with asyncio.timeout(WITHIN_S):
+        for at in count():
+            try:
+                await attempt(at)
+            except Forbidden as refusal:
+                return refusal
+            await asyncio.sleep(0.01)
+    raise AssertionError("never refused")
+
+
+async def allowed_in_the_end(attempt: Callable[[], Awaitable[Any]]) -> None:
+    async with asyncio.timeout(WITHIN_S):
+        while True:
+            try:
+                await attempt()
+            except Forbidden:
+                await asyncio.sleep(0.01)
+            else:
+                return
+
+
+async def known(world: Webhooked) -> None:
+    """Return once the quota is known to the webhooks."""
+
+    async def probe(at: int) -> None:
+        await world.client.create(POD_GROUPS, a_group(f"probe-{at}", "1000"))
+        await world.client.delete(POD_GROUPS, Key(TEAM, f"probe-{at}"))
+
+    await refused_in_the_end(probe)
+
+
+def cause(refusal: Forbidden) -> str:
+    (only,) = refusal.details.causes
+    return only.reason
+
+
+def test_a_group_that_can_never_run_is_told_so_and_what_would_do() -> None:
+    async def story(world: Webhooked) -> None:
+        await a_quota(world, "8")
+        await known(world)
+        with pytest.raises(Forbidden) as refusal:
+            await world.client.create(POD_GROUPS, a_group("a", "9"))
+        assert refusal.value.message == (
+            'admission webhook "podgroupminresources.volcano.sh" denied the request: spec.minResources.cpu: '
+            "'9' is more than quota rq ever allows, at most 8 of cpu (ask for less, or have the quota raised)"
+        )
+        assert cause(refusal.value) == "MinResourcesExceedsQuota"
+
+        await world.client.create(POD_GROUPS, a_group("a", "8"))
+        await world.client.create(POD_GROUPS, a_group("b", "8"))  # it waits for its turn
+        with pytest.raises(Forbidden):
+            await world.client.patch(POD_GROUPS, Key(TEAM, "a"), {"spec": {"minResources": {"cpu": "9"}}})
+        await world.client.patch(POD_GROUPS, Key(TEAM, "a"), {"spec": {"minResources": {"cpu": "7"}}})
+        await to_phase(world, "a", "Inqueue")
+
+    play(story)
+
+
+def test_all_groups_together_stay_within_quota_where_that_is_asked_for() -> None:
+    async def story(world: Webhooked) -> None:
+        await a_quota(world, "8")
+        await known(world)
+        await world.client.create(POD_GROUPS, a_group("a", "5"))
+        refusal = await refused_in_the_end(lambda at: world.client.create(POD_GROUPS, a_group(f"b{at}", "5")))
+        assert cause(refusal) == "NamespaceQuotaExceeded"
+        await to_phase(world, "a", "Completed")
+        await allowed_in_the_end(lambda: world.client.create(POD_GROUPS, a_group("c", "3")))
+
+    play(story, PodGroupWebhooks(min_resources="strict"))
+
+
+def test_what_is_reserved_is_kept_for_members() -> None:
+    async def story(world: Webhooked) -> None:
+        await a_quota(world, "8")
+        await world.client.create(POD_GROUPS, a_group("a", "6"))
+        await world.client.create(PODS, a_pod("early", "1"))
+        await known(world)
+        await to_phase(world, "a", "Inqueue")
+        refusal = await refused_in_the_end(
+            lambda at: world.client.create(PODS, a_pod("web", "2"), dry_run=True)
+        )
+        assert cause(refusal) == "QuotaReserved"
+        assert (
+            "'2' of cpu is not free in quota rq, at most 1: of 8, 1 are used and 6 reserved"
+            in refusal.message
+        )
+        await world.client.create(PODS, a_pod("small", "1"))
+
+        # Nothing is left over, and members come as fast as they can: none is in the way of another.
+        members = [a_pod(f"a-{at}", "500m", "a") for at in range(12)]
+        await asyncio.gather(*(world.client.create(PODS, member) for member in members))
+        with pytest.raises(Forbidden, match=r"exceeded quota|not free in quota"):
+            await world.client.create(PODS, a_pod("a-12", "500m", "a"))
+
+    play(story)
+
+
+def test_a_group_that_is_sent_back_gives_its_quota_free() -> None:
+    async def story(world: Webhooked) -> None:
+        await a_quota(world, "8")
+        await world.client.create(POD_GROUPS, a_group("a", "8"))
+        await known(world)
+        await to_phase(world, "a", "Inqueue")
+        await refused_in_the_end(lambda at: world.client.create(PODS, a_pod("web", "1"), dry_run=True))
+        await to_phase(world, "a", "Pending")
+        await allowed_in_the_end(lambda: world.client.create(PODS, a_pod("web", "8")))
+
+    play(story)
+
+
+def test_members_may_be_kept_from_coming_too_early() -> None:
+    async def story(world: Webhooked) -> None:
+        await world.client.create(POD_GROUPS, a_group("a", "1"))
+        refusal = await refused_in_the_end(
+            lambda at: world.client.create(PODS, a_pod("a-0", "1", "a"), dry_run=True)
+        )
+        assert cause(refusal) == "PodGroupPending"
+        await to_phase(world, "a", "Inqueue")
+        await allowed_in_the_end(lambda: world.client.create(PODS, a_pod("a-0", "1", "a")))
+
+    play(story, PodGroupWebhooks(reject_pods_of_pending_groups=True))
+
+
+@asynccontextmanager
+async def deciding(world: Webhooked) -> AsyncIterator[None]:
+    """With a node, and with all who decide about pods at work."""
+    client, clock, rng = world.client, WallClock(), random.Random(1)
+    scheduling = Configured(default_scheduler_configuration())
+    replica = Replica("standalone")
+    parts = [
+        asyncio.create_task(part)
+        for part in (
+            run_nodes(client, clock, Fleet(1, cpu="4"), 1.0),
+            run_queueing(client, clock, Configured(world.configuration), rng, replica),
+            run_scheduler(client, clock, Options(), scheduling, Seen(), None),
+        )
+    ]
+    try:
+        yield
+    finally:
+        for part in parts:
+            part.cancel()
+        await asyncio.gather(*parts, return_exceptions=True)
+
+
+async def placed(world: Webhooked, count: int) -> Sequence[Pod]:
+    """The pods, once so many have a node."""
+    async with asyncio.timeout(WITHIN_S):
+        while True:
+            pods = (await world.client.list(PODS, TEAM)).items
+            if sum(bool(pod.spec.node_name) for pod in pods) == count:
+                return pods
+            await asyncio.sleep(0.01)
+
+
+async def is_kept_from_becoming_a_parent(world: Webhooked, queue: str) -> None:
+    """Return once nothing can be put below the queue any more, since its status tells what its pods hold."""
+
+    def below(at: int) -> Awaitable[Queue]:
+        return world.client.create(
+            QUEUES, {"metadata": {"name": f"below-{at}"}, "spec": {"parent": queue}}, dry_run=True
+        )
+
+    assert "is a queue whose pods hold resources" in str(await refused_in_the_end(below))
+
+
+@pytest.mark.parametrize("answered", [True, False], ids=["gated", "without webhooks"])
+def test_a_gang_whose_pods_were_made_early_is_placed_whole(answered: bool) -> None:
+    async def story(world: Webhooked) -> None:
+        if not answered:
+            await world.stop()
+        await world.client.create(POD_GROUPS, a_group("a", "3", minMember=3))
+        for at in range(2):
+            await world.client.create(PODS, a_pod(f"a-{at}", "1", "a"))
+        early = (await world.client.list(PODS, TEAM)).items
+        held = ["scheduling.quorate.dev/pod-group"] if answered else []
+        assert [[gate.name for gate in pod.spec.scheduling_gates] for pod in early] == [held] * 2
+        await world.stop()
+        await world.client.create(PODS, a_pod("a-2", "1", "a"))  # while nobody answers
+        async with deciding(world):
+            bound = await placed(world, 3)
+            if answered:
+                await world.serve()
+                await is_kept_from_becoming_a_parent(world, "default")
+        assert [pod.spec.scheduling_gates for pod in bound] == [()] * 3
+
+    play(story, PodGroupWebhooks(gate_pods_of_pending_groups=True))
+
+
+def test_while_nobody_answers_everything_goes_on_within_its_quota() -> None:
+    async def story(world: Webhooked) -> None:
+        await a_quota(world, "8")
+        await world.client.create(POD_GROUPS, a_group("a", "6"))
+        await known(world)
+        await to_phase(world, "a", "Inqueue")
+        await world.stop()
+        await world.client.create(POD_GROUPS, a_group("huge", "1000", queue="missing"))
+        await world.client.create(PODS, a_pod("web", "8"))
+        with pytest.raises(Forbidden, match="exceeded quota"):
+            await world.client.create(PODS, a_pod("a-0", "1", "a"))
+        await world.client.create(QUEUES, {"metadata": {"name": "q"}, "spec": {"parent": "nobody"}})
+        await world.client.delete(QUEUES, Key("", "default"))
+
+    play(story)
+
+
+def test_even_where_answers_are_insisted_on_what_needs_none_goes_on() -> None:
+    async def story(world: Webhooked) -> None:
+        await world.client.create(POD_GROUPS, a_group("a", "6"))
+        await world.stop()
+        with pytest.raises(ServerError):
+            await world.client.create(PODS, a_pod("web", "1"))
+        with pytest.raises(ServerError):
+            await world.client.patch(POD_GROUPS, Key(TEAM, "a"), {"spec": {"minMember": 2}})
+        await to_phase(world, "a", "Inqueue")
+        daemon = a_pod("d", "1")
+        owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "u", "controller": True}
+        daemon["metadata"]["ownerReferences"] = [owner]
+        await world.client.create(PODS, daemon)
+        for namespace in (KUBE_SYSTEM, OWN):
+            system = a_pod("p", "1")
+            system["metadata"]["namespace"] = namespace
+            await world.client.create(PODS, system)
+
+    play(story, PodGroupWebhooks(failure_policy="Fail"))
+
+
+def test_queues_are_looked_after() -> None:
+    async def story(world: Webhooked) -> None:
+        made = await world.client.create(QUEUES, {"metadata": {"name": "org"}})
+        assert (made.spec.weight, made.spec.reclaimable) == (1, True)
+        await world.client.create(
+            QUEUES, {"metadata": {"name": "team"}, "spec": {"parent": "org", "capability": {"cpu": "4"}}}
+        )
+        with pytest.raises(Forbidden, match="'3' is less than that of queue team below, at least 4"):
+            await world.client.patch(QUEUES, Key("", "org"), {"spec": {"capability": {"cpu": "3"}}})
+        with pytest.raises(Forbidden, match="'org' is the parent of team"):
+            await world.client.delete(QUEUES, Key("", "org"))
+        with pytest.raises(Forbidden) as refusal:
+            await world.client.delete(QUEUES, Key("", "default"))
+        assert cause(refusal.value) == "ProtectedQueue"
+        await world.client.delete(QUEUES, Key("", "team"))
+        await world.client.delete(QUEUES, Key("", "org"))
+
+    play(story)
+
+
+def test_a_pod_group_is_put_into_the_queue_of_its_namespace() -> None:
+    async def story(world: Webhooked) -> None:
+        await world.client.create(QUEUES, {"metadata": {"name": "research"}})
+        annotations = {"scheduling.volcano.sh/queue-name": "research"}
+        await world.client.create(NAMESPACES, {"metadata": {"name": "lab", "annotations": annotations}})
+        group = {"metadata": {"name": "a", "namespace": "lab"}, "spec": {"minMember": 1}}
+        assert (await world.client.create(POD_GROUPS, group)).spec.queue == "research"
+        with pytest.raises(Forbidden) as refusal:
+            await world.client.create(POD_GROUPS, a_group("b", "1", queue="x"))
+        assert cause(refusal.value) == "QueueNotOpen"
+
+    play(story)
+
+
+def test_a_volcano_job_is_completed_and_then_grows_at_most() -> None:
+    async def story(world: Webhooked) -> None:
+        template = {"spec": {"containers": [{"name": "main", "image": "busybox"}], "restartPolicy": "Never"}}
+        job = {
+            "metadata": {"name": "j", "namespace": TEAM},
+            "spec": {"tasks": [{"replicas": 2, "template": template}], "plugins": {"mpi": []}},
+        }
+        made = await world.client.create(JOBS, job)
+        spec = made["spec"]
+        assert (spec["queue"], spec["minAvailable"], spec["tasks"][0]["name"]) == ("default", 2, "default0")
+        assert sorted(spec["plugins"]) == ["mpi", "ssh", "svc"]
+
+        grown = codec.decode(dict[str, Any], codec.encode(made))
+        grown["spec"]["tasks"][0]["replicas"] = 5
+        await world.client.patch(JOBS, Key(TEAM, "j"), {"spec": grown["spec"]})
+        with pytest.raises(ApiError, match=r"spec\.queue: 'other' cannot change"):
+            await world.client.patch(JOBS, Key(TEAM, "j"), {"spec": {"queue": "other"}})
+
+    play(story)
