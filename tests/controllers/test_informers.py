@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from quorate.controllers.informers import NotSynced, synced
+from quorate.controllers.informers import CacheSyncTimeout, synced
 from quorate.kube.client import Client
 from quorate.kube.config import Cluster
 from quorate.kube.informer import Informer
@@ -19,7 +19,7 @@ def test_who_is_not_listed_in_time_is_named() -> None:
         listed.synced.set()
         await synced(listed, other, within_s=0.01)
 
-    with pytest.raises(NotSynced) as refusal:
+    with pytest.raises(CacheSyncTimeout) as refusal:
         asyncio.run(wait())
     assert str(refusal.value) == (
         "controller.cacheSyncTimeout: 0.01s were not enough to list clusterqueues "

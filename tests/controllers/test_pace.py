@@ -3,8 +3,8 @@
 import pytest
 
 from quorate.api.meta import Key
-from quorate.controllers.queues import Look
-from quorate.controllers.verdicts import Verdicts
+from quorate.controllers.admission.pending_reasons import PendingReasonThrottle
+from quorate.controllers.core.queues import Look
 
 ONE, OTHER = Key("team", "one"), Key("team", "other")
 
@@ -38,7 +38,7 @@ def test_many_queues_that_never_rest_are_looked_at_more_rarely_still(queues: int
 
 
 def test_a_verdict_is_told_once_it_has_stood_for_a_second() -> None:
-    verdicts = Verdicts()
+    verdicts = PendingReasonThrottle()
     verdicts.passed(ONE, 10.0)
     verdicts.passed(ONE, 10.9)  # another one does not put it off
     assert verdicts.take_due(10.9) == []
@@ -48,7 +48,7 @@ def test_a_verdict_is_told_once_it_has_stood_for_a_second() -> None:
 
 
 def test_who_was_told_one_is_told_another_after_a_pause() -> None:
-    verdicts = Verdicts()
+    verdicts = PendingReasonThrottle()
     verdicts.passed(ONE, 10.0)
     assert verdicts.take_due(11.0) == [ONE]
     verdicts.passed(ONE, 11.5)
@@ -60,7 +60,7 @@ def test_who_was_told_one_is_told_another_after_a_pause() -> None:
 
 
 def test_who_waits_anew_is_told_as_if_for_the_first_time() -> None:
-    verdicts = Verdicts()
+    verdicts = PendingReasonThrottle()
     verdicts.passed(ONE, 10.0)
     assert verdicts.take_due(11.0) == [ONE]
     verdicts.over(ONE)
@@ -69,7 +69,7 @@ def test_who_waits_anew_is_told_as_if_for_the_first_time() -> None:
 
 
 def test_newcomers_are_told_a_few_each_second_after_they_have_waited_one() -> None:
-    verdicts = Verdicts()
+    verdicts = PendingReasonThrottle()
     crowd = [Key("team", f"like-{number}") for number in range(50)]
     for key in crowd:
         verdicts.came(key, 10.0)
@@ -87,7 +87,7 @@ def test_newcomers_are_told_a_few_each_second_after_they_have_waited_one() -> No
 
 
 def test_while_others_are_admitted_newcomers_are_told_one_at_a_time() -> None:
-    verdicts = Verdicts()
+    verdicts = PendingReasonThrottle()
     crowd = [Key("team", f"like-{number}") for number in range(30)]
     for key in crowd:
         verdicts.came(key, 10.0)
@@ -99,7 +99,7 @@ def test_while_others_are_admitted_newcomers_are_told_one_at_a_time() -> None:
 
 
 def test_while_others_are_admitted_a_verdict_must_stand_for_longer() -> None:
-    verdicts = Verdicts()
+    verdicts = PendingReasonThrottle()
     verdicts.passed(ONE, 10.0)
     for now in (11.0, 12.0, 13.0, 14.0, 15.0, 16.0, 17.0):
         verdicts.moved(now - 0.1)
@@ -109,7 +109,7 @@ def test_while_others_are_admitted_a_verdict_must_stand_for_longer() -> None:
 
 
 def test_a_verdict_is_told_soon_after_the_last_admission() -> None:
-    verdicts = Verdicts()
+    verdicts = PendingReasonThrottle()
     verdicts.moved(9.9)
     verdicts.passed(ONE, 10.0)
     verdicts.moved(10.5)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 PAGE = ROOT / "docs" / "tasks" / "install.md"
 
 
-class Shell:
+class ControllerContext:
     """Runs the commands of the page beside ``data_dir``, as the administrator of its cluster."""
 
     def __init__(self, data_dir: Path) -> None:
@@ -51,7 +51,7 @@ def commands(heading: str) -> list[str]:
     return [line.strip() for line in section_of(heading).splitlines() if line.startswith("    ")]
 
 
-def served(shell: Shell, manifests: str) -> str:
+def served(shell: ControllerContext, manifests: str) -> str:
     """The objects of kinds that this cluster serves: it may lack some that every other has."""
     kinds = set(shell.says("kubectl api-resources --no-headers --output name").split())
     kept = [
@@ -69,7 +69,7 @@ def test_the_manifests_install_roles_that_suffice_and_people_can_be_let_in(tmp_p
     assert build.startswith("docker build -f deploy/Dockerfile")
     assert (ROOT / "deploy" / "Dockerfile").exists()
     with cluster(data_dir, "--without-controllers"):
-        shell = Shell(data_dir)
+        shell = ControllerContext(data_dir)
         shell.says(write)
         assert apply == "kubectl apply --server-side -k install"
         manifests = served(shell, shell.says("kubectl kustomize install"))
@@ -102,7 +102,7 @@ def test_the_manifests_install_roles_that_suffice_and_people_can_be_let_in(tmp_p
 
 def test_what_is_applied_of_the_gang_scheduler_is_what_is_written(tmp_path: Path) -> None:
     write, definitions, rest, process = commands("The gang scheduler")
-    shell = Shell(tmp_path / "cluster")
+    shell = ControllerContext(tmp_path / "cluster")
     shell.says(write)
     applied = [shlex.split(each)[-1] for each in (definitions, rest)]
     assert applied == ["install/crds/gang", "install/gang"]
@@ -119,7 +119,7 @@ def test_what_is_applied_of_the_gang_scheduler_is_what_is_written(tmp_path: Path
     assert written - {"kustomization.yaml", "namespace.yaml"} == {*listed}
 
 
-def until(shell: Shell, command: str, want: str) -> str:
+def until(shell: ControllerContext, command: str, want: str) -> str:
     """Aggregated roles are filled by a controller, so the first answer may be early."""
     said = ""
     for _ in range(20):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.test_install import Shell
+from tests.docs.test_install import ControllerContext
 from tests.e2e.commands import ROOT, cluster
 
 pytestmark = pytest.mark.slow
@@ -48,7 +48,7 @@ def command(begins: str) -> str:
 def test_the_way_over_can_be_gone(tmp_path: Path) -> None:
     data_dir = tmp_path / "cluster"
     with cluster(data_dir, "--without-controllers"):
-        shell = Shell(data_dir)
+        shell = ControllerContext(data_dir)
         shell.says("kubectl apply -f -", KUEUE)
 
         def who_decides() -> list[str]:

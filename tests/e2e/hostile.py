@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from quorate.cli.crds import queueing_definitions
-from quorate.controllers.pods.objects import PODS
+from quorate.controllers.pods.queued_pod import PODS
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,

@@ -12,9 +12,9 @@ from typing import Any
 from quorate.api.configuration import load_configuration
 from quorate.api.configuration_integrations import Integrations
 from quorate.api.paths import look_up, parse_path
-from quorate.controllers.jobs.foreign import ForeignJob, foreign
-from quorate.controllers.jobs.frameworks import BATCH_JOB, chosen
+from quorate.controllers.jobs.integrations import BATCH_JOB, enabled_kinds
 from quorate.controllers.jobs.trainjob import TrainJob
+from quorate.controllers.jobs.unstructured import UnstructuredJob, unstructured_resource
 from quorate.kube.resources import JOBS, Resource
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -91,7 +91,7 @@ class Example:
     gets: Mapping[str, int] = field(default_factory=dict)  # pods, where fewer are admitted
     then_gets: Mapping[str, int] = field(default_factory=dict)  # the second time, as some are done for good
     counts: Mapping[str, str] = field(default_factory=dict)  # where the number of pods is written
-    beside: Sequence[tuple[Resource[ForeignJob], Json]] = ()  # objects that jobs of the kind wait for
+    beside: Sequence[tuple[Resource[UnstructuredJob], Json]] = ()  # objects that jobs of the kind wait for
     runs: Json  # statuses
     stopped: Json
     succeeded: Json | None  # None: such a job never ends
@@ -104,14 +104,14 @@ class Example:
         return self.integrations.frameworks == (BATCH_JOB,)
 
     @property
-    def resource(self) -> Resource[ForeignJob]:
+    def resource(self) -> Resource[UnstructuredJob]:
         if self.is_built_in:
-            return foreign(JOBS.group, JOBS.version, JOBS.plural, JOBS.kind)
-        (kind,) = chosen(self.integrations)
+            return unstructured_resource(JOBS.group, JOBS.version, JOBS.plural, JOBS.kind)
+        (kind,) = enabled_kinds(self.integrations)
         return kind.resource
 
 
-def definition(resource: Resource[ForeignJob]) -> Json:
+def definition(resource: Resource[UnstructuredJob]) -> Json:
     schema = {"type": "object", "properties": {"spec": FREE, "status": FREE}}
     version = {
         "name": resource.version,

@@ -5,7 +5,7 @@ import pytest
 from quorate.api.configuration import Configuration
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, find_condition
-from quorate.controllers.jobs.gating import GATED_PODS, GatedPod
+from quorate.controllers.jobframework.elastic_gates import GATED_PODS, GatedPod
 from quorate.kube.resources import JOBS, WORKLOADS
 from quorate.local.nodes import Fleet
 from tests.e2e.world import NAMESPACE, World, play

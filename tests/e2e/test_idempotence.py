@@ -11,8 +11,8 @@ from quorate.api.configuration_integrations import FRAMEWORKS, Integrations
 from quorate.api.meta import Key
 from quorate.api.paths import look_up, parse_path
 from quorate.cli.run.apply import install_definitions
-from quorate.controllers.jobs.foreign import ForeignJob
-from quorate.controllers.queues import BUSY_INTERVAL_S, INTERVAL_S
+from quorate.controllers.core.queues import BUSY_INTERVAL_S, INTERVAL_S
+from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -249,7 +249,7 @@ async def _until_runs(world: World, example: Example, name: str) -> None:
 
 async def _until_is(world: World, example: Example, name: str, value: Any) -> None:
     async def find() -> bool:
-        job: ForeignJob = await world.client.get(example.resource, Key(NAMESPACE, name))
+        job: UnstructuredJob = await world.client.get(example.resource, Key(NAMESPACE, name))
         return bool(look_up(job.document, parse_path(example.suspend)) == value)
 
     await world.until(f"{example.resource.kind} {name} has {value} at {example.suspend}", find)
@@ -257,7 +257,7 @@ async def _until_is(world: World, example: Example, name: str, value: Any) -> No
 
 async def _say(world: World, example: Example, name: str, status: Json) -> None:
     key = Key(NAMESPACE, name)
-    job: ForeignJob = await world.client.get(example.resource, key)
+    job: UnstructuredJob = await world.client.get(example.resource, key)
     fresh = {**dict.fromkeys(job.status), **status}
     await world.client.patch(example.resource, key, {"status": fresh}, subresource="status")
 

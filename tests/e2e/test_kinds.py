@@ -12,8 +12,8 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import Key, find_condition, is_true
 from quorate.api.paths import look_up, parse_path, put
 from quorate.cli.run.apply import install_definitions
-from quorate.controllers.jobs.foreign import ForeignJob
-from quorate.controllers.jobs.frameworks import BATCH_JOB, FOREIGN
+from quorate.controllers.jobs.integrations import BATCH_JOB, FOREIGN
+from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import EVENTS, JOBS, WORKLOADS
 from tests.e2e.kinds import EXAMPLES, JOB_SET, Added, Example, Json, definition, pods
@@ -44,11 +44,11 @@ class Life:
             namespace = NAMESPACE if resource.namespaced else ""
             await self.world.client.create(resource, {"metadata": {"name": KEY.name}, **beside}, namespace)
 
-    async def job(self) -> ForeignJob:
+    async def job(self) -> UnstructuredJob:
         return await self.world.client.get(self.resource, KEY)
 
-    async def until_suspended(self, suspended: bool) -> ForeignJob:
-        async def find() -> ForeignJob | None:
+    async def until_suspended(self, suspended: bool) -> UnstructuredJob:
+        async def find() -> UnstructuredJob | None:
             job = await self.job()
             is_so = look_up(job.document, parse_path(self.example.suspend)) == self.example.stopped_is
             return job if is_so is suspended else None

@@ -4,7 +4,7 @@ import pytest
 
 from quorate.api.configuration import Configuration
 from quorate.api.meta import Key
-from quorate.controllers.carrying import MOST_UNDER_WAY
+from quorate.controllers.admission.writer import MOST_UNDER_WAY
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import send, status_patch
 from quorate.queueing import conditions as c

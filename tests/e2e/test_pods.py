@@ -10,8 +10,8 @@ from quorate.api.configuration import Configuration
 from quorate.api.configuration_integrations import Integrations
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, LabelSelector, find_condition, is_true
-from quorate.controllers.pods import names
-from quorate.controllers.pods.objects import PODS, QueuedPod, is_gated, is_managed, is_ready
+from quorate.controllers.pods import constants
+from quorate.controllers.pods.queued_pod import PODS, QueuedPod, is_gated, is_managed, is_ready
 from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, NAMESPACES, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
 from quorate.local.nodes import Fleet
 from tests.e2e.world import NAMESPACE, World, play
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 PODS_QUEUED = Configuration(integrations=Integrations(frameworks=("batch/job", "pod")))
 FLEET = Fleet(count=1, cpu="8", memory="16Gi")
-GATE = {"name": names.ADMISSION_GATE}
+GATE = {"name": constants.ADMISSION_GATE}
 FOREVER = "1h"
 FAILS = {"simulate.quorate.dev/exit-code": "1"}
 
@@ -42,13 +42,13 @@ async def pod(
 ) -> None:
     container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": cpu}}}
     simulated = {"simulate.quorate.dev/duration": runs, "simulate.quorate.dev/start-delay": "10ms"}
-    in_group = {names.TOTAL_COUNT: str(total)} if group else {}
+    in_group = {constants.TOTAL_COUNT: str(total)} if group else {}
     metadata = {
         "name": name,
         "finalizers": finalizers,
         "labels": {
             **({"kueue.x-k8s.io/queue-name": queue} if queue else {}),
-            **({names.GROUP_NAME: group} if group else {}),
+            **({constants.GROUP_NAME: group} if group else {}),
             **(labels or {}),
         },
         "annotations": {**simulated, **in_group, **(annotations or {})},
@@ -114,8 +114,8 @@ def test_a_gated_pod_waits_for_quota_then_runs_where_it_was_admitted() -> None:
     async def story(world: World) -> None:
         await pod(world, "one")
         taken_in = await until_pod(world, "one", "taken in", is_managed)
-        assert names.MANAGED in taken_in.metadata.finalizers
-        assert len(taken_in.metadata.annotations[names.ROLE_HASH]) == 8
+        assert constants.MANAGED in taken_in.metadata.finalizers
+        assert len(taken_in.metadata.annotations[constants.ROLE_HASH]) == 8
         assert is_gated(taken_in)
         workload = await world.until("a workload", lambda: world.workload("one"))
         assert [(each.name, each.count) for each in workload.spec.pod_sets] == [("main", 1)]
@@ -159,7 +159,7 @@ def test_a_pod_is_preempted_by_being_deleted_with_the_reason_in_its_status() -> 
             world, "one", "let go", lambda it: it.metadata.finalizers == ("example.com/archive",)
         )
         assert ended.metadata.deletion_timestamp is not None
-        said = find_condition(ended.status.conditions, names.TERMINATION_TARGET)
+        said = find_condition(ended.status.conditions, constants.TERMINATION_TARGET)
         assert said is not None
         assert (said.status, said.reason) == ("True", "WorkloadEvictedDueToDeactivated")
         assert said.message == "The workload is deactivated"
@@ -220,7 +220,7 @@ def test_a_failed_pod_of_a_group_is_replaced_by_another() -> None:
         await pod(world, "two", group="train", total=2, annotations=FAILS)
         await until_workload(world, "train", "waits", has("WaitingForReplacementPods", reason="PodsFailed"))
         failed = await until_pod(world, "two", "failed", lambda it: it.status.phase == "Failed")
-        assert failed.metadata.finalizers == (names.MANAGED,)
+        assert failed.metadata.finalizers == (constants.MANAGED,)
         await pod(world, "three", group="train", total=2, runs=FOREVER)
         await until_pod(world, "three", "running", lambda it: it.status.phase == "Running")
         await until_pod(world, "two", "let go", lambda it: not it.metadata.finalizers)
@@ -331,7 +331,7 @@ def test_pods_of_namespaces_that_are_not_managed_are_left_alone_until_they_are()
     async def story(world: World) -> None:
         await world.queues("4")
         await world.create(NAMESPACES, "other")
-        marked = {names.MANAGED: "true"}
+        marked = {constants.MANAGED: "true"}
         await pod(world, "one", labels=marked)
         await pod(world, "two", group="train", total=1, labels=marked)
         await world.client.patch(NAMESPACES, Key("", "other"), {"metadata": {"labels": {"kind": "team"}}})

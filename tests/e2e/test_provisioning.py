@@ -10,7 +10,7 @@ from quorate.api.configuration import Configuration
 from quorate.api.meta import Key, find_condition
 from quorate.api.provisioning import ProvisioningRequest
 from quorate.cli.run.apply import install_definitions
-from quorate.controllers.jobs.foreign import foreign
+from quorate.controllers.jobs.unstructured import unstructured_resource
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
@@ -36,7 +36,9 @@ pytestmark = pytest.mark.slow
 
 NODES = Fleet(1, cpu="8", labels={"pool": "fresh", "tier": "spot"})
 CHECK = Key("", "capacity")
-REQUEST_KIND = foreign("autoscaling.x-k8s.io", "v1", "provisioningrequests", "ProvisioningRequest")
+REQUEST_KIND = unstructured_resource(
+    "autoscaling.x-k8s.io", "v1", "provisioningrequests", "ProvisioningRequest"
+)
 TEMPLATES = untyped("", "v1", "podtemplates", "PodTemplate", True)
 
 

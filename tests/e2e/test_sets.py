@@ -9,10 +9,10 @@ from quorate.api.configuration import Configuration
 from quorate.api.configuration_integrations import Integrations
 from quorate.api.meta import Key, find_condition, is_true
 from quorate.cli.run.apply import install_definitions
-from quorate.controllers.pods import names
-from quorate.controllers.pods.gating import RESTING
-from quorate.controllers.pods.objects import PODS, QueuedPod, is_gated
-from quorate.controllers.pods.served import SETS
+from quorate.controllers.pods import constants
+from quorate.controllers.pods.queued_pod import PODS, QueuedPod, is_gated
+from quorate.controllers.serving.gating import RESTING
+from quorate.controllers.serving.kinds import SETS
 from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS, Json, untyped
 from quorate.local.nodes import Fleet
 from tests.e2e.kinds import definition
@@ -94,7 +94,7 @@ def test_a_stateful_set_is_admitted_whole_and_rests_when_it_is_scaled_to_nothing
         await world.client.create(STATEFUL_SETS, a_set(2), NAMESPACE)
         waiting = await world.until_condition("web", "QuotaReserved", "False")
         assert [(each.name, each.count) for each in waiting.spec.pod_sets] == [("main", 2)]
-        assert waiting.metadata.annotations[names.OWNER_NAME] == "web"
+        assert waiting.metadata.annotations[constants.OWNER_NAME] == "web"
         await world.client.patch(CLUSTER_QUEUES, Key("", "research"), more_cpu("2"))
         await until_ready(world, STATEFUL_SETS, 2)
         await world.client.patch(STATEFUL_SETS, WEB, {"spec": {"replicas": 0}})
@@ -179,7 +179,9 @@ async def until_woken(world: World, replicas: int) -> None:
 async def groups(world: World) -> dict[str, list[tuple[str, int]]]:
     """The pod sets of each workload, by the index of its group."""
     return {
-        each.metadata.annotations[names.COMPONENT_INDEX]: [(it.name, it.count) for it in each.spec.pod_sets]
+        each.metadata.annotations[constants.COMPONENT_INDEX]: [
+            (it.name, it.count) for it in each.spec.pod_sets
+        ]
         for each in (await world.client.list(WORKLOADS, NAMESPACE)).items
         if each.metadata.deletion_timestamp is None
     }

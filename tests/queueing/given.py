@@ -22,7 +22,7 @@ from quorate.api.kueue import (
     WorkloadStatus,
 )
 from quorate.api.meta import Condition, at_epoch
-from quorate.controllers.jobs.construct import Priority, resolve_priority
+from quorate.controllers.jobframework.construct_workload import Priority, resolve_priority
 from quorate.queueing import conditions as c
 from quorate.queueing.shape import Shape
 from quorate.queueing.state import State

@@ -65,7 +65,7 @@ class Place:
     async def manages_namespace(self, name: str) -> bool:
         return self.managed and name == "team"
 
-    async def manager_of(self, metadata: ObjectMeta) -> Uid | None:
+    async def managing_ancestor(self, metadata: ObjectMeta) -> Uid | None:
         owner = metadata.controller
         return None if owner is None else self.managers.get(owner.name)
 

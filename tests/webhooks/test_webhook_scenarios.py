@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from quorate.api.meta import Key
-from quorate.controllers.pods.objects import PODS
+from quorate.controllers.pods.queued_pod import PODS
 from quorate.kube.errors import ApiError, Forbidden, ServerError
 from quorate.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, untyped
 from tests.webhooks.cluster import Webhooked, webhooked

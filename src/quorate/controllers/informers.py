@@ -6,7 +6,7 @@ from typing import Any
 
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid
-from quorate.controllers.unplaced import unplaced_pods
+from quorate.controllers.unplaced import unscheduled_pods
 from quorate.kube.client import Client
 from quorate.kube.events import EventRecorder
 from quorate.kube.frames import Misfit
@@ -33,7 +33,7 @@ POINTS_TO = "points to cluster queue"  # index of local queues by the name of th
 WORKLOADS_OF = "workloads of"  # index of workloads by the uid of their job
 
 
-def tell_of_misfits(informer: Informer[Any], events: EventRecorder) -> None:
+def report_undecodable_objects(informer: Informer[Any], events: EventRecorder) -> None:
     """Have every object that ``informer`` leaves out told so: it has no status that could be written."""
     resource = informer.resource
 
@@ -60,7 +60,7 @@ class Informers:
         self.pod_classes = Informer(client, PRIORITY_CLASSES)
         self.workloads = Informer(client, WORKLOADS)
         self.workloads.add_index(WORKLOADS_OF, _job_uid)
-        self.unplaced_pods = unplaced_pods(client)
+        self.unscheduled_pods = unscheduled_pods(client)
 
     @property
     def all(self) -> tuple[Informer[Any], ...]:
@@ -76,7 +76,7 @@ class Informers:
             self.workload_classes,
             self.pod_classes,
             self.workloads,
-            self.unplaced_pods,
+            self.unscheduled_pods,
         )
 
 
@@ -85,7 +85,7 @@ def _job_uid(workload: Workload) -> tuple[Uid, ...]:
     return () if owner is None else (owner.uid,)
 
 
-class NotSynced(Exception):
+class CacheSyncTimeout(Exception):
     """The cluster did not list in time what must be known before anything is decided."""
 
     def __init__(self, within_s: float, lacking: tuple[str, ...]) -> None:
@@ -102,7 +102,7 @@ class NotSynced(Exception):
 async def synced(*informers: Informer[Any], within_s: float | None = None) -> None:
     """Return once each holds all that was there: what is missing from a half-filled copy is not gone.
 
-    Raises ``NotSynced`` when that takes longer than ``within_s``; None: it may take as long as it does.
+    Raises ``CacheSyncTimeout`` after ``within_s``; None: wait without a limit.
     """
     try:
         async with asyncio.timeout(within_s):
@@ -110,7 +110,7 @@ async def synced(*informers: Informer[Any], within_s: float | None = None) -> No
     except TimeoutError as late:
         lacking = tuple(each.resource.plural for each in informers if not each.synced.is_set())
         assert within_s is not None, "timed out without a limit"
-        raise NotSynced(within_s, lacking) from late
+        raise CacheSyncTimeout(within_s, lacking) from late
 
 
 class ByName(Mapping[str, T]):

@@ -14,28 +14,34 @@ from quorate.api.batch import Job
 from quorate.api.configuration import Configuration
 from quorate.api.configuration_labels import Source
 from quorate.api.meta import Key
-from quorate.controllers.admission import Admission
-from quorate.controllers.auditor import Auditor, ModelDiffers
-from quorate.controllers.cohorts import CohortController
-from quorate.controllers.in_use import InUseController, checks_of, flavors_of
-from quorate.controllers.informers import Informers, synced, tell_of_misfits
-from quorate.controllers.jobs import J, JobKind
-from quorate.controllers.jobs.ancestry import Ancestry
+from quorate.controllers.admission.auditor import Auditor, ModelMismatch
+from quorate.controllers.admission.driver import Admission
+from quorate.controllers.context import ControllerContext
+from quorate.controllers.core.cohorts import CohortController
+from quorate.controllers.core.priorities import PriorityController
+from quorate.controllers.core.queues import QueueController
+from quorate.controllers.core.resource_in_use import ResourceInUseController, checks_of, flavors_of
+from quorate.controllers.core.workloads import WorkloadController
+from quorate.controllers.informers import Informers, report_undecodable_objects, synced
+from quorate.controllers.jobframework.ancestors import AncestorFinder
+from quorate.controllers.jobframework.interface import J, JobKind
+from quorate.controllers.jobframework.reconciler import JobController, as_stored
 from quorate.controllers.jobs.batch import BatchJob
-from quorate.controllers.jobs.frameworks import BATCH_JOB, between, chosen, queues_pods, run_kind
-from quorate.controllers.jobs.reconcile import JobController, as_stored
-from quorate.controllers.pods.controller import PodController
-from quorate.controllers.pods.objects import PODS
-from quorate.controllers.pods.recovery import RecoveryController
-from quorate.controllers.pods.served import SETS
-from quorate.controllers.pods.sets_controller import run_sets
-from quorate.controllers.priorities import PriorityController
+from quorate.controllers.jobs.integrations import (
+    BATCH_JOB,
+    enabled_kinds,
+    intermediate_kinds,
+    queues_pods,
+    run_kind,
+)
+from quorate.controllers.pods.failure_recovery import RecoveryController
+from quorate.controllers.pods.queued_pod import PODS
+from quorate.controllers.pods.reconciler import PodController
 from quorate.controllers.provisioning.provisioning_controller import run_provisioning
-from quorate.controllers.queues import QueueController
-from quorate.controllers.shell import Shell
+from quorate.controllers.serving.kinds import SETS
+from quorate.controllers.serving.reconciler import run_sets
 from quorate.controllers.volcano.manager import run_volcano
-from quorate.controllers.volcano.pod_groups.batch_job_group_controller import BatchMemberships
-from quorate.controllers.workloads import WorkloadController
+from quorate.controllers.volcano.pod_groups.batch_job_group_controller import BatchJobMemberships
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.configured import Configured, run_as_configured
@@ -95,11 +101,11 @@ async def follow(
 async def _follow(
     client: Client, clock: Clock, configuration: Configuration, rng: random.Random, replica: Replica
 ) -> None:
-    shell = _shell(
+    context = _context(
         client, clock, configuration, rng, replica.recorder
     )  # its events are never run: there is nothing to tell
-    informers = shell.informers
-    model = Admission(shell, replica.recorder).state
+    informers = context.informers
+    model = Admission(context, replica.recorder).state
     view = _view(model, informers, replica)
     async with asyncio.TaskGroup() as tasks:
         for informer in informers.all:
@@ -122,7 +128,7 @@ async def run_queueing(
             await unless_stopped(
                 run_as_configured(configured, lambda current: _decide(client, clock, current, rng, replica))
             )
-        except* ModelDiffers as found:
+        except* ModelMismatch as found:
             logger(__name__).error("building the model anew", problem=str(found.exceptions[0]))
 
 
@@ -133,24 +139,24 @@ async def _decide(
     rng: random.Random,
     replica: Replica,
 ) -> None:
-    shell = _shell(client, clock, configuration, rng, replica.recorder)
-    informers = shell.informers
-    admission = Admission(shell, replica.recorder)
+    context = _context(client, clock, configuration, rng, replica.recorder)
+    informers = context.informers
+    admission = Admission(context, replica.recorder)
     state = admission.state
     view = _view(state, informers, replica)
     _record(informers, state, replica.recorder)
 
     integrations = configuration.integrations
-    kinds = chosen(integrations)
+    kinds = enabled_kinds(integrations)
     resources: list[Resource[Any]] = [kind.resource for kind in kinds]
     if BATCH_JOB in integrations.frameworks:
         resources.append(JOBS)
     sets = [SETS[name] for name in integrations.frameworks if name in SETS]
     resources += [kind.resource for kind in sets]
-    ancestry = Ancestry(
+    ancestors = AncestorFinder(
         client,
         queued=resources,
-        between=between(integrations),
+        intermediate_kinds=intermediate_kinds(integrations),
         external=integrations.external,
         manage_jobs_without_queue_name=configuration.manage_jobs_without_queue_name,
     )
@@ -158,60 +164,62 @@ async def _decide(
     def controller_of(
         kind: JobKind[J], jobs: Informer[J], completed: Callable[[J], J] = as_stored
     ) -> JobController[J]:
-        ancestry.add(kind.resource, jobs.get)
-        return JobController(shell, kind, jobs, ancestry, completed)
+        ancestors.add(kind.resource, jobs.get)
+        return JobController(context, kind, jobs, ancestors, completed)
 
-    workloads = WorkloadController(shell, state)
-    queues = QueueController(shell, state)
-    cohorts = CohortController(shell, state)
-    flavors = InUseController(shell, informers.flavors, flavors_of)
-    checks = InUseController(shell, informers.checks, checks_of)
-    priorities = PriorityController(shell)
+    workloads = WorkloadController(context, state)
+    queues = QueueController(context, state)
+    cohorts = CohortController(context, state)
+    flavors = ResourceInUseController(context, informers.flavors, flavors_of)
+    checks = ResourceInUseController(context, informers.checks, checks_of)
+    priorities = PriorityController(context)
     reconcilers = [each.reconciler for each in (workloads, queues, cohorts, flavors, checks, priorities)]
     watched = list(informers.all)
-    memberships = BatchMemberships(configuration.gang)
+    memberships = BatchJobMemberships(configuration.gang)
     batch_jobs: Informer[Job] | None = None
     if BATCH_JOB in integrations.frameworks:
         batch_jobs = Informer(client, JOBS)
         watched.append(batch_jobs)
-        ancestry.add(JOBS, batch_jobs.get)
-        batch = JobController(shell, BatchJob(), batch_jobs, ancestry, memberships=memberships)
+        ancestors.add(JOBS, batch_jobs.get)
+        batch = JobController(context, BatchJob(), batch_jobs, ancestors, memberships=memberships)
         reconcilers.append(batch.reconciler)
     pods = Informer(client, PODS)
     if queues_pods(integrations):
         watched.append(pods)
-        reconcilers += PodController(shell, pods, ancestry).reconcilers
+        reconcilers += PodController(context, pods, ancestors).reconcilers
     if queues_pods(integrations) and configuration.gates.failure_recovery_policy:
         nodes = Informer(client, NODES)
         watched.append(nodes)
-        reconcilers.append(RecoveryController(shell, pods, nodes).reconciler)
+        reconcilers.append(RecoveryController(context, pods, nodes).reconciler)
     for informer in watched:
-        tell_of_misfits(informer, shell.events)
+        report_undecodable_objects(informer, context.events)
     async with asyncio.TaskGroup() as tasks:
         for informer in watched:
             tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
-        tasks.create_task(shell.events.run(), name="events")
+        tasks.create_task(context.events.run(), name="events")
         await synced(*watched, within_s=configuration.controllers.sync_within_s)
         tasks.create_task(admission.run(), name="admission")
         for reconciler in reconcilers:
             tasks.create_task(reconciler.run(), name=reconciler.name)
         for kind in kinds:
-            tasks.create_task(run_kind(shell, kind, controller_of), name=kind.resource.plural)
+            tasks.create_task(run_kind(context, kind, controller_of), name=kind.resource.plural)
         for each in sets:
             name = f"sets {each.resource.plural}"
-            tasks.create_task(run_sets(shell, each, pods, ancestry), name=name)
-        tasks.create_task(run_provisioning(shell), name="provisioning")
-        tasks.create_task(run_volcano(shell, memberships, batch_jobs), name="volcano")
-        tasks.create_task(Auditor(shell, state, replica).run(), name="auditor")
+            tasks.create_task(run_sets(context, each, pods, ancestors), name=name)
+        tasks.create_task(run_provisioning(context), name="provisioning")
+        tasks.create_task(run_volcano(context, memberships, batch_jobs), name="volcano")
+        tasks.create_task(Auditor(context, state, replica).run(), name="auditor")
         replica.knows(view)
 
 
-def _shell(
+def _context(
     client: Client, clock: Clock, configuration: Configuration, rng: random.Random, recorder: Recorder
-) -> Shell:
+) -> ControllerContext:
     events = EventRecorder(client, clock, COMPONENT)
     informers = Informers(client)
-    return Shell(client, clock, events, configuration, informers, rng, recorder.record, recorder.forget)
+    return ControllerContext(
+        client, clock, events, configuration, informers, rng, recorder.record, recorder.forget
+    )
 
 
 def _view(state: State, informers: Informers, replica: Replica) -> View:

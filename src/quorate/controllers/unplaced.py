@@ -13,17 +13,17 @@ _WORKLOAD = "of workload"
 _SLICES = "of slices"
 
 
-class UnplacedPod(Struct):
+class UnscheduledPod(Struct):
     metadata: ObjectMeta
 
 
-UNPLACED_PODS = Resource("", "v1", "pods", "Pod", True, UnplacedPod)
+UNSCHEDULED_PODS = Resource("", "v1", "pods", "Pod", True, UnscheduledPod)
 
 
-def unplaced_pods(client: Client) -> Informer[UnplacedPod]:
+def unscheduled_pods(client: Client) -> Informer[UnscheduledPod]:
     pods = Informer(
         client,
-        UNPLACED_PODS,
+        UNSCHEDULED_PODS,
         label_selector=POD_SET,
         field_selector="spec.nodeName=,status.phase=Pending",
     )
@@ -32,7 +32,7 @@ def unplaced_pods(client: Client) -> Informer[UnplacedPod]:
     return pods
 
 
-def workloads_of(pod: UnplacedPod) -> tuple[Key, ...]:
+def workloads_of(pod: UnscheduledPod) -> tuple[Key, ...]:
     name = pod.metadata.annotations.get(WORKLOAD_ANNOTATION)
     return () if name is None else (Key(pod.metadata.namespace, name),)
 
@@ -43,11 +43,11 @@ def slices_of(metadata: ObjectMeta) -> tuple[Key, ...]:
     return () if name is None else (Key(metadata.namespace, name),)
 
 
-def unplaced_of_slices(pods: Informer[UnplacedPod], slices: Key) -> list[UnplacedPod]:
+def unscheduled_of_slices(pods: Informer[UnscheduledPod], slices: Key) -> list[UnscheduledPod]:
     return pods.by_index(_SLICES, slices)
 
 
-def unplaced_since(pods: Informer[UnplacedPod], workload: Key) -> float | None:
+def unscheduled_since(pods: Informer[UnscheduledPod], workload: Key) -> float | None:
     """When the oldest of them was created (epoch seconds); None if all have a node."""
     created = [
         epoch(pod.metadata.creation_timestamp)

@@ -12,9 +12,9 @@ from quorate.api.configuration import Configuration
 from quorate.api.core import Namespace
 from quorate.api.meta import Key, ObjectMeta, Uid, matches_selector
 from quorate.controllers.informers import synced
-from quorate.controllers.jobs.ancestry import Ancestry, Endless, NotSeen
-from quorate.controllers.jobs.frameworks import between
-from quorate.controllers.pods.objects import PODS
+from quorate.controllers.jobframework.ancestors import AncestorFinder, BrokenOwnerChain, OwnerNotFound
+from quorate.controllers.jobs.integrations import intermediate_kinds
+from quorate.controllers.pods.queued_pod import PODS
 from quorate.kube.client import Client
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Informer
@@ -29,7 +29,7 @@ class Surroundings(Protocol):
         """Whether jobs in the namespace are ours to manage."""
         ...
 
-    async def manager_of(self, metadata: ObjectMeta) -> Uid | None:
+    async def managing_ancestor(self, metadata: ObjectMeta) -> Uid | None:
         """The managed job that the object is a part of, if any."""
         ...
 
@@ -54,10 +54,10 @@ class ClusterSurroundings:
         self._selector = configuration.managed_jobs_namespace_selector
         queued = tuple(kinds)
         self._kinds = {(kind.api_version, kind.kind) for kind in queued}
-        self._ancestry = Ancestry(
+        self._ancestry = AncestorFinder(
             client,
             queued,
-            between(configuration.integrations),
+            intermediate_kinds(configuration.integrations),
             configuration.integrations.external,
             configuration.manage_jobs_without_queue_name,
         )
@@ -85,10 +85,10 @@ class ClusterSurroundings:
         except NotFound:
             return None
 
-    async def manager_of(self, metadata: ObjectMeta) -> Uid | None:
-        found = await self._ancestry.manager_of(metadata)
+    async def managing_ancestor(self, metadata: ObjectMeta) -> Uid | None:
+        found = await self._ancestry.managing_ancestor(metadata)
         match found:
-            case NotSeen() | Endless():
+            case OwnerNotFound() | BrokenOwnerChain():
                 return None  # gone with all it managed, or never found: who is left stands for itself
             case _:
                 return found

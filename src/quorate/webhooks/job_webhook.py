@@ -16,8 +16,8 @@ from quorate.api.kueue import PRIORITY_CLASS, QUEUE_NAME
 from quorate.api.meta import ObjectMeta
 from quorate.api.paths import Unfit
 from quorate.api.validation.jobs import JobFacts, job_findings, job_update_findings
-from quorate.controllers.jobs import J, JobKind, JobScope
-from quorate.controllers.jobs.construct import queue_name_of
+from quorate.controllers.jobframework.construct_workload import queue_name_of
+from quorate.controllers.jobframework.interface import J, JobKind, JobScope
 from quorate.kube.patches import json_patch, merged
 from quorate.kube.resources import Json
 from quorate.webhooks.admission_review import ALLOWED, Answer, Request
@@ -78,7 +78,7 @@ class JobReviewer(Generic[J]):
             return False
         # An object that is being created does not always say its namespace.
         placed = msgspec.structs.replace(metadata, namespace=namespace)
-        return await self._around.manager_of(placed) is not None
+        return await self._around.managing_ancestor(placed) is not None
 
     def _suspended(self, job: J, document: Json) -> Json:
         """Held back; of an elastic job also each of the pods it will have, as it grows while it runs."""

@@ -14,10 +14,10 @@ from quorate.api.configuration import Configuration
 from quorate.api.findings import Finding
 from quorate.api.meta import ObjectMeta
 from quorate.api.validation.jobs import JobFacts, job_findings, job_update_findings
-from quorate.controllers.jobs.construct import queue_name_of
+from quorate.controllers.jobframework.construct_workload import queue_name_of
 from quorate.controllers.pods.defaulting import Setting, default_pod, pod_findings, pod_warnings
-from quorate.controllers.pods.objects import PODS, QueuedPod, is_suspended
-from quorate.controllers.pods.sets import (
+from quorate.controllers.pods.queued_pod import PODS, QueuedPod, is_suspended
+from quorate.controllers.serving.set_templates import (
     DEPLOYMENT,
     LEADER_WORKER_SET,
     STATEFUL_SET,
@@ -77,7 +77,7 @@ class _Settings:
         names_none = not queue_name_of(metadata) and not around.is_made_by_a_job(metadata)
         return Setting(
             namespace_managed=True,
-            part_of_managed=await around.manager_of(placed) is not None,
+            part_of_managed=await around.managing_ancestor(placed) is not None,
             has_default_queue=names_none and await around.has_default_queue(namespace),
             default_priority_class=self._default_class and await around.has_default_priority_class(),
             manage_without_queue_name=self._manage_all,

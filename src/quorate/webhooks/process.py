@@ -11,7 +11,7 @@ import msgspec
 from quorate.api.configuration import Configuration
 from quorate.api.configuration_process import Address
 from quorate.controllers.jobs.batch import BatchJob
-from quorate.controllers.jobs.frameworks import BATCH_JOB, chosen
+from quorate.controllers.jobs.integrations import BATCH_JOB, enabled_kinds
 from quorate.kube.certificates import KeyPair, UnusableCertificate
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
@@ -83,7 +83,7 @@ def reviewers(configuration: Configuration, around: Surroundings) -> dict[Route,
     """Who reviews what, for every route there is and for the kinds that the configuration declares."""
     jobs: dict[Route, Reviewer] = {
         route_of(kind.resource): JobReviewer(kind, around, configuration)
-        for kind in chosen(configuration.integrations)
+        for kind in enabled_kinds(configuration.integrations)
     }
     if BATCH_JOB in configuration.integrations.frameworks:
         batch = BatchJob()
@@ -104,7 +104,7 @@ def served_routes(configuration: Configuration) -> list[Route]:
 def _queued(configuration: Configuration) -> Iterator[Resource[Any]]:
     if BATCH_JOB in configuration.integrations.frameworks:
         yield JOBS
-    for kind in chosen(configuration.integrations):
+    for kind in enabled_kinds(configuration.integrations):
         yield kind.resource
     yield from pod_resources(configuration.integrations.frameworks)
 

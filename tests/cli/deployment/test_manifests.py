@@ -14,7 +14,7 @@ from quorate.cli.deployment.manifests import IMAGE, chart, gang_installation, in
 from quorate.cli.deployment.rights import JOBS, RIGHTS, Right, rights_of_declared
 from quorate.cli.deployment.roles import ACCOUNT, people_roles
 from quorate.cli.deployment.scheduler import NAMESPACE
-from quorate.controllers.jobs.frameworks import FOREIGN
+from quorate.controllers.jobs.integrations import FOREIGN
 from tests.cli.conftest import Quorate
 from tests.e2e.commands import needs_kubectl
 

@@ -7,9 +7,9 @@ import pytest
 
 from quorate.api.core import Toleration
 from quorate.api.kueue import PodSet, ReclaimablePod
-from quorate.controllers.jobs import Outcome
+from quorate.controllers.jobframework.interface import Outcome
+from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobs.batch import BatchJob
-from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo
 from quorate.kube.writes import Patch
 from tests.controllers.objects import STORED_LABELS, a_job, template
 

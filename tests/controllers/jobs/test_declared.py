@@ -7,11 +7,11 @@ import pytest
 from quorate.api.configuration_integrations import DeclaredFramework, PodSetPaths, Sign, Switch
 from quorate.api.kueue import ReclaimablePod
 from quorate.api.paths import Unfit
-from quorate.controllers.jobs import Outcome
+from quorate.controllers.jobframework.interface import Outcome
+from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobs.declared import DeclaredKind
-from quorate.controllers.jobs.foreign import ForeignJob
-from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo
-from tests.controllers.jobs.test_foreign import PODS, foreign_job
+from quorate.controllers.jobs.unstructured import UnstructuredJob
+from tests.controllers.jobs.test_unstructured import PODS, foreign_job
 
 KIND = DeclaredKind(
     DeclaredFramework(
@@ -95,7 +95,7 @@ MACHINES = DeclaredKind(
 )
 
 
-def a_machine(status: Any = None, **spec: Any) -> ForeignJob:
+def a_machine(status: Any = None, **spec: Any) -> UnstructuredJob:
     return foreign_job({"pods": PODS, "size": 2, **spec}, status)
 
 
@@ -117,8 +117,8 @@ def test_as_many_pods_may_be_ready_as_another_field_says(ready: int | None, want
 
 def test_several_values_may_be_a_sign_and_a_field_may_say_more() -> None:
     assert MACHINES.finished(a_machine({"phase": "Running"})) is None
-    ended = MACHINES.finished(a_machine({"phase": "Error", "why": "out of memory"}))
-    assert ended == Outcome(success=False, message="out of memory")
+    outcome_of_conditions = MACHINES.finished(a_machine({"phase": "Error", "why": "out of memory"}))
+    assert outcome_of_conditions == Outcome(success=False, message="out of memory")
 
 
 def test_pods_that_are_done_and_the_class_of_the_job() -> None:

@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 
-from quorate.controllers.jobs.foreign import ForeignJob
 from quorate.controllers.jobs.kubeflow import TRAINING_JOBS
 from quorate.controllers.jobs.mpijob import MPIJob
+from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.kube.patches import merged
-from tests.controllers.jobs.test_foreign import PODS, foreign_job
+from tests.controllers.jobs.test_unstructured import PODS, foreign_job
 
 
 def pods(priority_class: str = "") -> dict[str, Any]:
     return {"spec": {**PODS["spec"], "priorityClassName": priority_class}}
 
 
-def mpi_job(workers: int = 4, launcher: Any = PODS, worker: Any = PODS, **policy: Any) -> ForeignJob:
+def mpi_job(workers: int = 4, launcher: Any = PODS, worker: Any = PODS, **policy: Any) -> UnstructuredJob:
     specs = {"Worker": {"replicas": workers, "template": worker}, "Launcher": {"template": launcher}}
     return foreign_job({"runPolicy": {"schedulingPolicy": policy}, "mpiReplicaSpecs": specs})
 
@@ -63,7 +63,7 @@ def test_what_becomes_of_the_number_of_workers_at_a_stop(policy: dict[str, int],
         pytest.param(mpi_job(launcher=pods("mid"), priorityClass="high"), "high", id="the policy's first"),
     ],
 )
-def test_the_priority_class(job: ForeignJob, want: str) -> None:
+def test_the_priority_class(job: UnstructuredJob, want: str) -> None:
     assert MPIJob().priority_class(job) == want
 
 

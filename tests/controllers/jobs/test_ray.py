@@ -9,15 +9,15 @@ import pytest
 
 from quorate.api.batch import template_of
 from quorate.api.kueue import PodSet
-from quorate.controllers.jobs import JobScope
-from quorate.controllers.jobs.decide import decide
-from quorate.controllers.jobs.foreign import ForeignJob, ForeignKind
-from quorate.controllers.jobs.plans import IDLE, JobRules
-from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo
+from quorate.controllers.jobframework.interface import JobScope
+from quorate.controllers.jobframework.job_plan import IDLE, JobRules
+from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
+from quorate.controllers.jobframework.rules import decide
 from quorate.controllers.jobs.raycluster import RayCluster
 from quorate.controllers.jobs.rayjob import RayJob
+from quorate.controllers.jobs.unstructured import UnstructuredJob, UnstructuredJobKind
 from quorate.kube.patches import merged
-from tests.controllers.jobs.test_foreign import MANAGED, foreign_job
+from tests.controllers.jobs.test_unstructured import MANAGED, foreign_job
 
 HEAD = {"spec": {"containers": [{"name": "ray", "image": "ray:2"}]}}
 CLUSTER: dict[str, Any] = {
@@ -26,13 +26,13 @@ CLUSTER: dict[str, Any] = {
 }
 
 
-def a_cluster(annotations: Mapping[str, str] | None = None, **fields: Any) -> ForeignJob:
+def a_cluster(annotations: Mapping[str, str] | None = None, **fields: Any) -> UnstructuredJob:
     job = foreign_job(copy.deepcopy({**CLUSTER, **fields}))
     metadata = msgspec.structs.replace(job.metadata, annotations=annotations or {})
     return msgspec.structs.replace(job, metadata=metadata)
 
 
-def a_ray_job(cluster: Mapping[str, Any] | None = None, **spec: Any) -> ForeignJob:
+def a_ray_job(cluster: Mapping[str, Any] | None = None, **spec: Any) -> UnstructuredJob:
     spec = {
         "suspend": True,
         "shutdownAfterJobFinishes": True,
@@ -55,7 +55,7 @@ def asked(pod_set: PodSet) -> list[str]:
     ]
 
 
-def sizes(kind: ForeignKind, job: ForeignJob) -> dict[str, int]:
+def sizes(kind: UnstructuredJobKind, job: UnstructuredJob) -> dict[str, int]:
     return {each.name: each.count for each in kind.pod_sets(job)}
 
 
@@ -93,7 +93,7 @@ def test_a_group_runs_one_worker_unless_it_says_how_many() -> None:
         ),
     ],
 )
-def test_what_kuberay_adds_to_the_head_counts(job: ForeignJob, want: list[str]) -> None:
+def test_what_kuberay_adds_to_the_head_counts(job: UnstructuredJob, want: list[str]) -> None:
     assert asked(RayCluster().pod_sets(job)[0]) == want
 
 
@@ -201,6 +201,6 @@ def test_a_job_that_looks_for_a_cluster_is_left_alone() -> None:
         ),
     ],
 )  # fmt: skip
-def test_findings(kind: ForeignKind, job: ForeignJob, elastic: bool, want: list[str]) -> None:
+def test_findings(kind: UnstructuredJobKind, job: UnstructuredJob, elastic: bool, want: list[str]) -> None:
     assert [str(each) for each in kind.findings(None, job, JobScope(queued=True, elastic=elastic))] == want
     assert list(kind.findings(None, job, JobScope(queued=False, elastic=elastic))) == []

@@ -8,12 +8,12 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.paths import Unfit
-from quorate.controllers.jobs.foreign import ForeignJob
-from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo
-from quorate.controllers.jobs.trainingruntime import strategically_merged
+from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
+from quorate.controllers.jobs.training_runtime import strategically_merged
 from quorate.controllers.jobs.trainjob import TrainJob
+from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.kube.patches import merged
-from tests.controllers.jobs.test_foreign import foreign_job
+from tests.controllers.jobs.test_unstructured import foreign_job
 
 KIND = TrainJob()
 
@@ -25,7 +25,7 @@ def step(name: str, of: str, container: str = "", **fields: Any) -> dict[str, An
     return {"name": name, "template": {"metadata": {"labels": labels}, "spec": {"template": pods}}, **fields}
 
 
-def a_job(*steps: Any, policy: Any = None, status: Any = None, **spec: Any) -> ForeignJob:
+def a_job(*steps: Any, policy: Any = None, status: Any = None, **spec: Any) -> UnstructuredJob:
     runtime = {"mlPolicy": policy, "template": {"spec": {"replicatedJobs": list(steps)}}}
     job = foreign_job({"suspend": True, "runtimeRef": {"name": "torch"}, **spec}, status)
     return msgspec.structs.replace(job, companion=copy.deepcopy(runtime))
@@ -36,11 +36,11 @@ LAUNCHER = step("launcher", "")
 MPI = {"numNodes": 1, "mpi": {"runLauncherAsNode": True}}
 
 
-def sizes(job: ForeignJob) -> dict[str, int]:
+def sizes(job: UnstructuredJob) -> dict[str, int]:
     return {each.name: each.count for each in KIND.pod_sets(job)}
 
 
-def containers(job: ForeignJob) -> list[dict[str, Any]]:
+def containers(job: UnstructuredJob) -> list[dict[str, Any]]:
     templates = [codec.decode(dict[str, Any], each.template) for each in KIND.pod_sets(job)]
     return [template["spec"]["containers"][0] for template in templates]
 
@@ -64,7 +64,7 @@ def containers(job: ForeignJob) -> list[dict[str, Any]]:
         pytest.param(a_job({**LAUNCHER, "replicas": 2}), {"launcher": 2}, id="another step as it is"),
     ],
 )
-def test_pods_of_a_training(job: ForeignJob, want: dict[str, int]) -> None:
+def test_pods_of_a_training(job: UnstructuredJob, want: dict[str, int]) -> None:
     assert sizes(job) == want
 
 

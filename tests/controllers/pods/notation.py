@@ -8,10 +8,10 @@ import msgspec
 from quorate.api import codec
 from quorate.api.kueue import Admission, PodSet, PodSetAssignment, Workload, WorkloadSpec, WorkloadStatus
 from quorate.api.meta import Condition, ConditionStatus, ObjectMeta, Uid, at_epoch
-from quorate.controllers.pods import names
+from quorate.controllers.pods import constants
 from quorate.controllers.pods.compose import owner
-from quorate.controllers.pods.objects import PodLife, QueuedPod
 from quorate.controllers.pods.plan import PodPlan
+from quorate.controllers.pods.queued_pod import PodLife, QueuedPod
 from quorate.kube.writes import Apply, Create, Delete, Patch, Write
 
 NOW = 1_000_000.0
@@ -40,10 +40,10 @@ def a_pod(
     phase, _, gone = state.partition("-")
     spec: dict[str, Any] = {"containers": [{"name": "main"}]}
     if phase == "gated":
-        spec["schedulingGates"] = [{"name": names.ADMISSION_GATE}]
+        spec["schedulingGates"] = [{"name": constants.ADMISSION_GATE}]
     elif phase != "pending":
         spec["nodeName"] = "node-1"
-    in_group = {names.TOTAL_COUNT: total} if group else {}
+    in_group = {constants.TOTAL_COUNT: total} if group else {}
     return QueuedPod(
         metadata=ObjectMeta(
             name=name,
@@ -51,13 +51,13 @@ def a_pod(
             uid=Uid(f"uid-{name}"),
             resource_version="1",
             labels={
-                names.MANAGED: "true",
+                constants.MANAGED: "true",
                 "kueue.x-k8s.io/queue-name": queue,
-                **({names.GROUP_NAME: group} if group else {}),
+                **({constants.GROUP_NAME: group} if group else {}),
                 **(labels or {}),
             },
-            annotations={**({names.ROLE_HASH: role} if role else {}), **in_group, **(annotations or {})},
-            finalizers=(names.MANAGED,) if held else (),
+            annotations={**({constants.ROLE_HASH: role} if role else {}), **in_group, **(annotations or {})},
+            finalizers=(constants.MANAGED,) if held else (),
             creation_timestamp=START + timedelta(seconds=age),
             deletion_timestamp=at_epoch(NOW + 30) if gone else None,
         ),
@@ -100,7 +100,7 @@ def a_group_workload(
             namespace="default",
             uid=Uid("uid-workload"),
             resource_version="1",
-            annotations={names.IS_GROUP: "true"},
+            annotations={constants.IS_GROUP: "true"},
             finalizers=("kueue.x-k8s.io/resource-in-use",),
             owner_references=tuple(map(owner, owners or ())),
             **metadata,

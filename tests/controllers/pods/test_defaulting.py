@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from quorate.controllers.pods import names
+from quorate.controllers.pods import constants
 from quorate.controllers.pods.defaulting import Setting, default_pod, pod_findings, pod_warnings
 
 Json = dict[str, Any]
 
 HERE = Setting(namespace_managed=True)
 QUEUE = {"kueue.x-k8s.io/queue-name": "queue"}
-GATES = [{"name": names.ADMISSION_GATE}]
+GATES = [{"name": constants.ADMISSION_GATE}]
 
 
 def a_pod(labels: Json | None = None, annotations: Json | None = None, **spec: Any) -> Json:
@@ -28,17 +28,17 @@ def test_a_pod_with_a_queue_is_held_back() -> None:
     held = default_pod(given, HERE)
     assert given == before, "what is given is not changed"
     assert held["spec"]["schedulingGates"] == GATES
-    assert held["metadata"]["labels"] == {**QUEUE, names.MANAGED: "true"}
-    assert held["metadata"]["finalizers"] == [names.MANAGED]
-    assert held["metadata"]["annotations"] == {names.ROLE_HASH: "7aa6c7b8"}
+    assert held["metadata"]["labels"] == {**QUEUE, constants.MANAGED: "true"}
+    assert held["metadata"]["finalizers"] == [constants.MANAGED]
+    assert held["metadata"]["annotations"] == {constants.ROLE_HASH: "7aa6c7b8"}
     assert default_pod(held, HERE) == held, "twice is once"
 
 
 def test_what_is_given_is_kept() -> None:
-    given = a_pod(QUEUE, {names.ROLE_HASH: "mine"}, schedulingGates=[{"name": "other"}])
+    given = a_pod(QUEUE, {constants.ROLE_HASH: "mine"}, schedulingGates=[{"name": "other"}])
     held = default_pod(given, HERE)
     assert held["spec"]["schedulingGates"] == [{"name": "other"}, *GATES]
-    assert held["metadata"]["annotations"] == {names.ROLE_HASH: "mine"}
+    assert held["metadata"]["annotations"] == {constants.ROLE_HASH: "mine"}
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_pod_is_queued_by_default_where_there_is_a_default_queue() -> None:
     assert held["metadata"]["labels"] == {
         "kueue.x-k8s.io/queue-name": "default",
         "kueue.x-k8s.io/priority-class": "default",
-        names.MANAGED: "true",
+        constants.MANAGED: "true",
     }
 
 
@@ -71,7 +71,7 @@ def test_every_pod_is_held_back_where_all_are_managed() -> None:
 
 
 def test_a_pod_whose_parent_waits_is_only_gated() -> None:
-    given = a_pod(annotations={names.SUSPENDING_PARENT: "statefulset"})
+    given = a_pod(annotations={constants.SUSPENDING_PARENT: "statefulset"})
     held = default_pod(given, Setting(namespace_managed=False))
     assert held["spec"]["schedulingGates"] == GATES
     assert held["metadata"]["labels"] == {}
@@ -82,25 +82,31 @@ def test_a_pod_whose_parent_waits_is_only_gated() -> None:
     ("labels", "annotations", "want"),
     [
         pytest.param({}, {}, [], id="an ordinary pod"),
-        pytest.param({names.MANAGED: "yes"}, {}, ["can only be"], id="managed: yes"),
-        pytest.param({names.GROUP_NAME: "g"}, {}, ["is missing"], id="a group without its size"),
-        pytest.param({}, {names.TOTAL_COUNT: "2"}, ["is missing"], id="a size without a group"),
-        pytest.param({names.GROUP_NAME: "g"}, {names.TOTAL_COUNT: "0"}, ["is no number"], id="no pods"),
-        pytest.param({names.GROUP_NAME: "g"}, {names.TOTAL_COUNT: "x"}, ["is no number"], id="no number"),
-        pytest.param({names.GROUP_NAME: "G"}, {names.TOTAL_COUNT: "1"}, ["is no name"], id="no name"),
+        pytest.param({constants.MANAGED: "yes"}, {}, ["can only be"], id="managed: yes"),
+        pytest.param({constants.GROUP_NAME: "g"}, {}, ["is missing"], id="a group without its size"),
+        pytest.param({}, {constants.TOTAL_COUNT: "2"}, ["is missing"], id="a size without a group"),
         pytest.param(
-            {names.GROUP_NAME: "g", names.PREBUILT: "w"},
-            {names.TOTAL_COUNT: "1"},
-            [f"metadata.labels[{names.PREBUILT}]: 'w' must be 'g'"],
+            {constants.GROUP_NAME: "g"}, {constants.TOTAL_COUNT: "0"}, ["is no number"], id="no pods"
+        ),
+        pytest.param(
+            {constants.GROUP_NAME: "g"}, {constants.TOTAL_COUNT: "x"}, ["is no number"], id="no number"
+        ),
+        pytest.param({constants.GROUP_NAME: "G"}, {constants.TOTAL_COUNT: "1"}, ["is no name"], id="no name"),
+        pytest.param(
+            {constants.GROUP_NAME: "g", constants.PREBUILT: "w"},
+            {constants.TOTAL_COUNT: "1"},
+            [f"metadata.labels[{constants.PREBUILT}]: 'w' must be 'g'"],
             id="a workload of another name",
         ),
         pytest.param(
             {},
-            {names.GROUP_NAME: "g", names.TOTAL_COUNT: "1", names.PREBUILT: "w"},
-            [f"metadata.annotations[{names.PREBUILT}]: 'w' must be 'g'"],
+            {constants.GROUP_NAME: "g", constants.TOTAL_COUNT: "1", constants.PREBUILT: "w"},
+            [f"metadata.annotations[{constants.PREBUILT}]: 'w' must be 'g'"],
             id="a workload of another name in an annotation",
         ),
-        pytest.param({}, {names.GROUP_NAME: "g", names.TOTAL_COUNT: "1"}, [], id="the name as an annotation"),
+        pytest.param(
+            {}, {constants.GROUP_NAME: "g", constants.TOTAL_COUNT: "1"}, [], id="the name as an annotation"
+        ),
     ],
 )
 def test_what_a_pod_may_say(labels: Json, annotations: Json, want: list[str]) -> None:
@@ -110,16 +116,16 @@ def test_what_a_pod_may_say(labels: Json, annotations: Json, want: list[str]) ->
 
 
 def test_a_pod_stays_in_its_group_and_as_final_as_it_was() -> None:
-    old = a_pod({names.GROUP_NAME: "g"}, {names.TOTAL_COUNT: "1", names.RETRIABLE: "false"})
-    new = a_pod({names.GROUP_NAME: "h"}, {names.TOTAL_COUNT: "1"})
+    old = a_pod({constants.GROUP_NAME: "g"}, {constants.TOTAL_COUNT: "1", constants.RETRIABLE: "false"})
+    new = a_pod({constants.GROUP_NAME: "h"}, {constants.TOTAL_COUNT: "1"})
     assert [each.path for each in pod_findings(new, old)] == [
-        f"metadata.labels[{names.GROUP_NAME}]",
-        f"metadata.annotations[{names.RETRIABLE}]",
+        f"metadata.labels[{constants.GROUP_NAME}]",
+        f"metadata.annotations[{constants.RETRIABLE}]",
     ]
     assert list(pod_findings(old, old)) == []
 
 
 def test_a_managed_pod_of_a_managed_owner_is_warned_of() -> None:
-    assert len(list(pod_warnings(a_pod({names.MANAGED: "true"}), owner_managed=True))) == 1
-    assert not list(pod_warnings(a_pod({names.MANAGED: "true"}), owner_managed=False))
+    assert len(list(pod_warnings(a_pod({constants.MANAGED: "true"}), owner_managed=True))) == 1
+    assert not list(pod_warnings(a_pod({constants.MANAGED: "true"}), owner_managed=False))
     assert not list(pod_warnings(a_pod(), owner_managed=True))

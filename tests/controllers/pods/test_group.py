@@ -8,7 +8,7 @@ import pytest
 from quorate.api.configuration_gates import Gates
 from quorate.api.kueue import WorkloadPriorityClass
 from quorate.api.meta import ObjectMeta, OwnerReference, Uid, at_epoch
-from quorate.controllers.pods import names
+from quorate.controllers.pods import constants
 from quorate.controllers.pods.group import decide_group
 from quorate.controllers.pods.plan import Catalogue, PodPlan, PodRules
 from tests.controllers.pods.notation import NOW, START, a_group_workload, a_pod, pods, show
@@ -201,14 +201,14 @@ def test_the_workload_of_something_else_is_not_touched() -> None:
 
 
 def test_a_group_with_fast_admission_does_not_wait_for_all_its_pods() -> None:
-    fast = {names.FAST_ADMISSION: "true"}
+    fast = {constants.FAST_ADMISSION: "true"}
     assert show(decide(pods("a=gated", total="3", annotations=fast), None)) == (
         "create train main=3; +CreatedWorkload"
     )
 
 
 def test_a_group_that_is_not_to_be_retried_ends_when_its_last_pod_does() -> None:
-    kept, final = a_pod("a", "failed"), a_pod("b", "failed", annotations={names.RETRIABLE: "false"})
+    kept, final = a_pod("a", "failed"), a_pod("b", "failed", annotations={constants.RETRIABLE: "false"})
     workload = a_group_workload(conditions="QuotaReserved Admitted", owners=[kept, final])
     plan = decide([kept, final], workload)
     assert show(plan) == "status Finished=True:Succeeded"
@@ -218,7 +218,7 @@ def test_a_group_that_is_not_to_be_retried_ends_when_its_last_pod_does() -> None
 
 
 def test_a_serving_group_never_ends_and_gives_nothing_back() -> None:
-    members = pods("a=succeeded b=succeeded", annotations={names.SERVING: "true"})
+    members = pods("a=succeeded b=succeeded", annotations={constants.SERVING: "true"})
     assert show(decide(members, a_group_workload(conditions="QuotaReserved Admitted", owners=members))) == ""
 
 
@@ -238,7 +238,7 @@ def test_a_waiting_workload_follows_its_pods_to_another_queue_and_priority() -> 
 
 
 def test_pods_that_a_set_has_too_many_of_wait() -> None:
-    members = pods("a=running b=running c=gated", annotations={names.SERVING: "true"})
+    members = pods("a=running b=running c=gated", annotations={constants.SERVING: "true"})
     workload = a_group_workload(conditions="QuotaReserved Admitted", owners=members)
     assert show(decide(members, workload)) == ""
 
@@ -331,7 +331,7 @@ def test_pods_that_the_controllers_gave_up_go(
 
 
 def test_pods_of_a_set_that_serves_are_not_deleted_as_it_would_make_them_again() -> None:
-    members = pods("a=gated b=gated", annotations={names.SERVING: "true"})
+    members = pods("a=gated b=gated", annotations={constants.SERVING: "true"})
     workload = a_group_workload("main=2", GIVEN_UP, owners=members)
     spec = msgspec.structs.replace(workload.spec, active=False)
     workload = msgspec.structs.replace(workload, spec=spec)

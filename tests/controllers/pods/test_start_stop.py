@@ -3,8 +3,8 @@
 import msgspec
 
 from quorate.api import codec
-from quorate.controllers.jobs.podsets import PodSetInfo, read_template
-from quorate.controllers.pods.objects import QueuedPod
+from quorate.controllers.jobframework.podset_info import PodSetInfo, read_template
+from quorate.controllers.pods.queued_pod import QueuedPod
 from quorate.controllers.pods.roles import role_hash, role_of
 from quorate.controllers.pods.start_stop import start
 from quorate.kube.patches import merged

@@ -11,7 +11,7 @@ from quorate.api.provisioning import (
     ProvisioningRequestSpec,
     ProvisioningRequestStatus,
 )
-from quorate.controllers.jobs.construct import owner_of
+from quorate.controllers.jobframework.construct_workload import owner_of
 from quorate.kube.resources import WORKLOADS
 from tests.controllers.objects import CREATED_AT, a_workload
 

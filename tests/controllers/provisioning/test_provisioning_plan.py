@@ -15,7 +15,7 @@ from quorate.api.provisioning import (
     RequestedPodSet,
     TemplateReference,
 )
-from quorate.controllers.jobs.construct import owner_of
+from quorate.controllers.jobframework.construct_workload import owner_of
 from quorate.controllers.provisioning.provisioning_plan import Case, Plan, decide
 from quorate.kube.resources import POD_TEMPLATES, PROVISIONING_REQUESTS, WORKLOADS
 from quorate.kube.writes import Create, Patch

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from quorate.api.kueue import PodSet, Workload
-from quorate.controllers.jobs.podsets import InjectionConflict
-from quorate.controllers.jobs.starting import FlavorNotSeen
+from quorate.controllers.jobframework.podset_info import InjectionConflict
+from quorate.controllers.jobframework.starting import FlavorNotSeen
 from quorate.controllers.provisioning.requested_pods import asked_pods, pod_template
 from tests.controllers.objects import a_flavor, a_workload, template
 from tests.controllers.provisioning.provisioning_objects import a_config

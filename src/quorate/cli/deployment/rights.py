@@ -13,7 +13,7 @@ from quorate.api.configuration_integrations import Integrations
 from quorate.api.configuration_webhooks import CertificateManagement
 from quorate.api.conversion import CONVERTED_KINDS
 from quorate.api.kueue import GROUP
-from quorate.controllers.pods.served import SETS
+from quorate.controllers.serving.kinds import SETS
 from quorate.kube import front_proxy
 from quorate.webhooks.ca_injection import INSTALLERS
 

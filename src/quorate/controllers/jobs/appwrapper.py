@@ -11,32 +11,32 @@ from typing import Any, Final
 from quorate.api import codec
 from quorate.api.kueue import PodSet
 from quorate.api.paths import InvalidPath, Path, Unfit, look_up, parse_path, read, read_count, read_entries
-from quorate.controllers.jobs import Outcome
-from quorate.controllers.jobs.foreign import (
-    ForeignJob,
-    ForeignKind,
+from quorate.controllers.jobframework.interface import Outcome
+from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject
+from quorate.controllers.jobs.unstructured import (
     Role,
+    UnstructuredJob,
+    UnstructuredJobKind,
     condition_message,
-    foreign,
     raw,
+    unstructured_resource,
 )
-from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo, inject
 from quorate.kube.resources import Json
 
 _COMPONENTS: Final[Path] = ("spec", "components")
 _INFOS: Final = "podSetInfos"
 
 
-class AppWrapper(ForeignKind):
-    def __init__(self, known: Mapping[tuple[str, str], ForeignKind]) -> None:
+class AppWrapper(UnstructuredJobKind):
+    def __init__(self, known: Mapping[tuple[str, str], UnstructuredJobKind]) -> None:
         """``known``: kinds, by apiVersion and kind, whose pod templates a wrapper need not point at."""
         super().__init__(
-            foreign("workload.codeflare.dev", "v1beta2", "appwrappers", "AppWrapper"),
+            unstructured_resource("workload.codeflare.dev", "v1beta2", "appwrappers", "AppWrapper"),
             suspend=("spec", "suspend"),
         )
         self._known = known
 
-    def roles(self, job: ForeignJob) -> tuple[Role, ...]:
+    def roles(self, job: UnstructuredJob) -> tuple[Role, ...]:
         """One for each pod set of each component, numbered in their order."""
         roles: list[Role] = []
         for index in range(len(read_entries(job.document, _COMPONENTS))):
@@ -46,10 +46,10 @@ class AppWrapper(ForeignKind):
                 roles.append(Role(name, template, count, place=(*component, _INFOS, number)))
         return tuple(roles)
 
-    def is_active(self, job: ForeignJob) -> bool:
+    def is_active(self, job: UnstructuredJob) -> bool:
         return condition_message(job, "QuotaReserved") is not None
 
-    def finished(self, job: ForeignJob) -> Outcome | None:
+    def finished(self, job: UnstructuredJob) -> Outcome | None:
         phase = read(job.document, ("status", "phase"), str, "")
         if phase == "Succeeded":
             return Outcome(True, "AppWrapper finished successfully")
@@ -57,7 +57,7 @@ class AppWrapper(ForeignKind):
             return Outcome(False, "AppWrapper failed")
         return None
 
-    def pods_ready(self, job: ForeignJob) -> bool:
+    def pods_ready(self, job: UnstructuredJob) -> bool:
         return condition_message(job, "PodsReady") is not None
 
     def inject(self, document: Json, role: Role, info: PodSetInfo) -> InjectionConflict | None:
@@ -72,7 +72,7 @@ class AppWrapper(ForeignKind):
     def restore(self, document: Json, role: Role, original: PodSet) -> None:
         _component(document, role).pop(_INFOS, None)
 
-    def _pod_sets_of(self, job: ForeignJob, component: Path) -> list[tuple[Path, int]]:
+    def _pod_sets_of(self, job: UnstructuredJob, component: Path) -> list[tuple[Path, int]]:
         """Where each pod template of a component stands, and how many pods are made of it."""
         declared: Path = (*component, "podSets")
         places = [(*declared, index) for index in range(len(read_entries(job.document, declared)))]
@@ -80,7 +80,7 @@ class AppWrapper(ForeignKind):
             return [(_template(job, component, place), _replicas(job, place)) for place in places]
         return self._inferred(job, (*component, "template"))
 
-    def _inferred(self, job: ForeignJob, wrapped: Path) -> list[tuple[Path, int]]:
+    def _inferred(self, job: UnstructuredJob, wrapped: Path) -> list[tuple[Path, int]]:
         content = read(job.document, wrapped, dict)
         match content.get("apiVersion"), content.get("kind"):
             case "v1", "Pod":
@@ -94,12 +94,12 @@ class AppWrapper(ForeignKind):
                 completions = read_count(job.document, (*spec, "completions"), parallelism)
                 return [((*spec, "template"), min(parallelism, completions))]
             case version, kind if (known := self._known.get((str(version), str(kind)))) is not None:
-                inner = codec.convert(ForeignJob, {"metadata": {}, **content})
+                inner = codec.convert(UnstructuredJob, {"metadata": {}, **content})
                 return [((*wrapped, *role.template), role.count) for role in known.roles(inner)]
         return []
 
 
-def _template(job: ForeignJob, component: Path, place: Path) -> Path:
+def _template(job: UnstructuredJob, component: Path, place: Path) -> Path:
     text = read(job.document, (*place, "path"), str)
     try:
         path = parse_path(text)
@@ -110,7 +110,7 @@ def _template(job: ForeignJob, component: Path, place: Path) -> Path:
     return (*component, *path)
 
 
-def _replicas(job: ForeignJob, place: Path) -> int:
+def _replicas(job: UnstructuredJob, place: Path) -> int:
     return read_count(job.document, (*place, "replicas"), 1)
 
 

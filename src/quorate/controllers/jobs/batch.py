@@ -8,16 +8,22 @@ import msgspec
 from quorate.api.batch import Job
 from quorate.api.findings import Finding
 from quorate.api.kueue import STOPPING, PodSet, ReclaimablePod
-from quorate.controllers.jobs import JobKind, JobScope, Outcome, Stop
-from quorate.controllers.jobs.batch_findings import (
+from quorate.controllers.jobframework.elastic_gates import ELASTIC_GATE
+from quorate.controllers.jobframework.interface import JobKind, JobScope, Outcome, Stop
+from quorate.controllers.jobframework.podset_info import (
+    InjectionConflict,
+    PodSetInfo,
+    inject,
+    read_template,
+    restore,
+)
+from quorate.controllers.jobs.batch_validation import (
     COMPLETIONS_EQUAL_PARALLELISM,
     MIN_PARALLELISM,
     TRUE,
     job_findings,
     pods_of,
 )
-from quorate.controllers.jobs.gating import ELASTIC_GATE
-from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo, inject, read_template, restore
 from quorate.kube.resources import JOBS, Resource
 from quorate.kube.writes import Patch
 

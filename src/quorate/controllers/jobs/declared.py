@@ -3,21 +3,27 @@
 from quorate.api.configuration_integrations import DeclaredFramework, PodSetPaths, Sign
 from quorate.api.kueue import ReclaimablePod
 from quorate.api.paths import Path, Unfit, look_up, read, read_count, read_entries
-from quorate.controllers.jobs import Outcome
-from quorate.controllers.jobs.foreign import ForeignJob, ForeignKind, Role, condition_message, foreign
+from quorate.controllers.jobframework.interface import Outcome
+from quorate.controllers.jobs.unstructured import (
+    Role,
+    UnstructuredJob,
+    UnstructuredJobKind,
+    condition_message,
+    unstructured_resource,
+)
 
 
-class DeclaredKind(ForeignKind):
+class DeclaredKind(UnstructuredJobKind):
     def __init__(self, declared: DeclaredFramework) -> None:
-        resource = foreign(declared.group, declared.version, declared.plural, declared.kind)
+        resource = unstructured_resource(declared.group, declared.version, declared.plural, declared.kind)
         switch = declared.suspend
         super().__init__(resource, switch.field, switch.stopped, switch.running)
         self._declared = declared
 
-    def roles(self, job: ForeignJob) -> tuple[Role, ...]:
+    def roles(self, job: UnstructuredJob) -> tuple[Role, ...]:
         return tuple(role for paths in self._declared.pod_sets for role in _roles(job, paths))
 
-    def is_active(self, job: ForeignJob) -> bool:
+    def is_active(self, job: UnstructuredJob) -> bool:
         if self._declared.active is None:
             return False
         found = look_up(job.document, self._declared.active)
@@ -25,18 +31,18 @@ class DeclaredKind(ForeignKind):
             return bool(found)
         return read_count(job.document, self._declared.active) > 0
 
-    def finished(self, job: ForeignJob) -> Outcome | None:
+    def finished(self, job: UnstructuredJob) -> Outcome | None:
         for sign, success in ((self._declared.succeeded, True), (self._declared.failed, False)):
             message = None if sign is None else _shown(job, sign)
             if message is not None:
                 return Outcome(success=success, message=message)
         return None
 
-    def priority_class(self, job: ForeignJob) -> str | None:
+    def priority_class(self, job: UnstructuredJob) -> str | None:
         path = self._declared.priority_class
         return None if path is None else read(job.document, path, str, "")
 
-    def reclaimable(self, job: ForeignJob) -> tuple[ReclaimablePod, ...]:
+    def reclaimable(self, job: UnstructuredJob) -> tuple[ReclaimablePod, ...]:
         done = (
             (paths.name, read_count(job.document, paths.done, 0))
             for paths in self._declared.pod_sets
@@ -44,11 +50,11 @@ class DeclaredKind(ForeignKind):
         )
         return tuple(ReclaimablePod(name=name, count=count) for name, count in done if count)
 
-    def pods_ready(self, job: ForeignJob) -> bool:
+    def pods_ready(self, job: UnstructuredJob) -> bool:
         return _shown(job, self._declared.ready) is not None
 
 
-def _roles(job: ForeignJob, paths: PodSetPaths) -> list[Role]:
+def _roles(job: UnstructuredJob, paths: PodSetPaths) -> list[Role]:
     if paths.each is None:
         return [_role(job, paths, (), paths.name)]
     entries: list[Path] = [
@@ -59,7 +65,7 @@ def _roles(job: ForeignJob, paths: PodSetPaths) -> list[Role]:
     ]
 
 
-def _role(job: ForeignJob, paths: PodSetPaths, within: Path, name: str) -> Role:
+def _role(job: UnstructuredJob, paths: PodSetPaths, within: Path, name: str) -> Role:
     template = (*within, *paths.template)
     if paths.count is None:
         return Role(name, template, count=1)
@@ -73,7 +79,7 @@ def _role(job: ForeignJob, paths: PodSetPaths, within: Path, name: str) -> Role:
     return Role(name, template, count, minimum, count_field)
 
 
-def _shown(job: ForeignJob, sign: Sign) -> str | None:
+def _shown(job: UnstructuredJob, sign: Sign) -> str | None:
     """What the job says along with the sign; ``None`` when it does not show it."""
     if sign.condition:
         return condition_message(job, sign.condition)

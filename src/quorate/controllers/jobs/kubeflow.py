@@ -4,8 +4,15 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from quorate.api.paths import Path, look_up, read, read_count
-from quorate.controllers.jobs import Outcome
-from quorate.controllers.jobs.foreign import ForeignJob, ForeignKind, Role, condition_message, ended, foreign
+from quorate.controllers.jobframework.interface import Outcome
+from quorate.controllers.jobs.unstructured import (
+    Role,
+    UnstructuredJob,
+    UnstructuredJobKind,
+    condition_message,
+    outcome_of_conditions,
+    unstructured_resource,
+)
 
 GROUP = "kubeflow.org"
 
@@ -13,32 +20,34 @@ _POLICY: Path = ("spec", "runPolicy")
 _STATUSES: Path = ("status", "replicaStatuses")
 
 
-class KubeflowJob(ForeignKind):
+class KubeflowJob(UnstructuredJobKind):
     def __init__(self, version: str, kind: str, replica_specs: str, types: Sequence[str]) -> None:
         """``replica_specs``: the field of the spec that holds them; ``types``: in the order of pod sets."""
-        super().__init__(foreign(GROUP, version, f"{kind.lower()}s", kind), suspend=(*_POLICY, "suspend"))
+        super().__init__(
+            unstructured_resource(GROUP, version, f"{kind.lower()}s", kind), suspend=(*_POLICY, "suspend")
+        )
         self._specs: Path = ("spec", replica_specs)
         self._types = types
         self.takes_prebuilt = kind != "JAXJob"
 
-    def minimum(self, job: ForeignJob, type_: str, count: int) -> int | None:
+    def minimum(self, job: UnstructuredJob, type_: str, count: int) -> int | None:
         """How many of ``count`` pods are enough; ``None`` when it takes all."""
         return None
 
-    def roles(self, job: ForeignJob) -> tuple[Role, ...]:
+    def roles(self, job: UnstructuredJob) -> tuple[Role, ...]:
         return tuple(self._role(job, type_) for type_ in self._present(job))
 
-    def is_active(self, job: ForeignJob) -> bool:
+    def is_active(self, job: UnstructuredJob) -> bool:
         statuses = read(job.document, _STATUSES, dict, {})
         return any(read_count(job.document, (*_STATUSES, type_, "active"), 0) for type_ in statuses)
 
-    def finished(self, job: ForeignJob) -> Outcome | None:
-        return ended(job, "Succeeded", "Failed")
+    def finished(self, job: UnstructuredJob) -> Outcome | None:
+        return outcome_of_conditions(job, "Succeeded", "Failed")
 
-    def pods_ready(self, job: ForeignJob) -> bool:
+    def pods_ready(self, job: UnstructuredJob) -> bool:
         return condition_message(job, "Running") is not None
 
-    def priority_class(self, job: ForeignJob) -> str:
+    def priority_class(self, job: UnstructuredJob) -> str:
         """That of the policy, else of the first template that names one."""
         templates = (self._template(type_) for type_ in self._present(job))
         places = [
@@ -47,10 +56,10 @@ class KubeflowJob(ForeignKind):
         ]
         return next(filter(None, (read(job.document, place, str, "") for place in places)), "")
 
-    def _present(self, job: ForeignJob) -> list[str]:
+    def _present(self, job: UnstructuredJob) -> list[str]:
         return [type_ for type_ in self._types if look_up(job.document, (*self._specs, type_)) is not None]
 
-    def _role(self, job: ForeignJob, type_: str) -> Role:
+    def _role(self, job: UnstructuredJob, type_: str) -> Role:
         count_field = (*self._specs, type_, "replicas")
         count = read_count(job.document, count_field, 1)
         minimum = self.minimum(job, type_, count)

@@ -1,8 +1,8 @@
 """kubeflow.org/v2beta1 MPIJob: a launcher, and workers of which some may be enough (KEP-420)."""
 
 from quorate.api.paths import Path, look_up, read_count
-from quorate.controllers.jobs.foreign import ForeignJob
 from quorate.controllers.jobs.kubeflow import KubeflowJob
+from quorate.controllers.jobs.unstructured import UnstructuredJob
 
 _MIN_AVAILABLE: Path = ("spec", "runPolicy", "schedulingPolicy", "minAvailable")
 
@@ -11,7 +11,7 @@ class MPIJob(KubeflowJob):
     def __init__(self) -> None:
         super().__init__("v2beta1", "MPIJob", "mpiReplicaSpecs", ("Launcher", "Worker"))
 
-    def minimum(self, job: ForeignJob, type_: str, count: int) -> int | None:
+    def minimum(self, job: UnstructuredJob, type_: str, count: int) -> int | None:
         """``minAvailable`` is the minimum of the workers, as the KEP reads it.
 
         A gang scheduler counts the launcher, too.  It then gets one pod more than it insists on, and a

@@ -11,7 +11,7 @@ from typing import Any, Final
 from quorate.api.findings import Finding
 from quorate.api.paths import Path, Unfit, look_up, read, read_count, read_entries, written
 from quorate.api.quantity import parse_quantity
-from quorate.controllers.jobs.foreign import ForeignJob, Role
+from quorate.controllers.jobs.unstructured import Role, UnstructuredJob
 from quorate.kube.resources import Json
 
 GROUP: Final = "ray.io"
@@ -25,24 +25,24 @@ _REDIS_CLEANUP: Final[Json] = {"cpu": "200m", "memory": "256Mi"}
 _KEEPS_STATE_IN_REDIS: Final = "ray.io/ft-enabled"
 
 
-def cluster_roles(job: ForeignJob, cluster: Path, in_head: tuple[Json, ...] = ()) -> tuple[Role, ...]:
+def cluster_roles(job: UnstructuredJob, cluster: Path, in_head: tuple[Json, ...] = ()) -> tuple[Role, ...]:
     """The head and one role for each group of workers; ``in_head`` are containers the head gets on top."""
     return (_head(job, cluster, in_head), *(_workers(job, group) for group in _groups(job, cluster)))
 
 
-def _groups(job: ForeignJob, cluster: Path) -> list[Path]:
+def _groups(job: UnstructuredJob, cluster: Path) -> list[Path]:
     groups: Path = (*cluster, "workerGroupSpecs")
     return [(*groups, index) for index in range(len(read_entries(job.document, groups)))]
 
 
-def _workers(job: ForeignJob, group: Path) -> Role:
+def _workers(job: UnstructuredJob, group: Path) -> Role:
     replicas = read_count(job.document, (*group, "replicas"), 1)
     hosts = max(read_count(job.document, (*group, "numOfHosts"), 1), 1)
     name = read(job.document, (*group, "groupName"), str)
     return Role(name.lower(), template=(*group, "template"), count=replicas * hosts)
 
 
-def _head(job: ForeignJob, cluster: Path, containers: tuple[Json, ...]) -> Role:
+def _head(job: UnstructuredJob, cluster: Path, containers: tuple[Json, ...]) -> Role:
     place: Path = (*cluster, "headGroupSpec", "template")
     template = copy.deepcopy(read(job.document, place, dict))
     if not read_entries(template, ("spec", "containers")):
@@ -57,7 +57,7 @@ def _head(job: ForeignJob, cluster: Path, containers: tuple[Json, ...]) -> Role:
     return Role(HEAD, place, count=1, pods=template)
 
 
-def _cleans_up_redis(job: ForeignJob, cluster: Path) -> bool:
+def _cleans_up_redis(job: UnstructuredJob, cluster: Path) -> bool:
     annotation = job.metadata.annotations.get(_KEEPS_STATE_IN_REDIS, "")
     return (
         annotation.lower() == "true"
@@ -74,7 +74,7 @@ def _larger(requests: Mapping[str, Any], least: Mapping[str, str]) -> Json:
     return larger
 
 
-def cluster_findings(job: ForeignJob, cluster: Path, *, may_grow: bool) -> Iterator[Finding]:
+def cluster_findings(job: UnstructuredJob, cluster: Path, *, may_grow: bool) -> Iterator[Finding]:
     """What is wrong with a cluster that is queued.  ``may_grow``: a new size is seen, and waits for quota."""
     autoscaling: Path = (*cluster, "enableInTreeAutoscaling")
     if read(job.document, autoscaling, bool, False) and not may_grow:

@@ -5,9 +5,14 @@ from typing import Any, Final
 
 from quorate.api.findings import Finding
 from quorate.api.paths import Path, look_up, put, read
-from quorate.controllers.jobs import JobScope, Outcome
-from quorate.controllers.jobs.foreign import ForeignJob, ForeignKind, Role, foreign
+from quorate.controllers.jobframework.interface import JobScope, Outcome
 from quorate.controllers.jobs.ray import GROUP, READY, VERSION, cluster_findings, cluster_roles
+from quorate.controllers.jobs.unstructured import (
+    Role,
+    UnstructuredJob,
+    UnstructuredJobKind,
+    unstructured_resource,
+)
 from quorate.kube.resources import Json
 
 _CLUSTER: Final[Path] = ("spec", "rayClusterSpec")
@@ -24,23 +29,27 @@ _BY_A_JOB: Final = "K8sJobMode"
 _BY_A_SIDECAR: Final = "SidecarMode"
 
 
-class RayJob(ForeignKind):
+class RayJob(UnstructuredJobKind):
     can_be_elastic = True
 
     def __init__(self) -> None:
-        super().__init__(foreign(GROUP, VERSION, "rayjobs", "RayJob"), suspend=("spec", "suspend"))
+        super().__init__(
+            unstructured_resource(GROUP, VERSION, "rayjobs", "RayJob"), suspend=("spec", "suspend")
+        )
 
-    def findings(self, old: ForeignJob | None, new: ForeignJob, scope: JobScope) -> Iterable[Finding]:
+    def findings(
+        self, old: UnstructuredJob | None, new: UnstructuredJob, scope: JobScope
+    ) -> Iterable[Finding]:
         return _findings(new) if scope.queued else ()
 
-    def is_skipped(self, job: ForeignJob) -> bool:
+    def is_skipped(self, job: UnstructuredJob) -> bool:
         """A job that looks for a cluster brings no pods of its own but the one that submits it."""
         return bool(look_up(job.document, _SELECTOR))
 
-    def is_on_hold(self, job: ForeignJob) -> bool:
+    def is_on_hold(self, job: UnstructuredJob) -> bool:
         return _deployment(job) == "ValidationFailed"
 
-    def roles(self, job: ForeignJob) -> tuple[Role, ...]:
+    def roles(self, job: UnstructuredJob) -> tuple[Role, ...]:
         match read(job.document, ("spec", "submissionMode"), str, _BY_A_JOB):
             case "K8sJobMode":
                 return (*cluster_roles(job, _CLUSTER), _submitter(job))
@@ -50,35 +59,35 @@ class RayJob(ForeignKind):
             case _:
                 return cluster_roles(job, _CLUSTER)
 
-    def is_active(self, job: ForeignJob) -> bool:
+    def is_active(self, job: UnstructuredJob) -> bool:
         return _deployment(job) not in ("", "Suspended")
 
-    def finished(self, job: ForeignJob) -> Outcome | None:
+    def finished(self, job: UnstructuredJob) -> Outcome | None:
         if _deployment(job) not in ("Complete", "Failed"):
             return None
         told = read(job.document, ("status", "jobStatus"), str, "")
         return Outcome(told == "SUCCEEDED", read(job.document, ("status", "message"), str, ""))
 
-    def pods_ready(self, job: ForeignJob) -> bool:
+    def pods_ready(self, job: UnstructuredJob) -> bool:
         return read(job.document, ("status", "rayClusterStatus", "state"), str, "") == READY
 
-    def tidy(self, job: ForeignJob, restored: Json) -> None:
+    def tidy(self, job: UnstructuredJob, restored: Json) -> None:
         """The template that was written down only to be injected into goes again."""
         if _without_nothing(look_up(restored, _SUBMITTER)) == _usual_submitter(job):
             put(restored, _SUBMITTER, None)
 
 
-def _deployment(job: ForeignJob) -> str:
+def _deployment(job: UnstructuredJob) -> str:
     return read(job.document, ("status", "jobDeploymentStatus"), str, "")
 
 
-def _submitter(job: ForeignJob) -> Role:
+def _submitter(job: UnstructuredJob) -> Role:
     return Role(
         "submitter", _SUBMITTER, count=1, pods=look_up(job.document, _SUBMITTER) or _usual_submitter(job)
     )
 
 
-def _usual_submitter(job: ForeignJob) -> Json:
+def _usual_submitter(job: UnstructuredJob) -> Json:
     """KubeRay's own, with the image of the head, so that both are of one version."""
     head: Path = (*_CLUSTER, "headGroupSpec", "template", "spec", "containers", 0)
     container: dict[str, Any] = {"name": _SUBMITTER_NAME, "resources": _SUBMITTER_RESOURCES}
@@ -95,7 +104,7 @@ def _without_nothing(value: Any) -> Any:
     return {name: item for name, item in kept.items() if item not in ({}, None)}
 
 
-def _findings(job: ForeignJob) -> Iterator[Finding]:
+def _findings(job: UnstructuredJob) -> Iterator[Finding]:
     spec = job.spec
     if spec.get("clusterSelector"):
         if spec.get("rayClusterSpec") is not None:

@@ -5,30 +5,40 @@ from typing import Final
 
 from quorate.api.findings import Finding
 from quorate.api.paths import Path
-from quorate.controllers.jobs import JobScope, Outcome
-from quorate.controllers.jobs.foreign import ForeignJob, ForeignKind, Role, condition_message, foreign
+from quorate.controllers.jobframework.interface import JobScope, Outcome
 from quorate.controllers.jobs.ray import GROUP, VERSION, cluster_findings, cluster_roles
+from quorate.controllers.jobs.unstructured import (
+    Role,
+    UnstructuredJob,
+    UnstructuredJobKind,
+    condition_message,
+    unstructured_resource,
+)
 
 _CLUSTER: Final[Path] = ("spec", "rayClusterConfig")
 
 
-class RayService(ForeignKind):
+class RayService(UnstructuredJobKind):
     can_be_elastic = True
 
     def __init__(self) -> None:
-        super().__init__(foreign(GROUP, VERSION, "rayservices", "RayService"), suspend=(*_CLUSTER, "suspend"))
+        super().__init__(
+            unstructured_resource(GROUP, VERSION, "rayservices", "RayService"), suspend=(*_CLUSTER, "suspend")
+        )
 
-    def findings(self, old: ForeignJob | None, new: ForeignJob, scope: JobScope) -> Iterable[Finding]:
+    def findings(
+        self, old: UnstructuredJob | None, new: UnstructuredJob, scope: JobScope
+    ) -> Iterable[Finding]:
         return cluster_findings(new, _CLUSTER, may_grow=False) if scope.queued else ()
 
-    def roles(self, job: ForeignJob) -> tuple[Role, ...]:
+    def roles(self, job: UnstructuredJob) -> tuple[Role, ...]:
         return cluster_roles(job, _CLUSTER)
 
-    def is_active(self, job: ForeignJob) -> bool:
+    def is_active(self, job: UnstructuredJob) -> bool:
         return self.pods_ready(job)
 
-    def finished(self, job: ForeignJob) -> Outcome | None:
+    def finished(self, job: UnstructuredJob) -> Outcome | None:
         return None
 
-    def pods_ready(self, job: ForeignJob) -> bool:
+    def pods_ready(self, job: UnstructuredJob) -> bool:
         return condition_message(job, "Ready") is not None

@@ -13,9 +13,15 @@ from typing import Any, Final
 from quorate.api.findings import Finding
 from quorate.api.kueue import PodSet
 from quorate.api.paths import Path, look_up, put, read, read_count, read_entries
-from quorate.controllers.jobs import JobScope, Outcome
-from quorate.controllers.jobs.foreign import ForeignJob, ForeignKind, Role, foreign, raw
-from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo, inject, read_template
+from quorate.controllers.jobframework.interface import JobScope, Outcome
+from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject, read_template
+from quorate.controllers.jobs.unstructured import (
+    Role,
+    UnstructuredJob,
+    UnstructuredJobKind,
+    raw,
+    unstructured_resource,
+)
 from quorate.kube.patches import merged
 from quorate.kube.resources import Json
 
@@ -37,19 +43,21 @@ _JAVA_UNITS: Final = {
 }
 
 
-class SparkApplication(ForeignKind):
+class SparkApplication(UnstructuredJobKind):
     takes_prebuilt = False
 
     def __init__(self) -> None:
         super().__init__(
-            foreign("sparkoperator.k8s.io", "v1beta2", "sparkapplications", "SparkApplication"),
+            unstructured_resource("sparkoperator.k8s.io", "v1beta2", "sparkapplications", "SparkApplication"),
             suspend=("spec", "suspend"),
         )
 
-    def findings(self, old: ForeignJob | None, new: ForeignJob, scope: JobScope) -> Iterable[Finding]:
+    def findings(
+        self, old: UnstructuredJob | None, new: UnstructuredJob, scope: JobScope
+    ) -> Iterable[Finding]:
         return _findings(new) if scope.queued else ()
 
-    def roles(self, job: ForeignJob) -> tuple[Role, ...]:
+    def roles(self, job: UnstructuredJob) -> tuple[Role, ...]:
         executors = read_count(job.document, (*_EXECUTOR, "instances"), 0)
         return (
             Role("driver", (*_DRIVER, "template"), 1, pods=_pods(job.document, _DRIVER), place=_DRIVER),
@@ -63,16 +71,16 @@ class SparkApplication(ForeignKind):
             ),
         )
 
-    def is_active(self, job: ForeignJob) -> bool:
+    def is_active(self, job: UnstructuredJob) -> bool:
         return _state(job) == "RUNNING"
 
-    def finished(self, job: ForeignJob) -> Outcome | None:
+    def finished(self, job: UnstructuredJob) -> Outcome | None:
         if _state(job) not in ("COMPLETED", "FAILED", "SUBMISSION_FAILED"):
             return None
         message = read(job.document, ("status", "applicationState", "errorMessage"), str, "")
         return Outcome(_state(job) == "COMPLETED", message)
 
-    def pods_ready(self, job: ForeignJob) -> bool:
+    def pods_ready(self, job: UnstructuredJob) -> bool:
         """The application runs as soon as its driver does: executors may still wait for a node."""
         states: Mapping[str, Any] = read(job.document, ("status", "executorState"), dict, {})
         wanted = read_count(job.document, (*_EXECUTOR, "instances"), 0)
@@ -103,7 +111,7 @@ class SparkApplication(ForeignKind):
             put(document, role.count_field, original.count)
 
 
-def _state(job: ForeignJob) -> str:
+def _state(job: UnstructuredJob) -> str:
     return read(job.document, _STATE, str, "")
 
 
@@ -185,7 +193,7 @@ def _write(document: Json, role: Role, view: Json) -> None:
     put(document, _selector_place(document, place), spec.get("nodeSelector") or None)
 
 
-def _findings(job: ForeignJob) -> Iterator[Finding]:
+def _findings(job: UnstructuredJob) -> Iterator[Finding]:
     mode = look_up(job.document, ("spec", "mode"))
     if mode != "cluster":
         yield Finding("spec.mode", mode, "only Cluster mode is supported for a kueue managed job")

@@ -11,19 +11,9 @@ from typing import Final
 from quorate.api.kueue import PodSet, ReclaimablePod
 from quorate.api.meta import Key
 from quorate.api.paths import Path, look_up, put, read, read_entries
-from quorate.controllers.jobs import Outcome, Stop
-from quorate.controllers.jobs.foreign import (
-    Companion,
-    ForeignJob,
-    ForeignKind,
-    Role,
-    counts_by_name,
-    ended,
-    foreign,
-    raw,
-)
-from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo, inject
-from quorate.controllers.jobs.trainingruntime import (
+from quorate.controllers.jobframework.interface import Outcome, Stop
+from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject
+from quorate.controllers.jobs.training_runtime import (
     MANAGER,
     PATCHED_JOBS,
     PATCHES,
@@ -32,25 +22,37 @@ from quorate.controllers.jobs.trainingruntime import (
     replicated_jobs,
     template_of_pods,
 )
+from quorate.controllers.jobs.unstructured import (
+    Companion,
+    Role,
+    UnstructuredJob,
+    UnstructuredJobKind,
+    counts_by_name,
+    outcome_of_conditions,
+    raw,
+    unstructured_resource,
+)
 from quorate.kube.resources import Json
 from quorate.kube.writes import Patch
 
 _GROUP: Final = "trainer.kubeflow.org"
 _VERSION: Final = "v1alpha1"
-_RUNTIME: Final = foreign(_GROUP, _VERSION, "trainingruntimes", "TrainingRuntime")
-_CLUSTER_RUNTIME: Final = foreign(
+_RUNTIME: Final = unstructured_resource(_GROUP, _VERSION, "trainingruntimes", "TrainingRuntime")
+_CLUSTER_RUNTIME: Final = unstructured_resource(
     _GROUP, _VERSION, "clustertrainingruntimes", "ClusterTrainingRuntime", namespaced=False
 )
 _STATUSES: Final[Path] = ("status", "jobsStatus")
 
 
-class TrainJob(ForeignKind):
+class TrainJob(UnstructuredJobKind):
     companions = (_RUNTIME, _CLUSTER_RUNTIME)
 
     def __init__(self) -> None:
-        super().__init__(foreign(_GROUP, _VERSION, "trainjobs", "TrainJob"), suspend=("spec", "suspend"))
+        super().__init__(
+            unstructured_resource(_GROUP, _VERSION, "trainjobs", "TrainJob"), suspend=("spec", "suspend")
+        )
 
-    def companion_of(self, job: ForeignJob) -> Companion | None:
+    def companion_of(self, job: UnstructuredJob) -> Companion | None:
         """The runtime; that of the whole cluster unless the job says otherwise."""
         reference = look_up(job.document, ("spec", "runtimeRef"))
         name, kind = look_up(reference, ("name",)), look_up(reference, ("kind",))
@@ -60,7 +62,7 @@ class TrainJob(ForeignKind):
             return Companion(_RUNTIME, Key(job.metadata.namespace, name))
         return Companion(_CLUSTER_RUNTIME, Key("", name))
 
-    def roles(self, job: ForeignJob) -> tuple[Role, ...]:
+    def roles(self, job: UnstructuredJob) -> tuple[Role, ...]:
         return tuple(
             Role(
                 read(each, ("name",), str),
@@ -71,18 +73,18 @@ class TrainJob(ForeignKind):
             for each in replicated_jobs(job)
         )
 
-    def is_active(self, job: ForeignJob) -> bool:
+    def is_active(self, job: UnstructuredJob) -> bool:
         return any(counts_by_name(job, _STATUSES, "active").values())
 
-    def finished(self, job: ForeignJob) -> Outcome | None:
-        return ended(job, "Complete", "Failed")
+    def finished(self, job: UnstructuredJob) -> Outcome | None:
+        return outcome_of_conditions(job, "Complete", "Failed")
 
-    def pods_ready(self, job: ForeignJob) -> bool:
+    def pods_ready(self, job: UnstructuredJob) -> bool:
         wanted = sum(replicas_of(each) for each in replicated_jobs(job))
         ready, succeeded = (counts_by_name(job, _STATUSES, field) for field in ("ready", "succeeded"))
         return sum(ready.values()) + sum(succeeded.values()) == wanted
 
-    def reclaimable(self, job: ForeignJob) -> tuple[ReclaimablePod, ...]:
+    def reclaimable(self, job: UnstructuredJob) -> tuple[ReclaimablePod, ...]:
         succeeded = counts_by_name(job, _STATUSES, "succeeded")
         done = [
             (each["name"], succeeded[each["name"]] * pods_of_each(each))
@@ -91,7 +93,9 @@ class TrainJob(ForeignKind):
         ]
         return tuple(ReclaimablePod(name=name, count=count) for name, count in done)
 
-    def start(self, job: ForeignJob, infos: Sequence[PodSetInfo]) -> tuple[Patch, ...] | InjectionConflict:
+    def start(
+        self, job: UnstructuredJob, infos: Sequence[PodSetInfo]
+    ) -> tuple[Patch, ...] | InjectionConflict:
         roles = self.roles(job)
         if len(infos) != len(roles):
             return InjectionConflict(
@@ -107,7 +111,7 @@ class TrainJob(ForeignKind):
             added.append({"name": role.name, "template": {"spec": {"template": injected}}})
         return (*self._added(job, added), self._patch(job, {"spec": {"suspend": False}}))
 
-    def stop(self, job: ForeignJob, originals: Sequence[PodSet] | None) -> Stop:
+    def stop(self, job: UnstructuredJob, originals: Sequence[PodSet] | None) -> Stop:
         """Suspended at once; what was added is taken away when the last job is gone, as the trainer asks."""
         suspended = self.is_suspended(job)
         begin = () if suspended else (self._patch(job, {"spec": {"suspend": True}}),)
@@ -115,7 +119,7 @@ class TrainJob(ForeignKind):
             return Stop(begin, begins=not suspended, waits=True)
         return Stop((*begin, *self._added(job, [])), begins=not suspended)
 
-    def _added(self, job: ForeignJob, added: list[Json]) -> tuple[Patch, ...]:
+    def _added(self, job: UnstructuredJob, added: list[Json]) -> tuple[Patch, ...]:
         """The patch that makes ``added`` all that admission adds; none when it is.
 
         Our entry is there from the beginning, also with nothing in it, for others to see who manages the job.
@@ -133,5 +137,5 @@ class TrainJob(ForeignKind):
             del look_up(ours, PATCHED_JOBS[:-1])[PATCHED_JOBS[-1]]
         return (self._patch(job, {"spec": {PATCHES[-1]: patches}}),)
 
-    def _patch(self, job: ForeignJob, body: Json) -> Patch:
+    def _patch(self, job: UnstructuredJob, body: Json) -> Patch:
         return Patch(self.resource, job.metadata.key, job.metadata.resource_version, body)

@@ -3,10 +3,17 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from quorate.controllers.jobs.construct import queue_name_of
-from quorate.controllers.pods import names
-from quorate.controllers.pods.objects import PODS, QueuedPod, is_deleted, is_gated, is_managed, is_terminated
+from quorate.controllers.jobframework.construct_workload import queue_name_of
+from quorate.controllers.pods import constants
 from quorate.controllers.pods.plan import IDLE, PodPlan, PodRules, warned
+from quorate.controllers.pods.queued_pod import (
+    PODS,
+    QueuedPod,
+    is_deleted,
+    is_gated,
+    is_managed,
+    is_terminated,
+)
 from quorate.controllers.pods.roles import role_of
 from quorate.kube.writes import Patch
 
@@ -36,8 +43,9 @@ def decide_stray(pod: QueuedPod, place: Place, rules: PodRules) -> PodPlan:
     if not queue or place.part_of_managed:
         return IDLE
     why = (
-        f"the pod asks for queue {queue} but was made without the scheduling gate {names.ADMISSION_GATE}, so "
-        "it runs outside of all quota: make it with the gate, or install the webhooks, which add it"
+        f"the pod asks for queue {queue} but was made without the scheduling gate "
+        f"{constants.ADMISSION_GATE}, so it runs outside of all quota: make it with the gate, "
+        "or install the webhooks, which add it"
     )
     return PodPlan(told=(warned(pod, NOT_GATED, why),))
 
@@ -45,11 +53,11 @@ def decide_stray(pod: QueuedPod, place: Place, rules: PodRules) -> PodPlan:
 def _taken_in(pod: QueuedPod) -> Patch:
     metadata = pod.metadata
     body: dict[str, object] = {
-        "labels": {names.MANAGED: "true"},
-        "finalizers": _with(metadata.finalizers, names.MANAGED),
+        "labels": {constants.MANAGED: "true"},
+        "finalizers": _with(metadata.finalizers, constants.MANAGED),
     }
-    if names.ROLE_HASH not in metadata.annotations:
-        body["annotations"] = {names.ROLE_HASH: role_of(pod)}
+    if constants.ROLE_HASH not in metadata.annotations:
+        body["annotations"] = {constants.ROLE_HASH: role_of(pod)}
     return Patch(PODS, metadata.key, metadata.resource_version, {"metadata": body})
 
 

@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 
 from quorate.api.meta import Key, ObjectMeta
-from quorate.controllers.pods.names import ADMISSION_GATE
+from quorate.controllers.context import ControllerContext
+from quorate.controllers.metrics import record_creations
+from quorate.controllers.pods.constants import ADMISSION_GATE
 from quorate.controllers.pods.plan import GatesOff, PodPlan
-from quorate.controllers.recording import record_creations
-from quorate.controllers.shell import Shell
 from quorate.kube.debounce import Debounce
 from quorate.kube.expectations import Expectations, Version
 from quorate.kube.log import logger
@@ -22,20 +22,20 @@ DEBOUNCE_S: Final = 1.0  # pods of a group end together, and one write can tell 
 class PlanCarrier:
     def __init__(
         self,
-        shell: Shell,
+        context: ControllerContext,
         resource: Resource[Any],
         name: str,
         reconcile: Callable[[Key], Awaitable[float | None]],
     ) -> None:
         self._kind = resource.kind
-        self._shell = shell
+        self._context = context
         self._lacking: set[Key] = set()  # for which something must come to be first
-        self._expectations = Expectations(shell.clock)
-        self._debounce = Debounce(shell.clock, DEBOUNCE_S)  # with patient plans
+        self._expectations = Expectations(context.clock)
+        self._debounce = Debounce(context.clock, DEBOUNCE_S)  # with patient plans
         self._log = logger(__name__)
-        workers = shell.workers_for(resource, WORKERS)
-        self.reconciler = Reconciler(name, reconcile, shell.clock, workers)
-        informers = shell.informers
+        workers = context.workers_for(resource, WORKERS)
+        self.reconciler = Reconciler(name, reconcile, context.clock, workers)
+        informers = context.informers
         for come in (informers.flavors, informers.workload_classes, informers.pod_classes):
             come.subscribe(lambda _: self._something_came())
 
@@ -57,19 +57,19 @@ class PlanCarrier:
             return due
         self._debounce.clear(key)
         if plan.pods:
-            await send_concurrently(self._shell.client, plan.pods)
+            await send_concurrently(self._context.client, plan.pods)
         if plan.gates_off is not None:
             self._count(plan.gates_off)
         if plan.workload:
-            answers = await send(self._shell.client, plan.workload)
-            if job is not None and self._shell.configuration.gates.metric_for_workload_creation_latency:
-                record_creations(self._shell.record, self._kind, job, plan.workload, answers)
+            answers = await send(self._context.client, plan.workload)
+            if job is not None and self._context.configuration.gates.metric_for_workload_creation_latency:
+                record_creations(self._context.record, self._kind, job, plan.workload, answers)
         if plan.pods or plan.workload:
             sent = [*(write for writes in plan.pods for write in writes), *plan.workload]
             self._expectations.expect(key, sent)
         for each in plan.told:
             event, standing = each.event, not (plan.pods or plan.workload)
-            self._shell.events.event(
+            self._context.events.event(
                 each.regarding, event.type, event.reason, event.message, standing=standing
             )
             self._log.info("pods", key=key, about=each.regarding.name, did=event.reason, note=event.message)
@@ -81,9 +81,9 @@ class PlanCarrier:
             "cluster_queue": off.cluster_queue,
             "is_group": str(off.is_group).lower(),
         }
-        seconds = max(0.0, self._shell.clock.now() - off.admitted_at)
+        seconds = max(0.0, self._context.clock.now() - off.admitted_at)
         for _ in range(off.count):
-            self._shell.record("kueue_pod_scheduling_gate_removal_seconds", labels, seconds)
+            self._context.record("kueue_pod_scheduling_gate_removal_seconds", labels, seconds)
 
     def forget(self, key: Key) -> None:
         self._lacking.discard(key)

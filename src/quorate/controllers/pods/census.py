@@ -6,7 +6,7 @@ from datetime import datetime
 
 from quorate.api.kueue import Workload
 from quorate.api.meta import at_epoch
-from quorate.controllers.pods.objects import (
+from quorate.controllers.pods.queued_pod import (
     QueuedPod,
     can_count,
     is_gated,

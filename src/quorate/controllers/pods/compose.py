@@ -8,7 +8,7 @@ from typing import Final
 from quorate.api.counts import positive_int32
 from quorate.api.kueue import RESOURCE_IN_USE, PodSet, Workload, WorkloadSpec
 from quorate.api.meta import ObjectMeta, OwnerReference
-from quorate.controllers.jobs.construct import (
+from quorate.controllers.jobframework.construct_workload import (
     MissingPriorityClass,
     construct,
     copied_annotations,
@@ -16,9 +16,9 @@ from quorate.controllers.jobs.construct import (
     queue_name_of,
     resolve_priority,
 )
-from quorate.controllers.pods import names
-from quorate.controllers.pods.objects import PODS, QueuedPod
+from quorate.controllers.pods import constants
 from quorate.controllers.pods.plan import Catalogue, PodRules
+from quorate.controllers.pods.queued_pod import PODS, QueuedPod
 from quorate.controllers.pods.roles import role_of
 from quorate.controllers.pods.start_stop import template_of
 from quorate.kube.events import cut
@@ -60,18 +60,18 @@ def single_pod_sets(pod: QueuedPod) -> tuple[PodSet, ...]:
 
 def total_of(name: str, pods: Sequence[QueuedPod]) -> int | NotComposed:
     """How many pods group ``name`` has when it is whole, by its first pod."""
-    text = pods[0].metadata.annotations.get(names.TOTAL_COUNT, "")
+    text = pods[0].metadata.annotations.get(constants.TOTAL_COUNT, "")
     total = positive_int32(text)
     if total is not None:
         return total
     return NotComposed(
-        f"pod group {name}: annotation {names.TOTAL_COUNT} of pod {pods[0].metadata.name}: {cut(text, 80)!r} "
-        "is no number of pods (write how many the group has)"
+        f"pod group {name}: annotation {constants.TOTAL_COUNT} of pod {pods[0].metadata.name}: "
+        f"{cut(text, 80)!r} is no number of pods (write how many the group has)"
     )
 
 
 def is_fast(pods: Sequence[QueuedPod]) -> bool:
-    return names.FAST_ADMISSION in pods[0].metadata.annotations
+    return constants.FAST_ADMISSION in pods[0].metadata.annotations
 
 
 def disagreement(pods: Sequence[QueuedPod]) -> NotComposed | None:
@@ -86,10 +86,10 @@ def disagreement(pods: Sequence[QueuedPod]) -> NotComposed | None:
             return NotComposed(
                 f"pods '{first.name}' and '{other.name}' has different queue names: {queues[0]}!={queues[1]}"
             )
-        totals = (first.annotations.get(names.TOTAL_COUNT), other.annotations.get(names.TOTAL_COUNT))
+        totals = (first.annotations.get(constants.TOTAL_COUNT), other.annotations.get(constants.TOTAL_COUNT))
         if totals[0] != totals[1]:
             return NotComposed(
-                f"pods '{first.name}' and '{other.name}' has different '{names.TOTAL_COUNT}' values: "
+                f"pods '{first.name}' and '{other.name}' has different '{constants.TOTAL_COUNT}' values: "
                 f"{totals[0]}!={totals[1]}"
             )
     return None
@@ -134,7 +134,7 @@ def group_workload(
             labels=labels,
             annotations={
                 **copied_annotations(first, gated=rules.gates.admission_gated_by),
-                names.IS_GROUP: "true",
+                constants.IS_GROUP: "true",
             },
             finalizers=(RESOURCE_IN_USE,),
             owner_references=tuple(map(owner, pods)),

@@ -10,12 +10,12 @@ from quorate.api.configuration_gates import Gates
 from quorate.api.kueue import ReclaimablePod, Workload
 from quorate.api.meta import Condition, find_condition
 from quorate.controllers.finalizers import released
-from quorate.controllers.jobs import Outcome
-from quorate.controllers.jobs.podsets import InjectionConflict
-from quorate.controllers.jobs.starting import FlavorNotSeen, NotAdmitted, pod_set_infos
-from quorate.controllers.jobs.syncing import owed
-from quorate.controllers.pods.objects import QueuedPod, is_deleted, is_gated, is_suspended
+from quorate.controllers.jobframework.interface import Outcome
+from quorate.controllers.jobframework.podset_info import InjectionConflict
+from quorate.controllers.jobframework.starting import FlavorNotSeen, NotAdmitted, pod_set_infos
+from quorate.controllers.jobframework.sync_workload import owed
 from quorate.controllers.pods.plan import IDLE, Catalogue, GatesOff, PodPlan, PodRules, dropped, let_go, told
+from quorate.controllers.pods.queued_pod import QueuedPod, is_deleted, is_gated, is_suspended
 from quorate.controllers.pods.start_stop import start, stop
 from quorate.controllers.pods.units import PodGroup, Unit
 from quorate.kube.resources import WORKLOADS

@@ -15,8 +15,8 @@ from quorate.api.counts import positive_int32
 from quorate.api.findings import Finding
 from quorate.api.kueue import PRIORITY_CLASS, QUEUE_NAME
 from quorate.api.names import is_dns_subdomain
-from quorate.controllers.pods import names
-from quorate.controllers.pods.objects import group_name_in
+from quorate.controllers.pods import constants
+from quorate.controllers.pods.queued_pod import group_name_in
 from quorate.controllers.pods.roles import role_hash
 from quorate.kube.resources import Json
 
@@ -38,7 +38,7 @@ class Setting:
 
 def default_pod(pod: Json, setting: Setting) -> Json:
     """A new pod with what holds it back, if it is to be queued."""
-    if names.SUSPENDING_PARENT in _annotations(pod):
+    if constants.SUSPENDING_PARENT in _annotations(pod):
         return _gated(pod)
     if not setting.namespace_managed or setting.part_of_managed:
         return pod
@@ -47,10 +47,10 @@ def default_pod(pod: Json, setting: Setting) -> Json:
         return queued
     held = _gated(queued)
     metadata = held["metadata"]
-    metadata["labels"] = {**_labels(held), names.MANAGED: "true"}
+    metadata["labels"] = {**_labels(held), constants.MANAGED: "true"}
     finalizers = metadata.get("finalizers") or []
-    if names.MANAGED not in finalizers:
-        metadata["finalizers"] = [*finalizers, names.MANAGED]
+    if constants.MANAGED not in finalizers:
+        metadata["finalizers"] = [*finalizers, constants.MANAGED]
     return held
 
 
@@ -68,57 +68,59 @@ def _gated(pod: Json) -> Json:
     held = copy.deepcopy(pod)
     spec, metadata = held["spec"], held["metadata"]
     gates = spec.get("schedulingGates") or []
-    if names.ADMISSION_GATE not in [gate.get("name") for gate in gates]:
-        spec["schedulingGates"] = [*gates, {"name": names.ADMISSION_GATE}]
-    metadata["annotations"] = {names.ROLE_HASH: role_hash(spec), **_annotations(held)}
+    if constants.ADMISSION_GATE not in [gate.get("name") for gate in gates]:
+        spec["schedulingGates"] = [*gates, {"name": constants.ADMISSION_GATE}]
+    metadata["annotations"] = {constants.ROLE_HASH: role_hash(spec), **_annotations(held)}
     return held
 
 
 def pod_findings(new: Json, old: Json | None, group_by_annotation: bool = True) -> Iterator[Finding]:
     """What is wrong with a pod, or with the change from ``old`` to ``new``."""
     labels, annotations = _labels(new), _annotations(new)
-    if labels.get(names.MANAGED, "true") != "true":
-        yield Finding(f"{LABELS}[{names.MANAGED}]", labels[names.MANAGED], "can only be 'true'")
+    if labels.get(constants.MANAGED, "true") != "true":
+        yield Finding(f"{LABELS}[{constants.MANAGED}]", labels[constants.MANAGED], "can only be 'true'")
     group = group_name_in(labels, annotations, group_by_annotation)
-    yield from _membership(group, annotations.get(names.TOTAL_COUNT))
-    prebuilt = annotations.get(names.PREBUILT) or labels.get(names.PREBUILT)
+    yield from _membership(group, annotations.get(constants.TOTAL_COUNT))
+    prebuilt = annotations.get(constants.PREBUILT) or labels.get(constants.PREBUILT)
     if prebuilt and group and prebuilt != group:
-        where = ANNOTATIONS if names.PREBUILT in annotations else LABELS
+        where = ANNOTATIONS if constants.PREBUILT in annotations else LABELS
         yield Finding(
-            f"{where}[{names.PREBUILT}]", prebuilt, f"must be {group!r}, the name of the pod's group"
+            f"{where}[{constants.PREBUILT}]", prebuilt, f"must be {group!r}, the name of the pod's group"
         )
     if old is not None:
         yield from _changes(new, old, group, group_by_annotation)
 
 
 def _membership(group: str, total: str | None) -> Iterator[Finding]:
-    both = f"both the label {names.GROUP_NAME} and the annotation {names.TOTAL_COUNT} must be set"
+    both = f"both the label {constants.GROUP_NAME} and the annotation {constants.TOTAL_COUNT} must be set"
     if bool(group) != (total is not None):
-        missing = f"{LABELS}[{names.GROUP_NAME}]" if not group else f"{ANNOTATIONS}[{names.TOTAL_COUNT}]"
+        missing = (
+            f"{LABELS}[{constants.GROUP_NAME}]" if not group else f"{ANNOTATIONS}[{constants.TOTAL_COUNT}]"
+        )
         yield Finding(missing, "", f"is missing: {both}")
     if group and not is_dns_subdomain(group):
-        yield Finding(f"{LABELS}[{names.GROUP_NAME}]", group, "is no name (write a DNS-1123 subdomain)")
+        yield Finding(f"{LABELS}[{constants.GROUP_NAME}]", group, "is no name (write a DNS-1123 subdomain)")
     if total is not None and positive_int32(total) is None:
-        path = f"{ANNOTATIONS}[{names.TOTAL_COUNT}]"
+        path = f"{ANNOTATIONS}[{constants.TOTAL_COUNT}]"
         yield Finding(path, total, "is no number of pods (write a whole number, at least 1)")
 
 
 def _changes(new: Json, old: Json, group: str, group_by_annotation: bool) -> Iterator[Finding]:
     was = group_name_in(_labels(old), _annotations(old), group_by_annotation)
     if was and group != was:
-        yield Finding(f"{LABELS}[{names.GROUP_NAME}]", group, f"is immutable (was {was!r})")
-    final = _annotations(old).get(names.RETRIABLE) == "false"
-    if group and final and _annotations(new).get(names.RETRIABLE) != "false":
-        path = f"{ANNOTATIONS}[{names.RETRIABLE}]"
-        value = _annotations(new).get(names.RETRIABLE)
+        yield Finding(f"{LABELS}[{constants.GROUP_NAME}]", group, f"is immutable (was {was!r})")
+    final = _annotations(old).get(constants.RETRIABLE) == "false"
+    if group and final and _annotations(new).get(constants.RETRIABLE) != "false":
+        path = f"{ANNOTATIONS}[{constants.RETRIABLE}]"
+        value = _annotations(new).get(constants.RETRIABLE)
         yield Finding(path, value, "must stay 'false': unretriable pod group can't be converted to retriable")
 
 
 def pod_warnings(pod: Json, owner_managed: bool) -> Iterator[str]:
     """What is allowed but rarely meant.  ``owner_managed``: its owner is of a kind that is queued."""
-    marked = _labels(pod).get(names.MANAGED) == "true"
-    if owner_managed and marked and names.SUSPENDING_PARENT not in _annotations(pod):
-        label = f"{names.MANAGED}=true"
+    marked = _labels(pod).get(constants.MANAGED) == "true"
+    if owner_managed and marked and constants.SUSPENDING_PARENT not in _annotations(pod):
+        label = f"{constants.MANAGED}=true"
         yield f"pod owner is managed by kueue, label '{label}' might lead to unexpected behaviour"
 
 

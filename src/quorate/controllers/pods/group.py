@@ -11,8 +11,12 @@ from quorate.api.configuration_gates import Gates
 from quorate.api.kueue import Workload
 from quorate.api.meta import ObjectMeta
 from quorate.controllers.finalizers import released
-from quorate.controllers.jobs.construct import MissingPriorityClass, maximum_execution_s, prebuilt_name_of
-from quorate.controllers.pods import names
+from quorate.controllers.jobframework.construct_workload import (
+    MissingPriorityClass,
+    maximum_execution_s,
+    prebuilt_name_of,
+)
+from quorate.controllers.pods import constants
 from quorate.controllers.pods.census import Census, by_age, by_worth, take_census
 from quorate.controllers.pods.compose import (
     NotComposed,
@@ -23,7 +27,6 @@ from quorate.controllers.pods.compose import (
     total_of,
 )
 from quorate.controllers.pods.decide import decide_with_workload, stopped
-from quorate.controllers.pods.objects import QueuedPod, can_count, is_deleted, is_managed
 from quorate.controllers.pods.plan import (
     IDLE,
     Catalogue,
@@ -35,6 +38,7 @@ from quorate.controllers.pods.plan import (
     told,
     warned,
 )
+from quorate.controllers.pods.queued_pod import QueuedPod, can_count, is_deleted, is_managed
 from quorate.controllers.pods.single import created, deleted, not_composed
 from quorate.controllers.pods.units import PodGroup
 from quorate.kube.resources import WORKLOADS
@@ -93,7 +97,7 @@ def _bereft(workload: Workload, gates: Gates, now: float) -> PodPlan:
 
 
 def _is_of_group(workload: Workload) -> bool:
-    return workload.metadata.annotations.get(names.IS_GROUP) == "true"
+    return workload.metadata.annotations.get(constants.IS_GROUP) == "true"
 
 
 def _group(pods: Sequence[QueuedPod], total: int, rules: PodRules, absent: int = 0) -> PodGroup:
@@ -101,7 +105,7 @@ def _group(pods: Sequence[QueuedPod], total: int, rules: PodRules, absent: int =
         pods=tuple(pods),
         total=total,
         absent=absent,
-        serving=pods[0].metadata.annotations.get(names.SERVING) == "true",
+        serving=pods[0].metadata.annotations.get(constants.SERVING) == "true",
         fast_quota_release=rules.gates.fast_quota_release_in_pod_integration,
     )
 

@@ -7,8 +7,8 @@ from quorate.api.configuration_gates import DEFAULT_GATES, Gates
 from quorate.api.core import PriorityClass
 from quorate.api.events import ObjectReference
 from quorate.api.kueue import ResourceFlavor, Workload, WorkloadPriorityClass
-from quorate.controllers.pods import names
-from quorate.controllers.pods.objects import PODS, QueuedPod, is_deleted, is_held
+from quorate.controllers.pods import constants
+from quorate.controllers.pods.queued_pod import PODS, QueuedPod, is_deleted, is_held
 from quorate.kube.resources import WORKLOADS, reference_to
 from quorate.kube.writes import Delete, Patch, Write
 from quorate.queueing.lifecycle import Event
@@ -102,7 +102,7 @@ def let_go(pods: Iterable[QueuedPod]) -> tuple[tuple[Write, ...], ...]:
 
 def without_finalizer(pod: QueuedPod) -> Patch:
     metadata = pod.metadata
-    left = tuple(each for each in metadata.finalizers if each != names.MANAGED)
+    left = tuple(each for each in metadata.finalizers if each != constants.MANAGED)
     body = {"metadata": {"finalizers": left or None}}
     return Patch(PODS, metadata.key, metadata.resource_version, body)
 

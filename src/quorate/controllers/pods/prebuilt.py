@@ -2,12 +2,12 @@
 
 from quorate.api.kueue import JOB_UID, Workload
 from quorate.api.names import is_label_value
-from quorate.controllers.jobs.construct import maximum_execution_s, owner_of
-from quorate.controllers.jobs.match import is_equivalent
+from quorate.controllers.jobframework.construct_workload import maximum_execution_s, owner_of
+from quorate.controllers.jobframework.equivalence import is_equivalent
 from quorate.controllers.pods.compose import single_pod_sets
 from quorate.controllers.pods.decide import decide_with_workload, stopped
-from quorate.controllers.pods.objects import PODS
 from quorate.controllers.pods.plan import IDLE, Catalogue, PodPlan, PodRules, let_go
+from quorate.controllers.pods.queued_pod import PODS
 from quorate.controllers.pods.units import SinglePod
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import Patch, status_patch

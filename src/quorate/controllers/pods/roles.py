@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import msgspec
 
-from quorate.controllers.jobs.podsets import read_template
-from quorate.controllers.pods import names
-from quorate.controllers.pods.objects import QueuedPod
+from quorate.controllers.jobframework.podset_info import read_template
+from quorate.controllers.pods import constants
+from quorate.controllers.pods.queued_pod import QueuedPod
 
 _DIGITS: Final = 8
 _AS_THEY_ARE: Final = (
@@ -25,7 +25,7 @@ _TOLERATION: Final = ("key", "operator", "value", "effect", "tolerationSeconds")
 
 def role_of(pod: QueuedPod) -> str:
     """The name of the pod set it belongs to."""
-    return pod.metadata.annotations.get(names.ROLE_HASH) or role_hash(read_template(pod.spec))
+    return pod.metadata.annotations.get(constants.ROLE_HASH) or role_hash(read_template(pod.spec))
 
 
 def role_hash(spec: Mapping[str, Any]) -> str:

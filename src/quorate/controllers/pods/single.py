@@ -5,13 +5,17 @@ from collections.abc import Sequence
 from quorate.api.kueue import Workload
 from quorate.controllers import orphans
 from quorate.controllers.finalizers import released
-from quorate.controllers.jobs.construct import MissingPriorityClass, maximum_execution_s, prebuilt_name_of
-from quorate.controllers.jobs.match import is_equivalent
+from quorate.controllers.jobframework.construct_workload import (
+    MissingPriorityClass,
+    maximum_execution_s,
+    prebuilt_name_of,
+)
+from quorate.controllers.jobframework.equivalence import is_equivalent
 from quorate.controllers.pods.compose import single_pod_sets, single_workload
 from quorate.controllers.pods.decide import decide_with_workload, stopped
-from quorate.controllers.pods.objects import QueuedPod, is_deleted, is_managed
 from quorate.controllers.pods.plan import IDLE, Catalogue, PodPlan, PodRules, let_go, told, warned
 from quorate.controllers.pods.prebuilt import decide_with_prebuilt
+from quorate.controllers.pods.queued_pod import QueuedPod, is_deleted, is_managed
 from quorate.controllers.pods.units import SinglePod
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import Create, Delete, Write

@@ -7,15 +7,18 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.meta import at_epoch
-from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo, inject
-from quorate.controllers.pods import names
-from quorate.controllers.pods.objects import PODS, QueuedPod
+from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject
+from quorate.controllers.pods import constants
+from quorate.controllers.pods.queued_pod import PODS, QueuedPod
 from quorate.controllers.pods.roles import role_of
 from quorate.kube.resources import Json
 from quorate.kube.writes import Apply, Delete, Patch, Write
 
 FIELD_MANAGER: Final = "kueue"
-_OURS: Final = (names.ADMISSION_GATE, names.TOPOLOGY_GATE)  # nobody else would take the second one off
+_OURS: Final = (
+    constants.ADMISSION_GATE,
+    constants.TOPOLOGY_GATE,
+)  # nobody else would take the second one off
 
 
 def template_of(pod: QueuedPod) -> msgspec.Raw:
@@ -29,7 +32,7 @@ def start(pod: QueuedPod, info: PodSetInfo) -> Patch | InjectionConflict:
     Its role is written down, if it was not: what is injected would change it, and the workload no longer fit.
     """
     metadata = pod.metadata
-    info = msgspec.structs.replace(info, annotations={names.ROLE_HASH: role_of(pod), **info.annotations})
+    info = msgspec.structs.replace(info, annotations={constants.ROLE_HASH: role_of(pod), **info.annotations})
     whole = {"metadata": {"labels": metadata.labels, "annotations": metadata.annotations}, "spec": pod.spec}
     injected = inject(msgspec.Raw(codec.encode(whole)), info)
     if isinstance(injected, InjectionConflict):
@@ -44,7 +47,7 @@ def stop(pod: QueuedPod, reason: str, message: str, now: float) -> tuple[Write, 
     """Say in its status why the pod ends, so that whoever made it can tell, then delete it."""
     metadata = pod.metadata
     condition: Mapping[str, object] = {
-        "type": names.TERMINATION_TARGET,
+        "type": constants.TERMINATION_TARGET,
         "status": "True",
         "reason": reason,
         "message": message,

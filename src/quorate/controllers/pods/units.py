@@ -10,8 +10,8 @@ from typing import Final
 
 from quorate.api.kueue import ReclaimablePod
 from quorate.api.meta import at_epoch
-from quorate.controllers.jobs import Outcome
-from quorate.controllers.pods.objects import (
+from quorate.controllers.jobframework.interface import Outcome
+from quorate.controllers.pods.queued_pod import (
     QueuedPod,
     is_deleted,
     is_ready,

@@ -10,13 +10,13 @@ from typing import Final
 from quorate.api.kueue import AdmissionCheck, ResourceFlavor, Workload
 from quorate.api.meta import Key, Uid
 from quorate.api.provisioning import PodTemplate, ProvisioningRequest, ProvisioningRequestConfig
+from quorate.controllers.context import ControllerContext
 from quorate.controllers.informers import ByName, synced
-from quorate.controllers.jobs.frameworks import until_served
-from quorate.controllers.pods.names import MANAGED
+from quorate.controllers.jobs.integrations import until_served
+from quorate.controllers.pods.constants import MANAGED
 from quorate.controllers.provisioning.check_activity import config_name, decide_active
 from quorate.controllers.provisioning.provisioning_plan import Case, NewRequest, Plan, decide, with_problem
 from quorate.controllers.provisioning.request_names import CONTROLLER
-from quorate.controllers.shell import Shell
 from quorate.kube.errors import AlreadyExists, ApiError, ServerError
 from quorate.kube.expectations import Expectations, versions
 from quorate.kube.informer import Change, Informer
@@ -38,20 +38,20 @@ _CONFIGURED_BY: Final = "configured by"  # index of checks by the name of their 
 _OF: Final = "requests of"  # index of requests by the uid of their workload
 
 
-async def run_provisioning(shell: Shell) -> None:
+async def run_provisioning(context: ControllerContext) -> None:
     """Wait until it is of use, then make and follow requests for capacity until cancelled."""
-    await _until_wanted(shell.informers.checks)
+    await _until_wanted(context.informers.checks)
     for resource in (PROVISIONING_REQUESTS, PROVISIONING_REQUEST_CONFIGS):
-        await until_served(resource, shell.client, shell.clock)
-    configs = Informer(shell.client, PROVISIONING_REQUEST_CONFIGS)
-    requests = Informer(shell.client, PROVISIONING_REQUESTS)
-    templates = Informer(shell.client, POD_TEMPLATES, label_selector=f"{MANAGED}=true")
+        await until_served(resource, context.client, context.clock)
+    configs = Informer(context.client, PROVISIONING_REQUEST_CONFIGS)
+    requests = Informer(context.client, PROVISIONING_REQUESTS)
+    templates = Informer(context.client, POD_TEMPLATES, label_selector=f"{MANAGED}=true")
     async with asyncio.TaskGroup() as tasks:
         for informer in (configs, requests, templates):
             tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
         await synced(configs, requests, templates)
-        activity = ActivityController(shell, configs)
-        controller = ProvisioningController(shell, configs, requests, templates)
+        activity = ActivityController(context, configs)
+        controller = ProvisioningController(context, configs, requests, templates)
         for reconciler in (activity.reconciler, controller.reconciler):
             tasks.create_task(reconciler.run(), name=reconciler.name)
 
@@ -70,11 +70,11 @@ async def _until_wanted(checks: Informer[AdmissionCheck]) -> None:
 class ActivityController:
     """Says of each check of ours whether it can be made."""
 
-    def __init__(self, shell: Shell, configs: Informer[ProvisioningRequestConfig]) -> None:
-        self._shell = shell
+    def __init__(self, context: ControllerContext, configs: Informer[ProvisioningRequestConfig]) -> None:
+        self._context = context
         self._configs = configs
-        self._checks = shell.informers.checks
-        self.reconciler = Reconciler("provisioning.checks", self.reconcile, shell.clock, WORKERS)
+        self._checks = context.informers.checks
+        self.reconciler = Reconciler("provisioning.checks", self.reconcile, context.clock, WORKERS)
         self._checks.add_index(_CONFIGURED_BY, _config_of)
         self._checks.subscribe(lambda change: self.reconciler.enqueue(change.key))
         configs.subscribe(self._config_changed)
@@ -88,7 +88,7 @@ class ActivityController:
         if check is not None:
             name = config_name(check)
             config = None if name is None else self._configs.get(Key("", name))
-            await send(self._shell.client, decide_active(check, config, self._shell.clock.now()))
+            await send(self._context.client, decide_active(check, config, self._context.clock.now()))
 
 
 class ProvisioningController:
@@ -96,20 +96,20 @@ class ProvisioningController:
 
     def __init__(
         self,
-        shell: Shell,
+        context: ControllerContext,
         configs: Informer[ProvisioningRequestConfig],
         requests: Informer[ProvisioningRequest],
         templates: Informer[PodTemplate],
     ) -> None:
-        self._shell = shell
+        self._context = context
         self._configs = configs
         self._requests = requests
         self._templates = templates
-        self._expectations = Expectations(shell.clock)
+        self._expectations = Expectations(context.clock)
         self._log = logger(__name__)
-        workers = shell.workers_for(PROVISIONING_REQUESTS, WORKERS)
-        self.reconciler = Reconciler("provisioning", self.reconcile, shell.clock, workers)
-        informers = shell.informers
+        workers = context.workers_for(PROVISIONING_REQUESTS, WORKERS)
+        self.reconciler = Reconciler("provisioning", self.reconcile, context.clock, workers)
+        informers = context.informers
         informers.workloads.add_index(_WAITING_FOR, _checks_of)
         requests.add_index(_OF, _workload_uid)
         informers.workloads.subscribe(self._workload_changed)
@@ -129,16 +129,16 @@ class ProvisioningController:
         self._enqueue_waiting_for(change.key.name)
 
     def _config_changed(self, change: Change[ProvisioningRequestConfig]) -> None:
-        for check in self._shell.informers.checks.by_index(_CONFIGURED_BY, change.key.name):
+        for check in self._context.informers.checks.by_index(_CONFIGURED_BY, change.key.name):
             self._enqueue_waiting_for(check.metadata.name)
 
     def _flavor_changed(self, change: Change[ResourceFlavor]) -> None:
         if change.old is None:  # a request may wait for it
-            for check in self._shell.informers.checks:
+            for check in self._context.informers.checks:
                 self._enqueue_waiting_for(check.metadata.name)
 
     def _enqueue_waiting_for(self, check: str) -> None:
-        for workload in self._shell.informers.workloads.by_index(_WAITING_FOR, check):
+        for workload in self._context.informers.workloads.by_index(_WAITING_FOR, check):
             self.reconciler.enqueue(workload.metadata.key)
 
     def _owned_changed(self, change: Change[ProvisioningRequest] | Change[PodTemplate]) -> None:
@@ -148,10 +148,10 @@ class ProvisioningController:
                 self.reconciler.enqueue(Key(change.key.namespace, owner.name))
 
     async def reconcile(self, key: Key) -> float | None:
-        workload = self._shell.informers.workloads.get(key)
+        workload = self._context.informers.workloads.get(key)
         if workload is None:
             return None
-        now = self._shell.clock.now()
+        now = self._context.clock.now()
         requests = self._requests.by_index(_OF, workload.metadata.uid)
         seen = versions(WORKLOADS, (workload,)) | versions(PROVISIONING_REQUESTS, requests)
         until = self._expectations.pending_until(key, seen)
@@ -163,8 +163,8 @@ class ProvisioningController:
                 dict(self._configs_of(workload)),
                 requests,
                 self._templates.get,
-                ByName(self._shell.informers.flavors),
-                self._shell.configuration.gates.cleanup_provisioning_requests_on_eviction,
+                ByName(self._context.informers.flavors),
+                self._context.configuration.gates.cleanup_provisioning_requests_on_eviction,
                 now,
             )
         )
@@ -172,13 +172,13 @@ class ProvisioningController:
 
     def _configs_of(self, workload: Workload) -> Iterator[tuple[str, ProvisioningRequestConfig | None]]:
         for state in workload.status.admission_checks:
-            check = self._shell.informers.checks.get(Key("", state.name))
+            check = self._context.informers.checks.get(Key("", state.name))
             if check is not None and check.spec.controller_name == CONTROLLER:
                 name = config_name(check)
                 yield state.name, None if name is None else self._configs.get(Key("", name))
 
     async def _carry_out(self, workload: Workload, plan: Plan, now: float) -> float | None:
-        client, key = self._shell.client, workload.metadata.key
+        client, key = self._context.client, workload.metadata.key
         patches = status_patch(WORKLOADS, workload, plan.status)
         for answer in await send(client, patches):
             workload = answer
@@ -192,7 +192,7 @@ class ProvisioningController:
 
     def _tell_all(self, workload: Workload, plan: Plan) -> None:
         for event in plan.told:
-            self._shell.events.event(
+            self._context.events.event(
                 reference_to(WORKLOADS, workload), event.type, event.reason, event.message
             )
             self._log.info("check", key=workload.metadata.key, became=event.reason, note=event.message)
@@ -205,7 +205,7 @@ class ProvisioningController:
         if not new.writes:
             return
         try:
-            await send(self._shell.client, new.writes)
+            await send(self._context.client, new.writes)
         except AlreadyExists:
             raise  # made by ourselves, and its news on the way: the next look finds it
         except ServerError:
@@ -215,7 +215,7 @@ class ProvisioningController:
             await self._tell_problem(workload, new.check, problem)
             raise
         text = f'Created ProvisioningRequest: "{new.name}"'
-        self._shell.events.event(about, "Normal", "ProvisioningRequestCreated", text)
+        self._context.events.event(about, "Normal", "ProvisioningRequestCreated", text)
         self._log.info("capacity asked for", key=workload.metadata.key, request=new.name)
 
     async def _tell_problem(self, workload: Workload, check: str, problem: str) -> None:
@@ -223,8 +223,8 @@ class ProvisioningController:
         patches = status_patch(WORKLOADS, workload, with_problem(workload, check, problem))
         if patches:
             about = reference_to(WORKLOADS, workload)
-            self._shell.events.event(about, "Warning", "FailedCreate", problem)
-            await send(self._shell.client, patches)
+            self._context.events.event(about, "Warning", "FailedCreate", problem)
+            await send(self._context.client, patches)
 
 
 def _config_of(check: AdmissionCheck) -> tuple[str, ...]:

@@ -18,10 +18,10 @@ from quorate.api.provisioning import (
     RequestedPodSet,
     TemplateReference,
 )
-from quorate.controllers.jobs.construct import PROVISIONING_PREFIX, owner_of
-from quorate.controllers.jobs.podsets import InjectionConflict
-from quorate.controllers.jobs.starting import FlavorNotSeen
-from quorate.controllers.pods.names import MANAGED
+from quorate.controllers.jobframework.construct_workload import PROVISIONING_PREFIX, owner_of
+from quorate.controllers.jobframework.podset_info import InjectionConflict
+from quorate.controllers.jobframework.starting import FlavorNotSeen
+from quorate.controllers.pods.constants import MANAGED
 from quorate.controllers.provisioning.check_state import inactive, is_failed, not_needed, verdict
 from quorate.controllers.provisioning.request_names import attempt_of, request_name, template_name
 from quorate.controllers.provisioning.requested_pods import AskedPods, asked_pods, pod_template

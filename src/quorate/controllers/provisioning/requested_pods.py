@@ -18,8 +18,8 @@ from quorate.api.kueue import (
     Workload,
 )
 from quorate.api.provisioning import MergePolicy, ProvisioningRequestConfigSpec
-from quorate.controllers.jobs.podsets import InjectionConflict, inject
-from quorate.controllers.jobs.starting import FlavorNotSeen, info_of
+from quorate.controllers.jobframework.podset_info import InjectionConflict, inject
+from quorate.controllers.jobframework.starting import FlavorNotSeen, info_of
 from quorate.controllers.provisioning.request_names import CLASS_NAME, CONSUMES
 from quorate.kube.patches import merged
 from quorate.kube.resources import Json

@@ -7,7 +7,7 @@ from typing import Any, Final
 from quorate.api.meta import Key
 from quorate.api.volcano import DEFAULT_QUEUE, PodGroup, Queue
 from quorate.api.volcano_job import Command
-from quorate.controllers.shell import Shell
+from quorate.controllers.context import ControllerContext
 from quorate.controllers.volcano.command_bus import Orders
 from quorate.controllers.volcano.queue_state import BUILT_IN, QueuePlan, decide
 from quorate.kube.debounce import Debounce
@@ -31,24 +31,24 @@ class VolcanoQueueController:
 
     def __init__(
         self,
-        shell: Shell,
+        context: ControllerContext,
         queues: Informer[Queue],
         groups: Informer[PodGroup],
         commands: Informer[Command],
     ) -> None:
-        self._client = shell.client
-        self._events = shell.events
+        self._client = context.client
+        self._events = context.events
         self._queues = queues
         self._groups = groups
-        self._orders = Orders(shell.client, shell.clock, commands, QUEUES)
-        self._expectations = Expectations(shell.clock)
-        self._debounce = Debounce(shell.clock, DEBOUNCE_S)
+        self._orders = Orders(context.client, context.clock, commands, QUEUES)
+        self._expectations = Expectations(context.clock)
+        self._debounce = Debounce(context.clock, DEBOUNCE_S)
         # Queues that did not keep the parent they were given, by the generation it was tried at: a definition
         # of an older Volcano has no such field.
         self._without_parent: dict[Key, int] = {}
         self._log = logger(__name__)
-        workers = shell.workers_for(QUEUES, WORKERS)
-        self.reconciler = Reconciler("volcano.queues", self.reconcile, shell.clock, workers)
+        workers = context.workers_for(QUEUES, WORKERS)
+        self.reconciler = Reconciler("volcano.queues", self.reconcile, context.clock, workers)
         groups.add_index(_IN, lambda group: (_queue_of(group),))
         queues.add_index(_BELOW, lambda queue: (queue.spec.parent,))
         groups.subscribe(self._group_changed)

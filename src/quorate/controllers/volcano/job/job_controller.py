@@ -7,8 +7,8 @@ from typing import Any, Final
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Uid
 from quorate.api.volcano import DEFAULT_QUEUE, PodGroup
 from quorate.api.volcano_job import GROUP, Command, Job, JobPhase
+from quorate.controllers.context import ControllerContext
 from quorate.controllers.informers import ByName
-from quorate.controllers.shell import Shell
 from quorate.controllers.volcano.command_bus import Orders
 from quorate.controllers.volcano.job.job_pod_group import group_changes, group_name, is_waiting
 from quorate.controllers.volcano.job.job_pods import MEMBERS, Member
@@ -46,7 +46,7 @@ class VolcanoJobController:
 
     def __init__(
         self,
-        shell: Shell,
+        context: ControllerContext,
         jobs: Informer[Job],
         groups: Informer[PodGroup],
         members: Informer[Member],
@@ -54,28 +54,28 @@ class VolcanoJobController:
         *,
         keep_pending: bool,
     ) -> None:
-        self._client = shell.client
-        self._clock = shell.clock
-        self._events = shell.events
-        self._record = shell.record
-        self._forget_series = shell.forget
+        self._client = context.client
+        self._clock = context.clock
+        self._events = context.events
+        self._record = context.record
+        self._forget_series = context.forget
         self._jobs = jobs
         self._groups = groups
         self._members = members
-        self._orders = Orders(shell.client, shell.clock, commands, VOLCANO_JOBS)
-        self._classes = shell.informers.pod_classes
+        self._orders = Orders(context.client, context.clock, commands, VOLCANO_JOBS)
+        self._classes = context.informers.pod_classes
         self._keep_pending = keep_pending
-        self._assumed = Assumed(shell.clock)
-        self._losses = Losses(shell.clock)
-        self._creator = Creator(shell.client, shell.clock, self._assumed, shell.record)
-        self._expectations = Expectations(shell.clock)
-        self._debounce = Debounce(shell.clock, DEBOUNCE_S)  # with counts that changed
+        self._assumed = Assumed(context.clock)
+        self._losses = Losses(context.clock)
+        self._creator = Creator(context.client, context.clock, self._assumed, context.record)
+        self._expectations = Expectations(context.clock)
+        self._debounce = Debounce(context.clock, DEBOUNCE_S)  # with counts that changed
         self._unheeded: dict[Key, Any] = {}  # changes of groups that the server does not keep
         self._told: dict[Key, tuple[Event, ...]] = {}  # what was last said of each job without doing anything
         self._uids: dict[Key, Uid] = {}  # of the jobs that were looked at
         self._log = logger(__name__)
-        workers = shell.workers_for(VOLCANO_JOBS, WORKERS)
-        self.reconciler = Reconciler("volcano.jobs", self.reconcile, shell.clock, workers)
+        workers = context.workers_for(VOLCANO_JOBS, WORKERS)
+        self.reconciler = Reconciler("volcano.jobs", self.reconcile, context.clock, workers)
         self._follow()
 
     def _follow(self) -> None:

@@ -25,7 +25,7 @@ from quorate.api.volcano_keys import (
     REVOCABLE_ZONE,
     TASK_SPEC,
 )
-from quorate.controllers.jobs.podsets import read_template
+from quorate.controllers.jobframework.podset_info import read_template
 from quorate.controllers.volcano.job.job_pod_group import group_name, owned_by
 from quorate.controllers.volcano.job.job_status import claim_name
 from quorate.controllers.volcano.job.plugins import Plugin

@@ -11,7 +11,7 @@ from typing import Final
 
 from quorate.api.meta import Key, Uid
 from quorate.api.volcano_job import Job
-from quorate.controllers.recording import Record, record_pod
+from quorate.controllers.metrics import Record, record_pod_creation
 from quorate.controllers.volcano.job.job_pods import MEMBERS, Member
 from quorate.controllers.volcano.job.job_resources import Belongings, Taken
 from quorate.controllers.volcano.job.job_sync import NewPod
@@ -94,7 +94,7 @@ class Creator:
                 whose = "nobody" if owner is None else f"{owner.kind} {owner.name}"
                 raise Taken("Pod", key, whose) from None
         else:
-            record_pod(self._record, job.metadata, member.metadata)
+            record_pod_creation(self._record, job.metadata, member.metadata)
         self._assumed.made(job, member)
 
     def forget(self, job: Key) -> None:

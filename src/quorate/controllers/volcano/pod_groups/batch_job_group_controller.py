@@ -8,10 +8,10 @@ from quorate.api.configuration_gang import GangRules
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup
+from quorate.controllers.context import ControllerContext
 from quorate.controllers.informers import WORKLOADS_OF
-from quorate.controllers.jobs.construct import queue_name_of
-from quorate.controllers.jobs.membership import Membership
-from quorate.controllers.shell import Shell
+from quorate.controllers.jobframework.construct_workload import queue_name_of
+from quorate.controllers.jobframework.pod_group_membership import Membership
 from quorate.controllers.volcano.job.job_pod_group import is_waiting
 from quorate.controllers.volcano.pod_groups.batch_job_groups import (
     Case,
@@ -33,7 +33,7 @@ from quorate.kube.writes import Delete, send
 WORKERS: Final = 16
 
 
-class BatchMemberships:
+class BatchJobMemberships:
     """What is known of pod groups to whoever starts Jobs; it is made before there is anything to know.
 
     Until it is known whether the cluster has pod groups, a Job that would have one is held back.
@@ -88,24 +88,24 @@ class BatchGroupController:
     """Keeps the pod group of each Job that takes part in step with it; ``queued``: Jobs are queued here."""
 
     def __init__(
-        self, shell: Shell, jobs: Informer[Job], groups: Informer[PodGroup], *, queued: bool
+        self, context: ControllerContext, jobs: Informer[Job], groups: Informer[PodGroup], *, queued: bool
     ) -> None:
-        self._client = shell.client
-        self._events = shell.events
-        self._informers = shell.informers
+        self._client = context.client
+        self._events = context.events
+        self._informers = context.informers
         self._jobs = jobs
         self._groups = groups
         self._queued = queued
-        self._without_name = shell.configuration.manage_jobs_without_queue_name
-        self._rules = shell.configuration.gang
+        self._without_name = context.configuration.manage_jobs_without_queue_name
+        self._rules = context.configuration.gang
         self._names = frozenset(self._rules.scheduler_names)
-        self._expectations = Expectations(shell.clock)
+        self._expectations = Expectations(context.clock)
         self._log = logger(__name__)
-        workers = shell.workers_for(POD_GROUPS, WORKERS)
-        self.reconciler = Reconciler("volcano.batch", self.reconcile, shell.clock, workers)
+        workers = context.workers_for(POD_GROUPS, WORKERS)
+        self.reconciler = Reconciler("volcano.batch", self.reconcile, context.clock, workers)
         jobs.subscribe(self._job_changed)
         groups.subscribe(self._group_changed)
-        shell.informers.workloads.subscribe(self._workload_changed)
+        context.informers.workloads.subscribe(self._workload_changed)
 
     def _job_changed(self, change: Change[Job]) -> None:
         job = change.new if change.new is not None else change.old

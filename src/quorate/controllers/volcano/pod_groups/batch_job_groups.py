@@ -19,10 +19,10 @@ from quorate.api.meta import ObjectMeta, OwnerReference, is_true
 from quorate.api.quota_usage import quota_usage
 from quorate.api.volcano import DEFAULT_QUEUE, PENDING, PodGroup, PodGroupSpec
 from quorate.api.volcano_keys import GROUP_MIN_MEMBER, GROUP_NAME, QUEUE_NAME
+from quorate.controllers.jobframework.construct_workload import ELASTIC_JOB
+from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobs.batch import BatchJob
-from quorate.controllers.jobs.batch_findings import pods_of
-from quorate.controllers.jobs.construct import ELASTIC_JOB
-from quorate.controllers.jobs.podsets import InjectionConflict, PodSetInfo
+from quorate.controllers.jobs.batch_validation import pods_of
 from quorate.controllers.volcano.job.job_pod_group import is_waiting
 from quorate.controllers.volcano.job.min_resources import times
 from quorate.controllers.volcano.pod_groups.pod_group_builder import (

@@ -6,7 +6,7 @@ from typing import Any, Final
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano_keys import GROUP_NAME
-from quorate.controllers.shell import Shell
+from quorate.controllers.context import ControllerContext
 from quorate.controllers.volcano.pod_groups.group_pod import GROUP_PODS, GroupPod
 from quorate.controllers.volcano.pod_groups.pod_group_builder import (
     PREFIX,
@@ -54,21 +54,26 @@ class LonePodController:
     """
 
     def __init__(
-        self, shell: Shell, pods: list[Informer[GroupPod]], groups: Informer[PodGroup], *, inherit: bool
+        self,
+        context: ControllerContext,
+        pods: list[Informer[GroupPod]],
+        groups: Informer[PodGroup],
+        *,
+        inherit: bool,
     ) -> None:
-        self._client = shell.client
-        self._events = shell.events
-        self._clock = shell.clock
-        self._steady = shell.clock.steady
-        self._namespaces = shell.informers.namespaces
+        self._client = context.client
+        self._events = context.events
+        self._clock = context.clock
+        self._steady = context.clock.steady
+        self._namespaces = context.informers.namespaces
         self._pods = pods
         self._groups = groups
         self._inherit = inherit
         self._said: dict[Uid, tuple[Mapping[str, str], float]] = {}  # by owners, until when it is remembered
         self._log = logger(__name__)
-        workers = shell.workers_for(POD_GROUPS, WORKERS)
-        self.reconciler = Reconciler("volcano.pods", self.reconcile_pod, shell.clock, workers)
-        self.emptied = Reconciler("volcano.groups", self.reconcile_group, shell.clock, WORKERS)
+        workers = context.workers_for(POD_GROUPS, WORKERS)
+        self.reconciler = Reconciler("volcano.pods", self.reconcile_pod, context.clock, workers)
+        self.emptied = Reconciler("volcano.groups", self.reconcile_group, context.clock, WORKERS)
         for informer in pods:
             informer.add_index(_IN, _group_key)
             informer.subscribe(self._pod_changed)

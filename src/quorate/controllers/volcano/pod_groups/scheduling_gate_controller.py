@@ -8,7 +8,7 @@ from typing import Final
 
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup
-from quorate.controllers.shell import Shell
+from quorate.controllers.context import ControllerContext
 from quorate.controllers.volcano.job.job_pod_group import is_waiting
 from quorate.controllers.volcano.pod_groups.group_pod import GROUP_PODS, GroupPod
 from quorate.controllers.volcano.pod_groups.scheduling_gates import is_held, let_go
@@ -24,12 +24,14 @@ _HELD: Final = "held back"  # index of pods with a gate of ours by the key of th
 class GateController:
     """Looks after the pods of several schedulers' names, each with an informer of its own."""
 
-    def __init__(self, shell: Shell, pods: Sequence[Informer[GroupPod]], groups: Informer[PodGroup]) -> None:
-        self._client = shell.client
+    def __init__(
+        self, context: ControllerContext, pods: Sequence[Informer[GroupPod]], groups: Informer[PodGroup]
+    ) -> None:
+        self._client = context.client
         self._pods = pods
         self._groups = groups
-        workers = shell.workers_for(GROUP_PODS, WORKERS)
-        self.reconciler = Reconciler("volcano.gates", self.reconcile, shell.clock, workers)
+        workers = context.workers_for(GROUP_PODS, WORKERS)
+        self.reconciler = Reconciler("volcano.gates", self.reconcile, context.clock, workers)
         for informer in pods:
             informer.add_index(_HELD, lambda pod: (pod.group_key,) if is_held(pod) else ())
             informer.subscribe(self._pod_changed)

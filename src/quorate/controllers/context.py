@@ -1,0 +1,29 @@
+"""What every controller needs of the world around it, made once for a run and handed on whole."""
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+from quorate.api.configuration import Configuration
+from quorate.controllers.informers import Informers
+from quorate.controllers.metrics import Forget, Record
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.events import EventRecorder
+from quorate.kube.resources import Resource
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerContext:
+    client: Client
+    clock: Clock
+    events: EventRecorder
+    configuration: Configuration
+    informers: Informers  # of the kinds that several controllers look at; a job kind brings its own
+    rng: random.Random
+    record: Record
+    forget: Forget
+
+    def workers_for(self, resource: Resource[Any], default: int) -> int:
+        """How many objects of a kind are worked on at once."""
+        return self.configuration.controllers.workers_for(resource.kind, resource.group, default)

@@ -1,0 +1,64 @@
+"""Flavors and admission checks: one that a cluster queue refers to is not let go."""
+
+from collections.abc import Callable
+from typing import Generic
+
+from quorate.api.kueue import ClusterQueue
+from quorate.api.meta import Key
+from quorate.controllers.context import ControllerContext
+from quorate.controllers.finalizers import held, released
+from quorate.kube.informer import Change, Informer
+from quorate.kube.reconcile import Reconciler
+from quorate.kube.resources import T, metadata_of
+from quorate.kube.writes import send
+
+WORKERS = 4
+
+
+def flavors_of(queue: ClusterQueue) -> frozenset[str]:
+    return frozenset(quotas.name for group in queue.spec.resource_groups for quotas in group.flavors)
+
+
+def checks_of(queue: ClusterQueue) -> frozenset[str]:
+    return frozenset(rule.name for rule in queue.spec.admission_checks_strategy.admission_checks)
+
+
+class ResourceInUseController(Generic[T]):
+    """Holds our finalizer on the objects of one kind while a cluster queue names them, in ``named_by``."""
+
+    def __init__(
+        self,
+        context: ControllerContext,
+        objects: Informer[T],
+        named_by: Callable[[ClusterQueue], frozenset[str]],
+    ) -> None:
+        self._client = context.client
+        self._objects = objects
+        self._named_by = named_by
+        self._queues = context.informers.cluster_queues
+        self._index = f"names {objects.resource.plural}"
+        workers = context.workers_for(objects.resource, WORKERS)
+        self.reconciler = Reconciler(objects.resource.plural, self.reconcile, context.clock, workers)
+        self._queues.add_index(self._index, named_by)
+        objects.subscribe(self._object_changed)
+        self._queues.subscribe(self._queue_changed)
+
+    def _object_changed(self, change: Change[T]) -> None:
+        if change.new is not None:
+            self.reconciler.enqueue(change.key)
+
+    def _queue_changed(self, change: Change[ClusterQueue]) -> None:
+        before = frozenset() if change.old is None else self._named_by(change.old)
+        after = frozenset() if change.new is None else self._named_by(change.new)
+        for name in sorted(before - after):
+            self.reconciler.enqueue(Key("", name))
+
+    async def reconcile(self, key: Key) -> None:
+        found = self._objects.get(key)
+        if found is None:
+            return
+        metadata = metadata_of(found)
+        if metadata.deletion_timestamp is None:
+            await send(self._client, held(self._objects.resource, metadata))
+        elif not self._queues.by_index(self._index, key.name):
+            await send(self._client, released(self._objects.resource, metadata))

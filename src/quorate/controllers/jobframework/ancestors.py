@@ -1,0 +1,158 @@
+"""Jobs that make jobs: who is managed as a part of another one.
+
+Kueue's rule: the topmost job up the chain of controllers that is managed itself manages all below it; they
+get no workload of their own.  The chain leads through kinds that are queued here, through those that the
+configuration says another controller queues, and through kinds that only stand between: frameworks that
+are switched off, and ReplicaSets.  Any other kind ends it.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from quorate.api.configuration_integrations import ExternalFramework
+from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
+from quorate.controllers.jobframework.construct_workload import queue_name_of
+from quorate.controllers.jobframework.interface import JobObject
+from quorate.kube.client import Client
+from quorate.kube.discovery import plural_of
+from quorate.kube.errors import NotFound
+from quorate.kube.resources import Resource
+
+Find = Callable[[Key], JobObject | None]
+_KindName = tuple[str, str]  # apiVersion and kind
+
+MOST_LEVELS: Final = 10  # as in Kueue
+MOST_PASSED: Final = 10_000  # a few hundred bytes each
+
+
+class Owner(Struct):
+    """What the chain is followed by, of an object of whatever kind."""
+
+    metadata: ObjectMeta
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerNotFound:
+    """An owner of a kind that is known, which is not there, or not yet."""
+
+    owner: OwnerReference
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenOwnerChain:
+    """A chain of owners whose end was not found: nothing can be decided about who is at its bottom."""
+
+    problem: str
+    circular: bool
+
+
+class AncestorFinder:
+    def __init__(
+        self,
+        client: Client,
+        queued: Iterable[Resource[Any]],
+        intermediate_kinds: Iterable[Resource[Any]],
+        external: Iterable[ExternalFramework],
+        manage_jobs_without_queue_name: bool,
+    ) -> None:
+        """``intermediate_kinds``: kinds that jobs may stand below, but that are not managed themselves."""
+        self._client = client
+        self._queued = _by_name(queued)
+        self._intermediate_kinds = _by_name(intermediate_kinds)
+        self._external = {(each.api_version, each.kind): each for each in external}
+        self._finders: dict[_KindName, Find] = {}  # of the kinds there is a copy of
+        self._looked_up: dict[_KindName, Resource[Owner]] = {}  # kinds found out by asking the server
+        self._passed: OrderedDict[Uid, ObjectMeta] = (
+            OrderedDict()
+        )  # of those between, the last ones asked for
+        self._manage_all = manage_jobs_without_queue_name
+
+    def add(self, resource: Resource[Any], find: Find) -> None:
+        """From now on jobs of this kind are found in a copy, and the server is not asked for them."""
+        self._finders[resource.api_version, resource.kind] = find
+
+    async def managing_ancestor(self, metadata: ObjectMeta) -> Uid | OwnerNotFound | BrokenOwnerChain | None:
+        """The job that ``metadata`` belongs to as a part; ``None`` when it stands for itself."""
+        topmost: Uid | None = None
+        passed = {metadata.uid}
+        for _ in range(MOST_LEVELS):
+            owner = metadata.controller
+            if owner is None or not self._is_known(_kind_of(owner)):
+                return topmost
+            found = await self._find(owner, metadata.namespace)
+            if found is None:
+                return OwnerNotFound(owner)
+            if found.uid != owner.uid:
+                return topmost  # the owner is gone, and another took its name
+            if found.uid in passed:
+                return BrokenOwnerChain(
+                    f"its owners form a circle through {owner.kind} {owner.name}", circular=True
+                )
+            passed.add(found.uid)
+            metadata = found
+            if self._is_managed(_kind_of(owner)) and (self._manage_all or queue_name_of(metadata)):
+                topmost = metadata.uid
+        owner = metadata.controller
+        if owner is None or not self._is_known(_kind_of(owner)):
+            return topmost
+        text = (
+            f"Terminated search for Kueue-managed Job because ancestor depth exceeded limit of {MOST_LEVELS}"
+        )
+        return BrokenOwnerChain(text, circular=False)
+
+    def _is_managed(self, kind: _KindName) -> bool:
+        return kind in self._queued or kind in self._external
+
+    def _is_known(self, kind: _KindName) -> bool:
+        return self._is_managed(kind) or kind in self._intermediate_kinds
+
+    async def _find(self, owner: OwnerReference, namespace: str) -> ObjectMeta | None:
+        kind, key = _kind_of(owner), Key(namespace, owner.name)
+        if (find := self._finders.get(kind)) is not None:
+            found = find(key)
+            return None if found is None else found.metadata
+        if (passed := self._passed.get(owner.uid)) is not None:
+            return passed
+        resource = await self._resource(kind)
+        if resource is None:
+            return None
+        try:
+            stored: Owner = await self._client.get(resource, key)
+        except NotFound:
+            return None
+        if kind in self._intermediate_kinds:
+            self._remember(stored.metadata)
+        return stored.metadata
+
+    def _remember(self, passed: ObjectMeta) -> None:
+        """Who stands between is not asked for again for each of many pods: all that matters is its owner."""
+        lean = ObjectMeta(name=passed.name, namespace=passed.namespace, uid=passed.uid)
+        owner = passed.controller
+        if owner is not None:
+            lean = msgspec.structs.replace(lean, owner_references=(owner,))
+        self._passed[passed.uid] = lean
+        if len(self._passed) > MOST_PASSED:
+            self._passed.popitem(last=False)
+
+    async def _resource(self, kind: _KindName) -> Resource[Owner] | None:
+        """How to ask for owners of a kind that has no copy here; ``None``: it is not served, or not yet."""
+        if kind not in self._looked_up:
+            known = self._queued.get(kind) or self._intermediate_kinds.get(kind)
+            plural = await plural_of(self._client, *kind) if known is None else known.plural
+            if not plural:
+                return None
+            group, _, version = kind[0].rpartition("/")
+            self._looked_up[kind] = Resource(group, version, plural, kind[1], True, Owner)
+        return self._looked_up[kind]
+
+
+def _by_name(resources: Iterable[Resource[Any]]) -> Mapping[_KindName, Resource[Any]]:
+    return {(resource.api_version, resource.kind): resource for resource in resources}
+
+
+def _kind_of(owner: OwnerReference) -> _KindName:
+    return (owner.api_version, owner.kind)

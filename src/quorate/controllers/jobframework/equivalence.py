@@ -1,0 +1,83 @@
+"""Whether a Workload stands for a job as the job is now."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from quorate.api.kueue import PodSet, Workload
+from quorate.api.meta import is_true
+from quorate.controllers.jobframework.podset_info import read_template
+
+
+def is_equivalent(
+    workload: Workload, pod_sets: Sequence[PodSet], maximum_execution_s: int | None, suspended: bool
+) -> bool:
+    """Whether ``workload`` asks for what the job with ``pod_sets`` asks for.
+
+    While quota is reserved the job may be in its running form: with tolerations it was given, and with the
+    admitted count where fewer pods are enough.  (Pods that are done for good lower the count, too.)  Node
+    selectors, labels, annotations and affinity are never compared: admission injects some of them, and none
+    of the others changes what a pod needs of its quota.
+    """
+    if workload.spec.maximum_execution_time_seconds != maximum_execution_s:
+        return False
+    if len(workload.spec.pod_sets) != len(pod_sets):
+        return False
+    if is_true(workload.status.conditions, "QuotaReserved"):
+        if _same(_as_admitted(workload), pod_sets, tolerations=False):
+            return True
+        if not suspended:
+            return False
+    return _same(workload.spec.pod_sets, pod_sets, tolerations=True)
+
+
+def _as_admitted(workload: Workload) -> tuple[PodSet, ...]:
+    admission = workload.status.admission
+    if admission is None:
+        return workload.spec.pod_sets
+    counts = {assignment.name: assignment.count for assignment in admission.pod_set_assignments}
+    return tuple(
+        pod_set
+        if pod_set.min_count is msgspec.UNSET or (count := counts.get(pod_set.name)) is None
+        else msgspec.structs.replace(pod_set, count=count)
+        for pod_set in workload.spec.pod_sets
+    )
+
+
+def _same(ones: Sequence[PodSet], others: Sequence[PodSet], tolerations: bool) -> bool:
+    return all(
+        one.count == other.count
+        and one.min_count == other.min_count
+        and _shape(one.template, tolerations) == _shape(other.template, tolerations)
+        for one, other in zip(ones, others, strict=True)
+    )
+
+
+def _shape(template: msgspec.Raw, tolerations: bool) -> tuple[Any, ...]:
+    spec = read_template(template).get("spec") or {}
+    shape = (_containers(spec.get("initContainers")), _containers(spec.get("containers")))
+    return (*shape, spec.get("tolerations") or []) if tolerations else shape
+
+
+def _containers(containers: list[dict[str, Any]] | None) -> list[Any]:
+    """The last of several variables of one name is the one that counts, for the API and here."""
+    return [
+        _without_nulls(
+            {**container, "env": list({entry["name"]: entry for entry in container["env"]}.values())}
+        )
+        if container.get("env")
+        else _without_nulls(container)
+        for container in containers or []
+    ]
+
+
+def _without_nulls(value: Any) -> Any:
+    """An absent field and a null are the same to the API, and it does not keep which was written."""
+    match value:
+        case dict():
+            return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+        case list():
+            return [_without_nulls(item) for item in value]
+        case _:
+            return value

@@ -1,0 +1,98 @@
+"""What is wrong with the annotations by which a batch Job asks for fewer pods, or for a changing number."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from quorate.api.batch import Job, template_of
+from quorate.api.findings import Finding
+from quorate.controllers.jobframework.construct_workload import ELASTIC_JOB
+from quorate.controllers.jobframework.interface import JobScope
+
+MIN_PARALLELISM: Final = "kueue.x-k8s.io/job-min-parallelism"
+COMPLETIONS_EQUAL_PARALLELISM: Final = "kueue.x-k8s.io/job-completions-equal-parallelism"
+
+TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})  # as Go reads a bool
+_FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
+_TOPOLOGY: Final = (
+    "kueue.x-k8s.io/podset-required-topology",
+    "kueue.x-k8s.io/podset-preferred-topology",
+)
+
+
+def pods_of(job: Job) -> int:
+    """How many pods the job runs at once."""
+    if job.spec.completions is None:
+        return job.spec.parallelism
+    return min(job.spec.parallelism, job.spec.completions)
+
+
+def job_findings(old: Job | None, new: Job, scope: JobScope) -> Iterator[Finding]:
+    """The rules are Kueue's.  A minimum that did not change is not judged anew: the job may have shrunk."""
+    if old is None or _said(old, MIN_PARALLELISM) != _said(new, MIN_PARALLELISM):
+        yield from _minimum(new, scope)
+    yield from _completions(new)
+    if scope.elastic:
+        yield from _elastic(new)
+    if old is not None:
+        yield from _change(old, new)
+
+
+def _said(job: Job, annotation: str) -> str | None:
+    return job.metadata.annotations.get(annotation)
+
+
+def _at(annotation: str) -> str:
+    return f"metadata.annotations[{annotation}]"
+
+
+def _minimum(job: Job, scope: JobScope) -> Iterator[Finding]:
+    text = _said(job, MIN_PARALLELISM)
+    if text is None:
+        return
+    if scope.elastic:
+        yield Finding(_at(MIN_PARALLELISM), text, f"cannot be used together with {ELASTIC_JOB}")
+    try:
+        minimum = int(text)
+    except ValueError:
+        yield Finding(_at(MIN_PARALLELISM), text, "is not a whole number")
+        return
+    if not 0 < minimum < pods_of(job):
+        yield Finding(_at(MIN_PARALLELISM), minimum, f"should be between 0 and {pods_of(job) - 1}")
+
+
+def _completions(job: Job) -> Iterator[Finding]:
+    text = _said(job, COMPLETIONS_EQUAL_PARALLELISM)
+    if text is None or text in _FALSE:
+        return
+    if text not in TRUE:
+        yield Finding(_at(COMPLETIONS_EQUAL_PARALLELISM), text, "is neither true nor false")
+        return
+    if job.spec.completion_mode != "Indexed":
+        rule = "should not be enabled for NonIndexed jobs"
+        yield Finding(_at(COMPLETIONS_EQUAL_PARALLELISM), text, rule)
+    if job.spec.completions != job.spec.parallelism:
+        rule = f"should be equal to parallelism when {_at(COMPLETIONS_EQUAL_PARALLELISM)} is true"
+        yield Finding("spec.completions", job.spec.completions, rule)
+
+
+def _elastic(job: Job) -> Iterator[Finding]:
+    annotations = template_of(job.spec.template).metadata.annotations
+    for name in _TOPOLOGY:
+        if name in annotations:
+            path = f"spec.template.metadata.annotations[{name}]"
+            yield Finding(path, annotations[name], f"is not supported together with {_at(ELASTIC_JOB)}")
+
+
+def _change(old: Job, new: Job) -> Iterator[Finding]:
+    if (
+        _said(old, MIN_PARALLELISM) is not None
+        and not old.spec.suspend
+        and old.spec.parallelism != new.spec.parallelism
+    ):
+        rule = "cannot change when partial admission is enabled and the job is not suspended"
+        yield Finding("spec.parallelism", new.spec.parallelism, rule)
+    text = _said(new, COMPLETIONS_EQUAL_PARALLELISM)
+    runs = not (old.spec.suspend or new.spec.suspend)
+    if runs and text != _said(old, COMPLETIONS_EQUAL_PARALLELISM):
+        rule = "is immutable while the job is not suspended"
+        yield Finding(_at(COMPLETIONS_EQUAL_PARALLELISM), text, rule)

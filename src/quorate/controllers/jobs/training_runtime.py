@@ -1,0 +1,157 @@
+"""What a TrainJob's pods are: its runtime's replicated jobs, as the trainer makes a JobSet of them.
+
+The rules are the trainer's (v2): patches of the runtime in the job are laid over its job templates, by the
+keys that Kubernetes merges lists by; then the fields of the job's own override those of the step they are
+about, which a label of the replicated job names.
+"""
+
+import copy
+from collections.abc import Mapping
+from typing import Any, Final
+
+from quorate.api.paths import Path, Unfit, look_up, read, read_count, read_entries
+from quorate.controllers.jobs.unstructured import UnstructuredJob
+from quorate.kube.resources import Json
+
+MANAGER: Final = "kueue.x-k8s.io/manager"  # of the patch that says what admission adds
+PATCHES: Final[Path] = ("spec", "runtimePatches")
+PATCHED_JOBS: Final[Path] = ("trainingRuntimeSpec", "template", "spec", "replicatedJobs")
+
+_STEP: Final = "trainer.kubeflow.org/trainjob-ancestor-step"
+_INITIALIZERS: Final = {"dataset-initializer": "dataset", "model-initializer": "model"}
+_TRAINER: Final = "trainer"
+_NODE: Final = "node"  # the container, and in MPI's runtimes the replicated job, that trains
+_LAUNCHER: Final = "launcher"
+_KEYS: Final[Mapping[str, str]] = {
+    "containers": "name",
+    "env": "name",
+    "imagePullSecrets": "name",
+    "initContainers": "name",
+    "schedulingGates": "name",
+    "volumeMounts": "mountPath",
+    "volumes": "name",
+}
+
+
+def replicated_jobs(job: UnstructuredJob) -> list[Json]:
+    """The replicated jobs of the JobSet that the trainer would make, without what admission adds.
+
+    Raises ``Unfit``, also when the runtime is not there, or not yet.
+    """
+    if job.companion is None:
+        raise Unfit(("spec", "runtimeRef"), "names a runtime that doesn't exist")
+    runtime = {"runtime": job.companion}
+    jobs = copy.deepcopy(read_entries(runtime, ("runtime", "template", "spec", "replicatedJobs")))
+    for patch in read_entries(job.document, PATCHES):
+        if patch.get("manager") != MANAGER:
+            _lay_over(jobs, read_entries(patch, PATCHED_JOBS))
+    for each in jobs:
+        _override(each, job)
+    return jobs
+
+
+def _lay_over(jobs: list[Json], patches: list[Json]) -> None:
+    for patch in patches:
+        for each in jobs:
+            if each.get("name") == patch.get("name") and isinstance(patch.get("template"), dict):
+                each["template"] = strategically_merged(each.get("template") or {}, patch["template"])
+
+
+def strategically_merged(document: Json, patch: Mapping[str, Any]) -> Json:
+    """Maps merge by key, the lists of ``_KEYS`` by their items' keys, all else is replaced."""
+    result = dict(document)
+    for name, value in patch.items():
+        before = result.get(name)
+        if isinstance(value, Mapping) and isinstance(before, Mapping):
+            result[name] = strategically_merged(dict(before), value)
+        elif isinstance(value, list) and isinstance(before, list) and name in _KEYS:
+            result[name] = _merged_list(before, value, _KEYS[name])
+        elif value is None:
+            result.pop(name, None)
+        else:
+            result[name] = value
+    return result
+
+
+def _merged_list(before: list[Json], patch: list[Json], key: str) -> list[Json]:
+    merged = list(before)
+    for item in patch:
+        at = next((index for index, each in enumerate(merged) if each.get(key) == item.get(key)), None)
+        if at is None:
+            merged.append(item)
+        else:
+            merged[at] = strategically_merged(merged[at], item)
+    return merged
+
+
+def _override(replicated: Json, job: UnstructuredJob) -> None:
+    step = look_up(replicated, ("template", "metadata", "labels", _STEP))
+    if step is None:
+        return
+    containers = read_entries(replicated, ("template", "spec", "template", "spec", "containers"))
+    if step in _INITIALIZERS:
+        replicated["replicas"] = 1
+        for container in containers:
+            if container.get("name") == step:
+                _initialize(container, look_up(job.spec, ("initializer", _INITIALIZERS[step])) or {})
+    elif step == _TRAINER:
+        replicated["replicas"] = 1
+        nodes = _nodes(replicated, job)
+        replicated["template"]["spec"] |= {"parallelism": nodes, "completions": nodes}
+    for container in containers:
+        if container.get("name") == _NODE or (container.get("name") == _LAUNCHER and _launcher_trains(job)):
+            _train(container, look_up(job.spec, ("trainer",)) or {})
+
+
+def _nodes(replicated: Json, job: UnstructuredJob) -> int:
+    """Nodes of the step that trains; with MPI the launcher may be one of them."""
+    policy: Json = look_up(job.companion, ("mlPolicy",)) or {}
+    default = read_count(replicated, ("template", "spec", "parallelism"), 1)
+    if policy:
+        default = read_count(policy, ("numNodes",), 1)
+    nodes = read_count(job.document, ("spec", "trainer", "numNodes"), default)
+    asked = look_up(job.document, ("spec", "trainer", "numNodes")) is not None
+    if asked and _launcher_trains(job) and replicated.get("name") == _NODE:
+        return max(nodes - 1, 1)
+    return nodes
+
+
+def _launcher_trains(job: UnstructuredJob) -> bool:
+    return look_up(job.companion, ("mlPolicy", "mpi", "runLauncherAsNode")) is True
+
+
+def _initialize(container: Json, initializer: Mapping[str, Any]) -> None:
+    env = list(initializer.get("env") or [])
+    if initializer.get("storageUri"):
+        env.insert(0, {"name": "STORAGE_URI", "value": initializer["storageUri"]})
+    if env:
+        container["env"] = _merged_list(container.get("env") or [], env, "name")
+    if initializer.get("secretRef"):
+        container["envFrom"] = [*(container.get("envFrom") or []), {"secretRef": initializer["secretRef"]}]
+
+
+def _train(container: Json, trainer: Mapping[str, Any]) -> None:
+    for name in ("image", "command", "args"):
+        if trainer.get(name) is not None:
+            container[name] = trainer[name]
+    resources = trainer.get("resourcesPerNode") or {}
+    if resources.get("limits") or resources.get("requests"):
+        container["resources"] = {
+            name: resources[name] for name in ("limits", "requests") if resources.get(name)
+        }
+    if trainer.get("env"):
+        container["env"] = _merged_list(container.get("env") or [], list(trainer["env"]), "name")
+
+
+def replicas_of(replicated: Json) -> int:
+    return read_count(replicated, ("replicas",), 1)
+
+
+def pods_of_each(replicated: Json) -> int:
+    """Pods that one replica of a replicated job runs at once."""
+    parallelism = read_count(replicated, ("template", "spec", "parallelism"), 1)
+    return min(parallelism, read_count(replicated, ("template", "spec", "completions"), parallelism))
+
+
+def template_of_pods(replicated: Json) -> Json:
+    return read(replicated, ("template", "spec", "template"), dict)

@@ -1,0 +1,63 @@
+"""What controllers count of their own doing; most is counted where workloads are watched."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, Protocol
+
+from quorate.api.kueue import Workload
+from quorate.api.meta import ObjectMeta, epoch
+from quorate.kube.resources import WORKLOADS
+from quorate.kube.writes import Create, Write
+
+_NOTHING_ELSE: Final[Mapping[str, str]] = {}
+
+
+class Record(Protocol):
+    def __call__(
+        self,
+        name: str,
+        labels: Mapping[str, str],
+        seconds: float | None = None,
+        about: Mapping[str, str] = _NOTHING_ELSE,
+    ) -> None:
+        """See ``observe.recorder.Recorder.record``."""
+
+
+class Forget(Protocol):
+    def __call__(self, labels: Mapping[str, str]) -> None:
+        """See ``observe.recorder.Recorder.forget``."""
+
+
+def record_creations(
+    record: Record, kind: str, job: ObjectMeta, writes: Iterable[Write], answers: Iterable[object]
+) -> None:
+    """How long ``job`` was there before the workloads that ``writes`` made of it, as the server has it.
+
+    A job that was changed since it came may have become one to queue only then: it tells nothing.
+    """
+    if job.generation > 1 or job.creation_timestamp is None:
+        return
+    made = {
+        write.body.metadata.name
+        for write in writes
+        if isinstance(write, Create) and write.resource is WORKLOADS
+    }
+    for answer in answers:
+        if not isinstance(answer, Workload) or answer.metadata.name not in made:
+            continue
+        made.discard(answer.metadata.name)  # it may be patched in the same plan
+        created = answer.metadata.creation_timestamp
+        assert created is not None, f"workload {answer.metadata.key} was never stored"
+        record(
+            "kueue_workload_creation_latency_seconds",
+            {"job_kind": kind},
+            max(0.0, epoch(created) - epoch(job.creation_timestamp)),
+            {"name": answer.spec.queue_name, "namespace": answer.metadata.namespace},
+        )
+
+
+def record_pod_creation(record: Record, job: ObjectMeta, pod: ObjectMeta) -> None:
+    """How long a Volcano Job was there before ``pod``, which was made for it, as the server has it."""
+    assert job.creation_timestamp is not None, f"job {job.key} was never stored"
+    assert pod.creation_timestamp is not None, f"pod {pod.key} was never stored"
+    waited_s = max(0.0, epoch(pod.creation_timestamp) - epoch(job.creation_timestamp))
+    record("volcano_controller_job_to_pod_creation_latency_milliseconds", {}, waited_s)

@@ -1,0 +1,123 @@
+"""Pods as the queueing controllers read them: whole where a workload is made of them, else hardly at all."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from quorate.api import codec
+from quorate.api.batch import EMPTY_OBJECT
+from quorate.api.core import SchedulingGate
+from quorate.api.meta import Condition, ObjectMeta, Struct, find_condition, is_true
+from quorate.controllers.pods import constants
+from quorate.kube.resources import Resource
+
+_GATES_FIELD: Final = b'"schedulingGates"'
+
+
+class PodLife(Struct):
+    phase: str = "Pending"
+    message: str = ""
+    conditions: tuple[Condition, ...] = ()
+
+
+class _Placement(Struct):
+    node_name: str = ""
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
+
+
+class QueuedPod(Struct):
+    """A pod; ``spec`` is kept as bytes, and only of pods that are managed or may come to be."""
+
+    metadata: ObjectMeta
+    spec: msgspec.Raw = EMPTY_OBJECT
+    status: PodLife = PodLife()
+
+    def __post_init__(self) -> None:
+        # Most pods of a cluster are parts of jobs: of those only what any pod has is worth its memory.
+        if is_managed(self) or _GATES_FIELD in bytes(self.spec):
+            msgspec.structs.force_setattr(self, "spec", self.spec.copy())
+            return
+        msgspec.structs.force_setattr(self, "spec", EMPTY_OBJECT)
+        msgspec.structs.force_setattr(self, "status", PodLife(phase=self.status.phase))
+
+    @property
+    def gates(self) -> tuple[str, ...]:
+        return tuple(gate.name for gate in self._placement.scheduling_gates)
+
+    @property
+    def node_name(self) -> str:
+        """The node it is bound to; always empty for a pod that is not managed."""
+        return self._placement.node_name
+
+    @property
+    def _placement(self) -> _Placement:
+        return codec.decode(_Placement, self.spec)
+
+
+PODS: Final = Resource("", "v1", "pods", "Pod", True, QueuedPod)
+
+
+def is_managed(pod: QueuedPod) -> bool:
+    return pod.metadata.labels.get(constants.MANAGED) == "true"
+
+
+def is_gated(pod: QueuedPod) -> bool:
+    return constants.ADMISSION_GATE in pod.gates
+
+
+def is_deleted(pod: QueuedPod) -> bool:
+    return pod.metadata.deletion_timestamp is not None
+
+
+def is_terminated(pod: QueuedPod) -> bool:
+    return pod.status.phase in ("Succeeded", "Failed")
+
+
+def is_suspended(pod: QueuedPod) -> bool:
+    return is_terminated(pod) or is_gated(pod)
+
+
+def is_ready(pod: QueuedPod) -> bool:
+    return is_true(pod.status.conditions, "Ready")
+
+
+def can_count(pod: QueuedPod) -> bool:
+    """Whether it can still run, runs, or has succeeded: it counts for its group."""
+    if is_deleted(pod) and not pod.node_name:
+        return False
+    return pod.status.phase != "Failed"
+
+
+def is_held(pod: QueuedPod) -> bool:
+    return constants.MANAGED in pod.metadata.finalizers
+
+
+def is_retriable(pod: QueuedPod) -> bool:
+    return pod.metadata.annotations.get(constants.RETRIABLE) != "false"
+
+
+def group_name_of(metadata: ObjectMeta, by_annotation: bool) -> str:
+    """The group a pod belongs to; empty when it stands for itself.
+
+    ``by_annotation``: the annotation counts before the label (gate WorkloadIdentifierAnnotations), since it
+    may be longer than 63 characters.
+    """
+    return group_name_in(metadata.labels, metadata.annotations, by_annotation)
+
+
+def group_name_in(labels: Mapping[str, str], annotations: Mapping[str, str], by_annotation: bool) -> str:
+    label = labels.get(constants.GROUP_NAME, "")
+    return (annotations.get(constants.GROUP_NAME, "") or label) if by_annotation else label
+
+
+def last_active(pod: QueuedPod, never: datetime) -> datetime:
+    """When a pod that no longer counts was last at work: it failed, or was deleted, whichever is first."""
+    moments = [never]
+    ready = find_condition(pod.status.conditions, "ContainersReady")
+    if ready is not None and (ready.status, ready.reason) == ("False", "PodFailed"):
+        moments.append(ready.last_transition_time or never)
+    if pod.metadata.deletion_timestamp is not None:
+        moments.append(pod.metadata.deletion_timestamp)
+    return min(moments)

@@ -1,0 +1,169 @@
+"""StatefulSets and LeaderWorkerSets as groups of pods that serve: which workloads stand for them.
+
+A StatefulSet is one group; a LeaderWorkerSet is one for each of its replicas.  The workload of a group is
+made from the set, before its pods are; they join it by what is written on them.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from quorate.api import codec
+from quorate.api.kueue import PodSet
+from quorate.api.meta import Key, ObjectMeta, Struct
+from quorate.api.paths import look_up, read, read_count
+from quorate.controllers.jobframework.construct_workload import workload_name
+from quorate.controllers.jobs.unstructured import pod_template
+from quorate.controllers.pods.queued_pod import QueuedPod
+from quorate.controllers.serving.set_templates import DEPLOYMENT, LEADER_WORKER_SET, STATEFUL_SET, SetKind
+from quorate.kube.resources import Json, Resource
+
+LEADER: Final = "leader"
+WORKER: Final = "worker"
+MAIN: Final = "main"
+_TEMPLATES: Final = ("spec", "leaderWorkerTemplate")
+_LWS_NAME: Final = "leaderworkerset.sigs.k8s.io/name"
+_LWS_GROUP: Final = "leaderworkerset.sigs.k8s.io/group-index"
+_LWS_WORKER: Final = "leaderworkerset.sigs.k8s.io/worker-index"
+
+
+class ServingSet(Struct):
+    """A set, kept as JSON: its templates go into workloads whole."""
+
+    metadata: ObjectMeta
+    spec: Json = msgspec.field(default_factory=dict)
+    status: Json = msgspec.field(default_factory=dict)
+
+    @property
+    def document(self) -> Json:
+        return {"metadata": codec.to_builtins(self.metadata), "spec": self.spec, "status": self.status}
+
+
+@dataclass(frozen=True, slots=True)
+class ServedGroup:
+    """Pods of a set that are admitted together."""
+
+    workload: str  # its name, and that of the group
+    pod_sets: tuple[PodSet, ...]
+    index: int | None = None  # among the groups of the set; None: it has but one
+
+    @property
+    def total(self) -> int:
+        return sum(pod_set.count for pod_set in self.pod_sets)
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """Where a pod belongs: which group of its set, and in which role."""
+
+    index: int | None
+    role: str
+
+
+class ServingKind(ABC):
+    """A kind of set whose pods are admitted in groups.  Whatever reads a set raises ``paths.Unfit``."""
+
+    def __init__(self, resource: Resource[ServingSet]) -> None:
+        self.resource = resource
+
+    @abstractmethod
+    def groups(self, obj: ServingSet, short_names: bool) -> tuple[ServedGroup, ...]:
+        """Those it is to have workloads for."""
+
+    @abstractmethod
+    def seat_of(self, pod: QueuedPod) -> Seat | None:
+        """``None``: the pod does not say where it belongs."""
+
+    def _name(self, obj: ServingSet, short: bool, extra: str = "") -> str:
+        metadata = obj.metadata
+        kind, group = self.resource.kind, self.resource.group
+        return workload_name(kind, group, metadata.name, metadata.uid, extra, short=short)
+
+
+class StatefulSets(ServingKind):
+    def groups(self, obj: ServingSet, short_names: bool) -> tuple[ServedGroup, ...]:
+        count = read_count(obj.document, ("spec", "replicas"), 1)
+        name = self._name(obj, short_names)
+        return (ServedGroup(name, (_pod_set(MAIN, obj, ("spec", "template"), count),)),)
+
+    def seat_of(self, pod: QueuedPod) -> Seat | None:
+        return Seat(None, MAIN)
+
+
+class LeaderWorkerSets(ServingKind):
+    """Replicas are groups: a leader and its workers, or equal pods if there is no leader template."""
+
+    def groups(self, obj: ServingSet, short_names: bool) -> tuple[ServedGroup, ...]:
+        pod_sets = _pod_sets_of_a_replica(obj)
+        wanted = read_count(obj.document, ("spec", "replicas"), 1)
+        present = read_count(obj.document, ("status", "replicas"), 0)  # more during a rolling update
+        return tuple(
+            ServedGroup(self._name(obj, short_names, str(index)), pod_sets, index)
+            for index in range(max(wanted, present))
+        )
+
+    def seat_of(self, pod: QueuedPod) -> Seat | None:
+        labels = pod.metadata.labels
+        group, worker = labels.get(_LWS_GROUP, ""), labels.get(_LWS_WORKER, "")
+        if not (group.isdecimal() and worker.isdecimal()):
+            return None
+        return Seat(int(group), LEADER if worker == "0" else WORKER)
+
+
+def _pod_sets_of_a_replica(obj: ServingSet) -> tuple[PodSet, ...]:
+    size = read_count(obj.document, (*_TEMPLATES, "size"), 1)
+    workers = (*_TEMPLATES, "workerTemplate")
+    if look_up(obj.document, (*_TEMPLATES, "leaderTemplate")) is None:
+        return (_pod_set(MAIN, obj, workers, size),)
+    leader = _pod_set(LEADER, obj, (*_TEMPLATES, "leaderTemplate"), 1)
+    return (leader, _pod_set(WORKER, obj, workers, size - 1)) if size > 1 else (leader,)
+
+
+def _pod_set(name: str, obj: ServingSet, path: tuple[str, ...], count: int) -> PodSet:
+    return PodSet(name=name, count=count, template=pod_template(read(obj.document, path, dict), path))
+
+
+@dataclass(frozen=True, slots=True)
+class SetOfPods:
+    """One kind of set, by its framework's name."""
+
+    resource: Resource[ServingSet]
+    templates: SetKind
+    serving: ServingKind | None  # None: each of its pods is admitted by itself
+    set_of: Callable[[QueuedPod], Key | None]  # the set that a pod was made for
+
+
+def _owner_of_kind(kind: str) -> Callable[[QueuedPod], Key | None]:
+    def owner_of(pod: QueuedPod) -> Key | None:
+        owner = pod.metadata.controller
+        if owner is None or owner.kind != kind or _LWS_NAME in pod.metadata.labels:
+            return None
+        return Key(pod.metadata.namespace, owner.name)
+
+    return owner_of
+
+
+def _leader_worker_set_of(pod: QueuedPod) -> Key | None:
+    """Its pods are owned by the StatefulSets that it makes."""
+    name = pod.metadata.labels.get(_LWS_NAME, "")
+    return Key(pod.metadata.namespace, name) if name else None
+
+
+def _resource(group: str, plural: str, kind: str) -> Resource[ServingSet]:
+    return Resource(group, "v1", plural, kind, True, ServingSet)
+
+
+_DEPLOYMENTS: Final = _resource("apps", "deployments", "Deployment")
+_STATEFUL_SETS: Final = _resource("apps", "statefulsets", "StatefulSet")
+_LWS: Final = _resource("leaderworkerset.x-k8s.io", "leaderworkersets", "LeaderWorkerSet")
+SETS: Final[Mapping[str, SetOfPods]] = {
+    each.templates.framework: each
+    for each in (
+        SetOfPods(_DEPLOYMENTS, DEPLOYMENT, None, lambda pod: None),
+        SetOfPods(_STATEFUL_SETS, STATEFUL_SET, StatefulSets(_STATEFUL_SETS), _owner_of_kind("StatefulSet")),
+        SetOfPods(_LWS, LEADER_WORKER_SET, LeaderWorkerSets(_LWS), _leader_worker_set_of),
+    )
+}

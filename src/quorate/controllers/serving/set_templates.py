@@ -1,0 +1,153 @@
+"""Deployments, StatefulSets and LeaderWorkerSets: sets that cannot be suspended, only their pods gated.
+
+Their pod templates carry what makes each of their pods wait.  With webhooks a mark is enough, since every pod
+made from the template is seen as it is made; without, the template carries the gate itself.
+"""
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from quorate.api.findings import Finding
+from quorate.api.kueue import PRIORITY_CLASS, QUEUE_NAME
+from quorate.api.paths import Path, look_up
+from quorate.controllers.pods import constants
+from quorate.controllers.pods.defaulting import Setting, with_default_queue
+from quorate.controllers.pods.roles import role_hash
+from quorate.kube.resources import Json
+
+_QUEUE_PATH: Final = f"metadata.labels[{QUEUE_NAME}]"
+
+
+@dataclass(frozen=True, slots=True)
+class SetKind:
+    """One kind of set, by the framework's name; ``ready`` counts those of its pods that serve."""
+
+    framework: str
+    templates: tuple[Path, ...]
+    ready: Path
+    copies_labels: bool  # each pod is queued for itself, so it must know the queue
+
+
+DEPLOYMENT: Final = SetKind("deployment", (("spec", "template"),), ("status", "readyReplicas"), True)
+STATEFUL_SET: Final = SetKind("statefulset", (("spec", "template"),), ("status", "readyReplicas"), False)
+LEADER_WORKER_SET: Final = SetKind(
+    "leaderworkerset.x-k8s.io/leaderworkerset",
+    (
+        ("spec", "leaderWorkerTemplate", "leaderTemplate"),
+        ("spec", "leaderWorkerTemplate", "workerTemplate"),
+    ),
+    ("status", "readyReplicas"),
+    False,
+)
+_SIZE: Final[Path] = ("spec", "leaderWorkerTemplate", "size")
+
+
+def default_set(kind: SetKind, obj: Json, setting: Setting) -> Json:
+    """The set with the marks in its templates, new or changed, if it is to be queued; itself, if not."""
+    if not setting.namespace_managed or setting.part_of_managed:
+        return obj
+    queued = with_default_queue(obj, setting)
+    if not (queue_of(queued) or setting.manage_without_queue_name):
+        return queued
+    marked = copy.deepcopy(queued)
+    for template in templates_in(kind, marked):
+        metadata = template.setdefault("metadata", {})
+        annotations = metadata.get("annotations") or {}
+        metadata["annotations"] = {**annotations, constants.SUSPENDING_PARENT: kind.framework}
+        if kind.copies_labels:
+            metadata["labels"] = {**(metadata.get("labels") or {}), **_passed_on(queued)}
+    return marked
+
+
+def gate_templates(kind: SetKind, obj: Json) -> Json:
+    """The set with the gate in its templates, so that its pods wait although no webhook sees them."""
+    gated = copy.deepcopy(obj)
+    for template in templates_in(kind, gated):
+        spec = template.setdefault("spec", {})
+        gates = spec.get("schedulingGates") or []
+        if constants.ADMISSION_GATE not in [gate.get("name") for gate in gates]:
+            spec["schedulingGates"] = [*gates, {"name": constants.ADMISSION_GATE}]
+    return gated
+
+
+def _passed_on(obj: Json) -> dict[str, str]:
+    told = {QUEUE_NAME: queue_of(obj), PRIORITY_CLASS: _labels(obj).get(PRIORITY_CLASS)}
+    return {**{key: value for key, value in told.items() if value}, constants.MANAGED: "true"}
+
+
+def templates_in(kind: SetKind, obj: Json) -> Sequence[Json]:
+    """The templates that are there, to be changed in place."""
+    found = (look_up(obj, path) for path in kind.templates)
+    return [template for template in found if isinstance(template, dict)]
+
+
+def queue_of(obj: Json) -> str:
+    """The queue a set asks for; the annotation is the older form."""
+    annotations = (obj.get("metadata") or {}).get("annotations") or {}
+    return str(_labels(obj).get(QUEUE_NAME) or annotations.get(QUEUE_NAME) or "")
+
+
+def ready_pods(kind: SetKind, obj: Json) -> int:
+    found = look_up(obj, kind.ready)
+    return found if isinstance(found, int) else 0
+
+
+def set_findings(kind: SetKind, new: Json, old: Json | None) -> Iterator[Finding]:
+    """The queue of a set is frozen while pods of it serve, and it cannot leave the queues again."""
+    if old is None:
+        return
+    was, now = queue_of(old), queue_of(new)
+    if was and not now:
+        yield Finding(_QUEUE_PATH, now, f"cannot be removed (was {was!r})")
+    elif was != now and ready_pods(kind, old) > 0:
+        yield Finding(_QUEUE_PATH, now, f"is immutable while pods of the set are ready (was {was!r})")
+
+
+@dataclass(frozen=True, slots=True)
+class Remains:
+    """What is left of a StatefulSet that was scaled to nothing."""
+
+    pods: bool = False
+    active_workload: bool = False  # one that is not on hold
+
+
+def stateful_set_findings(new: Json, old: Json | None, remains: Remains) -> Iterator[Finding]:
+    """What may change in a queued StatefulSet; its one workload has as many pods as it has replicas."""
+    yield from set_findings(STATEFUL_SET, new, old)
+    if old is None or not (queue_of(new) and queue_of(old)):
+        return
+    was, now = replicas(old), replicas(new)
+    path = "spec.replicas"
+    if was != now and 0 not in (was, now):
+        yield Finding(path, now, f"can only change to and from 0 while the set is queued (was {was})")
+    elif was == 0 and now > 0 and (remains.pods or remains.active_workload):
+        yield Finding(path, now, "must stay 0 for now: scaling down is still in progress")
+    shapes = [role_hash(_spec_of_template(each)) for each in (old, new)]
+    if shapes[0] != shapes[1]:
+        yield Finding("spec.template.spec", shapes[1], "is immutable in what its pods ask of the cluster")
+
+
+def leader_worker_set_findings(new: Json, old: Json | None) -> Iterator[Finding]:
+    yield from set_findings(LEADER_WORKER_SET, new, old)
+    if old is None or not (queue_of(new) and queue_of(old)):
+        return
+    was, now = look_up(old, _SIZE), look_up(new, _SIZE)
+    if was != now:
+        rule = f"is immutable while the set is queued (was {was})"
+        yield Finding("spec.leaderWorkerTemplate.size", now, rule)
+
+
+def replicas(obj: Json) -> int:
+    found = look_up(obj, ("spec", "replicas"))
+    return found if isinstance(found, int) else 1
+
+
+def _spec_of_template(obj: Json) -> Json:
+    spec: Any = look_up(obj, ("spec", "template", "spec"))
+    return spec or {}
+
+
+def _labels(obj: Json) -> dict[str, Any]:
+    return (obj.get("metadata") or {}).get("labels") or {}

@@ -1,0 +1,152 @@
+"""Jobs that are a part of another: whose, over several levels and strange chains."""
+
+import asyncio
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from quorate.api.batch import Job
+from quorate.api.configuration_integrations import ExternalFramework
+from quorate.api.meta import Key, ObjectMeta, OwnerReference, Uid
+from quorate.cli.run.apply import install_definitions
+from quorate.controllers.jobframework.ancestors import AncestorFinder, BrokenOwnerChain, OwnerNotFound
+from quorate.controllers.jobs.unstructured import UnstructuredJob, unstructured_resource
+from quorate.kube.client import Client
+from quorate.kube.config import Cluster
+from quorate.kube.credentials import Token
+from quorate.kube.resources import JOBS, Resource
+from tests.e2e.kinds import definition
+from tests.local.clusters import api_server
+
+QUEUED = {"kueue.x-k8s.io/queue-name": "queue"}
+
+
+def job(name: str, owner: str = "", *, queued: bool = False, owner_kind: str = "Job") -> ObjectMeta:
+    """A job whose uid is its name in capitals, controlled by another, written ``name`` or ``name=uid``."""
+    owner_name, _, owner_uid = owner.partition("=")
+    reference = OwnerReference(
+        api_version="batch/v1",
+        kind=owner_kind,
+        name=owner_name,
+        uid=Uid(owner_uid or owner_name.upper()),
+        controller=True,
+    )
+    return ObjectMeta(
+        name=name,
+        namespace="default",
+        uid=Uid(name.upper()),
+        labels=QUEUED if queued else {},
+        owner_references=(reference,) if owner else (),
+    )
+
+
+NOWHERE = Client(Cluster("http://127.0.0.1:1"), random.Random(1))  # jobs are found in a copy: nobody is asked
+
+
+def manager(of: ObjectMeta, *others: ObjectMeta, manage_all: bool = False) -> str | BrokenOwnerChain | None:
+    """The uid of who manages ``of``; ``?name`` when it depends on an owner that is not there."""
+    ancestors = AncestorFinder(NOWHERE, [JOBS], [], [], manage_all)
+    jobs: Mapping[Key, Job] = {each.key: Job(metadata=each) for each in others}
+    ancestors.add(JOBS, jobs.get)
+    found = asyncio.run(ancestors.managing_ancestor(of))
+    return f"?{found.owner.name}" if isinstance(found, OwnerNotFound) else found
+
+
+def test_a_job_without_an_owner_stands_for_itself() -> None:
+    assert manager(job("a")) is None
+
+
+def test_a_job_of_a_queued_one_is_a_part_of_it() -> None:
+    assert manager(job("a", "b", queued=True), job("b", queued=True)) == "B"
+
+
+def test_the_topmost_that_is_queued_manages() -> None:
+    chain = job("b", "c", queued=True), job("c", "d", queued=True), job("d")
+    assert manager(job("a", "b"), *chain) == "C"
+    assert manager(job("a", "b"), *chain, manage_all=True) == "D"
+
+
+def test_an_owner_of_another_kind_ends_the_chain() -> None:
+    assert manager(job("a", "b", owner_kind="CronJob"), job("b", queued=True)) is None
+
+
+def test_an_owner_that_took_the_name_of_a_former_one_is_none() -> None:
+    assert manager(job("a", "b=OLD"), job("b", queued=True)) is None
+
+
+def test_nothing_is_said_before_the_owner_is_seen() -> None:
+    assert manager(job("a", "b")) == "?b"
+
+
+def test_a_chain_that_bites_its_tail_has_no_top() -> None:
+    found = manager(job("a", "b"), job("a", "b"), job("b", "a", queued=True))
+    assert found == BrokenOwnerChain("its owners form a circle through Job a", circular=True)
+
+
+def test_a_chain_of_more_than_ten_is_not_followed() -> None:
+    def chain(levels: int) -> list[ObjectMeta]:
+        top = job(f"j{levels}", queued=True)
+        return [*(job(f"j{level}", f"j{level + 1}") for level in range(1, levels)), top]
+
+    assert manager(job("a", "j1"), *chain(10)) == "J10"
+    text = "Terminated search for Kueue-managed Job because ancestor depth exceeded limit of 10"
+    assert manager(job("a", "j1"), *chain(11)) == BrokenOwnerChain(text, circular=False)
+
+
+# Owners of kinds that no copy is kept of.
+
+THING = unstructured_resource("example.com", "v1", "things", "Thing")
+BETWEEN = unstructured_resource("example.com", "v1", "others", "Other")
+
+
+async def make(
+    client: Client, resource: Resource[UnstructuredJob], name: str, owner: ObjectMeta | None
+) -> ObjectMeta:
+    metadata: dict[str, Any] = {"name": name}
+    if owner is not None:
+        metadata["ownerReferences"] = [{**reference_of(owner), "controller": True}]
+    if resource is THING:
+        metadata["labels"] = QUEUED
+    stored = await client.create(resource, {"metadata": metadata}, "default")
+    return stored.metadata
+
+
+def reference_of(owner: ObjectMeta) -> dict[str, str]:
+    return {"apiVersion": THING.api_version, "kind": THING.kind, "name": owner.name, "uid": owner.uid}
+
+
+@pytest.mark.slow
+def test_the_chain_leads_through_kinds_that_are_not_queued_here() -> None:
+    async def story() -> None:
+        async with (
+            api_server() as server,
+            Client(Cluster(server.url, credentials=Token(server.token)), random.Random(1)) as client,
+        ):
+            await install_definitions(client, [definition(THING), definition(BETWEEN)])
+            top = await make(client, THING, "top", None)
+            middle = await make(client, BETWEEN, "middle", top)
+            external = ExternalFramework(group="example.com", version="v1", kind="Thing")
+            part = msgspec.structs.replace(job("a", "middle"), owner_references=(as_owner(middle),))
+            ancestors = AncestorFinder(client, [JOBS], [BETWEEN], [external], False)
+            assert await ancestors.managing_ancestor(part) == top.uid
+            assert await AncestorFinder(client, [JOBS], [BETWEEN], [], False).managing_ancestor(part) is None
+            assert await AncestorFinder(client, [JOBS], [], [external], False).managing_ancestor(part) is None
+            kept_nowhere = AncestorFinder(client, [THING, BETWEEN], [], [], False)
+            assert await kept_nowhere.managing_ancestor(part) == top.uid
+            await client.delete(THING, top.key)
+            assert isinstance(await ancestors.managing_ancestor(part), OwnerNotFound)
+
+    asyncio.run(story())
+
+
+def as_owner(metadata: ObjectMeta) -> OwnerReference:
+    return OwnerReference(
+        api_version=BETWEEN.api_version,
+        kind=BETWEEN.kind,
+        name=metadata.name,
+        uid=metadata.uid,
+        controller=True,
+    )

@@ -1,0 +1,120 @@
+"""The Workload made for a job: its name, its priority, what it carries over."""
+
+import json
+
+import pytest
+
+from quorate.api.core import PriorityClass
+from quorate.api.kueue import PodSet, PriorityClassRef, WorkloadPriorityClass
+from quorate.api.meta import ObjectMeta, Uid
+from quorate.controllers.jobframework.construct_workload import (
+    MissingPriorityClass,
+    Priority,
+    construct,
+    queue_name_of,
+    resolve_priority,
+    workload_name,
+)
+from quorate.controllers.jobs.batch import BatchJob
+from quorate.kube.resources import JOBS
+from tests.controllers.objects import a_job, template
+
+UID = Uid("7d1b0b9b-6e3a-4f2e-9d5d-0c5b3f1f2a11")
+
+
+# The digests were taken with sha1sum(1).
+def test_a_workload_is_named_after_its_job_and_a_hash_of_who_it_is() -> None:
+    assert workload_name("Job", "batch", "test", UID) == "job-test-742bc"
+    assert workload_name("Job", "batch", "test", UID, extra="2") == "job-test-18737"
+
+
+def test_a_long_name_is_cut_and_stays_a_name() -> None:
+    name = workload_name("Job", "batch", "a" * 253, Uid("u"))
+    assert name == "job-" + "a" * 243 + "-d5653"
+    assert len(name) == 253
+
+
+def wpc(name: str, value: int) -> dict[str, WorkloadPriorityClass]:
+    return {name: WorkloadPriorityClass(metadata=ObjectMeta(name=name), value=value)}
+
+
+def pc(name: str, value: int, default: bool = False) -> dict[str, PriorityClass]:
+    return {name: PriorityClass(metadata=ObjectMeta(name=name), value=value, global_default=default)}
+
+
+OF_WORKLOAD = PriorityClassRef(group="kueue.x-k8s.io", kind="WorkloadPriorityClass", name="high")
+OF_PODS = PriorityClassRef(group="scheduling.k8s.io", kind="PriorityClass", name="batch")
+OF_DEFAULT = PriorityClassRef(group="scheduling.k8s.io", kind="PriorityClass", name="low")
+LABEL = {"kueue.x-k8s.io/priority-class": "high"}
+
+
+@pytest.mark.parametrize(
+    ("label", "own", "pods", "want"),
+    [
+        pytest.param(True, "batch", "batch", Priority(100, OF_WORKLOAD), id="the label goes first"),
+        pytest.param(False, "batch", "", Priority(7, OF_PODS), id="then the kind's own class"),
+        pytest.param(False, "", "batch", Priority(1, OF_DEFAULT), id="which hides that of the pods"),
+        pytest.param(False, None, "batch", Priority(7, OF_PODS), id="a kind without one asks the pods"),
+        pytest.param(False, None, "", Priority(1, OF_DEFAULT), id="then the lowest global default"),
+        pytest.param(
+            False, None, "gone", MissingPriorityClass("PriorityClass", "gone"), id="a missing class"
+        ),
+    ],
+)
+def test_priority(label: bool, own: str | None, pods: str, want: Priority | MissingPriorityClass) -> None:
+    pod_sets = [PodSet(template=template()), PodSet(template=template(priorityClassName=pods))]
+    pod_classes = pc("batch", 7) | pc("low", 1, default=True) | pc("mid", 5, default=True)
+    got = resolve_priority(LABEL if label else {}, own, pod_sets, wpc("high", 100), pod_classes)
+    assert got == want
+
+
+def test_a_label_for_a_missing_class_gives_no_priority() -> None:
+    got = resolve_priority(LABEL, None, [], {}, pc("low", 1, default=True))
+    assert got == MissingPriorityClass("WorkloadPriorityClass", "high")
+
+
+def test_nobody_says_anything_about_priority() -> None:
+    assert resolve_priority({}, None, [PodSet(template=template())], {}, pc("batch", 7)) == Priority(0, None)
+
+
+def test_the_queue_is_named_by_the_label_or_in_older_manifests_by_the_annotation() -> None:
+    key = "kueue.x-k8s.io/queue-name"
+    assert queue_name_of(ObjectMeta(annotations={key: "old"})) == "old"
+    assert queue_name_of(ObjectMeta(labels={key: "new"}, annotations={key: "old"})) == "new"
+    assert queue_name_of(ObjectMeta()) == ""
+
+
+def test_a_workload_belongs_to_its_job_and_carries_what_was_asked_for() -> None:
+    job = a_job(
+        labels={"team": "a", "other": "b", "kueue.x-k8s.io/max-exec-time-seconds": "60"},
+        annotations={"provreq.kueue.x-k8s.io/zone": "z", "note": "n"},
+    )
+    pod_sets = BatchJob().pod_sets(job)
+    workload = construct(JOBS, job.metadata, pod_sets, Priority(7, OF_PODS), ("team", "absent"))
+    body = json.loads(JOBS.encode(workload))
+    template_written = body["spec"]["podSets"][0].pop("template")
+    assert template_written == json.loads(bytes(pod_sets[0].template))
+    assert body["metadata"] == {
+        "name": workload_name("Job", "batch", "train", Uid("u1")),
+        "namespace": "default",
+        "labels": {"team": "a", "kueue.x-k8s.io/job-uid": "u1"},
+        "annotations": {"provreq.kueue.x-k8s.io/zone": "z"},
+        "finalizers": ["kueue.x-k8s.io/resource-in-use"],
+        "ownerReferences": [
+            {
+                "apiVersion": "batch/v1",
+                "kind": "Job",
+                "name": "train",
+                "uid": "u1",
+                "controller": True,
+                "blockOwnerDeletion": True,
+            }
+        ],
+    }
+    assert body["spec"] == {
+        "podSets": [{"name": "main", "count": 3}],
+        "queueName": "queue",
+        "priority": 7,
+        "priorityClassRef": {"group": "scheduling.k8s.io", "kind": "PriorityClass", "name": "batch"},
+        "maximumExecutionTimeSeconds": 60,
+    }

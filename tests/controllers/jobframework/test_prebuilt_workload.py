@@ -1,0 +1,184 @@
+"""Jobs that bring a workload of their own, and what a job's labels still change in its workload."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from quorate.api.batch import Job
+from quorate.api.configuration_gates import Gates
+from quorate.api.kueue import AdmissionCheckState, PriorityClassRef, Workload, WorkloadPriorityClass
+from quorate.api.meta import ObjectMeta, OwnerReference, Uid
+from quorate.controllers.jobframework.construct_workload import prebuilt_name_of, workload_name
+from quorate.controllers.jobframework.job_plan import IDLE, JobPlan, JobRules, Surroundings
+from quorate.controllers.jobframework.rules import decide
+from quorate.controllers.jobs.batch import BatchJob
+from quorate.kube.writes import Patch
+from tests.controllers.jobframework.test_rules import RUNNING, reasons, show, written
+from tests.controllers.objects import CONTAINER, a_job, a_workload, template
+
+NAME = "kueue.x-k8s.io/prebuilt-workload-name"
+GATED_BY = "kueue.x-k8s.io/admission-gated-by"
+
+
+def plan(
+    job: Job,
+    *workloads: Workload,
+    prebuilt: Workload | None = None,
+    classes: Mapping[str, int] | None = None,
+    **gates: bool,
+) -> JobPlan:
+    around = Surroundings(
+        namespace_managed=True,
+        flavors={},
+        workload_classes={
+            name: WorkloadPriorityClass(metadata=ObjectMeta(name=name), value=value)
+            for name, value in (classes or {}).items()
+        },
+        pod_classes={},
+        prebuilt=prebuilt,
+    )
+    return decide(BatchJob(), job, workloads, around, JobRules(gates=Gates(**gates)), 2_000.0)
+
+
+def naming(**fields: Any) -> Job:
+    return a_job(labels={NAME: "made-by-others"}, **fields)
+
+
+def owned_by(workload: Workload, *owners: OwnerReference) -> Workload:
+    metadata = msgspec.structs.replace(workload.metadata, owner_references=owners)
+    return msgspec.structs.replace(workload, metadata=metadata)
+
+
+@pytest.mark.parametrize(
+    ("label", "annotation", "by_annotation", "want"),
+    [
+        pytest.param("a", "b", True, "b", id="the annotation goes first"),
+        pytest.param("a", "b", False, "a", id="without the gate it does not"),
+        pytest.param("a", "b" * 64, False, "b" * 64, id="but for names that no label can hold"),
+        pytest.param("a", "", True, "a", id="label only"),
+        pytest.param("", "b", True, "b", id="annotation only"),
+        pytest.param("", "", True, "", id="neither"),
+    ],
+)
+def test_where_a_job_names_its_workload(label: str, annotation: str, by_annotation: bool, want: str) -> None:
+    metadata = ObjectMeta(name="train", labels={NAME: label}, annotations={NAME: annotation})
+    assert prebuilt_name_of(metadata, by_annotation=by_annotation) == want
+
+
+def test_a_job_waits_for_the_workload_it_names_and_makes_none() -> None:
+    assert plan(naming()) == IDLE
+    running = plan(naming(suspend=False))
+    assert [(event.reason, event.message) for event in running.events] == [("Stopped", "missing workload")]
+    assert show(running) == ["patch Job spec.suspend"]
+
+
+def test_a_workload_that_nobody_controls_becomes_the_job_s() -> None:
+    other = OwnerReference(api_version="v1", kind="ConfigMap", name="maker", uid=Uid("m"))
+    (patch,) = plan(naming(), prebuilt=owned_by(a_workload(), other)).writes
+    assert isinstance(patch, Patch)
+    metadata = patch.body["metadata"]
+    assert [(owner.name, owner.controller) for owner in metadata["ownerReferences"]] == [
+        ("maker", False),
+        ("train", True),
+    ]
+    assert metadata["labels"] == {"kueue.x-k8s.io/job-uid": "u1"}
+
+
+def test_a_workload_of_another_job_is_as_good_as_none() -> None:
+    assert plan(naming(), prebuilt=a_workload(uid="another")) == IDLE
+
+
+def test_a_job_that_names_its_workload_lives_with_it_as_any_other() -> None:
+    workload = a_workload()
+    assert plan(naming(), workload, prebuilt=workload) == IDLE
+    assert reasons(plan(naming(**RUNNING), workload, prebuilt=workload)) == ["Stopped"]
+
+
+def test_a_workload_that_asks_for_something_else_is_finished() -> None:
+    bigger = template(containers=[{**CONTAINER, "resources": {"requests": {"cpu": "2"}}}])
+    workload = a_workload()
+    got = plan(naming(template=bigger, suspend=False), workload, prebuilt=workload)
+    assert written(got, "Finished") == (
+        "True",
+        "OutOfSync",
+        "The prebuilt workload is out of sync with its user job",
+    )
+    assert show(got)[-1] == "patch Job spec.suspend"
+    over = a_workload("Finished=OutOfSync")
+    assert reasons(plan(naming(template=bigger), over, prebuilt=over)) == ["FinishedWorkload"]
+
+
+# Gates, and what is synced from job to workload.
+
+
+def test_the_workload_of_a_former_job_of_the_name_may_be_taken_over() -> None:
+    former = a_workload(uid="former")
+    assert reasons(plan(a_job(), former)) == ["DeletedWorkload"]
+    assert plan(a_job(), former, finish_orphaned_workloads=False) == IDLE
+
+
+def test_without_its_gate_an_orphan_is_only_let_go() -> None:
+    assert show(plan(a_job(deleted=True), a_workload(), finish_orphaned_workloads=False)) == [
+        "patch Workload metadata.finalizers"
+    ]
+
+
+def test_names_may_be_kept_short_enough_for_a_label() -> None:
+    name = workload_name("Job", "batch", "a" * 253, Uid("u"), short=True)
+    assert (len(name), name[:-6]) == (63, f"job-{'a' * 53}")
+
+
+def test_without_its_gate_no_quota_is_given_back_early() -> None:
+    done = a_job(suspend=False, completions=3, status={"active": 1, "succeeded": 2})
+    assert plan(done, a_workload(admitted_to=["spot"]), reclaimable_pods=False) == IDLE
+
+
+def test_a_running_job_may_change_its_priority_class() -> None:
+    workload = a_workload(admitted_to=["spot"], priority_class_ref=ref("low"))
+    job = a_job(labels={"kueue.x-k8s.io/priority-class": "high"}, **RUNNING)
+    got = plan(job, workload, classes={"high": 100})
+    (patch,) = got.writes
+    assert isinstance(patch, Patch)
+    assert patch.body["spec"]["priority"] == 100
+    assert patch.body["spec"]["priorityClassRef"].name == "high"
+    assert reasons(got) == ["UpdatedWorkload"]
+
+
+def test_a_class_that_is_missing_is_waited_for_while_the_job_runs() -> None:
+    workload = a_workload(admitted_to=["spot"], priority_class_ref=ref("low"))
+    job = a_job(labels={"kueue.x-k8s.io/priority-class": "high"}, **RUNNING)
+    got = plan(job, workload)
+    assert (got.writes, bool(got.lacks)) == ((), True)
+    evicted = a_workload("Evicted=Preempted", admitted_to=["spot"], priority_class_ref=ref("low"))
+    stopped = plan(job, evicted)
+    assert (reasons(stopped), bool(stopped.lacks)) == (["Stopped"], True), "life goes on meanwhile"
+
+
+def ref(name: str) -> PriorityClassRef:
+    return PriorityClassRef(group="kueue.x-k8s.io", kind="WorkloadPriorityClass", name=name)
+
+
+def test_gates_of_a_job_are_those_of_its_workload() -> None:
+    job = a_job(annotations={GATED_BY: "example.com/a"})
+    (patch,) = plan(job, a_workload()).writes
+    assert isinstance(patch, Patch)
+    assert patch.body == {"metadata": {"annotations": {GATED_BY: "example.com/a"}}}
+    assert plan(job, a_workload(), admission_gated_by=False) == IDLE
+
+
+def test_the_checks_a_job_waits_for_are_told_on_it() -> None:
+    checks = (
+        AdmissionCheckState(name="a", state="Pending", message="one moment"),
+        AdmissionCheckState(name="b", state="Ready", message="done"),
+        AdmissionCheckState(name="c", state="Pending", message=""),
+        AdmissionCheckState(name="d", state="Pending", message="nearly"),
+    )
+    reserved = a_workload("QuotaReserved")
+    status = msgspec.structs.replace(reserved.status, admission_checks=checks)
+    got = plan(a_job(), msgspec.structs.replace(reserved, status=status))
+    assert [(event.reason, event.message) for event in got.events] == [
+        ("UpdatedAdmissionCheck", "a: one moment; d: nearly")
+    ]
+    assert got.writes == ()

@@ -1,0 +1,657 @@
+"""What is done about a job and its workload: each rule, and that a world in order is left alone."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from quorate.api.batch import Job
+from quorate.api.configuration_gates import Gates
+from quorate.api.core import Toleration
+from quorate.api.kueue import (
+    AdmissionCheckState,
+    PodSet,
+    PodSetUpdate,
+    ReclaimablePod,
+    ResourceFlavor,
+    Workload,
+    WorkloadPriorityClass,
+    WorkloadStatus,
+)
+from quorate.api.meta import Condition, Key, ObjectMeta, find_condition, is_true
+from quorate.controllers.jobframework.job_plan import IDLE, JobPlan, JobRules, Surroundings
+from quorate.controllers.jobframework.pod_group_membership import Membership
+from quorate.controllers.jobframework.rules import decide
+from quorate.controllers.jobs.batch import BatchJob
+from quorate.kube.writes import Apply, Create, Delete, Patch, Write
+from tests.controllers.objects import CONTAINER, a_flavor, a_job, a_workload, template
+
+NOW = 2_000.0
+SPOT = a_flavor("spot", node_labels={"pool": "spot"}, tolerations=(Toleration(key="spot"),))
+RULES = JobRules()
+WAITING = JobRules(wait_for_pods_ready=True)
+
+
+def plan(
+    job: Job | None,
+    *workloads: Workload,
+    rules: JobRules = RULES,
+    managed: bool = True,
+    flavors: Sequence[ResourceFlavor] = (SPOT,),
+    classes: Sequence[WorkloadPriorityClass] = (),
+    part_of: tuple[Workload, ...] | None = None,
+    membership: Membership | None = None,
+) -> JobPlan:
+    around = Surroundings(
+        namespace_managed=managed,
+        flavors={flavor.metadata.name: flavor for flavor in flavors},
+        workload_classes={each.metadata.name: each for each in classes},
+        pod_classes={},
+        part_of=part_of,
+        membership=membership,
+    )
+    return decide(BatchJob(), job, workloads, around, rules, NOW)
+
+
+def show(plan: JobPlan) -> list[str]:
+    """The writes of a plan: verb, kind, and the top of what is said."""
+    return [_show(write) for write in plan.writes]
+
+
+def _show(write: Write) -> str:
+    match write:
+        case Create(resource):
+            return f"create {resource.kind}"
+        case Delete(resource):
+            return f"delete {resource.kind}"
+        case Apply(resource):
+            return f"apply {resource.kind}"
+        case Patch(resource, _, _, body, subresource):
+            fields = sorted(f"{top}.{name}" for top, part in body.items() for name in part)
+            return f"patch {resource.kind}{'/status' if subresource else ''} {' '.join(fields)}"
+
+
+def reasons(plan: JobPlan) -> list[str]:
+    return [event.reason for event in plan.events]
+
+
+def written(plan: JobPlan, type_: str) -> tuple[str, str, str]:
+    """The condition of ``type_`` in the one status patch of a plan: status, reason, message."""
+    (body,) = (write.body for write in plan.writes if isinstance(write, Patch) and "status" in write.body)
+    conditions = msgspec.convert(body["status"]["conditions"], tuple[Condition, ...])
+    found = find_condition(conditions, type_)
+    assert found is not None, f"{type_} is not written"
+    return (found.status, found.reason, found.message)
+
+
+RUNNING: dict[str, Any] = {"suspend": False, "status": {"active": 3, "startTime": "2024-01-01T00:00:00Z"}}
+
+
+@pytest.mark.parametrize(
+    "plan_of",
+    [
+        pytest.param(lambda: plan(None), id="a job that is gone, and nothing left of it"),
+        pytest.param(lambda: plan(a_job(queue="", **RUNNING)), id="no queue is named"),
+        pytest.param(lambda: plan(a_job(**RUNNING), managed=False), id="a namespace we do not manage"),
+        pytest.param(lambda: plan(a_job(), a_workload()), id="waiting"),
+        pytest.param(
+            lambda: plan(a_job(), a_workload(), rules=WAITING), id="waiting, and nobody has looked at it yet"
+        ),
+        pytest.param(lambda: plan(a_job(), a_workload("QuotaReserved")), id="reserved, checks outstanding"),
+        pytest.param(lambda: plan(a_job(**RUNNING), a_workload(admitted_to=["spot"])), id="running"),
+        pytest.param(
+            lambda: plan(
+                a_job(**RUNNING), a_workload("!PodsReady=WaitForStart", admitted_to=["spot"]), rules=WAITING
+            ),
+            id="running, on its way to ready",
+        ),
+        pytest.param(
+            lambda: plan(a_job(status={"active": 2}), a_workload("Evicted=Preempted", admitted_to=["spot"])),
+            id="evicted, and its last pods still hold capacity",
+        ),
+        pytest.param(
+            lambda: plan(a_job(), a_workload("Evicted=Preempted", "!QuotaReserved", "!Admitted")),
+            id="evicted, and the quota is given back",
+        ),
+        pytest.param(
+            lambda: plan(a_job(status={"conditions": [{"type": "Complete", "status": "True"}]})),
+            id="finished before it was managed",
+        ),
+        pytest.param(lambda: plan(a_job(), a_workload("Finished", finalizers=())), id="finished and let go"),
+    ],
+)
+def test_a_world_in_order_is_left_alone(plan_of: Any) -> None:
+    assert plan_of() == IDLE
+
+
+def test_a_suspended_job_gets_a_workload() -> None:
+    got = plan(a_job())
+    assert show(got) == ["create Workload"]
+    (create,) = got.writes
+    assert isinstance(create, Create)
+    assert create.body.metadata.name == "job-train-e4af4"
+    assert reasons(got) == ["CreatedWorkload"]
+
+
+def test_a_topology_that_nobody_here_heeds_is_told_once() -> None:
+    request = "kueue.x-k8s.io/podset-required-topology"
+    job = a_job(template=template(annotations={request: "rack"}))
+    ignored, created = plan(job).events
+    assert (ignored.type, ignored.reason) == ("Warning", "IgnoredAnnotation")
+    assert ignored.message == (
+        f"pod set main: metadata.annotations[{request}]: 'rack' is without effect: there is no "
+        "topology-aware scheduling here, pods are admitted by quota alone (affinity can keep them together)"
+    )
+    assert created.reason == "CreatedWorkload"
+
+
+def test_the_older_annotation_names_a_queue_too() -> None:
+    job = a_job(queue="", annotations={"kueue.x-k8s.io/queue-name": "old"})
+    (create,) = plan(job).writes
+    assert isinstance(create, Create)
+    assert create.body.spec.queue_name == "old"
+
+
+def test_a_job_without_a_queue_is_managed_when_all_are_to_be() -> None:
+    rules = JobRules(manage_jobs_without_queue_name=True)
+    assert show(plan(a_job(queue="", **RUNNING), rules=rules))[0].startswith("patch Job")
+
+
+def test_a_job_that_was_created_running_is_suspended_at_once() -> None:
+    got = plan(a_job(**RUNNING))
+    assert show(got) == ["patch Job spec.suspend"]
+    assert reasons(got) == ["Stopped"]
+
+
+def test_it_gets_its_workload_once_its_pods_are_gone() -> None:
+    assert plan(a_job(status={"active": 1})) == IDLE
+    assert show(plan(a_job(status={"active": 0}))) == ["create Workload"]
+
+
+def test_a_missing_priority_class_is_waited_for() -> None:
+    job = a_job(labels={"kueue.x-k8s.io/priority-class": "high"})
+    got = plan(job)
+    assert (got.writes, reasons(got)) == ((), ["ErrWorkloadCompose"])
+    assert got.lacks == "WorkloadPriorityClass high doesn't exist: create it, or name another"
+    high = WorkloadPriorityClass(metadata=ObjectMeta(name="high"), value=5)
+    assert show(plan(job, classes=[high])) == ["create Workload"]
+
+
+def test_an_admitted_job_starts_with_what_its_flavor_needs() -> None:
+    got = plan(a_job(), a_workload(admitted_to=["spot"]))
+    (patch,) = got.writes
+    assert isinstance(patch, Patch)
+    assert patch.body == {
+        "spec": {
+            "suspend": False,
+            "template": {
+                "metadata": {
+                    "labels": {
+                        "kueue.x-k8s.io/podset": "main",
+                        "kueue.x-k8s.io/local-queue-name": "queue",
+                        "kueue.x-k8s.io/cluster-queue-name": "research",
+                    },
+                    "annotations": {"kueue.x-k8s.io/workload": "job-train-e4af4"},
+                },
+                "spec": {"nodeSelector": {"pool": "spot"}, "tolerations": [{"key": "spot"}]},
+            },
+        }
+    }
+    (event,) = got.events
+    assert (event.reason, event.message) == ("Started", "Admitted by clusterQueue research")
+
+
+def test_a_queue_name_that_is_no_label_value_is_not_injected() -> None:
+    workload = a_workload(admitted_to=["spot"], queue="a.dotted.name")
+    job = a_job(queue="a.dotted.name")
+    (patch,) = plan(job, workload).writes
+    assert isinstance(patch, Patch)
+    labels = patch.body["spec"]["template"]["metadata"]["labels"]
+    assert sorted(labels) == ["kueue.x-k8s.io/cluster-queue-name", "kueue.x-k8s.io/podset"]
+
+
+def test_a_job_that_contradicts_its_flavor_has_failed_to_start() -> None:
+    job = a_job(template=template(nodeSelector={"pool": "dear"}))
+    got = plan(job, a_workload(admitted_to=["spot"]))
+    assert show(got) == ["patch Workload/status status.conditions"]
+    assert written(got, "Finished") == (
+        "True",
+        "FailedToStart",
+        "pod set main: nodeSelector[pool] is 'dear' in the pod template "
+        "but 'spot' is required where it was admitted",
+    )
+
+
+def test_a_flavor_we_have_not_seen_is_waited_for() -> None:
+    got = plan(a_job(), a_workload(admitted_to=["spot"]), flavors=[])
+    assert got == JobPlan(lacks="ResourceFlavor spot doesn't exist")
+
+
+@pytest.mark.parametrize(("type_", "reason"), [("Complete", "Succeeded"), ("Failed", "Failed")])
+def test_a_finished_job_finishes_its_workload(type_: str, reason: str) -> None:
+    ended = [{"type": type_, "status": "True", "message": "it is over"}]
+    job = a_job(suspend=False, status={"conditions": ended})
+    got = plan(job, a_workload(admitted_to=["spot"]))
+    assert written(got, "Finished") == ("True", reason, "it is over")
+    assert reasons(got) == ["FinishedWorkload"]
+
+
+def test_a_finished_workload_is_let_go() -> None:
+    got = plan(a_job(suspend=False), a_workload("Finished", admitted_to=["spot"]))
+    (patch,) = got.writes
+    assert isinstance(patch, Patch)
+    assert patch.body == {"metadata": {"finalizers": None}}
+
+
+def test_readiness_is_told_when_it_changes() -> None:
+    admitted = a_workload("!PodsReady=WaitForStart", admitted_to=["spot"])
+    job = a_job(suspend=False, status={"active": 3, "ready": 3})
+    assert written(plan(job, admitted, rules=WAITING), "PodsReady") == (
+        "True",
+        "Started",
+        "All pods reached readiness and the workload is running",
+    )
+    assert plan(job, admitted) == IDLE  # nobody asked
+
+
+def test_pods_that_are_done_for_good_give_their_quota_back() -> None:
+    pod_sets = (PodSet(count=3, template=template()),)
+    job = a_job(suspend=False, completions=3, status={"active": 1, "succeeded": 2})
+    got = plan(job, a_workload(admitted_to=["spot"], pod_sets=pod_sets))
+    (patch,) = got.writes
+    assert isinstance(patch, Patch)
+    assert patch.body == {"status": {"reclaimablePods": [{"name": "main", "count": 2}]}}
+    assert got.patient
+
+
+def test_an_evicted_job_is_stopped_then_its_quota_released() -> None:
+    evicted = a_workload("Evicted=PodsReadyTimeout", admitted_to=["spot"])
+    stop = plan(a_job(**RUNNING), evicted)
+    assert show(stop)[0] == "patch Job metadata.annotations spec.suspend"
+    assert [(event.reason, event.message) for event in stop.events] == [
+        ("Stopped", "PodsReadyTimeout happened")
+    ]
+    release = plan(a_job(), evicted)
+    assert show(release) == [
+        "patch Workload/status status.accumulatedPastExecutionTimeSeconds status.admission status.conditions"
+    ]
+    assert written(release, "QuotaReserved") == ("False", "Pending", "PodsReadyTimeout happened")
+    assert written(release, "Requeued") == ("False", "PodsReadyTimeout", "PodsReadyTimeout happened")
+
+
+def test_quota_is_released_together_with_what_a_job_that_begins_anew_has_not_done() -> None:
+    done = WorkloadStatus(reclaimable_pods=(ReclaimablePod(name="main", count=2),))
+    evicted = a_workload("Evicted=Preempted", admitted_to=["spot"], status=done)
+    (patch,) = plan(a_job(), evicted).writes
+    assert isinstance(patch, Patch)
+    assert patch.body["status"]["admission"] is None
+    assert patch.body["status"]["reclaimablePods"] is None
+
+
+def test_a_running_job_that_is_not_admitted_is_stopped() -> None:
+    got = plan(a_job(**RUNNING), a_workload())
+    assert show(got)[0] == "patch Job metadata.annotations spec.suspend"
+    assert [event.message for event in got.events] == ["Not admitted by cluster queue"]
+
+
+def test_the_workload_of_a_deleted_job_is_finished_and_let_go() -> None:
+    for job in (None, a_job(deleted=True)):
+        got = plan(job, a_workload(admitted_to=["spot"]))
+        assert show(got) == [
+            "patch Workload/status status.conditions",
+            "patch Workload metadata.finalizers",
+        ]
+        assert written(got, "Finished")[:2] == ("True", "OwnerNotFound")
+
+
+def test_deleting_the_workload_of_a_running_job_suspends_the_job() -> None:
+    deleted = a_workload(admitted_to=["spot"], deleted=True)
+    got = plan(a_job(suspend=False), deleted)
+    assert show(got)[0] == "patch Job metadata.annotations spec.suspend"
+    assert show(got)[-1] == "patch Workload metadata.finalizers"
+    assert show(plan(a_job(**RUNNING), deleted)) == ["patch Job metadata.annotations spec.suspend"], (
+        "it is let go once the last pod is gone"
+    )
+
+
+BIGGER = template(containers=[{**CONTAINER, "resources": {"requests": {"cpu": "2"}}}])
+
+
+def test_a_waiting_job_that_was_edited_has_its_workload_updated_in_place() -> None:
+    got = plan(a_job(template=BIGGER, parallelism=5), a_workload())
+    (patch,) = got.writes
+    assert isinstance(patch, Patch)
+    (pod_set,) = patch.body["spec"]["podSets"]
+    assert (pod_set.count, b'"cpu":"2"' in bytes(pod_set.template)) == (5, True)
+    assert "active" not in patch.body["spec"]
+    assert reasons(got) == ["UpdatedWorkload"]
+
+
+def test_a_running_job_that_was_edited_is_stopped_restored_and_starts_over() -> None:
+    workload = a_workload(admitted_to=["spot"])
+    got = plan(a_job(template=BIGGER, suspend=False), workload)
+    assert reasons(got) == ["Stopped", "DeletedWorkload"]
+    assert show(got)[-2:] == ["patch Workload metadata.finalizers", "delete Workload"]
+    assert reasons(plan(a_job(template=BIGGER, **RUNNING), workload)) == ["Stopped"], (
+        "the workload knows what is to be restored once the last pod is gone"
+    )
+
+
+def test_what_admission_injects_is_not_taken_for_an_edit() -> None:
+    started = template(nodeSelector={"pool": "spot"}, tolerations=[{"key": "spot"}])
+    assert plan(a_job(template=started, **RUNNING), a_workload(admitted_to=["spot"])) == IDLE
+
+
+def test_a_partially_admitted_job_runs_with_fewer_pods() -> None:
+    annotations = {"kueue.x-k8s.io/job-min-parallelism": "1"}
+    whole = PodSet(count=3, min_count=1, template=template())
+    workload = a_workload(admitted_to=["spot"], pod_sets=[whole])
+    assert workload.status.admission is not None
+    (assignment,) = workload.status.admission.pod_set_assignments
+    fewer = msgspec.structs.replace(assignment, count=2)
+    admission = msgspec.structs.replace(workload.status.admission, pod_set_assignments=(fewer,))
+    workload = msgspec.structs.replace(
+        workload, status=msgspec.structs.replace(workload.status, admission=admission)
+    )
+    assert plan(a_job(parallelism=2, annotations=annotations, **RUNNING), workload) == IDLE
+
+
+def test_a_job_that_needs_quota_for_fewer_pods_was_not_edited() -> None:
+    """Those that succeeded before an eviction are not admitted again, and the job does not change for it."""
+    workload = a_workload(admitted_to=["spot"])
+    admission = workload.status.admission
+    assert admission is not None
+    (assignment,) = admission.pod_set_assignments
+    left = msgspec.structs.replace(
+        admission, pod_set_assignments=(msgspec.structs.replace(assignment, count=2),)
+    )
+    status = msgspec.structs.replace(workload.status, admission=left)
+    assert plan(a_job(**RUNNING), msgspec.structs.replace(workload, status=status)) == IDLE
+
+
+def test_one_workload_is_kept_and_the_others_are_deleted() -> None:
+    got = plan(a_job(), a_workload(), a_workload(name="other"))
+    assert [write.key.name for write in got.writes if isinstance(write, Delete)] == ["other"]
+    assert reasons(got) == ["DeletedWorkload"]
+
+
+def test_the_workload_of_an_earlier_job_of_the_name_is_not_taken_over() -> None:
+    got = plan(a_job(), a_workload(uid="another life"))
+    assert show(got) == ["patch Workload metadata.finalizers", "delete Workload"]
+
+
+def test_a_waiting_job_may_change_queues() -> None:
+    (patch,) = plan(a_job(queue="faster"), a_workload()).writes
+    assert isinstance(patch, Patch)
+    assert patch.body == {"spec": {"queueName": "faster"}}
+
+
+def test_a_waiting_job_may_change_its_priority_class() -> None:
+    high = WorkloadPriorityClass(metadata=ObjectMeta(name="high"), value=5)
+    job = a_job(labels={"kueue.x-k8s.io/priority-class": "high"})
+    (patch,) = plan(job, a_workload(), classes=[high]).writes
+    assert isinstance(patch, Patch)
+    assert patch.body["spec"]["priority"] == 5
+    assert patch.body["spec"]["priorityClassRef"].name == "high"
+
+
+def test_every_patch_carries_the_version_it_was_decided_on() -> None:
+    evicted = a_workload("Evicted=Preempted", admitted_to=["spot"])
+    versions = {
+        (write.resource.kind, write.resource_version)
+        for job in (a_job(**RUNNING), a_job())
+        for write in plan(job, evicted).writes
+        if isinstance(write, Patch)
+    }
+    assert versions == {("Job", "7"), ("Workload", "9")}
+    assert is_true(evicted.status.conditions, "Evicted")
+
+
+@pytest.mark.parametrize(
+    ("job", "whole", "want"),
+    [
+        pytest.param(a_job(), (), [], id="it is suspended"),
+        pytest.param(a_job(suspend=False), (), ["Suspended"], id="the whole has no workload"),
+        pytest.param(a_job(suspend=False), (a_workload(),), ["Suspended"], id="the whole waits"),
+        pytest.param(a_job(suspend=False), (a_workload(admitted_to=["spot"]),), [], id="the whole runs"),
+        pytest.param(
+            a_job(suspend=False),
+            (a_workload("Finished", admitted_to=["spot"]),),
+            ["Suspended"],
+            id="the whole is over",
+        ),
+    ],
+)
+def test_a_part_of_a_job_runs_with_the_whole(job: Job, whole: tuple[Workload, ...], want: list[str]) -> None:
+    got = plan(job, part_of=whole)
+    assert reasons(got) == want
+    assert show(got) == ["patch Job spec.suspend"] * len(want)
+
+
+def test_a_workload_marked_as_admitted_by_hand_starts_nothing_and_says_why() -> None:
+    got = plan(a_job(), a_workload("QuotaReserved", "Admitted"))
+    assert got.writes == ()
+    (event,) = got.events
+    assert (event.type, event.reason) == ("Warning", "NotStarted")
+    assert event.message == (
+        "workload default/job-train-e4af4: status.admission: nothing while the condition Admitted is True, "
+        "but says where the pods run (leave the condition to the controllers, or write both)"
+    )
+
+
+def test_an_admission_that_leaves_out_a_pod_set_can_never_start() -> None:
+    admitted = a_workload(admitted_to=["spot"])
+    assert admitted.status.admission is not None
+    short = msgspec.structs.replace(admitted.status.admission, pod_set_assignments=())
+    status = msgspec.structs.replace(admitted.status, admission=short)
+    got = plan(a_job(), msgspec.structs.replace(admitted, status=status))
+    status_, reason, message = written(got, "Finished")
+    assert (status_, reason) == ("True", "FailedToStart")
+    assert "podSetAssignments: 0 for 1 pod sets" in message
+
+
+class HeldJob(BatchJob):
+    def is_on_hold(self, job: Job) -> bool:
+        return True
+
+
+def decided(kind: BatchJob, workload: Workload) -> JobPlan:
+    around = Surroundings(namespace_managed=True, flavors={}, workload_classes={}, pod_classes={})
+    return decide(kind, a_job(), [workload], around, RULES, NOW)
+
+
+def test_a_job_on_hold_keeps_its_workload_without_quota() -> None:
+    held = decided(HeldJob(), a_workload("QuotaReserved"))
+    assert written(held, "QuotaReserved") == ("False", "OnHold", "Job is on hold")
+    assert decided(HeldJob(), a_workload("!QuotaReserved=OnHold")) == IDLE
+    back = decided(BatchJob(), a_workload("!QuotaReserved=OnHold"))
+    assert written(back, "QuotaReserved") == (
+        "False",
+        "Pending",
+        "Workload no longer on hold; waiting for quota reservation",
+    )
+
+
+class OpinionatedJob(BatchJob):
+    """Speaks for itself in its workload, and does not want it."""
+
+    def conditions(self, job: Job, workload: Workload) -> tuple[Condition, ...]:
+        return (Condition(type="Seen", status="True", reason="Seen", message="seen"),)
+
+    def is_wanted(self, job: Job) -> bool | None:
+        return False
+
+
+def test_a_kind_may_say_something_in_the_workload_and_whether_it_is_active() -> None:
+    first = decided(OpinionatedJob(), a_workload())
+    assert written(first, "Seen") == ("True", "Seen", "seen")
+    seen = a_workload()
+    said = msgspec.structs.replace(seen.status, conditions=OpinionatedJob().conditions(a_job(), seen))
+    (patch,) = decided(OpinionatedJob(), msgspec.structs.replace(seen, status=said)).writes
+    assert isinstance(patch, Patch)
+    assert patch.body == {"spec": {"active": False}}
+
+
+def an_expiring_workload(*conditions: str) -> Workload:
+    return a_workload("!QuotaReserved", "!Admitted", *conditions, active=False)
+
+
+KEEPING = JobRules(deactivated_kept_s=1_500.0)  # from 1000, when every condition came about
+
+
+@pytest.mark.parametrize(
+    ("workload", "rules", "want"),
+    [
+        pytest.param(
+            an_expiring_workload("Evicted=DeactivatedDueToRequeuingLimitExceeded"),
+            KEEPING,
+            JobPlan(wake_at=2_500.0),
+            id="kept for a while",
+        ),
+        pytest.param(
+            an_expiring_workload("Evicted=Deactivated"), KEEPING, IDLE, id="by its user, who may think again"
+        ),
+        pytest.param(
+            an_expiring_workload("Evicted=DeactivatedDueToRequeuingLimitExceeded"), RULES, IDLE, id="for ever"
+        ),
+        pytest.param(
+            a_workload("!QuotaReserved", "!Admitted", "Evicted=DeactivatedDueToAdmissionCheck"),
+            KEEPING,
+            IDLE,
+            id="active again",
+        ),
+    ],
+)
+def test_a_job_that_the_system_deactivated_is_kept(
+    workload: Workload, rules: JobRules, want: JobPlan
+) -> None:
+    assert plan(a_job(), workload, rules=rules) == want
+
+
+def test_a_job_that_the_system_deactivated_is_deleted_in_the_end() -> None:
+    workload = an_expiring_workload("Evicted=DeactivatedDueToMaximumExecutionTimeExceeded")
+    got = plan(a_job(), workload, rules=JobRules(deactivated_kept_s=1_000.0))
+    assert (show(got), reasons(got)) == (["delete Job"], ["Deleted"])
+
+
+def test_it_is_told_what_the_checks_of_a_reservation_wait_for() -> None:
+    checks = (
+        AdmissionCheckState(name="a", state="Pending", message="in line"),
+        AdmissionCheckState(name="b", state="Pending", message="almost"),
+        AdmissionCheckState(name="c", state="Ready", message="done"),
+        AdmissionCheckState(name="d", state="Pending"),
+    )
+    waiting = a_workload("QuotaReserved", status=WorkloadStatus(admission_checks=checks))
+    (event,) = plan(a_job(), waiting).events
+    assert (event.reason, event.message) == ("UpdatedAdmissionCheck", "a: in line; b: almost")
+
+
+def started_with(**update: Any) -> JobPlan:
+    check = AdmissionCheckState(
+        name="prov", state="Ready", pod_set_updates=(PodSetUpdate(name="main", **update),)
+    )
+    admitted = a_workload(admitted_to=["spot"], status=WorkloadStatus(admission_checks=(check,)))
+    return plan(a_job(), admitted)
+
+
+def test_a_job_starts_with_what_its_checks_add() -> None:
+    got = started_with(
+        labels={"l": "1"}, annotations={"a": "2"}, node_selector={"zone": "b"},
+        tolerations=(Toleration(key="spot"), Toleration(key="new")),
+    )  # fmt: skip
+    (patch,) = got.writes
+    assert isinstance(patch, Patch)
+    template = patch.body["spec"]["template"]
+    assert template["metadata"]["labels"]["l"] == "1"
+    assert template["metadata"]["annotations"]["a"] == "2"
+    assert template["spec"]["nodeSelector"] == {"pool": "spot", "zone": "b"}
+    assert [each["key"] for each in template["spec"]["tolerations"]] == ["spot", "new"]
+
+
+def test_a_check_that_contradicts_the_flavor_can_never_start() -> None:
+    _, reason, message = written(started_with(node_selector={"pool": "dear"}), "Finished")
+    assert reason == "FailedToStart"
+    assert message == (
+        "pod set main: nodeSelector[pool]: 'dear' is wanted by admission check prov, "
+        "but 'spot' already where it was admitted"
+    )
+
+
+def test_pods_carry_the_names_of_their_queues_where_that_is_wanted() -> None:
+    labelled, bare = (
+        plan(
+            a_job(),
+            a_workload(admitted_to=["spot"]),
+            rules=JobRules(gates=Gates(assign_queue_labels_for_pods=on)),
+        )
+        for on in (True, False)
+    )
+    names = [
+        sorted(write.body["spec"]["template"]["metadata"]["labels"])
+        for got in (labelled, bare)
+        for write in got.writes
+        if isinstance(write, Patch)
+    ]
+    assert names == [
+        ["kueue.x-k8s.io/cluster-queue-name", "kueue.x-k8s.io/local-queue-name", "kueue.x-k8s.io/podset"],
+        ["kueue.x-k8s.io/podset"],
+    ]
+
+
+def test_without_the_gate_an_orphan_is_only_let_go() -> None:
+    lenient = JobRules(gates=Gates(finish_orphaned_workloads=False))
+    assert show(plan(None, a_workload())) == [
+        "patch Workload/status status.conditions",
+        "patch Workload metadata.finalizers",
+    ]
+    assert show(plan(None, a_workload(), rules=lenient)) == ["patch Workload metadata.finalizers"]
+
+
+def test_without_the_gate_no_pod_is_reclaimed() -> None:
+    done = a_job(suspend=False, parallelism=3, completions=3, status={"succeeded": 1, "active": 2})
+    running = a_workload(admitted_to=["spot"])
+    assert show(plan(done, running)) == ["patch Workload/status status.reclaimablePods"]
+    assert plan(done, running, rules=JobRules(gates=Gates(reclaimable_pods=False))) == IDLE
+
+
+def test_a_name_may_be_made_to_fit_a_label() -> None:
+    short = JobRules(gates=Gates(short_workload_names=True))
+    job = msgspec.structs.replace(a_job(), metadata=msgspec.structs.replace(a_job().metadata, name="a" * 63))
+    lengths = [
+        len(write.body.metadata.name)
+        for rules in (RULES, short)
+        for write in plan(job, rules=rules).writes
+        if isinstance(write, Create)
+    ]
+    assert lengths == [73, 63]
+
+
+def test_a_job_without_a_class_may_be_of_the_default_one() -> None:
+    default = WorkloadPriorityClass(metadata=ObjectMeta(name="default"), value=7)
+    by_default = JobRules(gates=Gates(workload_priority_class_defaulting=True))
+    priorities = [
+        write.body.spec.priority
+        for rules, classes in ((RULES, [default]), (by_default, []), (by_default, [default]))
+        for write in plan(a_job(), rules=rules, classes=classes).writes
+        if isinstance(write, Create)
+    ]
+    assert priorities == [0, 0, 7]
+
+
+def test_a_job_in_a_pod_group_starts_once_quota_and_group_are_admitted() -> None:
+    group = Key("default", "podgroup-1")
+    waits = plan(a_job(), a_workload(admitted_to=["spot"]), membership=Membership(group, admitted=False))
+    assert (show(waits), reasons(waits)) == ([], ["PodGroupPending"])
+    starts = plan(a_job(), a_workload(admitted_to=["spot"]), membership=Membership(group, admitted=True))
+    (patch,) = starts.writes
+    assert isinstance(patch, Patch)
+    annotations = patch.body["spec"]["template"]["metadata"]["annotations"]
+    assert annotations["scheduling.k8s.io/group-name"] == "podgroup-1"
+    assert reasons(starts) == ["Started"]
+
+
+def test_a_job_whose_group_was_sent_back_stays_admitted_and_is_not_started() -> None:
+    suspended_again = a_job(status={"active": 0, "startTime": "2024-01-01T00:00:00Z"})
+    group = Membership(Key("default", "podgroup-1"), admitted=False)
+    assert show(plan(suspended_again, a_workload(admitted_to=["spot"]), membership=group)) == []

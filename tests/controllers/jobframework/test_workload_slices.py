@@ -1,0 +1,229 @@
+"""Elastic jobs: the slices a job has at each size, and which of its pods may go."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from quorate.api.batch import Job
+from quorate.api.core import SchedulingGate
+from quorate.api.kueue import PodSet, Workload
+from quorate.api.meta import ObjectMeta, at_epoch
+from quorate.controllers.jobframework.elastic_gates import ELASTIC_GATE, GatedPod, let_go, pods_of
+from quorate.controllers.jobframework.job_plan import IDLE, JobPlan, JobRules, Surroundings
+from quorate.controllers.jobframework.rules import decide
+from quorate.controllers.jobs.batch import BatchJob
+from quorate.controllers.jobs.raycluster import RayCluster
+from quorate.kube.patches import merged
+from quorate.kube.writes import Create, Delete, Patch
+from tests.controllers.jobframework.test_rules import RUNNING, SPOT, reasons, show, written
+from tests.controllers.jobs.test_ray import a_cluster
+from tests.controllers.objects import a_job, a_workload, template
+
+GATED = template(schedulingGates=[{"name": ELASTIC_GATE}])
+REPLACES = "kueue.x-k8s.io/workload-slice-replacement-for"
+SLICE_NAME = "kueue.x-k8s.io/workload-slice-name"
+
+
+def a_growing_job(parallelism: int = 3, **fields: Any) -> Job:
+    fields = {"template": GATED, **fields}
+    return a_job(parallelism=parallelism, annotations={"kueue.x-k8s.io/elastic-job": "true"}, **fields)
+
+
+def a_slice(pods: int, *conditions: str, name: str = "first", replaces: str = "", **fields: Any) -> Workload:
+    workload = a_workload(*conditions, name=name, pod_sets=(PodSet(count=pods, template=GATED),), **fields)
+    if not replaces:
+        return workload
+    annotations = {**workload.metadata.annotations, REPLACES: f"default/{replaces}"}
+    metadata = msgspec.structs.replace(workload.metadata, annotations=annotations)
+    return msgspec.structs.replace(workload, metadata=metadata)
+
+
+def running(pods: int, name: str = "first", **fields: Any) -> Workload:
+    return a_slice(pods, name=name, admitted_to=["spot"], **fields)
+
+
+def plan(job: Job, *slices: Workload, elastic_jobs: bool = True) -> JobPlan:
+    around = Surroundings(namespace_managed=True, flavors={"spot": SPOT}, workload_classes={}, pod_classes={})
+    return decide(BatchJob(), job, slices, around, JobRules(elastic_jobs=elastic_jobs), 2_000.0)
+
+
+def created(got: JobPlan) -> Workload:
+    (write,) = got.writes
+    assert isinstance(write, Create)
+    workload: Workload = write.body
+    return workload
+
+
+def test_pods_are_gated_before_there_is_a_workload() -> None:
+    assert reasons(plan(a_growing_job(suspend=False, template=template()))) == ["Stopped"]
+    (patch,) = plan(a_growing_job(template=template())).writes
+    assert isinstance(patch, Patch)
+    assert patch.body["spec"]["template"]["spec"] == {"schedulingGates": [{"name": ELASTIC_GATE}]}
+    first = created(plan(a_growing_job()))
+    assert first.metadata.annotations[SLICE_NAME] == first.metadata.name
+    assert REPLACES not in first.metadata.annotations
+
+
+def test_without_the_gate_of_the_feature_a_job_is_like_any_other() -> None:
+    assert SLICE_NAME not in created(plan(a_growing_job(), elastic_jobs=False)).metadata.annotations
+
+
+def test_a_job_of_the_same_size_is_left_alone() -> None:
+    assert plan(a_growing_job(**RUNNING), running(3)) == IDLE
+    assert plan(a_growing_job(suspend=False), a_slice(3)) == IDLE, "its pods are gated"
+
+
+@pytest.mark.parametrize(
+    ("workload", "pods"),
+    [
+        pytest.param(running(3), 2, id="fewer pods, while it runs"),
+        pytest.param(a_slice(3), 2, id="fewer pods, while it waits"),
+        pytest.param(a_slice(3), 5, id="more pods, while it waits"),
+    ],
+)
+def test_a_slice_takes_the_new_size(workload: Workload, pods: int) -> None:
+    got = plan(a_growing_job(pods, suspend=False), workload)
+    (patch,) = got.writes
+    assert isinstance(patch, Patch)
+    assert [pod_set.count for pod_set in patch.body["spec"]["podSets"]] == [pods]
+    assert reasons(got) == ["UpdatedWorkload"]
+
+
+def test_growing_while_quota_is_held_makes_another_slice() -> None:
+    second = created(plan(a_growing_job(5, **RUNNING), running(3)))
+    assert second.spec.pod_sets[0].count == 5
+    assert second.metadata.annotations[REPLACES] == "default/first"
+    assert second.metadata.annotations[SLICE_NAME] == "first"
+
+
+def test_the_job_runs_on_while_the_second_waits() -> None:
+    waiting = a_slice(5, name="second", replaces="first")
+    assert plan(a_growing_job(5, **RUNNING), running(3), waiting) == IDLE
+    assert show(plan(a_growing_job(6, **RUNNING), running(3), waiting)) == ["patch Workload spec.podSets"]
+
+
+def test_a_job_that_shrinks_back_needs_no_second() -> None:
+    got = plan(a_growing_job(3, **RUNNING), running(3), a_slice(5, name="second", replaces="first"))
+    assert [write.key.name for write in got.writes if isinstance(write, Delete)] == ["second"]
+
+
+def test_the_first_is_finished_once_the_second_is_admitted() -> None:
+    got = plan(a_growing_job(5, **RUNNING), running(3), running(5, name="second", replaces="first"))
+    assert written(got, "Finished") == (
+        "True",
+        "WorkloadSliceReplaced",
+        "Replaced to accommodate a workload (UID: w1, JobUID: u1) due to workload slice aggregation",
+    )
+    assert [(each.metadata.name, event.reason) for each, event in got.of_workload] == [
+        ("first", "WorkloadSliceReplaced")
+    ]
+    over = a_slice(3, "Finished=WorkloadSliceReplaced")
+    second = running(5, name="second", replaces="first")
+    assert show(plan(a_growing_job(5, **RUNNING), over, second)) == ["patch Workload metadata.finalizers"]
+
+
+def test_a_slice_comes_after_the_one_it_replaces_whatever_they_are_called() -> None:
+    old, new = running(3, name="b", replaces="a"), a_slice(5, name="a5", replaces="b")
+    assert plan(a_growing_job(5, **RUNNING), new, old) == IDLE, "it waits"
+    got = plan(a_growing_job(5, **RUNNING), running(5, name="a5", replaces="b"), old)
+    assert [write.key.name for write in got.writes if isinstance(write, Patch)] == ["b"]
+    assert written(got, "Finished")[:2] == ("True", "WorkloadSliceReplaced")
+
+
+def test_a_job_whose_first_slice_is_evicted_stops_and_goes_on_with_the_second() -> None:
+    waiting = a_slice(5, name="second", replaces="first")
+    evicted = running(3)
+    conditions = (*evicted.status.conditions, *a_workload("Evicted=Preempted").status.conditions)
+    evicted = msgspec.structs.replace(
+        evicted, status=msgspec.structs.replace(evicted.status, conditions=conditions)
+    )
+    assert reasons(plan(a_growing_job(5, **RUNNING), evicted, waiting)) == ["Stopped"]
+    released = a_slice(3, "!QuotaReserved", "Evicted=Preempted")
+    got = plan(a_growing_job(5), released, waiting)
+    assert written(got, "Finished")[:2] == ("True", "OutOfSync")
+    assert plan(a_growing_job(5), waiting) == IDLE
+
+
+def test_any_other_change_is_that_of_an_ordinary_job() -> None:
+    other = template(containers=[{"name": "other"}], schedulingGates=[{"name": ELASTIC_GATE}])
+    got = plan(a_growing_job(3, suspend=False, template=other), running(3))
+    assert reasons(got) == ["Stopped", "DeletedWorkload"]
+
+
+def test_both_slices_end_with_the_job() -> None:
+    ended = {"conditions": [{"type": "Complete", "status": "True", "message": "done"}]}
+    got = plan(
+        a_growing_job(5, suspend=False, status=ended),
+        running(3),
+        a_slice(5, name="second", replaces="first"),
+    )
+    assert show(got) == ["patch Workload/status status.conditions"] * 2
+
+
+# Pods.
+
+
+def a_pod(
+    name: str, *, held: bool = True, phase: str = "Pending", age: float = 0.0, of: str = "main"
+) -> GatedPod:
+    gates = (SchedulingGate(name=ELASTIC_GATE), SchedulingGate(name="other")) if held else ()
+    pod = GatedPod(
+        metadata=ObjectMeta(
+            name=name,
+            namespace="default",
+            resource_version="1",
+            labels={"kueue.x-k8s.io/podset": of},
+            creation_timestamp=at_epoch(1_000 - age),
+        )
+    )
+    spec = msgspec.structs.replace(pod.spec, scheduling_gates=gates)
+    return msgspec.structs.replace(pod, spec=spec, status=msgspec.structs.replace(pod.status, phase=phase))
+
+
+@pytest.mark.parametrize(
+    ("pods", "admitted", "want"),
+    [
+        pytest.param([a_pod("a"), a_pod("b")], 1, ["a"], id="as many as are admitted"),
+        pytest.param([a_pod("a"), a_pod("b", age=9)], 1, ["b"], id="the oldest first"),
+        pytest.param([a_pod("a", held=False), a_pod("b"), a_pod("c")], 2, ["b"], id="those that go count"),
+        pytest.param(
+            [a_pod("a", held=False, phase="Failed"), a_pod("b")], 1, ["b"], id="those that ended do not"
+        ),
+        pytest.param([a_pod("a", held=False), a_pod("b")], 1, [], id="enough go"),
+    ],
+)
+def test_pods_that_may_go(pods: list[GatedPod], admitted: int, want: list[str]) -> None:
+    patches = let_go(pods, {"main": admitted})
+    assert [patch.key.name for patch in patches] == want
+    assert all(
+        [gate.name for gate in patch.body["spec"]["schedulingGates"]] == ["other"] for patch in patches
+    ), "the gates of others stay"
+
+
+def test_pods_of_each_pod_set_go_by_its_own_count() -> None:
+    pods = [a_pod("h", of="head"), a_pod("w", of="workers"), a_pod("x", of="workers"), a_pod("o", of="other")]
+    patches = let_go(pods, {"head": 1, "workers": 1})
+    assert [patch.key.name for patch in patches] == ["h", "w"]
+
+
+def test_pods_made_by_hand_say_by_an_annotation_of_which_slices_they_are() -> None:
+    def with_metadata(pod: GatedPod, **fields: Any) -> GatedPod:
+        return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, **fields))
+
+    owner = ("batch.kubernetes.io/controller-uid", "u1")
+    made = with_metadata(a_pod("made"), labels=dict([owner]))
+    by_hand = with_metadata(a_pod("hand"), annotations={"kueue.x-k8s.io/workload-slice-name": "first"})
+    of_others = with_metadata(a_pod("other"), annotations={"kueue.x-k8s.io/workload-slice-name": "second"})
+    found = pods_of([made, by_hand, of_others, a_pod("plain")], owner, "first")
+    assert [pod.metadata.name for pod in found] == ["made", "hand"]
+
+
+def test_a_ray_cluster_is_gated_in_all_its_templates() -> None:
+    kind, job = RayCluster(), a_cluster(suspend=True)
+    assert not kind.is_gated(job)
+    (patch,) = kind.gate(job)
+    gated = msgspec.structs.replace(job, spec=merged(job.spec, patch.body["spec"]))
+    assert kind.is_gated(gated)
+    assert kind.is_suspended(gated)
+    assert kind.pods_label(gated) == ("ray.io/cluster", "train")

@@ -1,0 +1,192 @@
+"""Kinds that do not carry pod templates as they run: AppWrapper and SparkApplication."""
+
+from typing import Any
+
+import pytest
+
+from quorate.api import codec
+from quorate.api.kueue import PodSet
+from quorate.api.paths import Unfit
+from quorate.controllers.jobframework.interface import JobScope, Outcome
+from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
+from quorate.controllers.jobs.integrations import FOREIGN
+from quorate.controllers.jobs.spark import SparkApplication
+from quorate.controllers.jobs.unstructured import UnstructuredJob
+from quorate.kube.patches import merged
+from tests.controllers.jobs.test_unstructured import PODS, foreign_job
+
+WRAPPER = FOREIGN["workload.codeflare.dev/appwrapper"]
+WORKER = {"replicas": 2, "template": PODS}
+
+
+def wrapped(template: Any, *pod_sets: Any) -> Any:
+    return {"podSets": list(pod_sets), "template": template} if pod_sets else {"template": template}
+
+
+def an_object(api_version: str, kind: str, **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "part"}, "spec": spec}
+
+
+def sizes(*components: Any) -> dict[str, int]:
+    job = foreign_job({"components": list(components)})
+    return {each.name: each.count for each in WRAPPER.pod_sets(job)}
+
+
+ANY = an_object("example.com/v1", "Any", list=[{"template": PODS}])
+
+
+@pytest.mark.parametrize(
+    ("component", "want"),
+    [
+        pytest.param(
+            wrapped(ANY, {"replicas": 3, "path": "template.spec.list[0].template"}), 3, id="declared"
+        ),
+        pytest.param(wrapped({"apiVersion": "v1", "kind": "Pod", **PODS}), 1, id="a pod"),
+        pytest.param(
+            wrapped(an_object("apps/v1", "Deployment", replicas=4, template=PODS)), 4, id="a deployment"
+        ),
+        pytest.param(
+            wrapped(an_object("batch/v1", "Job", parallelism=3, completions=2, template=PODS)), 2, id="a job"
+        ),
+        pytest.param(
+            wrapped(an_object("kubeflow.org/v1", "PyTorchJob", pytorchReplicaSpecs={"Worker": WORKER})),
+            2,
+            id="a kind that is known here",
+        ),
+    ],
+)
+def test_a_wrapper_counts_the_pods_of_its_components(component: Any, want: int) -> None:
+    assert sizes(component) == {"train-0": want}
+
+
+def test_objects_without_pods_may_be_wrapped_along() -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", **PODS}
+    assert sizes(wrapped(an_object("v1", "Service")), wrapped(pod)) == {"train-0": 1}
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        pytest.param(
+            "spec.template", "is 'spec.template', must lead into template", id="out of the component"
+        ),
+        pytest.param("template..spec", "'template..spec' is no path", id="no path"),
+        pytest.param("template.spec.list[3]", "is missing, must be a mapping", id="nowhere"),
+    ],
+)
+def test_a_wrapper_that_points_nowhere_is_not_understood(path: str, problem: str) -> None:
+    with pytest.raises(Unfit, match=problem.replace("[", r"\[")):
+        sizes(wrapped(ANY, {"path": path}))
+
+
+def test_what_is_added_to_a_wrapper_must_not_contradict_its_components() -> None:
+    job = foreign_job({"components": [wrapped({"apiVersion": "v1", "kind": "Pod", **PODS})]})
+    start = WRAPPER.start(job, [PodSetInfo(name="train-0", count=1, node_selector={"zone": "b"})])
+    assert isinstance(start, InjectionConflict)
+
+
+@pytest.mark.parametrize(
+    ("deployed", "want"), [(True, None), (False, Outcome(success=False, message="AppWrapper failed"))]
+)
+def test_a_wrapper_has_failed_once_its_resources_are_gone(deployed: bool, want: Outcome | None) -> None:
+    condition = {"type": "ResourcesDeployed", "status": str(deployed), "message": ""}
+    job = foreign_job({}, {"phase": "Failed", "conditions": [condition]})
+    assert WRAPPER.finished(job) == want
+
+
+def an_application(driver: Any = None, executor: Any = None, **spec: Any) -> UnstructuredJob:
+    return foreign_job({"mode": "cluster", "driver": driver or {}, "executor": executor or {}, **spec})
+
+
+def content(pod_set: PodSet) -> dict[str, Any]:
+    return codec.decode(dict[str, Any], pod_set.template)
+
+
+def resources(**fields: Any) -> Any:
+    driver, _ = SparkApplication().pod_sets(an_application(driver=fields))
+    return content(driver)["spec"]["containers"][0].get("resources")
+
+
+def test_what_a_driver_asks_for() -> None:
+    assert resources(coreRequest="500m", memory="512m", coreLimit="1", memoryLimit="1G") == {
+        "requests": {"cpu": "500m", "memory": "512Mi"},
+        "limits": {"cpu": "1", "memory": "1Gi"},
+    }
+    assert resources(memory="2Gi", gpu={"name": "nvidia.com/gpu", "quantity": 2}) == {
+        "requests": {"cpu": "1", "memory": "2Gi"},
+        "limits": {"nvidia.com/gpu": "2"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "cpu"),
+    [
+        pytest.param({"cores": 4}, "4", id="cores"),
+        pytest.param({"cores": 4, "coreRequest": "500m"}, "500m", id="a request goes first"),
+        pytest.param({}, "1", id="as Spark does without"),
+    ],
+)
+def test_the_cores_of_a_driver_count(fields: dict[str, Any], cpu: str) -> None:
+    assert resources(**fields)["requests"]["cpu"] == cpu
+
+
+def test_pods_of_an_application_have_what_their_template_says_and_the_fields_beside_it() -> None:
+    container = {"name": "spark-kubernetes-executor", "image": "spark"}
+    executor = {
+        "instances": 3,
+        "labels": {"team": "a"},
+        "sidecars": [{"name": "log"}],
+        "tolerations": [{"key": "own"}],
+        "template": {
+            "metadata": {"labels": {"app": "x"}},
+            "spec": {"containers": [{"name": "first"}, container], "tolerations": [{"key": "all"}]},
+        },
+        "coreRequest": "2",
+    }
+    _, pod_set = SparkApplication().pod_sets(an_application(executor=executor, nodeSelector={"disk": "ssd"}))
+    spec = content(pod_set)["spec"]
+    assert pod_set.count == 3
+    assert content(pod_set)["metadata"]["labels"] == {"app": "x", "team": "a"}
+    assert [each["name"] for each in spec["containers"]] == ["first", "spark-kubernetes-executor", "log"]
+    assert spec["containers"][1]["resources"] == {"requests": {"cpu": "2"}}
+    assert (spec["nodeSelector"], spec["tolerations"]) == ({"disk": "ssd"}, [{"key": "all"}, {"key": "own"}])
+
+
+def test_an_application_is_ready_with_its_last_executor() -> None:
+    def ready(*states: str) -> bool:
+        executors = {f"exec-{number}": state for number, state in enumerate(states)}
+        job = an_application(executor={"instances": 2})
+        status = {"applicationState": {"state": "RUNNING"}, "executorState": executors}
+        return SparkApplication().pods_ready(foreign_job(job.spec, status))
+
+    assert [ready(), ready("RUNNING", "PENDING"), ready("RUNNING", "COMPLETED")] == [False, False, True]
+
+
+def test_an_application_that_runs_outside_or_grows_by_itself_is_refused() -> None:
+    job = an_application(mode="client", dynamicAllocation={"enabled": True})
+    found = [
+        str(each) for each in SparkApplication().findings(None, job, JobScope(queued=True, elastic=False))
+    ]
+    assert found == [
+        "spec.mode: 'client' only Cluster mode is supported for a kueue managed job",
+        "spec.dynamicAllocation.enabled: true a kueue managed job should not use dynamicAllocation: "
+        "its executors are admitted together",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("admitted", "running", "want"),
+    [
+        pytest.param({}, {}, {"image": "spark"}, id="it never said how many"),
+        pytest.param(
+            {"instances": 3}, {"instances": 2}, {"instances": 3, "image": "spark"}, id="as admitted"
+        ),
+    ],
+)
+def test_how_many_executors_a_stopped_application_has(
+    admitted: dict[str, int], running: dict[str, int], want: dict[str, Any]
+) -> None:
+    originals = SparkApplication().pod_sets(an_application(executor={**admitted, "image": "spark"}))
+    job = an_application(executor={**running, "image": "spark"}, suspend=False)
+    (stop,) = SparkApplication().stop(job, originals).patches
+    assert merged(job.spec, stop.body["spec"])["executor"] == want

@@ -1,0 +1,134 @@
+"""Kinds of other projects: what a JobSet asks for, and what becomes of objects that do not hold it."""
+
+from typing import Any
+
+import pytest
+
+from quorate.api import codec
+from quorate.api.configuration_integrations import FRAMEWORKS
+from quorate.api.kueue import ReclaimablePod
+from quorate.api.paths import Unfit
+from quorate.controllers.jobframework.job_plan import JobPlan, JobRules, Surroundings
+from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
+from quorate.controllers.jobframework.rules import decide
+from quorate.controllers.jobs.integrations import BATCH_JOB, FOREIGN, OF_PODS
+from quorate.controllers.jobs.jobset import JobSet
+from quorate.controllers.jobs.unstructured import UnstructuredJob
+from quorate.queueing.lifecycle import Event
+
+PODS: dict[str, Any] = {
+    "spec": {"containers": [{"name": "main", "image": "busybox"}], "nodeSelector": {"zone": "a"}}
+}
+TEMPLATE_PATH = "spec.replicatedJobs[0].template.spec.template"
+MANAGED = Surroundings(namespace_managed=True, flavors={}, workload_classes={}, pod_classes={})
+
+
+def foreign_job(spec: Any, status: Any = None) -> UnstructuredJob:
+    metadata = {
+        "name": "train",
+        "namespace": "default",
+        "uid": "u1",
+        "resourceVersion": "7",
+        "labels": {"kueue.x-k8s.io/queue-name": "queue"},
+    }
+    return codec.convert(UnstructuredJob, {"metadata": metadata, "spec": spec, "status": status or {}})
+
+
+def replicated(name: str = "workers", template: Any = PODS, **fields: Any) -> dict[str, Any]:
+    job = {key: fields.pop(key) for key in ("parallelism", "completions") if key in fields}
+    return {"name": name, "template": {"spec": {**job, "template": template}}, **fields}
+
+
+def a_job_set(*jobs: Any, status: Any = None, suspend: bool = True) -> UnstructuredJob:
+    return foreign_job({"suspend": suspend, "replicatedJobs": list(jobs)}, status)
+
+
+def test_every_framework_the_configuration_honours_is_run() -> None:
+    assert {BATCH_JOB, *OF_PODS, *FOREIGN} == set(FRAMEWORKS)
+
+
+@pytest.mark.parametrize(
+    ("fields", "want"),
+    [
+        pytest.param({}, 1, id="one by default"),
+        pytest.param({"replicas": 3}, 3, id="one pod in each job"),
+        pytest.param({"replicas": 3, "parallelism": 2}, 6, id="at once"),
+        pytest.param(
+            {"replicas": 3, "parallelism": 4, "completions": 2}, 6, id="never more than are to complete"
+        ),
+        pytest.param({"replicas": 0}, 0, id="none"),
+    ],
+)
+def test_pods_of_a_replicated_job(fields: dict[str, Any], want: int) -> None:
+    (pod_set,) = JobSet().pod_sets(a_job_set(replicated(**fields)))
+    assert pod_set.count == want
+
+
+def test_jobs_that_are_done_give_back_all_their_pods() -> None:
+    told = {
+        "replicatedJobsStatus": [{"name": "workers", "succeeded": 2}, {"name": "unknown", "succeeded": 9}]
+    }
+    job = a_job_set(replicated("leader"), replicated(replicas=3, parallelism=2), status=told)
+    assert JobSet().reclaimable(job) == (ReclaimablePod(name="workers", count=4),)
+
+
+@pytest.mark.parametrize(
+    ("job", "problem"),
+    [
+        pytest.param(
+            a_job_set({"name": "workers"}),
+            f"{TEMPLATE_PATH}: is missing, must be a mapping",
+            id="no pod template",
+        ),
+        pytest.param(a_job_set(), "spec: asks for no pods", id="no pods"),
+        pytest.param(
+            a_job_set(replicated(replicas="many")),
+            "spec.replicatedJobs[0].replicas: is 'many', must be a whole number",
+            id="no number",
+        ),
+        pytest.param(
+            a_job_set(replicated("A B")),
+            f"{TEMPLATE_PATH}: belongs to 'A B', which cannot be the name of a pod set",
+            id="no name",
+        ),
+        pytest.param(
+            a_job_set(replicated(), replicated()),
+            "spec.replicatedJobs[1].template.spec.template: "
+            "belongs to 'workers', the name of another pod set, too",
+            id="one name for two",
+        ),
+        pytest.param(
+            a_job_set(replicated(template={"spec": {"containers": 3}})),
+            f"{TEMPLATE_PATH}: is no pod template: Expected `array`, got `int` - at `$.spec.containers`",
+            id="no pod template, but a mapping",
+        ),
+    ],
+)  # fmt: skip
+def test_a_job_that_cannot_be_understood_is_told_so_and_left_alone(
+    job: UnstructuredJob, problem: str
+) -> None:
+    plan = decide(JobSet(), job, (), MANAGED, JobRules(), now=0.0)
+    assert plan == JobPlan(events=(Event("Warning", "ErrWorkloadCompose", problem),))
+
+
+def test_conditions_that_are_none_do_not_fit() -> None:
+    with pytest.raises(Unfit, match=r"status.conditions\[0\]: is 'Completed', must be a mapping"):
+        JobSet().finished(a_job_set(status={"conditions": ["Completed"]}))
+
+
+def test_a_job_cannot_start_where_it_contradicts_its_flavor() -> None:
+    info = PodSetInfo(name="workers", count=1, node_selector={"zone": "b"})
+    conflict = JobSet().start(a_job_set(replicated()), [info])
+    assert isinstance(conflict, InjectionConflict)
+    assert "nodeSelector[zone] is 'a'" in conflict.message
+
+
+def test_a_job_cannot_start_with_pod_sets_it_does_not_have() -> None:
+    assert JobSet().start(a_job_set(replicated()), []) == InjectionConflict(
+        "the JobSet has 1 pod sets, its workload was admitted with 0"
+    )
+
+
+def test_without_originals_a_job_is_only_suspended() -> None:
+    stop = JobSet().stop(a_job_set(replicated(), suspend=False), None)
+    assert [patch.body for patch in stop.patches] == [{"spec": {"suspend": True}}]

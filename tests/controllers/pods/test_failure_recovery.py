@@ -1,0 +1,56 @@
+"""Which pods on lost nodes are ended without them."""
+
+from typing import Any
+
+import pytest
+
+from quorate.api import codec
+from quorate.api.core import Node
+from quorate.controllers.pods import constants
+from quorate.controllers.pods.failure_recovery import GRACE_S, decide_stuck
+from quorate.controllers.pods.plan import IDLE
+from quorate.kube.writes import Apply, Delete
+from tests.controllers.pods.notation import NOW, a_pod, show
+
+DELETED_AT = NOW + 30  # as the notation has it
+LATE = DELETED_AT + GRACE_S
+MAY = {constants.FORCEFULLY: "true"}
+
+
+def a_node(*taints: str) -> Node:
+    spec = {"taints": [{"key": taint, "effect": "NoExecute"} for taint in taints]}
+    return codec.convert(Node, {"metadata": {"name": "node-1"}, "spec": spec})
+
+
+LOST = a_node("node.kubernetes.io/unreachable")
+
+
+def test_a_pod_that_cannot_end_is_ended_after_a_minute() -> None:
+    pod = a_pod("a", "running-gone", annotations=MAY)
+    assert decide_stuck(pod, LOST, LATE - 1).wake_at == LATE
+    plan = decide_stuck(pod, LOST, LATE)
+    assert show(plan) == "say a KueueForcefullyDeleted; delete a; !KueueForcefullyDeleted"
+    ((said, deleted),) = plan.pods
+    assert isinstance(said, Apply)
+    assert said.body["status"]["phase"] == "Failed"
+    assert isinstance(deleted, Delete)
+    assert deleted.grace_period_s == 0
+
+
+def test_a_pod_that_has_ended_keeps_its_outcome() -> None:
+    ((said, _),) = decide_stuck(a_pod("a", "succeeded-gone", annotations=MAY), LOST, LATE).pods
+    assert isinstance(said, Apply)
+    assert "phase" not in said.body["status"]
+
+
+@pytest.mark.parametrize(
+    ("state", "annotations", "node"),
+    [
+        pytest.param("running", MAY, LOST, id="it is not being deleted"),
+        pytest.param("running-gone", {}, LOST, id="its user did not allow it"),
+        pytest.param("running-gone", MAY, a_node(), id="its node is there"),
+        pytest.param("running-gone", MAY, None, id="its node is no more: others collect it"),
+    ],
+)
+def test_other_pods_are_left_alone(state: str, annotations: Any, node: Node | None) -> None:
+    assert decide_stuck(a_pod("a", state, annotations=annotations), node, LATE) == IDLE

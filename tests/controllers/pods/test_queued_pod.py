@@ -1,0 +1,85 @@
+"""Pods as they are kept in memory, and what they say of themselves."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from quorate.api import codec
+from quorate.controllers.pods import constants
+from quorate.controllers.pods.queued_pod import (
+    QueuedPod,
+    can_count,
+    group_name_of,
+    is_gated,
+    last_active,
+)
+from tests.controllers.pods.notation import START, a_pod
+
+NEVER = datetime(2030, 1, 1, tzinfo=UTC)
+GATES = [{"name": constants.ADMISSION_GATE}]
+
+
+def stored(labels: Any = None, **spec: Any) -> QueuedPod:
+    status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    metadata = {"name": "a", "labels": labels or {}}
+    body = {"metadata": metadata, "spec": {"containers": [{"name": "main"}], **spec}, "status": status}
+    return codec.decode(QueuedPod, codec.encode(body))
+
+
+def test_of_pods_that_cannot_be_queued_any_more_only_what_every_pod_has_is_kept() -> None:
+    part_of_a_job = stored(nodeName="node-1")
+    assert bytes(part_of_a_job.spec) == b"{}"
+    assert (part_of_a_job.status.phase, part_of_a_job.status.conditions) == ("Running", ())
+
+
+def test_pods_that_are_or_may_be_queued_are_kept_whole() -> None:
+    managed = stored({constants.MANAGED: "true"}, nodeName="node-1")
+    assert managed.node_name == "node-1"
+    assert len(managed.status.conditions) == 1
+    assert is_gated(stored(schedulingGates=GATES))
+    assert not is_gated(stored(schedulingGates=[{"name": "other"}]))
+
+
+@pytest.mark.parametrize(
+    ("state", "counts"),
+    [
+        ("gated", True),
+        ("gated-gone", False),
+        ("pending-gone", False),
+        ("running", True),
+        ("running-gone", True),
+        ("succeeded", True),
+        ("failed", False),
+    ],
+)
+def test_who_counts_for_a_group(state: str, counts: bool) -> None:
+    assert can_count(a_pod("a", state)) is counts
+
+
+def test_the_name_of_a_group_may_be_longer_than_a_label() -> None:
+    both = a_pod("a", group="short", annotations={constants.GROUP_NAME: "long"}).metadata
+    assert group_name_of(both, by_annotation=True) == "long"
+    assert group_name_of(both, by_annotation=False) == "short"
+    assert group_name_of(a_pod("a", group="short").metadata, by_annotation=True) == "short"
+
+
+def test_a_pod_was_last_active_when_it_failed_or_was_deleted() -> None:
+    body = {
+        "metadata": {"name": "a", "labels": {constants.MANAGED: "true"}},
+        "status": {
+            "phase": "Failed",
+            "conditions": [
+                {
+                    "type": "ContainersReady",
+                    "status": "False",
+                    "reason": "PodFailed",
+                    "lastTransitionTime": START,
+                }
+            ],
+        },
+    }
+    assert last_active(codec.convert(QueuedPod, body), NEVER) == START
+    deleted = a_pod("a", "running-gone")
+    assert last_active(deleted, NEVER) == deleted.metadata.deletion_timestamp
+    assert last_active(a_pod("a", "running"), NEVER) == NEVER

@@ -1,0 +1,136 @@
+"""What webhooks add to sets of pods, and what they refuse."""
+
+from typing import Any
+
+import pytest
+
+from quorate.controllers.pods import constants
+from quorate.controllers.pods.defaulting import Setting
+from quorate.controllers.serving.set_templates import (
+    DEPLOYMENT,
+    LEADER_WORKER_SET,
+    STATEFUL_SET,
+    Remains,
+    default_set,
+    gate_templates,
+    leader_worker_set_findings,
+    set_findings,
+    stateful_set_findings,
+)
+
+Json = dict[str, Any]
+
+HERE = Setting(namespace_managed=True)
+SCALED_DOWN = Remains()
+
+
+def a_set(queue: str = "queue", replicas: int = 3, ready: int = 0, cpu: str = "1") -> Json:
+    container = {"name": "main", "resources": {"requests": {"cpu": cpu}}}
+    named = {"kueue.x-k8s.io/queue-name": queue} if queue else {}
+    return {
+        "metadata": {"name": "web", "labels": named},
+        "spec": {"replicas": replicas, "template": {"spec": {"containers": [container]}}},
+        "status": {"readyReplicas": ready},
+    }
+
+
+def groups(size: int = 2, queue: str = "queue") -> Json:
+    templates: Json = {"leaderTemplate": {"spec": {}}, "workerTemplate": {"spec": {}}}
+    named = {"kueue.x-k8s.io/queue-name": queue} if queue else {}
+    return {
+        "metadata": {"name": "serve", "labels": named},
+        "spec": {"leaderWorkerTemplate": {"size": size, **templates}},
+    }
+
+
+def test_the_pods_of_a_deployment_know_their_queue() -> None:
+    given = a_set()
+    given["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = "high"
+    marked = default_set(DEPLOYMENT, given, HERE)
+    assert marked["spec"]["template"]["metadata"] == {
+        "labels": {
+            "kueue.x-k8s.io/queue-name": "queue",
+            "kueue.x-k8s.io/priority-class": "high",
+            constants.MANAGED: "true",
+        },
+        "annotations": {constants.SUSPENDING_PARENT: "deployment"},
+    }
+    assert "metadata" not in given["spec"]["template"], "what is given is not changed"
+    assert default_set(DEPLOYMENT, marked, HERE) == marked
+
+
+def test_the_older_form_of_naming_a_queue_is_passed_on_as_the_newer() -> None:
+    given = a_set(queue="")
+    given["metadata"]["annotations"] = {"kueue.x-k8s.io/queue-name": "queue"}
+    template = default_set(DEPLOYMENT, given, HERE)["spec"]["template"]
+    assert template["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "queue"
+
+
+def test_the_pods_of_other_sets_are_only_marked() -> None:
+    marked = default_set(STATEFUL_SET, a_set(), HERE)
+    assert marked["spec"]["template"]["metadata"] == {
+        "annotations": {constants.SUSPENDING_PARENT: "statefulset"}
+    }
+    both = default_set(LEADER_WORKER_SET, groups(), HERE)["spec"]["leaderWorkerTemplate"]
+    mark = {"annotations": {constants.SUSPENDING_PARENT: "leaderworkerset.x-k8s.io/leaderworkerset"}}
+    assert [both["leaderTemplate"]["metadata"], both["workerTemplate"]["metadata"]] == [mark, mark]
+
+
+def test_a_set_without_a_queue_is_left_as_it_is() -> None:
+    given = a_set(queue="")
+    assert default_set(DEPLOYMENT, given, HERE) is given
+    assert default_set(DEPLOYMENT, a_set(), Setting(namespace_managed=False)) == a_set()
+
+
+def test_templates_can_carry_the_gate_themselves() -> None:
+    gated = gate_templates(DEPLOYMENT, a_set())
+    assert gated["spec"]["template"]["spec"]["schedulingGates"] == [{"name": constants.ADMISSION_GATE}]
+    assert gate_templates(DEPLOYMENT, gated) == gated
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "want"),
+    [
+        pytest.param(a_set("a", ready=1), a_set("b", ready=1), ["is immutable"], id="while pods serve"),
+        pytest.param(a_set("a"), a_set("b"), [], id="while none serves"),
+        pytest.param(a_set("a"), a_set(""), ["cannot be removed"], id="leaving the queues"),
+        pytest.param(
+            a_set("", ready=1), a_set("b", ready=1), ["is immutable"], id="joining while pods serve"
+        ),
+    ],
+)
+def test_the_queue_of_a_set(old: Json, new: Json, want: list[str]) -> None:
+    findings = [each.rule for each in set_findings(DEPLOYMENT, new, old)]
+    assert [rule[: len(start)] for rule, start in zip(findings, want, strict=True)] == want
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "remains", "want"),
+    [
+        pytest.param(a_set(replicas=3), a_set(replicas=0), SCALED_DOWN, [], id="to nothing"),
+        pytest.param(a_set(replicas=0), a_set(replicas=5), SCALED_DOWN, [], id="from nothing"),
+        pytest.param(a_set(replicas=3), a_set(replicas=4), SCALED_DOWN, ["spec.replicas"], id="one more"),
+        pytest.param(
+            a_set(replicas=0), a_set(replicas=3), Remains(pods=True), ["spec.replicas"], id="pods remain"
+        ),
+        pytest.param(
+            a_set(replicas=0),
+            a_set(replicas=3),
+            Remains(active_workload=True),
+            ["spec.replicas"],
+            id="quota is still held",
+        ),
+        pytest.param(a_set(), a_set(cpu="2"), SCALED_DOWN, ["spec.template.spec"], id="larger pods"),
+        pytest.param(a_set("", cpu="1"), a_set("", cpu="2"), SCALED_DOWN, [], id="not queued at all"),
+    ],
+)
+def test_what_may_change_in_a_stateful_set(old: Json, new: Json, remains: Remains, want: list[str]) -> None:
+    assert [each.path for each in stateful_set_findings(new, old, remains)] == want
+
+
+def test_the_groups_of_a_leader_worker_set_keep_their_size() -> None:
+    assert [each.path for each in leader_worker_set_findings(groups(3), groups(2))] == [
+        "spec.leaderWorkerTemplate.size"
+    ]
+    assert list(leader_worker_set_findings(groups(2), groups(2))) == []
+    assert list(leader_worker_set_findings(groups(3, ""), groups(2, ""))) == []

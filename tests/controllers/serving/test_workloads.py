@@ -1,0 +1,182 @@
+"""What is decided for sets of pods that serve, one world a line."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from quorate.api import codec
+from quorate.api.kueue import PRIORITY_CLASS, Workload
+from quorate.api.meta import at_epoch
+from quorate.api.paths import Unfit
+from quorate.controllers.pods import constants
+from quorate.controllers.pods.plan import Catalogue, PodRules
+from quorate.controllers.serving.gating import RESTING, decide_template
+from quorate.controllers.serving.kinds import SETS, ServingSet
+from quorate.controllers.serving.workloads import decide_set
+from quorate.kube.resources import Json
+from quorate.kube.writes import Patch
+from tests.controllers.pods.notation import NOW, a_group_workload, a_pod, show
+
+NOTHING = Catalogue(flavors={}, workload_classes={}, pod_classes={})
+STATEFUL_SET = SETS["statefulset"]
+LEADER_WORKER_SET = SETS["leaderworkerset.x-k8s.io/leaderworkerset"]
+QUEUE = {"kueue.x-k8s.io/queue-name": "queue"}
+DB = "statefulset-db-f9210"
+
+
+def a_set(
+    replicas: int = 2,
+    *,
+    marked: bool = True,
+    annotations: Json | None = None,
+    status: Json | None = None,
+    priority_class: str = "",
+) -> ServingSet:
+    template: Json = {"spec": {"containers": [{"name": "main"}]}}
+    if marked:
+        template["metadata"] = {"annotations": {constants.SUSPENDING_PARENT: "statefulset"}}
+    metadata = {
+        "name": "db",
+        "namespace": "default",
+        "uid": "uid-db",
+        "resourceVersion": "1",
+        "generation": 2,
+        "labels": {**QUEUE, **({PRIORITY_CLASS: priority_class} if priority_class else {})},
+        "annotations": annotations or {},
+    }
+    spec = {"replicas": replicas, "template": template}
+    return codec.convert(ServingSet, {"metadata": metadata, "spec": spec, "status": status or {}})
+
+
+def groups_of(size: int, replicas: int, leader: bool = True, container: object = "main") -> ServingSet:
+    template: Json = {"spec": {"containers": [{"name": container}]}}
+    templates = {"workerTemplate": template, **({"leaderTemplate": template} if leader else {})}
+    spec = {"replicas": replicas, "leaderWorkerTemplate": {"size": size, **templates}}
+    metadata = {"name": "serve", "namespace": "default", "uid": "uid-serve", "labels": QUEUE}
+    return codec.convert(ServingSet, {"metadata": metadata, "spec": spec})
+
+
+def test_a_set_of_whose_template_no_pod_can_be_made_is_not_understood() -> None:
+    serving = LEADER_WORKER_SET.serving
+    assert serving is not None
+    odd = groups_of(2, 1, leader=False, container=False)  # YAML reads the name n as that
+    with pytest.raises(Unfit, match=r"spec\.leaderWorkerTemplate\.workerTemplate: is no pod template"):
+        serving.groups(odd, short_names=False)
+
+
+def decide(obj: ServingSet, *workloads: Workload, pods: Any = (), kind: Any = STATEFUL_SET) -> str:
+    return show(decide_set(kind.serving, obj, workloads, pods, NOTHING, PodRules(), NOW))
+
+
+@pytest.mark.parametrize(
+    ("replicas", "conditions", "want"),
+    [
+        pytest.param(2, "not-QuotaReserved:Pending", "", id="waiting"),
+        pytest.param(2, "QuotaReserved Admitted", "", id="admitted"),
+        pytest.param(3, "not-QuotaReserved:Pending", "spec podSets", id="larger while it waits"),
+        pytest.param(3, "QuotaReserved", "", id="what has quota keeps its size"),
+        pytest.param(
+            0,
+            "QuotaReserved Admitted",
+            "status QuotaReserved=False:OnHold Admitted=False:NoReservation",
+            id="scaled to nothing",
+        ),
+        pytest.param(0, "not-QuotaReserved:OnHold", "", id="at rest"),
+        pytest.param(2, "not-QuotaReserved:OnHold", "status", id="wanted again"),
+        pytest.param(3, "not-QuotaReserved:OnHold", "spec podSets; status", id="wanted again, larger"),
+        pytest.param(2, "Finished:Succeeded", "", id="finished by others"),
+    ],
+)
+def test_the_workload_of_a_stateful_set(replicas: int, conditions: str, want: str) -> None:
+    assert decide(a_set(replicas), a_group_workload("main=2", conditions, name=DB)) == want
+
+
+def test_a_stateful_set_gets_a_workload_before_it_has_pods() -> None:
+    assert decide(a_set()) == f"create {DB} main=2; +CreatedWorkload"
+    assert decide(a_set(0)) == ""
+
+
+def test_without_its_priority_class_there_is_no_workload() -> None:
+    said = decide(a_set(priority_class="high"))
+    assert said.startswith("!ErrWorkloadCompose; lacks WorkloadPriorityClass high doesn't exist")
+
+
+def test_pods_are_told_which_group_they_are_of() -> None:
+    pod = a_pod("db-0", group="", held=False, role="other")
+    workload = a_group_workload("main=2", "not-QuotaReserved:Pending", name=DB)
+    assert STATEFUL_SET.serving is not None
+    plan = decide_set(STATEFUL_SET.serving, a_set(), (workload,), (pod,), NOTHING, PodRules(), NOW)
+    ((patch,),) = plan.pods
+    assert isinstance(patch, Patch)
+    metadata = patch.body["metadata"]
+    assert metadata["labels"] == {constants.GROUP_NAME: DB, constants.PREBUILT: DB}
+    assert metadata["annotations"] == {
+        constants.GROUP_NAME: DB,
+        constants.TOTAL_COUNT: "2",
+        constants.FAST_ADMISSION: "true",
+        constants.SERVING: "true",
+        constants.ROLE_HASH: "main",
+        constants.PREBUILT: DB,
+    }
+
+
+def test_a_leader_worker_set_has_a_workload_for_each_of_its_groups() -> None:
+    assert decide(groups_of(3, 2), kind=LEADER_WORKER_SET).count("leader=1 worker=2") == 2
+    assert decide(groups_of(3, 1, leader=False), kind=LEADER_WORKER_SET).count("main=3") == 1
+    assert decide(groups_of(1, 1), kind=LEADER_WORKER_SET).count("leader=1;") == 1
+
+
+def test_the_workload_of_a_group_that_is_surplus_goes() -> None:
+    surplus = a_group_workload("leader=1 worker=2", "QuotaReserved", name="of-a-group-that-was")
+    said = decide(groups_of(3, 1), surplus, kind=LEADER_WORKER_SET)
+    assert "delete workload" in said
+    going = a_group_workload(name="of-a-group-that-was", deletion_timestamp=at_epoch(NOW))
+    assert "release workload" in decide(groups_of(3, 1), going, kind=LEADER_WORKER_SET)
+
+
+@pytest.mark.parametrize(
+    ("obj", "want"),
+    [
+        pytest.param(a_set(), None, id="a webhook saw it"),
+        pytest.param(a_set(marked=False), {"template", "replicas"}, id="none saw it: gate it at rest"),
+        pytest.param(a_set(0, marked=False), {"template"}, id="it is at rest"),
+        pytest.param(
+            a_set(0, annotations={RESTING: "2"}, status={"observedGeneration": 1}), set(), id="not seen yet"
+        ),
+        pytest.param(
+            a_set(0, annotations={RESTING: "2"}, status={"observedGeneration": 2, "replicas": 1}),
+            set(),
+            id="pods remain",
+        ),
+        pytest.param(
+            a_set(0, annotations={RESTING: "2"}, status={"observedGeneration": 2}), {"replicas"}, id="woken"
+        ),
+    ],
+)
+def test_a_set_without_webhooks_is_gated_at_rest(obj: ServingSet, want: set[str] | None) -> None:
+    plan = decide_template(STATEFUL_SET.templates, STATEFUL_SET.resource, obj)
+    if want is None:
+        assert plan is None
+        return
+    assert plan is not None
+    changed = {field for write in plan.workload if isinstance(write, Patch) for field in write.body["spec"]}
+    assert changed == want
+
+
+def test_a_set_that_is_managed_without_naming_a_queue_is_marked_once() -> None:
+    queued = a_set(0, marked=False)
+    nameless = msgspec.structs.replace(queued, metadata=msgspec.structs.replace(queued.metadata, labels={}))
+    plan = decide_template(STATEFUL_SET.templates, STATEFUL_SET.resource, nameless)
+    assert plan is not None
+    (write,) = plan.workload
+    assert isinstance(write, Patch)
+    marked = write.body["spec"]["template"]["metadata"]["annotations"]
+    assert marked == {constants.SUSPENDING_PARENT: "statefulset"}
+
+
+def test_a_set_that_serves_is_only_told_of() -> None:
+    serving = a_set(marked=False, status={"readyReplicas": 1})
+    plan = decide_template(STATEFUL_SET.templates, STATEFUL_SET.resource, serving)
+    assert plan is not None
+    assert show(plan) == "!NotGated"
