@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -8,10 +9,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from quorate.api.events import ObjectReference
-from quorate.api.meta import Uid
+from quorate.api.meta import Key, Uid
 from quorate.api.names import is_dns_subdomain
 from quorate.kube import events
-from quorate.kube.events import EventRecorder, cut
+from quorate.kube.events import EventRecorder, truncate
+from quorate.kube.resources import WORKLOADS
 from tests.kube.outside import Answer, Asked, Outside, refusal
 from tests.kube.virtual import VirtualClock
 
@@ -195,7 +197,7 @@ def test_what_the_server_cannot_take_is_dropped_and_said(caplog: pytest.LogCaptu
 
 @given(st.text(max_size=60), st.integers(3, 80))
 def test_a_cut_text_fits_and_is_a_beginning(text: str, size_bytes: int) -> None:
-    short = cut(text, size_bytes)
+    short = truncate(text, size_bytes)
     assert len(short.encode()) <= size_bytes
     assert short == text or (short.endswith("…") and text.startswith(short[:-1]))
     if len(text.encode()) <= size_bytes:
@@ -213,8 +215,32 @@ def test_how_something_stands_is_told_once_whoever_tells_it(stored: bool, method
         return echo(asked)
 
     async def story(recorder: EventRecorder, clock: VirtualClock, outside: Outside) -> None:
-        recorder.event(WORKLOAD, "Warning", "NotGated", "it runs outside of quota", standing=True)
+        recorder.event(WORKLOAD, "Warning", "NotGated", "it runs outside of quota", unique=True)
         await recorder.drained()
         assert [asked.method for asked in outside.asked] == methods
 
     play(story, script)
+
+
+@dataclass(frozen=True)
+class Text:
+    reason: str
+    message: str
+    type: Literal["Normal", "Warning"] = "Normal"
+
+
+@pytest.mark.slow
+def test_a_description_is_recorded_again_only_after_another_report() -> None:
+    async def story(recorder: EventRecorder, clock: VirtualClock, outside: Outside) -> None:
+        waits, starts = Text("Suspended", "no local queue"), Text("Started", "admitted")
+        assert recorder.report(WORKLOAD, [waits], unique=True)
+        assert not recorder.report(WORKLOAD, [waits], unique=True)
+        assert recorder.report(WORKLOAD, [starts], unique=False)
+        assert recorder.report(WORKLOAD, [starts], unique=False)
+        assert recorder.report(WORKLOAD, [waits], unique=True)
+        assert recorder.report(WORKLOAD, [], unique=True)
+        assert recorder.report(WORKLOAD, [waits], unique=True)
+        recorder.forget(WORKLOADS, Key("research", "w"))
+        assert recorder.report(WORKLOAD, [waits], unique=True)
+
+    play(story)

@@ -40,7 +40,7 @@ def report_undecodable_objects(informer: Informer[Any], events: EventRecorder) -
     def tell(misfit: Misfit) -> None:
         about = reference(resource, misfit.key, misfit.uid)
         text = f"left out of all decisions: {misfit.problem}"
-        events.event(about, "Warning", UNREADABLE, text, standing=True)
+        events.event(about, "Warning", UNREADABLE, text, unique=True)
 
     informer.subscribe_to_misfits(tell)
 

@@ -1,15 +1,16 @@
-"""Telling users what was done to their objects: Events of events.k8s.io/v1.
+"""The event recorder: Events of events.k8s.io/v1 about the objects of users.
 
-Reporting never blocks and never fails: it notes what is to be written, and ``run`` writes it.  The same
-event again (about the same object, in the same words) is no new object but a series: the event that is
-there counts, and its count is written at most once a minute, as the Event API means ``series`` to be used.
-An event that tells how something stands, rather than what was done, is told anew by every process that
-finds it so; it has a name that follows from what it says, so that the one that is stored already is found.
-What exceeds a bound is dropped or forgotten, and a loss is logged: events are a courtesy, memory is not.
+Recording never blocks and never fails: ``event`` queues an event, and ``run`` writes it.  A repeated event
+(same object, type, reason and message) is not a new object but a series: the existing Event counts, and its
+count is written at most once a minute, as the Event API intends ``series``.  A unique event describes a state
+instead of an action, so that every process that finds the state records it again: its name is a digest of its
+content, and the Event that an earlier process stored is found by that name.  Queued and remembered events are
+bounded; events beyond a bound are dropped or forgotten, and drops are logged.
 """
 
 import hashlib
-from typing import Literal
+from collections.abc import Iterable
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -29,28 +30,42 @@ from quorate.kube.log import logger
 from quorate.kube.pace import Turns
 from quorate.kube.patches import merge_patch
 from quorate.kube.reconcile import Reconciler
-from quorate.kube.resources import EVENTS
+from quorate.kube.resources import EVENTS, Resource
 
-NOTE_BYTES = 1024  # the API refuses an event with more, as it does with these:
+# The API server refuses events that exceed these three.
+NOTE_BYTES = 1024
 NAME_CHARACTERS = 253
 WORD_CHARACTERS = 128
 
 UNWRITTEN_MAX = 5000
 REMEMBERED_MAX = 8000
-WORKERS = 4  # few, so that a burst of reports leaves the server free for what they report
-COUNT_EVERY_S = 60.0  # how far the written count of a series may lag behind
-SERIES_ENDS_S = 360.0  # when the last was longer ago, the next such event begins another series
+WORKERS = 4  # few: a burst of events must not delay the writes that they describe
+COUNT_EVERY_S = 60.0  # how far the stored count of a series may lag behind
+SERIES_ENDS_S = 360.0  # a repetition later than this begins a new series
 
-_Same = tuple[str, ...]  # what makes two events the same
+EventType = Literal["Normal", "Warning"]
+_Identity = tuple[str, ...]  # equal for repetitions of one event
+_Subject = tuple[str, str, str, str]  # apiVersion, kind, namespace and name of an object
+
+
+class EventText(Protocol):
+    """The content of an event, as a decision returns it."""
+
+    @property
+    def type(self) -> EventType: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def message(self) -> str: ...
 
 
 class _Series:
-    """One event and how often it happened; ``written`` is the count the server has, 0 before it has any."""
+    """An event and its count; ``written`` is the count that the server has stored, 0 for none."""
 
-    def __init__(self, same: _Same, event: Event, now: float, *, standing: bool) -> None:
-        self.same = same
+    def __init__(self, identity: _Identity, event: Event, now: float, *, unique: bool) -> None:
+        self.identity = identity
         self.event = event
-        self.standing = standing
+        self.unique = unique
         self.count = 1
         self.last_at = now
         self.written = 0
@@ -64,9 +79,9 @@ class _Series:
 
 
 class EventRecorder:
-    """Reports under the name ``component``, such as "quorate"; ``instance`` tells its processes apart.
+    """Records events as ``component``, such as "quorate"; ``instance`` identifies the process.
 
-    Each write waits for its turn, where ``turns`` gives them.
+    Each write first waits for ``turns``, if given.
     """
 
     def __init__(
@@ -78,59 +93,95 @@ class EventRecorder:
         self._instance = (instance or component)[:WORD_CHARACTERS]
         self._turns = turns
         self._series: dict[Key, _Series] = {}  # by the event's key, oldest first; at most REMEMBERED_MAX
-        self._keys: dict[_Same, Key] = {}  # the key of the series of each _Same; finds each in _series once
-        self._unwritten = 0  # series the server has nothing of yet, at most UNWRITTEN_MAX
-        self._dropped = 0  # events in a row for which there was no room
-        self._serial = 0  # tells events of one microsecond apart
+        self._keys: dict[_Identity, Key] = {}  # the inverse of _series
+        self._unwritten = 0  # series without a stored Event, at most UNWRITTEN_MAX
+        self._dropped = 0  # consecutive drops
+        self._serial = 0  # distinguishes events of the same microsecond
+        # By object: its last unique report, until another report ends the state that it describes.
+        self._described: dict[_Subject, tuple[tuple[str, str, str], ...]] = {}
         self._writer = Reconciler("events", self._write, clock, workers=WORKERS)
         self._log = logger(__name__)
 
     def event(
         self,
         regarding: ObjectReference,
-        type_: Literal["Normal", "Warning"],
+        type_: EventType,
         reason: str,
         message: str,
         action: str = "",
         *,
-        standing: bool = False,
+        unique: bool = False,
     ) -> None:
-        """Report something about ``regarding``; ``action`` is what was done, by default the reason's word.
+        """Record an event about ``regarding``; ``action`` is by default the reason.
 
-        ``standing``: it tells how something stands, and not again while the server still has the event.
+        ``unique``: the event describes a state; it is not created while the server still stores an equal one.
         """
         now = self._clock.now()
-        same = (regarding.kind, regarding.namespace, regarding.name, regarding.uid, type_, reason, message)
-        key = self._keys.get(same)
+        identity = (
+            regarding.kind,
+            regarding.namespace,
+            regarding.name,
+            regarding.uid,
+            type_,
+            reason,
+            message,
+        )
+        key = self._keys.get(identity)
         if key is not None:
             series = self._series[key]
             if now - series.last_at <= SERIES_ENDS_S:
                 series.count += 1
                 series.last_at = now
-                if series.written:  # else it is about to be written, count and all
+                if series.written:  # otherwise the pending first write includes the count
                     self._writer.enqueue_at(key, series.written_at + COUNT_EVERY_S)
                 return
             if not series.written:
-                return  # six minutes and not written: the server is away, and has one of these to come
+                return  # the server is unavailable, and the first write is still pending
             self._forget(key)
-        if self._has_room():
-            suffix = f".{_digest(same)}" if standing else self._next_suffix(now)
+        if self._has_capacity():
+            suffix = f".{_digest(identity)}" if unique else self._next_suffix(now)
             event = self._compose(regarding, type_, reason, message, action or reason, now, suffix)
             key = event.metadata.key
-            self._keys[same] = key
-            self._series[key] = _Series(same, event, now, standing=standing)
+            self._keys[identity] = key
+            self._series[key] = _Series(identity, event, now, unique=unique)
             self._unwritten += 1
             self._writer.enqueue(key)
 
+    def report(
+        self, regarding: ObjectReference, events: Iterable[EventText], *, unique: bool, action: str = ""
+    ) -> bool:
+        """Record the events of one decision about an object; return False if they are suppressed.
+
+        A ``unique`` report describes the state of the object, and is suppressed when it equals the object's
+        last one.  Any other report, and a unique report without events, ends that state: the same description
+        is recorded when it comes again.
+        """
+        events = tuple(events)
+        subject = (regarding.api_version, regarding.kind, regarding.namespace, regarding.name)
+        description = tuple((event.type, event.reason, event.message) for event in events)
+        if unique and self._described.get(subject, ()) == description:
+            return False
+        if unique and description:
+            self._described[subject] = description
+        else:
+            self._described.pop(subject, None)
+        for event in events:
+            self.event(regarding, event.type, event.reason, event.message, action, unique=unique)
+        return True
+
+    def forget(self, resource: Resource[Any], key: Key) -> None:
+        """Drop what is remembered of a deleted object."""
+        self._described.pop((resource.api_version, resource.kind, key.namespace, key.name), None)
+
     async def run(self) -> None:
-        """Write what is reported until ``stop`` or cancellation."""
+        """Write recorded events until ``stop`` or cancellation."""
         await self._writer.run()
 
     def stop(self) -> None:
         self._writer.stop()
 
     async def drained(self) -> None:
-        """Return once what was reported is written, but for counts and attempts whose moment is to come."""
+        """Return once all recorded events are written, except for delayed counts and retries."""
         await self._writer.drained()
 
     async def _write(self, key: Key) -> float | None:
@@ -141,20 +192,20 @@ class EventRecorder:
             await self._turns.turn()
         count, event = series.count, series.as_event()
         try:
-            if series.written == 0 and series.standing and await self._is_stored(key):
-                pass  # by a process before this one
+            if series.written == 0 and series.unique and await self._is_stored(key):
+                pass  # by an earlier process
             elif series.written == 0:
                 await self._client.create(EVENTS, event)
             else:
                 await self._client.patch(EVENTS, key, merge_patch(series.event, event))
         except AlreadyExists:
-            pass  # an attempt did arrive whose answer did not
+            pass  # an earlier attempt arrived although its response was lost
         except (Conflict, ServerError, TooManyRequests):
-            raise  # tried again
+            raise  # the reconciler retries
         except ApiError as refusal:
-            # The namespace is going, or the event itself has gone, as it does an hour after its last write.
-            self._log.info("event given up", event=key, problem=str(refusal))
-            if key in self._series:  # else it was forgotten to make room while this was under way
+            # The namespace is being deleted, or the Event has expired (by default after an hour).
+            self._log.info("event dropped", event=key, problem=str(refusal))
+            if key in self._series:  # otherwise forgotten for capacity during the request
                 self._forget(key)
             return None
         if series.written == 0:
@@ -169,7 +220,7 @@ class EventRecorder:
             return False
         return True
 
-    def _has_room(self) -> bool:
+    def _has_capacity(self) -> bool:
         if self._unwritten == UNWRITTEN_MAX:
             if not self._dropped:
                 self._log.warning(
@@ -186,7 +237,7 @@ class EventRecorder:
 
     def _forget(self, key: Key) -> None:
         series = self._series.pop(key)
-        del self._keys[series.same]
+        del self._keys[series.identity]
         if series.written == 0:
             self._unwritten -= 1
 
@@ -197,24 +248,24 @@ class EventRecorder:
     def _compose(
         self,
         regarding: ObjectReference,
-        type_: Literal["Normal", "Warning"],
+        type_: EventType,
         reason: str,
         message: str,
         action: str,
         now: float,
         suffix: str,
     ) -> Event:
-        # A name has no hyphen and no dot before a dot.
-        beginning = regarding.name[: NAME_CHARACTERS - len(suffix)].rstrip("-.")
+        # A DNS subdomain name has no hyphen and no dot before a dot.
+        prefix = regarding.name[: NAME_CHARACTERS - len(suffix)].rstrip("-.")
         return Event(
             metadata=ObjectMeta(
-                name=beginning + suffix,
-                namespace=regarding.namespace or "default",  # where the API has those of cluster-scoped kinds
+                name=prefix + suffix,
+                namespace=regarding.namespace or "default",  # as the API has it for cluster-scoped kinds
             ),
             event_time=micro_time(now),
             type=type_,
             reason=reason[:WORD_CHARACTERS],
-            note=cut(message, NOTE_BYTES),
+            note=truncate(message, NOTE_BYTES),
             action=action[:WORD_CHARACTERS],
             regarding=regarding,
             reporting_controller=self._component,
@@ -222,12 +273,12 @@ class EventRecorder:
         )
 
 
-def _digest(same: _Same) -> str:
-    return hashlib.sha256("\0".join(same).encode()).hexdigest()[:16]
+def _digest(identity: _Identity) -> str:
+    return hashlib.sha256("\0".join(identity).encode()).hexdigest()[:16]
 
 
-def cut(text: str, size_bytes: int) -> str:
-    """``text`` if its UTF-8 form fits ``size_bytes``, else a beginning and an ellipsis that together fit."""
+def truncate(text: str, size_bytes: int) -> str:
+    """Return ``text``, shortened and ended with an ellipsis if its UTF-8 form exceeds ``size_bytes``."""
     encoded = text.encode()
     if len(encoded) <= size_bytes:
         return text

@@ -87,7 +87,7 @@ class Absences:
                 f"pod group {group} does not exist, and this pod is placed with it "
                 f"(create it, or take away the annotation {GROUP_NAME})"
             )
-            self._events.event(about, "Warning", "FailedScheduling", said, "Scheduling", standing=True)
+            self._events.event(about, "Warning", "FailedScheduling", said, "Scheduling", unique=True)
 
     async def _tell_group(self, key: Key) -> None:
         group = self._groups.get(key)
@@ -95,7 +95,7 @@ class Absences:
             return
         said = f"queue {queue} does not exist (create it, or name one that kubectl get queues lists)"
         for about in (reference_to(POD_GROUPS, group), *_owners(group.metadata)):
-            self._events.event(about, "Warning", "QueueNotFound", said, standing=True)
+            self._events.event(about, "Warning", "QueueNotFound", said, unique=True)
 
 
 def _queue_of(group: PodGroup) -> str:

@@ -88,7 +88,7 @@ class Feed:
     def _tell_of_unserved(self, group: PodGroup) -> None:
         for sentence in unserved(group.spec):
             about = reference_to(POD_GROUPS, group)
-            self._events.event(about, "Warning", "NotServed", sentence, standing=True)
+            self._events.event(about, "Warning", "NotServed", sentence, unique=True)
 
     def _on_queue(self, change: Change[Any]) -> None:
         if change.new is None:

@@ -286,8 +286,8 @@ class JobController(Generic[J]):
             self._told[key] = plan.events
         regarding = reference_to(self._kind.resource, job)
         for event in plan.events:
-            standing = not plan.writes
-            self._events.event(regarding, event.type, event.reason, event.message, standing=standing)
+            unique = not plan.writes
+            self._events.event(regarding, event.type, event.reason, event.message, unique=unique)
             self._log.info("job", key=key, did=event.reason, note=event.message)
 
     async def _if_it_lives(self, key: Key) -> J | None:

@@ -68,10 +68,8 @@ class PlanCarrier:
             sent = [*(write for writes in plan.pods for write in writes), *plan.workload]
             self._expectations.expect(key, sent)
         for each in plan.told:
-            event, standing = each.event, not (plan.pods or plan.workload)
-            self._context.events.event(
-                each.regarding, event.type, event.reason, event.message, standing=standing
-            )
+            event, unique = each.event, not (plan.pods or plan.workload)
+            self._context.events.event(each.regarding, event.type, event.reason, event.message, unique=unique)
             self._log.info("pods", key=key, about=each.regarding.name, did=event.reason, note=event.message)
         return plan.wake_at
 

@@ -21,7 +21,7 @@ from quorate.controllers.pods.plan import Catalogue, PodRules
 from quorate.controllers.pods.queued_pod import PODS, QueuedPod
 from quorate.controllers.pods.roles import role_of
 from quorate.controllers.pods.start_stop import template_of
-from quorate.kube.events import cut
+from quorate.kube.events import truncate
 
 MOST_ROLES: Final = 18  # pod sets a Workload may have
 
@@ -66,7 +66,7 @@ def total_of(name: str, pods: Sequence[QueuedPod]) -> int | NotComposed:
         return total
     return NotComposed(
         f"pod group {name}: annotation {constants.TOTAL_COUNT} of pod {pods[0].metadata.name}: "
-        f"{cut(text, 80)!r} is no number of pods (write how many the group has)"
+        f"{truncate(text, 80)!r} is no number of pods (write how many the group has)"
     )
 
 

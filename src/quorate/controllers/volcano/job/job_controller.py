@@ -259,7 +259,7 @@ class VolcanoJobController:
             self._told[key] = events
         regarding = reference_to(VOLCANO_JOBS, job)
         for event in events:
-            self._events.event(regarding, event.type, event.reason, event.message, standing=not acts)
+            self._events.event(regarding, event.type, event.reason, event.message, unique=not acts)
             self._log.info("job", key=key, did=event.reason, note=event.message)
 
     def _forget(self, key: Key) -> None:

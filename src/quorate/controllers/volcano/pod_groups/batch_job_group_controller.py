@@ -174,7 +174,7 @@ class BatchGroupController:
                 return  # made a moment ago, or still on its way out: the watch will tell
             except (Forbidden, Invalid) as refusal:
                 about = reference_to(JOBS, job)
-                self._events.event(about, "Warning", "PodGroupError", refusal.message, standing=True)
+                self._events.event(about, "Warning", "PodGroupError", refusal.message, unique=True)
                 raise
             self._log.info("pod group made", key=wanted.metadata.key, min_member=wanted.spec.min_member)
         elif changes := changes_of(group, wanted):

@@ -114,7 +114,7 @@ class LonePodController:
             return  # for another pod of the same owner
         except (Forbidden, Invalid) as refusal:
             about = reference_to(GROUP_PODS, pod)
-            self._events.event(about, "Warning", "PodGroupError", refusal.message, standing=True)
+            self._events.event(about, "Warning", "PodGroupError", refusal.message, unique=True)
             raise
         self._log.info("pod group made", key=key, min_member=wanted.spec.min_member)
 
