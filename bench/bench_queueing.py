@@ -10,8 +10,8 @@ import pytest
 
 from bench.costs import Crowd
 from bench.worlds import BASELINE, EPOCH_S, make_state, newcomers
-from quorate.queueing.cycle import run_cycle
 from quorate.queueing.decisions import Reserve
+from quorate.queueing.scheduling.cycle import run_cycle
 from quorate.queueing.state import State
 
 

@@ -27,10 +27,10 @@ from quorate.api import codec
 from quorate.api.kueue import Cohort, Workload
 from quorate.api.meta import Key
 from quorate.queueing.conditions import replace
-from quorate.queueing.cycle import run_cycle
 from quorate.queueing.decisions import Reserve
+from quorate.queueing.lifecycle.statuses import admit_status
+from quorate.queueing.scheduling.cycle import run_cycle
 from quorate.queueing.state import State
-from quorate.queueing.statuses import admit_status
 
 Step = Callable[[], None]
 

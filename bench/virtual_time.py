@@ -16,15 +16,15 @@ import msgspec
 from bench.worlds import EPOCH_S, WorkloadClass, World, make_state, make_workload
 from quorate.api.kueue import Workload, WorkloadStatus
 from quorate.api.meta import Key
-from quorate.queueing.cycle import run_cycle
 from quorate.queueing.decisions import Decision, Hold, Preempt, Reserve
-from quorate.queueing.statuses import (
+from quorate.queueing.lifecycle.statuses import (
     admit_status,
     finish_status,
     hold_status,
     preempt_status,
     release_status,
 )
+from quorate.queueing.scheduling.cycle import run_cycle
 
 
 class Arrival(NamedTuple):

@@ -17,7 +17,7 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import send, status_patch
 from quorate.queueing import conditions as c
-from quorate.queueing.statuses import finish_status, release_status
+from quorate.queueing.lifecycle.statuses import finish_status, release_status
 
 PAUSE_S: Final = 1.0
 

@@ -15,7 +15,12 @@ from quorate.cli.failures import KNOWN
 from tests.cli.conftest import Quorate
 
 CLIENT = ("aiohttp", "cryptography", "uvloop", "quorate.kube")
-CORES = ("quorate.queueing.cycle", "quorate.queueing.state", "quorate.controllers", "quorate.local.server")
+CORES = (
+    "quorate.queueing.scheduling.cycle",
+    "quorate.queueing.state",
+    "quorate.controllers",
+    "quorate.local.server",
+)
 
 
 @pytest.mark.parametrize(

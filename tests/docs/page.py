@@ -12,8 +12,8 @@ from quorate.api.configuration import load_configuration
 from quorate.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
 from quorate.api.meta import Key
 from quorate.api.validation import manifest_findings
-from quorate.queueing.cycle import run_cycle
 from quorate.queueing.explain import explain, waiting
+from quorate.queueing.scheduling.cycle import run_cycle
 from tests.queueing.notation import Json
 from tests.queueing.world import World
 

@@ -6,8 +6,8 @@ Its second example, of the clocks, is the story in ``tests/queueing/test_readine
 from pathlib import Path
 
 from quorate.api.meta import Key
-from quorate.queueing.cycle import run_cycle
 from quorate.queueing.explain import waiting
+from quorate.queueing.scheduling.cycle import run_cycle
 from tests.queueing.world import World
 
 PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "how-a-job-gets-to-start.md"

@@ -5,7 +5,7 @@ import pytest
 from quorate.api import codec
 from quorate.api.batch import Job
 from quorate.controllers.jobs.batch import BatchJob
-from quorate.queueing.reduction import Counts, reduce
+from quorate.queueing.scheduling.podset_reducer import Counts, reduce
 from tests.docs.page import Example, Row, job, section
 
 STEPS = section("partial-admission.md", "How many")

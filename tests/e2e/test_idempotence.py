@@ -22,7 +22,7 @@ from quorate.kube.resources import (
     WORKLOADS,
 )
 from quorate.local.nodes import Fleet
-from quorate.queueing.clocks import TIMEOUT
+from quorate.queueing.pods_ready import TIMEOUT
 from tests.e2e import world as e2e_world
 from tests.e2e.kinds import EXAMPLES, Example, Json, definition
 from tests.e2e.test_pods import pod, until_pod

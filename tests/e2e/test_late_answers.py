@@ -8,7 +8,7 @@ from quorate.controllers.admission.writer import MOST_UNDER_WAY
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import send, status_patch
 from quorate.queueing import conditions as c
-from quorate.queueing.statuses import release_status
+from quorate.queueing.lifecycle.statuses import release_status
 from tests.e2e.world import NAMESPACE, World, play
 
 pytestmark = pytest.mark.slow

@@ -7,7 +7,7 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import epoch, find_condition
 from quorate.kube.resources import WORKLOADS
 from quorate.local.nodes import Fleet
-from quorate.queueing.clocks import SCHEDULING_TIMEOUT, TIMEOUT
+from quorate.queueing.pods_ready import SCHEDULING_TIMEOUT, TIMEOUT
 from tests.e2e.world import World, play
 
 pytestmark = pytest.mark.slow

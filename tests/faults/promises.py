@@ -16,8 +16,8 @@ from quorate.api.core import Pod
 from quorate.api.kueue import Admission, ClusterQueue, Cohort, Workload
 from quorate.api.meta import Key, Uid, find_condition
 from quorate.api.volcano import PodGroup
+from quorate.queueing.cluster_queue import limits_of, usage_of
 from quorate.queueing.conditions import is_admitted, is_evicted, is_finished, is_preempted, is_reserving
-from quorate.queueing.queues import limits_of, usage_of
 from quorate.quota.amount import FlavorResource
 from quorate.quota.audit import quantities
 from quorate.quota.cohorts import QuotaTree

@@ -8,8 +8,8 @@ from quorate.api.meta import find_condition, is_true
 from quorate.kube.client import Client
 from quorate.kube.resources import CLUSTER_QUEUES, JOBS, WORKLOADS
 from quorate.observe.view import View
+from quorate.queueing.cluster_queue import usage_of
 from quorate.queueing.conditions import is_admitted, is_finished, is_reserving
-from quorate.queueing.queues import usage_of
 from quorate.quota.amount import base_units, total
 from quorate.quota.audit import audit
 from tests.faults.scene import Scene, Submission

@@ -2,7 +2,7 @@
 
 from quorate.observe.custom_labels import CustomLabels
 from quorate.observe.recorder import Recorder
-from quorate.queueing.cycle import run_cycle
+from quorate.queueing.scheduling.cycle import run_cycle
 from tests.queueing.test_reasons import RECLAIMING, queue
 from tests.queueing.world import World
 

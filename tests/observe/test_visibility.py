@@ -25,7 +25,7 @@ from quorate.observe.visibility import (
     pending_in_local_queue,
     visibility,
 )
-from quorate.queueing.cycle import run_cycle
+from quorate.queueing.scheduling.cycle import run_cycle
 from quorate.queueing.state import State
 from tests.observe.listening import listening
 

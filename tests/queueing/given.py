@@ -24,7 +24,7 @@ from quorate.api.kueue import (
 from quorate.api.meta import Condition, at_epoch
 from quorate.controllers.jobframework.construct_workload import Priority, resolve_priority
 from quorate.queueing import conditions as c
-from quorate.queueing.shape import Shape
+from quorate.queueing.pending.shape import Shape
 from quorate.queueing.state import State
 from quorate.quota.amount import PODS, as_quantity
 from quorate.quota.tree import Node

@@ -44,9 +44,9 @@ from quorate.api.kueue import (
 from quorate.api.meta import LabelSelector, ObjectMeta, Uid, at_epoch
 from quorate.api.quantity import Quantity, parse_quantity
 from quorate.queueing import conditions as c
-from quorate.queueing.cycle import run_cycle
 from quorate.queueing.decisions import Preempt, Reserve
-from quorate.queueing.lifecycle import admit_status, preempt_status, release_status
+from quorate.queueing.lifecycle.statuses import admit_status, preempt_status, release_status
+from quorate.queueing.scheduling.cycle import run_cycle
 from quorate.queueing.state import State
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource

@@ -6,8 +6,7 @@ from quorate.api.configuration import Configuration
 from quorate.api.configuration_gates import Gates
 from quorate.api.kueue import Workload, WorkloadSpec
 from quorate.api.meta import ObjectMeta, at_epoch
-from quorate.queueing.boost import priority_of
-from quorate.queueing.order import changed_what_counts, order_of
+from quorate.queueing.pending.ordering import changed_what_counts, order_of, priority_of
 
 BOOSTED = Gates(priority_boost=True)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from quorate.api.meta import Key
-from quorate.queueing.causes import (
+from quorate.queueing.inadmissible_reasons import (
     AffinityMismatched,
     AwaitingPodsReady,
     AwaitingPreemption,

@@ -6,7 +6,7 @@ import pytest
 
 from quorate.api.configuration import WaitForPodsReady
 from quorate.api.kueue import ClusterQueueSpec, ReadinessOverrides
-from quorate.queueing.clocks import Clocks, asked_findings, clocks_of, queue_overrides
+from quorate.queueing.pods_ready import Clocks, asked_findings, clocks_of, queue_overrides
 
 TIMEOUT = "quorate.dev/pods-ready-timeout"
 RECOVERY = "quorate.dev/pods-recovery-timeout"

@@ -8,9 +8,9 @@ import pytest
 from quorate.api.kueue import RequeueState
 from quorate.api.meta import Key
 from quorate.queueing.conditions import replace
-from quorate.queueing.cycle import run_cycle
 from quorate.queueing.decisions import Decision, Hold, Preempt, Reserve
 from quorate.queueing.explain import waiting
+from quorate.queueing.scheduling.cycle import run_cycle
 from quorate.queueing.state import State
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource

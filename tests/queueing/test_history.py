@@ -7,8 +7,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from quorate.api.meta import Key
 from quorate.queueing import conditions as c
-from quorate.queueing.cycle import run_cycle
 from quorate.queueing.model_audit import audit_model
+from quorate.queueing.scheduling.cycle import run_cycle
 from quorate.queueing.state import State
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource

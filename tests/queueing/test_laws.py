@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from quorate.api.configuration_gates import QUEUEING_GATES
 from quorate.queueing import conditions as c
-from quorate.queueing.cycle import Round, run_cycle
 from quorate.queueing.decisions import Decision, Hold, Preempt, Reserve
+from quorate.queueing.scheduling.cycle import Round, run_cycle
 from quorate.queueing.state import State
 from quorate.quota import tree
 from quorate.quota.amount import total

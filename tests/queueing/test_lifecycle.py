@@ -26,15 +26,9 @@ from quorate.api.kueue import (
 )
 from quorate.api.meta import Condition, ObjectMeta, OwnerReference, Uid, at_epoch, find_condition
 from quorate.queueing import conditions as c
-from quorate.queueing.lifecycle import (
-    ClusterQueueView,
-    LocalQueueView,
-    QueueView,
-    Transition,
-    decide_workload,
-    evict_status,
-    release_status,
-)
+from quorate.queueing.lifecycle.rules import decide_workload
+from quorate.queueing.lifecycle.statuses import evict_status, release_status
+from quorate.queueing.lifecycle.transition import ClusterQueueView, LocalQueueView, QueueView, Transition
 
 NOW = 1000.0
 WAIT = Configuration(

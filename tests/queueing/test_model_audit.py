@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from quorate.api.meta import Key
-from quorate.queueing.cycle import run_cycle
 from quorate.queueing.model_audit import Lost, Misjudged, Reserving, audit_model
+from quorate.queueing.scheduling.cycle import run_cycle
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource
 from quorate.quota.audit import Difference

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.queueing.cycle import run_cycle
+from quorate.queueing.scheduling.cycle import run_cycle
 from tests.queueing.notation import Json
 from tests.queueing.world import World
 from tests.search import examples

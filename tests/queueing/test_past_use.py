@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from quorate.api.configuration import AdmissionFairSharingRules
 from quorate.api.meta import Key, epoch
-from quorate.queueing.past_use import PastUse
+from quorate.queueing.consumed_usage import PastUse
 from quorate.quota.amount import FlavorResource
 from tests.queueing.world import World
 

@@ -10,8 +10,7 @@ from quorate.api.configuration import RequeuingStrategy
 from quorate.api.kueue import RequeueState, Workload, WorkloadStatus
 from quorate.api.meta import Condition, ObjectMeta, Uid, at_epoch, epoch
 from quorate.queueing import conditions as c
-from quorate.queueing.clocks import Clocks
-from quorate.queueing.readiness import GiveUp, Retry, backoff_s, on_expiry, pods_ready, running
+from quorate.queueing.pods_ready import Clocks, GiveUp, Retry, backoff_s, on_expiry, pods_ready, running
 from tests.queueing.world import World
 
 DOUBLING = RequeuingStrategy(backoff_base_s=60, backoff_max_s=3600)

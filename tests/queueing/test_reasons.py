@@ -6,7 +6,8 @@ How causes are worded is in ``test_causes``; here it is what they know.
 import pytest
 
 from quorate.api.meta import Key
-from quorate.queueing.causes import (
+from quorate.queueing.decisions import Hold
+from quorate.queueing.inadmissible_reasons import (
     AffinityMismatched,
     AwaitingPodsReady,
     AwaitingPreemption,
@@ -20,8 +21,7 @@ from quorate.queueing.causes import (
     TaintUntolerated,
     TargetsOverlap,
 )
-from quorate.queueing.cycle import Round
-from quorate.queueing.decisions import Hold
+from quorate.queueing.scheduling.cycle import Round
 from tests.queueing.notation import Json
 from tests.queueing.world import World
 

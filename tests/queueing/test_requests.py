@@ -7,8 +7,8 @@ import pytest
 from quorate.api import codec
 from quorate.api.core import LimitRange
 from quorate.api.meta import Key
-from quorate.queueing.cycle import run_cycle
 from quorate.queueing.decisions import Hold, Reserve
+from quorate.queueing.scheduling.cycle import run_cycle
 from tests.queueing.world import World
 
 

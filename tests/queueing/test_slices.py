@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from quorate.api.meta import Key
-from quorate.queueing.cycle import run_cycle
 from quorate.queueing.model_audit import audit_model
+from quorate.queueing.scheduling.cycle import run_cycle
 from quorate.queueing.state import State
 from quorate.quota.amount import FlavorResource
 from tests.queueing.world import World

@@ -4,8 +4,8 @@ import pytest
 
 from quorate.api.configuration_gates import Gates
 from quorate.api.meta import Key
-from quorate.queueing import causes as why
-from quorate.queueing.unadmitted import reason_of, shown
+from quorate.queueing import inadmissible_reasons as why
+from quorate.queueing.conditions import reason_of, shown
 
 SHORT = why.QuotaShort("main", "spot", "cpu", 8, 2, 10)
 EXCEEDED = why.QuotaExceeded("main", "spot", "cpu", 0, 80, 2, 10)

@@ -6,10 +6,10 @@ from hypothesis import given
 
 from quorate.api.meta import Key
 from quorate.queueing import conditions as c
-from quorate.queueing.causes import AwaitingPodsReady
-from quorate.queueing.cycle import run_cycle
 from quorate.queueing.decisions import Hold
 from quorate.queueing.explain import waiting
+from quorate.queueing.inadmissible_reasons import AwaitingPodsReady
+from quorate.queueing.scheduling.cycle import run_cycle
 from tests.queueing.notation import Json
 from tests.queueing.test_laws import worlds
 from tests.queueing.world import World

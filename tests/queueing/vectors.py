@@ -14,8 +14,8 @@ from quorate.api.feature_gates import FEATURE_GATES
 from quorate.api.kueue import Admission
 from quorate.api.meta import epoch
 from quorate.api.quantity import parse_quantity
-from quorate.queueing.readiness import backoff_s
-from quorate.queueing.reduction import Counts, reduce
+from quorate.queueing.pods_ready import backoff_s
+from quorate.queueing.scheduling.podset_reducer import Counts, reduce
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, base_units
 from quorate.quota.share import dominant_share

@@ -13,18 +13,13 @@ from quorate.api.kueue import (
 )
 from quorate.api.meta import Condition, find_condition, is_true
 from quorate.queueing import conditions as c
-from quorate.queueing.cycle import Round
 from quorate.queueing.decisions import Decision, Hold, Preempt, Reserve
-from quorate.queueing.lifecycle import admit_status as admit
-from quorate.queueing.lifecycle import (
-    decide_workload,
-    finish_status,
-    hold_status,
-    preempt_status,
-    release_status,
-)
-from quorate.queueing.readiness import pods_ready
-from quorate.queueing.shape import Shape
+from quorate.queueing.lifecycle.rules import decide_workload
+from quorate.queueing.lifecycle.statuses import admit_status as admit
+from quorate.queueing.lifecycle.statuses import finish_status, hold_status, preempt_status, release_status
+from quorate.queueing.pending.shape import Shape
+from quorate.queueing.pods_ready import pods_ready
+from quorate.queueing.scheduling.cycle import Round
 from quorate.quota.amount import PODS
 from tests.queueing.given import PENDING_CHECK, GivenWorld, replace
 from tests.queueing.notation import Json, seconds

@@ -97,7 +97,7 @@ class AdmissionScope(Struct):
 
 
 class ReadinessOverrides(Struct):
-    """Durations that stand in for those of the configuration; see ``queueing.clocks``.  Not in Kueue."""
+    """Durations that stand in for those of the configuration; see ``queueing.pods_ready``.  Not in Kueue."""
 
     timeout: str | None = None
     recovery_timeout: str | None = None

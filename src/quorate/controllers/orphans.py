@@ -7,7 +7,7 @@ from quorate.api.kueue import Workload
 from quorate.controllers.finalizers import released
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import Write, status_patch
-from quorate.queueing.statuses import finish_status
+from quorate.queueing.lifecycle.statuses import finish_status
 
 
 def let_go(workloads: Iterable[Workload], gates: Gates, now: float) -> tuple[Write, ...]:

@@ -10,8 +10,8 @@ from quorate.api.kueue import ACTIVE
 from quorate.api.meta import find_condition
 from quorate.api.quantity import NANOS
 from quorate.observe.view import View, is_shown, local_queue_labels
-from quorate.queueing.pending import Entry
-from quorate.queueing.queues import ClusterQueueState, LocalQueueState, Terminating
+from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState, Terminating
+from quorate.queueing.pending.queue import Entry
 from quorate.queueing.state import State
 from quorate.quota.amount import Amount, FlavorResource, Unlimited, Usage, as_quantity
 from quorate.quota.share import dominant_share

@@ -11,7 +11,7 @@ import msgspec
 from quorate.api.kueue import Workload
 from quorate.api.meta import Condition, find_condition
 from quorate.queueing import conditions as c
-from quorate.queueing.readiness import RECOVERED
+from quorate.queueing.pods_ready import RECOVERED
 
 
 class Sample(msgspec.Struct, frozen=True):

@@ -7,16 +7,17 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import Key, find_condition, matches_selector
 from quorate.kube.informer import Change, Informer
 from quorate.observe.custom_labels import CustomLabels
+from quorate.queueing.cluster_queue import LocalQueueState
 from quorate.queueing.conditions import (
     ADMITTED,
+    NO_RESERVATION,
+    PENDING_EVALUATION,
     QUOTA_RESERVED,
     is_admitted,
     is_finished,
     is_reserving,
 )
-from quorate.queueing.queues import LocalQueueState
 from quorate.queueing.state import State
-from quorate.queueing.unadmitted import NO_RESERVATION, PENDING_EVALUATION
 
 
 class View:

@@ -30,8 +30,8 @@ from quorate.api.visibility import (
 from quorate.kube.reviews import Access, PathAccess, ResourceAccess
 from quorate.observe.guard import refusal, status
 from quorate.observe.replica import Replica
-from quorate.queueing.pending import Entry
-from quorate.queueing.queues import ClusterQueueState
+from quorate.queueing.cluster_queue import ClusterQueueState
+from quorate.queueing.pending.queue import Entry
 from quorate.queueing.state import State
 
 PLAIN: Final = "/visibility"

@@ -6,7 +6,7 @@ import msgspec
 
 from quorate.api.kueue import Admission, PodSetRequest
 from quorate.api.meta import Key, Uid
-from quorate.queueing.causes import Cause, message
+from quorate.queueing.inadmissible_reasons import Cause, message
 
 PreemptionReason = Literal[
     "InClusterQueue", "InCohortReclamation", "InCohortFairSharing", "InCohortReclaimWhileBorrowing"

@@ -7,16 +7,16 @@ import msgspec
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, find_condition
 from quorate.queueing import conditions as c
-from quorate.queueing.causes import (
+from quorate.queueing.decisions import Hold
+from quorate.queueing.inadmissible_reasons import (
     BackingOff,
     Cause,
     QueueInactive,
     QueueMissing,
     QuotaShort,
 )
-from quorate.queueing.decisions import Hold
-from quorate.queueing.nomination import could_ever_fit
-from quorate.queueing.pending import Entry
+from quorate.queueing.pending.queue import Entry
+from quorate.queueing.scheduling.nomination import could_ever_fit
 from quorate.queueing.state import State
 from quorate.quota.amount import FlavorResource
 

@@ -9,23 +9,31 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from quorate.api.configuration import Configuration
-from quorate.api.kueue import Admission, Workload
+from quorate.api.kueue import SLICE_REPLACEMENT_FOR, Admission, Workload
 from quorate.api.meta import Key, Uid, find_condition
 from quorate.queueing import conditions as c
-from quorate.queueing.order import changed_what_counts, order_of
-from quorate.queueing.pending import Entry, Requeue
-from quorate.queueing.queues import ClusterQueueState, LocalQueueState, Reservation, usage_of
-from quorate.queueing.repeats import Repeats
-from quorate.queueing.shape import Shapes
-from quorate.queueing.slices import replaced_by
-from quorate.queueing.unready import Unready
+from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState, Reservation, usage_of
+from quorate.queueing.pending.ordering import changed_what_counts, order_of
+from quorate.queueing.pending.queue import Entry, Requeue
+from quorate.queueing.pending.shape import Shapes
+from quorate.queueing.pods_ready import Unready
+from quorate.queueing.preemption.history import Repeats
 from quorate.quota import tree
 from quorate.quota.amount import Usage
 from quorate.quota.cohorts import QuotaTree
 from quorate.quota.tree import Node
 
+
+def replaced_by(workload: Workload) -> Key | None:
+    """The workload that ``workload`` replaces, always of its own namespace."""
+    text = workload.metadata.annotations.get(SLICE_REPLACEMENT_FOR)
+    if text is None:
+        return None
+    return Key(workload.metadata.namespace, text.rpartition("/")[2])
+
+
 if TYPE_CHECKING:
-    from quorate.queueing.cycle import Round
+    from quorate.queueing.scheduling.cycle import Round
 
 
 class Ledger:

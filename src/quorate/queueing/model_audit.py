@@ -10,8 +10,8 @@ import msgspec
 
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
-from quorate.queueing.order import may_queue
-from quorate.queueing.queues import usage_of
+from quorate.queueing.cluster_queue import usage_of
+from quorate.queueing.pending.ordering import may_queue
 from quorate.queueing.state import State, holds_quota
 from quorate.quota import audit
 from quorate.quota.amount import Usage, total

@@ -21,15 +21,15 @@ from quorate.api.kueue import (
 )
 from quorate.api.meta import Condition, ConditionStatus, at_epoch
 from quorate.api.quantity import NANOS, Quantity
-from quorate.queueing.conditions import condition, merged
-from quorate.queueing.past_use import PastUse
-from quorate.queueing.queues import (
+from quorate.queueing.cluster_queue import (
     ClusterQueueState,
     LocalQueueState,
     Terminating,
     active_reason,
     inactivity_text,
 )
+from quorate.queueing.conditions import condition, merged
+from quorate.queueing.consumed_usage import PastUse
 from quorate.quota.amount import FlavorResource, Usage, as_quantity
 from quorate.quota.share import dominant_share
 from quorate.quota.tree import Node

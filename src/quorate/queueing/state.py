@@ -29,12 +29,7 @@ from quorate.api.meta import Key, epoch, is_older
 from quorate.api.quantity import NANOS
 from quorate.queueing import conditions as c
 from quorate.queueing import queue_status
-from quorate.queueing.clocks import queue_overrides
-from quorate.queueing.ledger import Ledger
-from quorate.queueing.lifecycle import ClusterQueueView, LocalQueueView, QueueView
-from quorate.queueing.order import may_queue, order_of
-from quorate.queueing.past_use import PastUse
-from quorate.queueing.queues import (
+from quorate.queueing.cluster_queue import (
     ClusterQueueState,
     Reservation,
     findings_of,
@@ -45,6 +40,11 @@ from quorate.queueing.queues import (
     usage_of,
     weight_of,
 )
+from quorate.queueing.consumed_usage import PastUse
+from quorate.queueing.ledger import Ledger
+from quorate.queueing.lifecycle.transition import ClusterQueueView, LocalQueueView, QueueView
+from quorate.queueing.pending.ordering import may_queue, order_of
+from quorate.queueing.pods_ready import queue_overrides
 from quorate.quota.tree import Node
 
 

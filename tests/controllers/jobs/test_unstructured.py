@@ -14,7 +14,7 @@ from quorate.controllers.jobframework.rules import decide
 from quorate.controllers.jobs.integrations import BATCH_JOB, FOREIGN, OF_PODS
 from quorate.controllers.jobs.jobset import JobSet
 from quorate.controllers.jobs.unstructured import UnstructuredJob
-from quorate.queueing.lifecycle import Event
+from quorate.queueing.lifecycle.transition import Event
 
 PODS: dict[str, Any] = {
     "spec": {"containers": [{"name": "main", "image": "busybox"}], "nodeSelector": {"zone": "a"}}

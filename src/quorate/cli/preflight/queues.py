@@ -16,10 +16,16 @@ from quorate.api.quantity import Quantity
 from quorate.api.requests import add_all
 from quorate.cli.preflight.remarks import Remark, error, info, warning
 from quorate.controllers.provisioning.request_names import CONTROLLER as PROVISIONING
-from quorate.queueing.causes import Cause, QueueMissing, ResourceUncovered
+from quorate.queueing.cluster_queue import (
+    ClusterQueueState,
+    FlavorsMissing,
+    Stopped,
+    Terminating,
+    inactivity_text,
+)
 from quorate.queueing.decisions import Decision
 from quorate.queueing.explain import explain, waiting
-from quorate.queueing.queues import ClusterQueueState, FlavorsMissing, Stopped, Terminating, inactivity_text
+from quorate.queueing.inadmissible_reasons import Cause, QueueMissing, ResourceUncovered
 from quorate.queueing.state import State
 from quorate.quota.amount import FlavorResource, as_quantity, base_units
 

@@ -21,8 +21,8 @@ from quorate.kube.resources import (
     RUNTIME_CLASSES,
     WORKLOADS,
 )
-from quorate.queueing.cycle import run_cycle
 from quorate.queueing.decisions import Decision
+from quorate.queueing.scheduling.cycle import run_cycle
 from quorate.queueing.state import State
 
 _MOST_CYCLES: Final = 10_000  # each decides on hundreds; a cluster this deep in work is not waited for

@@ -5,7 +5,9 @@ from typing import assert_never
 
 from quorate.api.kueue import QUEUE_NAME
 from quorate.api.meta import Key, Struct, at_epoch
-from quorate.queueing.causes import (
+from quorate.queueing.cluster_queue import inactivity_text
+from quorate.queueing.explain import Explanation
+from quorate.queueing.inadmissible_reasons import (
     AffinityMismatched,
     AwaitingPodsReady,
     AwaitingPreemption,
@@ -28,8 +30,6 @@ from quorate.queueing.causes import (
     pod_set_text,
     workload_text,
 )
-from quorate.queueing.explain import Explanation
-from quorate.queueing.queues import inactivity_text
 from quorate.queueing.state import State
 from quorate.quota.amount import as_quantity
 
@@ -37,7 +37,7 @@ from quorate.quota.amount import as_quantity
 class Reason(Struct):
     """One cause; amounts are quantities, and what does not apply is left out."""
 
-    cause: str  # its name among ``queueing.causes``
+    cause: str  # its name among ``queueing.inadmissible_reasons``
     text: str
     pod_set: str = ""
     flavor: str = ""

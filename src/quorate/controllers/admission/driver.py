@@ -20,9 +20,9 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import T, metadata_of
 from quorate.observe.recorder import Recorder
 from quorate.queueing.conditions import QUOTA_RESERVED
-from quorate.queueing.cycle import run_cycle
 from quorate.queueing.decisions import Decision, Hold
 from quorate.queueing.explain import waiting
+from quorate.queueing.scheduling.cycle import run_cycle
 from quorate.queueing.state import State
 
 

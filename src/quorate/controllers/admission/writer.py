@@ -22,9 +22,9 @@ from quorate.kube.resources import WORKLOADS, reference_to
 from quorate.kube.writes import Patch, send, status_patch
 from quorate.queueing.conditions import merged, replace
 from quorate.queueing.decisions import Decision, Hold, Preempt, Reserve
-from quorate.queueing.lifecycle import Event
-from quorate.queueing.readiness import pods_ready
-from quorate.queueing.statuses import admit_status, hold_reason, hold_status, preempt_status
+from quorate.queueing.lifecycle.statuses import admit_status, hold_reason, hold_status, preempt_status
+from quorate.queueing.lifecycle.transition import Event
+from quorate.queueing.pods_ready import pods_ready
 
 MOST_UNDER_WAY = 100  # writes, as many as the client sends at once
 PAUSE = Backoff(first_s=0.1, cap_s=30.0)  # between tries for one workload, when not refused for its version

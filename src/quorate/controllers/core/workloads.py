@@ -15,7 +15,8 @@ from quorate.kube.log import logger
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import WORKLOADS, reference_to
 from quorate.kube.writes import Delete, Patch, Write, send, status_patch
-from quorate.queueing.lifecycle import Transition, decide_workload
+from quorate.queueing.lifecycle.rules import decide_workload
+from quorate.queueing.lifecycle.transition import Transition
 from quorate.queueing.state import State
 
 WORKERS = 16  # a run mostly waits for the answer to its one write

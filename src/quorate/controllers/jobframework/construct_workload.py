@@ -25,7 +25,7 @@ from quorate.api.meta import ObjectMeta, OwnerReference, Uid
 from quorate.api.names import is_label_value
 from quorate.api.validation.jobs import PREBUILT_WORKLOAD
 from quorate.kube.resources import Resource
-from quorate.queueing.clocks import OVERRIDES
+from quorate.queueing.pods_ready import OVERRIDES
 
 ELASTIC_JOB = "kueue.x-k8s.io/elastic-job"
 MAXIMUM_EXECUTION_S = "kueue.x-k8s.io/max-exec-time-seconds"

@@ -25,9 +25,9 @@ from quorate.controllers.jobframework.job_plan import (
 from quorate.controllers.jobframework.topology import topology_findings
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import Create, Delete, Write
-from quorate.queueing.clocks import asked_findings
 from quorate.queueing.conditions import is_finished, is_reserving
-from quorate.queueing.lifecycle import Event
+from quorate.queueing.lifecycle.transition import Event
+from quorate.queueing.pods_ready import asked_findings
 
 
 def stands_for(workload: Workload, case: Case[J]) -> bool:

@@ -16,7 +16,7 @@ from quorate.controllers.jobframework.interface import J, JobKind, Outcome
 from quorate.controllers.jobframework.pod_group_membership import Membership
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import Patch, Write
-from quorate.queueing.lifecycle import Event
+from quorate.queueing.lifecycle.transition import Event
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from quorate.controllers.jobframework.job_plan import IDLE, Case, JobPlan, stop_
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import status_patch
 from quorate.queueing.conditions import is_finished
-from quorate.queueing.statuses import finish_status
+from quorate.queueing.lifecycle.statuses import finish_status
 
 
 def prebuilt_to_prepare(case: Case[J], workload: Workload | None) -> JobPlan | None:

@@ -27,7 +27,7 @@ from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import WORKLOADS, reference_to
 from quorate.kube.writes import Create, send
 from quorate.queueing.conditions import is_admitted, is_evicted, is_finished
-from quorate.queueing.lifecycle import Event
+from quorate.queueing.lifecycle.transition import Event
 
 JOB_WORKERS = 16  # a run mostly waits for the answers to its two or three writes
 DEBOUNCE_S = 1.0  # pods of one job tend to end together: one write can tell of many

@@ -46,19 +46,20 @@ from quorate.kube.writes import Delete, Patch, status_patch
 from quorate.queueing.conditions import (
     EVICTED,
     ON_HOLD,
+    PENDING_EVALUATION,
     QUOTA_RESERVED,
     is_admitted,
     is_evicted,
     is_finished,
     is_reserving,
     merged,
+    not_reserved,
 )
-from quorate.queueing.expiry import job_goes_at
-from quorate.queueing.lifecycle import Event
-from quorate.queueing.readiness import pods_ready
-from quorate.queueing.statuses import finish_status, release_status
-from quorate.queueing.statuses import released as given_back
-from quorate.queueing.unadmitted import PENDING_EVALUATION, not_reserved
+from quorate.queueing.lifecycle.statuses import finish_status, release_status
+from quorate.queueing.lifecycle.statuses import released as given_back
+from quorate.queueing.lifecycle.timeouts import job_goes_at
+from quorate.queueing.lifecycle.transition import Event
+from quorate.queueing.pods_ready import pods_ready
 
 
 def decide(

@@ -32,7 +32,7 @@ from quorate.controllers.jobframework.job_plan import (
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import Create, Delete, Write, status_patch
 from quorate.queueing.conditions import is_admitted, is_evicted, is_finished, is_reserving
-from quorate.queueing.statuses import finish_status
+from quorate.queueing.lifecycle.statuses import finish_status
 
 SLICE_REPLACED: Final = "WorkloadSliceReplaced"  # why a slice is finished, and the event that tells it
 

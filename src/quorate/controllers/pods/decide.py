@@ -21,9 +21,9 @@ from quorate.controllers.pods.units import PodGroup, Unit
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import Patch, Write, status_patch
 from quorate.queueing import conditions as c
-from quorate.queueing.expiry import job_goes_at
-from quorate.queueing.readiness import pods_ready
-from quorate.queueing.statuses import finish_status, release_status
+from quorate.queueing.lifecycle.statuses import finish_status, release_status
+from quorate.queueing.lifecycle.timeouts import job_goes_at
+from quorate.queueing.pods_ready import pods_ready
 
 WAITING_FOR_REPLACEMENT = "WaitingForReplacementPods"
 

@@ -44,7 +44,7 @@ from quorate.controllers.pods.units import PodGroup
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import Patch, Write, status_patch
 from quorate.queueing.conditions import is_evicted, is_finished, is_reserving
-from quorate.queueing.statuses import release_status
+from quorate.queueing.lifecycle.statuses import release_status
 
 
 def decide_group(

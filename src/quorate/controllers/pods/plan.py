@@ -11,7 +11,7 @@ from quorate.controllers.pods import constants
 from quorate.controllers.pods.queued_pod import PODS, QueuedPod, is_deleted, is_held
 from quorate.kube.resources import WORKLOADS, reference_to
 from quorate.kube.writes import Delete, Patch, Write
-from quorate.queueing.lifecycle import Event
+from quorate.queueing.lifecycle.transition import Event
 
 
 @dataclass(frozen=True, slots=True)

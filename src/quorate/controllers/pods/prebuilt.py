@@ -12,7 +12,7 @@ from quorate.controllers.pods.units import SinglePod
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import Patch, status_patch
 from quorate.queueing.conditions import is_finished
-from quorate.queueing.statuses import finish_status
+from quorate.queueing.lifecycle.statuses import finish_status
 
 
 def decide_with_prebuilt(

@@ -29,7 +29,7 @@ from quorate.kube.resources import POD_TEMPLATES, PROVISIONING_REQUESTS, WORKLOA
 from quorate.kube.writes import Create, Delete, Patch
 from quorate.queueing import conditions as c
 from quorate.queueing.conditions import replace
-from quorate.queueing.lifecycle import Event
+from quorate.queueing.lifecycle.transition import Event
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,9 +27,8 @@ from quorate.kube.patches import merged
 from quorate.kube.resources import WORKLOADS, reference_to
 from quorate.kube.writes import Create, Delete, Patch, Write, status_patch
 from quorate.queueing import conditions as c
-from quorate.queueing.conditions import ON_HOLD
-from quorate.queueing.statuses import released as without_quota
-from quorate.queueing.unadmitted import PENDING_EVALUATION
+from quorate.queueing.conditions import ON_HOLD, PENDING_EVALUATION
+from quorate.queueing.lifecycle.statuses import released as without_quota
 
 ON_HOLD_TEXT: Final = "{kind} scaled to zero; workload on hold"
 PENDING_TEXT: Final = "Workload no longer on hold; waiting for quota reservation"

@@ -25,7 +25,7 @@ from quorate.api.volcano import (
     QueueSpec,
     QueueStatus,
 )
-from quorate.queueing.lifecycle import Event
+from quorate.queueing.lifecycle.transition import Event
 
 QueueAction = Literal["sync", "open", "close"]
 ACTIONS: Final[Mapping[str, QueueAction]] = {"OpenQueue": "open", "CloseQueue": "close"}  # of commands

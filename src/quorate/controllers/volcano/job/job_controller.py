@@ -25,7 +25,7 @@ from quorate.kube.patches import merge_patch
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import POD_GROUPS, VOLCANO_JOBS, Resource, reference_to
 from quorate.kube.writes import Delete, Patch, send
-from quorate.queueing.lifecycle import Event
+from quorate.queueing.lifecycle.transition import Event
 
 WORKERS: Final = 16  # a run mostly waits for the answers to its writes
 DEBOUNCE_S: Final = 1.0  # pods of one job change together: one write can tell of many

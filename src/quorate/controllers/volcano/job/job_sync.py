@@ -42,7 +42,7 @@ from quorate.controllers.volcano.job.lifecycle_policies import (
     events_of,
     ordered,
 )
-from quorate.queueing.lifecycle import Event
+from quorate.queueing.lifecycle.transition import Event
 
 MOST_PODS: Final = 100_000  # of one job; it could never be placed, and would stop the work on all others
 MOST_TOLD: Final = 5  # told of one job; who corrects them hears of the others

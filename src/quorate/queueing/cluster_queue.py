@@ -23,9 +23,9 @@ from quorate.api.meta import Key, is_true, matches_selector
 from quorate.api.quantity import NANOS, Quantity
 from quorate.api.validation.queues import standing_findings
 from quorate.queueing import conditions as c
-from quorate.queueing.assignment import Group
-from quorate.queueing.past_use import PastUse
-from quorate.queueing.pending import Entry, Order, PendingQueue
+from quorate.queueing.consumed_usage import PastUse
+from quorate.queueing.pending.ordering import Order
+from quorate.queueing.pending.queue import Entry, PendingQueue
 from quorate.quota.amount import UNLIMITED, Amount, FlavorResource, Usage, base_units
 from quorate.quota.tree import Limits, Node
 
@@ -170,6 +170,13 @@ class Tally:
 def _accumulate(total: dict[FlavorResource, int], usage: Usage, sign: int) -> None:
     for pair, amount in usage.items():
         total[pair] = total.get(pair, 0) + sign * amount
+
+
+class Group(msgspec.Struct, frozen=True):
+    """A resource group: resources that always come from one flavor together."""
+
+    covered: frozenset[str]
+    flavors: tuple[str, ...]
 
 
 class ClusterQueueState:

@@ -10,8 +10,8 @@ from quorate.api.kueue import AdmissionCheckState, RequeueState
 from quorate.api.meta import at_epoch, epoch, find_condition, is_true
 from quorate.queueing import conditions as c
 from quorate.queueing.conditions import condition, merged, replace
-from quorate.queueing.statuses import admitted, reset_checks
-from quorate.queueing.transition import Event, Situation, Transition, evict
+from quorate.queueing.lifecycle.statuses import admitted, reset_checks
+from quorate.queueing.lifecycle.transition import Event, Situation, Transition, evict
 
 
 def follow_delay(case: Situation) -> Transition | None:

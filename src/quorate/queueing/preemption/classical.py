@@ -13,11 +13,11 @@ import msgspec
 
 from quorate.api.kueue import JOB_UID, BorrowWithinCohort, Preemption, Workload
 from quorate.api.meta import Uid
-from quorate.queueing.assignment import Assignment
+from quorate.queueing.cluster_queue import ClusterQueueState, Reservation
 from quorate.queueing.decisions import Preempt, PreemptionReason
-from quorate.queueing.pending import Order
-from quorate.queueing.queues import ClusterQueueState, Reservation
-from quorate.queueing.trial import Trial
+from quorate.queueing.pending.ordering import Order
+from quorate.queueing.preemption.simulation import Trial
+from quorate.queueing.scheduling.flavor_assigner import Assignment
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Unlimited, Usage
 from quorate.quota.tree import Node

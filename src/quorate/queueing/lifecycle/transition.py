@@ -7,8 +7,8 @@ import msgspec
 
 from quorate.api.configuration import Configuration
 from quorate.api.kueue import StopPolicy, Workload, WorkloadStatus
-from quorate.queueing.clocks import Overrides
-from quorate.queueing.statuses import evict_status
+from quorate.queueing.lifecycle.statuses import evict_status
+from quorate.queueing.pods_ready import Overrides
 
 
 class LocalQueueView(msgspec.Struct, frozen=True):

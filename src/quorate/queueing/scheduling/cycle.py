@@ -17,8 +17,10 @@ from typing import Final, Literal
 
 from quorate.api.kueue import Admission, PodSetAssignment
 from quorate.api.meta import Key
-from quorate.queueing.assignment import Assignment, Mode
-from quorate.queueing.causes import (
+from quorate.queueing.cluster_queue import ClusterQueueState
+from quorate.queueing.conditions import queued_since
+from quorate.queueing.decisions import Cycle, Decision, Hold, Reserve
+from quorate.queueing.inadmissible_reasons import (
     AwaitingPodsReady,
     AwaitingPreemption,
     Cause,
@@ -27,16 +29,14 @@ from quorate.queueing.causes import (
     RoomTaken,
     TargetsOverlap,
 )
-from quorate.queueing.conditions import queued_since
-from quorate.queueing.decisions import Cycle, Decision, Hold, Reserve
-from quorate.queueing.nomination import Nomination, nominate
-from quorate.queueing.order import changed_what_counts
-from quorate.queueing.pending import Claim, Requeue
-from quorate.queueing.preemption import preempt, room_kept
-from quorate.queueing.queues import ClusterQueueState
+from quorate.queueing.pending.ordering import changed_what_counts
+from quorate.queueing.pending.queue import Claim, Requeue
+from quorate.queueing.preemption.classical import preempt, room_kept
+from quorate.queueing.preemption.simulation import Trial
+from quorate.queueing.scheduling.flavor_assigner import Assignment, Mode
+from quorate.queueing.scheduling.nomination import Nomination, nominate
+from quorate.queueing.scheduling.processing_order import ClassicalTurns, FairTurns, Turns
 from quorate.queueing.state import State
-from quorate.queueing.trial import Trial
-from quorate.queueing.turns import ClassicalTurns, FairTurns, Turns
 from quorate.quota import tree
 from quorate.quota.amount import Usage, as_quantity
 from quorate.quota.tree import Node

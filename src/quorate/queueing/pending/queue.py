@@ -23,9 +23,9 @@ import msgspec
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.queueing.decisions import Hold
-from quorate.queueing.shape import Shape
+from quorate.queueing.pending.ordering import Order
+from quorate.queueing.pending.shape import Shape
 
-Order = tuple[int, float, str]  # negated priority, queue-order timestamp, uid: smaller goes first
 LaneKey = tuple[Shape, Key | None]  # the local queue only where local queues take turns
 
 

@@ -12,8 +12,9 @@ from typing import assert_never
 import msgspec
 
 from quorate.api.configuration import PreemptionStrategy
+from quorate.queueing.cluster_queue import ClusterQueueState, Reservation
 from quorate.queueing.decisions import PreemptionReason
-from quorate.queueing.preemption import (
+from quorate.queueing.preemption.classical import (
     Preemptor,
     Queues,
     Target,
@@ -25,8 +26,7 @@ from quorate.queueing.preemption import (
     victim_order,
     without_needless,
 )
-from quorate.queueing.queues import ClusterQueueState, Reservation
-from quorate.queueing.trial import Trial
+from quorate.queueing.preemption.simulation import Trial
 from quorate.quota import tree
 from quorate.quota.share import Share, dominant_share
 from quorate.quota.tree import Node

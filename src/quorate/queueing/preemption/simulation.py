@@ -2,7 +2,7 @@
 
 from types import TracebackType
 
-from quorate.queueing.queues import Reservation
+from quorate.queueing.cluster_queue import Reservation
 from quorate.quota import tree
 from quorate.quota.amount import Usage
 from quorate.quota.tree import Node

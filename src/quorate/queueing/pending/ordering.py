@@ -7,9 +7,26 @@ from quorate.api.configuration_gates import Gates
 from quorate.api.kueue import ADMISSION_GATED_BY, Workload
 from quorate.api.meta import Condition, find_condition
 from quorate.queueing import conditions as c
-from quorate.queueing.boost import boost_of, priority_of
 from quorate.queueing.conditions import created_at, since
-from quorate.queueing.pending import Order
+
+Order = tuple[int, float, str]  # negated priority, queue-order timestamp, uid: smaller goes first
+PRIORITY_BOOST: Final = "kueue.x-k8s.io/priority-boost"
+
+
+def priority_of(workload: Workload, gates: Gates) -> int:
+    """A boost that is no signed integer counts as none: the webhook, where there is one, refuses it."""
+    own = workload.spec.priority or 0
+    return own + boost_of(workload) if gates.priority_boost else own
+
+
+def boost_of(workload: Workload) -> int:
+    text = workload.metadata.annotations.get(PRIORITY_BOOST, "")
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS else 0
+
+
+_DIGITS: Final = 10  # of the greatest 32-bit integer; more would only make the sum unreadable
+
 
 _WAITING_FOR_REPLACEMENT: Final = "WaitingForReplacementPods"
 _BEHIND_S: Final = 0.001  # stored times are whole seconds: enough to be behind whoever came in that second

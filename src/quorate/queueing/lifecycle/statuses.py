@@ -18,9 +18,16 @@ from quorate.api.kueue import (
 )
 from quorate.api.meta import Condition, at_epoch, find_condition, is_true
 from quorate.queueing import conditions as c
-from quorate.queueing.conditions import condition, merged, replace
+from quorate.queueing.conditions import (
+    PENDING_EVALUATION,
+    condition,
+    merged,
+    not_admitted,
+    not_reserved,
+    reason_of,
+    replace,
+)
 from quorate.queueing.decisions import Hold, Preempt, Reserve
-from quorate.queueing.unadmitted import PENDING_EVALUATION, not_admitted, not_reserved, reason_of
 
 _REQUEUED_AT_ONCE: Final = frozenset({"Preempted", c.NODE_FAILURES})
 

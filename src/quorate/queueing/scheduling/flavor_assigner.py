@@ -13,10 +13,20 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
+from quorate.api.core import NodeSelectorTerm, Taint, Toleration
 from quorate.api.kueue import FlavorFungibility, Preemption, ResourceFlavor
-from quorate.queueing.acceptance import refusal
-from quorate.queueing.causes import PodSetCause, QuotaExceeded, QuotaShort, ResourceUncovered
-from quorate.queueing.shape import PodSetShape
+from quorate.api.meta import matches_requirement
+from quorate.queueing.cluster_queue import Group
+from quorate.queueing.inadmissible_reasons import (
+    AffinityMismatched,
+    FlavorMissing,
+    PodSetCause,
+    QuotaExceeded,
+    QuotaShort,
+    ResourceUncovered,
+    TaintUntolerated,
+)
+from quorate.queueing.pending.shape import PodSetShape
 from quorate.quota import tree
 from quorate.quota.amount import PODS, FlavorResource
 from quorate.quota.tree import Node
@@ -52,13 +62,6 @@ class Oracle(Protocol):
     def __call__(self, pair: FlavorResource, amount: int) -> Offer:
         """Whom preemption would hit; never FIT.  The level is that after the victims are gone."""
         ...
-
-
-class Group(msgspec.Struct, frozen=True):
-    """A resource group: resources that always come from one flavor together."""
-
-    covered: frozenset[str]
-    flavors: tuple[str, ...]
 
 
 class Market(msgspec.Struct, frozen=True):
@@ -272,3 +275,50 @@ def _tries_next(offer: Offer, fungibility: FlavorFungibility | None) -> bool:
     if offer.mode is not Mode.FIT and fungibility.when_can_preempt == "TryNextFlavor":
         return True
     return offer.level > 0 and fungibility.when_can_borrow == "TryNextFlavor"
+
+
+def refusal(pod_set: PodSetShape, name: str, flavor: ResourceFlavor | None) -> PodSetCause | None:
+    """Why the pods cannot run on the flavor called ``name``; None if they can."""
+    if flavor is None:
+        return FlavorMissing(pod_set.name, name)
+    tolerations = (*pod_set.tolerations, *flavor.spec.tolerations)
+    for taint in flavor.spec.node_taints:
+        if taint.effect in ("NoSchedule", "NoExecute") and not any(
+            tolerates(toleration, taint) for toleration in tolerations
+        ):
+            return TaintUntolerated(pod_set.name, name, taint.key, taint.value, taint.effect)
+    labels = flavor.spec.node_labels
+    selects_other = any(
+        key in labels and labels[key] != value for key, value in pod_set.node_selector.items()
+    )
+    if selects_other or not _affine(pod_set.affinity, labels):
+        return AffinityMismatched(pod_set.name, name)
+    return None
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    match toleration.operator:
+        case "Exists":
+            return True
+        case "" | "Equal":
+            return bool(toleration.key) and toleration.value == taint.value
+        case _:
+            return False
+
+
+def _affine(terms: tuple[NodeSelectorTerm, ...] | None, labels: dict[str, str]) -> bool:
+    """Whether one of ``terms`` holds, as far as it concerns the flavor; a term it does not concern holds."""
+    if terms is None:
+        return True
+    return any(
+        all(
+            matches_requirement(requirement, labels)
+            for requirement in term.match_expressions
+            if requirement.key in labels
+        )
+        for term in terms
+    )

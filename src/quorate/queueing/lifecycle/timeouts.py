@@ -9,10 +9,9 @@ from typing import Final
 from quorate.api.kueue import Workload
 from quorate.api.meta import find_condition, is_true
 from quorate.queueing import conditions as c
-from quorate.queueing.clocks import Overrides, clocks_of
 from quorate.queueing.conditions import condition, merged, replace
-from quorate.queueing.readiness import GiveUp, Running, on_expiry, running
-from quorate.queueing.transition import Event, Situation, Transition, evict
+from quorate.queueing.lifecycle.transition import Event, Situation, Transition, evict
+from quorate.queueing.pods_ready import GiveUp, Overrides, Running, clocks_of, on_expiry, running
 
 _DEACTIVATION_TEXT: Final = {
     c.REQUEUING_LIMIT_EXCEEDED: "exceeding the maximum number of re-queuing retries",

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from quorate.api.configuration_gates import Gates
-from quorate.queueing.nomination import Nomination
-from quorate.queueing.pending import Order
+from quorate.queueing.pending.ordering import Order
+from quorate.queueing.scheduling.nomination import Nomination
 from quorate.quota import tree
 from quorate.quota.share import Share, dominant_share
 from quorate.quota.tree import Node

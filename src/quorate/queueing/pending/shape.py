@@ -26,8 +26,8 @@ from quorate.api.core import (
 from quorate.api.kueue import PodSet, PodSetRequest, Workload
 from quorate.api.meta import Key
 from quorate.api.requests import pod_requests
-from quorate.queueing.boost import priority_of
-from quorate.queueing.requests import (
+from quorate.queueing.pending.ordering import priority_of
+from quorate.queueing.pending.pod_resources import (
     Bounds,
     Defaults,
     above_limits,

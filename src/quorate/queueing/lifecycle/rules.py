@@ -19,24 +19,25 @@ from quorate.api.kueue import (
     WorkloadStatus,
 )
 from quorate.api.meta import Condition, find_condition, is_true
-from quorate.queueing import checks, expiry
 from quorate.queueing import conditions as c
-from quorate.queueing import unadmitted as why
-from quorate.queueing.conditions import condition, merged, replace, without
-from quorate.queueing.statuses import (
-    admit_status,
+from quorate.queueing.conditions import (
+    condition,
+    is_told,
+    merged,
+    not_admitted,
+    not_reserved,
+    replace,
+    without,
+)
+from quorate.queueing.lifecycle import admission_checks, timeouts
+from quorate.queueing.lifecycle.statuses import (
     evict_status,
     finish_status,
-    hold_status,
-    preempt_status,
-    release_status,
     released,
     without_reservation,
 )
-from quorate.queueing.transition import (
-    ClusterQueueView,
+from quorate.queueing.lifecycle.transition import (
     Event,
-    LocalQueueView,
     QueueView,
     Row,
     Situation,
@@ -44,22 +45,6 @@ from quorate.queueing.transition import (
     evict,
     eviction_events,
 )
-from quorate.queueing.unadmitted import is_told, not_admitted, not_reserved
-
-__all__ = [
-    "ClusterQueueView",
-    "Event",
-    "LocalQueueView",
-    "QueueView",
-    "Transition",
-    "admit_status",
-    "decide_workload",
-    "evict_status",
-    "finish_status",
-    "hold_status",
-    "preempt_status",
-    "release_status",
-]
 
 
 def decide_workload(
@@ -81,12 +66,12 @@ def decide_workload(
     if transition is not None:
         return transition
     if c.is_finished(workload):
-        return expiry.follow_retention(case)
+        return timeouts.follow_retention(case)
     for row in _ROWS:
         transition = row(case)
         if transition is not None:
             return transition
-    return expiry.follow_clocks(case)
+    return timeouts.follow_clocks(case)
 
 
 def _follow_owner(case: Situation) -> Transition | None:
@@ -116,8 +101,8 @@ def _undo_what_cannot_be(case: Situation) -> Transition | None:
             f"workload {workload.metadata.key}: status.admission: nothing while the condition QuotaReserved "
             "was True, must name the cluster queue and flavors (leave both to the controllers)"
         )
-        event = Event("Warning", why.shown(why.MISCONFIGURED, gates), message)
-        return Transition(released(workload, why.MISCONFIGURED, message, case.now, gates), events=(event,))
+        event = Event("Warning", c.shown(c.MISCONFIGURED, gates), message)
+        return Transition(released(workload, c.MISCONFIGURED, message, case.now, gates), events=(event,))
     if not c.is_reserving(workload) and (status.admission is not None or c.is_admitted(workload)):
         return Transition(without_reservation(workload, case.now, gates))
     return None
@@ -218,7 +203,7 @@ def _follow_gates(case: Situation) -> Transition | None:
         event = Event("Normal", "AdmissionGated", f"Workload admission is gated by: {by}")
     else:
         text = "AdmissionGatedBy cleared, waiting for quota reservation"
-        status = released(workload, why.PENDING_EVALUATION, text, case.now, gates)
+        status = released(workload, c.PENDING_EVALUATION, text, case.now, gates)
         event = Event("Normal", "AdmissionGateCleared", "Admission gate cleared, workload is now admissible")
     return Transition(status, events=(event,))
 
@@ -245,8 +230,8 @@ def _follow_queues(case: Situation) -> Transition | None:
 def _lost_queue(kind: str, name: str, present: bool, stop_policy: StopPolicy) -> tuple[str, str] | None:
     """The reason and the message with which a queue takes a reservation away; None: it does not."""
     if not present:
-        return why.MISCONFIGURED, f"{kind} {name} is terminating or missing"
-    return None if stop_policy == "None" else (why.SUSPENDED, f"{kind} {name} is stopped")
+        return c.MISCONFIGURED, f"{kind} {name} is terminating or missing"
+    return None if stop_policy == "None" else (c.SUSPENDED, f"{kind} {name} is stopped")
 
 
 def _tell_why_not(case: Situation) -> Transition | None:
@@ -281,16 +266,16 @@ def _standing(case: Situation) -> Condition | None:
         return None
     if old is None and not gates.unadmitted_workloads_explicit_status:
         return None
-    return not_reserved(workload, why.PENDING_EVALUATION, _EVALUATION_TEXT, now, gates)
+    return not_reserved(workload, c.PENDING_EVALUATION, _EVALUATION_TEXT, now, gates)
 
 
 def _is_still_true(reserved: Condition, queues: QueueView) -> bool:
     """Whether what the condition tells, in the granular vocabulary, may be so with queues that run."""
-    if reserved.reason == why.MISCONFIGURED:
+    if reserved.reason == c.MISCONFIGURED:
         cluster = queues.cluster_queue.name if queues.cluster_queue is not None else ""
         missing = (_missing("LocalQueue", queues.local_queue.name), _missing("ClusterQueue", cluster))
         return reserved.message not in missing
-    return reserved.reason in why.OF_THE_CYCLE or reserved.reason == why.PENDING_EVALUATION
+    return reserved.reason in c.OF_THE_CYCLE or reserved.reason == c.PENDING_EVALUATION
 
 
 def _missing(kind: str, name: str) -> str:
@@ -301,24 +286,24 @@ def _blocked(queues: QueueView) -> tuple[str, str] | None:
     """The reason and the message for which its queues keep a workload waiting."""
     local, cluster = queues.local_queue, queues.cluster_queue
     if not local.found:
-        return why.MISCONFIGURED, _missing("LocalQueue", local.name)
+        return c.MISCONFIGURED, _missing("LocalQueue", local.name)
     if local.stop_policy != "None":
-        return why.SUSPENDED, f"LocalQueue {local.name} is inactive"
+        return c.SUSPENDED, f"LocalQueue {local.name} is inactive"
     if cluster is None or not cluster.found:
-        return why.MISCONFIGURED, _missing("ClusterQueue", cluster.name if cluster is not None else "")
-    return None if cluster.active else (why.SUSPENDED, f"ClusterQueue {cluster.name} is inactive")
+        return c.MISCONFIGURED, _missing("ClusterQueue", cluster.name if cluster is not None else "")
+    return None if cluster.active else (c.SUSPENDED, f"ClusterQueue {cluster.name} is inactive")
 
 
 _DEACTIVATED_TEXT: Final = "The workload is deactivated"
 _EVALUATION_TEXT: Final = "Workload is pending evaluation in the scheduling queue"
 _ROWS: Final[tuple[Row, ...]] = (
     _undo_what_cannot_be,
-    checks.follow_delay,
+    admission_checks.follow_delay,
     _follow_activity,
     _follow_restarts,
     _follow_gates,
-    checks.follow_list,
-    checks.follow_states,
+    admission_checks.follow_list,
+    admission_checks.follow_states,
     _tell_why_not,
     _follow_queues,
 )

@@ -6,8 +6,8 @@ from typing import Final
 import msgspec
 
 from quorate.api.kueue import Workload
-from quorate.queueing.assignment import Assignment, Market, Mode, Offer, assign
-from quorate.queueing.causes import (
+from quorate.queueing.cluster_queue import ClusterQueueState
+from quorate.queueing.inadmissible_reasons import (
     Cause,
     ChecksFailed,
     LimitRangeViolated,
@@ -15,13 +15,13 @@ from quorate.queueing.causes import (
     QueueInactive,
     RequestsAboveLimits,
 )
-from quorate.queueing.fair_preemption import fair_targets
-from quorate.queueing.pending import Entry, Resume
-from quorate.queueing.preemption import Preemptor, Target, classical_targets
-from quorate.queueing.queues import ClusterQueueState
-from quorate.queueing.reduction import Counts, reduce
+from quorate.queueing.pending.queue import Entry, Resume
+from quorate.queueing.preemption.classical import Preemptor, Target, classical_targets
+from quorate.queueing.preemption.fair_sharing import fair_targets
+from quorate.queueing.preemption.simulation import Trial
+from quorate.queueing.scheduling.flavor_assigner import Assignment, Market, Mode, Offer, assign
+from quorate.queueing.scheduling.podset_reducer import Counts, reduce
 from quorate.queueing.state import State
-from quorate.queueing.trial import Trial
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Usage
 
