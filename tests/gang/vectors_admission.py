@@ -14,10 +14,10 @@ from quorate.gang.queue import NamespaceQuota
 from quorate.gang.quota import Amounts, QuotaSums, Subject, normalised
 from quorate.gang.quota_ledger import PodUse, QuotaLedger
 from quorate.gang.reading import quota_of, quota_units
-from quorate.webhooks.admission_review import Answer
-from quorate.webhooks.volcano.quota_pod import CountedPod, use_of
-from quorate.webhooks.volcano.volcano_reader import QuotaView, wants_of
-from quorate.webhooks.volcano.volcano_webhooks import VolcanoReviewer
+from quorate.webhooks.admission_review import AdmissionResponse
+from quorate.webhooks.volcano.quota_pod import QuotaPod, pod_use
+from quorate.webhooks.volcano.volcano_reader import QuotaView, group_requirements
+from quorate.webhooks.volcano.volcano_webhooks import VolcanoWebhooks
 from tests.gang import objects
 from tests.webhooks.admission_requests import a_request, patched
 
@@ -47,15 +47,15 @@ def run_admission(given: Json, expect: Json) -> list[str]:
     if operation == "DELETE":
         old = old or document
     request = a_request(None if operation == "DELETE" else document, old, operation=operation)
-    reviewer = VolcanoReviewer(Given(given), rules, NAMES)
+    webhooks = VolcanoWebhooks(Given(given), rules, NAMES)
 
-    async def asked() -> Answer:
-        return await reviewer.answers()[f"/{webhook}"](request)
+    async def asked() -> AdmissionResponse:
+        return await webhooks.answers()[f"/{webhook}"](request)
 
     return list(_differences(document, asyncio.run(asked()), expect))
 
 
-def _differences(document: Json, answer: Answer, expect: Json) -> Iterator[str]:
+def _differences(document: Json, answer: AdmissionResponse, expect: Json) -> Iterator[str]:
     allowed = not answer.findings
     if allowed is not expect["allowed"]:
         said = "; ".join(str(finding) for finding in answer.findings) or "allowed"
@@ -118,7 +118,7 @@ class Given:
         }
         self._ledger = QuotaLedger()
         for group, short in zip(self._groups, given.get("podGroups", []), strict=True):
-            self._ledger.set_group(group.metadata.key, wants_of(group))
+            self._ledger.set_group(group.metadata.key, group_requirements(group))
             if "podRequests" in short:
                 self._ledger.set_pod(
                     Key(group.metadata.namespace, f"members of {group.metadata.name}"),
@@ -126,8 +126,8 @@ class Given:
                 )
         for pods in given.get("pods", []):
             for pod in objects.pods(pods, {}):
-                counted = codec.convert(CountedPod, codec.to_builtins(pod))
-                use = use_of(counted, NAMES)
+                counted = codec.convert(QuotaPod, codec.to_builtins(pod))
+                use = pod_use(counted, NAMES)
                 self._ledger.set_pod(counted.metadata.key, use)
 
     def queues(self) -> Mapping[str, Queue]:

@@ -14,21 +14,21 @@ from quorate.api.volcano import PodGroup, PodGroupStatus
 from quorate.api.volcano_defaults import completed
 from quorate.api.volcano_job import JOB_RETRY_COUNT, JOB_VERSION, TASK_INDEX, Command, Job
 from quorate.api.volcano_keys import TASK_SPEC
-from quorate.controllers.volcano.job.job_phases import ACTIVE, MOVES, RESTART, Scope
+from quorate.controllers.volcano.job.job_phases import ACTIVE, RESTART, TRANSITIONS, ActionScope
 from quorate.controllers.volcano.job.job_pod_group import group_name
 from quorate.controllers.volcano.job.job_pods import (
     ContainerState,
     ContainerStatus,
-    Life,
-    Lost,
-    Member,
-    Placement,
+    JobPod,
+    LostPod,
+    PlacedSpec,
+    PodStatus,
     Terminated,
 )
-from quorate.controllers.volcano.job.job_sync import Case, JobPlan, decide
+from quorate.controllers.volcano.job.job_sync import JobInfo, JobPlan, decide
 from quorate.controllers.volcano.job.lifecycle_policies import POD_EVICTED, POD_FAILED, TASK_FAILED
 from quorate.controllers.volcano.job.min_resources import min_resources, min_task_member
-from quorate.controllers.volcano.queue_state import Protected, next_state
+from quorate.controllers.volcano.queue_state import RootQueueCannotClose, next_state
 
 Json = dict[str, Any]
 NOW = 1_000_000.0
@@ -66,20 +66,20 @@ def run_vcjob(given: Json, expect: Json) -> list[str]:
     return _differences("job", _outcome(case, plan), expect)
 
 
-def _outcome(case: Case, plan: JobPlan) -> Json:
+def _outcome(case: JobInfo, plan: JobPlan) -> Json:
     status = plan.status or case.job.status
     return {
         "phase": status.state.phase,
-        "createPods": len(plan.creations),
-        "deletePods": len(plan.deletions),
+        "createPods": len(plan.pods_to_create),
+        "deletePods": len(plan.pods_to_delete),
         "retryCount": status.retry_count,
         "version": status.version,
         "action": plan.action,
-        "deletePodGroup": plan.ends_group is not None,
+        "deletePodGroup": plan.group_to_delete is not None,
     }
 
 
-def _case_of(given: Json) -> Case:
+def _case_of(given: Json) -> JobInfo:
     """The job, its pods by phase, the phase of its group, and evidence for the event that happened.
 
     ``job``: replicas, or tasks; minAvailable, minSuccess, maxRetry, policies, version.  ``pods`` counts the
@@ -87,7 +87,7 @@ def _case_of(given: Json) -> Case:
     first; ``eventVersion`` is the version of the job its pods were made for.  ``action`` is a command's; no
     command names the target of one upon a task or a pod, so that is called for by an eviction.
     """
-    if MOVES["Running"].get(given.get("action", ""), RESTART).scope is not Scope.JOB:
+    if TRANSITIONS["Running"].get(given.get("action", ""), RESTART).scope is not ActionScope.JOB:
         policies = [{"event": POD_EVICTED, "action": given["action"]}]
         given = {**given, "event": POD_EVICTED, "action": "", "job": {**given["job"], "policies": policies}}
     short = given["job"]
@@ -107,7 +107,7 @@ def _case_of(given: Json) -> Case:
         pods = [*(each for each in pods if each[:2] != (task, index)), (task, index, "Failed")]
     pod_version = given.get("eventVersion", version)
     members = [_a_member(given, pod_version, *each) for each in pods]
-    return Case(
+    return JobInfo(
         job=job,
         members=members,
         group=_a_group(given, job),
@@ -123,13 +123,13 @@ def _replicas(task: str, counts: Mapping[str, int]) -> Iterator[tuple[str, int, 
     yield from ((task, index, phase) for index, phase in enumerate(phases))
 
 
-def _a_member(given: Json, version: int, task: str, index: int, phase: str) -> Member:
+def _a_member(given: Json, version: int, task: str, index: int, phase: str) -> JobPod:
     exit_code = given.get("exitCode", 1 if phase == "Failed" else 0)
     ended = (
         ContainerState(terminated=Terminated(exit_code=exit_code)) if phase == "Failed" else ContainerState()
     )
     restarts = MANY if given.get("event") == TASK_FAILED and given.get("task", task) == task else 0
-    return Member(
+    return JobPod(
         metadata=ObjectMeta(
             name=f"job-{task}-{index}",
             namespace="default",
@@ -141,8 +141,8 @@ def _a_member(given: Json, version: int, task: str, index: int, phase: str) -> M
             creation_timestamp=at_epoch(NOW - 60),
             deletion_timestamp=at_epoch(NOW) if phase == "Terminating" else None,
         ),
-        spec=Placement(node_name="" if phase == "Pending" else "node"),
-        status=Life(
+        spec=PlacedSpec(node_name="" if phase == "Pending" else "node"),
+        status=PodStatus(
             phase="Running" if phase == "Terminating" else phase,
             conditions=(Condition(type="Ready", status="True"),) if phase == "Running" else (),
             container_statuses=(ContainerStatus(restart_count=restarts, state=ended),),
@@ -165,11 +165,11 @@ def _commands(given: Json) -> list[Command]:
     return [Command(metadata=ObjectMeta(name="order", uid=Uid("1")), action=action)] if action else []
 
 
-def _lost(given: Json, version: int, task: str) -> list[Lost]:
+def _lost(given: Json, version: int, task: str) -> list[LostPod]:
     if given.get("event") != POD_EVICTED:
         return []
     retry = given.get("retryCount", 0)
-    return [Lost(Key("default", f"job-{task}-0"), task, 0, "", version, retry, NOW)]
+    return [LostPod(Key("default", f"job-{task}-0"), task, 0, "", version, retry, NOW)]
 
 
 def run_queue_state(given: Json, expect: Json) -> list[str]:
@@ -177,7 +177,7 @@ def run_queue_state(given: Json, expect: Json) -> list[str]:
     state, failed = given.get("state", ""), False
     try:
         state = next_state(given.get("queue", "research"), state, given["action"], given.get("podGroups", 0))
-    except Protected:
+    except RootQueueCannotClose:
         failed = True
     got = {"state": state, "error": failed}
     return _differences("queue", got, {"error": False, **expect})

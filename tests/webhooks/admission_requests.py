@@ -8,7 +8,12 @@ from typing import Any
 import jsonpatch
 
 from quorate.api.meta import ObjectMeta, Uid
-from quorate.webhooks.admission_review import Answer, Request, answered, read_review
+from quorate.webhooks.admission_review import (
+    AdmissionRequest,
+    AdmissionResponse,
+    encode_response,
+    read_review,
+)
 
 Json = dict[str, Any]
 
@@ -34,20 +39,20 @@ def a_review(new: Json | None, old: Json | None = None, **request: Any) -> bytes
     ).encode()
 
 
-def a_request(new: Json | None, old: Json | None = None, **request: Any) -> Request:
+def a_request(new: Json | None, old: Json | None = None, **request: Any) -> AdmissionRequest:
     return read_review(a_review(new, old, **request)).request
 
 
-def patched(document: Json, answer: Answer) -> Json:
+def patched(document: Json, answer: AdmissionResponse) -> Json:
     """``document`` after what the answer says on the wire, applied by another implementation."""
-    response = json.loads(answered(a_request(document), answer))["response"]
+    response = json.loads(encode_response(a_request(document), answer))["response"]
     assert response["allowed"]
     patch = json.loads(base64.b64decode(response.get("patch", base64.b64encode(b"[]"))))
     result: Json = jsonpatch.apply_patch(document, patch)
     return result
 
 
-def refusals(answer: Answer) -> list[str]:
+def refusals(answer: AdmissionResponse) -> list[str]:
     return [str(finding) for finding in answer.findings]
 
 
@@ -69,7 +74,7 @@ class Place:
         owner = metadata.controller
         return None if owner is None else self.managers.get(owner.name)
 
-    def is_made_by_a_job(self, metadata: ObjectMeta) -> bool:
+    def has_job_owner(self, metadata: ObjectMeta) -> bool:
         return metadata.controller is not None and metadata.controller.kind in self.jobs
 
     async def has_default_queue(self, namespace: str) -> bool:

@@ -24,7 +24,7 @@ from quorate.kube.credentials import Token
 from quorate.kube.resources import NAMESPACES, untyped
 from quorate.webhooks.ca_injection import MUTATING, VALIDATING
 from quorate.webhooks.process import run_webhooks, served_routes
-from quorate.webhooks.webhook_configurations import Reached, conversion, webhook_configurations
+from quorate.webhooks.webhook_configurations import WebhookEndpoint, conversion, webhook_configurations
 from tests.local.clusters import api_server
 from tests.observe.listening import free_port
 
@@ -70,7 +70,7 @@ class Webhooked:
         """What an administrator installs besides the Deployment: a Service, configurations, definitions."""
         address, rules = self.configuration.webhooks.address, self.configuration.certificates
         assert address is not None, "the webhooks of this cluster have an address"
-        reached = Reached(namespace=OWN, service=rules.service)
+        endpoint = WebhookEndpoint(namespace=OWN, service=rules.service)
         for name in (OWN, "team"):
             await self.client.create(NAMESPACES, {"metadata": {"name": name}})
         ports = [{"name": "https", "port": 443, "targetPort": address.port}]
@@ -88,12 +88,12 @@ class Webhooked:
             "ports": [{"name": "https", "port": address.port}],
         }
         await self.client.create(ENDPOINT_SLICES, behind)
-        conversions = dict.fromkeys(CONVERTED_KINDS, conversion(reached))
+        conversions = dict.fromkeys(CONVERTED_KINDS, conversion(endpoint))
         definitions = (*queueing_definitions(conversions), *gang_definitions())
         await install_definitions(self.client, definitions)
         routes = served_routes(self.configuration)
         for resource, manifest in zip(
-            (MUTATING, VALIDATING), webhook_configurations(self.configuration, routes, reached), strict=True
+            (MUTATING, VALIDATING), webhook_configurations(self.configuration, routes, endpoint), strict=True
         ):
             await self.client.create(resource, manifest)
 

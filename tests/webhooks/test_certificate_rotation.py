@@ -10,7 +10,7 @@ from cryptography.x509.oid import NameOID
 
 from quorate.api.meta import at_epoch
 from quorate.kube.certificates import vouches_for
-from quorate.webhooks.certificate_rotation import renewed
+from quorate.webhooks.certificate_rotation import renew
 
 NOW = 1_900_000_000.0
 DAY_S = 86_400.0
@@ -18,11 +18,11 @@ HOSTS = ("kueue-webhook-service.kueue-system.svc", "127.0.0.1")
 
 
 def test_an_empty_secret_gets_an_authority_and_a_certificate_it_vouches_for() -> None:
-    made = renewed({}, HOSTS, NOW)
+    made = renew({}, HOSTS, NOW)
     assert sorted(made.as_secret()) == ["ca.crt", "ca.key", "tls.crt", "tls.key"]
     assert vouches_for(made.bundle, made.server, HOSTS)
     assert not vouches_for(made.bundle, made.server, [*HOSTS, "elsewhere.svc"])
-    assert not vouches_for(renewed({}, HOSTS, NOW).bundle, made.server, HOSTS)
+    assert not vouches_for(renew({}, HOSTS, NOW).bundle, made.server, HOSTS)
 
 
 @pytest.mark.parametrize(
@@ -36,28 +36,28 @@ def test_an_empty_secret_gets_an_authority_and_a_certificate_it_vouches_for() ->
     ],
 )
 def test_renewal(days: int, same_authority: bool, same_server: bool) -> None:
-    stored = renewed({}, HOSTS, NOW).as_secret()
+    stored = renew({}, HOSTS, NOW).as_secret()
     later = NOW + days * DAY_S
-    now = renewed(stored, HOSTS, later)
+    now = renew(stored, HOSTS, later)
     assert (now.authority_key == stored["ca.key"], now.server.key == stored["tls.key"]) == (
         same_authority, same_server,
     )  # fmt: skip
     assert vouches_for(now.bundle, now.server, HOSTS)
-    assert renewed(now.as_secret(), HOSTS, later).as_secret() == now.as_secret(), "it comes to rest"
+    assert renew(now.as_secret(), HOSTS, later).as_secret() == now.as_secret(), "it comes to rest"
 
 
 def test_who_shows_a_certificate_of_the_last_authority_is_trusted_on() -> None:
-    stored = renewed({}, HOSTS, NOW).as_secret()
-    now = renewed(stored, HOSTS, NOW + 3300 * DAY_S)
+    stored = renew({}, HOSTS, NOW).as_secret()
+    now = renew(stored, HOSTS, NOW + 3300 * DAY_S)
     assert now.bundle.count(b"BEGIN CERTIFICATE") == 2
     assert now.bundle.endswith(stored["ca.crt"])
-    much_later = renewed(now.as_secret(), HOSTS, NOW + 6600 * DAY_S)
+    much_later = renew(now.as_secret(), HOSTS, NOW + 6600 * DAY_S)
     assert much_later.bundle.count(b"BEGIN CERTIFICATE") == 2, "but not those before it"
 
 
 def test_another_service_needs_another_certificate_of_the_same_authority() -> None:
-    stored = renewed({}, HOSTS, NOW).as_secret()
-    now = renewed(stored, ["other.kueue-system.svc"], NOW)
+    stored = renew({}, HOSTS, NOW).as_secret()
+    now = renew(stored, ["other.kueue-system.svc"], NOW)
     assert (now.authority_key, now.bundle) == (stored["ca.key"], stored["ca.crt"])
     assert vouches_for(now.bundle, now.server, ["other.kueue-system.svc"])
 
@@ -67,17 +67,17 @@ def test_another_service_needs_another_certificate_of_the_same_authority() -> No
     "value", [None, b"", b"no PEM", b"-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----"]
 )
 def test_rubbish_is_as_good_as_nothing(name: str, value: bytes | None) -> None:
-    stored = renewed({}, HOSTS, NOW).as_secret()
+    stored = renew({}, HOSTS, NOW).as_secret()
     spoiled = {key: content for key, content in stored.items() if key != name}
     if value is not None:
         spoiled[name] = value
-    now = renewed(spoiled, HOSTS, NOW)
+    now = renew(spoiled, HOSTS, NOW)
     assert vouches_for(now.bundle, now.server, HOSTS)
 
 
 def test_a_key_of_another_certificate_is_noticed() -> None:
-    one, other = renewed({}, HOSTS, NOW).as_secret(), renewed({}, HOSTS, NOW).as_secret()
-    now = renewed({**one, "tls.key": other["tls.key"]}, HOSTS, NOW)
+    one, other = renew({}, HOSTS, NOW).as_secret(), renew({}, HOSTS, NOW).as_secret()
+    now = renew({**one, "tls.key": other["tls.key"]}, HOSTS, NOW)
     assert now.server.key != other["tls.key"]
     assert vouches_for(one["ca.crt"], now.server, HOSTS)
 
@@ -102,6 +102,6 @@ def test_an_authority_that_kueue_made_is_taken_over() -> None:
         serialization.PrivateFormat.TraditionalOpenSSL,
         serialization.NoEncryption(),
     )
-    now = renewed({"ca.crt": certificate, "ca.key": pem}, HOSTS, NOW)
+    now = renew({"ca.crt": certificate, "ca.key": pem}, HOSTS, NOW)
     assert now.bundle == certificate
     assert vouches_for(certificate, now.server, HOSTS)

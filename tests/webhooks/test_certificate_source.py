@@ -14,8 +14,14 @@ from quorate.kube.certificates import KeyPair
 from quorate.kube.client import PatchKind
 from quorate.kube.clock import WallClock
 from quorate.webhooks.ca_injection import DEFINITIONS, MUTATING, VALIDATING
-from quorate.webhooks.certificate_rotation import renewed
-from quorate.webhooks.certificate_source import SECRETS, Files, NoCertificate, SharedSecret, service_hosts
+from quorate.webhooks.certificate_rotation import renew
+from quorate.webhooks.certificate_source import (
+    SECRETS,
+    CertificateFiles,
+    CertificateSecret,
+    NoCertificate,
+    service_hosts,
+)
 from tests.webhooks.cluster import OWN, Webhooked, webhooked
 
 pytestmark = pytest.mark.slow
@@ -41,8 +47,8 @@ def play(story: Callable[[Webhooked], Awaitable[None]]) -> None:
     asyncio.run(run())
 
 
-def a_replica(world: Webhooked, days: float = 0.0) -> SharedSecret:
-    return SharedSecret(world.client, Ahead(days), world.configuration)
+def a_replica(world: Webhooked, days: float = 0.0) -> CertificateSecret:
+    return CertificateSecret(world.client, Ahead(days), world.configuration)
 
 
 async def bundles(world: Webhooked) -> set[bytes]:
@@ -69,12 +75,12 @@ def test_replicas_that_start_at_once_agree_and_everybody_trusts_them(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def story(world: Webhooked) -> None:
-        pairs = await asyncio.gather(*(a_replica(world).newest() for _ in range(4)))
+        pairs = await asyncio.gather(*(a_replica(world).current() for _ in range(4)))
         stored = await secret(world)
         assert set(pairs) == {KeyPair(stored["tls.crt"], stored["tls.key"])}
         assert await bundles(world) == {stored["ca.crt"]}
         versions = (await world.client.get(MUTATING, CONFIGURATION))["metadata"]["resourceVersion"]
-        await a_replica(world).newest()
+        await a_replica(world).current()
         after = (await world.client.get(MUTATING, CONFIGURATION))["metadata"]["resourceVersion"]
         assert after == versions, "nothing was written anew"
         refused = [each for each in caplog.records if each.levelname == "WARNING"]
@@ -87,7 +93,7 @@ def test_an_empty_secret_that_was_installed_is_filled() -> None:
     async def story(world: Webhooked) -> None:
         metadata = {"name": SECRET.name, "namespace": OWN}
         await world.client.create(SECRETS, {"metadata": metadata})
-        pair = await a_replica(world).newest()
+        pair = await a_replica(world).current()
         assert (await secret(world))["tls.crt"] == pair.certificate
 
     play(story)
@@ -95,12 +101,12 @@ def test_an_empty_secret_that_was_installed_is_filled() -> None:
 
 def test_certificates_rotate_and_nobody_distrusts_who_is_behind() -> None:
     async def story(world: Webhooked) -> None:
-        first = await a_replica(world).newest()
+        first = await a_replica(world).current()
         authority = (await secret(world))["ca.crt"]
-        second = await a_replica(world, days=340).newest()
+        second = await a_replica(world, days=340).current()
         assert second != first
         assert await bundles(world) == {authority}
-        await a_replica(world, days=3300).newest()
+        await a_replica(world, days=3300).current()
         (bundle,) = await bundles(world)
         assert bundle.endswith(authority)
         assert bundle != authority
@@ -111,14 +117,14 @@ def test_certificates_rotate_and_nobody_distrusts_who_is_behind() -> None:
 def test_a_configuration_that_is_applied_anew_is_mended_and_one_that_leads_elsewhere_is_left() -> None:
     async def story(world: Webhooked) -> None:
         replica = a_replica(world)
-        await replica.newest()
+        await replica.current()
         elsewhere = {"url": "https://127.0.0.1:1/elsewhere"}
         changes: list[dict[str, Any]] = [
             {"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"},
             {"op": "replace", "path": "/webhooks/1/clientConfig", "value": elsewhere},
         ]
         await world.client.patch(MUTATING, CONFIGURATION, changes, kind=PatchKind.JSON)
-        await replica.newest()
+        await replica.current()
         webhooks = (await world.client.get(MUTATING, CONFIGURATION))["webhooks"]
         assert webhooks[1]["clientConfig"] == elsewhere
         bundle = webhooks[0]["clientConfig"]["caBundle"]
@@ -130,13 +136,13 @@ def test_a_configuration_that_is_applied_anew_is_mended_and_one_that_leads_elsew
 def test_without_its_namespace_there_is_nowhere_to_keep_them() -> None:
     async def story(world: Webhooked) -> None:
         configuration = world.configuration
-        lost = SharedSecret(
+        lost = CertificateSecret(
             world.client,
             WallClock(),
             type(configuration)(namespace="nowhere", webhooks=configuration.webhooks),
         )
         with pytest.raises(NoCertificate) as refusal:
-            await lost.newest()
+            await lost.current()
         assert str(refusal.value) == (
             "namespace nowhere does not exist, so certificates cannot be kept in its Secret "
             "kueue-webhook-server-cert (create it, or set internalCertManagement.enable to false)"
@@ -146,15 +152,15 @@ def test_without_its_namespace_there_is_nowhere_to_keep_them() -> None:
 
 
 def test_files_are_read_whenever_they_are_asked_for(tmp_path: Path) -> None:
-    files = Files(tmp_path)
+    files = CertificateFiles(tmp_path)
     with pytest.raises(NoCertificate) as refusal:
-        asyncio.run(files.newest())
+        asyncio.run(files.current())
     assert str(refusal.value) == (
         f"{tmp_path}/tls.crt: no such file or directory (put tls.crt and tls.key into webhook.certDir, "
         "or set internalCertManagement.enable)"
     )
     for _ in range(2):
-        made = renewed({}, service_hosts("s", "n"), WallClock().now()).server
+        made = renew({}, service_hosts("s", "n"), WallClock().now()).server
         (tmp_path / "tls.crt").write_bytes(made.certificate)
         (tmp_path / "tls.key").write_bytes(made.key)
-        assert asyncio.run(files.newest()) == made
+        assert asyncio.run(files.current()) == made

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from quorate.webhooks.admission_review import NoReview
-from quorate.webhooks.conversion_review import answer_conversion
+from quorate.webhooks.admission_review import InvalidReview
+from quorate.webhooks.conversion_review import convert_review
 
 Json = dict[str, Any]
 OLDER, NEWER = "kueue.x-k8s.io/v1beta1", "kueue.x-k8s.io/v1beta2"
@@ -24,7 +24,7 @@ def a_queue(api_version: str, **spec: Any) -> Json:
 
 
 def converted(to: str, *objects: Json) -> Json:
-    response: Json = json.loads(answer_conversion(a_review(to, *objects)))["response"]
+    response: Json = json.loads(convert_review(a_review(to, *objects)))["response"]
     return response
 
 
@@ -44,7 +44,7 @@ def test_numbers_come_out_as_they_went_in() -> None:
     body = a_review(NEWER, a_queue(OLDER)).replace(
         b'"spec": {}', b'"spec": {"a": 1.50, "b": 9223372036854775807}'
     )
-    assert b'"spec":{"a":1.50,"b":9223372036854775807}' in answer_conversion(body)
+    assert b'"spec":{"a":1.50,"b":9223372036854775807}' in convert_review(body)
 
 
 @pytest.mark.parametrize(
@@ -75,5 +75,5 @@ def test_what_cannot_be_converted_is_said(to: str, objects: list[Json], want: st
     "body", [b"", b"[]", b"{}", b'{"request": 3}', a_review(NEWER).replace(b"/v1", b"/v1beta1", 1)]
 )
 def test_a_body_that_is_no_review_is_told_apart(body: bytes) -> None:
-    with pytest.raises(NoReview):
-        answer_conversion(body)
+    with pytest.raises(InvalidReview):
+        convert_review(body)

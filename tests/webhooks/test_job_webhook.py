@@ -11,7 +11,7 @@ from quorate.api.configuration_gates import ReviewGates
 from quorate.api.meta import Uid
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.jobset import JobSet
-from quorate.webhooks.job_webhook import JobReviewer
+from quorate.webhooks.job_webhook import JobWebhook
 from tests.webhooks.admission_requests import Place, a_request, patched, refusals
 
 Json = dict[str, Any]
@@ -40,8 +40,8 @@ def a_job(queue: str = "", namespace: str = "team", suspend: bool = False, **met
 
 
 def mutated(job: Json, place: Place, configuration: Configuration = DEFAULTS) -> Json:
-    reviewer = JobReviewer(BatchJob(), place, configuration)
-    return patched(job, asyncio.run(reviewer.mutate(a_request(job))))
+    webhook = JobWebhook(BatchJob(), place, configuration)
+    return patched(job, asyncio.run(webhook.mutate(a_request(job))))
 
 
 def changes(job: Json, place: Place, configuration: Configuration = DEFAULTS) -> tuple[bool, Json]:
@@ -112,7 +112,7 @@ def test_a_kind_of_another_project_is_suspended_where_it_says_so_itself() -> Non
         "metadata": {"name": "s", "namespace": "team", "labels": {QUEUE: "q"}},
         "spec": JOB_SET_SPEC,
     }
-    answer = asyncio.run(JobReviewer(JobSet(), Place(), DEFAULTS).mutate(a_request(job_set)))
+    answer = asyncio.run(JobWebhook(JobSet(), Place(), DEFAULTS).mutate(a_request(job_set)))
     assert patched(job_set, answer)["spec"] == {**JOB_SET_SPEC, "suspend": True}
 
 
@@ -129,14 +129,14 @@ def test_an_elastic_job_has_its_pods_held_as_well() -> None:
 def test_what_a_kind_cannot_read_is_left_to_its_schema(spec: Any) -> None:
     odd = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
            "metadata": {"name": "s", "namespace": "team", "labels": {QUEUE: "q"}}, "spec": spec}  # fmt: skip
-    reviewer = JobReviewer(JobSet(), Place(), DEFAULTS)
-    assert asyncio.run(reviewer.mutate(a_request(odd))).findings == ()
-    assert asyncio.run(reviewer.validate(a_request(odd))).findings == ()
+    webhook = JobWebhook(JobSet(), Place(), DEFAULTS)
+    assert asyncio.run(webhook.mutate(a_request(odd))).findings == ()
+    assert asyncio.run(webhook.validate(a_request(odd))).findings == ()
 
 
 def judged(new: Json, old: Json | None = None, place: Place | None = None) -> list[str]:
-    reviewer = JobReviewer(BatchJob(), place or Place(), DEFAULTS)
-    return refusals(asyncio.run(reviewer.validate(a_request(new, old))))
+    webhook = JobWebhook(BatchJob(), place or Place(), DEFAULTS)
+    return refusals(asyncio.run(webhook.validate(a_request(new, old))))
 
 
 def test_a_new_job_is_judged_by_general_rules_and_by_those_of_its_kind() -> None:
@@ -165,7 +165,7 @@ def test_a_job_cannot_leave_its_queue_where_there_is_a_default_one() -> None:
 
 def test_the_older_form_of_the_queue_name_is_warned_of() -> None:
     job = a_job(annotations={QUEUE: "q"})
-    answer = asyncio.run(JobReviewer(BatchJob(), Place(), DEFAULTS).validate(a_request(job)))
+    answer = asyncio.run(JobWebhook(BatchJob(), Place(), DEFAULTS).validate(a_request(job)))
     assert answer.warnings == (
         f"the queue is named by annotation {QUEUE}, which is the older form (write it as a label)",
     )

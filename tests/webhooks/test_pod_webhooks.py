@@ -7,8 +7,8 @@ import pytest
 
 from quorate.api.configuration import Configuration, load_configuration
 from quorate.api.meta import Uid
-from quorate.webhooks.pod_webhooks import pod_kinds, pod_resources
-from quorate.webhooks.queueing_webhooks import Reviewer
+from quorate.webhooks.pod_webhooks import pod_resources, pod_webhooks
+from quorate.webhooks.queueing_webhooks import AdmissionWebhook
 from tests.webhooks.admission_requests import Place, a_request, patched, refusals
 
 Json = dict[str, Any]
@@ -28,8 +28,8 @@ def configured(*frameworks: str) -> Configuration:
 ALL = configured("pod", "deployment", "statefulset", "leaderworkerset.x-k8s.io/leaderworkerset")
 
 
-def reviewer(kind: str, place: Place) -> Reviewer:
-    return next(each for resource, each in pod_kinds(place, ALL).items() if resource.kind == kind)
+def webhook(kind: str, place: Place) -> AdmissionWebhook:
+    return next(each for resource, each in pod_webhooks(place, ALL).items() if resource.kind == kind)
 
 
 def an_object(kind: str, queue: str = "", spec: Json | None = None, **metadata: Any) -> Json:
@@ -44,11 +44,11 @@ def an_object(kind: str, queue: str = "", spec: Json | None = None, **metadata: 
 
 
 def mutated(document: Json, place: Place) -> Json:
-    return patched(document, asyncio.run(reviewer(document["kind"], place).mutate(a_request(document))))
+    return patched(document, asyncio.run(webhook(document["kind"], place).mutate(a_request(document))))
 
 
 def judged(new: Json, old: Json | None = None, place: Place | None = None) -> list[str]:
-    answer = asyncio.run(reviewer(new["kind"], place or Place()).validate(a_request(new, old)))
+    answer = asyncio.run(webhook(new["kind"], place or Place()).validate(a_request(new, old)))
     return refusals(answer)
 
 

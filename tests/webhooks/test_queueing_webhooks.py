@@ -8,7 +8,7 @@ import pytest
 
 from quorate.api.configuration import Configuration, default_configuration
 from quorate.api.configuration_gates import Gates
-from quorate.webhooks.queueing_webhooks import queueing_kinds
+from quorate.webhooks.queueing_webhooks import queueing_webhooks
 from tests.webhooks.admission_requests import a_request, patched, refusals
 
 Json = dict[str, Any]
@@ -27,13 +27,13 @@ def an_object(kind: str, spec: Any = None, **metadata: Any) -> Json:
 
 
 def mutated(document: Json, configuration: Configuration = DEFAULTS) -> Json:
-    reviewer = queueing_kinds(configuration)[document["kind"]]
-    return patched(document, asyncio.run(reviewer.mutate(a_request(document))))
+    webhook = queueing_webhooks(configuration)[document["kind"]]
+    return patched(document, asyncio.run(webhook.mutate(a_request(document))))
 
 
 def judged(new: Json, old: Json | None = None) -> list[str]:
-    reviewer = queueing_kinds(DEFAULTS)[new["kind"]]
-    return refusals(asyncio.run(reviewer.validate(a_request(new, old))))
+    webhook = queueing_webhooks(DEFAULTS)[new["kind"]]
+    return refusals(asyncio.run(webhook.validate(a_request(new, old))))
 
 
 @pytest.mark.parametrize("kind", ["ClusterQueue", "ResourceFlavor"])

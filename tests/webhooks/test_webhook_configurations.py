@@ -7,12 +7,12 @@ import pytest
 
 from quorate.api.configuration import Configuration, default_configuration, load_configuration
 from quorate.webhooks.process import served_routes
-from quorate.webhooks.webhook_configurations import Reached, webhook_configurations
+from quorate.webhooks.webhook_configurations import WebhookEndpoint, webhook_configurations
 
 Json = dict[str, Any]
 DEFAULTS = default_configuration()
 MANAGE_ALL = msgspec.structs.replace(DEFAULTS, manage_jobs_without_queue_name=True)
-SERVICE = Reached(namespace="kueue-system", service="kueue-webhook-service")
+SERVICE = WebhookEndpoint(namespace="kueue-system", service="kueue-webhook-service")
 US = "system:serviceaccount:kueue-system:kueue-controller-manager"
 
 
@@ -81,8 +81,8 @@ def test_what_the_controllers_write_themselves_need_not_come_back_to_them(user: 
 
 
 def test_a_server_without_services_is_reached_by_its_url() -> None:
-    reached = Reached(url="https://127.0.0.1:9443", authority="Zm9v")
-    mutating, _ = webhook_configurations(DEFAULTS, served_routes(DEFAULTS), reached)
+    endpoint = WebhookEndpoint(url="https://127.0.0.1:9443", authority="Zm9v")
+    mutating, _ = webhook_configurations(DEFAULTS, served_routes(DEFAULTS), endpoint)
     assert {hook["clientConfig"]["caBundle"] for hook in mutating["webhooks"]} == {"Zm9v"}
     assert "https://127.0.0.1:9443/mutate-batch-v1-job" in [
         hook["clientConfig"]["url"] for hook in mutating["webhooks"]

@@ -14,15 +14,15 @@ from quorate.api.configuration_webhooks import TlsRules
 from quorate.api.meta import Key
 from quorate.kube.errors import Unreachable
 from quorate.kube.tls import show
-from quorate.webhooks.admission_review import Answer, Request
-from quorate.webhooks.process import reviewers
+from quorate.webhooks.admission_review import AdmissionRequest, AdmissionResponse
+from quorate.webhooks.process import webhooks_by_route
 from quorate.webhooks.webhook_server import LARGEST_REVIEW_BYTES, webhook_server
 from tests.webhooks.admission_requests import Place, a_review
 from tests.webhooks.served_webhooks import Served, a_pair, served
 
 Json = dict[str, Any]
 QUEUE = "kueue.x-k8s.io/queue-name"
-APP = reviewers(default_configuration(), Place())
+APP = webhooks_by_route(default_configuration(), Place())
 FLAVOR = {
     "apiVersion": "kueue.x-k8s.io/v1beta2",
     "kind": "ResourceFlavor",
@@ -168,7 +168,7 @@ def test_a_path_nobody_knows_is_not_found() -> None:
 class Unable:
     """A reviewer whose API server is gone."""
 
-    async def mutate(self, request: Request) -> Answer:
+    async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
         raise Unreachable(str(Key("", request.name)), "https://gone", "nobody answers")
 
     validate = mutate

@@ -11,12 +11,12 @@ from quorate.api.configuration import DEFAULT_NAMESPACE
 from quorate.api.configuration_webhooks import CertificateManagement
 from quorate.api.conversion import CONVERTED_KINDS
 from quorate.api.crds import FIELD_LIST, GANG_FIELD_LIST, custom_resource_definitions, to_yaml
-from quorate.webhooks.webhook_configurations import Reached, conversion
+from quorate.webhooks.webhook_configurations import WebhookEndpoint, conversion
 
 Json = dict[str, Any]
 
 GANG: Final = "gang"  # the directory of those of Volcano's groups, which one may have from Volcano already
-_SERVICE: Final = Reached(namespace=DEFAULT_NAMESPACE, service=CertificateManagement().service)
+_SERVICE: Final = WebhookEndpoint(namespace=DEFAULT_NAMESPACE, service=CertificateManagement().service)
 
 
 def queueing_definitions(conversions: Mapping[str, Json] | None = None) -> tuple[Json, ...]:

@@ -9,7 +9,7 @@ from quorate.api.crds import to_yaml
 from quorate.cli.deployment.roles import ACCOUNT
 from quorate.cli.files import read_configuration
 from quorate.webhooks.process import served_routes
-from quorate.webhooks.webhook_configurations import Reached, webhook_configurations
+from quorate.webhooks.webhook_configurations import WebhookEndpoint, webhook_configurations
 
 
 def webhooks(
@@ -33,7 +33,7 @@ def webhooks(
     [b]Example:[/b] quorate webhooks --config configuration.yaml --output hooks && kubectl apply -f hooks
     """
     configuration = read_configuration(config).configuration
-    reached = Reached(namespace=configuration.namespace, service=configuration.certificates.service)
+    reached = WebhookEndpoint(namespace=configuration.namespace, service=configuration.certificates.service)
     user = f"system:serviceaccount:{configuration.namespace}:{service_account}"
     output.mkdir(parents=True, exist_ok=True)
     for manifest in webhook_configurations(configuration, served_routes(configuration), reached, user):

@@ -30,7 +30,7 @@ class UserInfo(Struct):
     username: str = ""
 
 
-class Request(Struct):
+class AdmissionRequest(Struct):
     """What is to be stored, and what was stored before; both as JSON, null where there is nothing."""
 
     uid: str
@@ -45,13 +45,13 @@ class Request(Struct):
     old_object: msgspec.Raw = msgspec.Raw(b"null")
 
 
-class Review(Struct):
+class AdmissionReview(Struct):
     api_version: str
     kind: str
-    request: Request
+    request: AdmissionRequest
 
 
-class Answer(msgspec.Struct, frozen=True):
+class AdmissionResponse(msgspec.Struct, frozen=True):
     """What becomes of a request: findings refuse it; warnings are shown to whoever made it, either way."""
 
     findings: tuple[Finding, ...] = ()
@@ -59,15 +59,15 @@ class Answer(msgspec.Struct, frozen=True):
     patch: tuple[PatchOperation, ...] = ()
 
 
-Answering = Callable[[Request], Awaitable[Answer]]
+Handler = Callable[[AdmissionRequest], Awaitable[AdmissionResponse]]
 
-ALLOWED: Final = Answer()
+ALLOWED: Final = AdmissionResponse()
 
 
-def to_writes(answer: Answering | None) -> Answering:
+def for_writes(answer: Handler | None) -> Handler:
     """``answer`` to creations and updates; the rest is let be, and without an answer everything."""
 
-    async def answer_or_allow(request: Request) -> Answer:
+    async def answer_or_allow(request: AdmissionRequest) -> AdmissionResponse:
         if answer is None or request.operation not in ("CREATE", "UPDATE"):
             return ALLOWED
         return await answer(request)
@@ -75,23 +75,23 @@ def to_writes(answer: Answering | None) -> Answering:
     return answer_or_allow
 
 
-class NoReview(ValueError):
+class InvalidReview(ValueError):
     """A body that is no AdmissionReview, or no ConversionReview, of a version we speak."""
 
 
-def read_review(body: bytes) -> Review:
-    """Raises ``NoReview``."""
+def read_review(body: bytes) -> AdmissionReview:
+    """Raises ``InvalidReview``."""
     try:
-        review = codec.decode(Review, body)
+        review = codec.decode(AdmissionReview, body)
     except msgspec.DecodeError as error:
-        raise NoReview(f"the body is no AdmissionReview: {error}") from error
+        raise InvalidReview(f"the body is no AdmissionReview: {error}") from error
     if (review.api_version, review.kind) != (API_VERSION, "AdmissionReview"):
         said = f"{review.kind} of {review.api_version}"
-        raise NoReview(f"the body is {said}, must be AdmissionReview of {API_VERSION}")
+        raise InvalidReview(f"the body is {said}, must be AdmissionReview of {API_VERSION}")
     return review
 
 
-def answered(request: Request, answer: Answer) -> bytes:
+def encode_response(request: AdmissionRequest, answer: AdmissionResponse) -> bytes:
     """The AdmissionReview that answers ``request``."""
     response: dict[str, Any] = {"uid": request.uid, "allowed": not answer.findings}
     if answer.findings:
@@ -104,7 +104,7 @@ def answered(request: Request, answer: Answer) -> bytes:
     return codec.encode({"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response})
 
 
-def _refusal(request: Request, findings: Sequence[Finding]) -> dict[str, Any]:
+def _refusal(request: AdmissionRequest, findings: Sequence[Finding]) -> dict[str, Any]:
     causes = [
         {"reason": finding.reason, "message": str(finding), "field": finding.path} for finding in findings
     ]

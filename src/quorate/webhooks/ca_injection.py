@@ -37,13 +37,13 @@ def _trusting() -> Iterator[tuple[Resource[Json], str]]:
         yield DEFINITIONS, f"{kind.lower()}s.{GROUP}"
 
 
-class Trust:
+class CaInjector:
     def __init__(self, client: Client, service: Key) -> None:
         self._client = client
         self._service = service
         self._said: dict[str, str] = {}  # by object, what was last said to stand in the way
 
-    async def spread(self, bundle: bytes) -> None:
+    async def inject(self, bundle: bytes) -> None:
         """Have every configuration that leads to our Service trust ``bundle``.
 
         What cannot be changed is logged and left: the rest is of use without it.

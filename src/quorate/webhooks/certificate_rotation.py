@@ -43,7 +43,7 @@ class Certificates:
         }
 
 
-def renewed(stored: Mapping[str, bytes], hosts: Sequence[str], now: float) -> Certificates:
+def renew(stored: Mapping[str, bytes], hosts: Sequence[str], now: float) -> Certificates:
     """What the Secret must hold by ``now``: what is ``stored`` as far as it is good, the rest made new."""
     try:
         authority = KeyPair(stored["ca.crt"], stored["ca.key"])

@@ -14,8 +14,8 @@ from quorate.kube.clock import Clock
 from quorate.kube.errors import AlreadyExists, Conflict, NotFound
 from quorate.kube.log import logger
 from quorate.kube.resources import Json, untyped
-from quorate.webhooks.ca_injection import Trust
-from quorate.webhooks.certificate_rotation import Certificates, renewed
+from quorate.webhooks.ca_injection import CaInjector
+from quorate.webhooks.certificate_rotation import Certificates, renew
 
 SECRETS: Final = untyped("", "v1", "secrets", "Secret", True)
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
@@ -25,19 +25,19 @@ class NoCertificate(Exception):
     """There is nothing to show to clients; the text says what would help."""
 
 
-class Keeper(Protocol):
-    async def newest(self) -> KeyPair:
+class CertificateSource(Protocol):
+    async def current(self) -> KeyPair:
         """The pair to show now.  Raises ``NoCertificate``, and what requests to the API server raise."""
         ...
 
 
-class Files:
+class CertificateFiles:
     """``tls.crt`` and ``tls.key`` in a directory that somebody else fills, as cert-manager does."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    async def newest(self) -> KeyPair:
+    async def current(self) -> KeyPair:
         try:
             return KeyPair(*((self._directory / name).read_bytes() for name in ("tls.crt", "tls.key")))
         except OSError as error:
@@ -47,7 +47,7 @@ class Files:
             ) from error
 
 
-class SharedSecret:
+class CertificateSecret:
     """A Secret that any replica may fill or renew; of two at once the one that is first wins."""
 
     def __init__(self, client: Client, clock: Clock, configuration: Configuration) -> None:
@@ -56,28 +56,28 @@ class SharedSecret:
         self._clock = clock
         self._key = Key(configuration.namespace, rules.secret)
         self._hosts = service_hosts(rules.service, configuration.namespace)
-        self._trust = Trust(client, Key(configuration.namespace, rules.service))
+        self._ca_injector = CaInjector(client, Key(configuration.namespace, rules.service))
 
-    async def newest(self) -> KeyPair:
+    async def current(self) -> KeyPair:
         """The pair; and everybody who is to trust it has been told when this returns."""
         certificates = await self._stored()
-        await self._trust.spread(certificates.bundle)
+        await self._ca_injector.inject(certificates.bundle)
         return certificates.server
 
     async def _stored(self) -> Certificates:
         while True:
             try:
-                return await self._renewed()
+                return await self._renew()
             except (Conflict, AlreadyExists):
                 logger(__name__).debug("another replica was faster", secret=self._key)
 
-    async def _renewed(self) -> Certificates:
+    async def _renew(self) -> Certificates:
         try:
             secret = await self._client.get(SECRETS, self._key)
         except NotFound:
             return await self._created()
         stored = _data(secret)
-        certificates = renewed(stored, self._hosts, self._clock.now())
+        certificates = renew(stored, self._hosts, self._clock.now())
         if certificates.as_secret() != stored:
             metadata = {"resourceVersion": secret["metadata"]["resourceVersion"]}
             await self._client.patch(
@@ -87,7 +87,7 @@ class SharedSecret:
         return certificates
 
     async def _created(self) -> Certificates:
-        certificates = renewed({}, self._hosts, self._clock.now())
+        certificates = renew({}, self._hosts, self._clock.now())
         metadata = {"name": self._key.name, "namespace": self._key.namespace}
         try:
             await self._client.create(

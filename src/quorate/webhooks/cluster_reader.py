@@ -24,7 +24,7 @@ DEFAULT_NAME: Final = "default"  # of the queue, and of the priority class, that
 _NAMED_DEFAULT: Final = f"metadata.name={DEFAULT_NAME}"
 
 
-class Surroundings(Protocol):
+class ClusterReader(Protocol):
     async def manages_namespace(self, name: str) -> bool:
         """Whether jobs in the namespace are ours to manage."""
         ...
@@ -33,7 +33,7 @@ class Surroundings(Protocol):
         """The managed job that the object is a part of, if any."""
         ...
 
-    def is_made_by_a_job(self, metadata: ObjectMeta) -> bool:
+    def has_job_owner(self, metadata: ObjectMeta) -> bool:
         """Whether it has an owner of a kind that is queued, managed or not."""
         ...
 
@@ -46,7 +46,7 @@ class Surroundings(Protocol):
     async def has_default_priority_class(self) -> bool: ...
 
 
-class ClusterSurroundings:
+class CachedClusterReader:
     """As they are in the cluster; ``run`` keeps them true."""
 
     def __init__(self, client: Client, configuration: Configuration, kinds: Iterable[Resource[Any]]) -> None:
@@ -76,9 +76,9 @@ class ClusterSurroundings:
 
     async def namespace(self, name: str) -> Namespace | None:
         await synced(self._namespaces)
-        return self._namespaces.get(Key("", name)) or await self._newest(name)
+        return self._namespaces.get(Key("", name)) or await self._read_namespace(name)
 
-    async def _newest(self, name: str) -> Namespace | None:
+    async def _read_namespace(self, name: str) -> Namespace | None:
         """A namespace that was made a moment ago: its first objects may be here before it is."""
         try:
             return await self._client.get(NAMESPACES, Key("", name))
@@ -93,7 +93,7 @@ class ClusterSurroundings:
             case _:
                 return found
 
-    def is_made_by_a_job(self, metadata: ObjectMeta) -> bool:
+    def has_job_owner(self, metadata: ObjectMeta) -> bool:
         owner = metadata.controller
         return owner is not None and (owner.api_version, owner.kind) in self._kinds
 

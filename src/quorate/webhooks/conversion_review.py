@@ -11,7 +11,7 @@ import msgspec
 from quorate.api import codec
 from quorate.api.conversion import UnknownVersion, convert_in_place
 from quorate.api.meta import Struct
-from quorate.webhooks.admission_review import NoReview
+from quorate.webhooks.admission_review import InvalidReview
 
 API_VERSION: Final = "apiextensions.k8s.io/v1"
 
@@ -28,15 +28,15 @@ class ConversionReview(Struct):
     request: ConversionRequest
 
 
-def answer_conversion(body: bytes) -> bytes:
-    """The ConversionReview that answers; all objects are converted, or none.  Raises ``NoReview``."""
+def convert_review(body: bytes) -> bytes:
+    """The ConversionReview that answers; all objects are converted, or none.  Raises ``InvalidReview``."""
     try:
         review = codec.decode(ConversionReview, body)
     except msgspec.DecodeError as error:
-        raise NoReview(f"the body is no ConversionReview: {error}") from error
+        raise InvalidReview(f"the body is no ConversionReview: {error}") from error
     if (review.api_version, review.kind) != (API_VERSION, "ConversionReview"):
         said = f"{review.kind} of {review.api_version}"
-        raise NoReview(f"the body is {said}, must be ConversionReview of {API_VERSION}")
+        raise InvalidReview(f"the body is {said}, must be ConversionReview of {API_VERSION}")
     request = review.request
     response: dict[str, Any] = {"uid": request.uid, "result": {"status": "Success"}}
     try:

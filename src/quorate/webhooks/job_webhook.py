@@ -20,36 +20,36 @@ from quorate.controllers.jobframework.construct_workload import queue_name_of
 from quorate.controllers.jobframework.interface import J, JobKind, JobScope
 from quorate.kube.patches import json_patch, merged
 from quorate.kube.resources import Json
-from quorate.webhooks.admission_review import ALLOWED, Answer, Request
-from quorate.webhooks.cluster_reader import DEFAULT_NAME, Surroundings
+from quorate.webhooks.admission_review import ALLOWED, AdmissionRequest, AdmissionResponse
+from quorate.webhooks.cluster_reader import DEFAULT_NAME, ClusterReader
 
 _ANNOTATED: Final = (
     f"the queue is named by annotation {QUEUE_NAME}, which is the older form (write it as a label)"
 )
 
 
-class JobReviewer(Generic[J]):
-    def __init__(self, kind: JobKind[J], around: Surroundings, configuration: Configuration) -> None:
+class JobWebhook(Generic[J]):
+    def __init__(self, kind: JobKind[J], reader: ClusterReader, configuration: Configuration) -> None:
         self._kind = kind
-        self._around = around
+        self._reader = reader
         self._manage_all = configuration.manage_jobs_without_queue_name
         self._gates = configuration.review_gates
 
-    async def mutate(self, request: Request) -> Answer:
+    async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
             document = codec.decode(dict[str, Any], request.object)
             job = self._read(request.object)
         except msgspec.ValidationError:
             return ALLOWED  # before the schema has been applied anything may come
-        if not await self._around.manages_namespace(request.namespace):
+        if not await self._reader.manages_namespace(request.namespace):
             return ALLOWED
         labelled = await self._labelled(document, request.namespace, job.metadata)
         queued = bool(_queue_label(labelled) or queue_name_of(job.metadata))
         if not (queued or self._manage_all) or await self._is_part(job.metadata, request.namespace):
-            return Answer(patch=json_patch(document, labelled))
-        return Answer(patch=json_patch(document, self._suspended(job, labelled)))
+            return AdmissionResponse(patch=json_patch(document, labelled))
+        return AdmissionResponse(patch=json_patch(document, self._suspended(job, labelled)))
 
-    async def validate(self, request: Request) -> Answer:
+    async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
             new = self._read(request.object)
             if request.operation == "CREATE":
@@ -65,11 +65,11 @@ class JobReviewer(Generic[J]):
         """With the queue and the priority class that are for whoever names none."""
         labels = {}
         queue = queue_name_of(metadata)
-        names_none = not queue and not self._around.is_made_by_a_job(metadata)
-        if names_none and await self._around.has_default_queue(namespace):
+        names_none = not queue and not self._reader.has_job_owner(metadata)
+        if names_none and await self._reader.has_default_queue(namespace):
             queue = labels[QUEUE_NAME] = DEFAULT_NAME
         classless = self._gates.default_priority_class and PRIORITY_CLASS not in metadata.labels
-        if queue and classless and await self._around.has_default_priority_class():
+        if queue and classless and await self._reader.has_default_priority_class():
             labels[PRIORITY_CLASS] = DEFAULT_NAME
         return merged(document, {"metadata": {"labels": labels}}) if labels else document
 
@@ -78,7 +78,7 @@ class JobReviewer(Generic[J]):
             return False
         # An object that is being created does not always say its namespace.
         placed = msgspec.structs.replace(metadata, namespace=namespace)
-        return await self._around.managing_ancestor(placed) is not None
+        return await self._reader.managing_ancestor(placed) is not None
 
     def _suspended(self, job: J, document: Json) -> Json:
         """Held back; of an elastic job also each of the pods it will have, as it grows while it runs."""
@@ -96,18 +96,18 @@ class JobReviewer(Generic[J]):
                 document = merged(document, patch.body)
         return document
 
-    async def _created(self, request: Request, job: J) -> Answer:
+    async def _created(self, request: AdmissionRequest, job: J) -> AdmissionResponse:
         scope = await self._scope(job, request)
         findings = (*job_findings(self._facts(job)), *self._kind.findings(None, job, scope))
         annotated = queue_name_of(job.metadata) and QUEUE_NAME not in job.metadata.labels
-        return Answer(findings, (_ANNOTATED,) if annotated else ())
+        return AdmissionResponse(findings, (_ANNOTATED,) if annotated else ())
 
-    async def _updated(self, request: Request, old: J, new: J) -> Answer:
-        has_default_queue = await self._around.has_default_queue(request.namespace)
+    async def _updated(self, request: AdmissionRequest, old: J, new: J) -> AdmissionResponse:
+        has_default_queue = await self._reader.has_default_queue(request.namespace)
         general = job_update_findings(self._facts(old), self._facts(new), has_default_queue=has_default_queue)
         scope = await self._scope(new, request)
         findings: list[Finding] = [*general, *self._kind.findings(old, new, scope)]
-        return Answer(tuple(findings))
+        return AdmissionResponse(tuple(findings))
 
     def _facts(self, job: J) -> JobFacts:
         kind = self._kind
@@ -120,9 +120,9 @@ class JobReviewer(Generic[J]):
             can_be_elastic=kind.can_be_elastic and self._gates.elastic_jobs,
         )
 
-    async def _scope(self, job: J, request: Request) -> JobScope:
+    async def _scope(self, job: J, request: AdmissionRequest) -> JobScope:
         queued = bool(queue_name_of(job.metadata)) or self._manage_all
-        managed = queued and await self._around.manages_namespace(request.namespace)
+        managed = queued and await self._reader.manages_namespace(request.namespace)
         return JobScope(queued=managed, elastic=self._is_elastic(job))
 
     def _is_elastic(self, job: J) -> bool:

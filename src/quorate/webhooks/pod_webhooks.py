@@ -31,9 +31,9 @@ from quorate.controllers.serving.set_templates import (
 )
 from quorate.kube.patches import json_patch
 from quorate.kube.resources import Json, Resource, untyped
-from quorate.webhooks.admission_review import ALLOWED, Answer, Request
-from quorate.webhooks.cluster_reader import Surroundings
-from quorate.webhooks.queueing_webhooks import Reviewer
+from quorate.webhooks.admission_review import ALLOWED, AdmissionRequest, AdmissionResponse
+from quorate.webhooks.cluster_reader import ClusterReader
+from quorate.webhooks.queueing_webhooks import AdmissionWebhook
 
 DEPLOYMENTS: Final = untyped("apps", "v1", "deployments", "Deployment", True)
 STATEFUL_SETS: Final = untyped("apps", "v1", "statefulsets", "StatefulSet", True)
@@ -64,53 +64,53 @@ def _read(body: msgspec.Raw) -> _Read:
 class _Settings:
     """Where new objects are to live."""
 
-    def __init__(self, around: Surroundings, configuration: Configuration) -> None:
-        self._around = around
+    def __init__(self, reader: ClusterReader, configuration: Configuration) -> None:
+        self._reader = reader
         self._manage_all = configuration.manage_jobs_without_queue_name
         self._default_class = configuration.review_gates.default_priority_class
 
     async def of(self, metadata: ObjectMeta, namespace: str) -> Setting:
-        around = self._around
-        if not await around.manages_namespace(namespace):
+        reader = self._reader
+        if not await reader.manages_namespace(namespace):
             return Setting(namespace_managed=False)
         placed = msgspec.structs.replace(metadata, namespace=namespace)
-        names_none = not queue_name_of(metadata) and not around.is_made_by_a_job(metadata)
+        names_none = not queue_name_of(metadata) and not reader.has_job_owner(metadata)
         return Setting(
             namespace_managed=True,
-            part_of_managed=await around.managing_ancestor(placed) is not None,
-            has_default_queue=names_none and await around.has_default_queue(namespace),
-            default_priority_class=self._default_class and await around.has_default_priority_class(),
+            part_of_managed=await reader.managing_ancestor(placed) is not None,
+            has_default_queue=names_none and await reader.has_default_queue(namespace),
+            default_priority_class=self._default_class and await reader.has_default_priority_class(),
             manage_without_queue_name=self._manage_all,
         )
 
 
-class PodReviewer:
-    def __init__(self, around: Surroundings, configuration: Configuration) -> None:
-        self._around = around
-        self._settings = _Settings(around, configuration)
+class PodWebhook:
+    def __init__(self, reader: ClusterReader, configuration: Configuration) -> None:
+        self._reader = reader
+        self._settings = _Settings(reader, configuration)
 
-    async def mutate(self, request: Request) -> Answer:
+    async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
             pod = _read(request.object)
             setting = await self._settings.of(pod.metadata, request.namespace)
-            return Answer(patch=json_patch(pod.document, default_pod(pod.document, setting)))
+            return AdmissionResponse(patch=json_patch(pod.document, default_pod(pod.document, setting)))
         except (msgspec.ValidationError, AttributeError, KeyError, TypeError):
             return ALLOWED  # the API server says what is wrong with it
 
-    async def validate(self, request: Request) -> Answer:
+    async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
             pod = _read(request.object)
-            warnings = tuple(pod_warnings(pod.document, self._around.is_made_by_a_job(pod.metadata)))
+            warnings = tuple(pod_warnings(pod.document, self._reader.has_job_owner(pod.metadata)))
             if request.operation == "CREATE":
                 own = pod_findings(pod.document, None)
-                return Answer((*job_findings(_pod_facts(request.object)), *own), warnings)
+                return AdmissionResponse((*job_findings(_pod_facts(request.object)), *own), warnings)
             before = _read(request.old_object).document
             general = job_update_findings(
                 _pod_facts(request.old_object),
                 _pod_facts(request.object),
-                has_default_queue=await self._around.has_default_queue(request.namespace),
+                has_default_queue=await self._reader.has_default_queue(request.namespace),
             )
-            return Answer((*general, *pod_findings(pod.document, before)), warnings)
+            return AdmissionResponse((*general, *pod_findings(pod.document, before)), warnings)
         except (msgspec.ValidationError, AttributeError, KeyError, TypeError):
             return ALLOWED
 
@@ -130,32 +130,34 @@ def _pod_facts(body: msgspec.Raw) -> JobFacts:
 SetFindings = Callable[[Json, Json | None, Remains], Iterator[Finding]]
 
 
-class SetReviewer:
+class SetWebhook:
     def __init__(
-        self, kind: SetKind, name: str, findings: SetFindings, around: Surroundings, settings: _Settings
+        self, kind: SetKind, name: str, findings: SetFindings, reader: ClusterReader, settings: _Settings
     ) -> None:
         self._kind = kind
         self._name = name
         self._findings = findings
-        self._around = around
+        self._reader = reader
         self._settings = settings
 
-    async def mutate(self, request: Request) -> Answer:
+    async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
             given = _read(request.object)
             setting = await self._settings.of(given.metadata, request.namespace)
-            return Answer(patch=json_patch(given.document, default_set(self._kind, given.document, setting)))
+            return AdmissionResponse(
+                patch=json_patch(given.document, default_set(self._kind, given.document, setting))
+            )
         except (msgspec.ValidationError, AttributeError, KeyError, TypeError):
             return ALLOWED
 
-    async def validate(self, request: Request) -> Answer:
+    async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
             new = _read(request.object)
             old = _read(request.old_object).document if request.operation == "UPDATE" else None
             remains = await self._remains(new, old, request.namespace)
             own = self._findings(new.document, old, remains)
             general = job_findings(self._facts(new.metadata)) if old is None else ()
-            return Answer((*general, *own))
+            return AdmissionResponse((*general, *own))
         except (msgspec.ValidationError, AttributeError, KeyError, TypeError):
             return ALLOWED
 
@@ -163,7 +165,7 @@ class SetReviewer:
         """Asked for only when a StatefulSet comes back from nothing, which is rare."""
         if self._kind is not STATEFUL_SET or old is None or replicas(old) or not replicas(new.document):
             return Remains()
-        return Remains(pods=await self._around.has_parts(new.metadata.uid, namespace))
+        return Remains(pods=await self._reader.has_parts(new.metadata.uid, namespace))
 
     def _facts(self, metadata: ObjectMeta) -> JobFacts:
         return JobFacts(
@@ -176,20 +178,22 @@ class SetReviewer:
         )
 
 
-def pod_kinds(around: Surroundings, configuration: Configuration) -> Mapping[Resource[Any], Reviewer]:
+def pod_webhooks(
+    reader: ClusterReader, configuration: Configuration
+) -> Mapping[Resource[Any], AdmissionWebhook]:
     """The reviewers of pods and of the sets that the configuration has queued."""
-    settings = _Settings(around, configuration)
+    settings = _Settings(reader, configuration)
     sets: tuple[tuple[Resource[Any], SetKind, SetFindings], ...] = (
         (DEPLOYMENTS, DEPLOYMENT, lambda new, old, _: set_findings(DEPLOYMENT, new, old)),
         (STATEFUL_SETS, STATEFUL_SET, stateful_set_findings),
         (LEADER_WORKER_SETS, LEADER_WORKER_SET, lambda new, old, _: leader_worker_set_findings(new, old)),
     )
-    reviewers: dict[Resource[Any], Reviewer] = {
-        resource: SetReviewer(kind, resource.kind, findings, around, settings)
+    webhooks_by_route: dict[Resource[Any], AdmissionWebhook] = {
+        resource: SetWebhook(kind, resource.kind, findings, reader, settings)
         for resource, kind, findings in sets
     }
-    reviewers[PODS] = PodReviewer(around, configuration)
-    return {each: reviewers[each] for each in pod_resources(configuration.integrations.frameworks)}
+    webhooks_by_route[PODS] = PodWebhook(reader, configuration)
+    return {each: webhooks_by_route[each] for each in pod_resources(configuration.integrations.frameworks)}
 
 
 def pod_resources(frameworks: Collection[str]) -> tuple[Resource[Any], ...]:

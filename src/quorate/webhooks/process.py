@@ -20,15 +20,20 @@ from quorate.kube.log import logger
 from quorate.kube.resources import JOBS, Resource
 from quorate.kube.tls import server_context, show
 from quorate.observe.serving import serving
-from quorate.webhooks.admission_review import Answering
-from quorate.webhooks.certificate_source import Files, Keeper, NoCertificate, SharedSecret
-from quorate.webhooks.cluster_reader import ClusterSurroundings, Surroundings
-from quorate.webhooks.job_webhook import JobReviewer
-from quorate.webhooks.pod_webhooks import pod_kinds, pod_resources
-from quorate.webhooks.queueing_webhooks import Reviewer, queueing_kinds
+from quorate.webhooks.admission_review import Handler
+from quorate.webhooks.certificate_source import (
+    CertificateFiles,
+    CertificateSecret,
+    CertificateSource,
+    NoCertificate,
+)
+from quorate.webhooks.cluster_reader import CachedClusterReader, ClusterReader
+from quorate.webhooks.job_webhook import JobWebhook
+from quorate.webhooks.pod_webhooks import pod_resources, pod_webhooks
+from quorate.webhooks.queueing_webhooks import AdmissionWebhook, queueing_webhooks
 from quorate.webhooks.routes import ROUTES, Route, route_of
-from quorate.webhooks.volcano.volcano_reader import ClusterFacts
-from quorate.webhooks.volcano.volcano_webhooks import VolcanoReviewer
+from quorate.webhooks.volcano.volcano_reader import CachedVolcanoReader
+from quorate.webhooks.volcano.volcano_webhooks import VolcanoWebhooks
 from quorate.webhooks.webhook_server import webhook_server
 
 DEFAULT_ADDRESS: Final = Address("127.0.0.1", 9443)
@@ -44,19 +49,19 @@ async def run_webhooks(
 
     While no certificate can be had this says so and tries again: what it takes may be installed later.
     """
-    keeper, every_s = _keeper(client, clock, configuration)
+    source, every_s = _certificate_source(client, clock, configuration)
     context = server_context(configuration.tls)
-    shown = await _first_shown(keeper, clock, context)
-    around = ClusterSurroundings(client, configuration, _queued(configuration))
-    known: list[Callable[[], Coroutine[Any, Any, None]]] = [around.run]
-    answers: Mapping[str, Answering] = {}
+    shown = await _first_shown(source, clock, context)
+    reader = CachedClusterReader(client, configuration, _queued(configuration))
+    known: list[Callable[[], Coroutine[Any, Any, None]]] = [reader.run]
+    answers: Mapping[str, Handler] = {}
     rules = configuration.pod_group_webhooks
     if rules is not None:
         names = configuration.gang.scheduler_names
-        facts = ClusterFacts(client, clock, names, around.namespace)
-        answers = VolcanoReviewer(facts, rules, names).answers()
+        facts = CachedVolcanoReader(client, clock, names, reader.namespace)
+        answers = VolcanoWebhooks(facts, rules, names).answers()
         known.append(facts.run)
-    server = webhook_server(reviewers(configuration, around), answers)
+    server = webhook_server(webhooks_by_route(configuration, reader), answers)
     async with (
         serving("webhook", configuration.webhooks.address, server, context),
         asyncio.TaskGroup() as tasks,
@@ -64,7 +69,7 @@ async def run_webhooks(
         serves.set()
         for keep_true in known:
             tasks.create_task(keep_true(), name="surroundings of reviews")
-        tasks.create_task(_keep_shown(keeper, clock, context, shown, every_s), name="certificate")
+        tasks.create_task(_keep_shown(source, clock, context, shown, every_s), name="certificate")
 
 
 def with_webhooks(configuration: Configuration, asked: bool | None) -> Configuration:
@@ -79,17 +84,19 @@ def with_webhooks(configuration: Configuration, asked: bool | None) -> Configura
     return msgspec.structs.replace(configuration, webhooks=changed)
 
 
-def reviewers(configuration: Configuration, around: Surroundings) -> dict[Route, Reviewer | None]:
+def webhooks_by_route(
+    configuration: Configuration, reader: ClusterReader
+) -> dict[Route, AdmissionWebhook | None]:
     """Who reviews what, for every route there is and for the kinds that the configuration declares."""
-    jobs: dict[Route, Reviewer] = {
-        route_of(kind.resource): JobReviewer(kind, around, configuration)
+    jobs: dict[Route, AdmissionWebhook] = {
+        route_of(kind.resource): JobWebhook(kind, reader, configuration)
         for kind in enabled_kinds(configuration.integrations)
     }
     if BATCH_JOB in configuration.integrations.frameworks:
         batch = BatchJob()
-        jobs[route_of(batch.resource)] = JobReviewer(batch, around, configuration)
-    jobs |= {route_of(resource): each for resource, each in pod_kinds(around, configuration).items()}
-    queueing = queueing_kinds(configuration)
+        jobs[route_of(batch.resource)] = JobWebhook(batch, reader, configuration)
+    jobs |= {route_of(resource): each for resource, each in pod_webhooks(reader, configuration).items()}
+    queueing = queueing_webhooks(configuration)
     known = {route: jobs.get(route) if route.is_job else queueing[route.kind] for route in ROUTES}
     return known | jobs
 
@@ -109,17 +116,19 @@ def _queued(configuration: Configuration) -> Iterator[Resource[Any]]:
     yield from pod_resources(configuration.integrations.frameworks)
 
 
-def _keeper(client: Client, clock: Clock, configuration: Configuration) -> tuple[Keeper, float]:
+def _certificate_source(
+    client: Client, clock: Clock, configuration: Configuration
+) -> tuple[CertificateSource, float]:
     if configuration.certificates.enable:
-        return SharedSecret(client, clock, configuration), SECRET_EVERY_S
-    return Files(Path(configuration.webhooks.certificate_directory)), FILES_EVERY_S
+        return CertificateSecret(client, clock, configuration), SECRET_EVERY_S
+    return CertificateFiles(Path(configuration.webhooks.certificate_directory)), FILES_EVERY_S
 
 
-async def _first_shown(keeper: Keeper, clock: Clock, context: ssl.SSLContext) -> KeyPair:
+async def _first_shown(source: CertificateSource, clock: Clock, context: ssl.SSLContext) -> KeyPair:
     said = ""
     while True:
         try:
-            pair = await keeper.newest()
+            pair = await source.current()
             show(context, pair)
             return pair
         except (NoCertificate, UnusableCertificate, ApiError, Unreachable, Unreadable) as error:
@@ -130,17 +139,17 @@ async def _first_shown(keeper: Keeper, clock: Clock, context: ssl.SSLContext) ->
 
 
 async def _keep_shown(
-    keeper: Keeper, clock: Clock, context: ssl.SSLContext, shown: KeyPair, every_s: float
+    source: CertificateSource, clock: Clock, context: ssl.SSLContext, shown: KeyPair, every_s: float
 ) -> None:
     """A certificate that cannot be renewed now is good for a month yet; the old one is shown until then."""
     log = logger(__name__)
     while True:
         await clock.sleep_until(clock.now() + every_s)
         try:
-            newest = await keeper.newest()
-            if newest != shown:
-                show(context, newest)
-                shown = newest
+            current = await source.current()
+            if current != shown:
+                show(context, current)
+                shown = current
                 log.info("certificate replaced")
         except (NoCertificate, UnusableCertificate, ApiError, Unreachable, Unreadable) as error:
             log.warning("certificate not looked after", problem=str(error))

@@ -21,20 +21,20 @@ from quorate.api.validation.queues import (
 from quorate.api.validation.workloads import ReviewedWorkload, workload_findings, workload_update_findings
 from quorate.kube.patches import json_patch
 from quorate.kube.resources import Json
-from quorate.webhooks.admission_review import ALLOWED, Answer, Request
+from quorate.webhooks.admission_review import ALLOWED, AdmissionRequest, AdmissionResponse
 
 T = TypeVar("T", bound=Struct)
 
 
-class Reviewer(Protocol):
+class AdmissionWebhook(Protocol):
     """Answers for one kind.  Either may raise what requests to the API server raise."""
 
-    async def mutate(self, request: Request) -> Answer: ...
+    async def mutate(self, request: AdmissionRequest) -> AdmissionResponse: ...
 
-    async def validate(self, request: Request) -> Answer: ...
+    async def validate(self, request: AdmissionRequest) -> AdmissionResponse: ...
 
 
-class QueueingKind(Generic[T]):
+class QueueingWebhook(Generic[T]):
     """A kind whose rules look at nothing but the object, and what it was."""
 
     def __init__(
@@ -49,26 +49,28 @@ class QueueingKind(Generic[T]):
         self._updated = updated
         self._default = default
 
-    async def mutate(self, request: Request) -> Answer:
+    async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
         """The schema has not been applied at this point, so what does not look as expected is left alone."""
         try:
             document = codec.decode(dict[str, Any], request.object)
-            return Answer(patch=json_patch(document, self._default(document)))
+            return AdmissionResponse(patch=json_patch(document, self._default(document)))
         except (msgspec.ValidationError, AttributeError, KeyError, TypeError):
             return ALLOWED
 
-    async def validate(self, request: Request) -> Answer:
+    async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
             new = codec.decode(self._type, request.object)
         except msgspec.ValidationError as error:
-            return Answer((unreadable(request.object, error),))
+            return AdmissionResponse((unreadable(request.object, error),))
         if request.operation == "CREATE":
-            return Answer(tuple(self._created(new)))
+            return AdmissionResponse(tuple(self._created(new)))
         try:
             old = codec.decode(self._type, request.old_object)
         except msgspec.ValidationError:
-            return Answer(tuple(self._created(new)))  # what was stored means nothing, so it binds nobody
-        return Answer(tuple(self._updated(old, new)))
+            return AdmissionResponse(
+                tuple(self._created(new))
+            )  # what was stored means nothing, so it binds nobody
+        return AdmissionResponse(tuple(self._updated(old, new)))
 
 
 def unreadable(body: msgspec.Raw, error: msgspec.ValidationError) -> Finding:
@@ -82,24 +84,24 @@ def unreadable(body: msgspec.Raw, error: msgspec.ValidationError) -> Finding:
     return Finding(path, value, f"cannot be read: {problem}")
 
 
-def queueing_kinds(configuration: Configuration) -> Mapping[str, Reviewer]:
+def queueing_webhooks(configuration: Configuration) -> Mapping[str, AdmissionWebhook]:
     gates, partial = configuration.review_gates, configuration.gates.partial_admission
-    workloads = QueueingKind(
+    workloads = QueueingWebhook(
         ReviewedWorkload,
         lambda new: workload_findings(new, gates),
         lambda old, new: workload_update_findings(old, new, gates),
         _unchanged if partial else _without_minimums,
     )
-    cluster_queues = QueueingKind(
+    cluster_queues = QueueingWebhook(
         ClusterQueue,
         cluster_queue_findings,
         lambda old, new: cluster_queue_update_findings(old, new, strict_checks=gates.strict_on_flavors),
         _held,
     )
-    flavors = QueueingKind(
+    flavors = QueueingWebhook(
         ResourceFlavor, resource_flavor_findings, lambda _, new: resource_flavor_findings(new), _held
     )
-    cohorts = QueueingKind(Cohort, cohort_findings, lambda _, new: cohort_findings(new), _unchanged)
+    cohorts = QueueingWebhook(Cohort, cohort_findings, lambda _, new: cohort_findings(new), _unchanged)
     return {
         "Workload": workloads,
         "ClusterQueue": cluster_queues,

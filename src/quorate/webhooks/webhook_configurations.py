@@ -32,7 +32,7 @@ _MARKS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class WebhookEndpoint:
     """How the API server reaches us: a Service, or a URL where there is nobody to route Services."""
 
     namespace: str = ""
@@ -48,17 +48,17 @@ class Reached:
 
 
 def webhook_configurations(
-    configuration: Configuration, routes: Iterable[Route], reached: Reached, own_user: str = ""
+    configuration: Configuration, routes: Iterable[Route], endpoint: WebhookEndpoint, own_user: str = ""
 ) -> tuple[Json, Json]:
     """The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration for ``routes``.
 
     ``own_user`` is whom the controllers are to the API server: what they write themselves is not asked about.
     """
     listed = tuple(routes)
-    mutating = [hook for route in listed for hook in _mutating(route, configuration, reached, own_user)]
-    validating = [_hook(route, "validate", configuration, reached, own_user) for route in listed]
+    mutating = [hook for route in listed for hook in _mutating(route, configuration, endpoint, own_user)]
+    validating = [_hook(route, "validate", configuration, endpoint, own_user) for route in listed]
     if configuration.pod_group_webhooks is not None:
-        added = pod_group_hooks(configuration.pod_group_webhooks, configuration.namespace, reached)
+        added = pod_group_hooks(configuration.pod_group_webhooks, configuration.namespace, endpoint)
         mutating += added[0]
         validating += added[1]
     return (
@@ -67,9 +67,9 @@ def webhook_configurations(
     )
 
 
-def conversion(reached: Reached) -> Json:
+def conversion(endpoint: WebhookEndpoint) -> Json:
     """The ``spec.conversion`` of a definition whose objects we convert."""
-    client_config = reached.client_config(CONVERT_PATH)
+    client_config = endpoint.client_config(CONVERT_PATH)
     return {
         "strategy": "Webhook",
         "webhook": {"clientConfig": client_config, "conversionReviewVersions": ["v1"]},
@@ -85,10 +85,12 @@ def _configuration(kind: str, verb: str, hooks: list[Json]) -> Json:
     }
 
 
-def _mutating(route: Route, configuration: Configuration, reached: Reached, own_user: str) -> Iterator[Json]:
+def _mutating(
+    route: Route, configuration: Configuration, endpoint: WebhookEndpoint, own_user: str
+) -> Iterator[Json]:
     if not route.mutates:
         return
-    hook = _hook(route, "mutate", configuration, reached, own_user)
+    hook = _hook(route, "mutate", configuration, endpoint, own_user)
     yield hook
     if route.is_job and not configuration.manage_jobs_without_queue_name:
         yield {
@@ -101,12 +103,14 @@ def _mutating(route: Route, configuration: Configuration, reached: Reached, own_
         }
 
 
-def _hook(route: Route, verb: Verb, configuration: Configuration, reached: Reached, own_user: str) -> Json:
+def _hook(
+    route: Route, verb: Verb, configuration: Configuration, endpoint: WebhookEndpoint, own_user: str
+) -> Json:
     operations = route.mutates if verb == "mutate" else route.validates
     hook: Json = {
         "name": route.name(verb),
         "admissionReviewVersions": ["v1"],
-        "clientConfig": reached.client_config(route.path(verb)),
+        "clientConfig": endpoint.client_config(route.path(verb)),
         "failurePolicy": "Fail",
         "sideEffects": "None",
         "timeoutSeconds": TIMEOUT_S,

@@ -13,24 +13,24 @@ from aiohttp import web
 from quorate.kube.errors import ApiError, Unreachable, Unreadable
 from quorate.kube.log import logger
 from quorate.webhooks.admission_review import (
-    Answering,
-    NoReview,
-    answered,
+    Handler,
+    InvalidReview,
+    encode_response,
+    for_writes,
     read_review,
-    to_writes,
 )
-from quorate.webhooks.conversion_review import answer_conversion
-from quorate.webhooks.queueing_webhooks import Reviewer
+from quorate.webhooks.conversion_review import convert_review
+from quorate.webhooks.queueing_webhooks import AdmissionWebhook
 from quorate.webhooks.routes import CONVERT_PATH, Route
 
 LARGEST_REVIEW_BYTES: Final = 7 * 1024 * 1024  # an object of etcd's size before and after, as Kueue allows
 LARGEST_CONVERSION_BYTES: Final = 512 * 1024 * 1024  # whatever a client lists at once
 
-Handler = Callable[[web.Request], Awaitable[web.Response]]
+HttpHandler = Callable[[web.Request], Awaitable[web.Response]]
 
 
 def webhook_server(
-    routes: Mapping[Route, Reviewer | None], answers: Mapping[str, Answering] = MappingProxyType({})
+    routes: Mapping[Route, AdmissionWebhook | None], answers: Mapping[str, Handler] = MappingProxyType({})
 ) -> web.Application:
     """All of ``routes``; a kind without a reviewer is not queued here, and let be.
 
@@ -38,16 +38,16 @@ def webhook_server(
     """
     app = web.Application(client_max_size=LARGEST_CONVERSION_BYTES)
     app.router.add_post(CONVERT_PATH, _convert)
-    for route, reviewer in routes.items():
-        mutate, validate = (None, None) if reviewer is None else (reviewer.mutate, reviewer.validate)
-        app.router.add_post(route.path("mutate"), _review(to_writes(mutate)))
-        app.router.add_post(route.path("validate"), _review(to_writes(validate)))
+    for route, webhook in routes.items():
+        mutate, validate = (None, None) if webhook is None else (webhook.mutate, webhook.validate)
+        app.router.add_post(route.path("mutate"), _review(for_writes(mutate)))
+        app.router.add_post(route.path("validate"), _review(for_writes(validate)))
     for path, answer in answers.items():
         app.router.add_post(path, _review(answer))
     return app
 
 
-def _review(answer: Answering) -> Handler:
+def _review(answer: Handler) -> HttpHandler:
     log = logger(__name__)
 
     async def handle(http: web.Request) -> web.Response:
@@ -56,7 +56,7 @@ def _review(answer: Answering) -> Handler:
             return _problem(413, f"the body is too large: at most {LARGEST_REVIEW_BYTES} bytes are read")
         try:
             request = read_review(body).request
-        except NoReview as error:
+        except InvalidReview as error:
             return _problem(400, str(error))
         try:
             given = await answer(request)
@@ -72,7 +72,7 @@ def _review(answer: Answering) -> Handler:
                 user=request.user_info.username,
                 finding=str(given.findings[0]),
             )
-        return _json(answered(request, given))
+        return _json(encode_response(request, given))
 
     return handle
 
@@ -90,8 +90,8 @@ async def _body(http: web.Request) -> bytes | None:
 
 async def _convert(http: web.Request) -> web.Response:
     try:
-        return _json(answer_conversion(await http.read()))
-    except NoReview as error:
+        return _json(convert_review(await http.read()))
+    except InvalidReview as error:
         return _problem(400, str(error))
 
 

@@ -29,7 +29,7 @@ def a_request(
     *conditions: str, attempt: int = 1, class_name: str = "queued", details: dict[str, str] | None = None
 ) -> ProvisioningRequest:
     """The request of ``a_workload()`` for the check ``capacity``; a condition may be false: ``!Type``."""
-    told = tuple(
+    events = tuple(
         Condition(
             type=each.lstrip("!"),
             status="False" if each.startswith("!") else "True",
@@ -47,5 +47,5 @@ def a_request(
             owner_references=(owner_of(WORKLOADS, workload),),
         ),
         spec=ProvisioningRequestSpec(provisioning_class_name=class_name),
-        status=ProvisioningRequestStatus(conditions=told, provisioning_class_details=details or {}),
+        status=ProvisioningRequestStatus(conditions=events, provisioning_class_details=details or {}),
     )

@@ -36,8 +36,8 @@ def test_a_check_is_active_with_its_configuration(
     (patch,) = decide_active(check, a_config() if found else None, 1_000.0)
     (active,) = patch.body["status"].conditions
     assert f"{active.status} {active.reason}" == want
-    told = a_named_check(parameters, conditions=[codec.to_builtins(active)])
-    assert decide_active(told, a_config() if found else None, 2_000.0) == ()
+    events = a_named_check(parameters, conditions=[codec.to_builtins(active)])
+    assert decide_active(events, a_config() if found else None, 2_000.0) == ()
 
 
 def test_checks_of_others_are_not_ours_to_judge() -> None:

@@ -6,7 +6,7 @@ import pytest
 from quorate.api.kueue import AdmissionCheckState, PodSetUpdate
 from quorate.api.meta import Condition, at_epoch
 from quorate.api.provisioning import ProvisioningRequestStatus, RetryStrategy
-from quorate.controllers.provisioning.check_state import backoff_s, verdict
+from quorate.controllers.provisioning.check_state import backoff_s, check_state
 from tests.controllers.objects import CREATED_AT, a_workload
 from tests.controllers.provisioning.provisioning_objects import a_check, a_config, a_request
 
@@ -62,10 +62,10 @@ def shown(check: AdmissionCheckState) -> str:
 def test_a_check_is_what_its_request_is(conditions: str, attempt: int, retries: int, want: str) -> None:
     check = a_check(message="as before", retry_count=retries or None)
     request = a_request(*conditions.split(), attempt=attempt)
-    new = verdict(check, RESERVED, request, attempt, CONFIG, ["main"], NOW)
+    new = check_state(check, RESERVED, request, attempt, CONFIG, ["main"], NOW)
     assert shown(new) == want
     assert new.last_transition_time == at_epoch(CREATED_AT if new.state == "Pending" else NOW)
-    assert verdict(new, RESERVED, request, attempt, CONFIG, ["main"], NOW + 1) == new
+    assert check_state(new, RESERVED, request, attempt, CONFIG, ["main"], NOW + 1) == new
 
 
 @pytest.mark.parametrize(
@@ -77,13 +77,13 @@ def test_a_check_is_what_its_request_is(conditions: str, attempt: int, retries: 
 )
 def test_after_admission(conditions: str, want: str) -> None:
     request = a_request(*conditions.split())
-    assert shown(verdict(a_check("Ready"), ADMITTED, request, 1, CONFIG, ["main"], NOW)) == want
+    assert shown(check_state(a_check("Ready"), ADMITTED, request, 1, CONFIG, ["main"], NOW)) == want
 
 
 def test_one_that_was_deactivated_is_not_rejected_again() -> None:
     inactive = a_workload("QuotaReserved", active=False)
     request = a_request("CapacityRevoked")
-    assert verdict(a_check("Ready"), inactive, request, 1, CONFIG, ["main"], NOW) == a_check("Ready")
+    assert check_state(a_check("Ready"), inactive, request, 1, CONFIG, ["main"], NOW) == a_check("Ready")
 
 
 def test_pods_name_their_request_and_get_the_details_that_there_are() -> None:
@@ -93,7 +93,7 @@ def test_pods_name_their_request_and_get_the_details_that_there_are() -> None:
     ]
     config = a_config(podSetUpdates={"nodeSelector": updates}).spec
     request = a_request("Provisioned", details={"PoolName": "fresh"})
-    new = verdict(a_check(), RESERVED, request, 1, config, ["main"], NOW)
+    new = check_state(a_check(), RESERVED, request, 1, config, ["main"], NOW)
     assert new.pod_set_updates == (
         PodSetUpdate(
             name="main",
@@ -114,4 +114,4 @@ def test_backoffs_double_up_to_the_most() -> None:
 def test_a_message_that_cannot_be_stored_is_cut() -> None:
     said = Condition(type="Failed", status="True", message="x" * 40_000)
     request = msgspec.structs.replace(a_request(), status=ProvisioningRequestStatus(conditions=(said,)))
-    assert len(verdict(a_check(), RESERVED, request, 1, CONFIG, ["main"], NOW).message) == 32 * 1024
+    assert len(check_state(a_check(), RESERVED, request, 1, CONFIG, ["main"], NOW).message) == 32 * 1024

@@ -16,7 +16,7 @@ from quorate.api.provisioning import (
     TemplateReference,
 )
 from quorate.controllers.jobframework.construct_workload import owner_of
-from quorate.controllers.provisioning.provisioning_plan import Case, Plan, decide
+from quorate.controllers.provisioning.provisioning_plan import ProvisioningInput, ProvisioningPlan, decide
 from quorate.kube.resources import POD_TEMPLATES, PROVISIONING_REQUESTS, WORKLOADS
 from quorate.kube.writes import Create, Patch
 from tests.controllers.objects import CREATED_AT, a_flavor, a_workload
@@ -42,8 +42,8 @@ def planned(
     config: ProvisioningRequestConfig | None = CONFIG,
     templates: Mapping[Key, PodTemplate] = NO_TEMPLATES,
     **options: Any,
-) -> Plan:
-    case = Case(
+) -> ProvisioningPlan:
+    case = ProvisioningInput(
         workload,
         {"capacity": config},
         tuple(requests),
@@ -55,7 +55,7 @@ def planned(
     return decide(case)
 
 
-def shown(plan: Plan) -> str:
+def shown(plan: ProvisioningPlan) -> str:
     """The writes: ``+`` creates, ``-`` deletes, ``?`` waits, ``!`` cannot; then the checks."""
     words = [f"-{each.key.name}" for each in plan.surplus]
     for new in plan.new:
@@ -114,7 +114,7 @@ def test_the_requests_of_a_workload(
 
 
 def test_requests_of_evicted_workloads_may_be_kept() -> None:
-    assert planned(waiting(a_check(), "Evicted"), [a_request()], cleans_up=False) == Plan()
+    assert planned(waiting(a_check(), "Evicted"), [a_request()], cleans_up=False) == ProvisioningPlan()
 
 
 def test_a_check_without_configuration_waits_again() -> None:
@@ -122,7 +122,7 @@ def test_a_check_without_configuration_waits_again() -> None:
     assert plan.status is not None
     (check,) = plan.status.admission_checks
     assert (check.state, check.message) == ("Pending", "the check is not active")
-    assert [each.message for each in plan.told] == [
+    assert [each.message for each in plan.events] == [
         "Admission check capacity updated state from Ready to Pending with message: the check is not active"
     ]
 
@@ -182,9 +182,9 @@ def test_a_template_that_was_made_is_not_made_again_and_then_handed_over() -> No
     request = a_request()
     request = msgspec.structs.replace(request, spec=msgspec.structs.replace(request.spec, pod_sets=(asked,)))
     owner = {"metadata": {"ownerReferences": [owner_of(PROVISIONING_REQUESTS, request.metadata)]}}
-    assert planned(workload, [request], templates=mine).handed_over == (
+    assert planned(workload, [request], templates=mine).handovers == (
         Patch(POD_TEMPLATES, TEMPLATE, "5", owner),
     )
     theirs = stored(PROVISIONING_REQUESTS, request)
-    assert planned(workload, [request], templates=theirs).handed_over == ()
+    assert planned(workload, [request], templates=theirs).handovers == ()
     assert shown(planned(workload, templates=theirs)) == f"?{NAME}-1 Pending"

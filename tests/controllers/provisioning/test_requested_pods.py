@@ -10,7 +10,7 @@ import pytest
 from quorate.api.kueue import PodSet, Workload
 from quorate.controllers.jobframework.podset_info import InjectionConflict
 from quorate.controllers.jobframework.starting import FlavorNotSeen
-from quorate.controllers.provisioning.requested_pods import asked_pods, pod_template
+from quorate.controllers.provisioning.requested_pods import pod_template, requested_pods
 from tests.controllers.objects import a_flavor, a_workload, template
 from tests.controllers.provisioning.provisioning_objects import a_config
 
@@ -63,7 +63,7 @@ def reserved(*pod_sets: PodSet) -> Workload:
     ],
 )
 def test_the_pods_that_are_asked_for(pod_sets: Sequence[PodSet], config: dict[str, Any], want: str) -> None:
-    asked = asked_pods(reserved(*pod_sets), a_config(**config).spec)
+    asked = requested_pods(reserved(*pod_sets), a_config(**config).spec)
     assert ", ".join(f"{each.count} of {'+'.join(each.covers)}" for each in asked) == want
 
 
@@ -72,7 +72,7 @@ def test_as_many_as_were_admitted() -> None:
     workload = msgspec.structs.replace(
         workload, spec=msgspec.structs.replace(workload.spec, pod_sets=(pods("a", 5),))
     )
-    (asked,) = asked_pods(workload, a_config().spec)
+    (asked,) = requested_pods(workload, a_config().spec)
     assert asked.count == 2
 
 
@@ -81,7 +81,7 @@ def test_a_template_is_what_the_pods_will_be() -> None:
     stale = json.loads(bytes(pod_set.template))
     stale["metadata"]["annotations"] = {"kueue.x-k8s.io/workload": "old", "own": "kept"}
     pod_set = PodSet(name="a", count=1, template=msgspec.Raw(json.dumps(stale).encode()))
-    (asked,) = asked_pods(reserved(pod_set), a_config().spec)
+    (asked,) = requested_pods(reserved(pod_set), a_config().spec)
     content = pod_template(asked, {"spot": a_flavor("spot", node_labels={"tier": "spot"})})
     assert isinstance(content, dict)
     assert content["metadata"] == {"labels": {"role": ""}, "annotations": {"own": "kept"}}
@@ -92,7 +92,7 @@ def test_a_template_is_what_the_pods_will_be() -> None:
 
 
 def test_a_template_waits_for_its_flavor_and_may_contradict_it() -> None:
-    (asked,) = asked_pods(reserved(pods("a", nodeSelector={"tier": "solid"})), a_config().spec)
+    (asked,) = requested_pods(reserved(pods("a", nodeSelector={"tier": "solid"})), a_config().spec)
     assert pod_template(asked, {}) == FlavorNotSeen("spot")
     content = pod_template(asked, {"spot": a_flavor("spot", node_labels={"tier": "spot"})})
     assert isinstance(content, InjectionConflict)

@@ -4,7 +4,7 @@ import pytest
 
 from quorate.api.meta import ObjectMeta
 from quorate.api.volcano import Queue, QueueSpec, QueueStatus
-from quorate.controllers.volcano.queue_state import Protected, QueueAction, decide, next_state
+from quorate.controllers.volcano.queue_state import QueueAction, RootQueueCannotClose, decide, next_state
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_next_state(state: str, action: QueueAction, pod_groups: int, want: str)
 
 
 def test_the_root_is_never_closed() -> None:
-    with pytest.raises(Protected, match="queue root: cannot be closed"):
+    with pytest.raises(RootQueueCannotClose, match="queue root: cannot be closed"):
         next_state("root", "Open", "close", 0)
     assert next_state("root", "Closed", "open", 0) == "Open"
 

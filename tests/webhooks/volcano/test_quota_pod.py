@@ -6,12 +6,12 @@ import pytest
 
 from quorate.api import codec
 from quorate.gang.quota import Subject
-from quorate.webhooks.volcano.quota_pod import CountedPod, subject_of, use_of
+from quorate.webhooks.volcano.quota_pod import QuotaPod, pod_use, quota_subject
 
 NAMES = ("quorate", "volcano")
 
 
-def a_pod(name: str = "p", cpu: str = "500m", group: str = "a", **spec: Any) -> CountedPod:
+def a_pod(name: str = "p", cpu: str = "500m", group: str = "a", **spec: Any) -> QuotaPod:
     container = {"name": "c", "image": "busybox", "resources": {"requests": {"cpu": cpu}}}
     body = {
         "metadata": {
@@ -23,7 +23,7 @@ def a_pod(name: str = "p", cpu: str = "500m", group: str = "a", **spec: Any) -> 
         },
         "spec": {"schedulerName": "volcano", "containers": [container], **spec},
     }
-    return codec.decode(CountedPod, codec.encode(body))
+    return codec.decode(QuotaPod, codec.encode(body))
 
 
 def test_a_pod_is_kept_without_what_is_its_own() -> None:
@@ -31,17 +31,17 @@ def test_a_pod_is_kept_without_what_is_its_own() -> None:
     assert one.spec is other.spec
     assert one.metadata.labels == {}
     assert one.metadata.annotations == {"scheduling.k8s.io/group-name": "a"}
-    assert use_of(one, NAMES).usage is use_of(other, NAMES).usage
+    assert pod_use(one, NAMES).usage is pod_use(other, NAMES).usage
 
 
 def test_what_a_pod_uses_is_by_normalised_name_in_base_units() -> None:
-    use = use_of(a_pod(), NAMES)
+    use = pod_use(a_pod(), NAMES)
     assert use.usage == {"cpu": 500, "pods": 1, "count/pods": 1}
     assert (use.group, use.subject, use.ended) == ("a", Subject(best_effort=False), False)
 
 
 def test_a_pod_of_another_scheduler_is_in_no_group() -> None:
-    assert use_of(a_pod(schedulerName="default-scheduler"), NAMES).group == ""
+    assert pod_use(a_pod(schedulerName="default-scheduler"), NAMES).group == ""
 
 
 @pytest.mark.parametrize(
@@ -64,4 +64,4 @@ def test_a_pod_of_another_scheduler_is_in_no_group() -> None:
     ],
 )
 def test_what_scopes_look_at(spec: dict[str, Any], want: Subject) -> None:
-    assert subject_of(a_pod(**spec).spec) == want
+    assert quota_subject(a_pod(**spec).spec) == want

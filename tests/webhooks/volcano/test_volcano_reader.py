@@ -19,7 +19,12 @@ from quorate.gang.quota_ledger import GroupWants
 from quorate.kube.client import Client
 from quorate.kube.config import Cluster
 from quorate.kube.credentials import Token
-from quorate.webhooks.volcano.volcano_reader import LOOK_AGAIN_S, ClusterFacts, agreed, wants_of
+from quorate.webhooks.volcano.volcano_reader import (
+    LOOK_AGAIN_S,
+    CachedVolcanoReader,
+    agreed,
+    group_requirements,
+)
 from tests.kube.virtual import VirtualClock
 from tests.local.clusters import api_server
 
@@ -73,7 +78,7 @@ def a_group(phase: str = "Inqueue", minimum: Any = None, **metadata: Any) -> Pod
     ],
 )
 def test_what_is_reserved_for_a_group(group: PodGroup, want: GroupWants) -> None:
-    assert wants_of(group) == want
+    assert group_requirements(group) == want
 
 
 class WaitedOn(VirtualClock):
@@ -99,16 +104,16 @@ def test_a_cluster_without_the_kinds_is_not_listed_until_it_has_them() -> None:
             cluster = Cluster(server.url, credentials=Token(server.token))
             async with Client(cluster, random.Random(1)) as client:
                 clock = WaitedOn()
-                facts = ClusterFacts(client, clock, ("volcano",), nowhere)
-                running = asyncio.create_task(facts.run())
+                reader = CachedVolcanoReader(client, clock, ("volcano",), nowhere)
+                running = asyncio.create_task(reader.run())
                 async with asyncio.timeout(10.0):
                     await clock.waited_on.wait()
-                    assert facts.quota("team") is None
+                    assert reader.quota("team") is None
                     await install_definitions(client, gang_definitions())
                     await clock.advance_to(clock.now() + LOOK_AGAIN_S)
-                    while facts.quota("team") is None:  # noqa: ASYNC110  the deadline is above
+                    while reader.quota("team") is None:  # noqa: ASYNC110  the deadline is above
                         await asyncio.sleep(0.01)
-                assert facts.queues() == {}
+                assert reader.queues() == {}
                 running.cancel()
                 await asyncio.gather(running, return_exceptions=True)
 

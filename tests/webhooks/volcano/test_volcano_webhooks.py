@@ -12,8 +12,8 @@ from quorate.api.configuration_pod_groups import PodGroupWebhooks
 from quorate.api.core import Namespace
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup, Queue
-from quorate.webhooks.admission_review import Answer
-from quorate.webhooks.volcano.volcano_webhooks import VolcanoReviewer
+from quorate.webhooks.admission_review import AdmissionResponse
+from quorate.webhooks.volcano.volcano_webhooks import VolcanoWebhooks
 from tests.webhooks.admission_requests import a_request, patched, refusals
 
 Json = dict[str, Any]
@@ -60,10 +60,10 @@ class Copies:
 
 def answered(
     path: str, copies: Copies, new: Json | None, old: Json | None = None, rules: Any = None, **request: Any
-) -> Answer:
-    async def ask() -> Answer:
-        reviewer = VolcanoReviewer(copies, rules or PodGroupWebhooks(), ("volcano",))
-        return await reviewer.answers()[path](a_request(new, old, **request))
+) -> AdmissionResponse:
+    async def ask() -> AdmissionResponse:
+        webhook = VolcanoWebhooks(copies, rules or PodGroupWebhooks(), ("volcano",))
+        return await webhook.answers()[path](a_request(new, old, **request))
 
     return asyncio.run(ask())
 
@@ -129,7 +129,7 @@ def test_a_queue_that_means_nothing_can_be_mended_and_deleted() -> None:
 @pytest.mark.parametrize("path", ["/podgroups/validate", "/jobs/validate", "/pods/min-resources"])
 def test_what_goes_is_let_go(path: str) -> None:
     gone = {"metadata": {"name": "a"}, "spec": {"queue": 3}}
-    assert answered(path, Copies(), None, gone, operation="DELETE") == Answer()
+    assert answered(path, Copies(), None, gone, operation="DELETE") == AdmissionResponse()
 
 
 def test_a_parent_is_kept_while_its_children_are_stored() -> None:
@@ -156,7 +156,7 @@ def test_a_job_is_warned_of_policies_that_never_act() -> None:
 
 def test_what_volcano_asks_about_pods_is_allowed() -> None:
     for path in ("/pods/mutate", "/pods/validate"):
-        assert answered(path, Copies(), a_pod()) == Answer()
+        assert answered(path, Copies(), a_pod()) == AdmissionResponse()
 
 
 GROUP = "scheduling.k8s.io/group-name"
@@ -195,7 +195,7 @@ def test_which_pods_are_gated(pod: Json, want: list[str]) -> None:
     copies = Copies(phases={"waits": "Pending", "new": "", "admitted": "Inqueue"})
     gates = patched(pod, answered("/pods/mutate", copies, pod, rules=rules))["spec"].get("schedulingGates")
     assert [gate["name"] for gate in gates or []] == want
-    assert answered("/pods/mutate", copies, pod) == Answer(), "nobody is, unless that is asked for"
+    assert answered("/pods/mutate", copies, pod) == AdmissionResponse(), "nobody is, unless that is asked for"
 
 
 def test_a_job_keeps_what_we_know_nothing_of() -> None:

@@ -23,7 +23,7 @@ from quorate.cli.deployment.roles import (
 )
 from quorate.cli.deployment.visibility import api_services, auth_reader, priority_and_fairness
 from quorate.webhooks.process import served_routes
-from quorate.webhooks.webhook_configurations import Reached, conversion, webhook_configurations
+from quorate.webhooks.webhook_configurations import WebhookEndpoint, conversion, webhook_configurations
 
 Json = dict[str, Any]
 
@@ -152,14 +152,14 @@ def _files(namespace: str, image: str) -> Iterator[tuple[PurePosixPath, str]]:
 def webhooks(namespace: str) -> tuple[Json, Json]:
     """The webhooks for the kinds that the shipped Configuration queues."""
     configuration = load_configuration(c.configuration_text(namespace)).configuration
-    reached = Reached(namespace=namespace, service=configuration.certificates.service)
+    reached = WebhookEndpoint(namespace=namespace, service=configuration.certificates.service)
     user = f"system:serviceaccount:{namespace}:{ACCOUNT}"
     return webhook_configurations(configuration, served_routes(configuration), reached, user)
 
 
 def _kustomization(namespace: str, resources: list[str]) -> Json:
     """Those definitions whose versions differ have them converted by the webhook that is installed too."""
-    by_webhook = conversion(Reached(namespace=namespace, service=c.WEBHOOK_SERVICE))
+    by_webhook = conversion(WebhookEndpoint(namespace=namespace, service=c.WEBHOOK_SERVICE))
     replaced = [{"op": "replace", "path": "/spec/conversion", "value": by_webhook}]
     return {
         "apiVersion": KUSTOMIZE,

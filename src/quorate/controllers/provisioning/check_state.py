@@ -29,7 +29,7 @@ def not_needed(check: AdmissionCheckState, now: float) -> AdmissionCheckState:
     return _turned(replace(check, state="Ready", message=NOT_NEEDED, pod_set_updates=()), check, now)
 
 
-def verdict(
+def check_state(
     check: AdmissionCheckState,
     workload: Workload,
     request: ProvisioningRequest,

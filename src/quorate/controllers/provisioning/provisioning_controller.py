@@ -15,7 +15,13 @@ from quorate.controllers.informers import ByName, synced
 from quorate.controllers.jobs.integrations import until_served
 from quorate.controllers.pods.constants import MANAGED
 from quorate.controllers.provisioning.check_activity import config_name, decide_active
-from quorate.controllers.provisioning.provisioning_plan import Case, NewRequest, Plan, decide, with_problem
+from quorate.controllers.provisioning.provisioning_plan import (
+    NewRequest,
+    ProvisioningInput,
+    ProvisioningPlan,
+    decide,
+    with_problem,
+)
 from quorate.controllers.provisioning.request_names import CONTROLLER
 from quorate.kube.errors import AlreadyExists, ApiError, ServerError
 from quorate.kube.expectations import Expectations, versions
@@ -50,7 +56,7 @@ async def run_provisioning(context: ControllerContext) -> None:
         for informer in (configs, requests, templates):
             tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
         await synced(configs, requests, templates)
-        activity = ActivityController(context, configs)
+        activity = AdmissionCheckController(context, configs)
         controller = ProvisioningController(context, configs, requests, templates)
         for reconciler in (activity.reconciler, controller.reconciler):
             tasks.create_task(reconciler.run(), name=reconciler.name)
@@ -67,7 +73,7 @@ async def _until_wanted(checks: Informer[AdmissionCheck]) -> None:
     await wanted.wait()
 
 
-class ActivityController:
+class AdmissionCheckController:
     """Says of each check of ours whether it can be made."""
 
     def __init__(self, context: ControllerContext, configs: Informer[ProvisioningRequestConfig]) -> None:
@@ -158,7 +164,7 @@ class ProvisioningController:
         if until is not None:
             return until
         plan = decide(
-            Case(
+            ProvisioningInput(
                 workload,
                 dict(self._configs_of(workload)),
                 requests,
@@ -177,21 +183,21 @@ class ProvisioningController:
                 name = config_name(check)
                 yield state.name, None if name is None else self._configs.get(Key("", name))
 
-    async def _carry_out(self, workload: Workload, plan: Plan, now: float) -> float | None:
+    async def _carry_out(self, workload: Workload, plan: ProvisioningPlan, now: float) -> float | None:
         client, key = self._context.client, workload.metadata.key
         patches = status_patch(WORKLOADS, workload, plan.status)
         for answer in await send(client, patches):
             workload = answer
         self._tell_all(workload, plan)
-        await send(client, (*plan.surplus, *plan.handed_over))
+        await send(client, (*plan.surplus, *plan.handovers))
         for new in plan.new:
             await self._make(workload, new)
         made = [write for new in plan.new for write in new.writes]
         self._expectations.expect(key, (*patches, *plan.surplus, *made))
         return now + LOOK_AGAIN_S if any(new.waits_for for new in plan.new) else None
 
-    def _tell_all(self, workload: Workload, plan: Plan) -> None:
-        for event in plan.told:
+    def _tell_all(self, workload: Workload, plan: ProvisioningPlan) -> None:
+        for event in plan.events:
             self._context.events.event(
                 reference_to(WORKLOADS, workload), event.type, event.reason, event.message
             )

@@ -22,9 +22,9 @@ from quorate.controllers.jobframework.construct_workload import PROVISIONING_PRE
 from quorate.controllers.jobframework.podset_info import InjectionConflict
 from quorate.controllers.jobframework.starting import FlavorNotSeen
 from quorate.controllers.pods.constants import MANAGED
-from quorate.controllers.provisioning.check_state import inactive, is_failed, not_needed, verdict
+from quorate.controllers.provisioning.check_state import check_state, inactive, is_failed, not_needed
 from quorate.controllers.provisioning.request_names import attempt_of, request_name, template_name
-from quorate.controllers.provisioning.requested_pods import AskedPods, asked_pods, pod_template
+from quorate.controllers.provisioning.requested_pods import RequestedPods, pod_template, requested_pods
 from quorate.kube.resources import POD_TEMPLATES, PROVISIONING_REQUESTS, WORKLOADS
 from quorate.kube.writes import Create, Delete, Patch
 from quorate.queueing import conditions as c
@@ -33,7 +33,7 @@ from quorate.queueing.lifecycle.transition import Event
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ProvisioningInput:
     """A workload, and all that there is of it in the world."""
 
     workload: Workload
@@ -56,12 +56,12 @@ class NewRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ProvisioningPlan:
     status: WorkloadStatus | None = None
     surplus: tuple[Delete, ...] = ()
-    handed_over: tuple[Patch, ...] = ()  # templates, to the requests they are of
+    handovers: tuple[Patch, ...] = ()  # templates, to the requests they are of
     new: tuple[NewRequest, ...] = ()
-    told: tuple[Event, ...] = ()
+    events: tuple[Event, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +70,13 @@ class _Attempt:
     request: ProvisioningRequest
 
 
-def decide(case: Case) -> Plan:
+def decide(case: ProvisioningInput) -> ProvisioningPlan:
     workload = case.workload
     evicted = c.is_evicted(workload)
     if c.is_finished(workload) or (evicted and case.cleans_up):
-        return Plan(surplus=_deleted(case.requests, frozenset()))
+        return ProvisioningPlan(surplus=_deleted(case.requests, frozenset()))
     if evicted or not c.is_reserving(workload) or not case.configs:
-        return Plan()
+        return ProvisioningPlan()
     latest = {
         check: found
         for check, config in case.configs.items()
@@ -86,12 +86,12 @@ def decide(case: Case) -> Plan:
         _checked(case, check, latest.get(check.name)) for check in workload.status.admission_checks
     )
     kept = frozenset(each.request.metadata.name for each in latest.values())
-    return Plan(
+    return ProvisioningPlan(
         status=replace(workload.status, admission_checks=checks),
         surplus=_deleted(case.requests, kept),
-        handed_over=tuple(_handed_over(case, latest.values())),
+        handovers=tuple(_handed_over(case, latest.values())),
         new=tuple(_due(case, checks, latest)),
-        told=tuple(_changes(workload.status.admission_checks, checks)),
+        events=tuple(_changes(workload.status.admission_checks, checks)),
     )
 
 
@@ -112,8 +112,8 @@ def _deleted(requests: Sequence[ProvisioningRequest], kept: frozenset[str]) -> t
     )
 
 
-def _latest(case: Case, check: str, config: ProvisioningRequestConfigSpec) -> _Attempt | None:
-    if not asked_pods(case.workload, config):
+def _latest(case: ProvisioningInput, check: str, config: ProvisioningRequestConfigSpec) -> _Attempt | None:
+    if not requested_pods(case.workload, config):
         return None
     attempts = [
         _Attempt(number, request)
@@ -132,30 +132,32 @@ def _asks_as(request: ProvisioningRequestSpec, config: ProvisioningRequestConfig
     )
 
 
-def _checked(case: Case, check: AdmissionCheckState, latest: _Attempt | None) -> AdmissionCheckState:
+def _checked(
+    case: ProvisioningInput, check: AdmissionCheckState, latest: _Attempt | None
+) -> AdmissionCheckState:
     if check.name not in case.configs:
         return check  # somebody else's
     config = case.configs[check.name]
     if config is None:
         return inactive(check, case.now)
-    asked = asked_pods(case.workload, config.spec)
+    asked = requested_pods(case.workload, config.spec)
     if not asked:
         return not_needed(check, case.now)
     if latest is None:
         return check
     covered = [name for each in asked for name in each.covers]
-    return verdict(check, case.workload, latest.request, latest.number, config.spec, covered, case.now)
+    return check_state(check, case.workload, latest.request, latest.number, config.spec, covered, case.now)
 
 
 def _due(
-    case: Case, checks: Sequence[AdmissionCheckState], latest: Mapping[str, _Attempt]
+    case: ProvisioningInput, checks: Sequence[AdmissionCheckState], latest: Mapping[str, _Attempt]
 ) -> Iterator[NewRequest]:
     """The requests to make now: first ones, and the next after one that failed was given up."""
     for check in checks:
         config = case.configs.get(check.name)
         if config is None or check.state == "Ready":
             continue
-        asked = asked_pods(case.workload, config.spec)
+        asked = requested_pods(case.workload, config.spec)
         before = latest.get(check.name)
         if not asked:
             continue
@@ -167,10 +169,10 @@ def _due(
 
 
 def _composed(
-    case: Case,
+    case: ProvisioningInput,
     check: str,
     attempt: int,
-    asked: Sequence[AskedPods],
+    asked: Sequence[RequestedPods],
     config: ProvisioningRequestConfigSpec,
 ) -> NewRequest:
     workload = case.workload.metadata
@@ -227,7 +229,7 @@ def _is_of(metadata: ObjectMeta, owner: OwnerReference) -> bool:
     return metadata.controller is not None and metadata.controller.uid == owner.uid
 
 
-def _handed_over(case: Case, latest: Iterable[_Attempt]) -> Iterator[Patch]:
+def _handed_over(case: ProvisioningInput, latest: Iterable[_Attempt]) -> Iterator[Patch]:
     """Templates belong to the workload only until their request is there."""
     of_workload = owner_of(WORKLOADS, case.workload.metadata)
     for attempt in latest:
@@ -246,5 +248,5 @@ def _changes(before: Sequence[AdmissionCheckState], after: Sequence[AdmissionChe
     for old, new in zip(before, after, strict=True):
         if old.state != new.state:
             text = f"Admission check {new.name} updated state from {old.state} to {new.state}"
-            told = f"{text} with message: {new.message}" if new.message else text
-            yield Event("Normal", "AdmissionCheckUpdated", told)
+            events = f"{text} with message: {new.message}" if new.message else text
+            yield Event("Normal", "AdmissionCheckUpdated", events)

@@ -31,7 +31,7 @@ _REQUIREMENTS: Final = ("resources", "nodeSelector", "tolerations", "affinity", 
 
 
 @dataclass(frozen=True, slots=True)
-class AskedPods:
+class RequestedPods:
     """Equal pods of one or, merged, of several pod sets."""
 
     pod_set: PodSet  # whose template stands for all, and whose name names it
@@ -40,11 +40,11 @@ class AskedPods:
     covers: tuple[str, ...]  # the names of the pod sets, in their order
 
 
-def asked_pods(workload: Workload, config: ProvisioningRequestConfigSpec) -> tuple[AskedPods, ...]:
+def requested_pods(workload: Workload, config: ProvisioningRequestConfigSpec) -> tuple[RequestedPods, ...]:
     """The pods of the reservation that need a managed resource; none: no request is needed."""
     admission = workload.status.admission
     assignments = {} if admission is None else {each.name: each for each in admission.pod_set_assignments}
-    asked: list[AskedPods] = []
+    asked: list[RequestedPods] = []
     for pod_set in workload.spec.pod_sets:
         assignment = assignments.get(pod_set.name, PodSetAssignment(name=pod_set.name))
         count = pod_set.count if assignment.count is None else assignment.count
@@ -56,7 +56,7 @@ def asked_pods(workload: Workload, config: ProvisioningRequestConfigSpec) -> tup
                 asked[index] = replace(before, count=before.count + count, covers=covers)
                 break
         else:
-            asked.append(AskedPods(pod_set, assignment, count, (pod_set.name,)))
+            asked.append(RequestedPods(pod_set, assignment, count, (pod_set.name,)))
     return tuple(asked)
 
 
@@ -96,7 +96,7 @@ def _template(pod_set: PodSet) -> Json:
 
 
 def pod_template(
-    asked: AskedPods, flavors: Mapping[str, ResourceFlavor]
+    asked: RequestedPods, flavors: Mapping[str, ResourceFlavor]
 ) -> Json | FlavorNotSeen | InjectionConflict:
     """The template of ``asked`` as its pods will be, on the flavors that were reserved.
 

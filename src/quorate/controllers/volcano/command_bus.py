@@ -15,7 +15,7 @@ from quorate.kube.writes import Delete, send
 EARLY_S: Final = 5.0  # how long a command waits for what it is meant for: another watch tells of that
 
 
-class Orders:
+class CommandBus:
     """The commands to objects of one kind that were not taken up yet."""
 
     def __init__(
@@ -45,16 +45,16 @@ class Orders:
         """Those to the object, in the order they came; those to an earlier one of its name are deleted."""
         waiting = self._waiting(key)
         meant = [each for each in waiting if each.target is not None and each.target.uid in ("", uid)]
-        await self.take_up(each for each in waiting if each not in meant)
+        await self.consume(each for each in waiting if each not in meant)
         return meant
 
-    async def to_nobody(self, key: Key) -> float | None:
+    async def discard_orphans(self, key: Key) -> float | None:
         """Delete those to an object that is not there; when to look again, if some may be here before it."""
         early = [each for each in self._waiting(key) if _age(each)[0] + EARLY_S > self._clock.now()]
-        await self.take_up(each for each in self._waiting(key) if each not in early)
+        await self.consume(each for each in self._waiting(key) if each not in early)
         return _age(early[0])[0] + EARLY_S if early else None
 
-    async def take_up(self, commands: Iterable[Command]) -> None:
+    async def consume(self, commands: Iterable[Command]) -> None:
         for command in commands:
             metadata = command.metadata
             self._taken_up.add(metadata.uid)  # before: the watch may be faster than the answer

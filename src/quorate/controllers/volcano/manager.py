@@ -11,14 +11,14 @@ from quorate.api.volcano_job import Command
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.informers import report_undecodable_objects, synced
 from quorate.controllers.volcano.job.job_controller import VolcanoJobController
-from quorate.controllers.volcano.job.job_pods import MEMBERS, SELECTOR
+from quorate.controllers.volcano.job.job_pods import JOB_POD_SELECTOR, JOB_PODS
 from quorate.controllers.volcano.pod_groups.batch_job_group_controller import (
-    BatchGroupController,
+    BatchJobGroupController,
     BatchJobMemberships,
 )
 from quorate.controllers.volcano.pod_groups.group_pod import GROUP_PODS
-from quorate.controllers.volcano.pod_groups.pod_group_controller import LonePodController
-from quorate.controllers.volcano.pod_groups.scheduling_gate_controller import GateController
+from quorate.controllers.volcano.pod_groups.pod_group_controller import PodGroupController
+from quorate.controllers.volcano.pod_groups.scheduling_gate_controller import SchedulingGateController
 from quorate.controllers.volcano.queue_controller import VolcanoQueueController
 from quorate.kube.discovery import served_by
 from quorate.kube.errors import ApiError, Unreachable
@@ -63,8 +63,8 @@ async def _run_pods(context: ControllerContext, groups: Informer[PodGroup]) -> N
     ]
     async with asyncio.TaskGroup() as tasks:
         await _watch(context, tasks, *pods)
-        lone = LonePodController(context, pods, groups, inherit=rules.inherit_owner_annotations)
-        gates = GateController(context, pods, groups)
+        lone = PodGroupController(context, pods, groups, inherit=rules.inherit_owner_annotations)
+        gates = SchedulingGateController(context, pods, groups)
         for reconciler in (lone.reconciler, lone.emptied, gates.reconciler):
             tasks.create_task(reconciler.run(), name=reconciler.name)
 
@@ -81,7 +81,7 @@ async def _run_batch(
         if jobs is None:
             jobs = Informer(context.client, JOBS)
             await _watch(context, tasks, jobs)
-        reconciler = BatchGroupController(context, jobs, groups, queued=queued).reconciler
+        reconciler = BatchJobGroupController(context, jobs, groups, queued=queued).reconciler
         tasks.create_task(reconciler.run(), name=reconciler.name)
 
 
@@ -107,7 +107,7 @@ async def _run_jobs(
 ) -> None:
     await _until_served(context, VOLCANO_JOBS)
     jobs = Informer(context.client, VOLCANO_JOBS)
-    members = Informer(context.client, MEMBERS, label_selector=SELECTOR)
+    members = Informer(context.client, JOB_PODS, label_selector=JOB_POD_SELECTOR)
     async with asyncio.TaskGroup() as tasks:
         await _watch(context, tasks, jobs, members)
         keep = context.configuration.gang.keep_pending_pods_on_rollback

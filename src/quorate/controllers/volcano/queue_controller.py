@@ -8,8 +8,8 @@ from quorate.api.meta import Key
 from quorate.api.volcano import DEFAULT_QUEUE, PodGroup, Queue
 from quorate.api.volcano_job import Command
 from quorate.controllers.context import ControllerContext
-from quorate.controllers.volcano.command_bus import Orders
-from quorate.controllers.volcano.queue_state import BUILT_IN, QueuePlan, decide
+from quorate.controllers.volcano.command_bus import CommandBus
+from quorate.controllers.volcano.queue_state import BUILT_IN_QUEUES, QueuePlan, decide
 from quorate.kube.debounce import Debounce
 from quorate.kube.errors import AlreadyExists
 from quorate.kube.expectations import Expectations, versions
@@ -40,7 +40,7 @@ class VolcanoQueueController:
         self._events = context.events
         self._queues = queues
         self._groups = groups
-        self._orders = Orders(context.client, context.clock, commands, QUEUES)
+        self._commands = CommandBus(context.client, context.clock, commands, QUEUES)
         self._expectations = Expectations(context.clock)
         self._debounce = Debounce(context.clock, DEBOUNCE_S)
         # Queues that did not keep the parent they were given, by the generation it was tried at: a definition
@@ -53,8 +53,8 @@ class VolcanoQueueController:
         queues.add_index(_BELOW, lambda queue: (queue.spec.parent,))
         groups.subscribe(self._group_changed)
         queues.subscribe(self._queue_changed)
-        self._orders.follow(self.reconciler.enqueue)
-        for queue in BUILT_IN:
+        self._commands.follow(self.reconciler.enqueue)
+        for queue in BUILT_IN_QUEUES:
             self.reconciler.enqueue(queue.metadata.key)
 
     def _group_changed(self, change: Change[PodGroup]) -> None:
@@ -73,11 +73,11 @@ class VolcanoQueueController:
             self._expectations.forget(key)
             self._without_parent.pop(key, None)
             await self._make_if_built_in(key)
-            return await self._orders.to_nobody(key)
+            return await self._commands.discard_orphans(key)
         until = self._expectations.pending_until(key, versions(QUEUES, (queue,)))
         if until is not None:
             return until
-        command = next(iter(await self._orders.to(key, queue.metadata.uid)), None)
+        command = next(iter(await self._commands.to(key, queue.metadata.uid)), None)
         phases = Counter(group.status.phase for group in self._groups.by_index(_IN, key.name))
         parent = self._queues.get(Key("", queue.spec.parent)) if queue.spec.parent else None
         plan = decide(queue, parent, phases, "" if command is None else command.action)
@@ -92,12 +92,12 @@ class VolcanoQueueController:
         self._debounce.clear(key)
         await self._carry_out(queue, plan)
         if command is not None:
-            await self._orders.take_up((command,))
+            await self._commands.consume((command,))
             self.reconciler.enqueue(key)  # for the next command, if there is one
         return None
 
     async def _make_if_built_in(self, key: Key) -> None:
-        for queue in BUILT_IN:
+        for queue in BUILT_IN_QUEUES:
             if queue.metadata.key == key:
                 try:
                     await self._client.create(QUEUES, queue)

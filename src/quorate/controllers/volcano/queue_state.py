@@ -30,13 +30,13 @@ from quorate.queueing.lifecycle.transition import Event
 QueueAction = Literal["sync", "open", "close"]
 ACTIONS: Final[Mapping[str, QueueAction]] = {"OpenQueue": "open", "CloseQueue": "close"}  # of commands
 CLOSED_BY_PARENT: Final = "volcano.sh/closed-by-parent"  # an annotation of queues, "true" or "false"
-BUILT_IN: Final = (
+BUILT_IN_QUEUES: Final = (
     Queue(metadata=ObjectMeta(name=ROOT_QUEUE), spec=QueueSpec(reclaimable=False)),
     Queue(metadata=ObjectMeta(name=DEFAULT_QUEUE), spec=QueueSpec(parent=ROOT_QUEUE)),
 )
 
 
-class Protected(Exception):
+class RootQueueCannotClose(Exception):
     """The root of all queues cannot be closed: nothing could be open below it."""
 
     def __init__(self, queue: str) -> None:
@@ -50,14 +50,14 @@ class Protected(Exception):
 def next_state(queue: str, state: str, action: QueueAction, pod_groups: int) -> str:
     """The state of ``queue`` after ``action``, with as many pod groups as refer to it.
 
-    Raises ``Protected``.
+    Raises ``RootQueueCannotClose``.
     """
     match action:
         case "open":
             return OPEN
         case "close":
             if queue == ROOT_QUEUE:
-                raise Protected(queue)
+                raise RootQueueCannotClose(queue)
             return CLOSING if pod_groups else CLOSED
         case "sync":
             return _synced(state, pod_groups)
@@ -90,7 +90,7 @@ def decide(queue: Queue, parent: Queue | None, phases: Mapping[str, int], comman
     events: tuple[Event, ...] = ()
     try:
         after = next_state(name, state, action, sum(phases.values()))
-    except Protected as protected:
+    except RootQueueCannotClose as protected:
         after, events = state or OPEN, (Event("Warning", "CloseQueue", str(protected)),)
     if command == "OpenQueue" and action != "open":
         above = queue.spec.parent

@@ -26,7 +26,7 @@ class Container(Struct):
     restart_policy: str = ""
 
 
-class CountedSpec(Struct):
+class QuotaPodSpec(Struct):
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
     overhead: Resources = msgspec.field(default_factory=dict)
@@ -36,26 +36,26 @@ class CountedSpec(Struct):
     active_deadline_seconds: int | None = None
 
 
-_SHARED: Final[dict[str, Any]] = {"spec": CountedSpec}
+_SHARED: Final[dict[str, Any]] = {"spec": QuotaPodSpec}
 
 
 class Life(Struct):
     phase: str = "Pending"
 
 
-class ReviewedPod(Struct):
+class IncomingPod(Struct):
     """A pod that is to be created."""
 
     metadata: ObjectMeta
-    spec: CountedSpec = CountedSpec()
+    spec: QuotaPodSpec = QuotaPodSpec()
 
     @property
-    def is_of_a_daemon(self) -> bool:
+    def is_daemon_pod(self) -> bool:
         owner = self.metadata.controller
         return owner is not None and owner.kind == _DAEMON_SET
 
 
-class CountedPod(ReviewedPod):
+class QuotaPod(IncomingPod):
     """A pod that exists, without what quotas do not look at."""
 
     status: Life = Life()
@@ -74,15 +74,15 @@ class CountedPod(ReviewedPod):
         share_fields(self, _SHARED)
 
 
-COUNTED_PODS: Final = Resource("", "v1", "pods", "Pod", True, CountedPod)
+QUOTA_PODS: Final = Resource("", "v1", "pods", "Pod", True, QuotaPod)
 
 
-def group_of(pod: ReviewedPod, schedulers: Collection[str]) -> str:
+def pod_group_of(pod: IncomingPod, schedulers: Collection[str]) -> str:
     """The name of its pod group; empty when it is in none, or another scheduler places it."""
     return pod.metadata.annotations.get(GROUP_NAME, "") if pod.spec.scheduler_name in schedulers else ""
 
 
-def subject_of(spec: CountedSpec) -> Subject:
+def quota_subject(spec: QuotaPodSpec) -> Subject:
     return _subject(spec.priority_class_name, _is_best_effort(spec), spec.active_deadline_seconds is not None)
 
 
@@ -92,13 +92,13 @@ def _subject(priority_class: str, best_effort: bool, terminating: bool) -> Subje
     return Subject(priority_class, best_effort, terminating)
 
 
-def _is_best_effort(spec: CountedSpec) -> bool:
+def _is_best_effort(spec: QuotaPodSpec) -> bool:
     """Source: the quality of service class that Kubernetes gives a pod."""
     parts = [spec.resources, *(each.resources for each in (*spec.containers, *spec.init_containers))]
     return not any(each.requests.get(name) or each.limits.get(name) for each in parts for name in _QUALITY)
 
 
-def usage_of(spec: CountedSpec) -> Amounts:
+def quota_usage_of(spec: QuotaPodSpec) -> Amounts:
     """What one such pod uses of quotas, by normalised name; one value for all equal ones."""
     return _one(tuple(normalised(quota_units(quota_usage(spec))).items()))
 
@@ -108,10 +108,10 @@ def _one(amounts: tuple[tuple[str, int], ...]) -> Amounts:
     return dict(amounts)
 
 
-def use_of(pod: CountedPod, schedulers: Collection[str]) -> PodUse:
+def pod_use(pod: QuotaPod, schedulers: Collection[str]) -> PodUse:
     return PodUse(
-        group=group_of(pod, schedulers),
-        subject=subject_of(pod.spec),
-        usage=usage_of(pod.spec),
+        group=pod_group_of(pod, schedulers),
+        subject=quota_subject(pod.spec),
+        usage=quota_usage_of(pod.spec),
         ended=pod.status.phase in ("Succeeded", "Failed"),
     )

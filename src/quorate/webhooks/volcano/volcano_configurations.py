@@ -6,7 +6,7 @@ from typing import Final, Protocol
 from quorate.api.configuration import NAMESPACE_NAME_LABEL
 from quorate.api.configuration_pod_groups import PodGroupWebhooks
 from quorate.kube.resources import Json
-from quorate.webhooks.volcano.volcano_routes import KUBE_SYSTEM, Hook, hooks
+from quorate.webhooks.volcano.volcano_routes import KUBE_SYSTEM, WebhookRoute, webhook_routes
 
 TIMEOUT_S: Final = 5
 
@@ -18,22 +18,22 @@ class Reaching(Protocol):
 
 
 def pod_group_hooks(
-    rules: PodGroupWebhooks, namespace: str, reached: Reaching
+    rules: PodGroupWebhooks, namespace: str, endpoint: Reaching
 ) -> tuple[Iterable[Json], Iterable[Json]]:
     """The mutating and the validating webhooks; ``namespace`` is where those live who answer."""
-    made = [(hook, _webhook(hook, rules, namespace, reached)) for hook in hooks(rules)]
+    made = [(hook, _webhook(hook, rules, namespace, endpoint)) for hook in webhook_routes(rules)]
     return (
         [webhook for hook, webhook in made if hook.mutates],
         [webhook for hook, webhook in made if not hook.mutates],
     )
 
 
-def _webhook(hook: Hook, rules: PodGroupWebhooks, namespace: str, reached: Reaching) -> Json:
+def _webhook(hook: WebhookRoute, rules: PodGroupWebhooks, namespace: str, endpoint: Reaching) -> Json:
     webhook: Json = {
         "name": hook.name,
         "admissionReviewVersions": ["v1"],
-        "clientConfig": reached.client_config(hook.path),
-        "failurePolicy": "Ignore" if hook.dispensable else rules.failure_policy,
+        "clientConfig": endpoint.client_config(hook.path),
+        "failurePolicy": "Ignore" if hook.fails_open else rules.failure_policy,
         "sideEffects": "None",
         "timeoutSeconds": TIMEOUT_S,
         "rules": [

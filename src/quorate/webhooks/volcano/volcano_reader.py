@@ -26,7 +26,7 @@ from quorate.kube.errors import ApiError, Unreachable, Unreadable
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.resources import POD_GROUPS, QUEUES, RESOURCE_QUOTAS
-from quorate.webhooks.volcano.quota_pod import COUNTED_PODS, CountedPod, use_of
+from quorate.webhooks.volcano.quota_pod import QUOTA_PODS, QuotaPod, pod_use
 
 LOOK_AGAIN_S: Final = 30.0  # whether the kinds are served by now
 NAMESPACE: Final = "namespace"  # an index, as the next
@@ -50,7 +50,7 @@ class QuotaView(Protocol):
         ...
 
 
-class Facts(Protocol):
+class VolcanoReader(Protocol):
     """All of it.  Whatever is awaited may raise what requests to the API server raise."""
 
     def queues(self) -> Queues | None:
@@ -81,7 +81,7 @@ class _View:
         self.claims = ledger.claims(namespace)
 
 
-class ClusterFacts:
+class CachedVolcanoReader:
     """As they are in the cluster; ``run`` keeps them true."""
 
     def __init__(
@@ -101,7 +101,7 @@ class ClusterFacts:
         self._queues = Informer(client, QUEUES)
         self._groups = Informer(client, POD_GROUPS)
         self._quotas = Informer(client, RESOURCE_QUOTAS)
-        self._pods = Informer(client, COUNTED_PODS)
+        self._pods = Informer(client, QUOTA_PODS)
         self._groups.add_index(NAMESPACE, lambda group: (group.metadata.namespace,))
         self._groups.add_index(QUEUE, lambda group: (group.spec.queue or DEFAULT_QUEUE,))
         self._quotas.add_index(NAMESPACE, lambda quota: (quota.metadata.namespace,))
@@ -135,17 +135,17 @@ class ClusterFacts:
                 said = True
             await self._clock.sleep_until(self._clock.now() + LOOK_AGAIN_S)
 
-    def _on_pod(self, change: Change[CountedPod]) -> None:
+    def _on_pod(self, change: Change[QuotaPod]) -> None:
         if change.new is None:
             self._ledger.remove_pod(change.key)
         else:
-            self._ledger.set_pod(change.key, use_of(change.new, self._names))
+            self._ledger.set_pod(change.key, pod_use(change.new, self._names))
 
     def _on_group(self, change: Change[PodGroup]) -> None:
         if change.new is None:
             self._ledger.remove_group(change.key)
         else:
-            self._ledger.set_group(change.key, wants_of(change.new))
+            self._ledger.set_group(change.key, group_requirements(change.new))
 
     def _on_quota(self, change: Change[ResourceQuota]) -> None:
         before = self._quota_of.pop(change.key, None)
@@ -204,7 +204,7 @@ def agreed(quota: NamespaceQuota, counted: QuotaSums, now: float) -> NamespaceQu
     return replace(quota, used=used)
 
 
-def wants_of(group: PodGroup) -> GroupWants:
+def group_requirements(group: PodGroup) -> GroupWants:
     minimum = group.spec.min_resources
     return GroupWants(
         subject=Subject(group.spec.priority_class_name),

@@ -24,7 +24,7 @@ UNUSED: Final = "/pods/validate"  # Volcano's manifests ask there, too; nothing 
 
 
 @dataclass(frozen=True, slots=True)
-class Hook:
+class WebhookRoute:
     """One webhook."""
 
     path: str
@@ -34,7 +34,7 @@ class Hook:
     plural: str
     operations: tuple[Operation, ...]
     condition: str = ""  # CEL: about what to ask; empty: about all
-    dispensable: bool = False  # nobody is ever refused for want of an answer
+    fails_open: bool = False  # nobody is ever refused for want of an answer
 
     @property
     def mutates(self) -> bool:
@@ -69,30 +69,30 @@ _MAY_BE_GATED: Final = (
 )
 
 
-def hooks(rules: PodGroupWebhooks) -> Iterator[Hook]:
+def webhook_routes(rules: PodGroupWebhooks) -> Iterator[WebhookRoute]:
     """Those that ``rules`` have a use for."""
-    yield Hook(MUTATE_POD_GROUPS, "mutatepodgroup.volcano.sh", *_scheduling("podgroups"), ("CREATE",))
-    yield Hook(
+    yield WebhookRoute(MUTATE_POD_GROUPS, "mutatepodgroup.volcano.sh", *_scheduling("podgroups"), ("CREATE",))
+    yield WebhookRoute(
         VALIDATE_POD_GROUPS, "validatepodgroup.volcano.sh", *_scheduling("podgroups"), ("CREATE", "UPDATE"),
         _NEW_SPEC,
     )  # fmt: skip
     if rules.min_resources != "off":
-        yield Hook(
+        yield WebhookRoute(
             POD_GROUPS_MIN_RESOURCES, "podgroupminresources.volcano.sh", *_scheduling("podgroups"),
             ("CREATE", "UPDATE"), _NEW_MINIMUM,
         )  # fmt: skip
-    yield Hook(MUTATE_QUEUES, "mutatequeue.volcano.sh", *_scheduling("queues"), ("CREATE",))
-    yield Hook(
+    yield WebhookRoute(MUTATE_QUEUES, "mutatequeue.volcano.sh", *_scheduling("queues"), ("CREATE",))
+    yield WebhookRoute(
         VALIDATE_QUEUES, "validatequeue.volcano.sh", *_scheduling("queues"), ("CREATE", "UPDATE", "DELETE")
     )
-    yield Hook(MUTATE_JOBS, "mutatejob.volcano.sh", *_JOBS, ("CREATE",))
-    yield Hook(VALIDATE_JOBS, "validatejob.volcano.sh", *_JOBS, ("CREATE", "UPDATE"))
+    yield WebhookRoute(MUTATE_JOBS, "mutatejob.volcano.sh", *_JOBS, ("CREATE",))
+    yield WebhookRoute(VALIDATE_JOBS, "validatejob.volcano.sh", *_JOBS, ("CREATE", "UPDATE"))
     if rules.min_resources != "off" or rules.reject_pods_of_pending_groups:
-        yield Hook(
+        yield WebhookRoute(
             PODS_MIN_RESOURCES, "podminresources.volcano.sh", "", "v1", "pods", ("CREATE",), _NO_DAEMON
         )
     if rules.gate_pods_of_pending_groups:
-        yield Hook(
+        yield WebhookRoute(
             MUTATE_PODS, "mutatepod.volcano.sh", "", "v1", "pods", ("CREATE",),
-            f"({_NO_DAEMON}) && {_MAY_BE_GATED}", dispensable=True,
+            f"({_NO_DAEMON}) && {_MAY_BE_GATED}", fails_open=True,
         )  # fmt: skip

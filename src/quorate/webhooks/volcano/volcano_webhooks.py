@@ -43,7 +43,13 @@ from quorate.gang.quota_guard import Claimant, group_findings, pod_findings
 from quorate.gang.reading import quota_units
 from quorate.kube.patches import json_patch
 from quorate.kube.resources import Json
-from quorate.webhooks.admission_review import ALLOWED, Answer, Answering, Request, to_writes
+from quorate.webhooks.admission_review import (
+    ALLOWED,
+    AdmissionRequest,
+    AdmissionResponse,
+    Handler,
+    for_writes,
+)
 from quorate.webhooks.queueing_webhooks import unreadable
 from quorate.webhooks.volcano import volcano_routes
 from quorate.webhooks.volcano.defaulting import (
@@ -52,50 +58,52 @@ from quorate.webhooks.volcano.defaulting import (
     default_volcano_job,
     gated_pod,
 )
-from quorate.webhooks.volcano.quota_pod import ReviewedPod, group_of, subject_of, usage_of
-from quorate.webhooks.volcano.volcano_reader import Facts, Queues
+from quorate.webhooks.volcano.quota_pod import IncomingPod, pod_group_of, quota_subject, quota_usage_of
+from quorate.webhooks.volcano.volcano_reader import Queues, VolcanoReader
 
 POD_GROUP_PENDING: Final = "PodGroupPending"
 
 
-class VolcanoReviewer:
+class VolcanoWebhooks:
     """``scheduler_names``: of pods that pod groups are made of."""
 
-    def __init__(self, facts: Facts, rules: PodGroupWebhooks, scheduler_names: Collection[str]) -> None:
-        self._facts = facts
+    def __init__(
+        self, reader: VolcanoReader, rules: PodGroupWebhooks, scheduler_names: Collection[str]
+    ) -> None:
+        self._reader = reader
         self._rules = rules
         self._names = frozenset(scheduler_names)
 
-    def answers(self) -> Mapping[str, Answering]:
+    def answers(self) -> Mapping[str, Handler]:
         """Who answers at which path."""
         of_writes = {
             volcano_routes.MUTATE_POD_GROUPS: self.mutate_pod_group,
             volcano_routes.VALIDATE_POD_GROUPS: self.validate_pod_group,
-            volcano_routes.POD_GROUPS_MIN_RESOURCES: self.judge_min_resources,
+            volcano_routes.POD_GROUPS_MIN_RESOURCES: self.check_min_resources,
             volcano_routes.MUTATE_QUEUES: self.mutate_queue,
             volcano_routes.MUTATE_JOBS: self.mutate_job,
             volcano_routes.VALIDATE_JOBS: self.validate_job,
-            volcano_routes.PODS_MIN_RESOURCES: self.judge_pod,
+            volcano_routes.PODS_MIN_RESOURCES: self.check_pod_quota,
             volcano_routes.MUTATE_PODS: self.gate_pod,
             volcano_routes.UNUSED: None,
         }
-        answers = {path: to_writes(answer) for path, answer in of_writes.items()}
+        answers = {path: for_writes(answer) for path, answer in of_writes.items()}
         return answers | {volcano_routes.VALIDATE_QUEUES: self.validate_queue}
 
-    async def mutate_pod_group(self, request: Request) -> Answer:
-        namespace = await self._facts.namespace(request.namespace)
+    async def mutate_pod_group(self, request: AdmissionRequest) -> AdmissionResponse:
+        namespace = await self._reader.namespace(request.namespace)
         annotations = {} if namespace is None else namespace.metadata.annotations
         return _defaulted(request, lambda document: default_pod_group(document, annotations))
 
-    async def validate_pod_group(self, request: Request) -> Answer:
+    async def validate_pod_group(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
             group = codec.decode(PodGroup, request.object)
         except msgspec.ValidationError as error:
-            return Answer((unreadable(request.object, error),))
+            return AdmissionResponse((unreadable(request.object, error),))
         findings = tuple(pod_group_findings(group))
         if request.operation == "CREATE":
             findings += await self._by_queues(lambda queues: self._in_queue(group, queues))
-        return Answer(findings)
+        return AdmissionResponse(findings)
 
     def _in_queue(self, group: PodGroup, queues: Queues) -> Findings:
         queue = queues.get(group.spec.queue or DEFAULT_QUEUE)
@@ -110,131 +118,137 @@ class VolcanoReviewer:
             limit, name = each.spec.max_pod_groups, each.metadata.name
             if limit is not None:
                 names = [name, *(below.metadata.name for below in descendants(name, queues))]
-                held = [group for below in names for group in self._facts.pod_groups_of(below)]
+                held = [group for below in names for group in self._reader.pod_groups_of(below)]
                 yield QueueLoad(name, limit, sum(group.status.phase != COMPLETED for group in held))
 
-    async def judge_min_resources(self, request: Request) -> Answer:
+    async def check_min_resources(self, request: AdmissionRequest) -> AdmissionResponse:
         """Whether the ``minResources`` of a pod group can, and by mode may, be had."""
         try:
             group = codec.decode(PodGroup, request.object)
             old = codec.decode(PodGroup, request.old_object) if request.operation == "UPDATE" else None
         except msgspec.ValidationError:
             return ALLOWED  # what is wrong with it is said by ``validate_pod_group``
-        view = self._facts.quota(request.namespace)
+        view = self._reader.quota(request.namespace)
         if group.spec.min_resources is None or view is None:
             return ALLOWED
         mode = self._rules.min_resources
         others = [
             _claimant(other)
-            for other in (self._facts.pod_groups(request.namespace) if mode == "strict" else ())
+            for other in (self._reader.pod_groups(request.namespace) if mode == "strict" else ())
             if other.status.phase != COMPLETED and other.metadata.name != request.name
         ]
         before = None if old is None else _claimant(old).minimum
-        return Answer(tuple(group_findings(mode, _claimant(group), before, view.quotas, others)))
+        return AdmissionResponse(tuple(group_findings(mode, _claimant(group), before, view.quotas, others)))
 
-    async def judge_pod(self, request: Request) -> Answer:
+    async def check_pod_quota(self, request: AdmissionRequest) -> AdmissionResponse:
         """Whether a pod may exist yet, and whether what it uses of quotas is free for it."""
         pod = _new_pod(request)
         if pod is None:
             return ALLOWED
-        group = group_of(pod, self._names)
+        group = pod_group_of(pod, self._names)
         if self._rules.reject_pods_of_pending_groups and group:
-            known = self._facts.pod_group(Key(request.namespace, group))
+            known = self._reader.pod_group(Key(request.namespace, group))
             if known is not None and known.status.phase in ("", PENDING):
-                return Answer((_too_early(group),))
-        view = self._facts.quota(request.namespace)
+                return AdmissionResponse((_too_early(group),))
+        view = self._reader.quota(request.namespace)
         if self._rules.min_resources == "off" or view is None or not view.quotas or not view.claims:
             return ALLOWED
         findings = pod_findings(
-            usage_of(pod.spec), subject_of(pod.spec), view.claims.get(group), view.quotas, view.reserved
+            quota_usage_of(pod.spec),
+            quota_subject(pod.spec),
+            view.claims.get(group),
+            view.quotas,
+            view.reserved,
         )
-        return Answer(tuple(findings))
+        return AdmissionResponse(tuple(findings))
 
-    async def gate_pod(self, request: Request) -> Answer:
+    async def gate_pod(self, request: AdmissionRequest) -> AdmissionResponse:
         """A gate for a pod that comes before its pod group is admitted; our controllers take it off."""
         pod = _new_pod(request) if self._rules.gate_pods_of_pending_groups else None
         if pod is None or pod.spec.scheduler_name not in self._names:
             return ALLOWED
-        group = self._facts.pod_group(Key(request.namespace, group_of(pod, self._names)))
+        group = self._reader.pod_group(Key(request.namespace, pod_group_of(pod, self._names)))
         gate = gate_for(pod.metadata.annotations, group)
         return _defaulted(request, lambda document: gated_pod(document, gate)) if gate else ALLOWED
 
-    async def mutate_queue(self, request: Request) -> Answer:
+    async def mutate_queue(self, request: AdmissionRequest) -> AdmissionResponse:
         return _defaulted(request, default_queue)
 
-    async def validate_queue(self, request: Request) -> Answer:
+    async def validate_queue(self, request: AdmissionRequest) -> AdmissionResponse:
         depth = self._rules.max_queue_depth
         if request.operation == "DELETE":
             return await self._delete_queue(request)
         try:
             new = codec.decode(Queue, request.object)
         except msgspec.ValidationError as error:
-            return Answer((unreadable(request.object, error),))
+            return AdmissionResponse((unreadable(request.object, error),))
         try:
             old = codec.decode(Queue, request.old_object) if request.operation == "UPDATE" else None
         except msgspec.ValidationError:
             old = None  # what was stored means nothing, so it binds nobody
         if old is None:
-            return Answer(await self._by_queues(lambda queues: queue_findings(new, queues, depth=depth)))
-        return Answer(
+            return AdmissionResponse(
+                await self._by_queues(lambda queues: queue_findings(new, queues, depth=depth))
+            )
+        return AdmissionResponse(
             await self._by_queues(lambda queues: queue_update_findings(old, new, queues, depth=depth))
         )
 
-    async def _delete_queue(self, request: Request) -> Answer:
+    async def _delete_queue(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
             queue = codec.decode(Queue, request.old_object)
         except msgspec.ValidationError:
             return ALLOWED  # it means nothing, so nothing depends on it
         in_use = self._rules.refuse_deletion_of_used_queues
-        return Answer(
+        return AdmissionResponse(
             await self._by_queues(lambda queues: queue_delete_findings(queue, queues, refuse_in_use=in_use))
         )
 
-    async def mutate_job(self, request: Request) -> Answer:
+    async def mutate_job(self, request: AdmissionRequest) -> AdmissionResponse:
         return _defaulted(request, default_volcano_job)
 
-    async def validate_job(self, request: Request) -> Answer:
+    async def validate_job(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
             job = completed(codec.decode(Job, request.object))
         except msgspec.ValidationError as error:
-            return Answer((unreadable(request.object, error),))
+            return AdmissionResponse((unreadable(request.object, error),))
         warnings = tuple(volcano_job_warnings(job))
         if request.operation == "CREATE":
             by_queues = await self._by_queues(lambda queues: volcano_job_queue_findings(job, queues))
-            return Answer((*volcano_job_findings(job), *by_queues), warnings)
+            return AdmissionResponse((*volcano_job_findings(job), *by_queues), warnings)
         old, new = (codec.decode(dict[str, Any], body) for body in (request.old_object, request.object))
-        return Answer(tuple(volcano_job_update_findings(old, new, job)), warnings)
+        return AdmissionResponse(tuple(volcano_job_update_findings(old, new, job)), warnings)
 
-    async def _by_queues(self, judge: Callable[[Queues], Findings]) -> tuple[Finding, ...]:
-        """What ``judge`` finds; what is found by a copy, which may lag, is found again by what is stored."""
-        known = self._facts.queues()
-        if known is not None and not tuple(judge(known)):
+    async def _by_queues(self, check: Callable[[Queues], Findings]) -> tuple[Finding, ...]:
+        """What ``check`` finds; what is found by a copy, which may lag, is found again by what is stored."""
+        known = self._reader.queues()
+        if known is not None and not tuple(check(known)):
             return ()
-        return tuple(judge(await self._facts.queues_now()))
+        return tuple(check(await self._reader.queues_now()))
 
 
-def _new_pod(request: Request) -> ReviewedPod | None:
+def _new_pod(request: AdmissionRequest) -> IncomingPod | None:
     """The pod that is to be created, if pods like it are reviewed."""
     if request.operation != "CREATE" or request.namespace == volcano_routes.KUBE_SYSTEM:
         return None
     try:
-        pod = codec.decode(ReviewedPod, request.object)
+        pod = codec.decode(IncomingPod, request.object)
     except msgspec.ValidationError:
         return None  # the API server says what is wrong with it
-    return None if pod.is_of_a_daemon else pod
+    return None if pod.is_daemon_pod else pod
 
 
 def _claimant(group: PodGroup) -> Claimant:
     return Claimant(Subject(group.spec.priority_class_name), quota_units(group.spec.min_resources or {}))
 
 
-def _defaulted(request: Request, default: Callable[[Json], Json]) -> Answer:
+def _defaulted(request: AdmissionRequest, default: Callable[[Json], Json]) -> AdmissionResponse:
     """The schema has not been applied at this point, so what does not look as expected is left alone."""
     if request.operation != "CREATE":
         return ALLOWED
     try:
         document = codec.decode(dict[str, Any], request.object)
-        return Answer(patch=json_patch(document, default(document)))
+        return AdmissionResponse(patch=json_patch(document, default(document)))
     except (msgspec.ValidationError, AttributeError, KeyError, TypeError):
         return ALLOWED
 

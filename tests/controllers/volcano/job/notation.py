@@ -14,17 +14,17 @@ from quorate.api.meta import Condition, ObjectMeta, Uid, at_epoch
 from quorate.api.volcano import PodGroup, PodGroupCondition, PodGroupSpec, PodGroupStatus
 from quorate.api.volcano_job import JOB_NAME, JOB_RETRY_COUNT, JOB_VERSION, TASK_INDEX, Command, Job
 from quorate.api.volcano_keys import TASK_SPEC
-from quorate.controllers.volcano.job.job_pod_group import group_name, owned_by
+from quorate.controllers.volcano.job.job_pod_group import group_name, owner_reference_to
 from quorate.controllers.volcano.job.job_pods import (
     ContainerState,
     ContainerStatus,
-    Life,
-    Lost,
-    Member,
-    Placement,
+    JobPod,
+    LostPod,
+    PlacedSpec,
+    PodStatus,
     Terminated,
 )
-from quorate.controllers.volcano.job.job_sync import Case, JobPlan, decide
+from quorate.controllers.volcano.job.job_sync import JobInfo, JobPlan, decide
 
 NOW = 1_000_000.0
 UID = Uid("uid-of-train")
@@ -60,7 +60,7 @@ def _a_task(word: str) -> dict[str, Any]:
     return task | ({"minAvailable": int(minimum)} if minimum else {})
 
 
-def members(line: str, *, version: int = 0, retry: int = 0, age: float = 60.0) -> list[Member]:
+def members(line: str, *, version: int = 0, retry: int = 0, age: float = 60.0) -> list[JobPod]:
     """``;`` parts the tasks."""
     made = []
     for part in filter(None, map(str.strip, line.split(";"))):
@@ -71,14 +71,14 @@ def members(line: str, *, version: int = 0, retry: int = 0, age: float = 60.0) -
     return made
 
 
-def _a_member(task: str, index: int, word: str, version: int, retry: int, age: float) -> Member:
+def _a_member(task: str, index: int, word: str, version: int, retry: int, age: float) -> JobPod:
     state, _, code = word.rstrip("~@").partition("=")
     phase = state.capitalize()
     ended = ContainerState()
     if phase in ("Failed", "Succeeded"):
         exit_code = int(code or (1 if phase == "Failed" else 0))
         ended = ContainerState(terminated=Terminated(exit_code=exit_code, finished_at=at_epoch(NOW - age)))
-    return Member(
+    return JobPod(
         metadata=ObjectMeta(
             name=f"train-{task}-{index}",
             namespace="default",
@@ -90,10 +90,10 @@ def _a_member(task: str, index: int, word: str, version: int, retry: int, age: f
             },
             creation_timestamp=at_epoch(NOW - age),
             deletion_timestamp=at_epoch(NOW) if "~" in word else None,
-            owner_references=(owned_by(a_job()),),
+            owner_references=(owner_reference_to(a_job()),),
         ),
-        spec=Placement(node_name="" if "@" in word else "node-1"),
-        status=Life(
+        spec=PlacedSpec(node_name="" if "@" in word else "node-1"),
+        status=PodStatus(
             phase=phase,
             conditions=(Condition(type="Ready", status="True" if phase == "Running" else "False"),),
             container_statuses=(ContainerStatus(restart_count=int(code or 0) if phase == "Running" else 0,
@@ -126,37 +126,37 @@ def a_command(action: str, name: str = "order-1") -> Command:
 
 def planned(
     job: Job,
-    pods: list[Member] | str = "",
+    pods: list[JobPod] | str = "",
     group: PodGroup | str | None = "Inqueue",
     *,
     commands: Iterable[Command] = (),
-    lost: Iterable[Lost] = (),
+    lost: Iterable[LostPod] = (),
     now: float = NOW,
     keep_pending: bool = False,
 ) -> JobPlan:
     own = members(pods, version=job.status.version) if isinstance(pods, str) else pods
     met = a_group(group) if isinstance(group, str) else group
-    return decide(Case(job, own, met, tuple(commands), tuple(lost), {}, now, keep_pending))
+    return decide(JobInfo(job, own, met, tuple(commands), tuple(lost), {}, now, keep_pending))
 
 
 def show(plan: JobPlan) -> str:
     """What the plan does, in the order it is done."""
     parts = []
-    if plan.deletions:
+    if plan.pods_to_delete:
         parts.append(
-            f"delete {' '.join(each.metadata.name.removeprefix('train-') for each in plan.deletions)}"
+            f"delete {' '.join(each.metadata.name.removeprefix('train-') for each in plan.pods_to_delete)}"
         )
-    if plan.ends_group is not None:
+    if plan.group_to_delete is not None:
         parts.append("end group")
-    if plan.creations:
-        parts.append(f"create {' '.join(f'{each.task}-{each.index}' for each in plan.creations)}")
+    if plan.pods_to_create:
+        parts.append(f"create {' '.join(f'{each.task}-{each.index}' for each in plan.pods_to_create)}")
     if plan.status is not None and plan.status.state.phase != plan.job.status.state.phase:
         parts.append(f"become {plan.status.state.phase}")
     if plan.status is not None and plan.status.retry_count != plan.job.status.retry_count:
         parts.append(f"retry {plan.status.retry_count}")
-    if plan.taken_up:
-        parts.append(f"take up {' '.join(each.metadata.name for each in plan.taken_up)}")
-    if plan.ends_job:
+    if plan.handled_commands:
+        parts.append(f"take up {' '.join(each.metadata.name for each in plan.handled_commands)}")
+    if plan.delete_job:
         parts.append("end job")
     return "; ".join(parts)
 

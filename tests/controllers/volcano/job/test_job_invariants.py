@@ -11,8 +11,8 @@ from quorate.api.volcano import PodGroup
 from quorate.api.volcano_defaults import completed
 from quorate.api.volcano_job import Job
 from quorate.controllers.volcano.job.job_pod_group import is_waiting
-from quorate.controllers.volcano.job.job_pods import Lost, Member
-from quorate.controllers.volcano.job.job_sync import Case, JobPlan, decide
+from quorate.controllers.volcano.job.job_pods import JobPod, LostPod
+from quorate.controllers.volcano.job.job_sync import JobInfo, JobPlan, decide
 from tests.controllers.volcano.job.notation import NOW, a_group, a_job, members
 from tests.search import examples
 
@@ -26,23 +26,23 @@ class World:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.pods: dict[str, Member] = {}
+        self.pods: dict[str, JobPod] = {}
         self.group: PodGroup | None = None
-        self.lost: dict[str, Lost] = {}
+        self.lost: dict[str, LostPod] = {}
         self.born = 0
 
     def plan(self) -> JobPlan:
         pods = [self.pods[name] for name in sorted(self.pods)]
-        return decide(Case(self.job, pods, self.group, (), tuple(self.lost.values()), {}, NOW + self.born))
+        return decide(JobInfo(self.job, pods, self.group, (), tuple(self.lost.values()), {}, NOW + self.born))
 
     def carry_out(self, plan: JobPlan, steps: int) -> None:
         """The first ``steps`` of the writes of ``plan``, in its order."""
         writes = [
             *([lambda: self._status(plan)] if plan.status is not None else []),
             *([self._make_group] if plan.group is not None and self.group is None else []),
-            *[lambda pod=pod: self._delete(pod) for pod in plan.deletions],
-            *([self._end_group] if plan.ends_group is not None else []),
-            *[lambda new=new: self._create(new.task, new.index) for new in plan.creations],
+            *[lambda pod=pod: self._delete(pod) for pod in plan.pods_to_delete],
+            *([self._end_group] if plan.group_to_delete is not None else []),
+            *[lambda new=new: self._create(new.task, new.index) for new in plan.pods_to_create],
         ]
         for write in writes[:steps]:
             write()
@@ -57,7 +57,7 @@ class World:
         )
         self.job = replace(self.job, status=new)
 
-    def _delete(self, pod: Member) -> None:
+    def _delete(self, pod: JobPod) -> None:
         self.pods.pop(pod.metadata.name, None)
 
     def _end_group(self) -> None:
@@ -88,7 +88,7 @@ class World:
             self.group = a_group(phase)
 
     def fare(self, which: int, phase: str) -> None:
-        names = sorted(name for name, pod in self.pods.items() if pod.is_live)
+        names = sorted(name for name, pod in self.pods.items() if pod.is_unfinished)
         if names:
             name = names[which % len(names)]
             pod = self.pods[name]
@@ -99,11 +99,13 @@ class World:
             )
 
     def lose(self, which: int) -> None:
-        names = sorted(name for name, pod in self.pods.items() if pod.is_live and pod.spec.node_name)
+        names = sorted(name for name, pod in self.pods.items() if pod.is_unfinished and pod.spec.node_name)
         if names:
             pod = self.pods.pop(names[which % len(names)])
             key = pod.metadata.key
-            self.lost[key.name] = Lost(key, pod.task, pod.index, "", pod.version, pod.retry, NOW + self.born)
+            self.lost[key.name] = LostPod(
+                key, pod.task, pod.index, "", pod.version, pod.retry, NOW + self.born
+            )
 
 
 def run(world: World, happenings: Sequence[tuple[str, int, int]]) -> None:
@@ -162,9 +164,9 @@ def test_no_pod_is_made_while_the_group_waits_and_all_comes_to_rest(
     settle(world)
     if world.job.status.state.phase in FINAL:
         assert world.group is None
-        assert not any(pod.is_live for pod in world.pods.values())
+        assert not any(pod.is_unfinished for pod in world.pods.values())
     elif is_waiting(world.group):
-        assert all(pod.spec.node_name or not pod.is_live for pod in world.pods.values())
+        assert all(pod.spec.node_name or not pod.is_unfinished for pod in world.pods.values())
 
 
 @examples(100)
@@ -176,7 +178,7 @@ def test_a_job_that_restarts_runs_pods_of_one_version_only(
     world = World(a_job("worker=3", phase="", policies=policies, maxRetry=retries))
     run(world, happenings)
     settle(world)
-    versions = {pod.version for pod in world.pods.values() if pod.is_live}
+    versions = {pod.version for pod in world.pods.values() if pod.is_unfinished}
     assert versions <= {world.job.status.version}
     assert world.job.status.retry_count == world.job.status.version
 
@@ -185,7 +187,10 @@ def test_the_order_of_what_is_there_changes_nothing() -> None:
     job = a_job("ps=1 worker=3", phase="Running", policies=[{"event": "*", "action": "RestartPod"}])
     pods = members("ps: failed; worker: failed pending running")
     forth, back = (
-        decide(Case(job, each, a_group("Running"), (), (), {}, NOW)) for each in (pods, list(reversed(pods)))
+        decide(JobInfo(job, each, a_group("Running"), (), (), {}, NOW))
+        for each in (pods, list(reversed(pods)))
     )
     assert forth.status == back.status
-    assert [pod.metadata.name for pod in forth.deletions] == [pod.metadata.name for pod in back.deletions]
+    assert [pod.metadata.name for pod in forth.pods_to_delete] == [
+        pod.metadata.name for pod in back.pods_to_delete
+    ]

@@ -6,20 +6,20 @@ from quorate.api import codec
 from quorate.api.volcano_defaults import completed
 from quorate.api.volcano_job import Job
 from quorate.controllers.volcano.job.min_resources import (
-    Part,
-    chosen_replicas,
+    TaskReplicas,
     min_resources,
     min_task_member,
+    replicas_by_priority,
 )
 
 
-def parts(line: str) -> list[Part]:
+def parts(line: str) -> list[TaskReplicas]:
     """``minimum/replicas@priority`` for each task."""
     made = []
     for word in line.split():
         counts, _, priority = word.partition("@")
         minimum, _, replicas = counts.partition("/")
-        made.append(Part(int(replicas), int(minimum), int(priority or 0)))
+        made.append(TaskReplicas(int(replicas), int(minimum), int(priority or 0)))
     return made
 
 
@@ -39,7 +39,7 @@ def parts(line: str) -> list[Part]:
     ],
 )
 def test_chosen_replicas(offers: str, wanted: int, want: list[int]) -> None:
-    assert chosen_replicas(parts(offers), wanted) == want
+    assert replicas_by_priority(parts(offers), wanted) == want
 
 
 def a_task(name: str, replicas: int, cpu: str, class_name: str = "") -> dict[str, object]:

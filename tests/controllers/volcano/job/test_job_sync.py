@@ -7,8 +7,8 @@ import pytest
 from quorate.api import codec
 from quorate.api.meta import Key, at_epoch
 from quorate.api.volcano_job import Job
-from quorate.controllers.volcano.job.job_pods import Lost
-from quorate.controllers.volcano.job.job_sync import MOST_PODS
+from quorate.controllers.volcano.job.job_pods import LostPod
+from quorate.controllers.volcano.job.job_sync import MAX_PODS
 from tests.controllers.volcano.job.notation import (
     NOW,
     a_command,
@@ -150,7 +150,7 @@ def test_the_last_restart_spares_the_pods_that_have_ended(
     pods = members("train: running failed succeeded", retry=retries)
     plan = planned(job, pods, "Running")
     assert show(plan) == f"{begins}; become Restarting; retry {retries + 1}"
-    gone = {each.metadata.uid for each in plan.deletions}
+    gone = {each.metadata.uid for each in plan.pods_to_delete}
     left = [pod for pod in pods if pod.metadata.uid not in gone]
     assert goes_on in show(planned(after(plan), left, None))
     assert "train-1" not in show(planned(after(plan), left, None))
@@ -195,7 +195,7 @@ def test_the_end_of_a_pod_that_a_restart_ended_is_no_eviction() -> None:
     leaving = members("worker: - running~ -", retry=0)
     assert show(planned(job, leaving, "Running")) == "create worker-0 worker-2"
     left = members("worker: running - running", retry=0)
-    gone = Lost(Key("default", "train-worker-1"), "worker", 1, "", version=0, retry=0, at=NOW)
+    gone = LostPod(Key("default", "train-worker-1"), "worker", 1, "", version=0, retry=0, at=NOW)
     assert show(planned(job, left, "Running", lost=[gone])) == "create worker-1"
 
 
@@ -246,7 +246,7 @@ def test_a_restart_that_somebody_else_began_is_one_of_the_whole_job() -> None:
 
 def test_a_lost_pod_is_an_eviction_until_it_was_answered() -> None:
     job = a_job(phase="Running", policies=[{"event": "PodEvicted", "action": "RestartJob"}])
-    gone = Lost(Key("default", "train-worker-1"), "worker", 1, "", version=0, retry=0, at=NOW)
+    gone = LostPod(Key("default", "train-worker-1"), "worker", 1, "", version=0, retry=0, at=NOW)
     plan = planned(job, "worker: running - running", "Running", lost=[gone])
     assert show(plan) == "delete worker-0 worker-2; end group; become Restarting; retry 1"
     assert show(planned(after(plan), [], None, lost=[gone])) == "become Pending"
@@ -314,7 +314,7 @@ def test_ways_out(job: dict[str, Any], pods: str, want: str) -> None:
 
 @pytest.mark.parametrize("phase", ["Restarting", "Aborting", "Completed", "Failed", "Terminated", "Aborted"])
 def test_only_a_job_that_wants_pods_has_a_group(phase: str) -> None:
-    assert planned(a_job(phase=phase), "", "Running").ends_group is not None
+    assert planned(a_job(phase=phase), "", "Running").group_to_delete is not None
     assert planned(a_job(phase=phase), "", None).group is None
 
 
@@ -364,7 +364,7 @@ def test_how_long_a_job_ran_is_known_at_its_end() -> None:
 def test_what_can_never_be_is_told() -> None:
     twice = planned(a_job("worker=1 worker=1"))
     assert [event.reason for event in twice.events] == ["InvalidJob"]
-    assert planned(a_job(f"worker={MOST_PODS + 1}")).creations == ()
+    assert planned(a_job(f"worker={MAX_PODS + 1}")).pods_to_create == ()
 
 
 def test_a_template_that_means_nothing_is_told() -> None:
@@ -402,13 +402,13 @@ def test_what_a_webhook_would_have_refused_is_told_once(job: Job, says: str) -> 
 def test_a_second_look_at_the_same_world_changes_nothing(phase: str) -> None:
     first = planned(a_job(phase=phase, version=1), "worker: running pending succeeded", "Running")
     job = after(first)
-    left = {each.metadata.name for each in first.deletions}
+    left = {each.metadata.name for each in first.pods_to_delete}
     pods = [
         each
         for each in members("worker: running pending succeeded", version=1)
         if each.metadata.name not in left
     ]
-    second = planned(job, pods, None if first.ends_group else "Running")
-    third = planned(after(second), pods, None if first.ends_group else "Running")
+    second = planned(job, pods, None if first.group_to_delete else "Running")
+    third = planned(after(second), pods, None if first.group_to_delete else "Running")
     assert third.status == after(second).status
-    assert (third.deletions, third.creations) == ((), ())
+    assert (third.pods_to_delete, third.pods_to_create) == ((), ())

@@ -9,7 +9,7 @@ from quorate.api.volcano_defaults import completed
 from quorate.api.volcano_job import Job
 from quorate.controllers.volcano.job.plugins import plugins_of
 from quorate.controllers.volcano.job.plugins.interface import flags
-from quorate.controllers.volcano.job.pod_builder import pod_body
+from quorate.controllers.volcano.job.pod_builder import build_pod
 
 
 def a_job(tasks: list[dict[str, Any]], metadata: dict[str, Any] | None = None, **spec: Any) -> Job:
@@ -29,7 +29,7 @@ def pod_of(job: Job, task: str = "worker", index: int = 0) -> dict[str, Any]:
     plugins, unknown = plugins_of(job)
     assert unknown == []
     spec = next(each for each in job.spec.tasks if each.name == task)
-    return pod_body(job, spec, index, plugins)
+    return build_pod(job, spec, index, plugins)
 
 
 def env_of(pod: dict[str, Any]) -> dict[str, str]:
@@ -129,7 +129,7 @@ def test_svc_names_hosts_and_tells_them() -> None:
     assert pod["spec"]["containers"][0]["volumeMounts"] == [
         {"name": "train-svc", "mountPath": "/etc/volcano"}
     ]
-    config_map, service, policy = (each for plugin in plugins_of(job)[0] for each in plugin.owned())
+    config_map, service, policy = (each for plugin in plugins_of(job)[0] for each in plugin.owned_objects())
     assert config_map.body["data"] == {
         "ps_a.host": "train-ps-a-0.train",
         "VC_PS_A_HOSTS": "train-ps-a-0.train",
@@ -150,7 +150,7 @@ def test_svc_names_hosts_and_tells_them() -> None:
 def test_svc_shows_who_is_not_ready_and_keeps_nobody_off_when_told_so() -> None:
     arguments = ["--publish-not-ready-addresses=true", "--disable-network-policy=true"]
     job = a_job([a_task("worker")], plugins={"svc": arguments})
-    _, service = (each for plugin in plugins_of(job)[0] for each in plugin.owned())
+    _, service = (each for plugin in plugins_of(job)[0] for each in plugin.owned_objects())
     assert service.body["spec"]["publishNotReadyAddresses"] is True
 
 
@@ -165,7 +165,7 @@ def test_a_pod_on_its_host_s_network_finds_the_others_by_name() -> None:
 def test_a_template_may_name_its_host_itself() -> None:
     job = a_job([a_task("worker", 2, hostname="boss", subdomain="office")], plugins={"svc": []})
     assert pod_of(job)["spec"]["hostname"] == "boss"
-    config_map = next(each for plugin in plugins_of(job)[0] for each in plugin.owned())
+    config_map = next(each for plugin in plugins_of(job)[0] for each in plugin.owned_objects())
     assert config_map.body["data"]["VC_WORKER_HOSTS"] == "boss.office"
 
 
@@ -181,8 +181,8 @@ def test_ssh_mounts_the_keys(arguments: list[str], path: str, mode: int) -> None
     assert pod["spec"]["containers"][0]["volumeMounts"] == [
         {"name": "train-1234-ssh", "mountPath": path, "subPath": ".ssh"}
     ]
-    (secret,) = (each for plugin in plugins_of(job)[0] for each in plugin.owned())
-    assert secret.takes_keys
+    (secret,) = (each for plugin in plugins_of(job)[0] for each in plugin.owned_objects())
+    assert secret.generates_keys
     assert secret.body["stringData"]["config"].endswith(
         "Host train-worker-0\n  HostName train-worker-0.train\n"
         "Host train-worker-1\n  HostName train-worker-1.train\n"
@@ -192,8 +192,8 @@ def test_ssh_mounts_the_keys(arguments: list[str], path: str, mode: int) -> None
 def test_ssh_uses_the_keys_it_is_given_in_every_container() -> None:
     keys = ["--ssh-private-key=-----BEGIN\nx=y\n", "--ssh-public-key=ssh-rsa AAAA="]
     job = a_job([a_task("worker", initContainers=[{"name": "first"}])], plugins={"ssh": keys})
-    (secret,) = (each for plugin in plugins_of(job)[0] for each in plugin.owned())
-    assert (secret.takes_keys, secret.is_unique) == (False, True)
+    (secret,) = (each for plugin in plugins_of(job)[0] for each in plugin.owned_objects())
+    assert (secret.generates_keys, secret.is_unique) == (False, True)
     data = secret.body["stringData"]
     assert (data["id_rsa"], data["id_rsa.pub"]) == ("-----BEGIN\nx=y\n", "ssh-rsa AAAA=")
     spec = pod_of(job)["spec"]
@@ -283,7 +283,7 @@ def test_ray_starts_a_head_and_has_workers_join_it() -> None:
     assert worker["spec"]["containers"][0]["command"][-1] == (
         "ray start --block --address=train-head-0.train:6379"
     )
-    names = [each.name for plugin in plugins_of(job)[0] for each in plugin.owned()]
+    names = [each.name for plugin in plugins_of(job)[0] for each in plugin.owned_objects()]
     assert names == ["train-head-svc", "train-svc", "train", "train"]
 
 

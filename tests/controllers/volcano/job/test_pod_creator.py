@@ -8,10 +8,10 @@ import pytest
 
 from quorate.api.meta import at_epoch
 from quorate.api.volcano_defaults import completed
-from quorate.controllers.volcano.job.job_pods import MEMBERS
+from quorate.controllers.volcano.job.job_pods import JOB_PODS
 from quorate.controllers.volcano.job.job_sync import NewPod
-from quorate.controllers.volcano.job.pod_creator import AT_ONCE, Creator
-from quorate.controllers.volcano.job.pod_expectations import Assumed
+from quorate.controllers.volcano.job.pod_creator import AT_ONCE, PodCreator
+from quorate.controllers.volcano.job.pod_expectations import PodExpectations
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.config import Cluster
@@ -36,9 +36,9 @@ def test_no_more_pods_are_made_once_their_group_is_sent_back() -> None:
             Client(Cluster(server.url, credentials=Token(server.token)), random.Random(1)) as client,
         ):
             record = Recorder(lambda: "leader", CustomLabels()).record
-            creator = Creator(client, WallClock(), Assumed(WallClock()), record)
+            creator = PodCreator(client, WallClock(), PodExpectations(WallClock()), record)
             answers = iter([True, False])
             assert await creator.create(job, pods, lambda: next(answers)) == (None, ())
-            return len((await client.list(MEMBERS, "default")).items)
+            return len((await client.list(JOB_PODS, "default")).items)
 
     assert asyncio.run(story()) == AT_ONCE

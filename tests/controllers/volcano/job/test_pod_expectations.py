@@ -4,8 +4,8 @@ import asyncio
 
 from msgspec.structs import replace
 
-from quorate.controllers.volcano.job.job_pods import Member
-from quorate.controllers.volcano.job.pod_expectations import ECHO_S, Assumed, Losses
+from quorate.controllers.volcano.job.job_pods import JobPod
+from quorate.controllers.volcano.job.pod_expectations import ECHO_S, LostPods, PodExpectations
 from quorate.kube.informer import Change
 from tests.controllers.volcano.job.notation import NOW, a_group, a_job, members
 from tests.kube.virtual import VirtualClock
@@ -13,13 +13,13 @@ from tests.kube.virtual import VirtualClock
 JOB = a_job("worker=2")
 
 
-def a_member(states: str, version: int = 0) -> Member:
+def a_member(states: str, version: int = 0) -> JobPod:
     (member,) = members(f"worker: {states}", version=version)
     return member
 
 
 def test_a_pod_that_was_made_is_there_until_the_watch_has_its_say() -> None:
-    assumed = Assumed(VirtualClock(NOW))
+    assumed = PodExpectations(VirtualClock(NOW))
     made = a_member("pending@")
     assumed.made(JOB, made)
     assert assumed.members(JOB, []) == [made]
@@ -30,7 +30,7 @@ def test_a_pod_that_was_made_is_there_until_the_watch_has_its_say() -> None:
 
 
 def test_a_pod_that_was_deleted_is_leaving_until_the_watch_has_its_say() -> None:
-    assumed = Assumed(VirtualClock(NOW))
+    assumed = PodExpectations(VirtualClock(NOW))
     pod = a_member("running")
     assumed.ended(pod.metadata.uid)
     (leaving,) = assumed.members(JOB, [pod])
@@ -40,7 +40,7 @@ def test_a_pod_that_was_deleted_is_leaving_until_the_watch_has_its_say() -> None
 
 
 def test_a_deletion_that_failed_is_taken_back() -> None:
-    assumed = Assumed(VirtualClock(NOW))
+    assumed = PodExpectations(VirtualClock(NOW))
     pod = a_member("running")
     assumed.ended(pod.metadata.uid)
     assumed.not_ended(pod.metadata.uid)
@@ -49,7 +49,7 @@ def test_a_deletion_that_failed_is_taken_back() -> None:
 
 def test_what_the_watch_never_tells_is_doubted_after_a_while() -> None:
     clock = VirtualClock(NOW)
-    assumed = Assumed(clock)
+    assumed = PodExpectations(clock)
     pod, group = a_member("running"), a_group("Running")
     assumed.made(JOB, a_member("- pending@"))
     assumed.ended(pod.metadata.uid)
@@ -63,7 +63,7 @@ def test_what_the_watch_never_tells_is_doubted_after_a_while() -> None:
 
 
 def test_a_lost_pod_is_remembered_until_another_runs_in_its_place() -> None:
-    losses = Losses(VirtualClock(NOW))
+    losses = LostPods(VirtualClock(NOW))
     losses.note(a_member("- running"))
     (lost,) = losses.of(JOB, [])
     assert (lost.task, lost.index, lost.at) == ("worker", 1, NOW)
@@ -73,7 +73,7 @@ def test_a_lost_pod_is_remembered_until_another_runs_in_its_place() -> None:
 
 
 def test_no_loss_is_a_pod_that_ended_or_had_no_node_or_is_of_the_past() -> None:
-    losses = Losses(VirtualClock(NOW))
+    losses = LostPods(VirtualClock(NOW))
     for states in ("succeeded", "failed", "pending@"):
         losses.note(a_member(states))
     assert losses.of(JOB, []) == []

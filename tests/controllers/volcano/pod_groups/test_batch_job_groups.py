@@ -10,12 +10,12 @@ from quorate.api.meta import ObjectMeta, Uid
 from quorate.api.volcano import PodGroup, PodGroupStatus
 from quorate.controllers.volcano.pod_groups.batch_job_groups import (
     STARTED,
-    Case,
+    BatchJobInfo,
     GroupPlan,
     admitted_pods,
     decide,
     group_name,
-    takes_part,
+    is_gang_scheduled,
 )
 from tests.controllers.objects import a_workload
 
@@ -56,14 +56,14 @@ def planned(
     job: Job, phase: str | None, *, queued: bool = False, pods: int | None = None, keep: bool = False
 ) -> GroupPlan:
     group = None if phase is None else a_group(phase)
-    return decide(Case(job, group, queued, pods, {}, keep))
+    return decide(BatchJobInfo(job, group, queued, pods, {}, keep))
 
 
 def show(plan: GroupPlan) -> str:
     parts = []
     if plan.group is not None:
         parts.append(f"group of {plan.group.spec.min_member}")
-    if plan.ends_group is not None:
+    if plan.group_to_delete is not None:
         parts.append("end group")
     if plan.patches:
         suspend = plan.patches[-1].body["spec"]["suspend"]
@@ -157,7 +157,7 @@ def test_the_group_is_the_job_s_and_needs_what_its_pods_need() -> None:
     ],
 )  # fmt: skip
 def test_who_takes_part(job: dict[str, Any], want: bool) -> None:
-    assert takes_part(a_job(**job), OURS) is want
+    assert is_gang_scheduled(a_job(**job), OURS) is want
     assert group_name(a_job(**job)) == "podgroup-1234"
 
 

@@ -6,7 +6,11 @@ import pytest
 
 from quorate.api import codec
 from quorate.controllers.volcano.pod_groups.group_pod import GroupPod
-from quorate.controllers.volcano.pod_groups.pod_group_builder import changes_of, follows_template, group_for
+from quorate.controllers.volcano.pod_groups.pod_group_builder import (
+    pod_group_for,
+    pod_group_patch,
+    tracks_owner_template,
+)
 
 MINIMUM = "scheduling.volcano.sh/group-min-member"
 LEGACY_MINIMUM = "scheduling.k8s.io/group-min-member"
@@ -35,7 +39,7 @@ def a_pod(
 
 
 def test_pods_of_one_owner_share_a_group_that_goes_with_it() -> None:
-    group = group_for(a_pod(), {}, {})
+    group = pod_group_for(a_pod(), {}, {})
     assert (
         codec.to_builtins(group)
         == {
@@ -56,13 +60,13 @@ def test_pods_of_one_owner_share_a_group_that_goes_with_it() -> None:
 
 
 def test_a_pod_without_an_owner_has_a_group_of_its_own() -> None:
-    group = group_for(a_pod(owner=None), {}, {})
+    group = pod_group_for(a_pod(owner=None), {}, {})
     (reference,) = group.metadata.owner_references
     assert (group.metadata.name, reference.kind, reference.name) == ("podgroup-pod-uid", "Pod", "web-1-a")
 
 
 @pytest.mark.parametrize(
-    ("of_owner", "own", "minimum", "cpu"),
+    ("owner_annotations", "own", "minimum", "cpu"),
     [
         pytest.param({}, {}, 1, "1", id="one pod is enough"),
         pytest.param({MINIMUM: "3"}, {}, 3, "3", id="the owner says how many"),
@@ -75,9 +79,9 @@ def test_a_pod_without_an_owner_has_a_group_of_its_own() -> None:
     ],
 )  # fmt: skip
 def test_what_the_owner_says_of_the_group(
-    of_owner: dict[str, str], own: dict[str, str], minimum: int, cpu: str
+    owner_annotations: dict[str, str], own: dict[str, str], minimum: int, cpu: str
 ) -> None:
-    spec = group_for(a_pod(own), of_owner, {}).spec
+    spec = pod_group_for(a_pod(own), owner_annotations, {}).spec
     assert spec.min_resources is not None
     assert (spec.min_member, str(spec.min_resources["cpu"])) == (minimum, cpu)
 
@@ -86,24 +90,24 @@ QUEUE = "scheduling.volcano.sh/queue-name"
 
 
 @pytest.mark.parametrize(
-    ("own", "of_owner", "of_namespace", "want"),
+    ("own", "owner_annotations", "namespace_annotations", "want"),
     [("a", "b", "c", "a"), ("", "b", "c", "b"), ("", "", "c", "c"), ("", "", "", "default")],
 )
 def test_the_queue_is_that_of_the_nearest_who_names_one(
-    own: str, of_owner: str, of_namespace: str, want: str
+    own: str, owner_annotations: str, namespace_annotations: str, want: str
 ) -> None:
-    group = group_for(a_pod({QUEUE: own}), {QUEUE: of_owner}, {QUEUE: of_namespace})
+    group = pod_group_for(a_pod({QUEUE: own}), {QUEUE: owner_annotations}, {QUEUE: namespace_annotations})
     assert group.spec.queue == want
 
 
 def test_annotations_are_inherited_and_the_pod_s_own_count_more() -> None:
     own = {"volcano.sh/preemptable": "false", "other": "x"}
-    of_owner = {
+    owner_annotations = {
         "volcano.sh/preemptable": "true", "volcano.sh/cooldown-time": "5m", "else": "y",
         "volcano.sh/network-topology-mode": "soft", "volcano.sh/network-topology-highest-tier": "2",
     }  # fmt: skip
-    group = group_for(a_pod(own), of_owner, {})
-    told = {name: text for name, text in of_owner.items() if name != "else"}
+    group = pod_group_for(a_pod(own), owner_annotations, {})
+    told = {name: text for name, text in owner_annotations.items() if name != "else"}
     assert group.metadata.annotations == {**told, "volcano.sh/preemptable": "false"}
     topology = group.spec.network_topology
     assert topology is not None
@@ -119,13 +123,13 @@ def test_annotations_are_inherited_and_the_pod_s_own_count_more() -> None:
     ],
 )
 def test_who_wants_a_group(pod: GroupPod, want: bool) -> None:
-    assert pod.wants_group is want
+    assert pod.needs_pod_group is want
 
 
 def test_a_changed_template_changes_the_group_but_never_its_queue() -> None:
-    group = group_for(a_pod({QUEUE: "old"}), {}, {})
-    wanted = group_for(a_pod({QUEUE: "new"}, cpu="2"), {}, {})
-    assert changes_of(group, group) == {}
-    assert changes_of(group, wanted) == {"minResources": {"cpu": "2", "requests.cpu": "2"}}
-    assert follows_template(a_pod())
-    assert not follows_template(a_pod(owner=None))
+    group = pod_group_for(a_pod({QUEUE: "old"}), {}, {})
+    wanted = pod_group_for(a_pod({QUEUE: "new"}, cpu="2"), {}, {})
+    assert pod_group_patch(group, group) == {}
+    assert pod_group_patch(group, wanted) == {"minResources": {"cpu": "2", "requests.cpu": "2"}}
+    assert tracks_owner_template(a_pod())
+    assert not tracks_owner_template(a_pod(owner=None))

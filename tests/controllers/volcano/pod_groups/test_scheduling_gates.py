@@ -7,7 +7,7 @@ import pytest
 from quorate.api import codec
 from quorate.api.volcano import PodGroup
 from quorate.controllers.volcano.pod_groups.group_pod import GroupPod
-from quorate.controllers.volcano.pod_groups.scheduling_gates import is_held, let_go
+from quorate.controllers.volcano.pod_groups.scheduling_gates import is_gated, ungate
 from quorate.kube.writes import Patch
 
 OURS = "scheduling.quorate.dev/pod-group"
@@ -59,7 +59,7 @@ def gates_left(patch: Patch | None) -> list[str] | None:
     ],
 )
 def test_a_gate_goes_with_the_admission_of_the_group(group: PodGroup | None, goes: bool) -> None:
-    assert gates_left(let_go(member(OURS), group)) == ([] if goes else None)
+    assert gates_left(ungate(member(OURS), group)) == ([] if goes else None)
 
 
 @pytest.mark.parametrize(
@@ -76,12 +76,12 @@ def test_a_gate_goes_with_the_admission_of_the_group(group: PodGroup | None, goe
     ],
 )
 def test_whose_gates_go(pod: GroupPod, left: list[str] | None) -> None:
-    assert gates_left(let_go(pod, a_group("Inqueue"))) == left
-    assert is_held(pod) is (left is not None)
+    assert gates_left(ungate(pod, a_group("Inqueue"))) == left
+    assert is_gated(pod) is (left is not None)
 
 
 def test_the_last_gate_takes_the_field_with_it_and_only_of_the_pod_as_it_was_read() -> None:
-    patch = let_go(member(OURS), a_group("Inqueue"))
+    patch = ungate(member(OURS), a_group("Inqueue"))
     assert patch is not None
     assert (patch.body, patch.resource_version) == ({"spec": {"schedulingGates": None}}, "7")
 

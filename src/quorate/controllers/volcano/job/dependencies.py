@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from quorate.api.volcano_defaults import minimum_of
 from quorate.api.volcano_job import Job, TaskSpec
-from quorate.controllers.volcano.job.job_pods import Member
+from quorate.controllers.volcano.job.job_pods import JobPod
 
 
-def creatable(job: Job, members: Sequence[Member]) -> Iterator[TaskSpec]:
+def creatable_tasks(job: Job, members: Sequence[JobPod]) -> Iterator[TaskSpec]:
     """The tasks whose pods may be made now, those that others depend on first, else in their order.
 
     A task may go once all tasks it depends on (or any, if it says so) have as many pods ready, or done, as
@@ -17,7 +17,7 @@ def creatable(job: Job, members: Sequence[Member]) -> Iterator[TaskSpec]:
         task.name: sum(1 for each in members if each.task == task.name and _counts(each)) >= minimum_of(task)
         for task in job.spec.tasks
     }
-    for task in in_order(job.spec.tasks):
+    for task in dependency_order(job.spec.tasks):
         depends = task.depends_on
         answers = [] if depends is None else [ready.get(name, False) for name in depends.name]
         enough = any(answers) if depends is not None and depends.iteration == "any" else all(answers)
@@ -25,14 +25,14 @@ def creatable(job: Job, members: Sequence[Member]) -> Iterator[TaskSpec]:
             yield task
 
 
-def _counts(member: Member) -> bool:
+def _counts(member: JobPod) -> bool:
     return member.is_ready and not member.is_terminating
 
 
-def in_order(tasks: Iterable[TaskSpec]) -> list[TaskSpec]:
+def dependency_order(tasks: Iterable[TaskSpec]) -> list[TaskSpec]:
     """``tasks`` with each after those it depends on, as far as that can be."""
     by_name = {task.name: task for task in tasks}
-    ordered: dict[str, TaskSpec] = {}
+    apply_policies: dict[str, TaskSpec] = {}
     begun: set[str] = set()
 
     def add(task: TaskSpec) -> None:
@@ -42,8 +42,8 @@ def in_order(tasks: Iterable[TaskSpec]) -> list[TaskSpec]:
         for name in () if task.depends_on is None else task.depends_on.name:
             if name in by_name:
                 add(by_name[name])
-        ordered[task.name] = task
+        apply_policies[task.name] = task
 
     for task in by_name.values():
         add(task)
-    return list(ordered.values())
+    return list(apply_policies.values())

@@ -9,13 +9,13 @@ from quorate.api.volcano import DEFAULT_QUEUE, PodGroup
 from quorate.api.volcano_job import GROUP, Command, Job, JobPhase
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.informers import ByName
-from quorate.controllers.volcano.command_bus import Orders
-from quorate.controllers.volcano.job.job_pod_group import group_changes, group_name, is_waiting
-from quorate.controllers.volcano.job.job_pods import MEMBERS, Member
-from quorate.controllers.volcano.job.job_sync import Case, JobPlan, decide
+from quorate.controllers.volcano.command_bus import CommandBus
+from quorate.controllers.volcano.job.job_pod_group import group_name, is_waiting, pod_group_patch
+from quorate.controllers.volcano.job.job_pods import JOB_PODS, JobPod
+from quorate.controllers.volcano.job.job_sync import JobInfo, JobPlan, decide
 from quorate.controllers.volcano.job.lifecycle_policies import SYNC
-from quorate.controllers.volcano.job.pod_creator import Creator, said_of_the_object
-from quorate.controllers.volcano.job.pod_expectations import Assumed, Losses
+from quorate.controllers.volcano.job.pod_creator import PodCreator, object_error
+from quorate.controllers.volcano.job.pod_expectations import LostPods, PodExpectations
 from quorate.kube.debounce import Debounce
 from quorate.kube.errors import AlreadyExists, ApiError, Conflict, Unreachable
 from quorate.kube.expectations import Expectations, versions
@@ -49,7 +49,7 @@ class VolcanoJobController:
         context: ControllerContext,
         jobs: Informer[Job],
         groups: Informer[PodGroup],
-        members: Informer[Member],
+        members: Informer[JobPod],
         commands: Informer[Command],
         *,
         keep_pending: bool,
@@ -62,12 +62,12 @@ class VolcanoJobController:
         self._jobs = jobs
         self._groups = groups
         self._members = members
-        self._orders = Orders(context.client, context.clock, commands, VOLCANO_JOBS)
+        self._commands = CommandBus(context.client, context.clock, commands, VOLCANO_JOBS)
         self._classes = context.informers.pod_classes
         self._keep_pending = keep_pending
-        self._assumed = Assumed(context.clock)
-        self._losses = Losses(context.clock)
-        self._creator = Creator(context.client, context.clock, self._assumed, context.record)
+        self._pod_expectations = PodExpectations(context.clock)
+        self._lost_pods = LostPods(context.clock)
+        self._creator = PodCreator(context.client, context.clock, self._pod_expectations, context.record)
         self._expectations = Expectations(context.clock)
         self._debounce = Debounce(context.clock, DEBOUNCE_S)  # with counts that changed
         self._unheeded: dict[Key, Any] = {}  # changes of groups that the server does not keep
@@ -83,7 +83,7 @@ class VolcanoJobController:
         self._jobs.subscribe(lambda change: self.reconciler.enqueue(change.key))
         self._groups.subscribe(self._group_changed)
         self._members.subscribe(self._member_changed)
-        self._orders.follow(self.reconciler.enqueue)
+        self._commands.follow(self.reconciler.enqueue)
         self._classes.subscribe(self._class_changed)
 
     async def run(self) -> None:
@@ -104,11 +104,11 @@ class VolcanoJobController:
             self._unheeded.pop(change.key, None)
         self._owned_changed(change)
 
-    def _member_changed(self, change: Change[Member]) -> None:
+    def _member_changed(self, change: Change[JobPod]) -> None:
         gone = change.old if change.new is None else None
-        if gone is not None and not self._assumed.was_ended(gone.metadata.uid):
-            self._losses.note(gone)
-        self._assumed.seen(change)
+        if gone is not None and not self._pod_expectations.was_ended(gone.metadata.uid):
+            self._lost_pods.note(gone)
+        self._pod_expectations.seen(change)
         self._owned_changed(change)
 
     def _class_changed(self, change: Change[Any]) -> None:
@@ -120,53 +120,59 @@ class VolcanoJobController:
         job = self._jobs.get(key)
         if job is None:
             self._forget(key)
-            return await self._orders.to_nobody(key)
+            return await self._commands.discard_orphans(key)
         self._uids[key] = job.metadata.uid
         until = self._expectations.pending_until(key, versions(VOLCANO_JOBS, (job,)))
         if until is not None:
             return until
-        plan = decide(self._case(job, await self._orders.to(key, job.metadata.uid)))
+        plan = decide(self._job_info(job, await self._commands.to(key, job.metadata.uid)))
         if self._only_counts(job, plan) and (due := self._debounce.defer_until(key)) is not None:
             return due
         self._debounce.clear(key)
         return await self._carry_out(job, plan)
 
-    def _case(self, job: Job, commands: Sequence[Command]) -> Case:
-        members = self._assumed.members(job, self._members.by_index(_MEMBERS_OF, job.metadata.uid))
-        return Case(
+    def _job_info(self, job: Job, commands: Sequence[Command]) -> JobInfo:
+        members = self._pod_expectations.members(job, self._members.by_index(_MEMBERS_OF, job.metadata.uid))
+        return JobInfo(
             job=job,
             members=members,
             group=self._group_of(job),
             commands=commands,
-            lost=self._losses.of(job, members),
+            lost=self._lost_pods.of(job, members),
             priorities={name: each.value for name, each in ByName(self._classes).items()},
             now=self._clock.now(),
             keep_pending=self._keep_pending,
         )
 
     def _group_of(self, job: Job) -> PodGroup | None:
-        return self._assumed.group(self._groups.get(Key(job.metadata.namespace, group_name(job))))
+        return self._pod_expectations.group(self._groups.get(Key(job.metadata.namespace, group_name(job))))
 
     def _only_counts(self, job: Job, plan: JobPlan) -> bool:
         """Whether there is nothing to do but to say how many pods there are, which may wait a moment."""
-        acts = plan.deletions or plan.creations or plan.ends_group or plan.taken_up or plan.ends_job
+        acts = (
+            plan.pods_to_delete
+            or plan.pods_to_create
+            or plan.group_to_delete
+            or plan.handled_commands
+            or plan.delete_job
+        )
         return _same_phase(job, plan) and plan.status != job.status and not acts
 
     async def _carry_out(self, job: Job, plan: JobPlan) -> float | None:
         key = job.metadata.key
         # Pods that are about to be made would change the counts again.
-        soon_outdated = bool(plan.creations) and _same_phase(job, plan)
+        soon_outdated = bool(plan.pods_to_create) and _same_phase(job, plan)
         if not soon_outdated:
             await self._write_status(job, plan)
         if plan.action != SYNC:
             self._tell(job, plan.events, acts=True)
-        await self._orders.take_up(plan.taken_up)
+        await self._commands.consume(plan.handled_commands)
         # Before pods go or come: it says how many there must be.
         refused = "" if plan.group is None else await self._bring_group(plan.group)
-        await self._delete(MEMBERS, plan.deletions)
-        if plan.ends_group is not None:
-            await self._delete(POD_GROUPS, (plan.ends_group,))
-        if plan.ends_job:
+        await self._delete(JOB_PODS, plan.pods_to_delete)
+        if plan.group_to_delete is not None:
+            await self._delete(POD_GROUPS, (plan.group_to_delete,))
+        if plan.delete_job:
             await self._client.delete(VOLCANO_JOBS, key, uid=job.metadata.uid, propagation="Background")
             return None
         again, problems = (None, ()) if not plan.admitted else await self._create(job, plan)
@@ -184,7 +190,7 @@ class VolcanoJobController:
         def is_admitted() -> bool:
             return not is_waiting(self._group_of(job))
 
-        return await self._creator.create(plan.job, plan.creations, is_admitted)
+        return await self._creator.create(plan.job, plan.pods_to_create, is_admitted)
 
     async def _delete(self, resource: Resource[Any], objects: Sequence[Any]) -> None:
         """Delete all of them, few at a time; the first failure is raised when its few are answered."""
@@ -198,11 +204,11 @@ class VolcanoJobController:
                     raise outcome
 
     async def _delete_one(self, resource: Resource[Any], metadata: ObjectMeta) -> None:
-        self._assumed.ended(metadata.uid)  # before: the watch may be faster than the answer
+        self._pod_expectations.ended(metadata.uid)  # before: the watch may be faster than the answer
         try:
             await send(self._client, (Delete(resource, metadata.key, metadata.uid),))
         except (ApiError, Unreachable):
-            self._assumed.not_ended(metadata.uid)
+            self._pod_expectations.not_ended(metadata.uid)
             raise
 
     async def _bring_group(self, wanted: PodGroup) -> str:
@@ -212,7 +218,7 @@ class VolcanoJobController:
         except (AlreadyExists, Conflict):
             return ""  # made a moment ago, or still on its way out: the watch will tell
         except ApiError as refusal:
-            return said_of_the_object(refusal)
+            return object_error(refusal)
         return ""
 
     async def _write_group(self, wanted: PodGroup) -> None:
@@ -222,13 +228,17 @@ class VolcanoJobController:
             await self._client.create(POD_GROUPS, wanted, key.namespace)
             self._log.info("pod group made", key=key)
             return
-        changes = group_changes(group, wanted)
-        if not changes or self._assumed.was_ended(group.metadata.uid) or self._unheeded.get(key) == changes:
+        changes = pod_group_patch(group, wanted)
+        if (
+            not changes
+            or self._pod_expectations.was_ended(group.metadata.uid)
+            or self._unheeded.get(key) == changes
+        ):
             return
         body = {"metadata": {"resourceVersion": group.metadata.resource_version}, "spec": changes}
         stored = await self._client.patch(POD_GROUPS, key, body)
         # A definition of an older Volcano does not have all the fields: what it drops is not written again.
-        if group_changes(stored, wanted) == changes:
+        if pod_group_patch(stored, wanted) == changes:
             self._unheeded[key] = changes
 
     async def _write_status(self, job: Job, plan: JobPlan) -> None:
@@ -270,9 +280,9 @@ class VolcanoJobController:
         self._creator.forget(key)
         uid = self._uids.pop(key, None)
         if uid is not None:
-            self._assumed.forget(uid)
-            self._losses.forget(uid)
-            self._creator.forget_belongings(uid)
+            self._pod_expectations.forget(uid)
+            self._lost_pods.forget(uid)
+            self._creator.forget_resources(uid)
 
 
 def _same_phase(job: Job, plan: JobPlan) -> bool:
@@ -283,6 +293,6 @@ def _is_job(owner: OwnerReference) -> bool:
     return owner.kind == "Job" and owner.api_version.startswith(f"{GROUP}/")
 
 
-def _job_uid(member: Member) -> tuple[Uid, ...]:
+def _job_uid(member: JobPod) -> tuple[Uid, ...]:
     owner = member.metadata.controller
     return (owner.uid,) if owner is not None and _is_job(owner) else ()

@@ -1,7 +1,7 @@
 """The phases of a Volcano Job: which action leads where, and what the pods make of it.
 
-Source: Volcano's Job controller (v1.15).  The table of actions is ``MOVES``; ``settled`` is what happens
-without an action, by the counts of pods alone.
+Source: Volcano's Job controller (v1.15).  The table of actions is ``TRANSITIONS``; ``next_phase`` is what
+happens without an action, by the counts of pods alone.
 """
 
 from collections.abc import Mapping
@@ -10,10 +10,10 @@ from enum import Enum
 from typing import Final
 
 from quorate.api.volcano_job import Job, JobPhase
-from quorate.controllers.volcano.job.job_pods import Tally
+from quorate.controllers.volcano.job.job_pods import PodCounts
 
 
-class Scope(Enum):
+class ActionScope(Enum):
     """Whose pods an action ends."""
 
     JOB = "job"
@@ -23,30 +23,32 @@ class Scope(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class Transition:
     """Where an action leads: pods of ``scope`` end, but for those in a phase that ``keeps`` names."""
 
     to: JobPhase
-    scope: Scope = Scope.JOB
+    scope: ActionScope = ActionScope.JOB
     keeps: frozenset[str] = frozenset()
     retries: int = 0  # what is added to the count of retries
 
 
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
-RESTART: Final = Move("Restarting", retries=1)
-_FROM_ACTIVE: Final[Mapping[str, Move]] = {
+RESTART: Final = Transition("Restarting", retries=1)
+_FROM_ACTIVE: Final[Mapping[str, Transition]] = {
     "RestartJob": RESTART,
-    "RestartTask": Move("Restarting", Scope.TASK, retries=1),
-    "RestartPartition": Move("Restarting", Scope.PARTITION, retries=1),
-    "RestartPod": Move("Restarting", Scope.POD, retries=1),
-    "AbortJob": Move("Aborting", keeps=_ENDED),
-    "TerminateJob": Move("Terminating", keeps=_ENDED),
-    "CompleteJob": Move("Completing", keeps=_ENDED),
+    "RestartTask": Transition("Restarting", ActionScope.TASK, retries=1),
+    "RestartPartition": Transition("Restarting", ActionScope.PARTITION, retries=1),
+    "RestartPod": Transition("Restarting", ActionScope.POD, retries=1),
+    "AbortJob": Transition("Aborting", keeps=_ENDED),
+    "TerminateJob": Transition("Terminating", keeps=_ENDED),
+    "CompleteJob": Transition("Completing", keeps=_ENDED),
 }
 # What was done before the job was aborted need not be done again; what failed is given another chance.
-_FROM_ABORTED: Final[Mapping[str, Move]] = {"ResumeJob": Move("Restarting", keeps=frozenset({"Succeeded"}))}
+_FROM_ABORTED: Final[Mapping[str, Transition]] = {
+    "ResumeJob": Transition("Restarting", keeps=frozenset({"Succeeded"}))
+}
 
-MOVES: Final[Mapping[JobPhase, Mapping[str, Move]]] = {
+TRANSITIONS: Final[Mapping[JobPhase, Mapping[str, Transition]]] = {
     "Pending": _FROM_ACTIVE,
     "Running": _FROM_ACTIVE,
     "Aborting": _FROM_ABORTED,
@@ -61,7 +63,7 @@ ENDING: Final[Mapping[JobPhase, JobPhase]] = {
 FINISHED: Final[frozenset[JobPhase]] = frozenset({"Completed", "Failed", "Terminated"})
 
 
-def spared(move: Move, job: Job, retries: int) -> Move:
+def with_retry_limit(move: Transition, job: Job, retries: int) -> Transition:
     """``move`` of a completed job that has then been restarted ``retries`` times.
 
     A restart beyond the last that is allowed spares the pods that have ended: nothing takes their place, and
@@ -71,12 +73,12 @@ def spared(move: Move, job: Job, retries: int) -> Move:
     return replace(move, keeps=_ENDED) if is_last else move
 
 
-def move_of(action: str) -> Move | None:
+def transition_of(action: str) -> Transition | None:
     """Where an action leads from wherever it leads somewhere."""
     return _FROM_ACTIVE.get(action) or _FROM_ABORTED.get(action)
 
 
-def settled(job: Job, counts: Tally, live: int) -> JobPhase:
+def next_phase(job: Job, counts: PodCounts, live: int) -> JobPhase:
     """The phase of a completed job by its pods; ``live`` counts those that have not ended, leaving or not."""
     phase = job.status.state.phase or "Pending"
     match phase:
@@ -96,7 +98,7 @@ def settled(job: Job, counts: Tally, live: int) -> JobPhase:
             return phase
 
 
-def _while_running(job: Job, counts: Tally) -> JobPhase:
+def _while_running(job: Job, counts: PodCounts) -> JobPhase:
     replicas, spec = total(job), job.spec
     if replicas == 0:
         return "Running"
@@ -107,7 +109,7 @@ def _while_running(job: Job, counts: Tally) -> JobPhase:
     return "Pending" if counts.pending > replicas - spec.min_available else "Running"
 
 
-def _outcome(job: Job, counts: Tally) -> JobPhase:
+def _outcome(job: Job, counts: PodCounts) -> JobPhase:
     """How a job ended, all of whose pods have."""
     spec = job.spec
     minimums = [(task.name, task.min_available or 0) for task in spec.tasks]

@@ -19,7 +19,7 @@ def group_name(job: Job) -> str:
     return f"{job.metadata.name}-{job.metadata.uid}"
 
 
-def group_of(job: Job, priorities: Mapping[str, int]) -> PodGroup:
+def build_pod_group(job: Job, priorities: Mapping[str, int]) -> PodGroup:
     """What the pod group of a completed job is to be; its status is the scheduler's."""
     metadata = job.metadata
     annotations = {name: text for name, text in metadata.annotations.items() if name != _LAST_APPLIED}
@@ -29,7 +29,7 @@ def group_of(job: Job, priorities: Mapping[str, int]) -> PodGroup:
             namespace=metadata.namespace,
             labels=metadata.labels,
             annotations=annotations,
-            owner_references=(owned_by(job),),
+            owner_references=(owner_reference_to(job),),
         ),
         spec=PodGroupSpec(
             min_member=job.spec.min_available,
@@ -43,7 +43,7 @@ def group_of(job: Job, priorities: Mapping[str, int]) -> PodGroup:
     )
 
 
-def group_changes(group: PodGroup, wanted: PodGroup) -> dict[str, Any]:
+def pod_group_patch(group: PodGroup, wanted: PodGroup) -> dict[str, Any]:
     """The merge patch of ``spec`` that makes ``group`` what it is to be; empty when it is that.
 
     The queue stays: a job cannot change it, and who moved its group to another one had a reason.
@@ -59,7 +59,7 @@ def is_waiting(group: PodGroup | None) -> bool:
     return group.status.phase in ("", PENDING)
 
 
-def owned_by(job: Job) -> OwnerReference:
+def owner_reference_to(job: Job) -> OwnerReference:
     metadata = job.metadata
     return OwnerReference(
         api_version=f"{GROUP}/{VERSION}",

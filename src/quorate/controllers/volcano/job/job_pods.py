@@ -22,7 +22,7 @@ _ANNOTATIONS: Final = frozenset({TASK_SPEC, TASK_INDEX, JOB_VERSION, JOB_RETRY_C
 _LABELS: Final = frozenset({PARTITION})
 
 
-def pruned(metadata: ObjectMeta, annotations: Set[str], labels: Set[str] = frozenset()) -> ObjectMeta:
+def prune_metadata(metadata: ObjectMeta, annotations: Set[str], labels: Set[str] = frozenset()) -> ObjectMeta:
     """``metadata`` without what nobody reads: of many pods it would be most of the memory they take."""
     return msgspec.structs.replace(
         metadata,
@@ -47,11 +47,11 @@ class ContainerStatus(Struct):
     state: ContainerState = ContainerState()
 
 
-class Placement(Struct):
+class PlacedSpec(Struct):
     node_name: str = ""
 
 
-class Life(Struct):
+class PodStatus(Struct):
     phase: str = "Pending"
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
@@ -59,15 +59,15 @@ class Life(Struct):
     start_time: datetime | None = None
 
 
-class Member(Struct):
+class JobPod(Struct):
     """One pod of a job; its annotations say which, and of them no others are kept."""
 
     metadata: ObjectMeta
-    spec: Placement = Placement()
-    status: Life = Life()
+    spec: PlacedSpec = PlacedSpec()
+    status: PodStatus = PodStatus()
 
     def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "metadata", pruned(self.metadata, _ANNOTATIONS, _LABELS))
+        msgspec.structs.force_setattr(self, "metadata", prune_metadata(self.metadata, _ANNOTATIONS, _LABELS))
 
     @property
     def task(self) -> str:
@@ -99,13 +99,13 @@ class Member(Struct):
         return self.metadata.deletion_timestamp is not None
 
     @property
-    def has_ended(self) -> bool:
+    def is_finished(self) -> bool:
         return self.status.phase in ENDED
 
     @property
-    def is_live(self) -> bool:
+    def is_unfinished(self) -> bool:
         """Whether it runs or may yet run; so it does until it is away, however it was told to end."""
-        return not self.has_ended
+        return not self.is_finished
 
     @property
     def is_ready(self) -> bool:
@@ -143,12 +143,12 @@ class Member(Struct):
         return int(text) if len(text) < 10 and text.isascii() and text.isdigit() else otherwise
 
 
-MEMBERS: Final = Resource("", "v1", "pods", "Pod", True, Member)
-SELECTOR: Final = JOB_NAME  # a label all of them have, and hardly any other pod
+JOB_PODS: Final = Resource("", "v1", "pods", "Pod", True, JobPod)
+JOB_POD_SELECTOR: Final = JOB_NAME  # a label all of them have, and hardly any other pod
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class LostPod:
     """A pod that went without our doing; ``at`` is when that was seen (epoch seconds)."""
 
     key: Key
@@ -161,7 +161,7 @@ class Lost:
 
 
 @dataclass(slots=True)
-class Tally:
+class PodCounts:
     """The pods of a job by what they do; those on their way out are counted as that and as nothing else."""
 
     pending: int = 0
@@ -176,8 +176,8 @@ class Tally:
         return self.by_task.get(task, {}).get(phase, 0)
 
 
-def tally(members: Iterable[Member]) -> Tally:
-    counts = Tally()
+def count_pods(members: Iterable[JobPod]) -> PodCounts:
+    counts = PodCounts()
     for member in members:
         if member.is_terminating:
             counts.terminating += 1
@@ -199,6 +199,6 @@ def tally(members: Iterable[Member]) -> Tally:
     return counts
 
 
-def belongs(member: Member, job: Job) -> bool:
+def is_desired(member: JobPod, job: Job) -> bool:
     """Whether the job, as it is now, wants a pod of this task and index."""
     return any(task.name == member.task and 0 <= member.index < task.replicas for task in job.spec.tasks)

@@ -10,22 +10,22 @@ from msgspec import json
 from quorate.api import codec
 from quorate.api.meta import Key, Uid
 from quorate.api.volcano_job import Job
-from quorate.controllers.volcano.job.job_pod_group import owned_by
+from quorate.controllers.volcano.job.job_pod_group import owner_reference_to
 from quorate.controllers.volcano.job.job_status import claim_name, makes_claim
 from quorate.controllers.volcano.job.plugins import Plugin
-from quorate.controllers.volcano.job.plugins.interface import Owned
+from quorate.controllers.volcano.job.plugins.interface import OwnedObject
 from quorate.controllers.volcano.job.plugins.keys import PRIVATE, PUBLIC
 from quorate.controllers.volcano.job.ssh_keys import new_keys
 from quorate.kube.client import Client
 from quorate.kube.errors import AlreadyExists, NotFound
 from quorate.kube.resources import Json, metadata_of, untyped
 
-_Bring = Callable[[Job, Owned], Awaitable[None]]
+_Bring = Callable[[Job, OwnedObject], Awaitable[None]]
 
 CLAIMS: Final = untyped("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", namespaced=True)
 
 
-class Taken(Exception):
+class AlreadyOwned(Exception):
     """An object the job needs is there, and belongs to somebody else."""
 
     def __init__(self, kind: str, key: Key, owner: str) -> None:
@@ -36,10 +36,10 @@ class Taken(Exception):
         return f"{self.kind} {self.key} belongs to {self.owner} (it must go, or the job be renamed)"
 
 
-class Belongings:
+class JobResources:
     """Makes what is missing, and brings in step what follows the job, once for each state of the job.
 
-    Both raise ``Taken``, ``ApiError`` or ``Unreachable``.
+    Both raise ``AlreadyOwned``, ``ApiError`` or ``Unreachable``.
     """
 
     def __init__(self, client: Client) -> None:
@@ -57,61 +57,66 @@ class Belongings:
 
     async def follow(self, job: Job, plugins: Iterable[Plugin]) -> None:
         """Have what follows the job in step with it, though no pod is to be made: it may have shrunk."""
-        await self._bring(job, (each for each in _owned(plugins) if each.follows), self._adopt_or_make)
+        await self._bring(job, (each for each in _owned(plugins) if each.tracks_job), self._adopt_or_make)
         self._followed[job.metadata.uid] = job.metadata.generation
 
-    async def _bring(self, job: Job, all_owned: Iterable[Owned], bring: _Bring) -> None:
+    async def _bring(self, job: Job, all_owned: Iterable[OwnedObject], bring: _Bring) -> None:
         made = self._made.setdefault(job.metadata.uid, {})
-        for owned in all_owned:
-            place = (owned.resource.kind, owned.name)
-            digest = hashlib.sha256(codec.encode(owned.body)).hexdigest()
+        for owned_objects in all_owned:
+            place = (owned_objects.resource.kind, owned_objects.name)
+            digest = hashlib.sha256(codec.encode(owned_objects.body)).hexdigest()
             if made.get(place) != digest:
-                await bring(job, owned)
+                await bring(job, owned_objects)
                 made[place] = digest
 
-    async def _adopt_or_make(self, job: Job, owned: Owned) -> None:
+    async def _adopt_or_make(self, job: Job, owned_objects: OwnedObject) -> None:
         """It is there nearly always, so that is asked first."""
         try:
-            await self._adopt(job, owned)
+            await self._adopt(job, owned_objects)
         except NotFound:
-            await self._ensure(job, owned)
+            await self._ensure(job, owned_objects)
 
-    async def _ensure(self, job: Job, owned: Owned) -> None:
-        key = Key(job.metadata.namespace, owned.name)
-        body = dict(owned.body)
-        if owned.takes_keys:
+    async def _ensure(self, job: Job, owned_objects: OwnedObject) -> None:
+        key = Key(job.metadata.namespace, owned_objects.name)
+        body = dict(owned_objects.body)
+        if owned_objects.generates_keys:
             private, public = await asyncio.to_thread(new_keys, job.metadata.name)
             body["stringData"] = {**body["stringData"], PRIVATE: private, PUBLIC: public}
-        metadata = {"name": owned.name, "ownerReferences": [codec.to_builtins(owned_by(job))]}
+        metadata = {
+            "name": owned_objects.name,
+            "ownerReferences": [codec.to_builtins(owner_reference_to(job))],
+        }
         try:
-            await self._client.create(owned.resource, {"metadata": metadata, **body}, key.namespace)
+            await self._client.create(owned_objects.resource, {"metadata": metadata, **body}, key.namespace)
         except AlreadyExists:
-            if not owned.is_unique:
-                await self._adopt(job, owned)
+            if not owned_objects.is_unique:
+                await self._adopt(job, owned_objects)
 
-    async def _adopt(self, job: Job, owned: Owned) -> None:
+    async def _adopt(self, job: Job, owned_objects: OwnedObject) -> None:
         """Use what is there, unless another job has it, maybe one of the same name on its way out."""
-        key = Key(job.metadata.namespace, owned.name)
-        there = await self._client.get(owned.resource, key)
+        key = Key(job.metadata.namespace, owned_objects.name)
+        there = await self._client.get(owned_objects.resource, key)
         owner = metadata_of(there).controller
         if owner is not None and owner.uid != job.metadata.uid:
-            raise Taken(owned.resource.kind, key, f"{owner.kind} {owner.name}")
-        if owned.follows and any(there.get(field) != wanted for field, wanted in owned.body.items()):
-            await self._client.patch(owned.resource, key, owned.body)
+            raise AlreadyOwned(owned_objects.resource.kind, key, f"{owner.kind} {owner.name}")
+        if owned_objects.tracks_job and any(
+            there.get(field) != wanted for field, wanted in owned_objects.body.items()
+        ):
+            await self._client.patch(owned_objects.resource, key, owned_objects.body)
 
     def forget(self, job: Uid) -> None:
         self._made.pop(job, None)
         self._followed.pop(job, None)
 
 
-def _owned(plugins: Iterable[Plugin]) -> Iterator[Owned]:
+def _owned(plugins: Iterable[Plugin]) -> Iterator[OwnedObject]:
     for plugin in plugins:
-        yield from plugin.owned()
+        yield from plugin.owned_objects()
 
 
-def _claims(job: Job) -> Iterator[Owned]:
+def _claims(job: Job) -> Iterator[OwnedObject]:
     for index, volume in enumerate(job.spec.volumes):
         if makes_claim(volume):
             spec: Json = json.decode(volume.volume_claim)
             body: dict[str, Any] = {"spec": spec}
-            yield Owned(CLAIMS, claim_name(job, index), body)
+            yield OwnedObject(CLAIMS, claim_name(job, index), body)

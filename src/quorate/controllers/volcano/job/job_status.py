@@ -18,32 +18,32 @@ from quorate.api.volcano_job import (
     VolumeSpec,
 )
 from quorate.controllers.volcano.job.job_phases import FINISHED, total
-from quorate.controllers.volcano.job.job_pods import Tally
-from quorate.controllers.volcano.job.kill_action import Intent
+from quorate.controllers.volcano.job.job_pods import PodCounts
+from quorate.controllers.volcano.job.kill_action import KillAction
 from quorate.controllers.volcano.job.lifecycle_policies import COMMAND_ISSUED, JobEvent
 
 HISTORY: Final = 100  # conditions kept, the newest: a job may change between phases without end
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class PhaseReason:
     """Why a job is in its phase."""
 
     reason: str = ""
     message: str = ""
 
     @classmethod
-    def of_command(cls, command: Command) -> "Cause":
+    def of_command(cls, command: Command) -> "PhaseReason":
         """It names the one command, so that it is known later to have been carried out."""
         name, uid = command.metadata.name, command.metadata.uid
         return cls(COMMAND_ISSUED, f"{command.action} by command {name} ({uid})")
 
     @classmethod
-    def of_event(cls, intent: Intent, event: JobEvent) -> "Cause":
+    def of_event(cls, intent: KillAction, event: JobEvent) -> "PhaseReason":
         return cls(event.kind, f"{intent} because of {event}")
 
     @classmethod
-    def of_phase(cls, job: Job, phase: JobPhase, counts: Tally) -> "Cause":
+    def of_phase(cls, job: Job, phase: JobPhase, counts: PodCounts) -> "PhaseReason":
         """Of a phase that follows from what stands; one on the way somewhere keeps what set it going."""
         state = job.status.state
         if phase == "Failed" and state.phase == "Restarting":
@@ -61,7 +61,7 @@ def _needed(job: Job) -> int:
     return job.spec.min_available if job.spec.min_success is None else job.spec.min_success
 
 
-def status_of(job: Job, counts: Tally, phase: JobPhase, now: float, cause: Cause) -> JobStatus:
+def updated_status(job: Job, counts: PodCounts, phase: JobPhase, now: float, cause: PhaseReason) -> JobStatus:
     """The whole new status of a completed job; version and retries stay what they are."""
     old = job.status
     state, conditions = old.state, old.conditions

@@ -19,45 +19,45 @@ from quorate.api.validation.volcano_jobs import volcano_job_findings, volcano_jo
 from quorate.api.volcano import UNSCHEDULABLE, PodGroup, find_condition
 from quorate.api.volcano_defaults import completed
 from quorate.api.volcano_job import Command, Job, JobPhase, JobStatus
-from quorate.controllers.volcano.job.dependencies import creatable
+from quorate.controllers.volcano.job.dependencies import creatable_tasks
 from quorate.controllers.volcano.job.job_phases import (
     ACTIVE,
     FINISHED,
-    MOVES,
-    Move,
-    Scope,
-    settled,
-    spared,
+    TRANSITIONS,
+    ActionScope,
+    Transition,
+    next_phase,
     total,
+    with_retry_limit,
 )
-from quorate.controllers.volcano.job.job_pod_group import group_of, is_waiting
-from quorate.controllers.volcano.job.job_pods import Lost, Member, Tally, belongs, tally
-from quorate.controllers.volcano.job.job_status import Cause, status_of
-from quorate.controllers.volcano.job.kill_action import Intent
+from quorate.controllers.volcano.job.job_pod_group import build_pod_group, is_waiting
+from quorate.controllers.volcano.job.job_pods import JobPod, LostPod, PodCounts, count_pods, is_desired
+from quorate.controllers.volcano.job.job_status import PhaseReason, updated_status
+from quorate.controllers.volcano.job.kill_action import KillAction
 from quorate.controllers.volcano.job.lifecycle_policies import (
     COMMAND_ISSUED,
     SYNC,
     JobEvent,
-    Order,
-    events_of,
-    ordered,
+    RequestedAction,
+    apply_policies,
+    job_events,
 )
 from quorate.queueing.lifecycle.transition import Event
 
-MOST_PODS: Final = 100_000  # of one job; it could never be placed, and would stop the work on all others
-MOST_TOLD: Final = 5  # told of one job; who corrects them hears of the others
-MOST_AT_ONCE: Final = 10_000  # pods made by one plan; when they are there, the next makes more
+MAX_PODS: Final = 100_000  # of one job; it could never be placed, and would stop the work on all others
+MAX_EVENTS: Final = 5  # told of one job; who corrects them hears of the others
+MAX_CREATIONS: Final = 10_000  # pods made by one plan; when they are there, the next makes more
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class JobInfo:
     """One job with all that is known of it."""
 
     job: Job
-    members: Sequence[Member]  # by name, those included that are on their way out
+    members: Sequence[JobPod]  # by name, those included that are on their way out
     group: PodGroup | None
     commands: Sequence[Command]  # to this job, in the order they came
-    lost: Sequence[Lost]
+    lost: Sequence[LostPod]
     priorities: Mapping[str, int]  # of PriorityClasses, by name
     now: float
     keep_pending: bool = False  # pods without a node stay when their group has to wait again
@@ -75,38 +75,38 @@ class JobPlan:
 
     job: Job  # completed: what the pods to make are made of
     status: JobStatus | None = None  # None: it stays as it is
-    taken_up: tuple[Command, ...] = ()  # to delete
+    handled_commands: tuple[Command, ...] = ()  # to delete
     group: PodGroup | None = None  # what the pod group is to be; None: nothing is to be done about it
     admitted: bool = False  # its pods may be there, and so may what they need besides
-    deletions: tuple[Member, ...] = ()
-    ends_group: PodGroup | None = None  # to delete
-    creations: tuple[NewPod, ...] = ()
-    ends_job: bool = False  # to delete it; its time is over
+    pods_to_delete: tuple[JobPod, ...] = ()
+    group_to_delete: PodGroup | None = None  # to delete
+    pods_to_create: tuple[NewPod, ...] = ()
+    delete_job: bool = False  # to delete it; its time is over
     events: tuple[Event, ...] = ()
     wake_at: float | None = None
     action: str = SYNC
 
 
-def decide(case: Case) -> JobPlan:
+def decide(case: JobInfo) -> JobPlan:
     """The one step to take now; taken twice, the second changes nothing."""
     job = completed(case.job)
     if job.metadata.deletion_timestamp is not None:
-        return JobPlan(job, taken_up=tuple(case.commands))  # what it owns is garbage, and collected
+        return JobPlan(job, handled_commands=tuple(case.commands))  # what it owns is garbage, and collected
     if problem := _unfit(job):
         return JobPlan(job, events=(Event("Warning", "InvalidJob", problem),))
     case = replace(case, job=job)
     phase: JobPhase = job.status.state.phase or "Pending"
-    order, taken_up, wake_at = _called_for(case, phase)
-    move = None if order is None else MOVES.get(phase, {}).get(order.action)
+    order, handled_commands, wake_at = _called_for(case, phase)
+    move = None if order is None else TRANSITIONS.get(phase, {}).get(order.action)
     if order is not None and move is not None and _has_target(move, order):
-        return replace(_moved(case, move, order), taken_up=taken_up)
+        return replace(_moved(case, move, order), handled_commands=handled_commands)
     if phase in ACTIVE:
         plan = _synced(case)
     elif phase in FINISHED:
         plan = _finished(case)
     else:
         plan = _in_between(case)
-    return replace(plan, taken_up=taken_up, wake_at=_earliest(plan.wake_at, wake_at))
+    return replace(plan, handled_commands=handled_commands, wake_at=_earliest(plan.wake_at, wake_at))
 
 
 def _unfit(job: Job) -> str:
@@ -120,55 +120,61 @@ def _unfit(job: Job) -> str:
             template_of(task.template)
         except msgspec.ValidationError as error:
             return f"spec.tasks[{at}].template: {error}"
-    if total(job) > MOST_PODS:
-        return f"spec.tasks: {total(job)} replicas in all, at most {MOST_PODS} are possible"
+    if total(job) > MAX_PODS:
+        return f"spec.tasks: {total(job)} replicas in all, at most {MAX_PODS} are possible"
     return ""
 
 
-def _called_for(case: Case, phase: JobPhase) -> tuple[Order | None, tuple[Command, ...], float | None]:
+def _called_for(
+    case: JobInfo, phase: JobPhase
+) -> tuple[RequestedAction | None, tuple[Command, ...], float | None]:
     """The action to take, the command that is thereby taken up, and when a policy calls for another one."""
     status = case.job.status
     if case.commands:
         command = case.commands[0]
-        mark = Cause.of_command(command)
+        mark = PhaseReason.of_command(command)
         if mark.message == status.state.message:
             return None, (command,), None  # it was carried out, and only its removal is missing
         event = JobEvent(COMMAND_ISSUED, case.now, status.version, status.retry_count)
-        return Order(command.action, event), (command,), None
+        return RequestedAction(command.action, event), (command,), None
     if phase not in ACTIVE:
         return None, (), None
-    events = events_of(case.job, case.members, case.lost, case.group)
-    order, wake_at = ordered(case.job, events, case.now)
+    events = job_events(case.job, case.members, case.lost, case.group)
+    order, wake_at = apply_policies(case.job, events, case.now)
     return order, (), wake_at
 
 
-def _has_target(move: Move, order: Order) -> bool:
+def _has_target(move: Transition, order: RequestedAction) -> bool:
     """Whether it is known whose pods the action ends: a command names none."""
-    return move.scope is Scope.JOB or order.event.kind != COMMAND_ISSUED
+    return move.scope is ActionScope.JOB or order.event.kind != COMMAND_ISSUED
 
 
-def _moved(case: Case, move: Move, order: Order) -> JobPlan:
+def _moved(case: JobInfo, move: Transition, order: RequestedAction) -> JobPlan:
     job = case.job
     retries = job.status.retry_count + move.retries
-    intent = Intent.of(order.action, spared(move, job, retries), order.event)
+    intent = KillAction.of(order.action, with_retry_limit(move, job, retries), order.event)
     ended = tuple(each for each in case.members if not each.is_terminating and intent.ends(each))
-    cause = Cause.of_command(case.commands[0]) if case.commands else Cause.of_event(intent, order.event)
-    status = status_of(job, _counts_without(case.members, ended), move.to, case.now, cause)
+    cause = (
+        PhaseReason.of_command(case.commands[0])
+        if case.commands
+        else PhaseReason.of_event(intent, order.event)
+    )
+    status = updated_status(job, _counts_without(case.members, ended), move.to, case.now, cause)
     # The new version makes old whatever happened to the pods before.
-    version = status.version + (1 if move.scope is Scope.JOB else 0)
+    version = status.version + (1 if move.scope is ActionScope.JOB else 0)
     status = msgspec.structs.replace(status, version=version, retry_count=retries)
     told = Event("Normal", "ExecuteAction", f"{intent} because of {order.event}")
     return JobPlan(
         job,
-        deletions=ended,
-        ends_group=_to_end(case.group),
+        pods_to_delete=ended,
+        group_to_delete=_to_end(case.group),
         status=status,
         events=(told,),
         action=order.action,
     )
 
 
-def _synced(case: Case) -> JobPlan:
+def _synced(case: JobInfo) -> JobPlan:
     job, group = case.job, case.group
     waiting = is_waiting(group)
     leaving = tuple(
@@ -181,26 +187,26 @@ def _synced(case: Case) -> JobPlan:
     assert plan.status is not None, "a sync always knows the status"
     if plan.status.state.phase not in ACTIVE:
         return plan
-    wanted = group_of(job, case.priorities)
-    creations: tuple[NewPod, ...] = ()
+    wanted = build_pod_group(job, case.priorities)
+    pods_to_create: tuple[NewPod, ...] = ()
     if not waiting:
-        creations = tuple(islice(_missing(case), MOST_AT_ONCE))
+        pods_to_create = tuple(islice(_missing(case), MAX_CREATIONS))
     events = _mistakes(job) if group is None else _waits(group) if waiting else ()
-    return replace(plan, group=wanted, admitted=not waiting, creations=creations, events=events)
+    return replace(plan, group=wanted, admitted=not waiting, pods_to_create=pods_to_create, events=events)
 
 
-def _is_surplus(member: Member, job: Job) -> bool:
+def _is_surplus(member: JobPod, job: Job) -> bool:
     """Not wanted any more: of a replica beyond the task's, or running for a version that is over."""
-    return not belongs(member, job) or (member.is_live and member.version < job.status.version)
+    return not is_desired(member, job) or (member.is_unfinished and member.version < job.status.version)
 
 
-def _is_unplaced(member: Member) -> bool:
+def _is_unplaced(member: JobPod) -> bool:
     return member.status.phase == "Pending" and not member.spec.node_name
 
 
-def _missing(case: Case) -> Iterator[NewPod]:
+def _missing(case: JobInfo) -> Iterator[NewPod]:
     have = {(member.task, member.index) for member in case.members}
-    for task in creatable(case.job, case.members):
+    for task in creatable_tasks(case.job, case.members):
         yield from (
             NewPod(task.name, index) for index in range(task.replicas) if (task.name, index) not in have
         )
@@ -209,7 +215,7 @@ def _missing(case: Case) -> Iterator[NewPod]:
 def _mistakes(job: Job) -> tuple[Event, ...]:
     """What is wrong with a job that is about to wait: where no webhook is, nobody else says so."""
     said = chain(map(str, volcano_job_findings(job)), volcano_job_warnings(job))
-    return tuple(Event("Warning", "InvalidJob", each) for each in islice(said, MOST_TOLD))
+    return tuple(Event("Warning", "InvalidJob", each) for each in islice(said, MAX_EVENTS))
 
 
 def _waits(group: PodGroup | None) -> tuple[Event, ...]:
@@ -221,54 +227,56 @@ def _waits(group: PodGroup | None) -> tuple[Event, ...]:
     return (Event("Warning", "PodGroupPending", text),)
 
 
-def _in_between(case: Case) -> JobPlan:
+def _in_between(case: JobInfo) -> JobPlan:
     """Restarting, or ending, or aborted: nothing is made, and what is to end is ended."""
     job = case.job
     if job.status.state.phase == "Restarting":
         return _restarting(case)
-    leaving = tuple(each for each in case.members if each.is_live and not each.is_terminating)
-    return replace(_settled(case, leaving), ends_group=_to_end(case.group))
+    leaving = tuple(each for each in case.members if each.is_unfinished and not each.is_terminating)
+    return replace(_settled(case, leaving), group_to_delete=_to_end(case.group))
 
 
-def _restarting(case: Case) -> JobPlan:
+def _restarting(case: JobInfo) -> JobPlan:
     """The job begins anew only once all is told to go that belongs to what was before."""
-    job, intent = case.job, Intent.read(case.job)
+    job, intent = case.job, KillAction.read(case.job)
     leaving = tuple(
         member
         for member in case.members
         if not member.is_terminating and (intent.is_to_end(member, job) or _is_surplus(member, job))
     )
-    plan = replace(_settled(case, leaving), ends_group=_to_end(case.group))
-    if plan.status is None or plan.status.state.phase != "Pending" or not (leaving or plan.ends_group):
+    plan = replace(_settled(case, leaving), group_to_delete=_to_end(case.group))
+    if plan.status is None or plan.status.state.phase != "Pending" or not (leaving or plan.group_to_delete):
         return plan
-    status = status_of(job, _counts_without(case.members, leaving), "Restarting", case.now, Cause())
+    status = updated_status(
+        job, _counts_without(case.members, leaving), "Restarting", case.now, PhaseReason()
+    )
     return replace(plan, status=status)
 
 
-def _finished(case: Case) -> JobPlan:
+def _finished(case: JobInfo) -> JobPlan:
     job = case.job
-    leaving = tuple(member for member in case.members if member.is_live and not member.is_terminating)
-    plan = replace(_settled(case, leaving), ends_group=_to_end(case.group))
+    leaving = tuple(member for member in case.members if member.is_unfinished and not member.is_terminating)
+    plan = replace(_settled(case, leaving), group_to_delete=_to_end(case.group))
     ended_at, ttl_s = job.status.state.last_transition_time, job.spec.ttl_seconds_after_finished
     if ttl_s is None or ended_at is None:
         return plan
     due = epoch(ended_at) + ttl_s
-    return replace(plan, ends_job=True) if due <= case.now else replace(plan, wake_at=due)
+    return replace(plan, delete_job=True) if due <= case.now else replace(plan, wake_at=due)
 
 
-def _settled(case: Case, leaving: tuple[Member, ...]) -> JobPlan:
+def _settled(case: JobInfo, leaving: tuple[JobPod, ...]) -> JobPlan:
     """The phase and the counts as they are once ``leaving`` are told to leave."""
     job = case.job
     counts = _counts_without(case.members, leaving)
-    live = sum(1 for member in case.members if member.is_live)
-    phase = settled(job, counts, live)
-    cause = Cause.of_phase(job, phase, counts)
-    return JobPlan(job, deletions=leaving, status=status_of(job, counts, phase, case.now, cause))
+    live = sum(1 for member in case.members if member.is_unfinished)
+    phase = next_phase(job, counts, live)
+    cause = PhaseReason.of_phase(job, phase, counts)
+    return JobPlan(job, pods_to_delete=leaving, status=updated_status(job, counts, phase, case.now, cause))
 
 
-def _counts_without(members: Sequence[Member], leaving: tuple[Member, ...]) -> Tally:
+def _counts_without(members: Sequence[JobPod], leaving: tuple[JobPod, ...]) -> PodCounts:
     gone = {member.metadata.uid for member in leaving}
-    counts = tally(member for member in members if member.metadata.uid not in gone)
+    counts = count_pods(member for member in members if member.metadata.uid not in gone)
     counts.terminating += len(leaving)
     return counts
 

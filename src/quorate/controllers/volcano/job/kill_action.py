@@ -8,64 +8,70 @@ rest is done by that.
 from dataclasses import dataclass
 
 from quorate.api.volcano_job import Job
-from quorate.controllers.volcano.job.job_phases import RESTART, Move, Scope, move_of, spared
-from quorate.controllers.volcano.job.job_pods import Member
+from quorate.controllers.volcano.job.job_phases import (
+    RESTART,
+    ActionScope,
+    Transition,
+    transition_of,
+    with_retry_limit,
+)
+from quorate.controllers.volcano.job.job_pods import JobPod
 from quorate.controllers.volcano.job.lifecycle_policies import JobEvent
 
 
 @dataclass(frozen=True, slots=True)
-class Intent:
+class KillAction:
     """An action with the name of its target: empty for the whole job."""
 
     action: str
-    move: Move
+    move: Transition
     target: str = ""
 
     @classmethod
-    def of(cls, action: str, move: Move, event: JobEvent) -> "Intent":
+    def of(cls, action: str, move: Transition, event: JobEvent) -> "KillAction":
         match move.scope:
-            case Scope.JOB:
+            case ActionScope.JOB:
                 return cls(action, move)
-            case Scope.TASK:
+            case ActionScope.TASK:
                 return cls(action, move, event.task)
-            case Scope.PARTITION:
+            case ActionScope.PARTITION:
                 return cls(action, move, f"{event.task}/{event.partition}")
-            case Scope.POD:
+            case ActionScope.POD:
                 return cls(action, move, event.pod)
 
     @classmethod
-    def read(cls, job: Job) -> "Intent":
+    def read(cls, job: Job) -> "KillAction":
         """That of a completed job that restarts; one in other words, as of another controller: all of it."""
         action, _, rest = job.status.state.message.partition(" ")
-        move = move_of(action)
+        move = transition_of(action)
         if move is None or move.to != "Restarting":
             action, move = "RestartJob", RESTART
-        target = "" if move.scope is Scope.JOB else rest.partition(" ")[0]
-        return cls(action, spared(move, job, job.status.retry_count), target)
+        target = "" if move.scope is ActionScope.JOB else rest.partition(" ")[0]
+        return cls(action, with_retry_limit(move, job, job.status.retry_count), target)
 
     def __str__(self) -> str:
         return f"{self.action} {self.target}" if self.target else self.action
 
-    def covers(self, member: Member) -> bool:
+    def covers(self, member: JobPod) -> bool:
         match self.move.scope:
-            case Scope.JOB:
+            case ActionScope.JOB:
                 return True
-            case Scope.TASK:
+            case ActionScope.TASK:
                 return member.task == self.target
-            case Scope.PARTITION:
+            case ActionScope.PARTITION:
                 return f"{member.task}/{member.partition}" == self.target
-            case Scope.POD:
+            case ActionScope.POD:
                 return member.metadata.name == self.target
 
-    def ends(self, member: Member) -> bool:
+    def ends(self, member: JobPod) -> bool:
         return self.covers(member) and member.status.phase not in self.move.keeps
 
-    def is_to_end(self, member: Member, job: Job) -> bool:
+    def is_to_end(self, member: JobPod, job: Job) -> bool:
         """Whether the pod should have been ended by a restart of ``job`` that is under way."""
         status = job.status
         older = (
             member.version < status.version
-            if self.move.scope is Scope.JOB
+            if self.move.scope is ActionScope.JOB
             else member.retry < status.retry_count
         )
         return older and self.ends(member)

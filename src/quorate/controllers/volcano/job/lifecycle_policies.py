@@ -13,7 +13,7 @@ from quorate.api.duration import InvalidDuration, parse_duration
 from quorate.api.meta import epoch
 from quorate.api.volcano import UNKNOWN, UNSCHEDULABLE, PodGroup, find_condition
 from quorate.api.volcano_job import Job, LifecyclePolicy, TaskSpec
-from quorate.controllers.volcano.job.job_pods import Lost, Member, belongs
+from quorate.controllers.volcano.job.job_pods import JobPod, LostPod, is_desired
 
 ANY: Final = "*"
 POD_FAILED: Final = "PodFailed"
@@ -55,31 +55,33 @@ class JobEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class RequestedAction:
     """An action to take, and what calls for it."""
 
     action: str
     event: JobEvent
 
 
-def ordered(job: Job, events: Iterable[JobEvent], now: float) -> tuple[Order | None, float | None]:
+def apply_policies(
+    job: Job, events: Iterable[JobEvent], now: float
+) -> tuple[RequestedAction | None, float | None]:
     """The action of the first event that calls for one, and when else to look again.
 
     The earliest event goes first.  A policy with a timeout calls for its action that long after the event.
     """
     wake_at: float | None = None
     for event in events:
-        policy = policy_for(job, event)
+        policy = matching_policy(job, event)
         if policy is None or policy.action in ("", SYNC):
             continue
         due = event.since + timeout_s(policy)
         if due <= now:
-            return Order(policy.action, event), None
+            return RequestedAction(policy.action, event), None
         wake_at = due if wake_at is None else min(wake_at, due)
     return None, wake_at
 
 
-def policy_for(job: Job, event: JobEvent) -> LifecyclePolicy | None:
+def matching_policy(job: Job, event: JobEvent) -> LifecyclePolicy | None:
     """The first policy that matches, of the event's task and then of the job; none for what is outdated."""
     if event.kind in ONLY_SYNC:
         return None
@@ -105,8 +107,8 @@ def timeout_s(policy: LifecyclePolicy) -> float:
         return 0.0
 
 
-def events_of(
-    job: Job, members: Sequence[Member], lost: Iterable[Lost], group: PodGroup | None
+def job_events(
+    job: Job, members: Sequence[JobPod], lost: Iterable[LostPod], group: PodGroup | None
 ) -> list[JobEvent]:
     """What happened to a completed job: the earliest first, then by rank, by task and by pod."""
     events = [event for member in members for event in _of_member(job, member)]
@@ -121,14 +123,14 @@ def events_of(
     return sorted(events, key=lambda event: (event.since, _RANKS.index(event.kind), event.task, event.pod))
 
 
-def _of_member(job: Job, member: Member) -> Iterator[JobEvent]:
-    if not belongs(member, job):
+def _of_member(job: Job, member: JobPod) -> Iterator[JobEvent]:
+    if not is_desired(member, job):
         return
     name, status = member.metadata.name, member.status
     version, task, partition = member.version, member.task, member.partition
     if member.is_terminating:
         # Deleted by whoever; those that never had a node are taken back when their group has to wait.
-        if member.is_live and member.spec.node_name:
+        if member.is_unfinished and member.spec.node_name:
             at = member.metadata.deletion_timestamp
             since = 0.0 if at is None else epoch(at)
             yield JobEvent(POD_EVICTED, since, version, member.retry, task, name, partition)
@@ -142,7 +144,7 @@ def _of_member(job: Job, member: Member) -> Iterator[JobEvent]:
         yield JobEvent(POD_PENDING, since, version, retry, task, name, partition)
 
 
-def _of_tasks(job: Job, members: Sequence[Member]) -> Iterator[JobEvent]:
+def _of_tasks(job: Job, members: Sequence[JobPod]) -> Iterator[JobEvent]:
     for task in job.spec.tasks:
         own = [
             member
@@ -159,10 +161,10 @@ def _of_tasks(job: Job, members: Sequence[Member]) -> Iterator[JobEvent]:
             yield JobEvent(TASK_FAILED, max(member.ended_at for member in own), version, retry, task.name)
 
 
-def _restarted_too_often(task: TaskSpec, own: Iterable[Member]) -> bool:
+def _restarted_too_often(task: TaskSpec, own: Iterable[JobPod]) -> bool:
     """Whether the containers of its pods, in place, were started anew as often as the task allows."""
     most = task.max_retry or _RESTARTS_BY_DEFAULT
-    return most != _UNBOUNDED and sum(member.restarts for member in own if member.is_live) >= most
+    return most != _UNBOUNDED and sum(member.restarts for member in own if member.is_unfinished) >= most
 
 
 def _unknown_since(group: PodGroup) -> float:

@@ -16,7 +16,7 @@ from quorate.api.volcano_job import Job
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TaskReplicas:
     """A task as the choice sees it."""
 
     replicas: int
@@ -31,18 +31,18 @@ def min_resources(job: Job, priorities: Mapping[str, int]) -> Resources:
     """
     templates = [template_of(task.template) for task in job.spec.tasks]
     parts = [
-        Part(task.replicas, minimum_of(task), priorities.get(template.spec.priority_class_name, 0))
+        TaskReplicas(task.replicas, minimum_of(task), priorities.get(template.spec.priority_class_name, 0))
         for task, template in zip(job.spec.tasks, templates, strict=True)
     ]
-    chosen = chosen_replicas(parts, job.spec.min_available)
+    chosen = replicas_by_priority(parts, job.spec.min_available)
     return add_all(
-        times(quota_usage(template.spec), count)
+        multiply(quota_usage(template.spec), count)
         for template, count in zip(templates, chosen, strict=True)
         if count
     )
 
 
-def chosen_replicas(parts: Sequence[Part], wanted: int) -> list[int]:
+def replicas_by_priority(parts: Sequence[TaskReplicas], wanted: int) -> list[int]:
     """How many replicas of each part are among the ``wanted`` most important ones.
 
     Parts are walked from the highest priority down, equals in their order.  When fewer are wanted than the
@@ -71,5 +71,5 @@ def min_task_member(job: Job) -> dict[str, int]:
     return {task.name: minimum_of(task) for task in job.spec.tasks}
 
 
-def times(resources: Resources, count: int) -> Resources:
+def multiply(resources: Resources, count: int) -> Resources:
     return {name: amount * count for name, amount in resources.items()}

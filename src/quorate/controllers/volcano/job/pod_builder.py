@@ -26,7 +26,7 @@ from quorate.api.volcano_keys import (
     TASK_SPEC,
 )
 from quorate.controllers.jobframework.podset_info import read_template
-from quorate.controllers.volcano.job.job_pod_group import group_name, owned_by
+from quorate.controllers.volcano.job.job_pod_group import group_name, owner_reference_to
 from quorate.controllers.volcano.job.job_status import claim_name
 from quorate.controllers.volcano.job.plugins import Plugin
 from quorate.controllers.volcano.job.plugins.interface import add_volume, pod_name
@@ -38,7 +38,7 @@ _OF_THE_JOB: Final = (
 )  # fmt: skip
 
 
-def pod_body(job: Job, task: TaskSpec, index: int, plugins: Iterable[Plugin]) -> Json:
+def build_pod(job: Job, task: TaskSpec, index: int, plugins: Iterable[Plugin]) -> Json:
     """The ``index``-th pod of a task of a completed job: its template, and what ties it to the job."""
     template: dict[str, Any] = read_template(task.template)
     metadata = template.get("metadata") or {}
@@ -54,7 +54,7 @@ def pod_body(job: Job, task: TaskSpec, index: int, plugins: Iterable[Plugin]) ->
             "namespace": job.metadata.namespace,
             "labels": {**(metadata.get("labels") or {}), **_labels(job, task, index)},
             "annotations": {**(metadata.get("annotations") or {}), **_annotations(job, task, index)},
-            "ownerReferences": [codec.to_builtins(owned_by(job))],
+            "ownerReferences": [codec.to_builtins(owner_reference_to(job))],
         },
         "spec": spec,
     }
@@ -62,7 +62,7 @@ def pod_body(job: Job, task: TaskSpec, index: int, plugins: Iterable[Plugin]) ->
         pod["metadata"]["finalizers"] = finalizers
     _add_volumes(pod, job)
     for plugin in plugins:
-        plugin.dress(pod, task, index)
+        plugin.on_pod_create(pod, task, index)
     return pod
 
 

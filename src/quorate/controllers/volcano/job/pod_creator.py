@@ -12,13 +12,13 @@ from typing import Final
 from quorate.api.meta import Key, Uid
 from quorate.api.volcano_job import Job
 from quorate.controllers.metrics import Record, record_pod_creation
-from quorate.controllers.volcano.job.job_pods import MEMBERS, Member
-from quorate.controllers.volcano.job.job_resources import Belongings, Taken
+from quorate.controllers.volcano.job.job_pods import JOB_PODS, JobPod
+from quorate.controllers.volcano.job.job_resources import AlreadyOwned, JobResources
 from quorate.controllers.volcano.job.job_sync import NewPod
 from quorate.controllers.volcano.job.plugins import Plugin, plugins_of
 from quorate.controllers.volcano.job.plugins.interface import pod_name
-from quorate.controllers.volcano.job.pod_builder import pod_body
-from quorate.controllers.volcano.job.pod_expectations import Assumed
+from quorate.controllers.volcano.job.pod_builder import build_pod
+from quorate.controllers.volcano.job.pod_expectations import PodExpectations
 from quorate.kube.backoff import Backoff
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
@@ -28,13 +28,13 @@ AT_ONCE: Final = 32  # requests of one job under way
 PATIENCE: Final = Backoff(first_s=1.0, cap_s=60.0)
 
 
-class Creator:
-    def __init__(self, client: Client, clock: Clock, assumed: Assumed, record: Record) -> None:
+class PodCreator:
+    def __init__(self, client: Client, clock: Clock, assumed: PodExpectations, record: Record) -> None:
         self._client = client
         self._clock = clock
-        self._assumed = assumed
+        self._pod_expectations = assumed
         self._record = record
-        self._belongings = Belongings(client)
+        self._resources = JobResources(client)
         self._failures: dict[Key, int] = {}  # passes in a row that were refused
 
     async def create(
@@ -46,7 +46,7 @@ class Creator:
         group is no longer admitted the rest is left for when it is again.  Raises ``ApiError`` and
         ``Unreachable`` where trying again at once may help.
         """
-        if not pods and self._belongings.are_in_step(job):
+        if not pods and self._resources.are_in_step(job):
             return None, ()
         key = job.metadata.key
         plugins, unknown = plugins_of(job)
@@ -62,13 +62,13 @@ class Creator:
         self, job: Job, pods: Sequence[NewPod], plugins: list[Plugin], is_admitted: Callable[[], bool]
     ) -> str | None:
         """Why not all could be made; None when nothing was refused."""
-        bring = self._belongings.ensure if pods else self._belongings.follow
+        bring = self._resources.ensure if pods else self._resources.follow
         try:
             await bring(job, plugins)
-        except Taken as taken:
+        except AlreadyOwned as taken:
             return str(taken)
         except ApiError as refusal:
-            return said_of_the_object(refusal)
+            return object_error(refusal)
         for start in range(0, len(pods), AT_ONCE):
             if not is_admitted():
                 return None
@@ -82,42 +82,42 @@ class Creator:
 
     async def _create(self, job: Job, pod: NewPod, plugins: Iterable[Plugin]) -> None:
         task = next(each for each in job.spec.tasks if each.name == pod.task)
-        body = pod_body(job, task, pod.index, plugins)
+        body = build_pod(job, task, pod.index, plugins)
         try:
-            member: Member = await self._client.create(MEMBERS, body, job.metadata.namespace)
+            member: JobPod = await self._client.create(JOB_PODS, body, job.metadata.namespace)
         except AlreadyExists:
             # Made by an attempt whose answer was lost, unless it is of another job of the same name.
             key = Key(job.metadata.namespace, pod_name(job, task, pod.index))
-            member = await self._client.get(MEMBERS, key)
+            member = await self._client.get(JOB_PODS, key)
             owner = member.metadata.controller
             if owner is None or owner.uid != job.metadata.uid:
                 whose = "nobody" if owner is None else f"{owner.kind} {owner.name}"
-                raise Taken("Pod", key, whose) from None
+                raise AlreadyOwned("Pod", key, whose) from None
         else:
             record_pod_creation(self._record, job.metadata, member.metadata)
-        self._assumed.made(job, member)
+        self._pod_expectations.made(job, member)
 
     def forget(self, job: Key) -> None:
         self._failures.pop(job, None)
 
-    def forget_belongings(self, job: Uid) -> None:
-        self._belongings.forget(job)
+    def forget_resources(self, job: Uid) -> None:
+        self._resources.forget(job)
 
 
 def _first(outcomes: Iterable[BaseException | None]) -> str | None:
     """The first refusal of many, in words; whatever is no answer about the object itself is raised."""
     problems: list[str] = []
     for outcome in outcomes:
-        if isinstance(outcome, Taken):
+        if isinstance(outcome, AlreadyOwned):
             problems.append(str(outcome))
         elif isinstance(outcome, ApiError):
-            problems.append(said_of_the_object(outcome))
+            problems.append(object_error(outcome))
         elif outcome is not None:
             raise outcome
     return problems[0] if problems else None
 
 
-def said_of_the_object(refusal: ApiError) -> str:
+def object_error(refusal: ApiError) -> str:
     """What the server says about the object itself; a fault of its own is raised."""
     if isinstance(refusal, ServerError | TooManyRequests | Unauthorized):
         raise refusal

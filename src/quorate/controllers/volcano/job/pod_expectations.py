@@ -12,23 +12,23 @@ from msgspec.structs import replace
 from quorate.api.meta import Key, Uid, at_epoch
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano_job import Job
-from quorate.controllers.volcano.job.job_pods import Lost, Member
+from quorate.controllers.volcano.job.job_pods import JobPod, LostPod
 from quorate.kube.clock import Clock
 from quorate.kube.informer import Change
 
 ECHO_S: Final = 5.0  # how late the watch may be before our own doing is doubted
 
 
-class Assumed:
+class PodExpectations:
     """Pods made and pods and groups deleted that the watch has not brought yet."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._steady = clock.steady
-        self._made: dict[Uid, dict[Key, tuple[Member, float]]] = {}  # by job, with when it is doubted
+        self._made: dict[Uid, dict[Key, tuple[JobPod, float]]] = {}  # by job, with when it is doubted
         self._ended: dict[Uid, float] = {}  # what was deleted, with when that is doubted
 
-    def made(self, job: Job, member: Member) -> None:
+    def made(self, job: Job, member: JobPod) -> None:
         of_job = self._made.setdefault(job.metadata.uid, {})
         of_job[member.metadata.key] = (member, self._steady.now() + ECHO_S)
 
@@ -42,7 +42,7 @@ class Assumed:
     def was_ended(self, uid: Uid) -> bool:
         return uid in self._ended
 
-    def seen(self, change: Change[Member]) -> None:
+    def seen(self, change: Change[JobPod]) -> None:
         """The watch has brought a change of a pod: of that one there is nothing left to assume."""
         pod = change.new if change.new is not None else change.old
         assert pod is not None, "a change from nothing to nothing"
@@ -54,7 +54,7 @@ class Assumed:
         if change.new is None:
             self._ended.pop(pod.metadata.uid, None)
 
-    def members(self, job: Job, known: Iterable[Member]) -> list[Member]:
+    def members(self, job: Job, known: Iterable[JobPod]) -> list[JobPod]:
         """The job's pods as they are by now, by name."""
         now = self._steady.now()
         pods = {pod.metadata.key: self._as_ended(pod, now) for pod in known}
@@ -63,7 +63,7 @@ class Assumed:
                 pods.setdefault(key, pod)
         return [pods[key] for key in sorted(pods)]
 
-    def _as_ended(self, pod: Member, now: float) -> Member:
+    def _as_ended(self, pod: JobPod, now: float) -> JobPod:
         if pod.is_terminating or self._ended.get(pod.metadata.uid, 0.0) <= now:
             return pod
         going = replace(pod.metadata, deletion_timestamp=at_epoch(self._clock.now()))
@@ -80,7 +80,7 @@ class Assumed:
         self._made.pop(job, None)
 
 
-class Losses:
+class LostPods:
     """Pods that were placed and went without our doing, until another one stands in for each.
 
     Only what happens while we look is seen, as with Volcano: a pod that goes meanwhile is replaced.
@@ -88,13 +88,13 @@ class Losses:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._of: dict[Uid, dict[Key, Lost]] = {}  # by job
+        self._of: dict[Uid, dict[Key, LostPod]] = {}  # by job
 
-    def note(self, pod: Member) -> None:
+    def note(self, pod: JobPod) -> None:
         owner = pod.metadata.controller
-        if owner is None or not pod.is_live or not pod.spec.node_name:
+        if owner is None or not pod.is_unfinished or not pod.spec.node_name:
             return
-        lost = Lost(
+        lost = LostPod(
             key=pod.metadata.key,
             task=pod.task,
             index=pod.index,
@@ -105,7 +105,7 @@ class Losses:
         )
         self._of.setdefault(owner.uid, {})[lost.key] = lost
 
-    def of(self, job: Job, members: Sequence[Member]) -> list[Lost]:
+    def of(self, job: Job, members: Sequence[JobPod]) -> list[LostPod]:
         """Those that still matter, by name; whoever is replaced by a running pod does not."""
         losses = self._of.get(job.metadata.uid)
         if not losses:

@@ -14,14 +14,14 @@ from quorate.controllers.jobframework.construct_workload import queue_name_of
 from quorate.controllers.jobframework.pod_group_membership import Membership
 from quorate.controllers.volcano.job.job_pod_group import is_waiting
 from quorate.controllers.volcano.pod_groups.batch_job_groups import (
-    Case,
+    BatchJobInfo,
     GroupPlan,
     admitted_pods,
     decide,
     group_name,
-    takes_part,
+    is_gang_scheduled,
 )
-from quorate.controllers.volcano.pod_groups.pod_group_builder import changes_of
+from quorate.controllers.volcano.pod_groups.pod_group_builder import pod_group_patch
 from quorate.kube.errors import AlreadyExists, Forbidden, Invalid
 from quorate.kube.expectations import Expectations, versions
 from quorate.kube.informer import Change, Informer
@@ -47,7 +47,7 @@ class BatchJobMemberships:
         self._told: list[Callable[[Key], None]] = []
 
     def of(self, job: Any) -> Membership | None:
-        if self._unserved or not isinstance(job, Job) or not takes_part(job, self._names):
+        if self._unserved or not isinstance(job, Job) or not is_gang_scheduled(job, self._names):
             return None
         key = Key(job.metadata.namespace, group_name(job))
         if self._groups is None:
@@ -84,7 +84,7 @@ class BatchJobMemberships:
             on_change(job)
 
 
-class BatchGroupController:
+class BatchJobGroupController:
     """Keeps the pod group of each Job that takes part in step with it; ``queued``: Jobs are queued here."""
 
     def __init__(
@@ -109,7 +109,7 @@ class BatchGroupController:
 
     def _job_changed(self, change: Change[Job]) -> None:
         job = change.new if change.new is not None else change.old
-        if job is not None and takes_part(job, self._names):
+        if job is not None and is_gang_scheduled(job, self._names):
             self.reconciler.enqueue(change.key)
 
     def _group_changed(self, change: Change[PodGroup]) -> None:
@@ -124,7 +124,7 @@ class BatchGroupController:
                 continue
             key = Key(workload.metadata.namespace, owner.name)
             job = self._jobs.get(key)
-            if job is not None and takes_part(job, self._names):
+            if job is not None and is_gang_scheduled(job, self._names):
                 self.reconciler.enqueue(key)
 
     async def reconcile(self, key: Key) -> float | None:
@@ -132,32 +132,32 @@ class BatchGroupController:
         if job is None:
             self._expectations.forget(key)
             return None  # its group is garbage, and collected
-        if not takes_part(job, self._names):
+        if not is_gang_scheduled(job, self._names):
             return None
         until = self._expectations.pending_until(key, versions(JOBS, (job,)))
         if until is not None:
             return until
         group = self._groups.get(Key(key.namespace, group_name(job)))
-        await self._carry_out(job, group, decide(self._case(job, group)))
+        await self._carry_out(job, group, decide(self._job_info(job, group)))
         return None
 
-    def _case(self, job: Job, group: PodGroup | None) -> Case:
+    def _job_info(self, job: Job, group: PodGroup | None) -> BatchJobInfo:
         workloads = self._informers.workloads.by_index(WORKLOADS_OF, job.metadata.uid)
         named = bool(queue_name_of(job.metadata)) or self._without_name
         namespace = self._informers.namespaces.get(Key("", job.metadata.namespace))
-        return Case(
+        return BatchJobInfo(
             job=job,
             group=group,
             queued=self._queued and (named or bool(workloads)),
             admitted_pods=admitted_pods(workloads),
-            of_namespace={} if namespace is None else namespace.metadata.annotations,
+            namespace_annotations={} if namespace is None else namespace.metadata.annotations,
             keep_pending=self._rules.keep_pending_pods_on_rollback,
         )
 
     async def _carry_out(self, job: Job, group: PodGroup | None, plan: GroupPlan) -> None:
         key = job.metadata.key
-        if plan.ends_group is not None:
-            metadata = plan.ends_group.metadata
+        if plan.group_to_delete is not None:
+            metadata = plan.group_to_delete.metadata
             await send(self._client, (Delete(POD_GROUPS, metadata.key, metadata.uid),))
         if plan.group is not None:
             await self._bring(job, group, plan.group)
@@ -177,7 +177,7 @@ class BatchGroupController:
                 self._events.event(about, "Warning", "PodGroupError", refusal.message, unique=True)
                 raise
             self._log.info("pod group made", key=wanted.metadata.key, min_member=wanted.spec.min_member)
-        elif changes := changes_of(group, wanted):
+        elif changes := pod_group_patch(group, wanted):
             version = {"resourceVersion": group.metadata.resource_version}
             await self._client.patch(POD_GROUPS, group.metadata.key, {"metadata": version, "spec": changes})
 

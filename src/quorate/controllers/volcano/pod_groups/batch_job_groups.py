@@ -24,13 +24,13 @@ from quorate.controllers.jobframework.podset_info import InjectionConflict, PodS
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.batch_validation import pods_of
 from quorate.controllers.volcano.job.job_pod_group import is_waiting
-from quorate.controllers.volcano.job.min_resources import times
+from quorate.controllers.volcano.job.min_resources import multiply
 from quorate.controllers.volcano.pod_groups.pod_group_builder import (
-    PREFIX,
-    inherited,
-    stated_minimum,
-    stated_resources,
-    topology_of,
+    POD_GROUP_PREFIX,
+    annotated_min_member,
+    annotated_min_resources,
+    annotated_topology,
+    volcano_annotations,
 )
 from quorate.kube.resources import JOBS
 from quorate.kube.writes import Patch
@@ -43,21 +43,21 @@ _KIND: Final = BatchJob()
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class BatchJobInfo:
     """One Job that takes part, with all that concerns its group."""
 
     job: Job
     group: PodGroup | None
     queued: bool  # its suspension is managed by admission to a queue
     admitted_pods: int | None  # of a queued one: how many; None: it is not admitted
-    of_namespace: Mapping[str, str]  # annotations
+    namespace_annotations: Mapping[str, str]  # annotations
     keep_pending: bool = False  # it is not suspended again when its group is sent back
 
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
     group: PodGroup | None = None  # what the group is to be; None: nothing is to be done about it
-    ends_group: PodGroup | None = None  # to delete
+    group_to_delete: PodGroup | None = None  # to delete
     patches: tuple[Patch, ...] = ()  # of the Job
 
 
@@ -66,10 +66,10 @@ IDLE: Final = GroupPlan()
 
 def group_name(job: Job) -> str:
     """The name that the group of its pods has in any case."""
-    return f"{PREFIX}{job.metadata.uid}"
+    return f"{POD_GROUP_PREFIX}{job.metadata.uid}"
 
 
-def takes_part(job: Job, scheduler_names: Collection[str]) -> bool:
+def is_gang_scheduled(job: Job, scheduler_names: Collection[str]) -> bool:
     written = bytes(job.spec.template)
     if not any(name.encode() in written for name in scheduler_names):
         return False  # most Jobs: not even worth decoding
@@ -94,7 +94,7 @@ def admitted_pods(workloads: Collection[Workload]) -> int | None:
     return None
 
 
-def decide(case: Case) -> GroupPlan:
+def decide(case: BatchJobInfo) -> GroupPlan:
     """The one step to take now; taken twice, the second changes nothing."""
     job = case.job
     if job.metadata.deletion_timestamp is not None:
@@ -104,7 +104,7 @@ def decide(case: Case) -> GroupPlan:
     return _queued(case) if case.queued else _free(case)
 
 
-def _queued(case: Case) -> GroupPlan:
+def _queued(case: BatchJobInfo) -> GroupPlan:
     """Of a Job that its workload starts and stops; who starts it waits for the group."""
     if case.admitted_pods is None:
         return _without(case)
@@ -113,7 +113,7 @@ def _queued(case: Case) -> GroupPlan:
     return GroupPlan(group=wanted, patches=back)
 
 
-def _free(case: Case) -> GroupPlan:
+def _free(case: BatchJobInfo) -> GroupPlan:
     """Of a Job that nobody else suspends or starts."""
     job = case.job
     said = job.metadata.annotations
@@ -140,7 +140,7 @@ def _start(job: Job) -> tuple[Patch, ...]:
     return (*first, Patch(last.resource, last.key, last.resource_version, body))
 
 
-def _sent_back(case: Case, body: Mapping[str, Any]) -> tuple[Patch, ...]:
+def _sent_back(case: BatchJobInfo, body: Mapping[str, Any]) -> tuple[Patch, ...]:
     """The Job is held back again when the scheduler sent its group back before any pod was ready."""
     job, group = case.job, case.group
     if job.spec.suspend or group is None or group.status.phase != PENDING:
@@ -150,17 +150,17 @@ def _sent_back(case: Case, body: Mapping[str, Any]) -> tuple[Patch, ...]:
     return (Patch(JOBS, job.metadata.key, job.metadata.resource_version, body),)
 
 
-def _without(case: Case) -> GroupPlan:
+def _without(case: BatchJobInfo) -> GroupPlan:
     group = case.group
-    return GroupPlan(ends_group=None if group is None or group.metadata.deletion_timestamp else group)
+    return GroupPlan(group_to_delete=None if group is None or group.metadata.deletion_timestamp else group)
 
 
-def _group(case: Case, pods: int) -> PodGroup:
+def _group(case: BatchJobInfo, pods: int) -> PodGroup:
     metadata = case.job.metadata
     said, template = metadata.annotations, template_of(case.job.spec.template)
-    stated = stated_minimum(said)
+    stated = annotated_min_member(said)
     minimum = pods if stated is None else stated
-    taken = inherited(said)
+    taken = volcano_annotations(said)
     return PodGroup(
         metadata=ObjectMeta(
             name=group_name(case.job),
@@ -174,9 +174,9 @@ def _group(case: Case, pods: int) -> PodGroup:
         ),
         spec=PodGroupSpec(
             min_member=minimum,
-            queue=said.get(QUEUE_NAME) or case.of_namespace.get(QUEUE_NAME) or DEFAULT_QUEUE,
+            queue=said.get(QUEUE_NAME) or case.namespace_annotations.get(QUEUE_NAME) or DEFAULT_QUEUE,
             priority_class_name=template.spec.priority_class_name,
-            min_resources=stated_resources(said) or times(quota_usage(template.spec), minimum),
-            network_topology=topology_of(taken),
+            min_resources=annotated_min_resources(said) or multiply(quota_usage(template.spec), minimum),
+            network_topology=annotated_topology(taken),
         ),
     )

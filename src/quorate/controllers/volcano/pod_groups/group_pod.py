@@ -9,7 +9,7 @@ from quorate.api.batch import EMPTY_OBJECT
 from quorate.api.core import SchedulingGate
 from quorate.api.meta import Key, ObjectMeta, Struct
 from quorate.api.volcano_keys import GROUP_NAME, QUEUE_ALLOCATION_GATE
-from quorate.controllers.volcano.job.job_pods import ENDED, pruned
+from quorate.controllers.volcano.job.job_pods import ENDED, prune_metadata
 from quorate.kube.resources import Resource
 
 _KEPT: Final = frozenset({GROUP_NAME, QUEUE_ALLOCATION_GATE})
@@ -40,7 +40,7 @@ class GroupPod(Struct):
         if _GATES_FIELD in bytes(self.spec):
             kept = msgspec.Raw(codec.encode(codec.decode(_Gates, self.spec)))
         msgspec.structs.force_setattr(self, "spec", kept)
-        msgspec.structs.force_setattr(self, "metadata", pruned(self.metadata, _KEPT))
+        msgspec.structs.force_setattr(self, "metadata", prune_metadata(self.metadata, _KEPT))
 
     @property
     def group(self) -> str:
@@ -58,7 +58,7 @@ class GroupPod(Struct):
         return codec.decode(_Gates, self.spec).scheduling_gates
 
     @property
-    def wants_group(self) -> bool:
+    def needs_pod_group(self) -> bool:
         gone = self.metadata.deletion_timestamp is not None or self.status.phase in ENDED
         return not self.group and not gone
 

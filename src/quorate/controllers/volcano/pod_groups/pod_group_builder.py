@@ -23,34 +23,36 @@ from quorate.api.volcano_keys import (
     LEGACY_GROUP_MIN_MEMBER,
     QUEUE_NAME,
 )
-from quorate.controllers.volcano.job.min_resources import times
+from quorate.controllers.volcano.job.min_resources import multiply
 from quorate.controllers.volcano.pod_groups.group_pod import GroupPod
 from quorate.kube.patches import merge_patch
 
-PREFIX: Final = "podgroup-"
+POD_GROUP_PREFIX: Final = "podgroup-"
 TOPOLOGY_MODE: Final = "volcano.sh/network-topology-mode"
 TOPOLOGY_TIER: Final = "volcano.sh/network-topology-highest-tier"
 # Kinds whose template may change, or which may want no pods, while they go on.
-SCALED: Final = (("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"))
+SCALABLE_KINDS: Final = (("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"))
 
 
-def name_of_group(pod: GroupPod) -> str:
+def pod_group_name(pod: GroupPod) -> str:
     owner = pod.metadata.controller
-    return f"{PREFIX}{pod.metadata.uid if owner is None else owner.uid}"
+    return f"{POD_GROUP_PREFIX}{pod.metadata.uid if owner is None else owner.uid}"
 
 
-def group_for(pod: GroupPod, of_owner: Mapping[str, str], of_namespace: Mapping[str, str]) -> PodGroup:
+def pod_group_for(
+    pod: GroupPod, owner_annotations: Mapping[str, str], namespace_annotations: Mapping[str, str]
+) -> PodGroup:
     """The pod group of a pod, by its own annotations, those of its owner and those of its namespace."""
     own = pod.metadata.annotations
     spec = codec.decode(PodSpec, pod.spec)
-    stated = stated_minimum(of_owner)
+    stated = annotated_min_member(owner_annotations)
     legacy = _count(own.get(LEGACY_GROUP_MIN_MEMBER, ""))
     minimum = next((each for each in (stated, legacy) if each is not None), 1)
-    annotations = inherited(of_owner) | inherited(own)
-    queue = own.get(QUEUE_NAME) or of_owner.get(QUEUE_NAME) or of_namespace.get(QUEUE_NAME)
+    annotations = volcano_annotations(owner_annotations) | volcano_annotations(own)
+    queue = own.get(QUEUE_NAME) or owner_annotations.get(QUEUE_NAME) or namespace_annotations.get(QUEUE_NAME)
     return PodGroup(
         metadata=ObjectMeta(
-            name=name_of_group(pod),
+            name=pod_group_name(pod),
             namespace=pod.metadata.namespace,
             annotations=annotations,
             owner_references=(_owner_of(pod),),
@@ -59,19 +61,19 @@ def group_for(pod: GroupPod, of_owner: Mapping[str, str], of_namespace: Mapping[
             min_member=minimum,
             queue=queue or DEFAULT_QUEUE,
             priority_class_name=spec.priority_class_name,
-            min_resources=stated_resources(of_owner) or times(quota_usage(spec), minimum),
-            network_topology=topology_of(annotations),
+            min_resources=annotated_min_resources(owner_annotations) or multiply(quota_usage(spec), minimum),
+            network_topology=annotated_topology(annotations),
         ),
     )
 
 
-def follows_template(pod: GroupPod) -> bool:
+def tracks_owner_template(pod: GroupPod) -> bool:
     """Whether the group is brought in step with the newest pod: its owner's template may have changed."""
     owner = pod.metadata.controller
-    return owner is not None and (owner.api_version, owner.kind) in SCALED
+    return owner is not None and (owner.api_version, owner.kind) in SCALABLE_KINDS
 
 
-def changes_of(group: PodGroup, wanted: PodGroup) -> dict[str, Any]:
+def pod_group_patch(group: PodGroup, wanted: PodGroup) -> dict[str, Any]:
     """The merge patch of ``spec``; the queue stays where somebody has moved the group."""
     return merge_patch(group.spec, replace(wanted.spec, queue=group.spec.queue))
 
@@ -84,12 +86,12 @@ def _owner_of(pod: GroupPod) -> OwnerReference:
     return OwnerReference(api_version="v1", kind="Pod", name=metadata.name, uid=metadata.uid, controller=True)
 
 
-def stated_minimum(owner: Mapping[str, str]) -> int | None:
+def annotated_min_member(owner: Mapping[str, str]) -> int | None:
     """How many members an owner says that the group of its pods needs; None: it says nothing readable."""
     return _count(owner.get(GROUP_MIN_MEMBER, ""))
 
 
-def stated_resources(owner: Mapping[str, str]) -> Resources | None:
+def annotated_min_resources(owner: Mapping[str, str]) -> Resources | None:
     """What an owner says that the group of its pods needs, as JSON; None: it says nothing readable."""
     text = owner.get(GROUP_MIN_RESOURCES)
     if text is None:
@@ -100,7 +102,7 @@ def stated_resources(owner: Mapping[str, str]) -> Resources | None:
         return None
 
 
-def inherited(owner: Mapping[str, str]) -> dict[str, str]:
+def volcano_annotations(owner: Mapping[str, str]) -> dict[str, str]:
     """What a pod group takes over of the annotations of an owner."""
     return {name: text for name, text in owner.items() if name.startswith(ANNOTATION_PREFIX)}
 
@@ -111,7 +113,7 @@ def _count(text: str) -> int | None:
     return int(text) if readable and int(text) <= INT32_MAX else None
 
 
-def topology_of(annotations: Mapping[str, str]) -> NetworkTopology | None:
+def annotated_topology(annotations: Mapping[str, str]) -> NetworkTopology | None:
     mode, tier = annotations.get(TOPOLOGY_MODE, ""), annotations.get(TOPOLOGY_TIER, "")
     highest = int(tier) if tier.isascii() and tier.isdigit() and len(tier) < 10 else None
     match mode:

@@ -9,11 +9,11 @@ from quorate.api.volcano_keys import GROUP_NAME
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.volcano.pod_groups.group_pod import GROUP_PODS, GroupPod
 from quorate.controllers.volcano.pod_groups.pod_group_builder import (
-    PREFIX,
-    SCALED,
-    changes_of,
-    follows_template,
-    group_for,
+    POD_GROUP_PREFIX,
+    SCALABLE_KINDS,
+    pod_group_for,
+    pod_group_patch,
+    tracks_owner_template,
 )
 from quorate.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound
 from quorate.kube.informer import Change, Informer
@@ -47,7 +47,7 @@ _OWNERS: Final[Mapping[tuple[str, str], Resource[Owner]]] = {
 }
 
 
-class LonePodController:
+class PodGroupController:
     """Looks after the pods of several schedulers' names, each with an informer of its own.
 
     ``inherit``: what an owner says of its pods' group counts.
@@ -80,24 +80,24 @@ class LonePodController:
         groups.subscribe(self._group_changed)
 
     def _pod_changed(self, change: Change[GroupPod]) -> None:
-        if change.new is not None and change.new.wants_group:
+        if change.new is not None and change.new.needs_pod_group:
             self.reconciler.enqueue(change.key)
-        if change.new is None and change.old is not None and change.old.group.startswith(PREFIX):
+        if change.new is None and change.old is not None and change.old.group.startswith(POD_GROUP_PREFIX):
             self.emptied.enqueue(Key(change.key.namespace, change.old.group))
 
     def _group_changed(self, change: Change[PodGroup]) -> None:
-        if change.key.name.startswith(PREFIX):
+        if change.key.name.startswith(POD_GROUP_PREFIX):
             self.emptied.enqueue(change.key)
 
     async def reconcile_pod(self, key: Key) -> None:
         pod = next((pod for each in self._pods if (pod := each.get(key)) is not None), None)
-        if pod is None or not pod.wants_group:
+        if pod is None or not pod.needs_pod_group:
             return
-        wanted = group_for(pod, await self._said_by_owner(pod), self._said_by_namespace(pod))
+        wanted = pod_group_for(pod, await self._said_by_owner(pod), self._said_by_namespace(pod))
         group = self._groups.get(wanted.metadata.key)
         if group is None:
             await self._make(wanted, pod)
-        elif follows_template(pod) and (changes := changes_of(group, wanted)):
+        elif tracks_owner_template(pod) and (changes := pod_group_patch(group, wanted)):
             version = {"resourceVersion": group.metadata.resource_version}
             await self._client.patch(POD_GROUPS, group.metadata.key, {"metadata": version, "spec": changes})
         annotations = {GROUP_NAME: wanted.metadata.name}
@@ -149,7 +149,11 @@ class LonePodController:
         """Delete the group of a set that wants no pods: it would wait for them for ever."""
         group = self._groups.get(key)
         reference = None if group is None else group.metadata.controller
-        if group is None or reference is None or (reference.api_version, reference.kind) not in SCALED:
+        if (
+            group is None
+            or reference is None
+            or (reference.api_version, reference.kind) not in SCALABLE_KINDS
+        ):
             return None
         if any(informer.by_index(_IN, key) for informer in self._pods):
             return None
@@ -163,4 +167,4 @@ class LonePodController:
 
 
 def _group_key(pod: GroupPod) -> tuple[Any, ...]:
-    return (pod.group_key,) if pod.group.startswith(PREFIX) else ()
+    return (pod.group_key,) if pod.group.startswith(POD_GROUP_PREFIX) else ()

@@ -22,18 +22,18 @@ def gate_for(annotations: Mapping[str, str], group: PodGroup | None) -> str:
     return QUEUE_ALLOCATION_GATE if asks else POD_GROUP_GATE
 
 
-def is_held(pod: GroupPod) -> bool:
+def is_gated(pod: GroupPod) -> bool:
     """Whether it has a gate that its group's admission ends."""
     annotations = pod.metadata.annotations
     return any(ends_on_admission(gate.name, annotations) for gate in pod.gates)
 
 
-def let_go(pod: GroupPod, group: PodGroup | None) -> Patch | None:
+def ungate(pod: GroupPod, group: PodGroup | None) -> Patch | None:
     """Take off the gates that were to stay until ``group``, its group, is admitted; those of others stay.
 
     A group that has completed lets its pods go, too: they would be placed if they had been made without gate.
     """
-    if is_waiting(group) or not is_held(pod):
+    if is_waiting(group) or not is_gated(pod):
         return None
     metadata = pod.metadata
     left = [gate for gate in pod.gates if not ends_on_admission(gate.name, metadata.annotations)]

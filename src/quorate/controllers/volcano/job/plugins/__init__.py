@@ -8,28 +8,28 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from quorate.api.volcano_job import Job
-from quorate.controllers.volcano.job.plugins.environment import Environment
-from quorate.controllers.volcano.job.plugins.hccl import HcclRank
+from quorate.controllers.volcano.job.plugins.environment import EnvPlugin
+from quorate.controllers.volcano.job.plugins.hccl import HcclRankPlugin
 from quorate.controllers.volcano.job.plugins.interface import Plugin
-from quorate.controllers.volcano.job.plugins.keys import Keys
-from quorate.controllers.volcano.job.plugins.mpi import Mpi
-from quorate.controllers.volcano.job.plugins.pytorch import Pytorch
-from quorate.controllers.volcano.job.plugins.ray import Ray
-from quorate.controllers.volcano.job.plugins.service import Service
-from quorate.controllers.volcano.job.plugins.tensorflow import Tensorflow
+from quorate.controllers.volcano.job.plugins.keys import SshPlugin
+from quorate.controllers.volcano.job.plugins.mpi import MpiPlugin
+from quorate.controllers.volcano.job.plugins.pytorch import PytorchPlugin
+from quorate.controllers.volcano.job.plugins.ray import RayPlugin
+from quorate.controllers.volcano.job.plugins.service import SvcPlugin
+from quorate.controllers.volcano.job.plugins.tensorflow import TensorflowPlugin
 
 __all__ = ["KNOWN", "Plugin", "plugins_of"]
 
 # In the order in which they dress a pod: the last reads what others have put into it.
 KNOWN: Final[Mapping[str, Callable[[Job, Sequence[str]], Plugin]]] = {
-    "env": Environment,
-    "mpi": Mpi,
-    "pytorch": Pytorch,
-    "ray": Ray,
-    "ssh": Keys,
-    "svc": Service,
-    "tensorflow": Tensorflow,
-    "hcclrank": HcclRank,
+    "env": EnvPlugin,
+    "mpi": MpiPlugin,
+    "pytorch": PytorchPlugin,
+    "ray": RayPlugin,
+    "ssh": SshPlugin,
+    "svc": SvcPlugin,
+    "tensorflow": TensorflowPlugin,
+    "hcclrank": HcclRankPlugin,
 }
 
 

@@ -4,21 +4,21 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from quorate.api.volcano_job import Job, TaskSpec
-from quorate.controllers.volcano.job.plugins.interface import Owned, containers, flags, task_named
+from quorate.controllers.volcano.job.plugins.interface import OwnedObject, containers, flags, task_named
 from quorate.kube.resources import Json
 
 RANK: Final = "hccl/rankIndex"  # an annotation that the device plugin of the node reads
 _ENV: Final = "RANK"
 
 
-class HcclRank:
+class HcclRankPlugin:
     def __init__(self, job: Job, arguments: Sequence[str]) -> None:
         given = flags(arguments, {"master": "master", "worker": "worker"})
         self._master, self._worker = given["master"], given["worker"]
         master = task_named(job, self._master)
         self._masters = 0 if master is None else master.replicas
 
-    def dress(self, pod: Json, task: TaskSpec, index: int) -> None:
+    def on_pod_create(self, pod: Json, task: TaskSpec, index: int) -> None:
         """A rank that the template or another plugin has given stands."""
         annotations = pod["metadata"]["annotations"]
         if annotations.get(RANK):
@@ -31,7 +31,7 @@ class HcclRank:
         if rank:
             annotations[RANK] = rank
 
-    def owned(self) -> Iterable[Owned]:
+    def owned_objects(self) -> Iterable[OwnedObject]:
         return ()
 
 

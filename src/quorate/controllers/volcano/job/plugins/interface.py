@@ -21,26 +21,26 @@ _TRUE: Final = ("", "1", "t", "T", "true", "TRUE", "True")
 
 
 @dataclass(frozen=True, slots=True)
-class Owned:
+class OwnedObject:
     """An object the job needs besides its pods; it goes with the job.
 
-    ``body`` is all of it but its metadata.  ``follows``: what is stored is brought in step with the job;
+    ``body`` is all of it but its metadata.  ``tracks_job``: what is stored is brought in step with the job;
     else it stays as it was made.
     """
 
     resource: Resource[Json]
     name: str
     body: Json
-    follows: bool = False
+    tracks_job: bool = False
     is_unique: bool = False  # named for this job alone: what is there is its own
-    takes_keys: bool = False  # a secret: a fresh pair of keys is put into it when it is made
+    generates_keys: bool = False  # a secret: a fresh pair of keys is put into it when it is made
 
 
 class Plugin(Protocol):
-    def dress(self, pod: Json, task: TaskSpec, index: int) -> None:
+    def on_pod_create(self, pod: Json, task: TaskSpec, index: int) -> None:
         """Add to a pod that is being composed, the ``index``-th of ``task``."""
 
-    def owned(self) -> Iterable[Owned]:
+    def owned_objects(self) -> Iterable[OwnedObject]:
         """What must be there before the first pod."""
 
 

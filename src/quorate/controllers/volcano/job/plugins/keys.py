@@ -6,7 +6,7 @@ from typing import Final
 from quorate.api.volcano_job import Job, TaskSpec
 from quorate.controllers.volcano.job.plugins.interface import (
     SECRETS,
-    Owned,
+    OwnedObject,
     add_volume,
     flags,
     hosts_of,
@@ -29,7 +29,7 @@ _ONLY_OWNER: Final = 0o600
 _ANYBODY: Final = 0o755
 
 
-class Keys:
+class SshPlugin:
     def __init__(self, job: Job, arguments: Sequence[str]) -> None:
         self._job = job
         # With the uid nobody else's keys are ever taken for these, which saves a right to read secrets.
@@ -39,7 +39,7 @@ class Keys:
         self._path = _OF_OTHERS if is_on(given["no-root"]) and given[_PATH] == _ROOT else given[_PATH]
         self._given = {PRIVATE: given[_PRIVATE], PUBLIC: given[_PUBLIC]} if given[_PRIVATE] else {}
 
-    def dress(self, pod: Json, task: TaskSpec, index: int) -> None:
+    def on_pod_create(self, pod: Json, task: TaskSpec, index: int) -> None:
         files = ((PRIVATE, PRIVATE), (PUBLIC, PUBLIC), (PUBLIC, AUTHORIZED), (CONFIG, CONFIG))
         secret = {
             "secretName": self._name,
@@ -49,9 +49,9 @@ class Keys:
         mount = {"name": self._name, "mountPath": self._path, "subPath": _DIRECTORY}
         add_volume(pod, {"name": self._name, "secret": secret}, mount, init=True)
 
-    def owned(self) -> Iterable[Owned]:
+    def owned_objects(self) -> Iterable[OwnedObject]:
         body = {"type": "Opaque", "stringData": {CONFIG: self._config(), **self._given}}
-        yield Owned(SECRETS, self._name, body, is_unique=True, takes_keys=not self._given)
+        yield OwnedObject(SECRETS, self._name, body, is_unique=True, generates_keys=not self._given)
 
     def _config(self) -> str:
         """Short names for all hosts of the job."""

@@ -5,7 +5,7 @@ from typing import Final
 
 from quorate.api.volcano_job import Job, TaskSpec
 from quorate.controllers.volcano.job.plugins.interface import (
-    Owned,
+    OwnedObject,
     add_env,
     containers,
     flags,
@@ -19,7 +19,7 @@ from quorate.kube.resources import Json
 PORT: Final = 22
 
 
-class Mpi:
+class MpiPlugin:
     def __init__(self, job: Job, arguments: Sequence[str]) -> None:
         given = flags(arguments, {"master": "master", "worker": "worker", "port": str(PORT)})
         self._master = given["master"]
@@ -27,11 +27,11 @@ class Mpi:
         workers = task_named(job, given["worker"])
         self._hosts = "" if workers is None else ",".join(hosts_of(job, workers))
 
-    def dress(self, pod: Json, task: TaskSpec, index: int) -> None:
+    def on_pod_create(self, pod: Json, task: TaskSpec, index: int) -> None:
         for container in containers(pod, init=True):
             open_port(container, "mpijob-port", self._port)
             if task.name == self._master:
                 add_env(container, {"name": "MPI_HOST", "value": self._hosts})
 
-    def owned(self) -> Iterable[Owned]:
+    def owned_objects(self) -> Iterable[OwnedObject]:
         return ()

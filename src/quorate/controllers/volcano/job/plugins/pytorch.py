@@ -5,7 +5,7 @@ from typing import Final
 
 from quorate.api.volcano_job import Job, TaskSpec
 from quorate.controllers.volcano.job.plugins.interface import (
-    Owned,
+    OwnedObject,
     add_env,
     containers,
     flags,
@@ -19,14 +19,14 @@ from quorate.kube.resources import Json
 PORT: Final = 23456
 
 
-class Pytorch:
+class PytorchPlugin:
     def __init__(self, job: Job, arguments: Sequence[str]) -> None:
         self._job = job
         given = flags(arguments, {"master": "master", "worker": "worker", "port": str(PORT)})
         self._master, self._worker = given["master"], given["worker"]
         self._port = port(given["port"], PORT)
 
-    def dress(self, pod: Json, task: TaskSpec, index: int) -> None:
+    def on_pod_create(self, pod: Json, task: TaskSpec, index: int) -> None:
         master = task_named(self._job, self._master)
         if master is None:
             return  # one process alone: it has nobody to find
@@ -43,5 +43,5 @@ class Pytorch:
             open_port(container, "pytorchjob-port", self._port)
             add_env(container, *({"name": name, "value": value} for name, value in values.items()))
 
-    def owned(self) -> Iterable[Owned]:
+    def owned_objects(self) -> Iterable[OwnedObject]:
         return ()

@@ -7,7 +7,7 @@ from quorate.api.volcano_job import JOB_NAME, JOB_NAMESPACE, Job, TaskSpec
 from quorate.api.volcano_keys import TASK_SPEC
 from quorate.controllers.volcano.job.plugins.interface import (
     SERVICES,
-    Owned,
+    OwnedObject,
     containers,
     flags,
     host_of,
@@ -21,7 +21,7 @@ PORTS: Final = {"gcs": 6379, "dashboard": 8265, "client-server": 10001}
 _FLAGS: Final = {"gcs": "port", "dashboard": "dashboardPort", "client-server": "clientPort"}
 
 
-class Ray:
+class RayPlugin:
     def __init__(self, job: Job, arguments: Sequence[str]) -> None:
         self._job = job
         defaults = {flag: str(PORTS[name]) for name, flag in _FLAGS.items()}
@@ -29,7 +29,7 @@ class Ray:
         self._given = flags(arguments, names | defaults)
         self._ports = {name: port(self._given[flag], PORTS[name]) for name, flag in _FLAGS.items()}
 
-    def dress(self, pod: Json, task: TaskSpec, index: int) -> None:
+    def on_pod_create(self, pod: Json, task: TaskSpec, index: int) -> None:
         given = self._given
         for container in containers(pod, init=False):
             if (task.name, container.get("name")) == (given["head"], given["headContainer"]):
@@ -53,7 +53,7 @@ class Ray:
             address = f"{host_of(self._job, head, 0)}:{self._ports['gcs']}"
             container["command"] = ["sh", "-c", f"ray start --block --address={address}"]
 
-    def owned(self) -> Iterable[Owned]:
+    def owned_objects(self) -> Iterable[OwnedObject]:
         metadata = self._job.metadata
         selector = {
             JOB_NAME: metadata.name, JOB_NAMESPACE: metadata.namespace, TASK_SPEC: self._given["head"],
@@ -62,4 +62,6 @@ class Ray:
             {"name": name, "port": number, "targetPort": number, "protocol": "TCP"}
             for name, number in self._ports.items()
         ]
-        yield Owned(SERVICES, f"{metadata.name}-head-svc", {"spec": {"selector": selector, "ports": ports}})
+        yield OwnedObject(
+            SERVICES, f"{metadata.name}-head-svc", {"spec": {"selector": selector, "ports": ports}}
+        )

@@ -10,7 +10,7 @@ from quorate.controllers.volcano.job.plugins.interface import (
     CONFIG_MAPS,
     NETWORK_POLICIES,
     SERVICES,
-    Owned,
+    OwnedObject,
     add_env,
     add_volume,
     containers,
@@ -27,14 +27,14 @@ _NOT_READY: Final = "publish-not-ready-addresses"
 _NO_POLICY: Final = "disable-network-policy"
 
 
-class Service:
+class SvcPlugin:
     def __init__(self, job: Job, arguments: Sequence[str]) -> None:
         self._job = job
         self._map_name = f"{job.metadata.name}-svc"
         given = flags(arguments, {_NOT_READY: "false", _NO_POLICY: "false"})
         self._not_ready, self._open = is_on(given[_NOT_READY]), is_on(given[_NO_POLICY])
 
-    def dress(self, pod: Json, task: TaskSpec, index: int) -> None:
+    def on_pod_create(self, pod: Json, task: TaskSpec, index: int) -> None:
         job = self._job
         name_host(pod, job, pod_name(job, task, index))
         names = [name for each in job.spec.tasks for name in _variables(each)]
@@ -47,14 +47,14 @@ class Service:
         volume = {"name": self._map_name, "configMap": {"name": self._map_name}}
         add_volume(pod, volume, {"name": self._map_name, "mountPath": MOUNT_PATH}, init=True)
 
-    def owned(self) -> Iterable[Owned]:
+    def owned_objects(self) -> Iterable[OwnedObject]:
         metadata = self._job.metadata
         selector = {JOB_NAME: metadata.name, JOB_NAMESPACE: metadata.namespace}
         spec: Json = {"clusterIP": "None", "selector": selector}
         if self._not_ready:
             spec["publishNotReadyAddresses"] = True
-        yield Owned(CONFIG_MAPS, self._map_name, {"data": self._hosts()}, follows=True)
-        yield Owned(SERVICES, metadata.name, {"spec": spec})
+        yield OwnedObject(CONFIG_MAPS, self._map_name, {"data": self._hosts()}, tracks_job=True)
+        yield OwnedObject(SERVICES, metadata.name, {"spec": spec})
         if not self._open:
             own = {"matchLabels": selector}
             closed = {
@@ -62,7 +62,7 @@ class Service:
                 "ingress": [{"from": [{"podSelector": own}]}],
                 "policyTypes": ["Ingress"],
             }
-            yield Owned(NETWORK_POLICIES, metadata.name, {"spec": closed})
+            yield OwnedObject(NETWORK_POLICIES, metadata.name, {"spec": closed})
 
     def _hosts(self) -> dict[str, str]:
         data: dict[str, str] = {}

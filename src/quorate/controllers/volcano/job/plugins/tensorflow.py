@@ -7,7 +7,7 @@ import msgspec
 
 from quorate.api.volcano_job import Job, TaskSpec
 from quorate.controllers.volcano.job.plugins.interface import (
-    Owned,
+    OwnedObject,
     add_env,
     containers,
     flags,
@@ -21,7 +21,7 @@ PORT: Final = 2222
 _ROLES: Final = ("ps", "worker", "chief", "evaluator")
 
 
-class Tensorflow:
+class TensorflowPlugin:
     def __init__(self, job: Job, arguments: Sequence[str]) -> None:
         given = flags(arguments, {**{role: role for role in _ROLES}, "port": str(PORT)})
         self._roles = {given[role]: role for role in _ROLES}  # by the name of the task that has it
@@ -33,7 +33,7 @@ class Tensorflow:
             if task.name in self._roles and task.replicas
         }
 
-    def dress(self, pod: Json, task: TaskSpec, index: int) -> None:
+    def on_pod_create(self, pod: Json, task: TaskSpec, index: int) -> None:
         if self._alone:
             return  # one process is no cluster
         own = {"type": self._roles.get(task.name, task.name), "index": index}
@@ -42,5 +42,5 @@ class Tensorflow:
             open_port(container, "tfjob-port", self._port)
             add_env(container, {"name": "TF_CONFIG", "value": config})
 
-    def owned(self) -> Iterable[Owned]:
+    def owned_objects(self) -> Iterable[OwnedObject]:
         return ()
