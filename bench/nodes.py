@@ -8,9 +8,9 @@ from quorate.api import codec
 from quorate.api.meta import Uid, at_epoch
 from quorate.api.placeable import Node, Pod
 from quorate.api.scheduler_plugins import BinpackArguments, NodeOrderArguments, PredicateArguments
-from quorate.placement.cluster import Cluster, Hold
-from quorate.placement.constraints.surroundings import Surroundings
-from quorate.placement.rankings import Rankings
+from quorate.placement.cluster import AllocationState, Cluster
+from quorate.placement.filters.engine import ConstraintEngine
+from quorate.placement.node_finder import NodeFinder
 from quorate.placement.scoring import Scoring
 from quorate.placement.shapes import Shape, Shapes
 
@@ -27,7 +27,9 @@ class Crowd:
 
     def __init__(self, nodes: int, scoring: Scoring) -> None:
         self.cluster = Cluster()
-        self.rankings = Rankings(self.cluster, Surroundings(self.cluster, PredicateArguments()), scoring)
+        self.node_finder = NodeFinder(
+            self.cluster, ConstraintEngine(self.cluster, PredicateArguments()), scoring
+        )
         self.shapes = Shapes()
         for number in range(nodes):
             self.cluster.set_node(make_node(number))
@@ -42,11 +44,11 @@ class Crowd:
             name = node.metadata.name
             while 2 * self.cluster.used[0, index] < self.cluster.allocatable[0, index]:
                 kind = rng.choice(kinds)
-                if not self.rankings.has_room(kind, name):
+                if not self.node_finder.fits(kind, name):
                     break
-                self.cluster.put(Uid(f"resident-{pods}"), kind, name, Hold.USED)
+                self.cluster.add_pod(Uid(f"resident-{pods}"), kind, name, AllocationState.USED)
                 pods += 1
-        self.rankings.best(kinds[0])  # who asks first waits until all of that is read
+        self.node_finder.best(kinds[0])  # who asks first waits until all of that is read
         return pods
 
     def kinds(self, count: int, seed: int) -> list[Shape]:

@@ -20,9 +20,10 @@ from bench.verdicts import hold_to_limits
 from quorate.api import codec
 from quorate.api.meta import Uid
 from quorate.api.placeable import Pod
-from quorate.placement.cluster import Hold
+from quorate.placement.cluster import AllocationState
+from quorate.placement.diagnosis import Diagnosis
+from quorate.placement.node_finder import Choice
 from quorate.placement.scoring import Scoring
-from quorate.placement.verdicts import Choice, NoRoom
 
 NODES: Final = 5_000
 
@@ -33,9 +34,9 @@ def one_large_gang(scoring: Scoring) -> float:
     (kind,) = crowd.kinds(1, seed=7)
     before = thread_time()
     for pod in islice(uids(), 10_000):
-        choice = crowd.rankings.best(kind)
+        choice = crowd.node_finder.best(kind)
         assert isinstance(choice, Choice), f"there is room for all of them: {choice}"
-        crowd.cluster.put(pod, kind, choice.node, Hold.USED)
+        crowd.cluster.add_pod(pod, kind, choice.node, AllocationState.USED)
     taken = thread_time() - before
     assert crowd.cluster.total_used["pods"] == 10_000, "time placing, not refusing"
     return taken
@@ -45,17 +46,17 @@ def small_gangs() -> float:
     """Decisions a second for 1,000 gangs of 10 pods in 20 shapes, in turn, on nodes that are half full."""
     crowd = Crowd(NODES, SPREADING)
     kinds = crowd.kinds(20, seed=7)
-    residents = crowd.fill_half(kinds, seed=8)
+    pod_counts = crowd.fill_half(kinds, seed=8)
     pods = uids()
     before = thread_time()
     for gang in range(1_000):
         kind = kinds[gang % len(kinds)]
         for _ in range(10):
-            choice = crowd.rankings.best(kind)
+            choice = crowd.node_finder.best(kind)
             assert isinstance(choice, Choice), f"there is room for all of them: {choice}"
-            crowd.cluster.put(next(pods), kind, choice.node, Hold.USED)
+            crowd.cluster.add_pod(next(pods), kind, choice.node, AllocationState.USED)
     taken = thread_time() - before
-    assert crowd.cluster.total_used["pods"] == residents + 10_000, "time placing, not refusing"
+    assert crowd.cluster.total_used["pods"] == pod_counts + 10_000, "time placing, not refusing"
     return 10_000 / taken
 
 
@@ -68,9 +69,9 @@ def mixed_pods() -> float:
     before = thread_time()
     for number, pod in enumerate(islice(uids(), count)):
         kind = kinds[number % len(kinds)]
-        choice = crowd.rankings.best(kind)
+        choice = crowd.node_finder.best(kind)
         assert isinstance(choice, Choice), f"there is room for all of them: {choice}"
-        crowd.cluster.put(pod, kind, choice.node, Hold.USED)
+        crowd.cluster.add_pod(pod, kind, choice.node, AllocationState.USED)
     return count / (thread_time() - before)
 
 
@@ -81,9 +82,9 @@ def refusals() -> float:
     kinds = [crowd.shapes.of(codec.decode(Pod, pod_as_stored(0, 100_000 + cpu, 1))) for cpu in range(20)]
     before = thread_time()
     for gang in range(1_000):
-        verdict = crowd.rankings.best(kinds[gang % len(kinds)])
-        assert isinstance(verdict, NoRoom), f"there is no room: {verdict}"
-        assert verdict.never, "no node is so large"
+        verdict = crowd.node_finder.best(kinds[gang % len(kinds)])
+        assert isinstance(verdict, Diagnosis), f"there is no room: {verdict}"
+        assert verdict.never_fits, "no node is so large"
     return 1_000 * (thread_time() - before)
 
 
@@ -95,9 +96,9 @@ def pod_event() -> float:
     pods = list(islice(uids(), 20_000))
     before = thread_time()
     for number, pod in enumerate(pods):
-        crowd.cluster.put(pod, kind, names[number % len(names)], Hold.USED)
+        crowd.cluster.add_pod(pod, kind, names[number % len(names)], AllocationState.USED)
     for pod in pods:
-        crowd.cluster.take(pod)
+        crowd.cluster.remove_pod(pod)
     return 1e6 * (thread_time() - before) / (2 * len(pods))
 
 
@@ -105,15 +106,15 @@ def node_event() -> float:
     """Microseconds for a node that goes, a node that comes, and a decision after each."""
     crowd = Crowd(NODES, SPREADING)
     (kind,) = crowd.kinds(1, seed=7)
-    crowd.rankings.best(kind)
+    crowd.node_finder.best(kind)
     count = 200
     before = thread_time()
     for number in range(count):
         node = make_node(number)
         crowd.cluster.remove_node(node.metadata.name)
-        crowd.rankings.best(kind)
+        crowd.node_finder.best(kind)
         crowd.cluster.set_node(node)
-        crowd.rankings.best(kind)
+        crowd.node_finder.best(kind)
     return 1e6 * (thread_time() - before) / (2 * count)
 
 
@@ -127,7 +128,9 @@ def bytes_a_pod() -> float:
         stored = pod_as_stored(number, 1_000 + number % 20, 4, job=f"train-{number // 10}")
         pod = codec.decode(Pod, stored)
         pods[pod.metadata.uid] = pod
-        crowd.cluster.put(pod.metadata.uid, crowd.shapes.of(pod), names[number % NODES], Hold.USED)
+        crowd.cluster.add_pod(
+            pod.metadata.uid, crowd.shapes.of(pod), names[number % NODES], AllocationState.USED
+        )
 
     count = 4 * NODES
     for number in range(count):  # so that everything there is one of is there, and caches are full

@@ -12,8 +12,8 @@ from quorate.cli.reference import PAGES
 from quorate.cli.reference.commands import page
 from quorate.cli.reference.events import EVENTS
 from quorate.cli.reference.placement_verdicts import REASONS
-from quorate.placement.constraints import objections
-from quorate.placement.constraints.objections import Objection
+from quorate.placement.filters import failures
+from quorate.placement.filters.failures import FilterFailure
 
 ROOT = Path(__file__).parents[2]
 DIRECTORY = ROOT / "docs" / "reference"
@@ -57,15 +57,15 @@ def test_every_event_is_on_the_page() -> None:
 
 
 def test_every_objection_to_a_node_is_on_the_page() -> None:
-    known = {value for value in vars(objections).values() if isinstance(value, Objection)}
+    known = {value for value in vars(failures).values() if isinstance(value, FilterFailure)}
     made = {
         make(*("NAME" for _ in inspect.signature(make).parameters))
-        for make in vars(objections).values()
-        if inspect.isfunction(make) and inspect.signature(make).return_annotation is Objection
+        for make in vars(failures).values()
+        if inspect.isfunction(make) and inspect.signature(make).return_annotation is FilterFailure
     }
     assert len(made) == 6
     listed = {reason.objection for reason in REASONS}
-    as_listed = {Objection(one.remedy, WORDS.sub("NAME", one.reason)) for one in listed}
+    as_listed = {FilterFailure(one.remedy, WORDS.sub("NAME", one.reason)) for one in listed}
     assert known | made <= as_listed
 
 

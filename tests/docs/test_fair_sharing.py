@@ -5,7 +5,7 @@ import math
 from quorate.api.meta import Key
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource
-from quorate.quota.share import dominant_share
+from quorate.quota.fair_sharing import dominant_share
 from tests.docs.page import Example, job, section
 
 SHARES = section("fair-sharing.md", "Example: shares")
@@ -31,8 +31,8 @@ def test_shares() -> None:
     world.come(*(row["queue"] for row in busy))
     for row in rows:
         node = world.node(row["queue"])
-        borrowed = max(0, tree.used(node, CPU) - tree.subtree(node, CPU)) // 1000
-        assert row["borrows"] == f"{borrowed} of {tree.potential(node, CPU) // 1000}"
+        borrowed = max(0, tree.used(node, CPU) - tree.subtree_quota(node, CPU)) // 1000
+        assert row["borrows"] == f"{borrowed} of {tree.potential_available(node, CPU) // 1000}"
         assert row["weight"] == str(node.weight)
         assert row["share"] == share_with(world, row["queue"], 0)
 

@@ -15,8 +15,8 @@ def test_the_numbers_of_the_tree() -> None:
     jobs = [job(queue, queue, cpu, admitted="default") for queue, cpu in used.items()]
     world = Example(EXAMPLE.objects(), [*jobs, *(job(row["job"], row["queue"], row["cpu"]) for row in later)])
     world.come(*used)
-    numbers = {"owns": tree.subtree, "keeps": tree.guaranteed, "uses": tree.used}
-    numbers |= {"free": tree.available, "most": tree.potential}
+    numbers = {"owns": tree.subtree_quota, "keeps": tree.guaranteed, "uses": tree.used}
+    numbers |= {"free": tree.available, "most": tree.potential_available}
     assert {row["node"] for row in rows} == {*world.state.quota.queues, *world.state.quota.cohorts}
     for row in rows:
         node = world.node(row["node"])

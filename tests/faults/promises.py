@@ -20,7 +20,7 @@ from quorate.queueing.cluster_queue import limits_of, usage_of
 from quorate.queueing.conditions import is_admitted, is_evicted, is_finished, is_preempted, is_reserving
 from quorate.quota.amount import FlavorResource
 from quorate.quota.audit import quantities
-from quorate.quota.cohorts import QuotaTree
+from quorate.quota.hierarchy import QuotaTree
 from quorate.quota.tree import Node
 from tests.faults.history import Step
 

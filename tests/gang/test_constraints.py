@@ -206,7 +206,7 @@ def test_terms_look_into_namespaces_by_their_labels() -> None:
     near.put_pods([codec.convert(Pod, database)])
     near.session()
     assert near.binds == {}
-    near.model.surroundings.set_namespace("data", {"team": "store"})
+    near.model.constraints.set_namespace("data", {"team": "store"})
     near.session()
     assert near.binds == {"m0": "b1", "m1": "b1"}
 

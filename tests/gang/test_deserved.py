@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.gang.deserved import Claim, deserved, dominant_share, real_capability
-from quorate.placement.amounts import Amounts
+from quorate.placement.resources import Amounts
 from tests.gang.vectors_shares import read, run_deserved
 
 VECTORS = yaml.load((Path(__file__).parent / "gang-cases.yaml").read_text(), Loader=yaml.CSafeLoader)["cases"]

@@ -12,7 +12,7 @@ from quorate.gang.gang import Gang
 from quorate.gang.session import Session
 from quorate.gang.task import EVICTABLE, Standing
 from quorate.gang.trial import evict, place, promise, withdraw
-from quorate.placement.verdicts import Choice
+from quorate.placement.node_finder import Choice
 from tests.gang.drawn_worlds import confs, picture, worlds
 from tests.gang.laws import Before, told, violations
 from tests.gang.vectors import settings_of
@@ -90,7 +90,7 @@ def test_a_trial_that_is_not_kept_changes_nothing(
             if not tasks:
                 break
             task = random.choice(tasks)
-            choice = session.rankings.best(task.shape)
+            choice = session.node_finder.best(task.shape)
             if kind == 0 and task.standing in EVICTABLE:
                 trial.do(evict(task))
             elif kind == 1 and task.standing in (Standing.ALLOCATED, Standing.PIPELINED):
@@ -148,9 +148,9 @@ def free_places(world: World, gang: Gang) -> int:
     members = list(session.model.gangs[gang.key].placeable.values())
     with session.trial() as trial:
         for task in members:
-            choice = session.rankings.best(task.shape)
+            choice = session.node_finder.best(task.shape)
             if isinstance(choice, Choice):
                 trial.do(
-                    place(task, choice.node) if choice.moment.name == "NOW" else promise(task, choice.node)
+                    place(task, choice.node) if choice.capacity.name == "NOW" else promise(task, choice.node)
                 )
         return len(trial.moves)

@@ -22,7 +22,7 @@ from quorate.gang.outcome import Outcome
 from quorate.gang.quota import normalised
 from quorate.gang.run import open_session
 from quorate.gang.surplus import Surplus
-from quorate.placement.amounts import in_base_units, pod_amounts
+from quorate.placement.resources import in_base_units, pod_amounts
 from tests.gang.vectors import settings_of
 from tests.gang.world import World, key_of, name_of
 from tests.search import examples

@@ -14,11 +14,11 @@ from quorate.api.quantity import NANOS, parse_quantity
 from quorate.api.scheduler_configuration import load_scheduler_configuration
 from quorate.api.scheduler_plugins import BinpackArguments, NodeOrderArguments, PredicateArguments
 from quorate.gang.tiers import Vote, chosen, everyone, first_tier_agrees, objection
-from quorate.placement import amounts
-from quorate.placement.amounts import Missing, in_base_units
-from quorate.placement.cluster import Cluster, Hold
-from quorate.placement.constraints.surroundings import Surroundings
-from quorate.placement.scoring import POINT, Load, Scoring, preference_points, room_points
+from quorate.placement import resources
+from quorate.placement.cluster import AllocationState, Cluster
+from quorate.placement.filters.engine import ConstraintEngine
+from quorate.placement.resources import Missing, in_base_units
+from quorate.placement.scoring import SCORE_UNIT, ResourceColumns, Scoring, normalized_score, resource_score
 from quorate.placement.shapes import Shape, Shapes
 from quorate.quota.amount import CPU, PODS
 from tests.gang import objects
@@ -51,9 +51,9 @@ def _as_volcano(result: Mapping[str, int]) -> Json:
     scalars = {
         name: amount if name == PODS else amount * 1000
         for name, amount in result.items()
-        if name not in (CPU, amounts.MEMORY)
+        if name not in (CPU, resources.MEMORY)
     }
-    shown: Json = {"milli_cpu": result.get(CPU, 0), "memory": result.get(amounts.MEMORY, 0)}
+    shown: Json = {"milli_cpu": result.get(CPU, 0), "memory": result.get(resources.MEMORY, 0)}
     return shown | ({"scalars": scalars} if scalars else {})
 
 
@@ -78,7 +78,7 @@ def _pod_request(given: Json) -> dict[str, int]:
         "overhead": objects.quantities(given.get("overhead", {})),
     }
     pod = codec.convert(Pod, {"metadata": {"name": "p", "namespace": "default"}, "spec": spec})
-    return amounts.pod_amounts(pod.spec)
+    return resources.pod_amounts(pod.spec)
 
 
 def _without_policy(request: Json) -> Json:
@@ -97,23 +97,23 @@ def _where(rule: Callable[[Any, Any, Any], bool]) -> Callable[[Json], bool]:
 
 OPERATIONS: Mapping[str, Callable[[Json], Any]] = {
     "parse": lambda given: _amounts(given["left"]),
-    "isEmpty": lambda given: amounts.is_empty(_amounts(given["left"])),
-    "lessEqual": lambda given: amounts.less_equal(
+    "isEmpty": lambda given: resources.is_empty(_amounts(given["left"])),
+    "lessEqual": lambda given: resources.less_equal(
         _amounts(given["left"]), _amounts(given["right"]), _missing(given)
     ),
-    "lessEqualDim": lambda given: amounts.less_equal_where(
+    "lessEqualDim": lambda given: resources.less_equal_where(
         _exactly(given["left"]), _exactly(given["right"]), _amounts(given.get("request"))
     ),
-    "lessEqualPartly": _where(amounts.some_less_equal_where),
-    "greaterPartly": _where(amounts.some_greater_where),
-    "futureIdle": lambda given: amounts.future_idle(
+    "lessEqualPartly": _where(resources.some_less_equal_where),
+    "greaterPartly": _where(resources.some_greater_where),
+    "futureIdle": lambda given: resources.future_idle(
         *(_amounts(given.get(part)) for part in ("idle", "releasing", "pipelined"))
     ),
-    "add": _two(amounts.plus),
-    "sub": _two(amounts.minus),
-    "max": _two(amounts.maximum),
-    "exceeded": _two(amounts.exceeded),
-    "minDimension": lambda given: amounts.minimum(
+    "add": _two(resources.plus),
+    "sub": _two(resources.minus),
+    "max": _two(resources.maximum),
+    "exceeded": _two(resources.exceeded),
+    "minDimension": lambda given: resources.minimum(
         _amounts(given["left"]), _amounts(given["right"]), _missing(given)
     ),
     "podRequest": _pod_request,
@@ -203,23 +203,23 @@ def _scores(scoring: Scoring, given: Json) -> dict[str, float]:
     for node in given["nodes"]:
         cluster.set_node(objects.node(node))
         # What is used is given as a sum, which one pod stands for that names what it does not ask for.
-        used = Shape(amounts={CPU: 0, amounts.MEMORY: 0} | _amounts(_flat(node.get("used", {}))))
-        cluster.put(Uid(node["name"]), used, node["name"], Hold.USED)
+        used = Shape(amounts={CPU: 0, resources.MEMORY: 0} | _amounts(_flat(node.get("used", {}))))
+        cluster.add_pod(Uid(node["name"]), used, node["name"], AllocationState.USED)
     shape = Shapes().of(_pod(given["pod"]))
     cluster.request(shape)  # a resource that no node has gets its row too
-    load = Load(cluster.allocatable, cluster.used, cluster.pipelined, cluster.scored)
-    points = room_points(scoring, shape, cluster.rows, load)
+    load = ResourceColumns(cluster.allocatable, cluster.used, cluster.pipelined, cluster.non_zero_used)
+    points = resource_score(scoring, shape, cluster.rows, load)
     if scoring.node_order is not None:
-        preferences = Surroundings(cluster, PredicateArguments()).stance(shape).preferences
-        points += preference_points(scoring.node_order, preferences, among=cluster.ready)
-    return {name: int(points[cluster.index(name)]) / POINT for name in cluster.names()}
+        raw_scores = ConstraintEngine(cluster, PredicateArguments()).filter_result(shape).raw_scores
+        points += normalized_score(scoring.node_order, raw_scores, among=cluster.ready)
+    return {name: int(points[cluster.index(name)]) / SCORE_UNIT for name in cluster.names()}
 
 
 def _pod(given: Json) -> Pod:
     """Scalars may be named among the others here."""
     about: Json = {name: given[name] for name in ("tolerations", "nodeSelector") if name in given}
     asked = _flat({name: amount for name, amount in given.items() if name not in about})
-    named: Json = {name: asked.pop(name) for name in (CPU, amounts.MEMORY) if name in asked}
+    named: Json = {name: asked.pop(name) for name in (CPU, resources.MEMORY) if name in asked}
     return next(objects.pods({"name": "p", **about, **named, "scalars": asked}, {}))
 
 

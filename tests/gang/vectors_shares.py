@@ -8,7 +8,7 @@ from quorate.api.quantity import NANOS, parse_quantity
 from quorate.gang.deserved import Claim, deserved, dominant_share, real_capability
 from quorate.gang.queue import Queue
 from quorate.gang.reading import queue_of
-from quorate.placement.amounts import Amounts, in_base_units, less_equal, plus
+from quorate.placement.resources import Amounts, in_base_units, less_equal, plus
 from quorate.quota.amount import CPU
 from tests.gang import objects
 

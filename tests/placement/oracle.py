@@ -6,10 +6,10 @@ from fractions import Fraction
 from math import floor
 
 from quorate.api.scheduler_plugins import BinpackArguments, NodeOrderArguments
-from quorate.placement.cluster import Hold
-from quorate.placement.scoring import POINT, Scoring
+from quorate.placement.cluster import AllocationState
+from quorate.placement.framework import Capacity
+from quorate.placement.scoring import SCORE_UNIT, Scoring
 from quorate.placement.shapes import Shape
-from quorate.placement.stance import Moment
 
 
 @dataclass
@@ -18,35 +18,40 @@ class SlowNode:
     allocatable: Mapping[str, int]
     passes: bool = True
     node_affinity: int = 0  # weight of the preferred terms that match
-    pods: list[tuple[Shape, Hold]] = field(default_factory=list)
+    pods: list[tuple[Shape, AllocationState]] = field(default_factory=list)
 
-    def held(self, resource: str, *holds: Hold) -> int:
-        return sum(shape.amounts.get(resource, 0) for shape, hold in self.pods if hold in holds)
+    def held(self, resource: str, *holds: AllocationState) -> int:
+        return sum(shape.amounts.get(resource, 0) for shape, state in self.pods if state in holds)
 
     def idle(self, resource: str) -> int:
-        return self.allocatable.get(resource, 0) - self.held(resource, Hold.USED, Hold.RELEASING)
+        return self.allocatable.get(resource, 0) - self.held(
+            resource, AllocationState.USED, AllocationState.RELEASING
+        )
 
     def future_idle(self, resource: str) -> int:
-        releasing, pipelined = self.held(resource, Hold.RELEASING), self.held(resource, Hold.PIPELINED)
+        releasing, pipelined = (
+            self.held(resource, AllocationState.RELEASING),
+            self.held(resource, AllocationState.PIPELINED),
+        )
         return self.idle(resource) + releasing - pipelined
 
-    def sound(self) -> bool:
+    def within_allocatable(self) -> bool:
         resources = {*self.allocatable, *(name for shape, _ in self.pods for name in shape.amounts)}
         return all(self.idle(resource) >= 0 for resource in resources)
 
-    def moment(self, shape: Shape) -> Moment | None:
+    def capacity(self, shape: Shape) -> Capacity | None:
         wanted = [(resource, amount) for resource, amount in shape.amounts.items() if amount]
-        if not self.passes or not self.sound():
+        if not self.passes or not self.within_allocatable():
             return None
         if any(amount > self.future_idle(resource) for resource, amount in wanted):
             return None
         fits_now = all(amount <= self.idle(resource) for resource, amount in wanted)
-        return Moment.NOW if fits_now else Moment.LATER
+        return Capacity.IDLE if fits_now else Capacity.FUTURE_IDLE
 
-    def room_points(self, scoring: Scoring, shape: Shape) -> int:
+    def resource_score(self, scoring: Scoring, shape: Shape) -> int:
         points = 0
         if scoring.node_order is not None:
-            points += POINT * self._node_order(scoring.node_order, shape)
+            points += SCORE_UNIT * self._node_order(scoring.node_order, shape)
         if scoring.binpack is not None:
             points += self._binpack(scoring.binpack, shape)
         return points
@@ -57,11 +62,15 @@ class SlowNode:
             cap = self.allocatable.get(resource, 0)
             if not cap:
                 continue
-            there = sum(other.scored[at] for other, hold in self.pods if hold is not Hold.PIPELINED)
-            wanted = there + shape.scored[at]
+            there = sum(
+                other.non_zero_request[at]
+                for other, state in self.pods
+                if state is not AllocationState.PIPELINED
+            )
+            wanted = there + shape.non_zero_request[at]
             least.append(floor(Fraction(max(cap - wanted, 0) * 100, cap)))
             most.append(floor(Fraction(min(wanted, cap) * 100, cap)))
-            taken = self.held(resource, *Hold) + shape.amounts.get(resource, 0)
+            taken = self.held(resource, *AllocationState) + shape.amounts.get(resource, 0)
             shares.append(min(Fraction(1), Fraction(taken, cap)))
         points = weights.least_requested * (sum(least) // max(len(least), 1))
         points += weights.most_requested * (sum(most) // max(len(most), 1))
@@ -80,16 +89,16 @@ class SlowNode:
             cap = self.allocatable.get(resource, 0)
             if not cap:
                 continue
-            wanted = self.held(resource, Hold.USED, Hold.RELEASING) + request
+            wanted = self.held(resource, AllocationState.USED, AllocationState.RELEASING) + request
             if wanted > cap:
                 return 0
-            total += weight * floor(Fraction(wanted, cap) * 100 * POINT)
+            total += weight * floor(Fraction(wanted, cap) * 100 * SCORE_UNIT)
         return total // weights * binpack.weight if weights else 0
 
 
-def slow_best(nodes: list[SlowNode], scoring: Scoring, shape: Shape) -> tuple[str, Moment] | None:
-    for moment in Moment:
-        candidates = [node for node in nodes if node.moment(shape) is moment]
+def slow_best(nodes: list[SlowNode], scoring: Scoring, shape: Shape) -> tuple[str, Capacity] | None:
+    for capacity in Capacity:
+        candidates = [node for node in nodes if node.capacity(shape) is capacity]
         if candidates:
             most = max(node.node_affinity for node in candidates)
             order = scoring.node_order
@@ -97,7 +106,7 @@ def slow_best(nodes: list[SlowNode], scoring: Scoring, shape: Shape) -> tuple[st
             def points(node: SlowNode, most: int = most, order: NodeOrderArguments | None = order) -> int:
                 preferred = 100 * node.node_affinity // most if most else 0
                 weight = order.node_affinity if order is not None else 0
-                return node.room_points(scoring, shape) + POINT * weight * preferred
+                return node.resource_score(scoring, shape) + SCORE_UNIT * weight * preferred
 
-            return min(candidates, key=lambda node: (-points(node), node.name)).name, moment
+            return min(candidates, key=lambda node: (-points(node), node.name)).name, capacity
     return None

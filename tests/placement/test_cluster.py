@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.api.meta import Uid
-from quorate.placement.cluster import Cluster, Hold
-from quorate.placement.shapes import LARGEST
-from tests.placement.given import node, shape
-from tests.placement.happenings import PODS, Happening, PodDoes, do, happen, happenings, pods_do
+from quorate.placement.cluster import AllocationState, Cluster
+from quorate.placement.shapes import MAX_AMOUNT
+from tests.placement.builders import node, shape
+from tests.placement.cluster_changes import PODS, Happening, PodDoes, do, happen, happenings, pods_do
 from tests.search import examples
 
 A, B = Uid("a"), Uid("b")
@@ -32,35 +32,35 @@ def _amounts(cluster: Cluster, name: str, signs: dict[str, int]) -> dict[str, in
 
 
 @pytest.mark.parametrize(
-    ("hold", "now", "then"),
+    ("state", "now", "then"),
     [
-        pytest.param(Hold.USED, 3000, 3000, id="used: gone now and then"),
-        pytest.param(Hold.RELEASING, 3000, 4000, id="releasing: back when the pod is gone"),
-        pytest.param(Hold.PIPELINED, 4000, 3000, id="pipelined: takes nothing from now"),
+        pytest.param(AllocationState.USED, 3000, 3000, id="used: gone now and then"),
+        pytest.param(AllocationState.RELEASING, 3000, 4000, id="releasing: back when the pod is gone"),
+        pytest.param(AllocationState.PIPELINED, 4000, 3000, id="pipelined: takes nothing from now"),
     ],
 )
-def test_what_a_hold_takes(hold: Hold, now: int, then: int) -> None:
+def test_what_a_hold_takes(state: AllocationState, now: int, then: int) -> None:
     cluster = Cluster()
     cluster.set_node(node("n1 cpu=4"))
-    cluster.put(A, shape("cpu=1"), "n1", hold)
+    cluster.add_pod(A, shape("cpu=1"), "n1", state)
     assert (idle(cluster, "n1")["cpu"], future_idle(cluster, "n1")["cpu"]) == (now, then)
-    cluster.take(A)
+    cluster.remove_pod(A)
     assert (idle(cluster, "n1")["cpu"], future_idle(cluster, "n1")["cpu"]) == (4000, 4000)
 
 
 def test_a_place_tells_how_to_put_the_pod_back() -> None:
     cluster = Cluster()
     cluster.set_node(node("n1 cpu=4"))
-    cluster.put(A, shape("cpu=1"), "n1", Hold.USED)
-    assert cluster.move(A, Hold.RELEASING) is Hold.USED
-    place = cluster.take(A)
-    assert (place.node, place.hold) == ("n1", Hold.RELEASING)
-    assert cluster.place(A) is None
+    cluster.add_pod(A, shape("cpu=1"), "n1", AllocationState.USED)
+    assert cluster.update_pod(A, AllocationState.RELEASING) is AllocationState.USED
+    place = cluster.remove_pod(A)
+    assert (place.node, place.state) == ("n1", AllocationState.RELEASING)
+    assert cluster.allocation(A) is None
 
 
 def test_a_pod_counts_as_soon_as_its_node_is_known() -> None:
     cluster = Cluster()
-    cluster.put(A, shape("cpu=1 gpu=1"), "n1", Hold.USED)
+    cluster.add_pod(A, shape("cpu=1 gpu=1"), "n1", AllocationState.USED)
     cluster.set_node(node("n1 cpu=4 gpu=2"))
     assert idle(cluster, "n1") == {"cpu": 3000, "memory": 0, "pods": 109, "nvidia.com/gpu": 1}
 
@@ -68,10 +68,10 @@ def test_a_pod_counts_as_soon_as_its_node_is_known() -> None:
 def test_pods_outlive_their_node() -> None:
     cluster = Cluster()
     cluster.set_node(node("n1 cpu=4"))
-    cluster.put(A, shape("cpu=1"), "n1", Hold.USED)
+    cluster.add_pod(A, shape("cpu=1"), "n1", AllocationState.USED)
     cluster.remove_node("n1")
     assert (cluster.total, cluster.total_used) == ({}, {})
-    cluster.put(B, shape("cpu=1"), "n1", Hold.USED)
+    cluster.add_pod(B, shape("cpu=1"), "n1", AllocationState.USED)
     cluster.set_node(node("n1 cpu=4"))
     assert idle(cluster, "n1")["cpu"] == 2000
 
@@ -89,7 +89,7 @@ def test_a_vacant_index_is_taken_again() -> None:
 def test_a_node_may_shrink_below_what_is_used() -> None:
     cluster = Cluster()
     cluster.set_node(node("n1 cpu=4"))
-    cluster.put(A, shape("cpu=3"), "n1", Hold.USED)
+    cluster.add_pod(A, shape("cpu=3"), "n1", AllocationState.USED)
     cluster.set_node(node("n1 cpu=2"))
     assert idle(cluster, "n1")["cpu"] == -1000
 
@@ -99,8 +99,8 @@ def test_totals_are_of_ready_nodes_cordoned_ones_included() -> None:
     cluster.set_node(node("n1 cpu=4"))
     cluster.set_node(node("n2 cpu=8", unschedulable=True))
     cluster.set_node(node("n3 cpu=16", ready=False))
-    cluster.put(A, shape("cpu=1"), "n1", Hold.USED)
-    cluster.put(B, shape("cpu=1"), "n3", Hold.RELEASING)
+    cluster.add_pod(A, shape("cpu=1"), "n1", AllocationState.USED)
+    cluster.add_pod(B, shape("cpu=1"), "n3", AllocationState.RELEASING)
     assert cluster.total == {"cpu": 12_000, "pods": 220}
     assert cluster.total_used == {"cpu": 1000, "pods": 1}
     assert cluster.total_releasing == {}
@@ -114,11 +114,11 @@ def test_a_node_that_gave_away_more_than_it_has_is_in_no_total() -> None:
     cluster = Cluster()
     cluster.set_node(node("n1 cpu=4"))
     cluster.set_node(node("n2 cpu=2"))
-    cluster.put(A, shape("cpu=1"), "n1", Hold.USED)
-    cluster.put(B, shape("cpu=3"), "n2", Hold.RELEASING)
+    cluster.add_pod(A, shape("cpu=1"), "n1", AllocationState.USED)
+    cluster.add_pod(B, shape("cpu=3"), "n2", AllocationState.RELEASING)
     assert (cluster.total, cluster.total_used) == ({"cpu": 4000, "pods": 110}, {"cpu": 1000, "pods": 1})
     assert cluster.total_releasing == {}
-    cluster.take(B)
+    cluster.remove_pod(B)
     assert (cluster.total, cluster.total_used) == ({"cpu": 6000, "pods": 220}, {"cpu": 1000, "pods": 1})
 
 
@@ -126,24 +126,24 @@ def test_logs_tell_what_to_look_at_again() -> None:
     cluster = Cluster()
     cluster.set_node(node("n1 cpu=4"))
     cluster.set_node(node("n2 cpu=4"))
-    loads, facts = cluster.loads.end, cluster.facts.end
-    cluster.put(A, shape("cpu=1"), "n2", Hold.USED)
-    cluster.put(B, shape("cpu=1"), "n2", Hold.USED)
+    usage_changes, facts = cluster.usage_changes.end, cluster.node_changes.end
+    cluster.add_pod(A, shape("cpu=1"), "n2", AllocationState.USED)
+    cluster.add_pod(B, shape("cpu=1"), "n2", AllocationState.USED)
     cluster.set_node(node("n1 cpu=5"))
-    assert (cluster.loads.since(loads), cluster.facts.since(facts)) == ([0, 1], [])
+    assert (cluster.usage_changes.since(usage_changes), cluster.node_changes.since(facts)) == ([0, 1], [])
     cluster.set_node(node("n1 cpu=5", labels={"disk": "ssd"}))
-    assert cluster.facts.since(facts) == [0]
+    assert cluster.node_changes.since(facts) == [0]
 
 
 def test_a_reader_far_behind_looks_at_everything() -> None:
     cluster = Cluster()
     cluster.set_node(node("n1 cpu=4"))
-    start = cluster.loads.end
+    start = cluster.usage_changes.end
     for _ in range(9_000):
-        cluster.put(A, shape("cpu=1"), "n1", Hold.USED)
-        cluster.take(A)
-    assert cluster.loads.since(start) is None
-    assert cluster.loads.since(cluster.loads.end) == []
+        cluster.add_pod(A, shape("cpu=1"), "n1", AllocationState.USED)
+        cluster.remove_pod(A)
+    assert cluster.usage_changes.since(start) is None
+    assert cluster.usage_changes.since(cluster.usage_changes.end) == []
 
 
 def test_amounts_beyond_counting_do_not_wrap_around() -> None:
@@ -151,8 +151,8 @@ def test_amounts_beyond_counting_do_not_wrap_around() -> None:
     cluster.set_node(node("n1 cpu=4 memory=1000Ei"))
     huge = shape("memory=1000Ei")
     for number in range(500):
-        cluster.put(Uid(str(number)), huge, "n1", Hold.USED)
-    assert idle(cluster, "n1")["memory"] == LARGEST - 500 * (LARGEST + 1)
+        cluster.add_pod(Uid(str(number)), huge, "n1", AllocationState.USED)
+    assert idle(cluster, "n1")["memory"] == MAX_AMOUNT - 500 * (MAX_AMOUNT + 1)
 
 
 # -- laws
@@ -171,9 +171,9 @@ class World:
             name: (
                 {resource: amount for resource, amount in idle(cluster, name).items() if amount},
                 {resource: amount for resource, amount in future_idle(cluster, name).items() if amount},
-                cluster.scored[:, index].tolist(),
+                cluster.non_zero_used[:, index].tolist(),
                 bool(cluster.ready[index]),
-                dict(cluster.residents(index)),
+                dict(cluster.pod_counts(index)),
             )
             for name in cluster.names()
             if (index := cluster.index(name)) is not None
@@ -190,9 +190,9 @@ class World:
             assert known is not None
             cluster.set_node(known)
         for pod in PODS:
-            place = self.cluster.place(pod)
+            place = self.cluster.allocation(pod)
             if place is not None:
-                cluster.put(pod, place.shape, place.node, place.hold)
+                cluster.add_pod(pod, place.shape, place.node, place.state)
         return World(cluster)
 
 

@@ -12,23 +12,24 @@ from hypothesis import strategies as st
 
 from quorate.api.meta import Uid
 from quorate.api.scheduler_plugins import BinpackArguments, NodeOrderArguments
-from quorate.placement.cluster import Cluster, Hold
+from quorate.placement.cluster import AllocationState, Cluster
+from quorate.placement.framework import RawScores
 from quorate.placement.scoring import (
-    POINT,
-    Load,
+    SCORE_UNIT,
+    ResourceColumns,
     Scoring,
     balanced,
     binpack_points,
     half_difference,
     least_requested,
     most_requested,
-    preference_points,
+    normalized_score,
     quotient,
-    room_points,
+    resource_score,
 )
-from quorate.placement.shapes import LARGEST, Shape
-from quorate.placement.stance import Mask, Preferences, Vector
-from tests.placement.given import node, shape
+from quorate.placement.shapes import MAX_AMOUNT, Shape
+from quorate.placement.vectors import Mask, Vector
+from tests.placement.builders import node, shape
 
 GPU = "nvidia.com/gpu"
 
@@ -40,19 +41,19 @@ def world(*lines: str) -> Cluster:
         has, _, used = line.partition(" - ")
         cluster.set_node(node(has))
         if used:
-            cluster.put(Uid(line), shape(used), has.split()[0], Hold.USED)
+            cluster.add_pod(Uid(line), shape(used), has.split()[0], AllocationState.USED)
     return cluster
 
 
-def load(cluster: Cluster) -> Load:
+def load(cluster: Cluster) -> ResourceColumns:
     count = sum(1 for _ in cluster.names())
-    return Load(
-        *(m[:, :count] for m in (cluster.allocatable, cluster.used, cluster.pipelined, cluster.scored))
+    return ResourceColumns(
+        *(m[:, :count] for m in (cluster.allocatable, cluster.used, cluster.pipelined, cluster.non_zero_used))
     )
 
 
 def wanted(cluster: Cluster, pod: Shape) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    return load(cluster).scored + np.array(pod.scored, np.int64)[:, None]
+    return load(cluster).non_zero_request + np.array(pod.non_zero_request, np.int64)[:, None]
 
 
 def rows(cluster: Cluster) -> dict[str, int]:
@@ -108,30 +109,30 @@ def test_binpack(pod: str, binpack: BinpackArguments, want: list[float]) -> None
     )
     cluster.row(GPU)
     points = binpack_points(binpack, shape(pod), rows(cluster), load(cluster))
-    assert [point / POINT for point in points.tolist()] == want
+    assert [point / SCORE_UNIT for point in points.tolist()] == want
 
 
 def test_binpack_counts_devices_when_told_to() -> None:
     cluster = world("n1 cpu=4 memory=8Gi gpu=8 - gpu=5", "n2 cpu=4 memory=8Gi")
     points = binpack_points(packed(gpu=2), shape("cpu=1 gpu=1"), rows(cluster), load(cluster))
-    assert points.tolist() == [(25 + 2 * 75) * POINT // 3, 25 * POINT // 3]
+    assert points.tolist() == [(25 + 2 * 75) * SCORE_UNIT // 3, 25 * SCORE_UNIT // 3]
 
 
 def test_parts_are_weighted_and_added() -> None:
     cluster, pod = world("n1 cpu=4 memory=8Gi - cpu=1 memory=2Gi"), shape("cpu=1 memory=1Gi")
     order = NodeOrderArguments(least_requested=3, most_requested=5, balanced_resource=7)
-    got = room_points(Scoring(order, packed(weight=2)), pod, rows(cluster), load(cluster))
-    assert got.tolist() == [(3 * 56 + 5 * 43 + 7 * 93) * POINT + 2 * 43_750_000]
+    got = resource_score(Scoring(order, packed(weight=2)), pod, rows(cluster), load(cluster))
+    assert got.tolist() == [(3 * 56 + 5 * 43 + 7 * 93) * SCORE_UNIT + 2 * 43_750_000]
 
 
 def test_balance_counts_who_was_promised_a_place_and_nobody_who_names_nothing() -> None:
     cluster = world("n1 cpu=4 memory=8Gi - pods=1")
-    cluster.put(Uid("promised"), shape("cpu=2"), "n1", Hold.PIPELINED)
+    cluster.add_pod(Uid("promised"), shape("cpu=2"), "n1", AllocationState.PIPELINED)
     order = NodeOrderArguments(least_requested=0)
-    assert room_points(Scoring(order, None), shape("cpu=1"), rows(cluster), load(cluster)).tolist() == [
-        62 * POINT
+    assert resource_score(Scoring(order, None), shape("cpu=1"), rows(cluster), load(cluster)).tolist() == [
+        62 * SCORE_UNIT
     ]
-    assert room_points(Scoring(order, None), shape(""), rows(cluster), load(cluster)).tolist() == [0]
+    assert resource_score(Scoring(order, None), shape(""), rows(cluster), load(cluster)).tolist() == [0]
 
 
 @dataclass
@@ -167,11 +168,11 @@ def test_preferences_by_comparing_the_nodes_of_a_choice(
     among[3] = False  # its measure is far out, but the choice is not between it and the others
     whole = np.array([*measure, 1000])
     given: dict[str, Any] = {kind: Measured(whole) if kind == "spread" else whole}
-    points = preference_points(NodeOrderArguments(), Preferences(**given), among)[:3]
-    assert points.tolist() == [point * POINT for point in want]
+    points = normalized_score(NodeOrderArguments(), RawScores(**given), among)[:3]
+    assert points.tolist() == [point * SCORE_UNIT for point in want]
 
 
-wholes = st.integers(1, LARGEST) | st.integers(1, 64)
+wholes = st.integers(1, MAX_AMOUNT) | st.integers(1, 64)
 
 
 @st.composite
@@ -181,7 +182,7 @@ def shares(draw: st.DrawFn) -> tuple[int, int]:
     return draw(st.integers(0, whole) | st.sampled_from([0, whole // 2, whole])), whole
 
 
-@given(shares(), st.sampled_from([100, 100 * POINT]))
+@given(shares(), st.sampled_from([100, 100 * SCORE_UNIT]))
 def test_quotients_are_exact(pair: tuple[int, int], scale: int) -> None:
     part, whole = pair
     got = quotient(np.array([part]), np.array([whole]), scale)
@@ -197,7 +198,7 @@ def test_balance_is_exact(cpu: tuple[int, int], memory: tuple[int, int]) -> None
     assert balanced(taken, has).tolist() == [floor(100 - exact)]
 
 
-@given(st.integers(2**50, LARGEST), st.integers(1, 100), st.integers(0, 3))
+@given(st.integers(2**50, MAX_AMOUNT), st.integers(1, 100), st.integers(0, 3))
 def test_balance_is_exact_where_floats_are_equal(whole: int, missing: int, less: int) -> None:
     """All but a few of very many, and all but as few of a few less."""
     cpu, memory = (whole - missing, whole), (whole - missing - less, whole - less)

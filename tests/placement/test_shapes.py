@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from quorate.api.core import NodeSelector
-from quorate.placement.constraints.volumes import VolumeDemands
-from quorate.placement.shapes import LARGEST, Shapes
-from tests.placement.given import pod
+from quorate.placement.filters.volumes.filters import VolumeRequirements
+from quorate.placement.shapes import MAX_AMOUNT, Shapes
+from tests.placement.builders import pod
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -54,7 +54,7 @@ def test_what_does_not_decide_is_not() -> None:
 
 def test_volumes_tie_pods_to_nodes() -> None:
     shapes = Shapes()
-    assert shapes.of(pod("a"), VolumeDemands(bound=(NodeSelector(),))) is not shapes.of(pod("a"))
+    assert shapes.of(pod("a"), VolumeRequirements(bound=(NodeSelector(),))) is not shapes.of(pod("a"))
 
 
 def test_labels_and_namespaces_count_once_a_selector_asks_for_them() -> None:
@@ -83,11 +83,11 @@ def test_a_selector_of_all_asks_for_namespaces() -> None:
 
 
 def test_nothing_is_larger_than_can_be_calculated_with() -> None:
-    assert Shapes().of(pod("a memory=1000Ei")).amounts["memory"] == LARGEST + 1
+    assert Shapes().of(pod("a memory=1000Ei")).amounts["memory"] == MAX_AMOUNT + 1
 
 
 @pytest.mark.parametrize(
-    ("requests", "scored"),
+    ("requests", "non_zero_request"),
     [
         ("", (100, 200 << 20)),
         ("cpu=2", (2000, 200 << 20)),
@@ -95,5 +95,5 @@ def test_nothing_is_larger_than_can_be_calculated_with() -> None:
         ("cpu=0 memory=0", (0, 0)),
     ],
 )
-def test_pods_that_name_nothing_count_in_scores(requests: str, scored: tuple[int, int]) -> None:
-    assert Shapes().of(pod(f"a {requests}")).scored == scored
+def test_pods_that_name_nothing_count_in_scores(requests: str, non_zero_request: tuple[int, int]) -> None:
+    assert Shapes().of(pod(f"a {requests}")).non_zero_request == non_zero_request

@@ -18,7 +18,7 @@ from quorate.queueing.pods_ready import backoff_s
 from quorate.queueing.scheduling.podset_reducer import Counts, reduce
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, base_units
-from quorate.quota.share import dominant_share
+from quorate.quota.fair_sharing import dominant_share
 from quorate.quota.tree import Node
 from tests.queueing.notation import Json
 from tests.queueing.schema import findings
@@ -26,10 +26,10 @@ from tests.queueing.world import World
 
 NODE_AMOUNTS: dict[str, Callable[[Node, FlavorResource], int]] = {
     "usage": tree.used,
-    "subtreeQuota": tree.subtree,
+    "subtreeQuota": tree.subtree_quota,
     "guaranteed": tree.guaranteed,
     "available": lambda node, pair: max(0, tree.available(node, pair)),
-    "potentialAvailable": tree.potential,
+    "potentialAvailable": tree.potential_available,
 }
 
 

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from quorate.quota import tree
 from quorate.quota.amount import UNLIMITED, FlavorResource, Usage, total
 from quorate.quota.audit import audit
-from quorate.quota.cohorts import QuotaTree
+from quorate.quota.hierarchy import QuotaTree
 from quorate.quota.tree import Limits, Node
 
 PAIRS = (FlavorResource("spot", "cpu"), FlavorResource("dear", "cpu"))
@@ -81,7 +81,9 @@ class AnyHistory(RuleBasedStateMachine):
     def exactly_who_uses_more_than_it_owns_borrows(self) -> None:
         for parent in self.quota.cohorts.values():
             for pair in PAIRS:
-                over = {node for node in parent.children if tree.used(node, pair) > tree.subtree(node, pair)}
+                over = {
+                    node for node in parent.children if tree.used(node, pair) > tree.subtree_quota(node, pair)
+                }
                 assert set(tree.borrowers(parent, [pair])) == over
 
     def never_ends(self, cohort: str) -> bool:
@@ -140,7 +142,7 @@ def test_what_is_available_is_never_more_than_there_can_be(
     quota: QuotaTree, name: str, pair: FlavorResource
 ) -> None:
     node = quota.queues[name]
-    assert tree.available(node, pair) <= tree.potential(node, pair)
+    assert tree.available(node, pair) <= tree.potential_available(node, pair)
 
 
 @given(trees(), st.sampled_from(QUEUES), st.sampled_from(PAIRS), st.integers(0, 60), st.integers(0, 60))

@@ -4,7 +4,7 @@ import pytest
 
 from quorate.quota import tree
 from quorate.quota.amount import UNLIMITED, Amount, FlavorResource
-from quorate.quota.cohorts import QuotaTree
+from quorate.quota.hierarchy import QuotaTree
 from quorate.quota.tree import Level, Limits
 
 CPU = FlavorResource("default", "cpu")
@@ -35,10 +35,10 @@ def test_the_worked_example() -> None:
     tree.add_usage(c, {CPU: 5})
 
     assert tree.guaranteed(a, CPU) == 4
-    assert (tree.subtree(middle, CPU), tree.subtree(root, CPU)) == (6, 16)
+    assert (tree.subtree_quota(middle, CPU), tree.subtree_quota(root, CPU)) == (6, 16)
     assert (tree.used(middle, CPU), tree.used(root, CPU)) == (3, 8)
     assert [tree.available(node, CPU) for node in (root, a, b, c)] == [8, 8, 8, 6]
-    assert [tree.potential(node, CPU) for node in (a, b, c)] == [20, 16, 11]
+    assert [tree.potential_available(node, CPU) for node in (a, b, c)] == [20, 16, 11]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from quorate.gang.session import Session
 from quorate.gang.task import Standing
 from quorate.gang.verdicts import AwaitsRoom
-from quorate.placement.cluster import Hold
+from quorate.placement.cluster import AllocationState
 
 
 def note_awaited(session: Session) -> None:
@@ -17,5 +17,5 @@ def note_awaited(session: Session) -> None:
 def _leaving(session: Session, node: str) -> int:
     index = session.cluster.index(node)
     assert index is not None, f"{node} was promised and is not there"
-    residents = session.cluster.residents(index)
-    return sum(count for (_, hold), count in residents.items() if hold is Hold.RELEASING)
+    residents = session.cluster.pod_counts(index)
+    return sum(count for (_, hold), count in residents.items() if hold is AllocationState.RELEASING)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from quorate.placement.amounts import Amounts, Portions
+from quorate.placement.resources import Amounts, Portions
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from collections import Counter
 from quorate.gang.gang import Gang
 from quorate.gang.session import Session
 from quorate.gang.task import Task
-from quorate.placement.constraints.company import ranks
+from quorate.placement.colocation import affinity_order
 
 
 def members_to_place(session: Session, gang: Gang, *, best_effort: bool) -> list[Task]:
@@ -19,7 +19,7 @@ def members_to_place(session: Session, gang: Gang, *, best_effort: bool) -> list
         members = [task for task in members if not task.best_effort]
     if session.settings.profile == "compat":
         return members
-    company = ranks(gang.shapes)
+    company = affinity_order(gang.shapes)
     members.sort(key=lambda task: (company[task.shape], task.best_effort))
     if not gang.role_minima:
         return members

@@ -33,14 +33,14 @@ from quorate.gang.reading import (
 )
 from quorate.gang.task import FINISHED, HOLDING, Standing, Task
 from quorate.gang.usage import Usages
-from quorate.placement.amounts import in_base_units
-from quorate.placement.cluster import Cluster, Hold
-from quorate.placement.constraints.binding import VolumeStep, volume_steps
-from quorate.placement.constraints.claims import volume_demands
-from quorate.placement.constraints.storage import Storage
-from quorate.placement.constraints.surroundings import Surroundings
-from quorate.placement.constraints.volumes import VolumeDemands
-from quorate.placement.rankings import Rankings
+from quorate.placement.cluster import AllocationState, Cluster
+from quorate.placement.filters.engine import ConstraintEngine
+from quorate.placement.filters.volumes.binding import VolumeBinding, volume_bindings
+from quorate.placement.filters.volumes.claims import volume_requirements
+from quorate.placement.filters.volumes.filters import VolumeRequirements
+from quorate.placement.filters.volumes.storage import StorageIndex
+from quorate.placement.node_finder import NodeFinder
+from quorate.placement.resources import in_base_units
 from quorate.placement.scoring import Scoring
 from quorate.placement.shapes import Shape, Shapes
 
@@ -62,18 +62,18 @@ class Model:
         self.queues: dict[str, Queue] = {}
         self.quotas: dict[Key, NamespaceQuota] = {}
         self.ledger = Ledger()
-        self.storage = Storage()
+        self.storage = StorageIndex()
         # Who watches namespaces and the drivers of nodes tells it.
-        self.surroundings = Surroundings(self.cluster, PredicateArguments())
+        self.constraints = ConstraintEngine(self.cluster, PredicateArguments())
         self._schedulers = frozenset(schedulers)
-        self._rankings: Rankings | None = None  # as asked for last
+        self._node_finder: NodeFinder | None = None  # as asked for last
         self._ranked_by: Scoring | None = None
         self._shapes = Shapes()
         self._usages = Usages()
         self._seen = self._shapes.generation  # that the shapes of all pods are of
         self._tasks: dict[Key, Task] = {}  # each is in the gang it names
         self._strangers: dict[Key, Pod] = {}  # all other pods
-        self._volumes: dict[Key, VolumeDemands] = {}  # of pods with claims, as in their shapes
+        self._volumes: dict[Key, VolumeRequirements] = {}  # of pods with claims, as in their shapes
         self._storage_seen = self.storage.version  # that these are of
         self._on: dict[str, dict[Uid, Task]] = {}  # tasks by the node they have, none empty
         self._classes: dict[str, PriorityClass] = {}
@@ -89,13 +89,13 @@ class Model:
     def remove_node(self, name: str) -> None:
         self.cluster.remove_node(name)
 
-    def rankings(self, predicates: PredicateArguments, scoring: Scoring) -> Rankings:
+    def node_finder(self, predicates: PredicateArguments, scoring: Scoring) -> NodeFinder:
         """The nodes for those who look for one: kept up to date from session to session."""
-        self.surroundings.heed(predicates)
-        if self._rankings is None or self._ranked_by != scoring:
+        self.constraints.set_enabled_predicates(predicates)
+        if self._node_finder is None or self._ranked_by != scoring:
             self._ranked_by = scoring
-            self._rankings = Rankings(self.cluster, self.surroundings, scoring)
-        return self._rankings
+            self._node_finder = NodeFinder(self.cluster, self.constraints, scoring)
+        return self._node_finder
 
     def set_pod(self, pod: Pod) -> None:
         key = pod.metadata.key
@@ -126,12 +126,12 @@ class Model:
         self._binding.pop(key, None)
         self._evicting.pop(key, None)
 
-    def volume_steps(self, key: Key, node: str) -> tuple[VolumeStep, ...]:
+    def volume_bindings(self, key: Key, node: str) -> tuple[VolumeBinding, ...]:
         """What is to be written about the claims of a pod before it is bound to ``node``."""
         pod, index = self._pod(key), self.cluster.index(node)
         where = None if index is None else self.cluster.nodes[index]
         # One that is gone by now needs nothing: the bind will say so.
-        return () if pod is None or where is None else volume_steps(pod, where, self.storage)
+        return () if pod is None or where is None else volume_bindings(pod, where, self.storage)
 
     def tasks_on(self, node: str) -> Collection[Task]:
         """The tasks that have ``node``, in whatever standing."""
@@ -147,7 +147,7 @@ class Model:
             for key, volumes in list(self._volumes.items()):
                 pod = self._pod(key)
                 assert pod is not None, f"{key} has volumes and is not known"
-                if volume_demands(pod, self.storage) != volumes:
+                if volume_requirements(pod, self.storage) != volumes:
                     self._put(key, pod)
         while self._seen != self._shapes.generation:
             self._seen = self._shapes.generation
@@ -161,7 +161,7 @@ class Model:
         return self._strangers.get(key) if task is None else task.pod
 
     def _shape(self, key: Key, pod: Pod) -> Shape:
-        volumes = volume_demands(pod, self.storage)
+        volumes = volume_requirements(pod, self.storage)
         if pod.spec.volumes:
             self._volumes[key] = volumes
         return self._shapes.of(pod, volumes)
@@ -171,15 +171,17 @@ class Model:
         node = pod.node_name or pod.status.nominated_node_name
         if node and not is_gone(pod):
             leaving = pod.metadata.deletion_timestamp is not None
-            self.cluster.put(pod.metadata.uid, shape, node, Hold.RELEASING if leaving else Hold.USED)
+            self.cluster.add_pod(
+                pod.metadata.uid, shape, node, AllocationState.RELEASING if leaving else AllocationState.USED
+            )
 
     def _forget(self, key: Key) -> None:
         pod = self._pod(key)
         if pod is None:
             return
         self._volumes.pop(key, None)
-        if self.cluster.place(pod.metadata.uid) is not None:
-            self.cluster.take(pod.metadata.uid)
+        if self.cluster.allocation(pod.metadata.uid) is not None:
+            self.cluster.remove_pod(pod.metadata.uid)
         self._strangers.pop(key, None)
         task = self._tasks.pop(key, None)
         if task is not None:
@@ -240,10 +242,10 @@ class Model:
         if node == task.node and before is not None and after is not None:
             self.gangs[task.gang].shift(task, standing, node)
             if before is not after:
-                self.cluster.move(task.uid, after)
+                self.cluster.update_pod(task.uid, after)
             return
         if before is not None and task.node:
-            self.cluster.take(task.uid)
+            self.cluster.remove_pod(task.uid)
         self._leave(task)
         self.gangs[task.gang].shift(task, standing, node)
         self._settle(task)
@@ -255,7 +257,7 @@ class Model:
         self._on.setdefault(task.node, {})[task.uid] = task
         hold = hold_of(task.standing)
         if hold is not None:
-            self.cluster.put(task.uid, task.shape, task.node, hold)
+            self.cluster.add_pod(task.uid, task.shape, task.node, hold)
 
     def _leave(self, task: Task) -> None:
         """Take it from the tasks of its node."""
@@ -383,10 +385,10 @@ class Model:
 _NO_TASKS: Final[Mapping[Uid, Task]] = {}
 
 
-def hold_of(standing: Standing) -> Hold | None:
+def hold_of(standing: Standing) -> AllocationState | None:
     """How a task that stands so counts on its node."""
     if standing in FINISHED or standing is Standing.PENDING:
         return None
     if standing is Standing.PIPELINED:
-        return Hold.PIPELINED
-    return Hold.RELEASING if standing is Standing.RELEASING else Hold.USED
+        return AllocationState.PIPELINED
+    return AllocationState.RELEASING if standing is Standing.RELEASING else AllocationState.USED

@@ -17,7 +17,7 @@ from quorate.gang.queue import Queue
 from quorate.gang.task import Task
 from quorate.gang.tiers import Tiers, Vote
 from quorate.gang.verdicts import Verdict
-from quorate.placement.amounts import Portions
+from quorate.placement.resources import Portions
 from quorate.quota.amount import Amount
 
 Rank = tuple[Any, ...]  # of numbers, texts and such tuples

@@ -18,7 +18,7 @@ from quorate.gang.deserved import dominant_share
 from quorate.gang.gang import Gang
 from quorate.gang.task import HOLDING, Task
 from quorate.gang.verdicts import Shortage
-from quorate.placement.amounts import NOTHING, Amounts, Portions
+from quorate.placement.resources import NOTHING, Amounts, Portions
 from quorate.quota.amount import PODS, Amount
 
 

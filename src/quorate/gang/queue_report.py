@@ -14,7 +14,7 @@ from quorate.gang.queue import ROOT, line_of
 from quorate.gang.queue_account import Account, add
 from quorate.gang.run import open_session
 from quorate.gang.tiers import everyone
-from quorate.placement.amounts import Amounts
+from quorate.placement.resources import Amounts
 
 
 @dataclass(frozen=True, slots=True)

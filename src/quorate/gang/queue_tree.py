@@ -12,7 +12,7 @@ from functools import reduce
 from quorate.gang.deserved import real_capability
 from quorate.gang.queue import ROOT, Queue
 from quorate.gang.queue_account import Ceiling
-from quorate.placement.amounts import NOTHING, Amounts, Missing, maximum, minimum, plus
+from quorate.placement.resources import NOTHING, Amounts, Missing, maximum, minimum, plus
 from quorate.quota.amount import UNLIMITED, Amount
 
 

@@ -25,7 +25,7 @@ from quorate.api.volcano_keys import (
 from quorate.gang.queue import NamespaceQuota, Queue
 from quorate.gang.quota import plain
 from quorate.gang.task import Standing, Task
-from quorate.placement.amounts import MEMORY, amounts_held, in_base_units
+from quorate.placement.resources import MEMORY, amounts_held, in_base_units
 from quorate.placement.shapes import Shape
 from quorate.quota.amount import CPU, UNLIMITED, base_units
 

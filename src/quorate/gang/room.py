@@ -11,9 +11,9 @@ from quorate.gang.outcome import Evictor
 from quorate.gang.session import Session
 from quorate.gang.task import Standing, Task
 from quorate.gang.trial import Trial, evict, promise
-from quorate.placement.cluster import Hold
+from quorate.placement.cluster import AllocationState
+from quorate.placement.diagnosis import Diagnosis
 from quorate.placement.shapes import Shape
-from quorate.placement.verdicts import NoRoom
 
 
 class Room:
@@ -77,22 +77,22 @@ class Room:
 
         Where nobody has to go for it, ``preempt`` looks at all nodes, and ``reclaim`` at those of candidates.
         """
-        rankings = self._session.rankings
-        best = rankings.best(task.shape)
-        if isinstance(best, NoRoom) and (best.never or not self._hosts):
+        node_finder = self._session.node_finder
+        best = node_finder.best(task.shape)
+        if isinstance(best, Diagnosis) and (best.never_fits or not self._hosts):
             return ()
-        nodes = rankings.in_score_order(task.shape)
+        nodes = node_finder.nodes_by_score(task.shape)
         if self._evictor == "reclaim":
-            hosts = self._hosts if isinstance(best, NoRoom) else self._nodes_of(self._givers.values())
+            hosts = self._hosts if isinstance(best, Diagnosis) else self._nodes_of(self._givers.values())
             return sorted(hosts.intersection(nodes))
-        return filter(self._hosts.__contains__, nodes) if isinstance(best, NoRoom) else nodes
+        return filter(self._hosts.__contains__, nodes) if isinstance(best, Diagnosis) else nodes
 
     def _make_on(self, node: str, task: Task, trial: Trial) -> bool:
         victims = self._victims(node, task) if node in self._hosts else ()
         freed: Counter[str] = Counter()
         for victim in victims:
             freed.update(victim.request)
-        if not self._session.rankings.has_room(task.shape, node, freed):
+        if not self._session.node_finder.fits(task.shape, node, freed):
             return False
         before = len(trial.moves)
         to_go = iter(victims)
@@ -127,12 +127,12 @@ class Room:
         """
         if self._evictor == "preempt" and not self._session.may_allocate(self._queue, task):
             return False
-        return self._session.rankings.candidate(task.shape, node) is not None
+        return self._session.node_finder.capacity_on(task.shape, node) is not None
 
 
 def is_awaited(session: Session, task: Task) -> bool:
     """Whether pods are still leaving the node that ``task`` was promised: then nobody else need go for it."""
     index = session.cluster.index(task.nominated) if task.nominated else None
-    if index is None or task.nominated not in session.rankings.in_score_order(task.shape):
+    if index is None or task.nominated not in session.node_finder.nodes_by_score(task.shape):
         return False
-    return any(hold is Hold.RELEASING for _, hold in session.cluster.residents(index))
+    return any(hold is AllocationState.RELEASING for _, hold in session.cluster.pod_counts(index))

@@ -97,7 +97,7 @@ def open_session(
     session = Session(model, settings, now)
     session.policies = _policies(session, settings.tiers, stopwatch)
     stopwatch.begins("opening")
-    session.rankings = model.rankings(_predicates(session.policies), _scoring(session.policies))
+    session.node_finder = model.node_finder(_predicates(session.policies), _scoring(session.policies))
     return session
 
 

@@ -23,7 +23,7 @@ from quorate.gang.task import HOLDING, Standing, Task
 from quorate.gang.tiers import Tiers, Vote, chosen, everyone, first_tier_agrees, objection
 from quorate.gang.trial import Move, Trial
 from quorate.gang.verdicts import Verdict
-from quorate.placement.rankings import Rankings
+from quorate.placement.node_finder import NodeFinder
 
 NOTICE_EVERY_S: Final = 300.0  # of one reason about one gang
 
@@ -31,9 +31,9 @@ _CHARGED = HOLDING | {Standing.PIPELINED}  # what plugins are told a task took
 
 
 class Session:
-    """See the module.  ``policies`` and ``rankings`` follow right after opening: plugins look at it first."""
+    """See the module.  ``policies`` and ``node_finder`` are set after opening: plugins look at it first."""
 
-    rankings: Rankings  # the nodes, as the plugins have them judged and scored
+    node_finder: NodeFinder  # the nodes, as the plugins have them judged and scored
 
     def __init__(self, model: Model, settings: SchedulerConfiguration, now: float) -> None:
         self.model = model

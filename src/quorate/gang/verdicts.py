@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import ClassVar, Final
 
 from quorate.gang.quota import plain, said
-from quorate.placement.verdicts import NoRoom
+from quorate.placement.diagnosis import Diagnosis
 from quorate.quota.amount import Amount, counts_bytes
 
 MOST_TOLD: Final = 16  # resources in one message, which is stored: a group may name any number
@@ -202,17 +202,19 @@ def _count(number: int, what: str) -> str:
 
 
 @lru_cache(maxsize=1_024)
-def said_by_nodes(refusal: NoRoom) -> str:
+def said_by_nodes(refusal: Diagnosis) -> str:
     """Why no node takes a pod, in words that users of kube-scheduler know: the most frequent reason first."""
     if not refusal.nodes:
         return "no nodes available to schedule pods"
     short = (
         f"{each.nodes} Insufficient {each.resource} (need {said(each.resource, each.need)}, "
         f"{said(each.resource, each.at_most)} at most)"
-        for each in refusal.short
+        for each in refusal.insufficient
     )
-    barred = (f"{each.nodes} {each.reason}" for each in refusal.barred)
-    overdrawn = [f"{refusal.overdrawn} node(s) gave away more than they have"] if refusal.overdrawn else []
+    barred = (f"{each.nodes} {each.reason}" for each in refusal.filtered)
+    overdrawn = (
+        [f"{refusal.overcommitted} node(s) gave away more than they have"] if refusal.overcommitted else []
+    )
     return f"0/{refusal.nodes} nodes are available: {', '.join((*short, *barred, *overdrawn))}"
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from quorate.gang.deserved import dominant_share
-from quorate.placement.amounts import Amounts, Portions
+from quorate.placement.resources import Amounts, Portions
 
 Path = tuple[str, ...]  # of names below the root
 

@@ -16,7 +16,7 @@ from quorate.gang.room import is_awaited
 from quorate.gang.session import Session
 from quorate.gang.task import EVICTABLE, Standing, Task
 from quorate.gang.trial import Trial, evict, promise
-from quorate.placement.verdicts import Choice
+from quorate.placement.node_finder import Choice
 
 
 def evict_whole(
@@ -96,7 +96,7 @@ def _find_room(
             break
         if not may_have(task):
             continue
-        match session.rankings.best(task.shape):
+        match session.node_finder.best(task.shape):
             case Choice(node, _):
                 trial.do(promise(task, node))
     return session.is_promised(claimant)

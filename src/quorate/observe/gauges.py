@@ -14,7 +14,7 @@ from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState, T
 from quorate.queueing.pending.queue import Entry
 from quorate.queueing.state import State
 from quorate.quota.amount import Amount, FlavorResource, Unlimited, Usage, as_quantity
-from quorate.quota.share import dominant_share
+from quorate.quota.fair_sharing import dominant_share
 from quorate.quota.tree import Node
 
 
@@ -169,7 +169,7 @@ def _cohort(node: Node, view: View) -> Iterator[Reading]:
     of_cohort = {"cohort": node.name}
     yield Reading("cohort_info", of_cohort | _place(node), 1.0)
     yield Reading("cohort_weighted_share", of_cohort, _share(node))
-    yield from _amounts("cohort_subtree_quota", of_cohort, node.subtree)
+    yield from _amounts("cohort_subtree_quota", of_cohort, node.subtree_quota)
     queues = list(view.state.queues_below(node))
     reserved: dict[FlavorResource, int] = {}
     for queue in queues:

@@ -12,7 +12,7 @@ from prometheus_client.core import GaugeMetricFamily
 
 from quorate.gang.queue_report import QueueReport
 from quorate.observe.catalogue import Family
-from quorate.placement.amounts import MEMORY
+from quorate.placement.resources import MEMORY
 from quorate.quota.amount import CPU, PODS, Amount
 
 _QUEUE: Final = ("queue_name",)

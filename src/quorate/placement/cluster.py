@@ -22,14 +22,14 @@ import numpy as np
 
 from quorate.api.meta import Uid, find_condition
 from quorate.api.placeable import Node
-from quorate.placement.amounts import MEMORY, Amounts, in_base_units
-from quorate.placement.log import Log
-from quorate.placement.shapes import LARGEST, Shape
+from quorate.placement.change_log import ChangeLog
+from quorate.placement.resources import MEMORY, Amounts, in_base_units
+from quorate.placement.shapes import MAX_AMOUNT, Shape
 from quorate.placement.vectors import Mask, Matrix, Vector
 from quorate.quota.amount import CPU, PODS
 
 
-class Hold(Enum):
+class AllocationState(Enum):
     """In what way a pod holds its part of a node."""
 
     USED = "is there, or will be as soon as it is bound"
@@ -40,38 +40,38 @@ class Hold(Enum):
 
 
 # How often pods of a shape hold their part of a node, and in what way.
-Residents = Mapping[tuple[Shape, Hold], int]
-NOBODY: Final[Residents] = {}
+PodCounts = Mapping[tuple[Shape, AllocationState], int]
+NO_PODS: Final[PodCounts] = {}
 
 
-class Place(msgspec.Struct, eq=False, gc=False):
+class PodAllocation(msgspec.Struct, eq=False, gc=False):
     """Where one pod is.  There is one for each, so it is small: the collector need not walk it."""
 
     shape: Shape
     node: str
-    hold: Hold
+    state: AllocationState
 
 
 class Cluster:
     """Pods may be on nodes that are not known, or not any more: they count as soon as the node appears."""
 
     def __init__(self) -> None:
-        self.loads = Log()  # indexes whose amounts or residents changed
-        self.facts = Log()  # indexes whose node came, went, or changed in more than its amounts
+        self.usage_changes = ChangeLog()  # indexes whose amounts or residents changed
+        self.node_changes = ChangeLog()  # indexes whose node came, went, or changed in more than its amounts
         self.resources: list[str] = [CPU, MEMORY, PODS]  # by row
         self.nodes: list[Node | None] = []  # by index
         self.allocatable: Matrix = _zeros(len(self.resources), 0)
         self.used: Matrix = _zeros(len(self.resources), 0)
         self.releasing: Matrix = _zeros(len(self.resources), 0)
         self.pipelined: Matrix = _zeros(len(self.resources), 0)
-        # Cpu and memory used, with something for pods that name none (``Shape.scored``).
-        self.scored: Matrix = _zeros(2, 0)
+        # Cpu and memory used, with something for pods that name none (``Shape.non_zero_request``).
+        self.non_zero_used: Matrix = _zeros(2, 0)
         self.ready: Mask = np.zeros(0, np.bool_)  # vacant indexes are not
         self.rows = {resource: row for row, resource in enumerate(self.resources)}
         self._vacant: list[int] = []
         self._indexes: dict[str, int] = {}
-        self._residents: dict[str, dict[tuple[Shape, Hold], int]] = {}  # by node, known or not
-        self._places: dict[Uid, Place] = {}
+        self._residents: dict[str, dict[tuple[Shape, AllocationState], int]] = {}  # by node, known or not
+        self._places: dict[Uid, PodAllocation] = {}
         self._requests: WeakKeyDictionary[Shape, Vector] = WeakKeyDictionary()
         # Of all nodes that are ready; exact where 64 bits would not be.
         self._total_allocatable: dict[str, int] = {}
@@ -88,22 +88,22 @@ class Cluster:
             if not self._vacant:
                 self._grow()
             index = self._indexes[name] = self._vacant.pop()
-            for (shape, hold), count in self._residents.get(name, NOBODY).items():
-                self._add(index, shape, hold, count)
-            self.facts.note(index)
+            for (shape, state), count in self._residents.get(name, NO_PODS).items():
+                self._add(index, shape, state, count)
+            self.node_changes.note(index)
         else:
             old = self.nodes[index]
             assert old is not None, f"{name} has index {index}, where there is no node"
             if _facts(old) != _facts(node):
-                self.facts.note(index)
+                self.node_changes.note(index)
         self._count(index, -1)
         self.nodes[index] = node
         self.ready[index] = is_ready(node)
         has = in_base_units(node.status.allocatable).items()
-        amounts = {resource: max(0, min(amount, LARGEST)) for resource, amount in has}
+        amounts = {resource: max(0, min(amount, MAX_AMOUNT)) for resource, amount in has}
         self.allocatable[:, index] = self._vector(amounts)
         self._count(index, +1)
-        self.loads.note(index)
+        self.usage_changes.note(index)
 
     def remove_node(self, name: str) -> None:
         """Forget the node.  Its pods stay, lest they be lost when it comes back before they are gone."""
@@ -111,11 +111,11 @@ class Cluster:
         self._count(index, -1)
         self.nodes[index] = None
         self.ready[index] = False
-        for matrix in (self.allocatable, self.used, self.releasing, self.pipelined, self.scored):
+        for matrix in (self.allocatable, self.used, self.releasing, self.pipelined, self.non_zero_used):
             matrix[:, index] = 0
         self._vacant.append(index)
-        self.facts.note(index)
-        self.loads.note(index)
+        self.node_changes.note(index)
+        self.usage_changes.note(index)
 
     @property
     def size(self) -> int:
@@ -135,62 +135,62 @@ class Cluster:
 
     # -- pods
 
-    def put(self, pod: Uid, shape: Shape, node: str, hold: Hold) -> None:
+    def add_pod(self, pod: Uid, shape: Shape, node: str, state: AllocationState) -> None:
         assert pod not in self._places, (
             f"{pod} is on {self._places[pod].node} already, not to be put on {node}"
         )
-        self._places[pod] = Place(shape, node, hold)
-        self._change(node, shape, hold, +1)
+        self._places[pod] = PodAllocation(shape, node, state)
+        self._change(node, shape, state, +1)
 
-    def move(self, pod: Uid, hold: Hold) -> Hold:
+    def update_pod(self, pod: Uid, state: AllocationState) -> AllocationState:
         """Let the pod hold its part in another way; in which way it did before."""
         place = self._places[pod]
-        before = place.hold
+        before = place.state
         self._change(place.node, place.shape, before, -1)
-        place.hold = hold
-        self._change(place.node, place.shape, hold, +1)
+        place.state = state
+        self._change(place.node, place.shape, state, +1)
         return before
 
-    def take(self, pod: Uid) -> Place:
+    def remove_pod(self, pod: Uid) -> PodAllocation:
         """Take the pod off its node; where it was, to put it back."""
         place = self._places.pop(pod)
-        self._change(place.node, place.shape, place.hold, -1)
+        self._change(place.node, place.shape, place.state, -1)
         return place
 
-    def place(self, pod: Uid) -> Place | None:
+    def allocation(self, pod: Uid) -> PodAllocation | None:
         return self._places.get(pod)
 
-    def residents(self, index: int) -> Residents:
+    def pod_counts(self, index: int) -> PodCounts:
         """Who is on the node, or was promised a place there."""
-        return self._residents.get(self.name(index), NOBODY)
+        return self._residents.get(self.name(index), NO_PODS)
 
-    def _change(self, node: str, shape: Shape, hold: Hold, by: int) -> None:
-        residents = self._residents.setdefault(node, {})
-        count = residents.get((shape, hold), 0) + by
+    def _change(self, node: str, shape: Shape, state: AllocationState, by: int) -> None:
+        pod_counts = self._residents.setdefault(node, {})
+        count = pod_counts.get((shape, state), 0) + by
         assert count >= 0, f"more pods left {node} than were there: {shape}"
         if count:
-            residents[shape, hold] = count
+            pod_counts[shape, state] = count
         else:
-            del residents[shape, hold]
-            if not residents:
+            del pod_counts[shape, state]
+            if not pod_counts:
                 del self._residents[node]
         index = self._indexes.get(node)
         if index is not None:
-            self._add(index, shape, hold, by)
-            self.loads.note(index)
+            self._add(index, shape, state, by)
+            self.usage_changes.note(index)
 
-    def _add(self, index: int, shape: Shape, hold: Hold, count: int) -> None:
+    def _add(self, index: int, shape: Shape, state: AllocationState, count: int) -> None:
         request = self.request(shape) * count if count != 1 else self.request(shape)
-        if hold is Hold.PIPELINED:
+        if state is AllocationState.PIPELINED:
             self.pipelined[:, index] += request
             return
-        if hold is Hold.RELEASING:
+        if state is AllocationState.RELEASING:
             self.releasing[:, index] += request
         self.used[:, index] += request
-        self.scored[:, index] += np.multiply(shape.scored, count)
+        self.non_zero_used[:, index] += np.multiply(shape.non_zero_request, count)
         if self.ready[index]:
             _add_to(self._total_used, shape.amounts, count)
-            if hold is Hold.RELEASING:
+            if state is AllocationState.RELEASING:
                 _add_to(self._total_releasing, shape.amounts, count)
 
     # -- amounts
@@ -221,8 +221,8 @@ class Cluster:
     def _of_sound(self, total: Mapping[str, int], matrix: Matrix) -> Amounts:
         """``total``, which is of all ready nodes, without those of them whose amounts do not add up."""
         sums = dict(total)
-        overdrawn = np.flatnonzero(self.ready & (self.used > self.allocatable).any(axis=0))
-        for index in overdrawn.tolist():
+        overcommitted = np.flatnonzero(self.ready & (self.used > self.allocatable).any(axis=0))
+        for index in overcommitted.tolist():
             _add_to(sums, dict(zip(self.resources, matrix[:, index].tolist(), strict=True)), -1)
         return {resource: amount for resource, amount in sums.items() if amount}
 
@@ -266,7 +266,7 @@ class Cluster:
     def _grow(self) -> None:
         size = self.size
         more = max(64, size)
-        for name in ("allocatable", "used", "releasing", "pipelined", "scored"):
+        for name in ("allocatable", "used", "releasing", "pipelined", "non_zero_used"):
             setattr(self, name, np.pad(getattr(self, name), ((0, 0), (0, more))))
         self.ready = np.pad(self.ready, (0, more))
         self.nodes.extend([None] * more)

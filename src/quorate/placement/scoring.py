@@ -15,14 +15,14 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from quorate.api.scheduler_plugins import BinpackArguments, NodeOrderArguments
-from quorate.placement.amounts import MEMORY
+from quorate.placement.framework import RawScores
+from quorate.placement.resources import MEMORY
 from quorate.placement.shapes import Shape
-from quorate.placement.stance import Preferences
 from quorate.placement.vectors import Mask, Matrix, Vector
 from quorate.quota.amount import CPU
 
-POINT: Final = 1_000_000
-FULL: Final = 100  # points of what could not be better
+SCORE_UNIT: Final = 1_000_000
+MAX_NODE_SCORE: Final = 100  # points of what could not be better
 # The rows of cpu and memory in the matrices of a cluster.
 CPU_ROW: Final = 0
 MEMORY_ROW: Final = 1
@@ -36,31 +36,31 @@ class Scoring:
     binpack: BinpackArguments | None
 
 
-class Load(NamedTuple):
+class ResourceColumns(NamedTuple):
     """What some nodes have and what is taken of it: rows as in ``Cluster``, and a column for each of them."""
 
     allocatable: Matrix
     used: Matrix
     pipelined: Matrix
-    scored: Matrix
+    non_zero_request: Matrix
 
 
-def room_points(scoring: Scoring, shape: Shape, rows: Mapping[str, int], load: Load) -> Vector:
+def resource_score(scoring: Scoring, shape: Shape, rows: Mapping[str, int], load: ResourceColumns) -> Vector:
     """What one more pod of ``shape`` on each of the nodes scores by what they have and what is used of it."""
-    points = np.zeros(load.scored.shape[1], np.int64)
+    points = np.zeros(load.non_zero_request.shape[1], np.int64)
     order, binpack = scoring.node_order, scoring.binpack
     if order is not None:
-        points += POINT * _room_order(order, shape, load)
+        points += SCORE_UNIT * _room_order(order, shape, load)
     if binpack is not None:
         points += binpack_points(binpack, shape, rows, load)
     return points
 
 
-def _room_order(order: NodeOrderArguments, shape: Shape, load: Load) -> Vector:
+def _room_order(order: NodeOrderArguments, shape: Shape, load: ResourceColumns) -> Vector:
     capacity = load.allocatable[:2]
-    points = np.zeros(load.scored.shape[1], np.int64)
+    points = np.zeros(load.non_zero_request.shape[1], np.int64)
     if order.least_requested or order.most_requested:
-        wanted = load.scored + np.array(shape.scored, np.int64)[:, None]
+        wanted = load.non_zero_request + np.array(shape.non_zero_request, np.int64)[:, None]
         if order.least_requested:
             points += order.least_requested * least_requested(wanted, capacity)
         if order.most_requested:
@@ -78,12 +78,12 @@ def least_requested(wanted: Vector, capacity: Vector) -> Vector:
     Both are of cpu and memory, in this order; a node that has nothing of one is judged by the other.
     """
     free = np.maximum(capacity - wanted, 0)
-    return _mean(quotient(free, capacity, FULL), capacity > 0)
+    return _mean(quotient(free, capacity, MAX_NODE_SCORE), capacity > 0)
 
 
 def most_requested(wanted: Vector, capacity: Vector) -> Vector:
     """The share that is taken, likewise."""
-    return _mean(quotient(np.minimum(wanted, capacity), capacity, FULL), capacity > 0)
+    return _mean(quotient(np.minimum(wanted, capacity), capacity, MAX_NODE_SCORE), capacity > 0)
 
 
 def balanced(taken: Vector, capacity: Vector) -> Vector:
@@ -93,7 +93,7 @@ def balanced(taken: Vector, capacity: Vector) -> Vector:
     """
     taken = np.minimum(taken, capacity)
     off = half_difference(taken[CPU_ROW], capacity[CPU_ROW], taken[MEMORY_ROW], capacity[MEMORY_ROW])
-    return np.where((capacity > 0).all(axis=0), FULL - off, FULL)
+    return np.where((capacity > 0).all(axis=0), MAX_NODE_SCORE - off, MAX_NODE_SCORE)
 
 
 def _mean(points: Vector, counts: Mask) -> Vector:
@@ -101,7 +101,9 @@ def _mean(points: Vector, counts: Mask) -> Vector:
     return judged
 
 
-def binpack_points(binpack: BinpackArguments, shape: Shape, rows: Mapping[str, int], load: Load) -> Vector:
+def binpack_points(
+    binpack: BinpackArguments, shape: Shape, rows: Mapping[str, int], load: ResourceColumns
+) -> Vector:
     """The mean share that is taken of what the pod requests, in millionths; 0 where there is too little."""
     total = np.zeros(load.used.shape[1], np.int64)
     enough = np.ones(len(total), np.bool_)
@@ -114,48 +116,48 @@ def binpack_points(binpack: BinpackArguments, shape: Shape, rows: Mapping[str, i
         has = load.allocatable[rows[resource]]
         wanted = load.used[rows[resource]] + request
         enough &= (wanted <= has) | (has == 0)
-        total += weight * quotient(np.minimum(wanted, has), has, FULL * POINT)
+        total += weight * quotient(np.minimum(wanted, has), has, MAX_NODE_SCORE * SCORE_UNIT)
     if not weights:
         return total
     return np.where(enough, total // weights * binpack.weight, 0)
 
 
-def preference_points(order: NodeOrderArguments, preferences: Preferences, among: Mask) -> Vector:
+def normalized_score(order: NodeOrderArguments, raw_scores: RawScores, among: Mask) -> Vector:
     """What the preferences score when the choice is between the nodes ``among``."""
     points = np.zeros(len(among), np.int64)
-    if preferences.node_affinity is not None:
-        points += order.node_affinity * _of_largest(preferences.node_affinity, among)
-    if preferences.taints is not None:
-        points += order.taint_toleration * (FULL - _of_largest(preferences.taints, among))
-    if preferences.pod_affinity is not None:
-        points += order.pod_affinity * _between_extremes(preferences.pod_affinity, among)
-    if preferences.spread is not None:
-        points += order.pod_topology_spread * _spread(preferences.spread.measure(among), among)
-    if preferences.images is not None:
-        points += order.image_locality * preferences.images
-    return POINT * points
+    if raw_scores.node_affinity is not None:
+        points += order.node_affinity * _of_largest(raw_scores.node_affinity, among)
+    if raw_scores.taints is not None:
+        points += order.taint_toleration * (MAX_NODE_SCORE - _of_largest(raw_scores.taints, among))
+    if raw_scores.pod_affinity is not None:
+        points += order.pod_affinity * _between_extremes(raw_scores.pod_affinity, among)
+    if raw_scores.spread is not None:
+        points += order.pod_topology_spread * _spread(raw_scores.spread.measure(among), among)
+    if raw_scores.images is not None:
+        points += order.image_locality * raw_scores.images
+    return SCORE_UNIT * points
 
 
-def matters(order: NodeOrderArguments, preferences: Preferences) -> bool:
+def depends_on_candidates(order: NodeOrderArguments, raw_scores: RawScores) -> bool:
     """Whether the preferences make a difference that depends on the nodes the choice is between."""
     return (
-        (preferences.node_affinity is not None and order.node_affinity != 0)
-        or (preferences.taints is not None and order.taint_toleration != 0)
-        or (preferences.pod_affinity is not None and order.pod_affinity != 0)
-        or (preferences.spread is not None and order.pod_topology_spread != 0)
+        (raw_scores.node_affinity is not None and order.node_affinity != 0)
+        or (raw_scores.taints is not None and order.taint_toleration != 0)
+        or (raw_scores.pod_affinity is not None and order.pod_affinity != 0)
+        or (raw_scores.spread is not None and order.pod_topology_spread != 0)
     )
 
 
 def _of_largest(measure: Vector, among: Mask) -> Vector:
     largest = int(measure.max(initial=0, where=among))
-    return FULL * measure // largest if largest > 0 else np.zeros_like(measure)
+    return MAX_NODE_SCORE * measure // largest if largest > 0 else np.zeros_like(measure)
 
 
 def _between_extremes(measure: Vector, among: Mask) -> Vector:
     if not among.any():
         return np.zeros_like(measure)
     low, high = int(measure[among].min()), int(measure[among].max())
-    return FULL * (measure - low) // (high - low) if high > low else np.zeros_like(measure)
+    return MAX_NODE_SCORE * (measure - low) // (high - low) if high > low else np.zeros_like(measure)
 
 
 def _spread(measure: Vector, among: Mask) -> Vector:
@@ -164,7 +166,9 @@ def _spread(measure: Vector, among: Mask) -> Vector:
     if not inside.any():
         return np.zeros_like(measure)
     low, high = int(measure[inside].min()), int(measure[inside].max())
-    points = FULL * (high + low - measure) // high if high > 0 else np.full_like(measure, FULL)
+    points = (
+        MAX_NODE_SCORE * (high + low - measure) // high if high > 0 else np.full_like(measure, MAX_NODE_SCORE)
+    )
     return np.where(measure >= 0, points, 0)
 
 

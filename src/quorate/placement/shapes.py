@@ -18,13 +18,13 @@ import msgspec
 from quorate.api.core import Toleration
 from quorate.api.meta import LabelSelector
 from quorate.api.placeable import Affinity, Container, ContainerPort, Pod, PodSpec, TopologySpreadConstraint
-from quorate.placement.amounts import MEMORY, amounts_held, is_empty
-from quorate.placement.constraints.volumes import NO_VOLUMES, VolumeDemands
+from quorate.placement.filters.volumes.filters import NO_VOLUMES, VolumeRequirements
+from quorate.placement.resources import MEMORY, amounts_held, is_empty
 from quorate.quota.amount import CPU
 
 # No node has more of anything (8 PiB).  So sums over the pods of a node, and small multiples of them, stay
 # far from where 64 bits end, whatever somebody writes into a pod: who asks for more fits nowhere.
-LARGEST: Final = 2**53
+MAX_AMOUNT: Final = 2**53
 
 # With what a pod that names none counts in scores, as in kube-scheduler: so such pods spread too.
 _CPU_SCORED: Final = 100
@@ -34,7 +34,7 @@ _MEMORY_SCORED: Final = 200 * 2**20
 class Shape(msgspec.Struct, frozen=True, kw_only=True, weakref=True, eq=False):
     """Compared by identity: ``Shapes`` makes one object of all equal ones."""
 
-    amounts: dict[str, int]  # what one pod takes of a node; at most ``LARGEST + 1`` of anything
+    amounts: dict[str, int]  # what one pod takes of a node; at most ``MAX_AMOUNT + 1`` of anything
     namespace: str = ""
     labels: dict[str, str] = {}
     node_selector: dict[str, str] = {}
@@ -42,7 +42,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, weakref=True, eq=False):
     tolerations: tuple[Toleration, ...] = ()
     spread: tuple[TopologySpreadConstraint, ...] = ()
     host_ports: tuple[ContainerPort, ...] = ()
-    volumes: VolumeDemands = NO_VOLUMES
+    volumes: VolumeRequirements = NO_VOLUMES
     images: tuple[str, ...] = ()  # of each container
 
     @property
@@ -50,7 +50,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, weakref=True, eq=False):
         return is_empty(self.amounts)
 
     @property
-    def scored(self) -> tuple[int, int]:
+    def non_zero_request(self) -> tuple[int, int]:
         """The cpu and the memory that the pod counts with in scores."""
         return self.amounts.get(CPU, _CPU_SCORED), self.amounts.get(MEMORY, _MEMORY_SCORED)
 
@@ -67,14 +67,14 @@ class Shapes:
         self._shapes: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
         self._encoder = msgspec.msgpack.Encoder(order="deterministic")
 
-    def of(self, pod: Pod, volumes: VolumeDemands = NO_VOLUMES) -> Shape:
-        """The shape of ``pod``, whose claims as they are now demand ``volumes`` (``volume_demands``)."""
+    def of(self, pod: Pod, volumes: VolumeRequirements = NO_VOLUMES) -> Shape:
+        """The shape of ``pod``, whose claims as they are now demand ``volumes`` (``volume_requirements``)."""
         spec = pod.spec
         self._learn(spec)
         labels = pod.metadata.labels
         containers = (*spec.init_containers, *spec.containers)
         shape = Shape(
-            amounts={name: min(amount, LARGEST + 1) for name, amount in amounts_held(pod).items()},
+            amounts={name: min(amount, MAX_AMOUNT + 1) for name, amount in amounts_held(pod).items()},
             namespace=pod.metadata.namespace if self._selecting else "",
             labels={key: labels[key] for key in self._label_keys if key in labels},
             node_selector=spec.node_selector,

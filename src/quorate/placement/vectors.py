@@ -1,8 +1,9 @@
-"""The forms in which one question is asked of many nodes at once."""
+"""Numpy array types: one element, column or flag per node index."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-Vector = NDArray[np.int64]  # an amount, or a number of another kind, for each node
-Matrix = NDArray[np.int64]  # amounts: a row for each resource, a column for each node
-Mask = NDArray[np.bool_]  # an answer for each node
+Vector = NDArray[np.int64]  # an amount, a score or a count per node
+Matrix = NDArray[np.int64]  # amounts: one row per resource, one column per node
+Mask = NDArray[np.bool_]  # a flag per node
+Codes = NDArray[np.int32]  # the number of a label value per node

@@ -20,7 +20,7 @@ from quorate.queueing.pods_ready import Unready
 from quorate.queueing.preemption.history import Repeats
 from quorate.quota import tree
 from quorate.quota.amount import Usage
-from quorate.quota.cohorts import QuotaTree
+from quorate.quota.hierarchy import QuotaTree
 from quorate.quota.tree import Node
 
 

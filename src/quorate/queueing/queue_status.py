@@ -31,7 +31,7 @@ from quorate.queueing.cluster_queue import (
 from quorate.queueing.conditions import condition, merged
 from quorate.queueing.consumed_usage import PastUse
 from quorate.quota.amount import FlavorResource, Usage, as_quantity
-from quorate.quota.share import dominant_share
+from quorate.quota.fair_sharing import dominant_share
 from quorate.quota.tree import Node
 
 _LARGEST: Final = 2**63 - 1  # what the API can store

@@ -18,11 +18,11 @@ _NOTHING = Limits(0)
 class Quantities(msgspec.Struct, frozen=True):
     """Of one node and one flavor and resource."""
 
-    subtree: int
+    subtree_quota: int
     guaranteed: int
     usage: int
     available: int
-    potential: int
+    potential_available: int
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -42,11 +42,11 @@ def quantities(node: Node, pair: FlavorResource, usage: Mapping[Node, Usage]) ->
     if node.parent is None:
         return Quantities(owned, kept, used, owned - used, owned)
     above = quantities(node.parent, pair, usage)
-    available, potential = above.available, kept + above.potential
+    available, potential_available = above.available, kept + above.potential_available
     if not isinstance(borrowing, Unlimited):
         available = min(available, (owned - kept) - max(0, used - kept) + borrowing)
-        potential = min(potential, owned + borrowing)
-    return Quantities(owned, kept, used, max(0, kept - used) + available, potential)
+        potential_available = min(potential_available, owned + borrowing)
+    return Quantities(owned, kept, used, max(0, kept - used) + available, potential_available)
 
 
 def _owned(node: Node, pair: FlavorResource) -> int:
@@ -69,15 +69,15 @@ def audit(nodes: Mapping[Node, Usage]) -> tuple[Difference, ...]:
     everyone = {member: None for node in nodes for member in (node, *node.path())}
     differences: list[Difference] = []
     for node in everyone:
-        pairs = {*node.limits, *node.subtree, *node.usage, *nodes.get(node, {})}
+        pairs = {*node.limits, *node.subtree_quota, *node.usage, *nodes.get(node, {})}
         for pair in sorted(pairs):
             right = quantities(node, pair, nodes)
             kept = {
-                "subtree": tree.subtree(node, pair),
+                "subtree_quota": tree.subtree_quota(node, pair),
                 "guaranteed": tree.guaranteed(node, pair),
                 "usage": tree.used(node, pair),
                 "available": tree.available(node, pair),
-                "potential": tree.potential(node, pair),
+                "potential_available": tree.potential_available(node, pair),
             }
             differences.extend(
                 Difference(node.name, pair, quantity, amount, getattr(right, quantity))

@@ -12,9 +12,10 @@ Every quantity is per flavor and resource (a ``FlavorResource``); with *n* a nod
     potential(root)  = subtree
     potential(n)     = min(guaranteed(n) + potential(parent), subtree(n) + borrowing limit)
 
-``subtree``, ``guaranteed`` and ``usage`` are stored and kept by differences, so a change costs the path to
-the root, not the tree; the rest is computed when asked for.  ``available`` of a queue may be negative, after
-an administrator took quota away from running work.  ``quota.audit`` computes all of it from scratch instead.
+``subtree_quota``, ``guaranteed`` and ``usage`` are stored and updated by differences, so a change costs the
+path to the root, not the tree; the rest is computed when asked for.  ``available`` of a queue may be
+negative, after an administrator took quota away from running work.  ``quota.audit`` computes all of
+it from scratch instead.
 
 The functions here never meet a loop of parents: ``quota.cohorts`` keeps them out.
 """
@@ -50,7 +51,7 @@ class Node:
         "limits",
         "name",
         "parent",
-        "subtree",
+        "subtree_quota",
         "usage",
         "weight",
     )
@@ -63,7 +64,7 @@ class Node:
         self.borrowers: dict[FlavorResource, dict[Node, None]] = {}
         self.limits: dict[FlavorResource, Limits] = {}
         # As defined above; absent is 0.
-        self.subtree: dict[FlavorResource, int] = {}
+        self.subtree_quota: dict[FlavorResource, int] = {}
         self.guaranteed: dict[FlavorResource, int] = {}
         self.usage: dict[FlavorResource, int] = {}
         self.height = 0  # 0 for a leaf, else one more than that of the highest child
@@ -102,8 +103,8 @@ def used(node: Node, pair: FlavorResource) -> int:
     return node.usage.get(pair, 0)
 
 
-def subtree(node: Node, pair: FlavorResource) -> int:
-    return node.subtree.get(pair, 0)
+def subtree_quota(node: Node, pair: FlavorResource) -> int:
+    return node.subtree_quota.get(pair, 0)
 
 
 def guaranteed(node: Node, pair: FlavorResource) -> int:
@@ -111,7 +112,7 @@ def guaranteed(node: Node, pair: FlavorResource) -> int:
     return node.guaranteed.get(pair, 0)
 
 
-def local(node: Node, pair: FlavorResource) -> int:
+def local_available(node: Node, pair: FlavorResource) -> int:
     """What is free for this node and those below it alone."""
     return max(0, guaranteed(node, pair) - used(node, pair))
 
@@ -119,27 +120,27 @@ def local(node: Node, pair: FlavorResource) -> int:
 def available(node: Node, pair: FlavorResource) -> int:
     """What could be used more at once; negative where more is used than there is."""
     if node.parent is None:
-        return subtree(node, pair) - used(node, pair)
+        return subtree_quota(node, pair) - used(node, pair)
     kept, borrowing = guaranteed(node, pair), limits(node, pair).borrowing
     from_parent = available(node.parent, pair)
     if not isinstance(borrowing, Unlimited):
         taken = max(0, used(node, pair) - kept)
-        from_parent = min(from_parent, subtree(node, pair) - kept - taken + borrowing)
+        from_parent = min(from_parent, subtree_quota(node, pair) - kept - taken + borrowing)
     return max(0, kept - used(node, pair)) + from_parent
 
 
-def potential(node: Node, pair: FlavorResource) -> int:
+def potential_available(node: Node, pair: FlavorResource) -> int:
     """The most the node could ever use, were nothing else running anywhere."""
     if node.parent is None:
-        return subtree(node, pair)
-    most = guaranteed(node, pair) + potential(node.parent, pair)
+        return subtree_quota(node, pair)
+    most = guaranteed(node, pair) + potential_available(node.parent, pair)
     borrowing = limits(node, pair).borrowing
-    return most if isinstance(borrowing, Unlimited) else min(most, subtree(node, pair) + borrowing)
+    return most if isinstance(borrowing, Unlimited) else min(most, subtree_quota(node, pair) + borrowing)
 
 
 def borrows_with(node: Node, pair: FlavorResource, amount: int) -> bool:
     """Whether the node would use more than its subtree owns, with ``amount`` more."""
-    return used(node, pair) + amount > subtree(node, pair)
+    return used(node, pair) + amount > subtree_quota(node, pair)
 
 
 def borrowers(node: Node, pairs: Iterable[FlavorResource]) -> Iterable[Node]:
@@ -151,7 +152,7 @@ def borrowers(node: Node, pairs: Iterable[FlavorResource]) -> Iterable[Node]:
 
 
 def is_within_quota(node: Node, pairs: Iterable[FlavorResource]) -> bool:
-    return all(used(node, pair) <= subtree(node, pair) for pair in pairs)
+    return all(used(node, pair) <= subtree_quota(node, pair) for pair in pairs)
 
 
 def fits(node: Node, usage: Usage) -> bool:
@@ -169,12 +170,12 @@ def level(node: Node, pair: FlavorResource, amount: int) -> Level:
     """The level at which ``amount`` more at ``node`` is covered by quota."""
     if node.parent is None or not borrows_with(node, pair, amount):
         return Level(0, node.parent is not None)
-    rest = amount - local(node, pair)
+    rest = amount - local_available(node, pair)
     top = node
     for ancestor in node.path():
-        if used(ancestor, pair) + rest <= subtree(ancestor, pair):
+        if used(ancestor, pair) + rest <= subtree_quota(ancestor, pair):
             return Level(ancestor.height, ancestor.parent is not None)
-        rest -= local(ancestor, pair)
+        rest -= local_available(ancestor, pair)
         top = ancestor
     return Level(top.height, may_reclaim=False)
 
@@ -200,7 +201,7 @@ def _use(node: Node, pair: FlavorResource, more: int) -> None:
         old = at.usage.get(pair, 0)
         new = old + more
         _put(at.usage, pair, new)
-        own = at.subtree.get(pair, 0)
+        own = at.subtree_quota.get(pair, 0)
         if (old > own) is not (new > own):
             _note_borrowing(at, pair)
         kept = at.guaranteed.get(pair, 0)
@@ -218,14 +219,14 @@ def set_limits(node: Node, new_limits: Mapping[FlavorResource, Limits]) -> None:
             node.limits[pair] = new
         else:
             del node.limits[pair]
-        _put(node.subtree, pair, subtree(node, pair) + new.nominal - old.nominal)
+        _put(node.subtree_quota, pair, subtree_quota(node, pair) + new.nominal - old.nominal)
         _set_guaranteed(node, pair)
         _pass_on(node, pair, lent, taken)
 
 
 def set_parent(node: Node, parent: Node | None) -> None:
     """Move ``node``, with all below it, under ``parent``; ``parent`` must not be below ``node``."""
-    pairs = {*node.subtree, *node.usage}
+    pairs = {*node.subtree_quota, *node.usage}
     old = node.parent
     if old is not None:
         del old.children[node]
@@ -250,14 +251,14 @@ def set_parent(node: Node, parent: Node | None) -> None:
 def _contribution(node: Node, pair: FlavorResource) -> tuple[int, int]:
     """What the node adds to its parent's subtree and usage."""
     kept = guaranteed(node, pair)
-    return subtree(node, pair) - kept, max(0, used(node, pair) - kept)
+    return subtree_quota(node, pair) - kept, max(0, used(node, pair) - kept)
 
 
 def _lend(node: Node, pair: FlavorResource, more: int) -> None:
     """``more`` quota comes to ``node`` from one of its children."""
     if more:
         lent, taken = _contribution(node, pair)
-        _put(node.subtree, pair, subtree(node, pair) + more)
+        _put(node.subtree_quota, pair, subtree_quota(node, pair) + more)
         _set_guaranteed(node, pair)
         _pass_on(node, pair, lent, taken)
 
@@ -274,7 +275,7 @@ def _pass_on(node: Node, pair: FlavorResource, lent: int, taken: int) -> None:
 def _note_borrowing(node: Node, pair: FlavorResource) -> None:
     if node.parent is None:
         return
-    if used(node, pair) > subtree(node, pair):
+    if used(node, pair) > subtree_quota(node, pair):
         node.parent.borrowers.setdefault(pair, {})[node] = None
     else:
         node.parent.borrowers.get(pair, {}).pop(node, None)
@@ -282,7 +283,7 @@ def _note_borrowing(node: Node, pair: FlavorResource) -> None:
 
 def _set_guaranteed(node: Node, pair: FlavorResource) -> None:
     lending = limits(node, pair).lending
-    kept = 0 if isinstance(lending, Unlimited) else max(0, subtree(node, pair) - lending)
+    kept = 0 if isinstance(lending, Unlimited) else max(0, subtree_quota(node, pair) - lending)
     _put(node.guaranteed, pair, kept)
 
 

@@ -13,7 +13,7 @@ from quorate.gang.outcome import Bind
 from quorate.kube.client import Client
 from quorate.kube.log import logger
 from quorate.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
-from quorate.placement.constraints.binding import KeepVolume, MakeVolume, NoVolume
+from quorate.placement.filters.volumes.binding import DynamicProvisioning, NoMatchingVolume, StaticBinding
 
 
 class ClaimSettler:
@@ -28,20 +28,20 @@ class ClaimSettler:
     async def settle(self, bind: Bind) -> bool:
         """Whether the pod's claims can be used on its node.  Raises what the API answers."""
         async with self._one_at_a_time:
-            for step in self._model.volume_steps(bind.task, bind.node):
+            for step in self._model.volume_bindings(bind.task, bind.node):
                 match step:
-                    case NoVolume():
+                    case NoMatchingVolume():
                         self._log.info("no volume left", pod=bind.task, claim=step.claim.metadata.key)
                         return False
-                    case MakeVolume():
+                    case DynamicProvisioning():
                         await self._make(step)
-                    case KeepVolume():
+                    case StaticBinding():
                         await self._keep(step)
                     case _:
                         assert_never(step)
         return True
 
-    async def _make(self, step: MakeVolume) -> None:
+    async def _make(self, step: DynamicProvisioning) -> None:
         metadata = step.claim.metadata
         change = {
             "metadata": {
@@ -53,7 +53,7 @@ class ClaimSettler:
             await self._client.patch(PERSISTENT_VOLUME_CLAIMS, metadata.key, change)
         )
 
-    async def _keep(self, step: KeepVolume) -> None:
+    async def _keep(self, step: StaticBinding) -> None:
         claim, volume = step.claim.metadata, step.volume.metadata
         reference = {
             "apiVersion": "v1",

@@ -20,7 +20,7 @@ from quorate.kube.informer import Informer
 from quorate.kube.log import logger
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import POD_TEMPLATES, PROVISIONING_REQUESTS, Json, Resource
-from quorate.placement.amounts import is_counted
+from quorate.placement.resources import is_counted
 
 OURS: Final = "scheduling.quorate.dev/demand"  # label of requests and templates made here
 LOOK_AGAIN_S: Final = 600.0  # after which a request that failed is made anew, while the group still waits

@@ -44,7 +44,7 @@ class SurroundingsFeed:
     def _on_namespace(self, change: Change[Namespace]) -> None:
         labels = {} if change.new is None else change.new.metadata.labels
         if labels != ({} if change.old is None else change.old.metadata.labels):
-            self._model.surroundings.set_namespace(change.key.name, labels)
+            self._model.constraints.set_namespace(change.key.name, labels)
             self._changed.set()
 
     def _on_claim(self, change: Change[Any]) -> None:
@@ -70,9 +70,9 @@ class SurroundingsFeed:
 
     def _on_drivers(self, change: Change[CSINode]) -> None:
         if change.new is None:
-            self._model.surroundings.remove_drivers(change.key.name)
+            self._model.constraints.remove_drivers(change.key.name)
         elif change.old is None or change.old.spec != change.new.spec:
-            self._model.surroundings.set_drivers(change.new)
+            self._model.constraints.set_drivers(change.new)
         else:
             return
         self._changed.set()

@@ -2,8 +2,8 @@
 
 from typing import Final, NamedTuple
 
-from quorate.placement.constraints import objections
-from quorate.placement.constraints.objections import Objection, Remedy
+from quorate.placement.filters import failures
+from quorate.placement.filters.failures import FilterFailure, Remedy
 
 _HEAD: Final = """\
 # Why a pod does not fit a node
@@ -17,9 +17,9 @@ kube-scheduler's where that has the same rule.
 |---|---|---|
 """
 _WHAT_HELPS: Final = {
-    Remedy.EVICTION: ("eviction", "other pods of the node end, or are preempted"),
-    Remedy.TIME: ("time", "something else changes; no pods of the node are preempted for it"),
-    Remedy.NODES: ("other nodes", "or other labels and taints; without them the pod can never fit"),
+    Remedy.PREEMPTION: ("eviction", "other pods of the node end, or are preempted"),
+    Remedy.WAITING: ("time", "something else changes; no pods of the node are preempted for it"),
+    Remedy.OTHER_NODES: ("other nodes", "or other labels and taints; without them the pod can never fit"),
 }
 _TABLE: Final = """
 | reason | when | what helps |
@@ -47,65 +47,65 @@ place that is promised for when they are gone is judged without them.
 
 
 class Reason(NamedTuple):
-    objection: Objection
+    objection: FilterFailure
     when: str
 
 
 REASONS: Final = (
-    Reason(objections.claim_not_found("NAME"), "the pod uses a claim that does not exist"),
-    Reason(objections.claim_not_created("NAME"), "the claim of an ephemeral volume does not exist yet"),
-    Reason(objections.claim_of_another_pod("NAME"), "a claim of that name exists, but not for this pod"),
-    Reason(objections.claim_being_deleted("NAME"), "the claim has a deletion timestamp"),
-    Reason(objections.claim_lost("NAME", "VOLUME"), "the claim is in the phase `Lost`"),
+    Reason(failures.claim_not_found("NAME"), "the pod uses a claim that does not exist"),
+    Reason(failures.claim_not_created("NAME"), "the claim of an ephemeral volume does not exist yet"),
+    Reason(failures.claim_of_another_pod("NAME"), "a claim of that name exists, but not for this pod"),
+    Reason(failures.claim_being_deleted("NAME"), "the claim has a deletion timestamp"),
+    Reason(failures.claim_lost("NAME", "VOLUME"), "the claim is in the phase `Lost`"),
     Reason(
-        objections.UNBOUND_CLAIMS,
+        failures.UNBOUND_CLAIMS,
         "a claim is not bound, and its class does not wait for the first consumer",
     ),
-    Reason(objections.VOLUME_GONE, "a claim is bound to a volume that does not exist"),
-    Reason(objections.NOT_READY, "its condition `Ready` is not true"),
-    Reason(objections.UNSCHEDULABLE, "it is cordoned, and the pod does not tolerate that"),
+    Reason(failures.VOLUME_GONE, "a claim is bound to a volume that does not exist"),
+    Reason(failures.NOT_READY, "its condition `Ready` is not true"),
+    Reason(failures.UNSCHEDULABLE, "it is cordoned, and the pod does not tolerate that"),
     Reason(
-        objections.untolerated("KEY", "VALUE"),
+        failures.untolerated("KEY", "VALUE"),
         "the first of its taints of effect `NoSchedule` or `NoExecute` that the pod does not tolerate",
     ),
     Reason(
-        objections.untolerated("node.kubernetes.io/KEY", ""),
+        failures.untolerated("node.kubernetes.io/KEY", ""),
         "such a taint tells of a state of the node that passes",
     ),
-    Reason(objections.NODE_AFFINITY, "its labels or its name are not among those the pod asks for"),
+    Reason(failures.NODE_AFFINITY, "its labels or its name are not among those the pod asks for"),
     Reason(
-        objections.PORTS_TAKEN,
+        failures.PORTS_TAKEN,
         "another pod of the node has the host port, for the same address or for all of them",
     ),
     Reason(
-        objections.CLAIM_IN_USE,
+        failures.CLAIM_IN_USE,
         "a claim may be used by one pod at a time, and another pod uses it, on whichever node",
     ),
     Reason(
-        objections.TOO_MANY_VOLUMES,
+        failures.TOO_MANY_VOLUMES,
         "with the pod's volumes, those of one driver would be more than its `CSINode` allows",
     ),
-    Reason(objections.VOLUME_CONFLICT, "a volume cannot be reached from the node, by its `nodeAffinity`"),
+    Reason(failures.VOLUME_CONFLICT, "a volume cannot be reached from the node, by its `nodeAffinity`"),
     Reason(
-        objections.NO_VOLUME_TO_BIND,
+        failures.NO_VOLUME_TO_BIND,
         "a claim waits for its consumer: no free volume there suits it and the class makes none there, or "
         "another pod that uses the claim goes to another node",
     ),
-    Reason(objections.NO_VOLUME_ZONE, "a volume has labels of another zone or region than the node"),
-    Reason(objections.SPREAD_LABEL, "it lacks the label by which the pod is to be spread"),
+    Reason(failures.NO_VOLUME_ZONE, "a volume has labels of another zone or region than the node"),
+    Reason(failures.SPREAD_LABEL, "it lacks the label by which the pod is to be spread"),
     Reason(
-        objections.SPREAD,
+        failures.SPREAD,
         "its domain would have more than `maxSkew` pods more than the domain that has fewest",
     ),
-    Reason(objections.AFFINITY, "its domain lacks pods that the pod requires near"),
-    Reason(objections.ANTI_AFFINITY, "its domain has pods that the pod must be apart from"),
-    Reason(objections.ANTI_AFFINITY_OF_OTHERS, "its domain has pods that must be apart from the pod"),
+    Reason(failures.AFFINITY, "its domain lacks pods that the pod requires near"),
+    Reason(failures.ANTI_AFFINITY, "its domain has pods that the pod must be apart from"),
+    Reason(failures.ANTI_AFFINITY_OF_OTHERS, "its domain has pods that must be apart from the pod"),
 )
 
 
 def page() -> str:
     helps = (
-        f"| {word} | {text} | `{Objection(remedy, '').code}` |\n"
+        f"| {word} | {text} | `{FilterFailure(remedy, '').code}` |\n"
         for remedy, (word, text) in _WHAT_HELPS.items()
     )
     rows = (

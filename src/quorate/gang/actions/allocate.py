@@ -17,12 +17,12 @@ from quorate.gang.task import Standing, Task
 from quorate.gang.trial import Trial, place, promise
 from quorate.gang.turns import Turns
 from quorate.gang.verdicts import GangUnschedulable, said_by_nodes
-from quorate.placement.constraints.company import requires_company
-from quorate.placement.gathering import gathering_place
-from quorate.placement.log import Log
+from quorate.placement.change_log import ChangeLog
+from quorate.placement.colocation import choose_anchor_node, requires_affinity
+from quorate.placement.diagnosis import Diagnosis
+from quorate.placement.framework import Capacity
+from quorate.placement.node_finder import Choice
 from quorate.placement.shapes import Shape
-from quorate.placement.stance import Moment
-from quorate.placement.verdicts import Choice, NoRoom
 
 
 def allocate(session: Session) -> None:
@@ -39,7 +39,7 @@ def allocate(session: Session) -> None:
         and session.invalidity(gang) is None
     ]
     placements: dict[Gang, Placement] = {}
-    refusals = Refusals(session.cluster.loads)
+    refusals = Refusals(session.cluster.usage_changes)
     for gangs in _before_others(session, candidates):
         _take_turns(session, gangs, placements, refusals)
 
@@ -84,15 +84,15 @@ def _shapes(session: Session, gang: Gang) -> list[Shape]:
 class Refusals:
     """For which shapes there is no node, as far as nothing has moved since that was found."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: ChangeLog) -> None:
         self._log = log
-        self._found: dict[Shape, tuple[int, NoRoom]] = {}  # and how far the log went then
+        self._found: dict[Shape, tuple[int, Diagnosis]] = {}  # and how far the log went then
 
-    def of(self, shape: Shape) -> NoRoom | None:
+    def of(self, shape: Shape) -> Diagnosis | None:
         end, refusal = self._found.get(shape, (None, None))
         return refusal if end == self._log.end else None
 
-    def note(self, shape: Shape, refusal: NoRoom) -> None:
+    def note(self, shape: Shape, refusal: Diagnosis) -> None:
         self._found[shape] = (self._log.end, refusal)
 
 
@@ -105,12 +105,12 @@ class Placement:
         self._gang = gang
         self._queue = session.queue_of(gang)
         self._members: deque[Task] = deque()  # whom no turn has come to yet
-        self._misfits: dict[Shape, NoRoom] = {}  # shapes for which no node was found, in this order
+        self._misfits: dict[Shape, Diagnosis] = {}  # shapes for which no node was found, in this order
         self._misfit_roles: set[str] = set()
         self._followers: dict[Shape, None] = {}  # shapes that must be near others; not in profile compat
         self._begun: set[Shape] = set()  # shapes that were asked where to begin
         if session.settings.profile == "design":
-            self._followers = dict.fromkeys(shape for shape in gang.shapes if requires_company(shape))
+            self._followers = dict.fromkeys(shape for shape in gang.shapes if requires_affinity(shape))
         if self._has_prospects():
             best_effort = session.settings.profile == "design"
             self._members.extend(members_to_place(session, gang, best_effort=best_effort))
@@ -142,7 +142,7 @@ class Placement:
     def _has_prospects(self) -> bool:
         """Whether some member fits somewhere: else it is not worth putting them in order."""
         for shape in _shapes(self._session, self._gang):
-            choice = self._refusals.of(shape) or self._session.rankings.best(shape)
+            choice = self._refusals.of(shape) or self._session.node_finder.best(shape)
             if isinstance(choice, Choice):
                 self._misfits.clear()
                 return True
@@ -154,32 +154,32 @@ class Placement:
         """Give it the best node there is, whether others have to leave it first or not."""
         choice = self._next_choice(task)
         match choice:
-            case Choice(node, Moment.NOW):
+            case Choice(node, Capacity.IDLE):
                 trial.do(place(task, node))
-            case Choice(node, Moment.LATER):
+            case Choice(node, Capacity.FUTURE_IDLE):
                 trial.do(promise(task, node))
-            case NoRoom():
+            case Diagnosis():
                 self._misfits.setdefault(task.shape, choice)
                 self._misfit_roles.add(task.role)
                 self._refusals.note(task.shape, choice)
         return isinstance(choice, Choice)
 
-    def _next_choice(self, task: Task) -> Choice | NoRoom:
+    def _next_choice(self, task: Task) -> Choice | Diagnosis:
         refusal = None if task.nominated else self._refusals.of(task.shape)
-        return refusal or self._session.rankings.best(task.shape, task.nominated or self._beginning(task))
+        return refusal or self._session.node_finder.best(task.shape, task.nominated or self._beginning(task))
 
     def _beginning(self, task: Task) -> str:
         """In profile ``design``: the node where members begin who must all be near each other."""
         if not self._followers or task.shape in self._begun:
             return ""
         self._begun.add(task.shape)
-        rankings, counts = self._session.rankings, self._gang.shapes
+        node_finder, counts = self._session.node_finder, self._gang.shapes
         together = {shape: counts[shape] for shape in {task.shape: None} | self._followers if counts[shape]}
-        for_all = gathering_place(rankings, task.shape, together)
+        for_all = choose_anchor_node(node_finder, task.shape, together)
         if for_all or len(together) > 1:
             return for_all
         missing = self._gang.min_member - self._gang.tally.ready
-        return gathering_place(rankings, task.shape, {task.shape: min(missing, together[task.shape])})
+        return choose_anchor_node(node_finder, task.shape, {task.shape: min(missing, together[task.shape])})
 
     def _is_known_misfit(self, task: Task) -> bool:
         """Whether a member of the same role was a misfit; Volcano does not look again then."""
@@ -204,7 +204,7 @@ class Placement:
         """Why it waits, when ``placed`` members had been given nodes before one found none."""
         gang = self._gang
         missing = gang.min_member - gang.tally.ready - gang.tally.promised - placed
-        hopeless = sum(gang.shapes[shape] for shape, refusal in self._misfits.items() if refusal.never)
+        hopeless = sum(gang.shapes[shape] for shape, refusal in self._misfits.items() if refusal.never_fits)
         return GangUnschedulable(
             missing,
             gang.min_member,

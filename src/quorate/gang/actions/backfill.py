@@ -11,8 +11,8 @@ from quorate.gang.session import Session
 from quorate.gang.task import Standing, Task
 from quorate.gang.trial import place, withdraw
 from quorate.gang.turns import Turns
-from quorate.placement.stance import Moment
-from quorate.placement.verdicts import Choice
+from quorate.placement.framework import Capacity
+from quorate.placement.node_finder import Choice
 
 
 def backfill(session: Session) -> None:
@@ -47,8 +47,8 @@ def _fill(session: Session, gang: Gang) -> None:
                 trial.do(withdraw(task))
             if not task.best_effort and not session.may_fill(queue, task):
                 continue
-            match session.rankings.best(task.shape):
-                case Choice(node, Moment.NOW):
+            match session.node_finder.best(task.shape):
+                case Choice(node, Capacity.IDLE):
                     trial.do(place(task, node))
         session.hold(trial.keep())
     if session.is_ready(gang):

@@ -18,7 +18,7 @@ from quorate.gang.session import Session
 from quorate.gang.task import Task
 from quorate.gang.tiers import Vote
 from quorate.gang.verdicts import NoQueueTree, QueueNotOpen, QueueQuotaExceeded, Verdict
-from quorate.placement.amounts import (
+from quorate.placement.resources import (
     Amounts,
     is_empty,
     less_equal,

@@ -21,7 +21,7 @@ from quorate.gang.session import Session
 from quorate.gang.task import Task
 from quorate.gang.tiers import Vote
 from quorate.gang.verdicts import QueueNotOpen, QueueQuotaExceeded
-from quorate.placement.amounts import Amounts, less_equal, minus
+from quorate.placement.resources import Amounts, less_equal, minus
 
 
 def proportion(session: Session, entry: PluginEntry) -> Policy:

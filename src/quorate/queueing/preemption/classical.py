@@ -252,7 +252,9 @@ def _candidates(preemptor: Preemptor, queues_below: Queues) -> Iterator[Candidat
     node = queue.node
     visited = node
     advantage = not any(tree.borrows_with(node, pair, amount) for pair, amount in preemptor.usage.items())
-    rest = {pair: max(0, amount - tree.local(node, pair)) for pair, amount in preemptor.usage.items()}
+    rest = {
+        pair: max(0, amount - tree.local_available(node, pair)) for pair, amount in preemptor.usage.items()
+    }
     for ancestor in node.path():
         standing = Standing.HIERARCHICAL if advantage else Standing.PRIORITY
         for other_queue, between in _borrowers(ancestor, visited, short, queues_below):
@@ -263,7 +265,7 @@ def _candidates(preemptor: Preemptor, queues_below: Queues) -> Iterator[Candidat
         advantage = advantage or not any(
             tree.borrows_with(ancestor, pair, amount) for pair, amount in rest.items()
         )
-        rest = {pair: max(0, amount - tree.local(ancestor, pair)) for pair, amount in rest.items()}
+        rest = {pair: max(0, amount - tree.local_available(ancestor, pair)) for pair, amount in rest.items()}
         visited = ancestor
 
 

@@ -28,7 +28,7 @@ from quorate.queueing.preemption.classical import (
 )
 from quorate.queueing.preemption.simulation import Trial
 from quorate.quota import tree
-from quorate.quota.share import Share, dominant_share
+from quorate.quota.fair_sharing import Share, dominant_share
 from quorate.quota.tree import Node
 
 

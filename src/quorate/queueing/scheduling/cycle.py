@@ -265,7 +265,11 @@ def _lacking(node: Node, usage: Usage) -> tuple[Lack, ...]:
         return ()
     found = [
         Lack(
-            pair.flavor, pair.resource, amount, max(0, tree.available(node, pair)), tree.potential(node, pair)
+            pair.flavor,
+            pair.resource,
+            amount,
+            max(0, tree.available(node, pair)),
+            tree.potential_available(node, pair),
         )
         for pair, amount in sorted(usage.items())
     ]

@@ -226,7 +226,7 @@ class _Search:
         free = max(0, tree.available(node, pair))
         if needed <= free:
             return Offer(Mode.FIT, tree.level(node, pair, needed).height)
-        at_most = tree.potential(node, pair)
+        at_most = tree.potential_available(node, pair)
         if needed > at_most:
             causes.append(
                 QuotaExceeded(

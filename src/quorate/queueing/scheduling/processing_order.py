@@ -11,7 +11,7 @@ from quorate.api.configuration_gates import Gates
 from quorate.queueing.pending.ordering import Order
 from quorate.queueing.scheduling.nomination import Nomination
 from quorate.quota import tree
-from quorate.quota.share import Share, dominant_share
+from quorate.quota.fair_sharing import Share, dominant_share
 from quorate.quota.tree import Node
 
 

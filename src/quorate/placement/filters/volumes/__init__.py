@@ -1,0 +1,1 @@
+"""Filters for the volumes of a pod, and the binding of its claims."""

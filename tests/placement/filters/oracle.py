@@ -1,0 +1,205 @@
+"""The rules of constraints once more, slowly: each answer recounts all nodes and pods.
+
+Written for one node and one pod at a time, from the rules and not from the code under test.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from quorate.api.core import Taint, Toleration
+from quorate.api.meta import LabelSelector, matches_requirement, matches_selector
+from quorate.api.placeable import Node, Pod, PodAffinityTerm, TopologySpreadConstraint
+from quorate.placement.cluster import AllocationState
+from quorate.placement.framework import Capacity
+
+
+@dataclass(frozen=True)
+class Oracle:
+    nodes: Sequence[Node]
+    placed: Sequence[tuple[Pod, str, AllocationState]]
+    capacity: Capacity = Capacity.IDLE
+
+    def failure(self, pod: Pod, node: Node) -> str | None:
+        if node.spec.unschedulable and not tolerated(
+            pod, Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+        ):
+            return "node(s) were unschedulable"
+        for taint in node.spec.taints:
+            if taint.effect != "PreferNoSchedule" and not tolerated(pod, taint):
+                return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
+        if not chosen(pod, node):
+            return "node(s) didn't match Pod's node affinity/selector"
+        if any(self.clashes(pod, other) for other in self.on(node)):
+            return "node(s) didn't have free ports for the requested pod ports"
+        for spread in hard(pod):
+            if spread.topology_key not in node.metadata.labels:
+                return "node(s) didn't match pod topology spread constraints (missing required label)"
+            if self.skew(pod, node, spread) > spread.max_skew:
+                return "node(s) didn't match pod topology spread constraints"
+        if not self.is_near(pod, node):
+            return "node(s) didn't match pod affinity rules"
+        for term in required_anti_affinity(pod):
+            if any(matches_term(pod, term, other) for other in self.around(node, term.topology_key)):
+                return "node(s) didn't match pod anti-affinity rules"
+        for home in self.nodes:
+            for other in self.on(home):
+                for term in required_anti_affinity(other):
+                    if same_domain(home, node, term.topology_key) and matches_term(other, term, pod):
+                        return "node(s) didn't satisfy existing pods anti-affinity rules"
+        return None
+
+    def attraction(self, pod: Pod, node: Node) -> int:
+        total = 0
+        for weight, term in wishes(pod):
+            total += weight * sum(
+                matches_term(pod, term, other) for other in self.around(node, term.topology_key)
+            )
+        for home in self.nodes:
+            for other in self.on(home):
+                for weight, term in (*wishes(other), *((1, term) for term in required_affinity(other))):
+                    if same_domain(home, node, term.topology_key) and matches_term(other, term, pod):
+                        total += weight
+        return total
+
+    def on(self, node: Node) -> list[Pod]:
+        return [
+            pod
+            for pod, name, state in self.placed
+            if name == node.metadata.name
+            and (self.capacity is Capacity.IDLE or state is not AllocationState.RELEASING)
+        ]
+
+    def around(self, node: Node, key: str) -> list[Pod]:
+        return [pod for home in self.nodes if same_domain(home, node, key) for pod in self.on(home)]
+
+    def clashes(self, pod: Pod, other: Pod) -> bool:
+        return any(
+            (one.protocol, one.host_port) == (two.protocol, two.host_port)
+            and (one.host_ip == two.host_ip or {one.host_ip, two.host_ip} & {"", "0.0.0.0"})
+            for container in pod.spec.containers
+            for one in container.ports
+            for its_container in other.spec.containers
+            for two in its_container.ports
+        )
+
+    def is_near(self, pod: Pod, node: Node) -> bool:
+        terms = required_affinity(pod)
+        if any(term.topology_key not in node.metadata.labels for term in terms):
+            return False
+        wanted = [
+            (home, other)
+            for home in self.nodes
+            for other in self.on(home)
+            if all(matches_term(pod, term, other) for term in terms)
+        ]
+        nobody = not any(
+            term.topology_key in home.metadata.labels for home, other in wanted for term in terms
+        )
+        if terms and nobody and all(matches_term(pod, term, pod) for term in terms):
+            return True
+        return all(any(same_domain(home, node, term.topology_key) for home, _ in wanted) for term in terms)
+
+    def skew(self, pod: Pod, node: Node, spread: TopologySpreadConstraint) -> int:
+        counts: dict[str, int] = {}
+        for home in self.nodes:
+            if any(other.topology_key not in home.metadata.labels for other in hard(pod)):
+                continue
+            if spread.node_affinity_policy == "Honor" and not chosen(pod, home):
+                continue
+            if spread.node_taints_policy == "Honor" and any(
+                taint.effect != "PreferNoSchedule" and not tolerated(pod, taint) for taint in home.spec.taints
+            ):
+                continue
+            value = home.metadata.labels[spread.topology_key]
+            counts[value] = counts.get(value, 0) + sum(
+                is_spread(pod, spread, other)
+                for other, name, state in self.placed
+                if name == home.metadata.name and state is not AllocationState.RELEASING
+            )
+        least = min(counts.values(), default=0) if len(counts) >= (spread.min_domains or 1) else 0
+        here = counts.get(node.metadata.labels[spread.topology_key], 0)
+        return here + is_spread(pod, spread, pod) - least
+
+
+def tolerated(pod: Pod, taint: Taint) -> bool:
+    return any(tolerates(toleration, taint) for toleration in pod.spec.tolerations)
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    return (
+        toleration.effect in ("", taint.effect)
+        and toleration.key in ("", taint.key)
+        and (toleration.operator == "Exists" or toleration.value == taint.value)
+    )
+
+
+def chosen(pod: Pod, node: Node) -> bool:
+    labels = node.metadata.labels
+    if any(labels.get(key) != value for key, value in pod.spec.node_selector.items()):
+        return False
+    affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
+    if not affinity or affinity.required is None:
+        return True
+    fields = {"metadata.name": node.metadata.name}
+    return any(
+        (term.match_expressions or term.match_fields)
+        and all(matches_requirement(one, labels) for one in term.match_expressions)
+        and all(matches_requirement(one, fields) for one in term.match_fields)
+        for term in affinity.required.node_selector_terms
+    )
+
+
+def same_domain(one: Node, other: Node, key: str) -> bool:
+    return key in one.metadata.labels and one.metadata.labels[key] == other.metadata.labels.get(key)
+
+
+def matches_term(owner: Pod, term: PodAffinityTerm, other: Pod) -> bool:
+    """Whether the term of ``owner`` is about ``other``; namespaces have no labels in these worlds."""
+    space = other.metadata.namespace
+    everywhere = term.namespace_selector is not None and matches_selector(term.namespace_selector, {})
+    own = not term.namespaces and term.namespace_selector is None and space == owner.metadata.namespace
+    return (space in term.namespaces or everywhere or own) and _selects(
+        owner, term.label_selector, term.match_label_keys, term.mismatch_label_keys, other
+    )
+
+
+def is_spread(owner: Pod, spread: TopologySpreadConstraint, other: Pod) -> bool:
+    return owner.metadata.namespace == other.metadata.namespace and _selects(
+        owner, spread.label_selector, spread.match_label_keys, (), other
+    )
+
+
+def _selects(
+    owner: Pod, selector: LabelSelector | None, same: Iterable[str], unlike: Iterable[str], other: Pod
+) -> bool:
+    mine, theirs = owner.metadata.labels, other.metadata.labels
+    return (
+        matches_selector(selector, theirs)
+        and all(theirs.get(key) == mine[key] for key in same if key in mine)
+        and all(theirs.get(key) != mine[key] for key in unlike if key in mine)
+    )
+
+
+def hard(pod: Pod) -> list[TopologySpreadConstraint]:
+    return [one for one in pod.spec.topology_spread_constraints if one.when_unsatisfiable == "DoNotSchedule"]
+
+
+def required_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
+    affinity = pod.spec.affinity and pod.spec.affinity.pod_affinity
+    return affinity.required if affinity else ()
+
+
+def required_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
+    affinity = pod.spec.affinity and pod.spec.affinity.pod_anti_affinity
+    return affinity.required if affinity else ()
+
+
+def wishes(pod: Pod) -> list[tuple[int, PodAffinityTerm]]:
+    """Preferred terms with their weights, below 0 for those to be apart from."""
+    affinity = pod.spec.affinity
+    towards = affinity.pod_affinity.preferred if affinity and affinity.pod_affinity else ()
+    against = affinity.pod_anti_affinity.preferred if affinity and affinity.pod_anti_affinity else ()
+    return [
+        *((wish.weight, wish.pod_affinity_term) for wish in towards),
+        *((-wish.weight, wish.pod_affinity_term) for wish in against),
+    ]

@@ -1,0 +1,251 @@
+"""Constraints against an oracle that recounts the world, while pods and nodes come, change and go."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.api.placeable import Node, Pod
+from quorate.placement.cluster import AllocationState
+from quorate.placement.framework import Capacity, InvalidationScope
+from tests.placement.filters.oracle import Oracle
+from tests.placement.filters.world import World, node, pod
+from tests.search import examples
+
+ZONES = st.sampled_from(("", "zone=1", "zone=2", "zone=3"))
+POOLS = st.sampled_from(("", "pool=x", "pool=y"))
+TAINTS = st.sampled_from(
+    ({"key": "gpu", "value": "yes", "effect": "NoSchedule"}, {"key": "old", "effect": "PreferNoSchedule"})
+)
+APPS = st.sampled_from(("", "app=a", "app=b"))
+RANKS = st.sampled_from(("", "rank=0", "rank=1"))
+HOLDS = st.sampled_from(tuple(AllocationState))
+KEYS = st.sampled_from(("hostname", "zone", "pool"))
+
+
+@st.composite
+def nodes(draw: st.DrawFn, name: str) -> Node:
+    taints = draw(st.lists(TAINTS, max_size=1))
+    text = f"{name} {draw(ZONES)} {draw(POOLS)}"
+    return node(text, taints=taints, unschedulable=draw(st.integers(0, 9)) == 0)
+
+
+SELECTORS = st.sampled_from(
+    (
+        None,
+        {},
+        {"matchLabels": {"app": "a"}},
+        {"matchLabels": {"app": "b"}},
+        {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["a"]}]},
+        {"matchExpressions": [{"key": "rank", "operator": "Exists"}]},
+    )
+)
+
+
+@st.composite
+def terms(draw: st.DrawFn) -> dict[str, Any]:
+    term: dict[str, Any] = {"topologyKey": draw(KEYS), "labelSelector": draw(SELECTORS)}
+    match draw(st.integers(0, 5)):
+        case 0:
+            term["namespaces"] = ["other"]
+        case 1:
+            term["namespaceSelector"] = {}
+        case 2 if term["labelSelector"] is not None:
+            term[draw(st.sampled_from(("matchLabelKeys", "mismatchLabelKeys")))] = ["rank"]
+    return term
+
+
+@st.composite
+def affinities(draw: st.DrawFn) -> dict[str, Any]:
+    wish = st.builds(
+        lambda weight, term: {"weight": weight, "podAffinityTerm": term}, st.integers(1, 3), terms()
+    )
+    sides: dict[str, Any] = {}
+    for side in ("podAffinity", "podAntiAffinity"):
+        sides[side] = {
+            "requiredDuringSchedulingIgnoredDuringExecution": draw(st.lists(terms(), max_size=2)),
+            "preferredDuringSchedulingIgnoredDuringExecution": draw(st.lists(wish, max_size=1)),
+        }
+    return sides
+
+
+SPREADS = st.builds(
+    lambda skew, key, selector, least, affinity, taints: {
+        "maxSkew": skew,
+        "topologyKey": key,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": selector,
+        "minDomains": least,
+        "nodeAffinityPolicy": affinity,
+        "nodeTaintsPolicy": taints,
+    },
+    st.integers(1, 2),
+    KEYS,
+    SELECTORS,
+    st.sampled_from((None, 2, 3)),
+    st.sampled_from(("Honor", "Ignore")),
+    st.sampled_from(("Honor", "Ignore")),
+)
+PORTS = st.sampled_from(
+    (
+        {"hostPort": 80, "containerPort": 80},
+        {"hostPort": 80, "containerPort": 80, "hostIP": "10.0.0.1"},
+        {"hostPort": 80, "containerPort": 80, "hostIP": "10.0.0.2"},
+        {"hostPort": 80, "containerPort": 80, "protocol": "UDP"},
+    )
+)
+
+
+@st.composite
+def pods(draw: st.DrawFn, name: str) -> Pod:
+    labels = (
+        f"{draw(st.sampled_from(('', 'app=a', 'app=b')))} {draw(st.sampled_from(('', 'rank=0', 'rank=1')))}"
+    )
+    spec: dict[str, Any] = {"namespace": draw(st.sampled_from(("default", "default", "other")))}
+    kind = draw(st.integers(0, 4))
+    if kind == 1:
+        spec["affinity"] = draw(affinities())
+    elif kind == 2:
+        spec["topologySpreadConstraints"] = draw(st.lists(SPREADS, min_size=1, max_size=2))
+    elif kind == 3:
+        spec["ports"] = [draw(PORTS)]
+    if draw(st.booleans()):
+        spec["tolerations"] = [{"key": "gpu", "operator": "Exists"}]
+    if draw(st.integers(0, 4)) == 0:
+        spec["nodeSelector"] = {"pool": "x"}
+    return pod(f"{name} {labels}", **spec)
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    names = [f"n{number}" for number in range(draw(st.integers(1, 5)))]
+    world = World(*(draw(nodes(name)) for name in names))
+    for number in range(draw(st.integers(0, 6))):
+        where, state = draw(st.sampled_from(names)), draw(HOLDS)
+        world.put(draw(pods(f"p{number}")), where, state)
+    return world
+
+
+def oracle(world: World, capacity: Capacity = Capacity.IDLE) -> Oracle:
+    known = [node for node in world.cluster.nodes if node is not None]
+    return Oracle(known, list(world.placed.values()), capacity)
+
+
+def reasons(world: World, pod: Pod, capacity: Capacity) -> dict[str, str]:
+    judge = oracle(world, capacity)
+    found = {node.metadata.name: judge.failure(pod, node) for node in judge.nodes}
+    return {name: reason for name, reason in found.items() if reason is not None}
+
+
+@given(world=worlds(), incoming=pods("new"), capacity=st.sampled_from(Capacity))
+def test_nodes_refuse_what_the_rules_refuse(world: World, incoming: Pod, capacity: Capacity) -> None:
+    assert world.reasons(incoming, capacity) == reasons(world, incoming, capacity)
+
+
+@given(world=worlds(), incoming=pods("new"))
+def test_nodes_attract_by_the_rules(world: World, incoming: Pod) -> None:
+    judge = oracle(world)
+    want = {each.metadata.name: judge.attraction(incoming, each) for each in judge.nodes}
+    assert attractions(world, incoming) == want
+
+
+@given(world=worlds(), watched=st.tuples(pods("w1"), pods("w2")), data=st.data())
+@examples(60)
+def test_answers_follow_every_change(world: World, watched: tuple[Pod, Pod], data: st.DataObject) -> None:
+    for step in range(data.draw(st.integers(1, 6))):
+        for incoming in watched:
+            world.reasons(incoming)  # from now on these have something to follow
+        change(world, data, step)
+        for incoming in watched:
+            for capacity in Capacity:
+                assert world.reasons(incoming, capacity) == reasons(world, incoming, capacity)
+
+
+def change(world: World, data: st.DataObject, step: int) -> None:
+    names = sorted(world.cluster.names())
+    match data.draw(st.sampled_from(("put", "take", "move", "node", "remove"))):
+        case "put":
+            state = data.draw(HOLDS)
+            world.put(data.draw(pods(f"new{step}")), data.draw(st.sampled_from(names)), state)
+        case "take" if world.placed:
+            world.take(data.draw(st.sampled_from(sorted(world.placed))))
+        case "move" if world.placed:
+            world.move(data.draw(st.sampled_from(sorted(world.placed))), data.draw(HOLDS))
+        case "node":
+            world.cluster.set_node(data.draw(nodes(data.draw(st.sampled_from((*names, "n9"))))))
+        case "remove" if len(names) > 1:
+            world.cluster.remove_node(data.draw(st.sampled_from(names)))
+
+
+@given(world=worlds(), watched=pods("w"), comer=pods("comer"), data=st.data())
+def test_taking_back_what_was_put_restores_every_answer(
+    world: World, watched: Pod, comer: Pod, data: st.DataObject
+) -> None:
+    world.filter_result(comer)  # its selectors are known before and after
+    before = world.reasons(watched), world.reasons(watched, Capacity.FUTURE_IDLE)
+    world.put(comer, data.draw(st.sampled_from(sorted(world.cluster.names()))))
+    world.reasons(watched)
+    world.take("comer")
+    assert (world.reasons(watched), world.reasons(watched, Capacity.FUTURE_IDLE)) == before
+
+
+@given(world=worlds(), incoming=pods("same"), data=st.data())
+def test_a_pod_changes_for_the_next_what_its_reach_says(
+    world: World, incoming: Pod, data: st.DataObject
+) -> None:
+    """By that, equal pods are placed many at a time: only nodes that an answer may change for are asked."""
+    invalidation_scope = world.filter_result(incoming).invalidation_scope
+    before, drawn = world.reasons(incoming), attractions(world, incoming)
+    fitting = world.passing(incoming).split()
+    if not fitting:
+        return
+    where = data.draw(st.sampled_from(fitting))
+    world.put(incoming, where)
+    after, drawn_after = world.reasons(incoming), attractions(world, incoming)
+    match invalidation_scope:
+        case InvalidationScope.NONE:
+            assert (after, drawn_after) == (before, drawn)
+        case InvalidationScope.ONE_PER_NODE:
+            assert after == {**before, where: after[where]}
+            assert {**drawn_after, where: 0} == {**drawn, where: 0}
+        case InvalidationScope.OWN_NODE:
+            assert {**after, where: ""} == {**before, where: ""}
+            assert {**drawn_after, where: 0} == {**drawn, where: 0}
+
+
+@given(world=worlds(), incoming=pods("new"))
+def test_no_eviction_helps_where_a_node_is_unresolvable(world: World, incoming: Pod) -> None:
+    unresolvable = world.filter_result(incoming).unresolvable
+    for name in list(world.placed):
+        world.take(name)
+    empty = world.reasons(incoming)
+    for name in world.cluster.names():
+        index = world.cluster.index(name)
+        assert not unresolvable[index] or name in empty or _wants_company(incoming)
+
+
+def _wants_company(pod: Pod) -> bool:
+    return bool(pod.spec.affinity and pod.spec.affinity.pod_affinity)
+
+
+@given(world=worlds(), incoming=pods("new"), data=st.data())
+def test_the_order_in_which_things_are_told_does_not_matter(
+    world: World, incoming: Pod, data: st.DataObject
+) -> None:
+    known = [node for node in world.cluster.nodes if node is not None]
+    other = World()
+    told: list[Node | tuple[Pod, str, AllocationState]] = [*known, *world.placed.values()]
+    for each in data.draw(st.permutations(told)):
+        if isinstance(each, tuple):
+            other.put(*each)
+        else:
+            other.cluster.set_node(each)
+    for capacity in Capacity:
+        assert other.reasons(incoming, capacity) == world.reasons(incoming, capacity)
+    assert attractions(other, incoming) == attractions(world, incoming)
+
+
+def attractions(world: World, incoming: Pod) -> dict[str, int]:
+    measure = world.filter_result(incoming).raw_scores.pod_affinity
+    names = sorted(world.cluster.names())
+    return {name: 0 if measure is None else int(measure[world.index(name)]) for name in names}
