@@ -1,0 +1,145 @@
+"""Execution of plans: a controller decides once, and this sends the writes and records the events.
+
+A controller reads everything it needs, computes a ``Plan`` with a pure function and hands the plan over.
+For each key the executor remembers what no API object stores:
+
+- which versions its writes replaced, so that nothing is decided on a copy older than our own write;
+- since when deferrable writes are deferred;
+- which keys wait for an object that does not exist yet.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from quorate.api.events import ObjectReference
+from quorate.api.meta import Key
+from quorate.controllers.context import ControllerContext
+from quorate.kube.debounce import Debounce
+from quorate.kube.errors import ApiError, Invalid, Unreachable, Unreadable
+from quorate.kube.expectations import Expectations, Version
+from quorate.kube.informer import Informer
+from quorate.kube.log import logger
+from quorate.kube.resources import Resource
+from quorate.kube.writes import Write, send, send_concurrently
+from quorate.queueing.lifecycle.transition import Event
+
+DEFER_S: Final = 1.0  # pods of one job tend to end together: one write can report many
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectEvent:
+    """An event and the object it is about."""
+
+    regarding: ObjectReference
+    event: Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to write for one key and which events to record; the default does nothing."""
+
+    concurrent: tuple[tuple[Write, ...], ...] = ()  # sequences sent concurrently, before ``writes``
+    writes: tuple[Write, ...] = ()  # sent in order
+    events: tuple[ObjectEvent, ...] = ()  # recorded once all writes have succeeded
+    missing_dependency: str = ""  # what must exist before the rest can be decided
+    deferrable: bool = False  # the writes may wait a moment: more to write may follow soon
+    wake_at: float | None = None  # when to reconcile again if nothing changes before, epoch seconds
+
+    @property
+    def all_writes(self) -> tuple[Write, ...]:
+        return (*(write for sequence in self.concurrent for write in sequence), *self.writes)
+
+
+class PlanExecutor:
+    """Executes the plans for the keys of one reconciler, whose keys are those of objects of ``resource``.
+
+    ``enqueue`` reconciles a key again.  The time that ``execute`` returns is for the reconciler.
+    """
+
+    def __init__(
+        self,
+        context: ControllerContext,
+        resource: Resource[Any],
+        enqueue: Callable[[Key], None],
+        *,
+        defer_s: float = DEFER_S,
+    ) -> None:
+        self._client = context.client
+        self._recorder = context.events
+        self._resource = resource
+        self._enqueue = enqueue
+        self._expectations = Expectations(context.clock)
+        self._debounce = Debounce(context.clock, defer_s)
+        self._missing_dependency: set[Key] = set()
+        self._log = logger(__name__).bind(kind=resource.kind)
+
+    def retry_on(self, *informers: Informer[Any]) -> None:
+        """Reconcile keys with a missing dependency whenever an object of these kinds changes."""
+        for informer in informers:
+            informer.subscribe(lambda _: self._dependency_changed())
+
+    def _dependency_changed(self) -> None:
+        for key in sorted(self._missing_dependency):
+            self._enqueue(key)
+
+    def pending_until(self, key: Key, seen: Iterable[Version]) -> float | None:
+        """Return until when (epoch seconds) to wait for the watch to deliver our own write; None: decide."""
+        return self._expectations.pending_until(key, seen)
+
+    def is_stale(self, key: Key, seen: Iterable[Version]) -> bool:
+        """Return True if one of ``seen`` may be outdated and the object must be read from the API server."""
+        return self._expectations.is_stale(key, seen)
+
+    async def execute(
+        self, key: Key, plan: Plan, on_written: Callable[[list[Any]], None] | None = None
+    ) -> float | None:
+        """Send the writes of ``plan``, record its events and return when to reconcile again.
+
+        ``on_written`` is called with the objects that ``plan.writes`` produced.  The first write that fails
+        ends the execution: its error propagates, and no event is recorded.
+        """
+        if plan.missing_dependency:
+            self._missing_dependency.add(key)
+        else:
+            self._missing_dependency.discard(key)
+        if plan.deferrable and (due := self._debounce.defer_until(key)) is not None:
+            return due
+        self._debounce.clear(key)
+        if plan.all_writes:
+            produced = await self._send(key, plan)
+            if on_written is not None:
+                on_written(produced)
+        self.record(key, plan.events, unique=not plan.all_writes)
+        return plan.wake_at
+
+    async def _send(self, key: Key, plan: Plan) -> list[Any]:
+        try:
+            await send_concurrently(self._client, plan.concurrent)
+            produced = await send(self._client, plan.writes)
+        except Invalid:
+            raise  # certainly not stored
+        except (ApiError, Unreachable, Unreadable):
+            self._expectations.doubt(key, plan.all_writes)
+            raise
+        self._expectations.expect(key, plan.all_writes)
+        return produced
+
+    def record(self, key: Key, events: tuple[ObjectEvent, ...], *, unique: bool) -> None:
+        """Record ``events``; ``unique``: they describe a state, and are not recorded twice in a row."""
+        by_object: dict[ObjectReference, list[Event]] = {}
+        for each in events:
+            by_object.setdefault(each.regarding, []).append(each.event)
+        for regarding, texts in by_object.items():
+            if self._recorder.report(regarding, texts, unique=unique):
+                for event in texts:
+                    self._log.info(
+                        "event", key=key, object=regarding.name, reason=event.reason, detail=event.message
+                    )
+
+    def forget(self, key: Key) -> None:
+        """Drop what is remembered of a key whose objects no longer exist."""
+        self._missing_dependency.discard(key)
+        self._debounce.clear(key)
+        self._expectations.forget(key)
+        self._recorder.forget(self._resource, key)
