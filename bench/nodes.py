@@ -5,9 +5,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from quorate.api import codec
+from quorate.api.core.scheduling import Node, Pod
 from quorate.api.meta import Uid, at_epoch
-from quorate.api.placeable import Node, Pod
-from quorate.api.scheduler_plugins import BinpackArguments, NodeOrderArguments, PredicateArguments
+from quorate.api.scheduler_configuration.plugins import (
+    BinpackArguments,
+    NodeOrderArguments,
+    PredicateArguments,
+)
 from quorate.placement.cluster import AllocationState, Cluster
 from quorate.placement.filters.engine import ConstraintEngine
 from quorate.placement.node_finder import NodeFinder

@@ -18,8 +18,8 @@ from rich.console import Console
 from bench.nodes import PACKING, SPREADING, Crowd, make_node, pod_as_stored, uids
 from bench.verdicts import hold_to_limits
 from quorate.api import codec
+from quorate.api.core.scheduling import Pod
 from quorate.api.meta import Uid
-from quorate.api.placeable import Pod
 from quorate.placement.cluster import AllocationState
 from quorate.placement.diagnosis import Diagnosis
 from quorate.placement.node_finder import Choice

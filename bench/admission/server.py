@@ -13,8 +13,8 @@ from pathlib import Path
 
 import uvloop
 
-from quorate.api.conversion import convert_version
 from quorate.api.kueue import GROUP
+from quorate.api.kueue.conversion import convert_version
 from quorate.cli.processes import look_for_garbage_rarely, new_uid, until_stopped
 from quorate.kube.clock import WallClock
 from quorate.local.cluster import run_server

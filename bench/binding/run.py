@@ -16,7 +16,7 @@ import msgspec
 from bench.admission.processes import Usage, running
 from bench.admission.server import local_server
 from bench.binding.bare import NAMESPACE
-from quorate.api.placeable import Pod
+from quorate.api.core.scheduling import Pod
 from quorate.cli.crds import gang_definitions
 from quorate.cli.run.apply import install_definitions
 from quorate.kube.client import Client

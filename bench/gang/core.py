@@ -11,9 +11,9 @@ from time import thread_time
 from typing import Final
 
 from bench.gang.worlds import NOW_S, configuration, equal_nodes, group, model_of, pod
+from quorate.api.core.scheduling import Pod
+from quorate.api.interning import share_unchanged
 from quorate.api.meta import Key
-from quorate.api.placeable import Pod
-from quorate.api.sharing import share_unchanged
 from quorate.gang.model import Model
 from quorate.gang.outcome import Outcome
 from quorate.gang.run import run_session

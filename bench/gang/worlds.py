@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from bench.nodes import GPU, make_node, pod_as_stored
 from quorate.api import codec
-from quorate.api.placeable import Node, Pod
+from quorate.api.core.scheduling import Node, Pod
 from quorate.api.scheduler_configuration import SchedulerConfiguration, load_scheduler_configuration
 from quorate.api.volcano import PodGroup, Queue
 from quorate.gang.model import Model

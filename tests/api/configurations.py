@@ -2,10 +2,8 @@
 
 import pytest
 
-from quorate.api.configuration import (
-    load_configuration,
-)
-from quorate.api.strict import InvalidConfiguration
+from quorate.api.configuration import load_configuration
+from quorate.api.decoding.strict import InvalidConfiguration
 
 
 def a_file(body: str = "", version: str = "v1beta2") -> str:

@@ -13,12 +13,10 @@ from quorate.api.configuration import (
     default_configuration,
     load_configuration,
 )
-from quorate.api.configuration_gang import GangRules
-from quorate.api.configuration_pod_groups import PodGroupWebhooks
-from quorate.api.configuration_process import Address, Health, LeaderElection, Metrics
-from quorate.api.configuration_retention import Retention
-from quorate.api.configuration_traffic import Controllers, Pace
-from quorate.api.configuration_webhooks import CertificateManagement, TlsRules, Webhooks
+from quorate.api.configuration.gang import GangRules, PodGroupWebhooks
+from quorate.api.configuration.process import Address, Controllers, Health, LeaderElection, Metrics, Pace
+from quorate.api.configuration.queueing import Retention
+from quorate.api.configuration.webhooks import CertificateManagement, TlsRules, Webhooks
 from quorate.api.meta import LabelSelector, Requirement
 from quorate.api.quantity import parse_quantity
 from tests.api.configurations import a_file, refusals

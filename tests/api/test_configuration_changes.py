@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from quorate.api.configuration import Configuration, load_configuration
-from quorate.api.configuration_changes import AT_A_START, taken_over
+from quorate.api.configuration.reload import AT_A_START, taken_over
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
 

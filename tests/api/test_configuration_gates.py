@@ -6,14 +6,9 @@ from json import dumps
 import msgspec
 import pytest
 
-from quorate.api.configuration import (
-    Configuration,
-    default_configuration,
-    load_configuration,
-)
-from quorate.api.configuration_gates import QUEUEING_GATES, Gates
-from quorate.api.feature_gates import FEATURE_GATES, NEEDS
-from quorate.api.strict import InvalidConfiguration
+from quorate.api.configuration import Configuration, default_configuration, load_configuration
+from quorate.api.configuration.feature_gates import FEATURE_GATES, NEEDS, QUEUEING_GATES, Gates
+from quorate.api.decoding.strict import InvalidConfiguration
 from tests.api.configurations import a_file
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from quorate.api.configuration import load_configuration
-from quorate.api.configuration_integrations import DeclaredFramework, PodSetPaths, Sign, Switch
-from quorate.api.strict import InvalidConfiguration
+from quorate.api.configuration.integrations import DeclaredFramework, PodSetPaths, Sign, Switch
+from quorate.api.decoding.strict import InvalidConfiguration
 
 ABSENT = object()
 PLACE = "integrations.declaredFrameworks[0]"

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from quorate.api.configuration import load_configuration
-from quorate.api.configuration_gates import HONOURED_GATES
-from quorate.api.configuration_integrations import FRAMEWORKS
-from quorate.api.strict import InvalidConfiguration
+from quorate.api.configuration.feature_gates import HONOURED_GATES
+from quorate.api.configuration.integrations import FRAMEWORKS
+from quorate.api.decoding.strict import InvalidConfiguration
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
 

@@ -8,10 +8,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.api.configuration import (
-    load_configuration,
-)
-from quorate.api.strict import InvalidConfiguration
+from quorate.api.configuration import load_configuration
+from quorate.api.decoding.strict import InvalidConfiguration
 from tests.api.configurations import a_file, refusals
 
 SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.api.conversion import NEWER, OLDER, UnknownVersion, convert_version
+from quorate.api.kueue.conversion import NEWER, OLDER, UnknownVersion, convert_version
 
 Json = dict[str, Any]
 

@@ -1,6 +1,6 @@
 import pytest
 
-from quorate.api.counts import positive_int32
+from quorate.api.syntax import positive_int32
 
 
 @pytest.mark.parametrize(

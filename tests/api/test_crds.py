@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 
 def generated(field_list: str) -> dict[str, Json]:
-    text = (files("quorate.api") / field_list).read_text(encoding="utf-8")
+    text = (files("quorate.api.crds") / field_list).read_text(encoding="utf-8")
     return {each["spec"]["names"]["kind"]: each for each in custom_resource_definitions(text)}
 
 
@@ -241,7 +241,7 @@ def test_pod_templates_are_kept_whole() -> None:
 
 def test_a_conversion_can_be_given_by_kind() -> None:
     webhook = {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"]}}
-    text = (files("quorate.api") / FIELD_LIST).read_text(encoding="utf-8")
+    text = (files("quorate.api.crds") / FIELD_LIST).read_text(encoding="utf-8")
     definitions = custom_resource_definitions(text, {"Workload": webhook})
     conversions = {each["spec"]["names"]["kind"]: each["spec"]["conversion"] for each in definitions}
     assert conversions.pop("Workload") == webhook

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quorate.api.documents import InvalidYaml, read_documents
+from quorate.api.decoding.documents import InvalidYaml, read_documents
 
 
 def test_documents_come_in_order_without_the_empty_ones() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.api.duration import InvalidDuration, format_duration, parse_duration
+from quorate.api.syntax import InvalidDuration, format_duration, parse_duration
 
 
 @pytest.mark.parametrize(

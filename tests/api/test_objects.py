@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.api import batch, codec, core, kueue, placeable, volcano, volcano_job, volumes
+from quorate.api import batch, codec, core, kueue, volcano
 from quorate.api.batch import Job, template_of
+from quorate.api.core import scheduling, volumes
 from quorate.api.crds import FIELD_LIST, GANG_FIELD_LIST, custom_resource_definitions
 from quorate.api.kueue import Workload
 from quorate.api.meta import ObjectMeta
+from quorate.api.volcano import job as volcano_job
 from tests.api.objects import instances
 from tests.search import examples
 
@@ -21,7 +23,7 @@ KINDS = [
     batch.Job, core.Pod, core.Node, core.Namespace, core.LimitRange, core.PriorityClass,
     core.ResourceQuota, core.RuntimeClass,
     kueue.AdmissionCheck, kueue.ClusterQueue, kueue.Cohort, kueue.LocalQueue, kueue.ResourceFlavor,
-    kueue.Workload, kueue.WorkloadPriorityClass, placeable.Node, placeable.Pod,
+    kueue.Workload, kueue.WorkloadPriorityClass, scheduling.Node, scheduling.Pod,
     volumes.CSINode, volumes.PersistentVolume, volumes.PersistentVolumeClaim, volumes.StorageClass,
     volcano.PodGroup, volcano.Queue, volcano_job.Command, volcano_job.Job,
 ]  # fmt: skip
@@ -31,7 +33,7 @@ SCHEMAS = {
     definition["spec"]["names"]["kind"]: definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     for field_list in (FIELD_LIST, GANG_FIELD_LIST)
     for definition in custom_resource_definitions(
-        (files("quorate.api") / field_list).read_text(encoding="utf-8")
+        (files("quorate.api.crds") / field_list).read_text(encoding="utf-8")
     )
 }
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from quorate.api.paths import (
+from quorate.api.field_path import (
     InvalidPath,
     Unfit,
     look_up,

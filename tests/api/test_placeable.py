@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from quorate.api import codec
-from quorate.api.placeable import Node, Pod, PodStatus
+from quorate.api.core.scheduling import Node, Pod, PodStatus
 
 POD = """
 {"metadata": {"name": "%(name)s", "namespace": "team", "uid": "%(name)s",

@@ -6,7 +6,7 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.core import PodSpec
-from quorate.api.quota_usage import quota_usage
+from quorate.api.core.pod_resources import quota_usage
 
 
 def container(requests: dict[str, str], limits: dict[str, str] | None = None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.core import PodSpec
-from quorate.api.requests import pod_requests
+from quorate.api.core.pod_resources import pod_requests
 
 
 def asks(**requests: str) -> dict[str, Any]:

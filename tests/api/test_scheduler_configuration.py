@@ -5,14 +5,15 @@ from typing import Any
 
 import pytest
 
-from quorate.api.scheduler_actions import EnqueueRules, PreemptRules, ReclaimRules
+from quorate.api.decoding.strict import InvalidConfiguration
 from quorate.api.scheduler_configuration import (
     PluginEntry,
     SchedulerConfiguration,
     default_scheduler_configuration,
     load_scheduler_configuration,
 )
-from quorate.api.scheduler_plugins import (
+from quorate.api.scheduler_configuration.actions import EnqueueRules, PreemptRules, ReclaimRules
+from quorate.api.scheduler_configuration.plugins import (
     BinpackArguments,
     CapacityArguments,
     NoArguments,
@@ -21,7 +22,6 @@ from quorate.api.scheduler_plugins import (
     PredicateArguments,
     SlaArguments,
 )
-from quorate.api.strict import InvalidConfiguration
 
 # What Volcano's chart installs.
 CHART = """

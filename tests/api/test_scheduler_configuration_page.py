@@ -7,8 +7,10 @@ from typing import Final, TypeVar
 
 import pytest
 
-from quorate.api.lenient import Arguments
-from quorate.api.scheduler_actions import (
+from quorate.api.decoding.lenient import Arguments
+from quorate.api.decoding.strict import InvalidConfiguration, Place, Reader, reading_of
+from quorate.api.scheduler_configuration import default_scheduler_configuration, load_scheduler_configuration
+from quorate.api.scheduler_configuration.actions import (
     ACTIONS,
     allocate_rules,
     backfill_rules,
@@ -16,12 +18,7 @@ from quorate.api.scheduler_actions import (
     preempt_rules,
     reclaim_rules,
 )
-from quorate.api.scheduler_configuration import (
-    default_scheduler_configuration,
-    load_scheduler_configuration,
-)
-from quorate.api.scheduler_plugins import FORBIDDING, PREFERRING, SERVED, SWITCHES
-from quorate.api.strict import InvalidConfiguration, Place, Reader, reading_of
+from quorate.api.scheduler_configuration.plugins import FORBIDDING, PREFERRING, SERVED, SWITCHES
 
 T = TypeVar("T")
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "scheduler-configuration.md").read_text(

@@ -3,7 +3,7 @@
 import pytest
 
 from quorate.api import codec
-from quorate.api.sharing import Texts, shared_texts
+from quorate.api.interning import Texts, shared_texts
 
 LABELS = {"app": "train", "index": "3"}
 

@@ -8,7 +8,7 @@ import yaml
 from quorate.api import codec
 from quorate.api.findings import Finding
 from quorate.api.validation import manifest_findings
-from quorate.api.validation.volcano_groups import (
+from quorate.api.validation.pod_groups import (
     QueueLoad,
     pod_group_findings,
     pod_group_limit_findings,

@@ -13,7 +13,7 @@ from quorate.api.validation.volcano_jobs import (
     volcano_job_warnings,
 )
 from quorate.api.volcano import Queue
-from quorate.api.volcano_job import Job
+from quorate.api.volcano.job import Job
 
 Json = dict[str, Any]
 

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from quorate.api import codec
-from quorate.api.configuration_gates import ReviewGates, review_gates
+from quorate.api.configuration.feature_gates import ReviewGates, review_gates
 from quorate.api.validation.workloads import ReviewedWorkload, workload_findings, workload_update_findings
 
 Json = dict[str, Any]

@@ -6,7 +6,7 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.volcano import PodGroup, Queue
-from quorate.api.volcano_legacy import IncubatorQueue, LegacyPodGroup, SigsQueue, pod_group_of, queue_of
+from quorate.api.volcano.legacy import IncubatorQueue, LegacyPodGroup, SigsQueue, pod_group_of, queue_of
 
 METADATA = {"name": "a", "namespace": "team", "uid": "u", "annotations": {"sla-waiting-time": "1m"}}
 CONDITION = {"type": "Unschedulable", "status": "True", "transitionID": "t", "reason": "NotEnoughResources"}

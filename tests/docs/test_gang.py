@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from quorate.api.scheduler_actions import EnqueueRules
+from quorate.api.scheduler_configuration.actions import EnqueueRules
 from quorate.gang import verdicts
 from quorate.observe.gang_catalogue import BY_NAME
 from tests.docs.page import CONCEPTS, Section, section

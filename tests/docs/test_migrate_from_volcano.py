@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from quorate.api.scheduler_actions import ACTIONS, IDLE, UNSERVED
 from quorate.api.scheduler_configuration import load_scheduler_configuration
-from quorate.api.scheduler_plugins import FORBIDDING, PREFERRING, SERVED
+from quorate.api.scheduler_configuration.actions import ACTIONS, IDLE, UNSERVED
+from quorate.api.scheduler_configuration.plugins import FORBIDDING, PREFERRING, SERVED
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tasks" / "migrate-from-volcano.md").read_text()
 

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
+from quorate.api.core.scheduling import Pod
 from quorate.api.meta import Key
-from quorate.api.placeable import Pod
 from quorate.api.scheduler_configuration import (
     SchedulerConfiguration,
     default_scheduler_configuration,

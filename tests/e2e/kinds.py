@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from quorate.api.configuration import load_configuration
-from quorate.api.configuration_integrations import Integrations
-from quorate.api.paths import look_up, parse_path
+from quorate.api.configuration.integrations import Integrations
+from quorate.api.field_path import look_up, parse_path
 from quorate.controllers.jobs.integrations import BATCH_JOB, enabled_kinds
 from quorate.controllers.jobs.trainjob import TrainJob
 from quorate.controllers.jobs.unstructured import UnstructuredJob, unstructured_resource

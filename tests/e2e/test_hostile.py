@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from quorate.api.configuration import Configuration
-from quorate.api.configuration_integrations import Integrations
+from quorate.api.configuration.integrations import Integrations
 from quorate.api.meta import Key, find_condition
 from quorate.kube.errors import Invalid
 from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, LOCAL_QUEUES, WORKLOADS, Resource, untyped

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from quorate.api.configuration import AdmissionBlock, Configuration, RequeuingStrategy, WaitForPodsReady
-from quorate.api.configuration_integrations import FRAMEWORKS, Integrations
+from quorate.api.configuration.integrations import FRAMEWORKS, Integrations
+from quorate.api.field_path import look_up, parse_path
 from quorate.api.meta import Key
-from quorate.api.paths import look_up, parse_path
 from quorate.cli.run.apply import install_definitions
 from quorate.controllers.core.queues import BUSY_INTERVAL_S, INTERVAL_S
 from quorate.controllers.jobs.unstructured import UnstructuredJob

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from quorate.api.configuration import Configuration, WaitForPodsReady
-from quorate.api.configuration_integrations import Integrations
+from quorate.api.configuration.integrations import Integrations
+from quorate.api.field_path import look_up, parse_path, put
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, find_condition, is_true
-from quorate.api.paths import look_up, parse_path, put
 from quorate.cli.run.apply import install_definitions
 from quorate.controllers.jobs.integrations import BATCH_JOB, FOREIGN
 from quorate.controllers.jobs.unstructured import UnstructuredJob

@@ -9,9 +9,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from quorate.api.configuration import Configuration, load_configuration
-from quorate.api.configuration_gates import Gates
-from quorate.api.configuration_labels import CustomLabel
-from quorate.api.configuration_process import Metrics
+from quorate.api.configuration.feature_gates import Gates
+from quorate.api.configuration.metric_labels import CustomLabel
+from quorate.api.configuration.process import Metrics
 from quorate.api.meta import Key
 from quorate.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, WORKLOAD_PRIORITY_CLASSES
 from quorate.local.nodes import Fleet

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from quorate.api.configuration import Configuration
-from quorate.api.configuration_integrations import Integrations
+from quorate.api.configuration.integrations import Integrations
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, LabelSelector, find_condition, is_true
 from quorate.controllers.pods import constants

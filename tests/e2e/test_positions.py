@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from quorate.api import visibility as api
 from quorate.api.configuration import DEFAULT_NAMESPACE, default_configuration
-from quorate.api.configuration_process import Address
-from quorate.api.configuration_webhooks import TlsRules
+from quorate.api.configuration.process import Address
+from quorate.api.configuration.webhooks import TlsRules
+from quorate.api.kueue import visibility as api
 from quorate.cli.deployment.controllers import VISIBILITY_SERVICE
 from quorate.cli.deployment.visibility import api_services, auth_reader
 from quorate.controllers.process import run_queueing

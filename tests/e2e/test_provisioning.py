@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from quorate.api.configuration import Configuration
+from quorate.api.kueue.provisioning import ProvisioningRequest
 from quorate.api.meta import Key, find_condition
-from quorate.api.provisioning import ProvisioningRequest
 from quorate.cli.run.apply import install_definitions
 from quorate.controllers.jobs.unstructured import unstructured_resource
 from quorate.kube.errors import NotFound

@@ -3,8 +3,8 @@
 import pytest
 
 from quorate.api.configuration import Configuration, RequeuingStrategy, WaitForPodsReady
-from quorate.api.configuration_integrations import Integrations
-from quorate.api.configuration_retention import Retention
+from quorate.api.configuration.integrations import Integrations
+from quorate.api.configuration.queueing import Retention
 from quorate.api.meta import Key
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import JOBS, PODS, WORKLOADS

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from quorate.api.configuration import DEFAULT_NAMESPACE, Configuration, load_configuration
-from quorate.api.configuration_process import Address
-from quorate.api.configuration_webhooks import Webhooks
+from quorate.api.configuration.process import Address
+from quorate.api.configuration.webhooks import Webhooks
 from quorate.api.meta import Key
 from quorate.cli.deployment.manifests import webhooks
 from quorate.cli.deployment.roles import ACCOUNT, controller_roles

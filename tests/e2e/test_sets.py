@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import pytest
 
 from quorate.api.configuration import Configuration
-from quorate.api.configuration_integrations import Integrations
+from quorate.api.configuration.integrations import Integrations
 from quorate.api.meta import Key, find_condition, is_true
 from quorate.cli.run.apply import install_definitions
 from quorate.controllers.pods import constants

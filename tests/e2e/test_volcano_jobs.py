@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from quorate.api.configuration import default_configuration
-from quorate.api.configuration_gang import GangRules
+from quorate.api.configuration.gang import GangRules
 from quorate.api.meta import Key, Uid
 from quorate.controllers.volcano.command_bus import CommandBus
 from quorate.controllers.volcano.job.plugins.interface import NETWORK_POLICIES

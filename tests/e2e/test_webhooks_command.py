@@ -6,7 +6,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from quorate.api.configuration_webhooks import TlsRules
+from quorate.api.configuration.webhooks import TlsRules
 from quorate.kube.certificates import KeyPair
 from quorate.kube.tls import server_context
 from tests.e2e.test_controllers_command import WITHIN_S, controllers, kubeconfig, outcome

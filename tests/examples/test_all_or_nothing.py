@@ -6,9 +6,9 @@ from typing import Any
 from quorate.api.batch import Job, template_of
 from quorate.api.codec import convert, decode, encode
 from quorate.api.configuration import RequeuingStrategy, WaitForPodsReady, load_configuration
-from quorate.api.conversion import NEWER, convert_version
-from quorate.api.documents import read_documents
+from quorate.api.decoding.documents import read_documents
 from quorate.api.kueue import QUEUE_NAME, ClusterQueue
+from quorate.api.kueue.conversion import NEWER, convert_version
 from quorate.api.quantity import parse_quantity
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "all-or-nothing"

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from quorate.api.codec import convert
-from quorate.api.documents import read_documents
+from quorate.api.decoding.documents import read_documents
 from quorate.api.validation.volcano_jobs import volcano_job_findings
-from quorate.api.volcano_defaults import completed
-from quorate.api.volcano_job import Job
+from quorate.api.volcano.job import Job, completed
 from quorate.controllers.volcano.job.plugins import plugins_of
 from tests.e2e.commands import cluster, kubectl, needs_kubectl, poll, rows
 

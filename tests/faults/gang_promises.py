@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from quorate.api.core import Node, Pod
+from quorate.api.core.pod_resources import pod_requests
 from quorate.api.meta import Key
-from quorate.api.requests import pod_requests
 from tests.faults.gang_scene import OF_GROUP, Gang
 from tests.faults.history import Step
 

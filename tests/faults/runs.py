@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from quorate.api.configuration import Configuration
-from quorate.api.configuration_process import LeaderElection
+from quorate.api.configuration.process import LeaderElection
 from quorate.api.meta import Key, is_true
 from quorate.controllers.process import run_replica
 from quorate.kube.client import Client

@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from quorate.api.core.scheduling import Pod
 from quorate.api.meta import Key, Uid
-from quorate.api.placeable import Pod
 from tests.gang.vectors import settings_of
 from tests.gang.world import World
 

@@ -7,8 +7,8 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.core import PriorityClass, ResourceQuota
+from quorate.api.core.scheduling import Node, Pod
 from quorate.api.meta import at_epoch
-from quorate.api.placeable import Node, Pod
 from quorate.api.volcano import PodGroup, Queue
 
 Json = dict[str, Any]

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from quorate.api import codec
+from quorate.api.core.scheduling import Pod
+from quorate.api.core.volumes import PersistentVolume, PersistentVolumeClaim
 from quorate.api.meta import Key
-from quorate.api.placeable import Pod
 from quorate.api.scheduler_configuration import load_scheduler_configuration
-from quorate.api.volumes import PersistentVolume, PersistentVolumeClaim
 from tests.gang import objects
 from tests.gang.world import World
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from quorate.api.core.scheduling import Pod
 from quorate.api.meta import Key
-from quorate.api.placeable import Pod
 from quorate.api.volcano import PodGroup
 from quorate.gang.claims import claim_of, quota_claim_of
 from quorate.gang.gang import Gang

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from quorate.api.volcano_gates import POD_GROUP_GATE
+from quorate.api.volcano.annotations import POD_GROUP_GATE
 from tests.gang.asking import Asked, Json
 
 GPU = "nvidia.com/gpu"

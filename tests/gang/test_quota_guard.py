@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.api import codec
-from quorate.api.configuration_pod_groups import QuotaMode
+from quorate.api.configuration.gang import QuotaMode
 from quorate.api.core import ResourceQuotaSpec
 from quorate.api.meta import Key
 from quorate.gang.queue import NamespaceQuota

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from quorate.api import codec
-from quorate.api.placeable import Pod
+from quorate.api.core.scheduling import Pod
 from quorate.api.volcano import Queue
 from quorate.gang.reading import differ_in_standing_only, queue_of
 

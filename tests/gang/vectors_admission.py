@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from quorate.api import codec
-from quorate.api.configuration_gang import GangRules
-from quorate.api.configuration_pod_groups import PodGroupWebhooks
+from quorate.api.configuration.gang import GangRules, PodGroupWebhooks
 from quorate.api.core import Namespace
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup, Queue

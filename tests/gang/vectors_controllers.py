@@ -11,9 +11,8 @@ from quorate.api import codec
 from quorate.api.meta import Condition, Key, ObjectMeta, Uid, at_epoch
 from quorate.api.quantity import parse_quantity
 from quorate.api.volcano import PodGroup, PodGroupStatus
-from quorate.api.volcano_defaults import completed
-from quorate.api.volcano_job import JOB_RETRY_COUNT, JOB_VERSION, TASK_INDEX, Command, Job
-from quorate.api.volcano_keys import TASK_SPEC
+from quorate.api.volcano.annotations import TASK_SPEC
+from quorate.api.volcano.job import JOB_RETRY_COUNT, JOB_VERSION, TASK_INDEX, Command, Job, completed
 from quorate.controllers.volcano.job.job_phases import ACTIVE, RESTART, TRANSITIONS, ActionScope
 from quorate.controllers.volcano.job.job_pod_group import group_name
 from quorate.controllers.volcano.job.job_pods import (

@@ -8,11 +8,15 @@ from typing import Any
 import yaml
 
 from quorate.api import codec
+from quorate.api.core.scheduling import Pod
 from quorate.api.meta import Uid
-from quorate.api.placeable import Pod
 from quorate.api.quantity import NANOS, parse_quantity
 from quorate.api.scheduler_configuration import load_scheduler_configuration
-from quorate.api.scheduler_plugins import BinpackArguments, NodeOrderArguments, PredicateArguments
+from quorate.api.scheduler_configuration.plugins import (
+    BinpackArguments,
+    NodeOrderArguments,
+    PredicateArguments,
+)
 from quorate.gang.tiers import Vote, chosen, everyone, first_tier_agrees, objection
 from quorate.placement import resources
 from quorate.placement.cluster import AllocationState, Cluster

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
+from quorate.api.core.scheduling import Pod
 from quorate.api.meta import Key
-from quorate.api.placeable import Pod
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.volcano import PodGroup, PodGroupStatus, find_condition
 from quorate.gang.annotations import annotations_of

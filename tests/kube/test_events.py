@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from quorate.api.events import ObjectReference
 from quorate.api.meta import Key, Uid
-from quorate.api.names import is_dns_subdomain
+from quorate.api.syntax import is_dns_subdomain
 from quorate.kube import events
 from quorate.kube.events import EventRecorder, truncate
 from quorate.kube.resources import WORKLOADS

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from quorate.api.configuration_process import Address
+from quorate.api.configuration.process import Address
 from quorate.observe.serving import serving
 
 LOOPBACK = "127.0.0.1"

@@ -3,7 +3,7 @@
 import pytest
 
 from quorate.api.configuration import load_configuration
-from quorate.api.configuration_labels import CustomLabel
+from quorate.api.configuration.metric_labels import CustomLabel
 from quorate.api.kueue import ClusterQueue
 from quorate.api.meta import ObjectMeta
 from quorate.kube.informer import Change

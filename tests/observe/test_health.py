@@ -8,7 +8,7 @@ from types import MappingProxyType
 import aiohttp
 import pytest
 
-from quorate.api.configuration_process import Address, Health
+from quorate.api.configuration.process import Address, Health
 from quorate.observe.health import health_checks
 from quorate.observe.replica import Replica
 from quorate.observe.serving import CannotListen, serving

@@ -7,8 +7,8 @@ from functools import partial
 import aiohttp
 import pytest
 
-from quorate.api.configuration_process import Address
-from quorate.api.configuration_webhooks import TlsRules
+from quorate.api.configuration.process import Address
+from quorate.api.configuration.webhooks import TlsRules
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.config import Cluster

@@ -3,7 +3,7 @@
 from typing import Any
 
 from quorate.api import codec
-from quorate.api.placeable import Node, Pod
+from quorate.api.core.scheduling import Node, Pod
 from quorate.placement.shapes import Shape, Shapes
 
 _NAMES = {"gpu": "nvidia.com/gpu"}

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
+from quorate.api.core.scheduling import Node
 from quorate.api.meta import Uid
-from quorate.api.placeable import Node
 from quorate.placement.cluster import AllocationState, Cluster
 from quorate.placement.shapes import Shape, Shapes
 from tests.placement.builders import node, shape

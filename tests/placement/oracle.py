@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from math import floor
 
-from quorate.api.scheduler_plugins import BinpackArguments, NodeOrderArguments
+from quorate.api.scheduler_configuration.plugins import BinpackArguments, NodeOrderArguments
 from quorate.placement.cluster import AllocationState
 from quorate.placement.framework import Capacity
 from quorate.placement.scoring import SCORE_UNIT, Scoring

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quorate.api.placeable import Pod
+from quorate.api.core.scheduling import Pod
 from quorate.placement.colocation import affinity_order
 from quorate.placement.shapes import Shapes
 from tests.placement.filters.inter_pod.test_pod_affinity import required_affinity, term

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from quorate.api.core.scheduling import Node
 from quorate.api.meta import Uid
-from quorate.api.placeable import Node
-from quorate.api.scheduler_plugins import NodeOrderArguments, PredicateArguments
+from quorate.api.scheduler_configuration.plugins import NodeOrderArguments, PredicateArguments
 from quorate.placement.cluster import AllocationState, Cluster
 from quorate.placement.colocation import choose_anchor_node
 from quorate.placement.filters.engine import ConstraintEngine

@@ -7,7 +7,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from quorate.api.meta import Uid
-from quorate.api.scheduler_plugins import BinpackArguments, NodeOrderArguments, PredicateArguments
+from quorate.api.scheduler_configuration.plugins import (
+    BinpackArguments,
+    NodeOrderArguments,
+    PredicateArguments,
+)
 from quorate.placement.batch_placement import HOLDS
 from quorate.placement.cluster import AllocationState, Cluster
 from quorate.placement.diagnosis import Diagnosis

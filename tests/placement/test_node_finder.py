@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from quorate.api.meta import Uid
-from quorate.api.scheduler_plugins import BinpackArguments, NodeOrderArguments
+from quorate.api.scheduler_configuration.plugins import BinpackArguments, NodeOrderArguments
 from quorate.placement.cluster import AllocationState, Cluster
 from quorate.placement.diagnosis import Diagnosis, FilteredNodes, InsufficientResource
 from quorate.placement.framework import Capacity

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.api.meta import Uid
-from quorate.api.scheduler_plugins import BinpackArguments, NodeOrderArguments
+from quorate.api.scheduler_configuration.plugins import BinpackArguments, NodeOrderArguments
 from quorate.placement.cluster import AllocationState, Cluster
 from quorate.placement.framework import RawScores
 from quorate.placement.scoring import (

@@ -17,14 +17,11 @@ from quorate.api.configuration import (
     Transformation,
     WaitForPodsReady,
 )
-from quorate.api.configuration_gates import queueing_gates
-from quorate.api.duration import parse_duration
-from quorate.api.kueue import (
-    SLICE_REPLACEMENT_FOR,
-    RequeueState,
-)
+from quorate.api.configuration.feature_gates import queueing_gates
+from quorate.api.kueue import SLICE_REPLACEMENT_FOR, RequeueState
 from quorate.api.meta import at_epoch
 from quorate.api.quantity import Quantity, parse_quantity
+from quorate.api.syntax import parse_duration
 
 Json = dict[str, Any]
 

@@ -6,7 +6,7 @@ Nothing that a vector says may be passed over in silence, so each of its keys mu
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple, assert_never
 
-from quorate.api.feature_gates import FEATURE_GATES
+from quorate.api.configuration.feature_gates import FEATURE_GATES
 
 
 class Leaf(NamedTuple):

@@ -3,7 +3,7 @@
 import pytest
 
 from quorate.api.configuration import Configuration
-from quorate.api.configuration_gates import Gates
+from quorate.api.configuration.feature_gates import Gates
 from quorate.api.kueue import Workload, WorkloadSpec
 from quorate.api.meta import ObjectMeta, at_epoch
 from quorate.queueing.pending.ordering import changed_what_counts, order_of, priority_of

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.api.configuration_gates import QUEUEING_GATES
+from quorate.api.configuration.feature_gates import QUEUEING_GATES
 from quorate.queueing import conditions as c
 from quorate.queueing.decisions import Decision, Hold, Preempt, Reserve
 from quorate.queueing.scheduling.cycle import Round, run_cycle

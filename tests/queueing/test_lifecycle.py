@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.api.configuration import Configuration, RequeuingStrategy, WaitForPodsReady
-from quorate.api.configuration_gates import Gates
-from quorate.api.configuration_retention import Retention
+from quorate.api.configuration.feature_gates import Gates
+from quorate.api.configuration.queueing import Retention
 from quorate.api.kueue import (
     RESOURCE_IN_USE,
     Admission,

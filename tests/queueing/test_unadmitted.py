@@ -2,7 +2,7 @@
 
 import pytest
 
-from quorate.api.configuration_gates import Gates
+from quorate.api.configuration.feature_gates import Gates
 from quorate.api.meta import Key
 from quorate.queueing import inadmissible_reasons as why
 from quorate.queueing.conditions import reason_of, shown

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from quorate.api.configuration import RequeuingStrategy
-from quorate.api.configuration_gates import HONOURED_GATES
-from quorate.api.feature_gates import FEATURE_GATES
+from quorate.api.configuration.feature_gates import FEATURE_GATES, HONOURED_GATES
 from quorate.api.kueue import Admission
 from quorate.api.meta import epoch
 from quorate.api.quantity import parse_quantity

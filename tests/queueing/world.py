@@ -7,10 +7,7 @@ of a case.  Nothing here knows a rule of admission.
 from collections.abc import Iterable
 from typing import Any
 
-from quorate.api.kueue import (
-    Admission,
-    ReclaimablePod,
-)
+from quorate.api.kueue import Admission, ReclaimablePod
 from quorate.api.meta import Condition, find_condition, is_true
 from quorate.queueing import conditions as c
 from quorate.queueing.decisions import Decision, Hold, Preempt, Reserve

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from quorate.api import codec
-from quorate.api.placeable import Node, Pod
+from quorate.api.core.scheduling import Node, Pod
 from quorate.api.volcano import PodGroup, Queue
 from quorate.gang.model import Model
 from quorate.kube.client import Client

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 from quorate.api.configuration import Configuration, default_configuration
-from quorate.api.configuration_integrations import Integrations
-from quorate.api.configuration_pod_groups import PodGroupWebhooks
-from quorate.api.configuration_process import Address
-from quorate.api.configuration_webhooks import Webhooks
-from quorate.api.conversion import CONVERTED_KINDS
+from quorate.api.configuration.gang import PodGroupWebhooks
+from quorate.api.configuration.integrations import Integrations
+from quorate.api.configuration.process import Address
+from quorate.api.configuration.webhooks import Webhooks
+from quorate.api.kueue.conversion import CONVERTED_KINDS
 from quorate.cli.crds import gang_definitions, queueing_definitions
 from quorate.cli.run.apply import install_definitions
 from quorate.kube.client import Client

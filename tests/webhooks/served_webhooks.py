@@ -10,7 +10,7 @@ from io import BytesIO
 import aiohttp
 from aiohttp import web
 
-from quorate.api.configuration_webhooks import TlsRules
+from quorate.api.configuration.webhooks import TlsRules
 from quorate.kube.certificates import KeyPair, new_authority, new_server_certificate
 from quorate.kube.clock import WallClock
 from quorate.kube.tls import server_context, show

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from quorate.api.configuration import Configuration, default_configuration
-from quorate.api.configuration_gates import ReviewGates
+from quorate.api.configuration.feature_gates import ReviewGates
 from quorate.api.meta import Uid
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.jobset import JobSet

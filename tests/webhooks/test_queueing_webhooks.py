@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from quorate.api.configuration import Configuration, default_configuration
-from quorate.api.configuration_gates import Gates
+from quorate.api.configuration.feature_gates import Gates
 from quorate.webhooks.queueing_webhooks import queueing_webhooks
 from tests.webhooks.admission_requests import a_request, patched, refusals
 

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from quorate.api.configuration import default_configuration
-from quorate.api.configuration_webhooks import TlsRules
+from quorate.api.configuration.webhooks import TlsRules
 from quorate.api.meta import Key
 from quorate.kube.errors import Unreachable
 from quorate.kube.tls import show

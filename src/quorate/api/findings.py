@@ -38,3 +38,10 @@ def shown(value: object) -> str:
 def listed(findings: Iterable[Finding]) -> str:
     """The findings one per line, in the order they were made."""
     return "\n".join(str(finding) for finding in findings)
+
+
+def child(path: str, key: str) -> str:
+    """The path of a field: ``spec`` and ``name`` give ``spec.name``; what is no word is bracketed."""
+    if not key.replace("-", "").replace("_", "").isalnum():
+        return f"{path}[{key}]"
+    return f"{path}.{key}" if path else key

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from quorate.api.configuration import Configuration
-from quorate.api.conversion import convert_version
 from quorate.api.kueue import GROUP
+from quorate.api.kueue.conversion import convert_version
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.cli.crds import gang_definitions, queueing_definitions
 from quorate.cli.places import places_shown

@@ -14,7 +14,7 @@ import uvloop
 
 from quorate.api import codec
 from quorate.api.configuration import Configuration
-from quorate.api.configuration_traffic import Pace
+from quorate.api.configuration.process import Pace
 from quorate.api.kueue import GROUP, VERSION
 from quorate.api.meta import Struct
 from quorate.cli.failures import Refusal

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from quorate.api.configuration import DEFAULT_NAMESPACE
-from quorate.api.configuration_webhooks import CertificateManagement
-from quorate.api.conversion import CONVERTED_KINDS
+from quorate.api.configuration.webhooks import CertificateManagement
 from quorate.api.crds import FIELD_LIST, GANG_FIELD_LIST, custom_resource_definitions, to_yaml
+from quorate.api.kueue.conversion import CONVERTED_KINDS
 from quorate.webhooks.webhook_configurations import WebhookEndpoint, conversion
 
 Json = dict[str, Any]
@@ -31,7 +31,7 @@ def gang_definitions() -> tuple[Json, ...]:
 
 def _shipped(name: str) -> str:
     """The text of a field list that ships with the package."""
-    return (files("quorate.api") / name).read_text(encoding="utf-8")
+    return (files("quorate.api.crds") / name).read_text(encoding="utf-8")
 
 
 def crds(

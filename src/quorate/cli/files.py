@@ -6,18 +6,14 @@ from typing import Annotated, Final
 
 import typer
 
-from quorate.api.configuration import (
-    LoadedConfiguration,
-    default_configuration,
-    load_configuration,
-)
+from quorate.api.configuration import LoadedConfiguration, default_configuration, load_configuration
+from quorate.api.decoding.strict import InvalidConfiguration
 from quorate.api.findings import Finding
 from quorate.api.scheduler_configuration import (
     LoadedSchedulerConfiguration,
     default_scheduler_configuration,
     load_scheduler_configuration,
 )
-from quorate.api.strict import InvalidConfiguration
 
 Config = Annotated[
     Path | None, typer.Option(metavar="FILE", help="The Configuration of the queueing controllers.")

@@ -5,10 +5,10 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
 
-from quorate.api.configuration_process import Address
-from quorate.api.configuration_webhooks import TlsRules
+from quorate.api.configuration.process import Address
+from quorate.api.configuration.webhooks import TlsRules
+from quorate.api.kueue.visibility import GROUP, VERSIONS
 from quorate.api.meta import Key
-from quorate.api.visibility import GROUP, VERSIONS
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import Clock
 from quorate.kube.front_proxy import FrontProxy

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from quorate.api.configuration import Configuration
-from quorate.api.configuration_changes import taken_over
+from quorate.api.configuration.reload import taken_over
 from quorate.cli.files import InvalidFiles, configuration_in, text_of
 from quorate.kube.clock import Clock
 from quorate.kube.configured import Configured

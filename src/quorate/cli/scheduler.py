@@ -11,11 +11,11 @@ from typing import Annotated
 import typer
 import uvloop
 
-from quorate.api.configuration_process import Address, Health, parse_address
-from quorate.api.configuration_webhooks import TlsRules
+from quorate.api.configuration.process import Address, Health, parse_address
+from quorate.api.configuration.webhooks import TlsRules
 from quorate.api.meta import Key
-from quorate.api.names import is_dns_label
 from quorate.api.scheduler_configuration import SchedulerConfiguration
+from quorate.api.syntax import is_dns_label
 from quorate.api.volcano import GROUP, VERSION
 from quorate.cli.failures import Refusal
 from quorate.cli.files import SchedulerConf, read_scheduler_configuration, scheduler_configuration_in

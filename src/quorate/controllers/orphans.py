@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from quorate.api.configuration_gates import Gates
+from quorate.api.configuration.feature_gates import Gates
 from quorate.api.kueue import Workload
 from quorate.controllers.finalizers import released
 from quorate.kube.resources import WORKLOADS

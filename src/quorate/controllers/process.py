@@ -12,7 +12,7 @@ from typing import Any
 
 from quorate.api.batch import Job
 from quorate.api.configuration import Configuration
-from quorate.api.configuration_labels import Source
+from quorate.api.configuration.metric_labels import Source
 from quorate.api.meta import Key
 from quorate.controllers.admission.auditor import Auditor, ModelMismatch
 from quorate.controllers.admission.driver import Admission

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from quorate.api.core import PriorityClass, ResourceQuota
+from quorate.api.core.scheduling import Node, Pod
 from quorate.api.meta import Key, ObjectMeta, Uid, epoch, is_older
-from quorate.api.placeable import Node, Pod
-from quorate.api.scheduler_plugins import PredicateArguments
+from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano import Queue as QueueObject
-from quorate.api.volcano_keys import PREEMPTABLE
+from quorate.api.volcano.annotations import PREEMPTABLE
 from quorate.gang.annotations import digest_of, says, status_of
 from quorate.gang.gang import Gang
 from quorate.gang.outcome import Bind, Eviction, GangStatus

@@ -11,7 +11,11 @@ from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any
 
-from quorate.api.scheduler_plugins import BinpackArguments, NodeOrderArguments, PredicateArguments
+from quorate.api.scheduler_configuration.plugins import (
+    BinpackArguments,
+    NodeOrderArguments,
+    PredicateArguments,
+)
 from quorate.gang.gang import Gang
 from quorate.gang.queue import Queue
 from quorate.gang.task import Task

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from quorate.api.configuration_pod_groups import QuotaMode
-from quorate.api.documents import child
-from quorate.api.findings import Finding
+from quorate.api.configuration.gang import QuotaMode
+from quorate.api.findings import Finding, child
 from quorate.api.volcano import NAMESPACE_QUOTA_EXCEEDED
 from quorate.gang.queue import NamespaceQuota
 from quorate.gang.quota import (

@@ -8,19 +8,19 @@ from functools import lru_cache
 from typing import Final
 
 from quorate.api.core import ResourceQuota, Resources
+from quorate.api.core.scheduling import Pod
 from quorate.api.meta import Key, epoch
-from quorate.api.placeable import Pod
 from quorate.api.quantity import Quantity
 from quorate.api.volcano import OPEN, ROOT_QUEUE
 from quorate.api.volcano import Queue as QueueObject
-from quorate.api.volcano_gates import ends_on_admission
-from quorate.api.volcano_keys import (
+from quorate.api.volcano.annotations import (
     GROUP_NAME,
     HIERARCHY,
     HIERARCHY_WEIGHTS,
     PREEMPTABLE,
     TASK_PRIORITY,
     TASK_SPEC,
+    ends_on_admission,
 )
 from quorate.gang.queue import NamespaceQuota, Queue
 from quorate.gang.quota import plain

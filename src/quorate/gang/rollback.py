@@ -7,7 +7,7 @@ Creation", which has such groups return to Pending to avoid a loop of retries.
 
 from typing import Final
 
-from quorate.api.scheduler_actions import EnqueueRules
+from quorate.api.scheduler_configuration.actions import EnqueueRules
 from quorate.api.volcano import UNSCHEDULABLE
 from quorate.gang.conditions import holds
 from quorate.gang.gang import Gang

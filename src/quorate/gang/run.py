@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from quorate.api.scheduler_configuration import PluginEntry, SchedulerConfiguration
-from quorate.api.scheduler_plugins import (
+from quorate.api.scheduler_configuration.plugins import (
     BinpackArguments,
     NodeOrderArguments,
     PredicateArguments,

@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
+from quorate.api.core.scheduling import Pod
 from quorate.api.meta import Key, Uid
-from quorate.api.placeable import Pod
 from quorate.placement.shapes import Shape
 
 

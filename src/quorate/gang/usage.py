@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
-from quorate.api.placeable import PodSpec
-from quorate.api.quota_usage import quota_usage
+from quorate.api.core.pod_resources import quota_usage
+from quorate.api.core.scheduling import PodSpec
 from quorate.gang.reading import quota_units
 
 REMEMBERED: Final = 4096  # templates; a cluster has that many at once only if each pod is its own

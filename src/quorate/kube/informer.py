@@ -16,8 +16,8 @@ from typing import Generic
 
 import msgspec
 
+from quorate.api.interning import share_unchanged
 from quorate.api.meta import Key
-from quorate.api.sharing import share_unchanged
 from quorate.kube.backoff import Backoff
 from quorate.kube.client import Client
 from quorate.kube.errors import ApiError, Gone, Unreachable, Unreadable

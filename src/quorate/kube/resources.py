@@ -6,21 +6,13 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, cast
 from urllib.parse import quote
 
-from quorate.api import (
-    batch,
-    codec,
-    core,
-    events,
-    kueue,
-    placeable,
-    provisioning,
-    volcano,
-    volcano_job,
-    volcano_legacy,
-    volumes,
-)
+from quorate.api import batch, codec, core, events, kueue, volcano
+from quorate.api.core import scheduling, volumes
 from quorate.api.events import ObjectReference
+from quorate.api.kueue import provisioning
 from quorate.api.meta import Key, ObjectMeta, Struct, Uid
+from quorate.api.volcano import job as volcano_job
+from quorate.api.volcano import legacy as volcano_legacy
 
 Json = dict[str, Any]
 Body = Struct | Mapping[str, Any]
@@ -118,8 +110,8 @@ PRIORITY_CLASSES = Resource(
 RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", False, core.RuntimeClass)
 
 # As a scheduler reads them.
-PLACEABLE_PODS = Resource("", "v1", "pods", "Pod", True, placeable.Pod)
-PLACEABLE_NODES = Resource("", "v1", "nodes", "Node", False, placeable.Node)
+PLACEABLE_PODS = Resource("", "v1", "pods", "Pod", True, scheduling.Pod)
+PLACEABLE_NODES = Resource("", "v1", "nodes", "Node", False, scheduling.Node)
 PERSISTENT_VOLUMES = Resource(
     "", "v1", "persistentvolumes", "PersistentVolume", False, volumes.PersistentVolume
 )

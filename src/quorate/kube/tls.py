@@ -5,7 +5,7 @@ import ssl
 import tempfile
 from typing import Final
 
-from quorate.api.configuration_webhooks import TlsRules
+from quorate.api.configuration.webhooks import TlsRules
 from quorate.kube.certificates import KeyPair, UnusableCertificate
 
 _VERSIONS: Final = {

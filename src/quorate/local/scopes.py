@@ -6,8 +6,8 @@ Knowingly missing: ``CrossNamespacePodAffinity`` matches no pod here.
 from collections.abc import Iterator
 
 from quorate.api.core import Pod, ResourceQuotaSpec, ScopeRequirement
+from quorate.api.core.pod_resources import pod_limits, pod_requests
 from quorate.api.meta import Requirement, matches_requirement
-from quorate.api.requests import pod_limits, pod_requests
 
 
 def is_scoped(spec: ResourceQuotaSpec) -> bool:

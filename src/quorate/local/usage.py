@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from quorate.api.core import Pod, Resources
+from quorate.api.core.pod_resources import add_all, pod_limits, pod_requests
 from quorate.api.quantity import Quantity
-from quorate.api.requests import add_all, pod_limits, pod_requests
 
 # Names from before count/<resource>.<group> that count objects of one kind.
 PLAIN_COUNTS: Final = (

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from quorate.api.configuration_labels import Source
+from quorate.api.configuration.metric_labels import Source
 
 Kind = Literal["counter", "gauge", "histogram"]
 ROLE: Final = "replica_role"

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from quorate.api.configuration_labels import CustomLabel, Source
+from quorate.api.configuration.metric_labels import CustomLabel, Source
 from quorate.api.meta import ObjectMeta
 
 UNTRACKED: Final = "kueue.x-k8s.io/_UNTRACKED_VALUE_"  # stands for every value that is not told apart

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from quorate.api.configuration_process import Metrics
+from quorate.api.configuration.process import Metrics
 from quorate.api.kueue import ACTIVE
 from quorate.api.meta import find_condition
 from quorate.api.quantity import NANOS

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
-from quorate.api.configuration_process import Health
+from quorate.api.configuration.process import Health
 
 
 def health_checks(

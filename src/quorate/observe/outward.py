@@ -12,8 +12,8 @@ from typing import Final
 
 from aiohttp import web
 
-from quorate.api.configuration_process import Address
-from quorate.api.configuration_webhooks import TlsRules
+from quorate.api.configuration.process import Address
+from quorate.api.configuration.webhooks import TlsRules
 from quorate.kube.certificates import KeyPair, new_authority, new_server_certificate
 from quorate.kube.clock import Clock
 from quorate.kube.front_proxy import FrontProxy

@@ -7,7 +7,7 @@ from typing import Any, Final
 import prometheus_client
 from prometheus_client import CollectorRegistry, Histogram
 
-from quorate.api.configuration_labels import Source
+from quorate.api.configuration.metric_labels import Source
 from quorate.api.kueue import ClusterQueue, Cohort, LocalQueue, Workload
 from quorate.kube.informer import Change
 from quorate.observe.asked import resource_of

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Literal
 
-from quorate.api.configuration_labels import CustomLabel
+from quorate.api.configuration.metric_labels import CustomLabel
 from quorate.observe.custom_labels import CustomLabels
 from quorate.observe.recorder import Recorder
 from quorate.observe.view import View

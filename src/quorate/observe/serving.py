@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from quorate.api.configuration_process import Address
+from quorate.api.configuration.process import Address
 from quorate.kube.log import logger
 
 _ENDS_WITHIN_S = 1.0  # answers are small; who is slower than this at the end does without

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from quorate.api.configuration_process import Metrics
+from quorate.api.configuration.process import Metrics
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, find_condition, matches_selector
 from quorate.kube.informer import Change, Informer

@@ -18,8 +18,7 @@ from aiohttp import web
 
 from quorate.api import codec
 from quorate.api.kueue import Workload
-from quorate.api.meta import Key, ObjectMeta, OwnerReference
-from quorate.api.visibility import (
+from quorate.api.kueue.visibility import (
     GROUP,
     VERSION,
     VERSIONS,
@@ -27,6 +26,7 @@ from quorate.api.visibility import (
     PendingWorkloadsSummary,
     discovery,
 )
+from quorate.api.meta import Key, ObjectMeta, OwnerReference
 from quorate.kube.reviews import Access, PathAccess, ResourceAccess
 from quorate.observe.guard import refusal, status
 from quorate.observe.replica import Replica

@@ -20,8 +20,8 @@ from weakref import WeakKeyDictionary
 import msgspec
 import numpy as np
 
+from quorate.api.core.scheduling import Node
 from quorate.api.meta import Uid, find_condition
-from quorate.api.placeable import Node
 from quorate.placement.change_log import ChangeLog
 from quorate.placement.resources import MEMORY, Amounts, in_base_units
 from quorate.placement.shapes import MAX_AMOUNT, Shape

@@ -16,9 +16,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from quorate.api.core import ResourceRequirements, Resources
-from quorate.api.placeable import Container, ContainerStatus, Pod
+from quorate.api.core.pod_resources import AskingTogether, largest, pod_requests, requests_of
+from quorate.api.core.scheduling import Container, ContainerStatus, Pod
 from quorate.api.quantity import NANOS
-from quorate.api.requests import AskingTogether, largest, pod_requests, requests_of
 from quorate.quota.amount import CPU, PODS
 
 Amounts = Mapping[str, int]

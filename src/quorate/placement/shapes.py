@@ -16,8 +16,15 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from quorate.api.core import Toleration
+from quorate.api.core.scheduling import (
+    Affinity,
+    Container,
+    ContainerPort,
+    Pod,
+    PodSpec,
+    TopologySpreadConstraint,
+)
 from quorate.api.meta import LabelSelector
-from quorate.api.placeable import Affinity, Container, ContainerPort, Pod, PodSpec, TopologySpreadConstraint
 from quorate.placement.filters.volumes.filters import NO_VOLUMES, VolumeRequirements
 from quorate.placement.resources import MEMORY, amounts_held, is_empty
 from quorate.quota.amount import CPU

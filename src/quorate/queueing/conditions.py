@@ -5,7 +5,7 @@ from typing import Final, assert_never
 
 import msgspec
 
-from quorate.api.configuration_gates import Gates
+from quorate.api.configuration.feature_gates import Gates
 from quorate.api.kueue import Workload
 from quorate.api.meta import (
     Condition,

@@ -18,9 +18,9 @@ from typing import Final, Literal, assert_never
 import msgspec
 
 from quorate.api.configuration import RequeuingStrategy, WaitForPodsReady
-from quorate.api.duration import InvalidDuration, parse_duration
 from quorate.api.kueue import ClusterQueueSpec, RequeueState, Workload
 from quorate.api.meta import Condition, Key, at_epoch, find_condition
+from quorate.api.syntax import InvalidDuration, parse_duration
 from quorate.queueing.cluster_queue import ClusterQueueState, Reservation
 from quorate.queueing.conditions import (
     ADMITTED,

@@ -7,11 +7,11 @@ may be about to come: it is made at the same time, and heard of a moment later.
 from collections.abc import Collection, Iterator
 from typing import Final
 
+from quorate.api.core.scheduling import Pod
 from quorate.api.events import ObjectReference
 from quorate.api.meta import Key, ObjectMeta
-from quorate.api.placeable import Pod
 from quorate.api.volcano import DEFAULT_QUEUE, PodGroup, Queue
-from quorate.api.volcano_keys import GROUP_NAME
+from quorate.api.volcano.annotations import GROUP_NAME
 from quorate.gang.model import Model
 from quorate.gang.reading import group_of
 from quorate.gang.task import Standing

@@ -6,8 +6,8 @@ Whoever makes volumes waits for that, and a volume that is kept for one claim is
 import asyncio
 from typing import assert_never
 
+from quorate.api.core.volumes import BOUND_BY_CONTROLLER, SELECTED_NODE
 from quorate.api.meta import Key
-from quorate.api.volumes import BOUND_BY_CONTROLLER, SELECTED_NODE
 from quorate.gang.model import Model
 from quorate.gang.outcome import Bind
 from quorate.kube.client import Client

@@ -8,8 +8,8 @@ import asyncio
 from typing import Any
 
 from quorate.api.core import ResourceQuota
+from quorate.api.core.scheduling import Node, Pod
 from quorate.api.meta import find_condition
-from quorate.api.placeable import Node, Pod
 from quorate.api.volcano import PodGroup
 from quorate.gang.model import Model
 from quorate.gang.quota import unevaluable_scopes

@@ -13,7 +13,7 @@ import msgspec
 
 from quorate.api.meta import Key, ObjectMeta, OwnerReference
 from quorate.api.volcano import PodGroup, Queue
-from quorate.api.volcano_legacy import IncubatorQueue, LegacyPodGroup, SigsQueue, pod_group_of, queue_of
+from quorate.api.volcano.legacy import IncubatorQueue, LegacyPodGroup, SigsQueue, pod_group_of, queue_of
 from quorate.kube.backoff import Backoff
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock

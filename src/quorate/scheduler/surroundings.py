@@ -7,7 +7,7 @@ import asyncio
 from typing import Any
 
 from quorate.api.core import Namespace
-from quorate.api.volumes import CSINode
+from quorate.api.core.volumes import CSINode
 from quorate.gang.model import Model
 from quorate.kube.client import Client
 from quorate.kube.informer import Change, Informer

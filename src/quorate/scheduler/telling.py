@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from quorate.api.core.scheduling import Pod
 from quorate.api.meta import Key, at_epoch
-from quorate.api.placeable import Pod
 from quorate.gang.model import Model
 from quorate.gang.task import Standing
 from quorate.gang.verdicts import AwaitsRoom, GangUnschedulable, NotEnoughResources, Verdict

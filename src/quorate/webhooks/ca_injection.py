@@ -8,8 +8,8 @@ import base64
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from quorate.api.conversion import CONVERTED_KINDS
 from quorate.api.kueue import GROUP
+from quorate.api.kueue.conversion import CONVERTED_KINDS
 from quorate.api.meta import Key
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.errors import ApiError, Conflict, Forbidden, NotFound

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from quorate.api import codec
-from quorate.api.conversion import UnknownVersion, convert_in_place
+from quorate.api.kueue.conversion import UnknownVersion, convert_in_place
 from quorate.api.meta import Struct
 from quorate.webhooks.admission_review import InvalidReview
 

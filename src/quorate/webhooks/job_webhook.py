@@ -11,10 +11,10 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.configuration import Configuration
+from quorate.api.field_path import Unfit
 from quorate.api.findings import Finding
 from quorate.api.kueue import PRIORITY_CLASS, QUEUE_NAME
 from quorate.api.meta import ObjectMeta
-from quorate.api.paths import Unfit
 from quorate.api.validation.jobs import JobFacts, job_findings, job_update_findings
 from quorate.controllers.jobframework.construct_workload import queue_name_of
 from quorate.controllers.jobframework.interface import J, JobKind, JobScope

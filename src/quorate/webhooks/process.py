@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from quorate.api.configuration import Configuration
-from quorate.api.configuration_process import Address
+from quorate.api.configuration.process import Address
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.integrations import BATCH_JOB, enabled_kinds
 from quorate.kube.certificates import KeyPair, UnusableCertificate

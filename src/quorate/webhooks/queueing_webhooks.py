@@ -7,10 +7,10 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.configuration import Configuration
+from quorate.api.field_path import InvalidPath, look_up, parse_path
 from quorate.api.findings import Finding
 from quorate.api.kueue import RESOURCE_IN_USE, ClusterQueue, Cohort, ResourceFlavor
 from quorate.api.meta import Struct
-from quorate.api.paths import InvalidPath, look_up, parse_path
 from quorate.api.validation.fields import Findings
 from quorate.api.validation.queues import (
     cluster_queue_findings,

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from quorate.api.batch import Job
-from quorate.api.configuration_integrations import ExternalFramework
+from quorate.api.configuration.integrations import ExternalFramework
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Uid
 from quorate.cli.run.apply import install_definitions
 from quorate.controllers.jobframework.ancestors import AncestorFinder, BrokenOwnerChain, OwnerNotFound

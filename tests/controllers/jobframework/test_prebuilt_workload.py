@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from quorate.api.batch import Job
-from quorate.api.configuration_gates import Gates
+from quorate.api.configuration.feature_gates import Gates
 from quorate.api.kueue import AdmissionCheckState, PriorityClassRef, Workload, WorkloadPriorityClass
 from quorate.api.meta import ObjectMeta, OwnerReference, Uid
 from quorate.controllers.jobframework.construct_workload import prebuilt_name_of, workload_name

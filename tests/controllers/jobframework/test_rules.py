@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from quorate.api.batch import Job
-from quorate.api.configuration_gates import Gates
+from quorate.api.configuration.feature_gates import Gates
 from quorate.api.core import Toleration
 from quorate.api.kueue import (
     AdmissionCheckState,

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from quorate.api import codec
+from quorate.api.field_path import Unfit
 from quorate.api.kueue import PodSet
-from quorate.api.paths import Unfit
 from quorate.controllers.jobframework.interface import JobScope, Outcome
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobs.integrations import FOREIGN

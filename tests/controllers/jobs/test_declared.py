@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from quorate.api.configuration_integrations import DeclaredFramework, PodSetPaths, Sign, Switch
+from quorate.api.configuration.integrations import DeclaredFramework, PodSetPaths, Sign, Switch
+from quorate.api.field_path import Unfit
 from quorate.api.kueue import ReclaimablePod
-from quorate.api.paths import Unfit
 from quorate.controllers.jobframework.interface import Outcome
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobs.declared import DeclaredKind

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from quorate.api import codec
-from quorate.api.paths import Unfit
+from quorate.api.field_path import Unfit
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobs.training_runtime import strategically_merged
 from quorate.controllers.jobs.trainjob import TrainJob

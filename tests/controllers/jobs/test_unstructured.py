@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from quorate.api import codec
-from quorate.api.configuration_integrations import FRAMEWORKS
+from quorate.api.configuration.integrations import FRAMEWORKS
+from quorate.api.field_path import Unfit
 from quorate.api.kueue import ReclaimablePod
-from quorate.api.paths import Unfit
 from quorate.controllers.jobframework.job_plan import JobPlan, JobRules, Surroundings
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobframework.rules import decide

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from quorate.api.configuration_gates import Gates
+from quorate.api.configuration.feature_gates import Gates
 from quorate.api.kueue import WorkloadPriorityClass
 from quorate.api.meta import ObjectMeta, OwnerReference, Uid, at_epoch
 from quorate.controllers.pods import constants

@@ -4,13 +4,13 @@ from typing import Any
 
 from quorate.api import codec
 from quorate.api.kueue import AdmissionCheckState
-from quorate.api.meta import Condition, ObjectMeta, Uid, at_epoch
-from quorate.api.provisioning import (
+from quorate.api.kueue.provisioning import (
     ProvisioningRequest,
     ProvisioningRequestConfig,
     ProvisioningRequestSpec,
     ProvisioningRequestStatus,
 )
+from quorate.api.meta import Condition, ObjectMeta, Uid, at_epoch
 from quorate.controllers.jobframework.construct_workload import owner_of
 from quorate.kube.resources import WORKLOADS
 from tests.controllers.objects import CREATED_AT, a_workload

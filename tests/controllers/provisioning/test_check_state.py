@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from quorate.api.kueue import AdmissionCheckState, PodSetUpdate
+from quorate.api.kueue.provisioning import ProvisioningRequestStatus, RetryStrategy
 from quorate.api.meta import Condition, at_epoch
-from quorate.api.provisioning import ProvisioningRequestStatus, RetryStrategy
 from quorate.controllers.provisioning.check_state import backoff_s, check_state
 from tests.controllers.objects import CREATED_AT, a_workload
 from tests.controllers.provisioning.provisioning_objects import a_check, a_config, a_request

@@ -7,14 +7,14 @@ import msgspec
 import pytest
 
 from quorate.api.kueue import AdmissionCheckState, Workload, WorkloadStatus
-from quorate.api.meta import Key, ObjectMeta
-from quorate.api.provisioning import (
+from quorate.api.kueue.provisioning import (
     PodTemplate,
     ProvisioningRequest,
     ProvisioningRequestConfig,
     RequestedPodSet,
     TemplateReference,
 )
+from quorate.api.meta import Key, ObjectMeta
 from quorate.controllers.jobframework.construct_workload import owner_of
 from quorate.controllers.provisioning.provisioning_plan import ProvisioningInput, ProvisioningPlan, decide
 from quorate.kube.resources import POD_TEMPLATES, PROVISIONING_REQUESTS, WORKLOADS

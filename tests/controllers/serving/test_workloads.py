@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from quorate.api import codec
+from quorate.api.field_path import Unfit
 from quorate.api.kueue import PRIORITY_CLASS, Workload
 from quorate.api.meta import at_epoch
-from quorate.api.paths import Unfit
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.plan import Catalogue, PodRules
 from quorate.controllers.serving.gating import RESTING, decide_template

@@ -276,7 +276,7 @@ def test_a_compiled_definition_knows_what_to_serve() -> None:
 
 
 def test_the_queueing_definitions_are_accepted_and_compile() -> None:
-    field_list = files("quorate.api").joinpath("crd_fields.yaml").read_text("utf-8")
+    field_list = files("quorate.api.crds").joinpath("kueue.yaml").read_text("utf-8")
     for definition in custom_resource_definitions(field_list):
         crd.fill_in(definition)
         assert crd.findings(definition) == []

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from quorate.api.core import Taint, Toleration
+from quorate.api.core.scheduling import Node, Pod, PodAffinityTerm, TopologySpreadConstraint
 from quorate.api.meta import LabelSelector, matches_requirement, matches_selector
-from quorate.api.placeable import Node, Pod, PodAffinityTerm, TopologySpreadConstraint
 from quorate.placement.cluster import AllocationState
 from quorate.placement.framework import Capacity
 

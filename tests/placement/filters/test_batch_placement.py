@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quorate.api.core.scheduling import Pod
 from quorate.api.meta import Uid
-from quorate.api.placeable import Pod
-from quorate.api.scheduler_plugins import NodeOrderArguments
+from quorate.api.scheduler_configuration.plugins import NodeOrderArguments
 from quorate.placement.batch_placement import HOLDS
 from quorate.placement.cluster import AllocationState
 from quorate.placement.framework import Capacity

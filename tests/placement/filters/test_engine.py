@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from quorate.api.scheduler_plugins import PredicateArguments
+from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.placement.framework import Capacity
 from tests.placement.filters.world import World, node, pod
 

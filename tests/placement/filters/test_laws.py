@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.api.placeable import Node, Pod
+from quorate.api.core.scheduling import Node, Pod
 from quorate.placement.cluster import AllocationState
 from quorate.placement.framework import Capacity, InvalidationScope
 from tests.placement.filters.oracle import Oracle

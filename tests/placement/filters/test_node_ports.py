@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from quorate.api.scheduler_plugins import PredicateArguments
+from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.placement.cluster import AllocationState
 from quorate.placement.filters.failures import PORTS_TAKEN, Remedy
 from quorate.placement.framework import Capacity, InvalidationScope

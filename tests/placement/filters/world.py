@@ -10,9 +10,9 @@ from typing import Any, Final
 import numpy as np
 
 from quorate.api import codec
+from quorate.api.core.scheduling import Node, Pod
 from quorate.api.meta import Uid
-from quorate.api.placeable import Node, Pod
-from quorate.api.scheduler_plugins import PredicateArguments
+from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.placement.cluster import AllocationState, Cluster
 from quorate.placement.filters.engine import CachedFilterResult, ConstraintEngine
 from quorate.placement.filters.failures import FilterFailure

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from quorate.api import codec
-from quorate.api.configuration_pod_groups import PodGroupWebhooks
+from quorate.api.configuration.gang import PodGroupWebhooks
 from quorate.api.core import Pod
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import default_scheduler_configuration

@@ -11,22 +11,23 @@ from typing import Any, Final
 
 import msgspec
 
-from quorate.api import codec, volcano, volcano_job
-from quorate.api.conversion import NEWER, OLDER, convert_version
+from quorate.api import codec, volcano
 from quorate.api.findings import Finding
 from quorate.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
+from quorate.api.kueue.conversion import NEWER, OLDER, convert_version
 from quorate.api.validation.fields import Findings
+from quorate.api.validation.pod_groups import pod_group_findings
 from quorate.api.validation.queues import (
     cluster_queue_findings,
     cohort_findings,
     local_queue_findings,
     resource_flavor_findings,
 )
-from quorate.api.validation.volcano_groups import pod_group_findings
 from quorate.api.validation.volcano_jobs import volcano_job_findings
 from quorate.api.validation.volcano_queues import lone_queue_findings
 from quorate.api.validation.workloads import ReviewedWorkload, workload_findings
-from quorate.api.volcano_defaults import completed
+from quorate.api.volcano import job as volcano_job
+from quorate.api.volcano.job import completed
 
 
 def manifest_findings(body: Mapping[str, Any]) -> list[Finding]:

@@ -2,13 +2,11 @@
 
 import msgspec
 
-from quorate.api.documents import child
-from quorate.api.findings import Finding
+from quorate.api.findings import Finding, child
 from quorate.api.kueue import PRIORITY_CLASS, QUEUE_NAME
 from quorate.api.meta import ObjectMeta
-from quorate.api.names import is_dns_subdomain
-from quorate.api.validation.fields import Findings
-from quorate.api.validation.gates import gate_findings, gate_update_findings
+from quorate.api.syntax import is_dns_subdomain
+from quorate.api.validation.fields import Findings, gate_findings, gate_update_findings
 
 PREBUILT_WORKLOAD = "kueue.x-k8s.io/prebuilt-workload-name"
 ELASTIC = "kueue.x-k8s.io/elastic-job"

@@ -15,8 +15,8 @@ from quorate.api.kueue import (
     ResourceGroup,
     ResourceQuota,
 )
-from quorate.api.names import is_qualified_name
 from quorate.api.quantity import Quantity
+from quorate.api.syntax import is_qualified_name
 from quorate.api.validation.fields import (
     Findings,
     in_order,

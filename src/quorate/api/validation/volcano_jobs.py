@@ -9,18 +9,20 @@ from typing import Any, Final
 import msgspec
 
 from quorate.api.batch import template_of
-from quorate.api.documents import child
-from quorate.api.duration import InvalidDuration, parse_duration
-from quorate.api.findings import Finding, shown
-from quorate.api.names import is_dns_label, is_dns_subdomain, is_qualified_name
+from quorate.api.findings import Finding, child, shown
 from quorate.api.quantity import InvalidQuantity, parse_quantity
-from quorate.api.validation.fields import Findings, in_order, listed_names
-from quorate.api.validation.templates import requirements
-from quorate.api.validation.volcano_groups import of_amounts, of_queue, of_topology
+from quorate.api.syntax import (
+    InvalidDuration,
+    is_dns_label,
+    is_dns_subdomain,
+    is_qualified_name,
+    parse_duration,
+)
+from quorate.api.validation.fields import Findings, in_order, listed_names, requirements
+from quorate.api.validation.pod_groups import of_amounts, of_queue, of_topology
 from quorate.api.validation.volcano_queues import Queues, parent_of
 from quorate.api.volcano import QUEUE_NOT_OPEN, ROOT_QUEUE
-from quorate.api.volcano_defaults import minimum_of
-from quorate.api.volcano_job import Job, LifecyclePolicy, TaskSpec, VolumeSpec
+from quorate.api.volcano.job import Job, LifecyclePolicy, TaskSpec, VolumeSpec, minimum_of
 
 Json = dict[str, Any]
 

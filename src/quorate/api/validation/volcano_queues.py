@@ -14,14 +14,13 @@ from typing import Final
 from msgspec.structs import replace
 
 from quorate.api.core import Resources
-from quorate.api.documents import child
-from quorate.api.findings import Finding
+from quorate.api.core.pod_resources import add_all
+from quorate.api.findings import Finding, child
 from quorate.api.quantity import Quantity
-from quorate.api.requests import add_all
 from quorate.api.validation.fields import Findings, in_order
-from quorate.api.validation.volcano_groups import of_amounts
+from quorate.api.validation.pod_groups import of_amounts
 from quorate.api.volcano import CLOSED, DEFAULT_QUEUE, OPEN, ROOT_QUEUE, Queue, QueueSpec
-from quorate.api.volcano_keys import HIERARCHY, HIERARCHY_WEIGHTS
+from quorate.api.volcano.annotations import HIERARCHY, HIERARCHY_WEIGHTS
 
 INVALID_QUEUE: Final = "InvalidQueueResources"  # Volcano's word, whatever is wrong with a queue
 PROTECTED: Final = "ProtectedQueue"  # every cluster must have it

@@ -7,15 +7,21 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.batch import EMPTY_OBJECT, template_of
-from quorate.api.configuration_gates import ReviewGates
+from quorate.api.configuration.feature_gates import ReviewGates
 from quorate.api.core import ResourceRequirements
-from quorate.api.documents import child
-from quorate.api.findings import Finding
+from quorate.api.findings import Finding, child
 from quorate.api.kueue import SLICE_REPLACEMENT_FOR, PodSet, ReclaimablePod, Workload, WorkloadSpec
 from quorate.api.meta import is_true
-from quorate.api.validation.fields import Findings, listed_names, of_annotations, of_labels, of_tolerations
-from quorate.api.validation.gates import gate_findings, gate_update_findings
-from quorate.api.validation.templates import requirements
+from quorate.api.validation.fields import (
+    Findings,
+    gate_findings,
+    gate_update_findings,
+    listed_names,
+    of_annotations,
+    of_labels,
+    of_tolerations,
+    requirements,
+)
 
 PODS: Final = "pods"  # counted by the queue itself, so no pod may ask for it
 ELASTIC: Final = "kueue.x-k8s.io/elastic-job"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from quorate.api.configuration_webhooks import CertificateManagement
+from quorate.api.configuration.webhooks import CertificateManagement
 from quorate.cli.deployment import replicas
 from quorate.cli.deployment.roles import ACCOUNT, NAME_LABEL
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 import yaml
 
 from quorate.api.configuration import load_configuration
-from quorate.api.conversion import CONVERTED_KINDS
 from quorate.api.kueue import GROUP
+from quorate.api.kueue.conversion import CONVERTED_KINDS
 from quorate.cli.crds import queueing_definitions
 from quorate.cli.deployment import controllers as c
 from quorate.cli.deployment import scheduler

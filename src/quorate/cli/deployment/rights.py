@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from quorate.api import visibility, volcano, volcano_job
-from quorate.api.configuration_integrations import Integrations
-from quorate.api.configuration_webhooks import CertificateManagement
-from quorate.api.conversion import CONVERTED_KINDS
-from quorate.api.kueue import GROUP
+from quorate.api import volcano
+from quorate.api.configuration.integrations import Integrations
+from quorate.api.configuration.webhooks import CertificateManagement
+from quorate.api.kueue import GROUP, visibility
+from quorate.api.kueue.conversion import CONVERTED_KINDS
+from quorate.api.volcano import job as volcano_job
 from quorate.controllers.serving.kinds import SETS
 from quorate.kube import front_proxy
 from quorate.webhooks.ca_injection import INSTALLERS

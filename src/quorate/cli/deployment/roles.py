@@ -6,8 +6,9 @@ Names and aggregation labels of the latter are Kueue's, so that bindings made fo
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from quorate.api import volcano, volcano_job
+from quorate.api import volcano
 from quorate.api.kueue import GROUP
+from quorate.api.volcano import job as volcano_job
 from quorate.cli.deployment.rights import (
     ADMIN,
     JOBS,

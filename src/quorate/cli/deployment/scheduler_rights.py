@@ -6,7 +6,9 @@ the status, which Volcano's definition has in the object itself; of claims where
 
 from typing import Final
 
-from quorate.api import provisioning, volcano, volcano_legacy
+from quorate.api import volcano
+from quorate.api.kueue import provisioning
+from quorate.api.volcano import legacy as volcano_legacy
 from quorate.cli.deployment.rights import OWN, READ, Right
 
 SCHEDULER_RIGHTS: Final = (

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from quorate.api import visibility
+from quorate.api.kueue import visibility
 from quorate.cli.deployment.controllers import VISIBILITY_SERVICE
 from quorate.cli.deployment.roles import ACCOUNT, metadata
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from quorate.api.core import Namespace, Node
+from quorate.api.core.pod_resources import add_all
 from quorate.api.kueue import LocalQueue, ResourceGroup
 from quorate.api.meta import Key, find_condition, matches_selector
 from quorate.api.quantity import Quantity
-from quorate.api.requests import add_all
 from quorate.cli.preflight.remarks import Remark, error, info, warning
 from quorate.controllers.provisioning.request_names import CONTROLLER as PROVISIONING
 from quorate.queueing.cluster_queue import (

@@ -15,10 +15,10 @@ from typing import Final
 
 import msgspec
 
-from quorate.api.documents import Document
+from quorate.api.decoding.documents import Document
+from quorate.api.decoding.strict import Reading, Section, choice, integer, quantity, section
 from quorate.api.findings import Finding
 from quorate.api.quantity import Quantity
-from quorate.api.strict import Reading, Section, choice, integer, quantity, section
 
 API_VERSION: Final = "local.quorate.dev/v1alpha1"
 

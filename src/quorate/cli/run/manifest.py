@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from quorate.api.documents import Document
+from quorate.api.decoding.documents import Document
 from quorate.api.findings import Finding
 from quorate.kube.patches import merged
 

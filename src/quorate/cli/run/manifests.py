@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from quorate.api import configuration
-from quorate.api.documents import Document, InvalidYaml, child, read_documents
-from quorate.api.findings import Finding
+from quorate.api.decoding.documents import Document, InvalidYaml, read_documents
+from quorate.api.findings import Finding, child
 from quorate.api.quantity import InvalidQuantity, parse_quantity
 from quorate.api.validation import manifest_findings
 from quorate.cli.files import InvalidFiles, located

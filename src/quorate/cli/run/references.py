@@ -9,8 +9,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from quorate.api import kueue
-from quorate.api.documents import child
-from quorate.api.findings import Finding
+from quorate.api.findings import Finding, child
 from quorate.cli.run.manifest import Manifest, document_finding
 
 _ALWAYS_THERE: Final = ("default", "kube-node-lease", "kube-public", "kube-system")

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 
 from quorate.api.configuration import WaitForPodsReady
 from quorate.api.core import Node, Pod, Resources
+from quorate.api.core.pod_resources import add_all, pod_requests
 from quorate.api.kueue import Workload
 from quorate.api.meta import find_condition
 from quorate.api.quantity import Quantity
-from quorate.api.requests import add_all, pod_requests
 from quorate.cli.run.amounts import in_words, plural, readable
 from quorate.cli.run.world import TERMINAL, JobView, World, wanted_pods
 from quorate.gang.annotations import REQUEUE_NOT_BEFORE

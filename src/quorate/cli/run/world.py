@@ -12,10 +12,10 @@ from datetime import datetime
 from quorate.api import kueue, volcano
 from quorate.api.batch import Job, JobSpec
 from quorate.api.core import Node, Pod, Resources
+from quorate.api.core.pod_resources import add_all, pod_requests
 from quorate.api.kueue import ClusterQueue, Workload
 from quorate.api.meta import Condition, Uid, find_condition, is_true
 from quorate.api.quantity import Quantity
-from quorate.api.requests import add_all, pod_requests
 from quorate.api.volcano import PodGroup
 
 TERMINAL = ("Succeeded", "Failed")

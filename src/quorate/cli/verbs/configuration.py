@@ -10,8 +10,8 @@ from quorate.api.configuration import (
     default_configuration,
     load_configuration,
 )
+from quorate.api.decoding.strict import InvalidConfiguration
 from quorate.api.meta import Key
-from quorate.api.strict import InvalidConfiguration
 from quorate.cli.deployment.controllers import CONFIGURATION, CONFIGURATION_FILE
 from quorate.cli.files import read_configuration
 from quorate.kube.client import Client

@@ -6,8 +6,8 @@ from typing import Final
 import typer
 
 from quorate.api import codec
+from quorate.api.kueue.visibility import GROUP, VERSION, PendingWorkloadsSummary
 from quorate.api.meta import Key
-from quorate.api.visibility import GROUP, VERSION, PendingWorkloadsSummary
 from quorate.kube.client import Client
 from quorate.kube.errors import ApiError, NotFound
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from quorate.api.configuration_integrations import ExternalFramework
+from quorate.api.configuration.integrations import ExternalFramework
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
 from quorate.controllers.jobframework.construct_workload import queue_name_of
 from quorate.controllers.jobframework.interface import JobObject

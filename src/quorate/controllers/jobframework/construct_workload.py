@@ -7,7 +7,6 @@ from typing import Any
 
 from quorate.api.batch import template_of
 from quorate.api.core import PriorityClass
-from quorate.api.counts import positive_int32
 from quorate.api.kueue import (
     ADMISSION_GATED_BY,
     GROUP,
@@ -22,7 +21,7 @@ from quorate.api.kueue import (
     WorkloadSpec,
 )
 from quorate.api.meta import ObjectMeta, OwnerReference, Uid
-from quorate.api.names import is_label_value
+from quorate.api.syntax import is_label_value, positive_int32
 from quorate.api.validation.jobs import PREBUILT_WORKLOAD
 from quorate.kube.resources import Resource
 from quorate.queueing.pods_ready import OVERRIDES

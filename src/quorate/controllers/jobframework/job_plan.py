@@ -4,14 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic
 
-from quorate.api.configuration_gates import DEFAULT_GATES, Gates
+from quorate.api.configuration.feature_gates import DEFAULT_GATES, Gates
 from quorate.api.core import PriorityClass
-from quorate.api.kueue import (
-    PodSet,
-    ResourceFlavor,
-    Workload,
-    WorkloadPriorityClass,
-)
+from quorate.api.kueue import PodSet, ResourceFlavor, Workload, WorkloadPriorityClass
 from quorate.controllers.jobframework.interface import J, JobKind, Outcome
 from quorate.controllers.jobframework.pod_group_membership import Membership
 from quorate.kube.resources import WORKLOADS

@@ -2,7 +2,7 @@
 
 from quorate.api.kueue import JOB_UID, Workload
 from quorate.api.meta import Uid
-from quorate.api.names import is_label_value
+from quorate.api.syntax import is_label_value
 from quorate.controllers.jobframework.construct_workload import owner_of
 from quorate.controllers.jobframework.ensure_one_workload import is_in_sync
 from quorate.controllers.jobframework.interface import J

@@ -11,13 +11,9 @@ from dataclasses import replace
 
 import msgspec
 
-from quorate.api.kueue import (
-    ReclaimablePod,
-    Workload,
-    WorkloadStatus,
-)
+from quorate.api.field_path import Unfit
+from quorate.api.kueue import ReclaimablePod, Workload, WorkloadStatus
 from quorate.api.meta import find_condition
-from quorate.api.paths import Unfit
 from quorate.controllers import orphans
 from quorate.controllers.finalizers import released
 from quorate.controllers.jobframework.construct_workload import prebuilt_name_of, queue_name_of

@@ -17,7 +17,7 @@ from quorate.api.kueue import (
     Workload,
 )
 from quorate.api.meta import Key
-from quorate.api.names import is_dns_label
+from quorate.api.syntax import is_dns_label
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 
 LOCAL_QUEUE_LABEL = "kueue.x-k8s.io/local-queue-name"

@@ -9,8 +9,17 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from quorate.api import codec
+from quorate.api.field_path import (
+    InvalidPath,
+    Path,
+    Unfit,
+    look_up,
+    parse_path,
+    read,
+    read_count,
+    read_entries,
+)
 from quorate.api.kueue import PodSet
-from quorate.api.paths import InvalidPath, Path, Unfit, look_up, parse_path, read, read_count, read_entries
 from quorate.controllers.jobframework.interface import Outcome
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject
 from quorate.controllers.jobs.unstructured import (

@@ -1,8 +1,8 @@
 """Kinds of job that the configuration declares by the paths in their objects."""
 
-from quorate.api.configuration_integrations import DeclaredFramework, PodSetPaths, Sign
+from quorate.api.configuration.integrations import DeclaredFramework, PodSetPaths, Sign
+from quorate.api.field_path import Path, Unfit, look_up, read, read_count, read_entries
 from quorate.api.kueue import ReclaimablePod
-from quorate.api.paths import Path, Unfit, look_up, read, read_count, read_entries
 from quorate.controllers.jobframework.interface import Outcome
 from quorate.controllers.jobs.unstructured import (
     Role,

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from quorate.api.configuration_integrations import Integrations
+from quorate.api.configuration.integrations import Integrations
 from quorate.api.meta import Key
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.informers import synced

@@ -1,7 +1,7 @@
 """jobset.x-k8s.io JobSet: one pod set for each of its replicated jobs."""
 
+from quorate.api.field_path import Path, read, read_count, read_entries
 from quorate.api.kueue import ReclaimablePod
-from quorate.api.paths import Path, read, read_count, read_entries
 from quorate.controllers.jobframework.interface import Outcome
 from quorate.controllers.jobs.unstructured import (
     Role,

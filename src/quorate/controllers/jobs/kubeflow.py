@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from quorate.api.paths import Path, look_up, read, read_count
+from quorate.api.field_path import Path, look_up, read, read_count
 from quorate.controllers.jobframework.interface import Outcome
 from quorate.controllers.jobs.unstructured import (
     Role,

@@ -1,6 +1,6 @@
 """kubeflow.org/v2beta1 MPIJob: a launcher, and workers of which some may be enough (KEP-420)."""
 
-from quorate.api.paths import Path, look_up, read_count
+from quorate.api.field_path import Path, look_up, read_count
 from quorate.controllers.jobs.kubeflow import KubeflowJob
 from quorate.controllers.jobs.unstructured import UnstructuredJob
 

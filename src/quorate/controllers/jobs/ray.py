@@ -8,8 +8,8 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from quorate.api.field_path import Path, Unfit, look_up, read, read_count, read_entries, written
 from quorate.api.findings import Finding
-from quorate.api.paths import Path, Unfit, look_up, read, read_count, read_entries, written
 from quorate.api.quantity import parse_quantity
 from quorate.controllers.jobs.unstructured import Role, UnstructuredJob
 from quorate.kube.resources import Json

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from quorate.api.field_path import Path, look_up, put, read
 from quorate.api.findings import Finding
-from quorate.api.paths import Path, look_up, put, read
 from quorate.controllers.jobframework.interface import JobScope, Outcome
 from quorate.controllers.jobs.ray import GROUP, READY, VERSION, cluster_findings, cluster_roles
 from quorate.controllers.jobs.unstructured import (

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Final
 
+from quorate.api.field_path import Path
 from quorate.api.findings import Finding
-from quorate.api.paths import Path
 from quorate.controllers.jobframework.interface import JobScope, Outcome
 from quorate.controllers.jobs.ray import GROUP, VERSION, cluster_findings, cluster_roles
 from quorate.controllers.jobs.unstructured import (

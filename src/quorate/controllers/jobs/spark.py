@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from quorate.api.field_path import Path, look_up, put, read, read_count, read_entries
 from quorate.api.findings import Finding
 from quorate.api.kueue import PodSet
-from quorate.api.paths import Path, look_up, put, read, read_count, read_entries
 from quorate.controllers.jobframework.interface import JobScope, Outcome
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject, read_template
 from quorate.controllers.jobs.unstructured import (

@@ -9,7 +9,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any, Final
 
-from quorate.api.paths import Path, Unfit, look_up, read, read_count, read_entries
+from quorate.api.field_path import Path, Unfit, look_up, read, read_count, read_entries
 from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.kube.resources import Json
 

@@ -8,9 +8,9 @@ import copy
 from collections.abc import Sequence
 from typing import Final
 
+from quorate.api.field_path import Path, look_up, put, read, read_entries
 from quorate.api.kueue import PodSet, ReclaimablePod
 from quorate.api.meta import Key
-from quorate.api.paths import Path, look_up, put, read, read_entries
 from quorate.controllers.jobframework.interface import Outcome, Stop
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject
 from quorate.controllers.jobs.training_runtime import (

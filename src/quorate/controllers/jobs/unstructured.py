@@ -14,10 +14,10 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.batch import template_of
+from quorate.api.field_path import Path, Unfit, look_up, put, read, read_count, read_entries
 from quorate.api.kueue import PodSet
 from quorate.api.meta import Key, ObjectMeta, Struct
-from quorate.api.names import is_dns_label
-from quorate.api.paths import Path, Unfit, look_up, put, read, read_count, read_entries
+from quorate.api.syntax import is_dns_label
 from quorate.controllers.jobframework.elastic_gates import ELASTIC_GATE
 from quorate.controllers.jobframework.interface import JobKind, Outcome, Stop
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject, restore

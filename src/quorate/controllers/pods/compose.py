@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from quorate.api.counts import positive_int32
 from quorate.api.kueue import RESOURCE_IN_USE, PodSet, Workload, WorkloadSpec
 from quorate.api.meta import ObjectMeta, OwnerReference
+from quorate.api.syntax import positive_int32
 from quorate.controllers.jobframework.construct_workload import (
     MissingPriorityClass,
     construct,

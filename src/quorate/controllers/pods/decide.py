@@ -6,7 +6,7 @@ What differs from other jobs: a pod that was started can only be stopped for goo
 
 from dataclasses import replace
 
-from quorate.api.configuration_gates import Gates
+from quorate.api.configuration.feature_gates import Gates
 from quorate.api.kueue import ReclaimablePod, Workload
 from quorate.api.meta import Condition, find_condition
 from quorate.controllers.finalizers import released

@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from quorate.api.counts import positive_int32
 from quorate.api.findings import Finding
 from quorate.api.kueue import PRIORITY_CLASS, QUEUE_NAME
-from quorate.api.names import is_dns_subdomain
+from quorate.api.syntax import is_dns_subdomain, positive_int32
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.queued_pod import group_name_in
 from quorate.controllers.pods.roles import role_hash

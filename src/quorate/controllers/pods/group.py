@@ -7,7 +7,7 @@ group has taken note of how they ended: as succeeded, or as replaced by another.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from quorate.api.configuration_gates import Gates
+from quorate.api.configuration.feature_gates import Gates
 from quorate.api.kueue import Workload
 from quorate.api.meta import ObjectMeta
 from quorate.controllers.finalizers import released

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from quorate.api.configuration_gates import DEFAULT_GATES, Gates
+from quorate.api.configuration.feature_gates import DEFAULT_GATES, Gates
 from quorate.api.core import PriorityClass
 from quorate.api.events import ObjectReference
 from quorate.api.kueue import ResourceFlavor, Workload, WorkloadPriorityClass

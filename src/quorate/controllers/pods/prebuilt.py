@@ -1,7 +1,7 @@
 """A single pod that names the workload that stands for it, which somebody else made."""
 
 from quorate.api.kueue import JOB_UID, Workload
-from quorate.api.names import is_label_value
+from quorate.api.syntax import is_label_value
 from quorate.controllers.jobframework.construct_workload import maximum_execution_s, owner_of
 from quorate.controllers.jobframework.equivalence import is_equivalent
 from quorate.controllers.pods.compose import single_pod_sets

@@ -3,8 +3,8 @@
 from typing import Final
 
 from quorate.api.kueue import GROUP, AdmissionCheck, CheckParameters
+from quorate.api.kueue.provisioning import ProvisioningRequestConfig
 from quorate.api.meta import Condition, find_condition, with_condition
-from quorate.api.provisioning import ProvisioningRequestConfig
 from quorate.controllers.provisioning.request_names import CONTROLLER
 from quorate.kube.resources import ADMISSION_CHECKS
 from quorate.kube.writes import Patch

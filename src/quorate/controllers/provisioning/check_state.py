@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from quorate.api.kueue import AdmissionCheckState, PodSetUpdate, Workload
-from quorate.api.meta import Condition, at_epoch, find_condition
-from quorate.api.provisioning import (
+from quorate.api.kueue.provisioning import (
     ConfiguredPodSetUpdates,
     ProvisioningRequest,
     ProvisioningRequestConfigSpec,
     RetryStrategy,
 )
+from quorate.api.meta import Condition, at_epoch, find_condition
 from quorate.controllers.provisioning.request_names import CLASS_NAME, CONSUMES
 from quorate.queueing import conditions as c
 from quorate.queueing.conditions import replace

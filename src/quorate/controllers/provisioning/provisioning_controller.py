@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from quorate.api.kueue import AdmissionCheck, ResourceFlavor, Workload
+from quorate.api.kueue.provisioning import PodTemplate, ProvisioningRequest, ProvisioningRequestConfig
 from quorate.api.meta import Key, Uid
-from quorate.api.provisioning import PodTemplate, ProvisioningRequest, ProvisioningRequestConfig
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.informers import ByName, synced
 from quorate.controllers.jobs.integrations import until_served

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from quorate.api.kueue import AdmissionCheckState, ResourceFlavor, Workload, WorkloadStatus
-from quorate.api.meta import Key, ObjectMeta, OwnerReference
-from quorate.api.provisioning import (
+from quorate.api.kueue.provisioning import (
     PodTemplate,
     ProvisioningRequest,
     ProvisioningRequestConfig,
@@ -18,6 +17,7 @@ from quorate.api.provisioning import (
     RequestedPodSet,
     TemplateReference,
 )
+from quorate.api.meta import Key, ObjectMeta, OwnerReference
 from quorate.controllers.jobframework.construct_workload import PROVISIONING_PREFIX, owner_of
 from quorate.controllers.jobframework.podset_info import InjectionConflict
 from quorate.controllers.jobframework.starting import FlavorNotSeen

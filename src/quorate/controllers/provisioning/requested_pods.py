@@ -17,7 +17,7 @@ from quorate.api.kueue import (
     ResourceFlavor,
     Workload,
 )
-from quorate.api.provisioning import MergePolicy, ProvisioningRequestConfigSpec
+from quorate.api.kueue.provisioning import MergePolicy, ProvisioningRequestConfigSpec
 from quorate.controllers.jobframework.podset_info import InjectionConflict, inject
 from quorate.controllers.jobframework.starting import FlavorNotSeen, info_of
 from quorate.controllers.provisioning.request_names import CLASS_NAME, CONSUMES

@@ -7,7 +7,7 @@ whoever gave it a queue is told what to do.
 
 from typing import Final
 
-from quorate.api.paths import look_up
+from quorate.api.field_path import look_up
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.adoption import NOT_GATED
 from quorate.controllers.pods.defaulting import Setting

@@ -12,9 +12,9 @@ from typing import Final
 import msgspec
 
 from quorate.api import codec
+from quorate.api.field_path import look_up, read, read_count
 from quorate.api.kueue import PodSet
 from quorate.api.meta import Key, ObjectMeta, Struct
-from quorate.api.paths import look_up, read, read_count
 from quorate.controllers.jobframework.construct_workload import workload_name
 from quorate.controllers.jobs.unstructured import pod_template
 from quorate.controllers.pods.queued_pod import QueuedPod

@@ -2,9 +2,9 @@
 
 import asyncio
 
+from quorate.api.field_path import Unfit
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, matches_selector
-from quorate.api.paths import Unfit
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.informers import WORKLOADS_OF, synced
 from quorate.controllers.jobframework.ancestors import AncestorFinder, BrokenOwnerChain, OwnerNotFound

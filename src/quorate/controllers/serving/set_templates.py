@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from quorate.api.field_path import Path, look_up
 from quorate.api.findings import Finding
 from quorate.api.kueue import PRIORITY_CLASS, QUEUE_NAME
-from quorate.api.paths import Path, look_up
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.defaulting import Setting, with_default_queue
 from quorate.controllers.pods.roles import role_hash

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from quorate.api.meta import Key, Uid
-from quorate.api.volcano_job import Command
+from quorate.api.volcano.job import Command
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, Unreachable

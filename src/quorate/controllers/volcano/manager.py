@@ -5,9 +5,9 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from quorate.api.batch import Job
-from quorate.api.configuration_gang import Looked
+from quorate.api.configuration.gang import Looked
 from quorate.api.volcano import PodGroup
-from quorate.api.volcano_job import Command
+from quorate.api.volcano.job import Command
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.informers import report_undecodable_objects, synced
 from quorate.controllers.volcano.job.job_controller import VolcanoJobController

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from quorate.api.meta import Key
 from quorate.api.volcano import DEFAULT_QUEUE, PodGroup, Queue
-from quorate.api.volcano_job import Command
+from quorate.api.volcano.job import Command
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.volcano.command_bus import CommandBus
 from quorate.controllers.volcano.queue_state import BUILT_IN_QUEUES, QueuePlan, decide

@@ -1,7 +1,7 @@
 """Plugin ``binpack``: the fuller a node will be, the better."""
 
 from quorate.api.scheduler_configuration import PluginEntry
-from quorate.api.scheduler_plugins import BinpackArguments
+from quorate.api.scheduler_configuration.plugins import BinpackArguments
 from quorate.gang.policy import Policy
 from quorate.gang.session import Session
 

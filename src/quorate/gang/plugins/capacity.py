@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from quorate.api.scheduler_configuration import PluginEntry
-from quorate.api.scheduler_plugins import CapacityArguments
+from quorate.api.scheduler_configuration.plugins import CapacityArguments
 from quorate.gang.gang import Gang
 from quorate.gang.policy import Policy, QueueShare, Rank
 from quorate.gang.queue import ROOT, Queue

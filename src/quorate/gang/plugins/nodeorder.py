@@ -1,7 +1,7 @@
 """Plugin ``nodeorder``: kube-scheduler's scores of nodes, each with its weight."""
 
 from quorate.api.scheduler_configuration import PluginEntry
-from quorate.api.scheduler_plugins import NodeOrderArguments
+from quorate.api.scheduler_configuration.plugins import NodeOrderArguments
 from quorate.gang.policy import Policy
 from quorate.gang.session import Session
 

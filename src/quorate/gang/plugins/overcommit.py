@@ -9,7 +9,7 @@ from collections import Counter
 from math import floor
 
 from quorate.api.scheduler_configuration import PluginEntry
-from quorate.api.scheduler_plugins import OvercommitArguments
+from quorate.api.scheduler_configuration.plugins import OvercommitArguments
 from quorate.gang.gang import Gang
 from quorate.gang.policy import Policy
 from quorate.gang.queue_account import Account, Ceiling, add, reserved_on_admission

@@ -4,7 +4,7 @@ Without it only room counts, and that a node is ready.
 """
 
 from quorate.api.scheduler_configuration import PluginEntry
-from quorate.api.scheduler_plugins import PredicateArguments
+from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.gang.policy import Policy
 from quorate.gang.session import Session
 

@@ -5,10 +5,10 @@ Others are overruled only if they sit in later tiers.  In profile ``design`` onl
 room is waived: queues and quotas stay what they are.  Source: the plugin of the same name of Volcano.
 """
 
-from quorate.api.duration import InvalidDuration, parse_duration
 from quorate.api.scheduler_configuration import PluginEntry
-from quorate.api.scheduler_plugins import SlaArguments
-from quorate.api.volcano_keys import LEGACY_SLA_WAITING_TIME, SLA_WAITING_TIME
+from quorate.api.scheduler_configuration.plugins import SlaArguments
+from quorate.api.syntax import InvalidDuration, parse_duration
+from quorate.api.volcano.annotations import LEGACY_SLA_WAITING_TIME, SLA_WAITING_TIME
 from quorate.gang.gang import Gang
 from quorate.gang.policy import Policy, Rank
 from quorate.gang.session import Session

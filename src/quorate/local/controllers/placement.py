@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from quorate.api.core import Node, NodeSelectorTerm, Pod, PodSpec, Taint, Toleration
+from quorate.api.core.pod_resources import pod_requests
 from quorate.api.meta import find_condition, matches_requirement
-from quorate.api.requests import pod_requests
 
 Amounts = Mapping[str, int]  # by resource, in nano-units
 

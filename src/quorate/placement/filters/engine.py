@@ -12,8 +12,8 @@ from itertools import count
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from quorate.api.scheduler_plugins import PredicateArguments
-from quorate.api.volumes import CSINode
+from quorate.api.core.volumes import CSINode
+from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.placement.change_log import ChangeLog
 from quorate.placement.cluster import NO_PODS, AllocationState, Cluster, PodCounts
 from quorate.placement.filters.failures import FilterFailure, NodeStatuses

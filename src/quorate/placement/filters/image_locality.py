@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from quorate.api.placeable import ContainerImage
+from quorate.api.core.scheduling import ContainerImage
 from quorate.placement.filters.node_columns import NodeColumns
 from quorate.placement.vectors import Vector
 

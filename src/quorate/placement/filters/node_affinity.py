@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 
 from quorate.api.core import NodeSelector, NodeSelectorTerm
+from quorate.api.core.scheduling import PreferredNodeTerm
 from quorate.api.meta import Requirement, matches_requirement
-from quorate.api.placeable import PreferredNodeTerm
 from quorate.placement.filters.node_columns import Column, NodeColumns
 from quorate.placement.vectors import Mask, Vector
 

@@ -11,7 +11,7 @@ from typing import Final, Generic, TypeVar
 import numpy as np
 
 from quorate.api.core import Taint
-from quorate.api.placeable import Node
+from quorate.api.core.scheduling import Node
 from quorate.placement.vectors import Codes, Mask, Vector
 
 ABSENT: Final = -1  # the number of a node that lacks the fact

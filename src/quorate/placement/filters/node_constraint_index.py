@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable, Iterator
 
 import numpy as np
 
-from quorate.api.scheduler_plugins import PredicateArguments
+from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.placement.filters import failures, taints
 from quorate.placement.filters.failures import NodeStatuses
 from quorate.placement.filters.image_locality import ImageIndex

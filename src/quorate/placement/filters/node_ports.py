@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from quorate.api.placeable import ContainerPort
+from quorate.api.core.scheduling import ContainerPort
 from quorate.placement.framework import Capacity
 from quorate.placement.vectors import Mask
 

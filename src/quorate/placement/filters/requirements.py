@@ -5,7 +5,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from quorate.api.core import NodeSelector
-from quorate.api.placeable import Affinity, NodeAffinity, PodAffinity, PodAffinityTerm, PreferredNodeTerm
+from quorate.api.core.scheduling import (
+    Affinity,
+    NodeAffinity,
+    PodAffinity,
+    PodAffinityTerm,
+    PreferredNodeTerm,
+)
 from quorate.placement.filters.image_locality import full_name
 from quorate.placement.filters.inter_pod.affinity_index import OwnTerm, PodSelectors
 from quorate.placement.filters.inter_pod.pod_affinity import WEIGHT_OF_REQUIRED

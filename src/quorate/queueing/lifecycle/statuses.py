@@ -7,7 +7,7 @@ None where nothing would change.
 from datetime import datetime
 from typing import Final
 
-from quorate.api.configuration_gates import DEFAULT_GATES, Gates
+from quorate.api.configuration.feature_gates import DEFAULT_GATES, Gates
 from quorate.api.kueue import (
     AdmissionCheckState,
     EvictionCount,

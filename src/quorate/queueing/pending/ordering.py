@@ -3,7 +3,7 @@
 from typing import Final
 
 from quorate.api.configuration import Configuration
-from quorate.api.configuration_gates import Gates
+from quorate.api.configuration.feature_gates import Gates
 from quorate.api.kueue import ADMISSION_GATED_BY, Workload
 from quorate.api.meta import Condition, find_condition
 from quorate.queueing import conditions as c

@@ -13,7 +13,7 @@ import msgspec
 
 from quorate.api.batch import template_of
 from quorate.api.configuration import ResourceRules
-from quorate.api.configuration_gates import Gates
+from quorate.api.configuration.feature_gates import Gates
 from quorate.api.core import (
     Container,
     LimitRange,
@@ -23,9 +23,9 @@ from quorate.api.core import (
     RuntimeClass,
     Toleration,
 )
+from quorate.api.core.pod_resources import pod_requests
 from quorate.api.kueue import PodSet, PodSetRequest, Workload
 from quorate.api.meta import Key
-from quorate.api.requests import pod_requests
 from quorate.queueing.pending.ordering import priority_of
 from quorate.queueing.pending.pod_resources import (
     Bounds,

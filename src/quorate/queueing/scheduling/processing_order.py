@@ -7,7 +7,7 @@ what those before took changes everybody's share.
 from collections.abc import Iterable
 from typing import Protocol
 
-from quorate.api.configuration_gates import Gates
+from quorate.api.configuration.feature_gates import Gates
 from quorate.queueing.pending.ordering import Order
 from quorate.queueing.scheduling.nomination import Nomination
 from quorate.quota import tree

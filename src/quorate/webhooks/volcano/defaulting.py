@@ -8,9 +8,8 @@ from typing import Final
 
 from quorate.api import codec
 from quorate.api.volcano import DEFAULT_QUEUE, ROOT_QUEUE
-from quorate.api.volcano_defaults import completed
-from quorate.api.volcano_job import Job
-from quorate.api.volcano_keys import HIERARCHY, HIERARCHY_WEIGHTS, QUEUE_NAME
+from quorate.api.volcano.annotations import HIERARCHY, HIERARCHY_WEIGHTS, QUEUE_NAME
+from quorate.api.volcano.job import Job, completed
 from quorate.kube.resources import Json
 
 ROOT_WEIGHT: Final = "1"

@@ -8,10 +8,10 @@ from typing import Any, Final
 import msgspec
 
 from quorate.api.core import ResourceRequirements, Resources
+from quorate.api.core.pod_resources import quota_usage
+from quorate.api.interning import share_fields, shared_texts
 from quorate.api.meta import ObjectMeta, Struct
-from quorate.api.quota_usage import quota_usage
-from quorate.api.sharing import share_fields, shared_texts
-from quorate.api.volcano_keys import GROUP_NAME
+from quorate.api.volcano.annotations import GROUP_NAME
 from quorate.gang.quota import Amounts, Subject, normalised
 from quorate.gang.quota_ledger import PodUse
 from quorate.gang.reading import quota_units

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 from quorate.api.configuration import NAMESPACE_NAME_LABEL
-from quorate.api.configuration_pod_groups import PodGroupWebhooks
+from quorate.api.configuration.gang import PodGroupWebhooks
 from quorate.kube.resources import Json
 from quorate.webhooks.volcano.volcano_routes import KUBE_SYSTEM, WebhookRoute, webhook_routes
 

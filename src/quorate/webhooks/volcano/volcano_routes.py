@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from quorate.api import volcano, volcano_job
-from quorate.api.configuration_pod_groups import PodGroupWebhooks
-from quorate.api.volcano_keys import GROUP_NAME, QUEUE_ALLOCATION_GATE
+from quorate.api import volcano
+from quorate.api.configuration.gang import PodGroupWebhooks
+from quorate.api.volcano import job as volcano_job
+from quorate.api.volcano.annotations import GROUP_NAME, QUEUE_ALLOCATION_GATE
 from quorate.webhooks.admission_review import Operation
 
 KUBE_SYSTEM: Final = "kube-system"  # its pods are never asked about

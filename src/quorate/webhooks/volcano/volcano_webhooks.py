@@ -9,12 +9,11 @@ from typing import Any, Final
 import msgspec
 
 from quorate.api import codec
-from quorate.api.configuration_pod_groups import PodGroupWebhooks
-from quorate.api.documents import child
-from quorate.api.findings import Finding
+from quorate.api.configuration.gang import PodGroupWebhooks
+from quorate.api.findings import Finding, child
 from quorate.api.meta import Key
 from quorate.api.validation.fields import Findings
-from quorate.api.validation.volcano_groups import (
+from quorate.api.validation.pod_groups import (
     QueueLoad,
     pod_group_findings,
     pod_group_limit_findings,
@@ -34,9 +33,8 @@ from quorate.api.validation.volcano_queues import (
     queue_update_findings,
 )
 from quorate.api.volcano import COMPLETED, DEFAULT_QUEUE, PENDING, PodGroup, Queue
-from quorate.api.volcano_defaults import completed
-from quorate.api.volcano_job import Job
-from quorate.api.volcano_keys import GROUP_NAME
+from quorate.api.volcano.annotations import GROUP_NAME
+from quorate.api.volcano.job import Job, completed
 from quorate.controllers.volcano.pod_groups.scheduling_gates import gate_for
 from quorate.gang.quota import Subject
 from quorate.gang.quota_guard import Claimant, group_findings, pod_findings

@@ -12,8 +12,8 @@ import msgspec
 from quorate.api import codec
 from quorate.api.meta import Condition, ObjectMeta, Uid, at_epoch
 from quorate.api.volcano import PodGroup, PodGroupCondition, PodGroupSpec, PodGroupStatus
-from quorate.api.volcano_job import JOB_NAME, JOB_RETRY_COUNT, JOB_VERSION, TASK_INDEX, Command, Job
-from quorate.api.volcano_keys import TASK_SPEC
+from quorate.api.volcano.annotations import TASK_SPEC
+from quorate.api.volcano.job import JOB_NAME, JOB_RETRY_COUNT, JOB_VERSION, TASK_INDEX, Command, Job
 from quorate.controllers.volcano.job.job_pod_group import group_name, owner_reference_to
 from quorate.controllers.volcano.job.job_pods import (
     ContainerState,

@@ -8,8 +8,7 @@ from msgspec.structs import replace
 
 from quorate.api.meta import Uid, at_epoch
 from quorate.api.volcano import PodGroup
-from quorate.api.volcano_defaults import completed
-from quorate.api.volcano_job import Job
+from quorate.api.volcano.job import Job, completed
 from quorate.controllers.volcano.job.job_pod_group import is_waiting
 from quorate.controllers.volcano.job.job_pods import JobPod, LostPod
 from quorate.controllers.volcano.job.job_sync import JobInfo, JobPlan, decide

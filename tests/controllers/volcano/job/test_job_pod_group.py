@@ -3,8 +3,7 @@
 import pytest
 
 from quorate.api import codec
-from quorate.api.volcano_defaults import completed
-from quorate.api.volcano_job import Job
+from quorate.api.volcano.job import Job, completed
 from quorate.controllers.volcano.job.min_resources import (
     TaskReplicas,
     min_resources,

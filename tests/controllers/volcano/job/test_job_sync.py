@@ -6,7 +6,7 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.meta import Key, at_epoch
-from quorate.api.volcano_job import Job
+from quorate.api.volcano.job import Job
 from quorate.controllers.volcano.job.job_pods import LostPod
 from quorate.controllers.volcano.job.job_sync import MAX_PODS
 from tests.controllers.volcano.job.notation import (

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from quorate.api import codec
-from quorate.api.volcano_defaults import completed
-from quorate.api.volcano_job import Job
+from quorate.api.volcano.job import Job, completed
 from quorate.controllers.volcano.job.plugins import plugins_of
 from quorate.controllers.volcano.job.plugins.interface import flags
 from quorate.controllers.volcano.job.pod_builder import build_pod

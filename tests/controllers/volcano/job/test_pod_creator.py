@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from quorate.api.meta import at_epoch
-from quorate.api.volcano_defaults import completed
+from quorate.api.volcano.job import completed
 from quorate.controllers.volcano.job.job_pods import JOB_PODS
 from quorate.controllers.volcano.job.job_sync import NewPod
 from quorate.controllers.volcano.job.pod_creator import AT_ONCE, PodCreator

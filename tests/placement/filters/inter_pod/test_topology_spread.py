@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quorate.api.scheduler_plugins import NodeOrderArguments
+from quorate.api.scheduler_configuration.plugins import NodeOrderArguments
 from quorate.placement.cluster import AllocationState
 from quorate.placement.filters.failures import Remedy
 from quorate.placement.framework import InvalidationScope, RawScores

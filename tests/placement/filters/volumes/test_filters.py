@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from quorate.api import codec
+from quorate.api.core.scheduling import Pod
+from quorate.api.core.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
 from quorate.api.meta import Key
-from quorate.api.placeable import Pod
-from quorate.api.scheduler_plugins import PredicateArguments
-from quorate.api.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
+from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.placement.cluster import AllocationState
 from quorate.placement.filters.failures import CLAIM_IN_USE
 from quorate.placement.framework import Capacity, InvalidationScope

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from quorate.api import codec
-from quorate.api.placeable import Pod
-from quorate.api.scheduler_plugins import PredicateArguments
-from quorate.api.volumes import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
+from quorate.api.core.scheduling import Pod
+from quorate.api.core.volumes import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
+from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.placement.cluster import AllocationState
 from quorate.placement.filters.failures import TOO_MANY_VOLUMES
 from quorate.placement.framework import Capacity, InvalidationScope

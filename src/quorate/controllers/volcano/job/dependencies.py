@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from quorate.api.volcano_defaults import minimum_of
-from quorate.api.volcano_job import Job, TaskSpec
+from quorate.api.volcano.job import Job, TaskSpec, minimum_of
 from quorate.controllers.volcano.job.job_pods import JobPod
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Uid
 from quorate.api.volcano import DEFAULT_QUEUE, PodGroup
-from quorate.api.volcano_job import GROUP, Command, Job, JobPhase
+from quorate.api.volcano.job import GROUP, Command, Job, JobPhase
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.informers import ByName
 from quorate.controllers.volcano.command_bus import CommandBus

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-from quorate.api.volcano_job import Job, JobPhase
+from quorate.api.volcano.job import Job, JobPhase
 from quorate.controllers.volcano.job.job_pods import PodCounts
 
 

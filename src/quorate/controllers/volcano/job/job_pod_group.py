@@ -7,8 +7,8 @@ import msgspec
 
 from quorate.api.meta import LabelSelector, ObjectMeta, OwnerReference
 from quorate.api.volcano import PENDING, PodGroup, PodGroupSpec, SubGroupPolicy
-from quorate.api.volcano_job import GROUP, PARTITION, VERSION, Job, TaskSpec
-from quorate.api.volcano_keys import TASK_SPEC
+from quorate.api.volcano.annotations import TASK_SPEC
+from quorate.api.volcano.job import GROUP, PARTITION, VERSION, Job, TaskSpec
 from quorate.controllers.volcano.job.min_resources import min_resources, min_task_member
 from quorate.kube.patches import merge_patch
 

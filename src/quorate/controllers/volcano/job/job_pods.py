@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 
 from quorate.api.meta import Condition, Key, ObjectMeta, Struct, epoch, is_true
-from quorate.api.volcano_job import JOB_NAME, JOB_RETRY_COUNT, JOB_VERSION, PARTITION, TASK_INDEX, Job
-from quorate.api.volcano_keys import TASK_SPEC
+from quorate.api.volcano.annotations import TASK_SPEC
+from quorate.api.volcano.job import JOB_NAME, JOB_RETRY_COUNT, JOB_VERSION, PARTITION, TASK_INDEX, Job
 from quorate.kube.resources import Resource
 
 ENDED: Final = ("Succeeded", "Failed")

@@ -9,7 +9,7 @@ from msgspec import json
 
 from quorate.api import codec
 from quorate.api.meta import Key, Uid
-from quorate.api.volcano_job import Job
+from quorate.api.volcano.job import Job
 from quorate.controllers.volcano.job.job_pod_group import owner_reference_to
 from quorate.controllers.volcano.job.job_status import claim_name, makes_claim
 from quorate.controllers.volcano.job.plugins import Plugin

@@ -5,9 +5,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from quorate.api.duration import format_duration
 from quorate.api.meta import at_epoch, epoch
-from quorate.api.volcano_job import (
+from quorate.api.syntax import format_duration
+from quorate.api.volcano.job import (
     Command,
     Job,
     JobCondition,

@@ -17,8 +17,7 @@ from quorate.api.batch import template_of
 from quorate.api.meta import epoch
 from quorate.api.validation.volcano_jobs import volcano_job_findings, volcano_job_warnings
 from quorate.api.volcano import UNSCHEDULABLE, PodGroup, find_condition
-from quorate.api.volcano_defaults import completed
-from quorate.api.volcano_job import Command, Job, JobPhase, JobStatus
+from quorate.api.volcano.job import Command, Job, JobPhase, JobStatus, completed
 from quorate.controllers.volcano.job.dependencies import creatable_tasks
 from quorate.controllers.volcano.job.job_phases import (
     ACTIVE,

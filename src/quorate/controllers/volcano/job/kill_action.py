@@ -7,7 +7,7 @@ rest is done by that.
 
 from dataclasses import dataclass
 
-from quorate.api.volcano_job import Job
+from quorate.api.volcano.job import Job
 from quorate.controllers.volcano.job.job_phases import (
     RESTART,
     ActionScope,

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from quorate.api.duration import InvalidDuration, parse_duration
 from quorate.api.meta import epoch
+from quorate.api.syntax import InvalidDuration, parse_duration
 from quorate.api.volcano import UNKNOWN, UNSCHEDULABLE, PodGroup, find_condition
-from quorate.api.volcano_job import Job, LifecyclePolicy, TaskSpec
+from quorate.api.volcano.job import Job, LifecyclePolicy, TaskSpec
 from quorate.controllers.volcano.job.job_pods import JobPod, LostPod, is_desired
 
 ANY: Final = "*"

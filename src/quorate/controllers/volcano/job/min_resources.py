@@ -9,10 +9,8 @@ from dataclasses import dataclass
 
 from quorate.api.batch import template_of
 from quorate.api.core import Resources
-from quorate.api.quota_usage import quota_usage
-from quorate.api.requests import add_all
-from quorate.api.volcano_defaults import minimum_of
-from quorate.api.volcano_job import Job
+from quorate.api.core.pod_resources import add_all, quota_usage
+from quorate.api.volcano.job import Job, minimum_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,17 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from quorate.api import codec
-from quorate.api.volcano_job import (
+from quorate.api.volcano.annotations import (
+    COOLDOWN_TIME,
+    DISRUPTION_MAX_UNAVAILABLE,
+    DISRUPTION_MIN_AVAILABLE,
+    GROUP_NAME,
+    PREEMPTABLE,
+    QUEUE_NAME_LABEL,
+    REVOCABLE_ZONE,
+    TASK_SPEC,
+)
+from quorate.api.volcano.job import (
     JOB_NAME,
     JOB_NAMESPACE,
     JOB_RETRY_COUNT,
@@ -14,16 +24,6 @@ from quorate.api.volcano_job import (
     TEMPLATE_UID,
     Job,
     TaskSpec,
-)
-from quorate.api.volcano_keys import (
-    COOLDOWN_TIME,
-    DISRUPTION_MAX_UNAVAILABLE,
-    DISRUPTION_MIN_AVAILABLE,
-    GROUP_NAME,
-    PREEMPTABLE,
-    QUEUE_NAME_LABEL,
-    REVOCABLE_ZONE,
-    TASK_SPEC,
 )
 from quorate.controllers.jobframework.podset_info import read_template
 from quorate.controllers.volcano.job.job_pod_group import group_name, owner_reference_to

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from quorate.api.meta import Key, Uid
-from quorate.api.volcano_job import Job
+from quorate.api.volcano.job import Job
 from quorate.controllers.metrics import Record, record_pod_creation
 from quorate.controllers.volcano.job.job_pods import JOB_PODS, JobPod
 from quorate.controllers.volcano.job.job_resources import AlreadyOwned, JobResources

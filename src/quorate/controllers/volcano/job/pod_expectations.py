@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from quorate.api.meta import Key, Uid, at_epoch
 from quorate.api.volcano import PodGroup
-from quorate.api.volcano_job import Job
+from quorate.api.volcano.job import Job
 from quorate.controllers.volcano.job.job_pods import JobPod, LostPod
 from quorate.kube.clock import Clock
 from quorate.kube.informer import Change

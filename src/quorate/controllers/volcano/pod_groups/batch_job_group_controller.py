@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from quorate.api.batch import Job
-from quorate.api.configuration_gang import GangRules
+from quorate.api.configuration.gang import GangRules
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup

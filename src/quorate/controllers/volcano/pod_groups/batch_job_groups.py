@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from quorate.api.batch import Job, template_of
+from quorate.api.core.pod_resources import quota_usage
 from quorate.api.kueue import Workload
 from quorate.api.meta import ObjectMeta, OwnerReference, is_true
-from quorate.api.quota_usage import quota_usage
 from quorate.api.volcano import DEFAULT_QUEUE, PENDING, PodGroup, PodGroupSpec
-from quorate.api.volcano_keys import GROUP_MIN_MEMBER, GROUP_NAME, QUEUE_NAME
+from quorate.api.volcano.annotations import GROUP_MIN_MEMBER, GROUP_NAME, QUEUE_NAME
 from quorate.controllers.jobframework.construct_workload import ELASTIC_JOB
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobs.batch import BatchJob

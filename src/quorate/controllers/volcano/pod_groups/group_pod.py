@@ -8,7 +8,7 @@ from quorate.api import codec
 from quorate.api.batch import EMPTY_OBJECT
 from quorate.api.core import SchedulingGate
 from quorate.api.meta import Key, ObjectMeta, Struct
-from quorate.api.volcano_keys import GROUP_NAME, QUEUE_ALLOCATION_GATE
+from quorate.api.volcano.annotations import GROUP_NAME, QUEUE_ALLOCATION_GATE
 from quorate.controllers.volcano.job.job_pods import ENDED, prune_metadata
 from quorate.kube.resources import Resource
 

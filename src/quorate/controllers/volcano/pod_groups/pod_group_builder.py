@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.core import PodSpec, Resources
-from quorate.api.counts import INT32_MAX
+from quorate.api.core.pod_resources import quota_usage
 from quorate.api.meta import ObjectMeta, OwnerReference
-from quorate.api.quota_usage import quota_usage
+from quorate.api.syntax import INT32_MAX
 from quorate.api.volcano import DEFAULT_QUEUE, NetworkTopology, PodGroup, PodGroupSpec
-from quorate.api.volcano_keys import (
+from quorate.api.volcano.annotations import (
     ANNOTATION_PREFIX,
     GROUP_MIN_MEMBER,
     GROUP_MIN_RESOURCES,

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
 from quorate.api.volcano import PodGroup
-from quorate.api.volcano_keys import GROUP_NAME
+from quorate.api.volcano.annotations import GROUP_NAME
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.volcano.pod_groups.group_pod import GROUP_PODS, GroupPod
 from quorate.controllers.volcano.pod_groups.pod_group_builder import (

@@ -3,8 +3,13 @@
 from collections.abc import Mapping
 
 from quorate.api.volcano import PodGroup
-from quorate.api.volcano_gates import POD_GROUP_GATE, asks_for_gate, ends_on_admission
-from quorate.api.volcano_keys import GROUP_NAME, QUEUE_ALLOCATION_GATE
+from quorate.api.volcano.annotations import (
+    GROUP_NAME,
+    POD_GROUP_GATE,
+    QUEUE_ALLOCATION_GATE,
+    asks_for_gate,
+    ends_on_admission,
+)
 from quorate.controllers.volcano.job.job_pod_group import is_waiting
 from quorate.controllers.volcano.pod_groups.group_pod import GROUP_PODS, GroupPod
 from quorate.kube.writes import Patch

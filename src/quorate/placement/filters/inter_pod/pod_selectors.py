@@ -8,8 +8,8 @@ They are values: the terms of ten thousand equal pods are one.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from quorate.api.core.scheduling import PodAffinityTerm, TopologySpreadConstraint
 from quorate.api.meta import LabelSelector, Requirement, matches_requirement
-from quorate.api.placeable import PodAffinityTerm, TopologySpreadConstraint
 
 Labels = Mapping[str, str]
 PodLabelSet = tuple[

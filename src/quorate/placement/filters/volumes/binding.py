@@ -10,9 +10,9 @@ Source: kube-scheduler's VolumeBinding: the smallest volume that suits, small cl
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from quorate.api.placeable import Node, Pod
+from quorate.api.core.scheduling import Node, Pod
+from quorate.api.core.volumes import PersistentVolume, PersistentVolumeClaim
 from quorate.api.quantity import Quantity
-from quorate.api.volumes import PersistentVolume, PersistentVolumeClaim
 from quorate.placement.filters.node_affinity import satisfies_any
 from quorate.placement.filters.node_columns import NodeColumns
 from quorate.placement.filters.volumes.claims import (

@@ -10,16 +10,16 @@ from dataclasses import replace
 from typing import Final
 
 from quorate.api.core import NodeSelector, NodeSelectorTerm
-from quorate.api.meta import Key, Requirement, matches_selector
-from quorate.api.placeable import Pod, Volume
-from quorate.api.quantity import Quantity
-from quorate.api.volumes import (
+from quorate.api.core.scheduling import Pod, Volume
+from quorate.api.core.volumes import (
     BIND_COMPLETED,
     SELECTED_NODE,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
 )
+from quorate.api.meta import Key, Requirement, matches_selector
+from quorate.api.quantity import Quantity
 from quorate.placement.filters import failures
 from quorate.placement.filters.failures import FilterFailure
 from quorate.placement.filters.node_affinity import NAME_FIELD

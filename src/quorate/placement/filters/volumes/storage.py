@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
+from quorate.api.core.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
 from quorate.api.meta import Key
-from quorate.api.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
 
 
 class StorageIndex:

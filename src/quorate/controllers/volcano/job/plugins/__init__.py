@@ -7,7 +7,7 @@ made for one completed job.  It composes; whoever carries out creates.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from quorate.api.volcano_job import Job
+from quorate.api.volcano.job import Job
 from quorate.controllers.volcano.job.plugins.environment import EnvPlugin
 from quorate.controllers.volcano.job.plugins.hccl import HcclRankPlugin
 from quorate.controllers.volcano.job.plugins.interface import Plugin

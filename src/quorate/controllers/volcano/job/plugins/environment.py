@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from quorate.api.volcano_job import Job, TaskSpec
+from quorate.api.volcano.job import Job, TaskSpec
 from quorate.controllers.volcano.job.plugins.interface import OwnedObject, add_env, containers
 from quorate.kube.resources import Json
 

@@ -6,8 +6,8 @@ from typing import Final, Protocol
 
 from quorate.api.codec import decode
 from quorate.api.meta import Struct
-from quorate.api.names import is_dns_label
-from quorate.api.volcano_job import Job, TaskSpec
+from quorate.api.syntax import is_dns_label
+from quorate.api.volcano.job import Job, TaskSpec
 from quorate.kube.resources import Json, Resource, untyped
 
 CONFIG_MAPS: Final = untyped("", "v1", "configmaps", "ConfigMap", namespaced=True)

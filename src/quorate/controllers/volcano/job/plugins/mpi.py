@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from quorate.api.volcano_job import Job, TaskSpec
+from quorate.api.volcano.job import Job, TaskSpec
 from quorate.controllers.volcano.job.plugins.interface import (
     OwnedObject,
     add_env,

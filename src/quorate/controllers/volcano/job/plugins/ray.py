@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from quorate.api.volcano_job import JOB_NAME, JOB_NAMESPACE, Job, TaskSpec
-from quorate.api.volcano_keys import TASK_SPEC
+from quorate.api.volcano.annotations import TASK_SPEC
+from quorate.api.volcano.job import JOB_NAME, JOB_NAMESPACE, Job, TaskSpec
 from quorate.controllers.volcano.job.plugins.interface import (
     SERVICES,
     OwnedObject,

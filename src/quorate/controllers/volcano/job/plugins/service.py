@@ -5,7 +5,7 @@ reached by anybody else, as far as the cluster's network enforces policies.
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from quorate.api.volcano_job import JOB_NAME, JOB_NAMESPACE, Job, TaskSpec
+from quorate.api.volcano.job import JOB_NAME, JOB_NAMESPACE, Job, TaskSpec
 from quorate.controllers.volcano.job.plugins.interface import (
     CONFIG_MAPS,
     NETWORK_POLICIES,

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from quorate.api.volcano_job import Job, TaskSpec
+from quorate.api.volcano.job import Job, TaskSpec
 from quorate.controllers.volcano.job.plugins.interface import (
     OwnedObject,
     add_env,

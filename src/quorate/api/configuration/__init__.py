@@ -1,0 +1,450 @@
+"""Kueue's Configuration file (``config.kueue.x-k8s.io``, v1beta1 and v1beta2) and what it means here.
+
+The structs are the internal form: the meaning of v1beta2, durations in seconds.  A v1beta1 file gets the
+v1beta1 defaults and is then converted; v1beta2 defaults are not applied on top.  Reading is strict: a file
+with any finding is refused whole, before anything starts.  Fields that are right but not honoured yet
+are checked by ``configuration_unused`` and answered with a warning.
+"""
+
+from collections.abc import Callable
+from typing import Final, Literal, get_args
+
+import msgspec
+
+from quorate.api.configuration.feature_gates import (
+    Gates,
+    ReviewGates,
+    feature_gates,
+    queueing_gates,
+    review_gates,
+)
+from quorate.api.configuration.gang import GangRules, PodGroupWebhooks, gang_rules, pod_group_webhooks
+from quorate.api.configuration.integrations import SPARK, Integrations, integrations
+from quorate.api.configuration.process import (
+    Controllers,
+    Health,
+    LeaderElection,
+    Metrics,
+    Pace,
+    Visibility,
+    controllers,
+    health,
+    leader_election,
+    metrics,
+    pace,
+    visibility,
+)
+from quorate.api.configuration.queueing import Retention, retention
+from quorate.api.configuration.unused import QUEUE_VISIBILITY
+from quorate.api.configuration.webhooks import (
+    CertificateManagement,
+    TlsRules,
+    Webhooks,
+    certificate_management,
+    tls_rules,
+    webhooks,
+)
+from quorate.api.core import Resources
+from quorate.api.decoding.strict import (
+    InvalidConfiguration,
+    Place,
+    Refused,
+    Section,
+    boolean,
+    choice,
+    duration,
+    integer,
+    label_selector,
+    list_of,
+    map_of,
+    number,
+    quantity,
+    reading_of,
+    section,
+    shaped,
+    text,
+)
+from quorate.api.meta import LabelSelector, Requirement, matches_selector
+from quorate.api.syntax import is_dns_label, is_qualified_name
+
+GROUP: Final = "config.kueue.x-k8s.io"
+DEFAULT_NAMESPACE: Final = "kueue-system"
+NAMESPACE_NAME_LABEL: Final = "kubernetes.io/metadata.name"
+
+Version = Literal["v1beta1", "v1beta2"]
+RequeuingTimestamp = Literal["Eviction", "Creation"]
+TransformationStrategy = Literal["Retain", "Replace"]
+QuotaCheckStrategy = Literal["BlockUndeclared", "IgnoreUndeclared"]
+AdmissionBlock = Literal["AllQueues", "SameFlavors"]
+
+
+class RequeuingStrategy(msgspec.Struct, frozen=True, kw_only=True):
+    """How a workload evicted for unready pods comes back.
+
+    The n-th eviction is followed by ``min(base * factor^(n-1), max)`` seconds of waiting.  The factor is no
+    field of the file.  KEP-1282 first had base 1, factor 1.41284738 and no maximum (``math.inf``).
+    """
+
+    timestamp: RequeuingTimestamp = "Eviction"
+    backoff_limit_count: int | None = None  # None: requeue without end
+    backoff_base_s: float = 60.0
+    backoff_max_s: float = 3600.0
+    backoff_factor: float = 2.0
+
+
+class WaitForPodsReady(msgspec.Struct, frozen=True, kw_only=True):
+    """All or nothing by the clock: an admitted workload whose pods are not all ready in time is evicted."""
+
+    timeout_s: float
+    recovery_timeout_s: float | None  # None: pods that fail after the start are not waited for
+    block_admission: AdmissionBlock | None  # whom an unready workload keeps from being admitted; None: nobody
+    requeuing_strategy: RequeuingStrategy = RequeuingStrategy()
+    scheduling_timeout_s: float | None = None  # for each pod to get a node; None: only the others count
+    shortest_override_s: float = 0.0  # of those that workloads ask for
+    longest_override_s: float | None = None  # None: as long as without asking
+
+
+class Transformation(msgspec.Struct, frozen=True, kw_only=True):
+    """Each unit of ``input`` counts as ``outputs``, times the amount of ``multiply_by`` requested."""
+
+    input: str
+    strategy: TransformationStrategy = "Retain"
+    multiply_by: str = ""
+    outputs: Resources = {}
+
+
+class ResourceRules(msgspec.Struct, frozen=True, kw_only=True):
+    """Which of the requested resources count against quota, and as what."""
+
+    exclude_resource_prefixes: tuple[str, ...] = ()
+    transformations: tuple[Transformation, ...] = ()
+    quota_check_strategy: QuotaCheckStrategy = "BlockUndeclared"
+
+
+PreemptionStrategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
+
+
+class FairSharingRules(msgspec.Struct, frozen=True, kw_only=True):
+    """Cluster queues of a cohort share what can be borrowed by weight; strategies in the order tried."""
+
+    preemption_strategies: tuple[PreemptionStrategy, ...] = (
+        "LessThanOrEqualToFinalShare",
+        "LessThanInitialShare",
+    )
+
+
+class AdmissionFairSharingRules(msgspec.Struct, frozen=True, kw_only=True):
+    """Local queues of a cluster queue take turns by what they used of late."""
+
+    usage_half_life_s: float = 0.0  # after so long without use, half of it is forgotten; 0: all at once
+    usage_sampling_interval_s: float = 300.0
+    resource_weights: dict[str, float] = {}  # 1 for a resource not named
+
+
+class Configuration(msgspec.Struct, frozen=True, kw_only=True):
+    namespace: str = DEFAULT_NAMESPACE
+    manage_jobs_without_queue_name: bool = False
+    managed_jobs_namespace_selector: LabelSelector = LabelSelector()
+    wait_for_pods_ready: WaitForPodsReady | None = None  # None: off
+    integrations: Integrations = Integrations()
+    resources: ResourceRules = ResourceRules()
+    fair_sharing: FairSharingRules | None = None  # None: off
+    admission_fair_sharing: AdmissionFairSharingRules | None = None  # None: off
+    gates: Gates = Gates()
+    review_gates: ReviewGates = ReviewGates()
+    health: Health = Health()
+    leader_election: LeaderElection = LeaderElection()
+    metrics: Metrics = Metrics()
+    visibility: Visibility = Visibility()
+    audit_every_s: float = 300.0  # 0: never
+    retention: Retention = Retention()
+    gang: GangRules = GangRules()
+    pace: Pace | None = None  # None: the API server sets it
+    controllers: Controllers = Controllers()
+    webhooks: Webhooks = Webhooks()
+    pod_group_webhooks: PodGroupWebhooks | None = None  # None: not served
+    certificates: CertificateManagement = CertificateManagement()
+    tls: TlsRules = TlsRules()
+
+
+class LoadedConfiguration(msgspec.Struct, frozen=True):
+    configuration: Configuration
+    warnings: tuple[str, ...]
+
+
+def default_configuration() -> Configuration:
+    """What holds without a file: a v1beta2 file that sets nothing."""
+    return load_configuration(f"{{apiVersion: {GROUP}/v1beta2, kind: Configuration}}").configuration
+
+
+def load_configuration(text: str) -> LoadedConfiguration:
+    """Read a Configuration file.  Raises ``InvalidConfiguration`` with every finding."""
+    reading = reading_of(text, "must hold one of kind Configuration")
+    root = reading.root()
+    version = _version(root)
+    configuration = root.read(section(lambda fields: _configuration(fields, version)), None)
+    if configuration is None or reading.findings:
+        raise InvalidConfiguration(reading.findings)
+    return LoadedConfiguration(configuration, tuple(reading.warnings))
+
+
+def _version(root: Place) -> Version:
+    """The version of a Configuration; anything else is refused at once: its fields would only add noise."""
+    versions: dict[object, Version] = {f"{GROUP}/v1beta1": "v1beta1", f"{GROUP}/v1beta2": "v1beta2"}
+    known = " or ".join(map(str, versions))
+    match root.value:
+        case {"kind": "Configuration", "apiVersion": str(version)} if version in versions:
+            return versions[version]
+        case {"kind": "Configuration"}:
+            root.entry("apiVersion").refuse(f"is not known (write {known})")
+        case {"kind": "ConfigMap"}:
+            rule = "wraps a file (give the text under its data.controller_manager_config.yaml)"
+            root.entry("kind").refuse(rule)
+        case {}:
+            root.entry("kind").refuse(f"is not allowed here (write Configuration of {known})")
+        case _:
+            root.refuse("is no Configuration (write apiVersion, kind and fields)")
+    raise InvalidConfiguration(root.reading.findings)
+
+
+def _configuration(fields: Section, version: Version) -> Configuration:
+    namespace = fields.take("namespace", shaped(is_dns_label, "a namespace's name"), DEFAULT_NAMESPACE)
+    gates = fields.take("featureGates", feature_gates, {})
+    wait = _wait_for_pods_ready(fields, version)
+    turns = fields.take("admissionFairSharing", section(_admission_fair_sharing), None)
+    shown = fields.take("visibilityServer", section(visibility), Visibility())
+    kinds = fields.take("integrations", integrations(version), Integrations())
+    if SPARK in kinds.frameworks and not gates.get("SparkApplicationIntegration"):
+        place = fields.at("integrations").entry("frameworks")
+        place.refuse(f"names {SPARK}, which is alpha (set featureGates.SparkApplicationIntegration: true)")
+    gang = fields.take("gangScheduling", section(gang_rules), GangRules())
+    reviews = fields.take("podGroupWebhooks", section(pod_group_webhooks), None)
+    if reviews is not None and reviews.gate_pods_of_pending_groups and "pods" not in gang.looks_after:
+        place = fields.at("podGroupWebhooks").entry("gatePodsOfPendingGroups")
+        place.refuse("needs somebody who takes the gates off (name pods in gangScheduling.looksAfter)")
+    _told_apart(fields, version)
+    fields.take("apiVersion", text, "")
+    fields.take("kind", text, "")
+    return Configuration(
+        namespace=namespace,
+        manage_jobs_without_queue_name=fields.take("manageJobsWithoutQueueName", boolean, False),
+        managed_jobs_namespace_selector=_namespace_selector(fields, namespace),
+        wait_for_pods_ready=None if gates.get("DisableWaitForPodsReady") else wait,
+        integrations=kinds,
+        resources=_resource_rules(fields, gates),
+        fair_sharing=fields.take("fairSharing", section(_fair_sharing(version)), None),
+        admission_fair_sharing=turns if gates.get("AdmissionFairSharing", True) else None,
+        gates=queueing_gates(gates),
+        review_gates=review_gates(gates),
+        health=fields.take("health", section(health), Health()),
+        leader_election=fields.take("leaderElection", section(leader_election), LeaderElection()),
+        metrics=_metrics(fields, gates),
+        audit_every_s=fields.take("auditInterval", duration(), 300.0),
+        visibility=shown if gates.get("VisibilityOnDemand", True) else Visibility(),
+        retention=fields.take("objectRetentionPolicies", section(retention), Retention()),
+        gang=gang,
+        pace=fields.take("clientConnection", section(pace), None),
+        controllers=fields.take("controller", section(controllers), Controllers()),
+        webhooks=fields.take("webhook", section(webhooks), Webhooks()),
+        pod_group_webhooks=reviews,
+        certificates=fields.take(
+            "internalCertManagement", section(certificate_management), CertificateManagement()
+        ),
+        tls=_tls(fields, gates),
+    )
+
+
+def _told_apart(fields: Section, version: Version) -> None:
+    """Fields that change nothing, and those of what there is none of here."""
+    if fields.take("pprofBindAddress", text, ""):
+        fields.at("pprofBindAddress").warn("changes nothing: it is for profiling Go programs (leave it out)")
+    fields.gone("multiKueue", "is for MultiKueue, of which there is none here (leave it out)")
+    if version == "v1beta1" and "queueVisibility" in fields:
+        fields.take("queueVisibility", QUEUE_VISIBILITY, None)
+        fields.at("queueVisibility").warn("changes nothing: Kueue has removed it (write visibilityServer)")
+
+
+def _tls(fields: Section, gates: dict[str, bool]) -> TlsRules:
+    rules = fields.take("tls", section(tls_rules), TlsRules())
+    return rules if gates.get("TLSOptions", True) else TlsRules()
+
+
+def _resource_rules(fields: Section, gates: dict[str, bool]) -> ResourceRules:
+    rules = fields.take("resources", section(_resources), ResourceRules())
+    on = gates.get("QuotaCheckStrategy", True)
+    return rules if on else msgspec.structs.replace(rules, quota_check_strategy="BlockUndeclared")
+
+
+def _metrics(fields: Section, gates: dict[str, bool]) -> Metrics:
+    rules = fields.take("metrics", section(metrics), Metrics())
+    if rules.custom_labels and not gates.get("CustomMetricLabels", False):
+        fields.at("metrics").entry("customLabels").warn("changes nothing without the gate CustomMetricLabels")
+        rules = msgspec.structs.replace(rules, custom_labels=())
+    on = gates.get("LocalQueueMetrics", True)
+    return rules if on else msgspec.structs.replace(rules, local_queues=None)
+
+
+def _fair_sharing(version: Version) -> Callable[[Section], FairSharingRules | None]:
+    def read_fields(fields: Section) -> FairSharingRules | None:
+        on = fields.take("enable", boolean, False) if version == "v1beta1" else True
+        default = FairSharingRules().preemption_strategies
+        strategies = fields.take("preemptionStrategies", _preemption_strategies, default)
+        return FairSharingRules(preemption_strategies=strategies) if on else None
+
+    return read_fields
+
+
+def _preemption_strategies(place: Place) -> tuple[PreemptionStrategy, ...]:
+    final, initial = get_args(PreemptionStrategy)
+    strategies = list_of(choice(get_args(PreemptionStrategy)))(place)
+    if strategies not in ((final,), (initial,), (final, initial)):
+        raise Refused(f"is not allowed here (write [{final}], [{initial}] or [{final}, {initial}])")
+    return strategies
+
+
+def _admission_fair_sharing(fields: Section) -> AdmissionFairSharingRules:
+    return AdmissionFairSharingRules(
+        usage_half_life_s=fields.take("usageHalfLifeTime", duration(), 0.0),
+        usage_sampling_interval_s=fields.take("usageSamplingInterval", duration(above=True), 300.0),
+        resource_weights=fields.take("resourceWeights", map_of(_weight), {}),
+    )
+
+
+def _weight(place: Place) -> float:
+    weight = number(place)
+    if weight < 0:
+        raise Refused("is negative, must be at least 0")
+    return weight
+
+
+def _wait_for_pods_ready(fields: Section, version: Version) -> WaitForPodsReady | None:
+    if version == "v1beta1":
+        return fields.take("waitForPodsReady", section(_wait_v1beta1), None)
+    default = WaitForPodsReady(timeout_s=1800.0, recovery_timeout_s=1800.0, block_admission=None)
+    return fields.take("waitForPodsReady", section(_wait_v1beta2), default)
+
+
+def _wait_v1beta1(fields: Section) -> WaitForPodsReady | None:
+    enable = fields.take("enable", boolean, False)
+    wait = _wait(fields, timeout_s=300.0, block_admission=True, flat=_flat_timestamp(fields))
+    return wait if enable else None
+
+
+def _wait_v1beta2(fields: Section) -> WaitForPodsReady:
+    fields.gone(
+        "enable", "is not in v1beta2, which waits always (or set featureGates.DisableWaitForPodsReady)"
+    )
+    fields.gone("requeuingTimestamp", "is not in v1beta2 (write requeuingStrategy.timestamp)")
+    return _wait(fields, timeout_s=1800.0, block_admission=False, flat=None)
+
+
+def _wait(
+    fields: Section, *, timeout_s: float, block_admission: bool, flat: RequeuingTimestamp | None
+) -> WaitForPodsReady:
+    timeout_s = fields.take("timeout", duration(), timeout_s)
+    recovery_s = fields.take("recoveryTimeout", duration(), timeout_s)
+    strategy = fields.take("requeuingStrategy", section(_requeuing), RequeuingStrategy())
+    all_queues: AdmissionBlock = "AllQueues"
+    scope = fields.take("blockAdmissionScope", choice(get_args(AdmissionBlock)), all_queues)
+    overrides = fields.take("overrides", section(_overrides), _Bounds())
+    if flat is not None:
+        given = fields.place.value.get("requeuingStrategy")
+        if isinstance(given, dict) and given.get("timestamp") not in (None, flat):
+            fields.at("requeuingTimestamp").refuse(
+                f"contradicts requeuingStrategy.timestamp, which is {given['timestamp']} (keep the latter)"
+            )
+        strategy = msgspec.structs.replace(strategy, timestamp=flat)
+    return WaitForPodsReady(
+        timeout_s=timeout_s,
+        recovery_timeout_s=recovery_s or None,
+        block_admission=scope if fields.take("blockAdmission", boolean, block_admission) else None,
+        requeuing_strategy=strategy,
+        scheduling_timeout_s=fields.take("schedulingTimeout", duration(), 0.0) or None,
+        shortest_override_s=overrides.shortest_s,
+        longest_override_s=overrides.longest_s,
+    )
+
+
+class _Bounds(msgspec.Struct, frozen=True):
+    shortest_s: float = 0.0
+    longest_s: float | None = None
+
+
+def _overrides(fields: Section) -> _Bounds:
+    bounds = _Bounds(
+        fields.take("shortest", duration(), 0.0),
+        fields.take("longest", duration(), None),
+    )
+    if bounds.longest_s is not None and bounds.longest_s < bounds.shortest_s:
+        fields.at("longest").refuse("is shorter than shortest (give a longer one, or leave one out)")
+    return bounds
+
+
+def _flat_timestamp(fields: Section) -> RequeuingTimestamp | None:
+    """The field of the first revision of KEP-1282, before there was a requeuingStrategy."""
+    if "requeuingTimestamp" in fields:
+        fields.at("requeuingTimestamp").warn("is deprecated (write requeuingStrategy.timestamp)")
+    return fields.take("requeuingTimestamp", choice(get_args(RequeuingTimestamp)), None)
+
+
+def _requeuing(fields: Section) -> RequeuingStrategy:
+    seconds = integer(least=0)
+    return RequeuingStrategy(
+        timestamp=fields.take("timestamp", choice(get_args(RequeuingTimestamp)), "Eviction"),
+        backoff_limit_count=fields.take("backoffLimitCount", _limit_count, None),
+        backoff_base_s=float(fields.take("backoffBaseSeconds", seconds, 60)),
+        backoff_max_s=float(fields.take("backoffMaxSeconds", seconds, 3600)),
+    )
+
+
+def _limit_count(place: Place) -> int:
+    if place.value == -1:
+        raise Refused("is no count of retries (leave the field out to retry without end, or write 0 or more)")
+    return integer(least=0)(place)
+
+
+def _namespace_selector(fields: Section, namespace: str) -> LabelSelector:
+    """Which namespaces' jobs are managed: never those of the system and of the controllers themselves."""
+    own = ("kube-system", namespace)
+    default = LabelSelector(
+        match_expressions=(Requirement(key=NAMESPACE_NAME_LABEL, operator="NotIn", values=own),)
+    )
+    selector = fields.take("managedJobsNamespaceSelector", label_selector, default)
+    if hit := [name for name in own if matches_selector(selector, {NAMESPACE_NAME_LABEL: name})]:
+        fields.at("managedJobsNamespaceSelector").refuse(
+            f"should not match namespace {' or '.join(hit)} "
+            f"(add {NAMESPACE_NAME_LABEL} NotIn [{', '.join(own)}])"
+        )
+    return selector
+
+
+def _resources(fields: Section) -> ResourceRules:
+    rule = "is for dynamic resource allocation, of which there is none here (leave it out)"
+    fields.gone("deviceClassMappings", rule)
+    rules = ResourceRules(
+        exclude_resource_prefixes=fields.take("excludeResourcePrefixes", list_of(text), ()),
+        transformations=fields.take("transformations", list_of(section(_transformation)), ()),
+        quota_check_strategy=fields.take(
+            "quotaCheckStrategy", choice(get_args(QuotaCheckStrategy)), "BlockUndeclared"
+        ),
+    )
+    if rules.quota_check_strategy == "IgnoreUndeclared" and rules.exclude_resource_prefixes:
+        fields.at("excludeResourcePrefixes").refuse(
+            "contradicts quotaCheckStrategy IgnoreUndeclared (keep one)"
+        )
+    inputs = [rule.input for rule in rules.transformations]
+    for name in sorted({name for name in inputs if inputs.count(name) > 1}):
+        fields.at("transformations").refuse(f"has two rules for input {name} (merge them)")
+    return rules
+
+
+def _transformation(fields: Section) -> Transformation:
+    if "input" not in fields:
+        fields.at("input").refuse("is missing (write the name of a resource)")
+    name = shaped(is_qualified_name, "the name of a resource")
+    return Transformation(
+        input=fields.take("input", name, ""),
+        strategy=fields.take("strategy", choice(get_args(TransformationStrategy)), "Retain"),
+        multiply_by=fields.take("multiplyBy", name, ""),
+        outputs=fields.take("outputs", map_of(quantity), {}),
+    )

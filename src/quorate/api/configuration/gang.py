@@ -1,0 +1,61 @@
+"""The field ``gangScheduling`` of Configuration, which is ours: what the controllers of pod groups do."""
+
+from typing import Final, Literal, get_args
+
+import msgspec
+
+from quorate.api.decoding.strict import Section, boolean, choice, integer, list_of, shaped
+from quorate.api.syntax import is_dns_subdomain
+
+OUR_SCHEDULER: Final = "quorate"
+VOLCANO_SCHEDULER: Final = "volcano"
+
+
+Looked = Literal["volcanoJobs", "batchJobs", "pods", "queues"]
+ALL: Final[tuple[Looked, ...]] = get_args(Looked)
+
+
+class GangRules(msgspec.Struct, frozen=True, kw_only=True):
+    looks_after: tuple[Looked, ...] = ALL  # what somebody else looks after is left to them
+    scheduler_names: tuple[str, ...] = (OUR_SCHEDULER, VOLCANO_SCHEDULER)  # whose pods get pod groups
+    keep_pending_pods_on_rollback: bool = False  # members without a node stay when their group must wait
+    inherit_owner_annotations: bool = True  # a pod group has what the owner of its pods says of it
+
+
+def gang_rules(fields: Section) -> GangRules:
+    default = GangRules()
+    name = shaped(is_dns_subdomain, "the name of a scheduler")
+    names = fields.take("schedulerNames", list_of(name, least=1), default.scheduler_names)
+    return GangRules(
+        looks_after=tuple(dict.fromkeys(fields.take("looksAfter", list_of(choice(ALL)), ALL))),
+        scheduler_names=tuple(dict.fromkeys(names)),
+        keep_pending_pods_on_rollback=fields.take("keepPendingPodsOnRollback", boolean, False),
+        inherit_owner_annotations=fields.take("inheritOwnerAnnotations", boolean, True),
+    )
+
+
+QuotaMode = Literal["default", "strict", "off"]
+FailurePolicy = Literal["Ignore", "Fail"]
+
+
+class PodGroupWebhooks(msgspec.Struct, frozen=True, kw_only=True):
+    min_resources: QuotaMode = "default"  # how the minResources of groups are held against quotas
+    failure_policy: FailurePolicy = "Ignore"  # what the API server does while nobody answers
+    reject_pods_of_pending_groups: bool = False
+    gate_pods_of_pending_groups: bool = False
+    max_pod_groups_hard: bool = False  # a queue's maxPodGroups bounds those that wait, too
+    refuse_deletion_of_used_queues: bool = False
+    max_queue_depth: int = 5  # queues above one another, below the root
+
+
+def pod_group_webhooks(fields: Section) -> PodGroupWebhooks:
+    default = PodGroupWebhooks()
+    return PodGroupWebhooks(
+        min_resources=fields.take("minResources", choice(get_args(QuotaMode)), default.min_resources),
+        failure_policy=fields.take("failurePolicy", choice(get_args(FailurePolicy)), default.failure_policy),
+        reject_pods_of_pending_groups=fields.take("rejectPodsOfPendingGroups", boolean, False),
+        gate_pods_of_pending_groups=fields.take("gatePodsOfPendingGroups", boolean, False),
+        max_pod_groups_hard=fields.take("maxPodGroupsHard", boolean, False),
+        refuse_deletion_of_used_queues=fields.take("refuseDeletionOfUsedQueues", boolean, False),
+        max_queue_depth=fields.take("maxQueueDepth", integer(least=1, most=100), default.max_queue_depth),
+    )

@@ -1,0 +1,307 @@
+"""The CustomResourceDefinitions of queueing and of gang scheduling, generated from lists of their fields.
+
+The caller reads a list, which ships beside this module, and passes its text in.  Schemas are structural
+and every list and text that a CEL rule walks is bounded, so that a kube-apiserver accepts their cost.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+import yaml
+
+from quorate.api.codec import convert
+
+Json = dict[str, Any]
+
+FIELD_LIST: Final = "kueue.yaml"
+GANG_FIELD_LIST: Final = "volcano.yaml"
+OURS: Final = {"app.kubernetes.io/name": "quorate"}  # labels of the definitions that are ours to change
+NO_CONVERSION: Final[Json] = {"strategy": "None"}
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """A CEL expression over ``self`` and, in updates, ``oldSelf``, with what is said when it is false."""
+
+    rule: str
+    message: str
+
+
+class Constraints(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """What a value must satisfy beyond its type."""
+
+    enum: list[str] | msgspec.UnsetType = msgspec.UNSET
+    minimum: int | msgspec.UnsetType = msgspec.UNSET
+    maximum: int | msgspec.UnsetType = msgspec.UNSET
+    min_length: int | msgspec.UnsetType = msgspec.UNSET
+    max_length: int | msgspec.UnsetType = msgspec.UNSET
+    pattern: str | msgspec.UnsetType = msgspec.UNSET
+    min_items: int | msgspec.UnsetType = msgspec.UNSET
+    max_items: int | msgspec.UnsetType = msgspec.UNSET
+    max_properties: int | msgspec.UnsetType = msgspec.UNSET
+    list_type: Literal["map", "set", "atomic"] | msgspec.UnsetType = msgspec.UNSET
+    list_map_keys: list[str] | msgspec.UnsetType = msgspec.UNSET
+    map_type: Literal["atomic", "granular"] | msgspec.UnsetType = msgspec.UNSET
+    not_negative: bool = False  # of a quantity
+    cel: tuple[Rule, ...] = ()
+    items: "Constraints | None" = None
+    items_cel: tuple[Rule, ...] = ()
+    values: "Constraints | None" = None
+
+
+UNCONSTRAINED: Final = Constraints()
+
+
+class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    path: str
+    type: str
+    required: bool = False
+    default: Any = msgspec.UNSET
+    validation: Constraints = UNCONSTRAINED
+
+
+class Column(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
+    """One column of ``kubectl get``; priority 1 is shown by ``-o wide`` only."""
+
+    name: str
+    type: str
+    json_path: str
+    priority: int = 0
+
+
+class About(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """What a version of a kind has besides fields."""
+
+    scope: Literal["Cluster", "Namespaced"]
+    plural: str
+    singular: str
+    short_names: tuple[str, ...]
+    served: bool
+    storage: bool
+    deprecated: bool
+    status_subresource: bool
+    printer_columns: tuple[Column, ...] = ()
+    selectable_fields: tuple[str, ...] = ()
+    root_required: tuple[str, ...] = ()
+    root_cel: tuple[Rule, ...] = ()
+
+
+class KindVersion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    meta: About
+    fields: tuple[Field, ...]
+
+
+def custom_resource_definitions(
+    field_list: str, conversions: Mapping[str, Json] | None = None
+) -> tuple[Json, ...]:
+    """The definition of each kind in ``field_list`` (the text of a list), by group and kind.
+
+    ``conversions`` gives ``spec.conversion`` by kind.  A kind it leaves out gets strategy None, with which
+    an API server loses the fields that differ between the versions (those of ``conversion.CONVERTED_KINDS``).
+    """
+    listed = convert(dict[str, KindVersion], yaml.load(field_list, Loader=yaml.CSafeLoader))
+    by_kind: dict[tuple[str, str], dict[str, KindVersion]] = {}
+    for name, kind_version in listed.items():
+        group, version, kind = name.split("/")
+        by_kind.setdefault((group, kind), {})[version] = kind_version
+    given = conversions or {}
+    return tuple(
+        _definition(group, kind, versions, given.get(kind, NO_CONVERSION))
+        for (group, kind), versions in sorted(by_kind.items())
+    )
+
+
+def to_yaml(definition: Json) -> str:
+    """A definition as its file holds it."""
+    return yaml.dump(definition, Dumper=_Plain, sort_keys=False, width=10_000)  # a CEL rule stays on its line
+
+
+class _Plain(yaml.CSafeDumper):
+    """Without anchors: a shared subtree is written out each time."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _definition(group: str, kind: str, versions: Mapping[str, KindVersion], conversion: Json) -> Json:
+    stored = next(version for version, facts in versions.items() if facts.meta.storage)
+    about = versions[stored].meta
+    newest_first = sorted(versions, reverse=True)
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{about.plural}.{group}", "labels": OURS},
+        "spec": {
+            "group": group,
+            "scope": about.scope,
+            "names": {
+                "kind": kind,
+                "listKind": f"{kind}List",
+                "plural": about.plural,
+                "singular": about.singular,
+                **({"shortNames": list(about.short_names)} if about.short_names else {}),
+            },
+            "conversion": conversion,
+            "versions": [
+                _version(version, versions[version], f"{group}/{version} {kind}", f"{group}/{stored} {kind}")
+                for version in newest_first
+            ],
+        },
+    }
+
+
+def _version(version: str, facts: KindVersion, name: str, stored_name: str) -> Json:
+    about = facts.meta
+    result: Json = {"name": version, "served": about.served, "storage": about.storage}
+    if about.deprecated:
+        result["deprecated"] = True
+        result["deprecationWarning"] = f"{name} is deprecated; use {stored_name}"
+    if about.status_subresource:
+        result["subresources"] = {"status": {}}
+    if about.printer_columns:
+        result["additionalPrinterColumns"] = msgspec.to_builtins(list(about.printer_columns))
+    if about.selectable_fields:
+        result["selectableFields"] = [{"jsonPath": path} for path in about.selectable_fields]
+    result["schema"] = {"openAPIV3Schema": _schema(facts)}
+    return result
+
+
+def _schema(facts: KindVersion) -> Json:
+    root: Json = {
+        "type": "object",
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+        },
+    }
+    if facts.meta.root_required:
+        root["required"] = list(facts.meta.root_required)
+    _add_rules(root, facts.meta.root_cel)
+    # The schemas that take fields, by the path of the object they describe.
+    holders = {"": root}
+    for field in facts.fields:
+        schema = _field(field)
+        holder_path, _, name = field.path.rpartition(".")
+        holder = holders[holder_path]
+        holder.setdefault("properties", {})[name] = schema
+        if field.required and name not in holder.setdefault("required", []):
+            holder["required"].append(name)
+        holders[field.path] = schema
+        if "items" in schema:
+            holders[f"{field.path}[]"] = schema["items"]
+        if "additionalProperties" in schema:
+            holders[f"{field.path}{{}}"] = schema["additionalProperties"]
+    return root
+
+
+def _field(field: Field) -> Json:
+    schema = _typed(field.type)
+    if field.default is not msgspec.UNSET:
+        schema["default"] = field.default
+    constraints = field.validation
+    _constrain(schema, constraints)
+    _add_rules(schema.get("items", {}), constraints.items_cel)
+    if constraints.items is not None:
+        _constrain(schema["items"], constraints.items)
+    if constraints.values is not None:
+        _constrain(schema["additionalProperties"], constraints.values)
+    return schema
+
+
+def _constrain(schema: Json, constraints: Constraints) -> None:
+    given = msgspec.to_builtins(constraints)
+    for name, keyword in _KEYWORDS.items():
+        if name in given:
+            schema[keyword] = given[name]
+    if constraints.not_negative:  # text or number, a quantity may be either
+        schema.update(pattern=_NOT_NEGATIVE, minimum=0)
+    _add_rules(schema, constraints.cel)
+
+
+def _add_rules(schema: Json, rules: Iterable[Rule]) -> None:
+    if rules:
+        schema["x-kubernetes-validations"] = [msgspec.to_builtins(rule) for rule in rules]
+
+
+_KEYWORDS: Final = {
+    name: name
+    for name in (
+        "enum", "minimum", "maximum", "minLength", "maxLength", "pattern",
+        "minItems", "maxItems", "maxProperties",
+    )
+} | {
+    "listType": "x-kubernetes-list-type",
+    "listMapKeys": "x-kubernetes-list-map-keys",
+    "mapType": "x-kubernetes-map-type",
+}  # fmt: skip
+# What the API reads as a quantity; it has no bound on its length in text.
+_AMOUNT: Final = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$"
+_QUANTITY: Final = "^[+-]?" + _AMOUNT
+_NOT_NEGATIVE: Final = "^[+]?" + _AMOUNT
+
+
+def _typed(type_: str) -> Json:
+    """The schema of a type as the field list writes it."""
+    name, _, inner = type_.removesuffix(">").partition("<")
+    match name:
+        case "array":
+            return {"type": "array", "items": _typed(inner)}
+        case "map":
+            return {"type": "object", "additionalProperties": _typed(inner.removeprefix("string,"))}
+        case "int32" | "int64":
+            return {"type": "integer", "format": name}
+        case "date-time":
+            return {"type": "string", "format": "date-time"}
+        case "quantity":
+            return {
+                "anyOf": [{"type": "integer"}, {"type": "string"}],
+                "pattern": _QUANTITY,
+                "x-kubernetes-int-or-string": True,
+            }
+        case "podTemplate":
+            return _pod_template()
+        case "anything":
+            return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        case "string" | "boolean" | "object":
+            return {"type": name}
+        case _:
+            raise ValueError(f"no schema for type {type_!r}")
+
+
+def _pod_template() -> Json:
+    """A pod template is kept whole and checked only where admission reads it.
+
+    Listing every field of core/v1 would take thousands of lines, would be out of date with the next
+    release of Kubernetes, and would prune the fields it does not know from what users wrote.
+    """
+    strings = _typed("map<string,string>")
+    amounts = _typed("map<string,quantity>")
+    open_object = _typed("anything")
+    resources = open_object | {"properties": {"limits": amounts, "requests": amounts}}
+    container = open_object | {
+        "required": ["name"],
+        "properties": {"name": {"type": "string"}, "image": {"type": "string"}, "resources": resources},
+    }
+    containers = {"type": "array", "items": container}
+    spec = open_object | {
+        "required": ["containers"],
+        "properties": {
+            "containers": containers,
+            "initContainers": containers,
+            "nodeSelector": strings,
+            "overhead": amounts,
+            "resources": resources,
+        },
+    }
+    metadata = {
+        "type": "object",
+        "properties": {
+            "annotations": strings,
+            "finalizers": _typed("array<string>"),
+            "labels": strings,
+            "name": {"type": "string"},
+            "namespace": {"type": "string"},
+        },
+    }
+    return {"type": "object", "properties": {"metadata": metadata, "spec": spec}}

@@ -1,0 +1,155 @@
+"""YAML text as the JSON it stands for, the way Kubernetes reads it, with the line of every value.
+
+Differences from what a YAML library does by itself, each of which has cost someone an afternoon:
+
+- a key written twice is reported, not silently won by the last;
+- dates and ``1:30`` are text, since JSON has neither;
+- keys are text (``8080: x`` and ``true: x`` are refused);
+- nesting and aliases are bounded, so that a short hostile text cannot become a large object.
+"""
+
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from quorate.api.findings import Finding, child
+
+_LARGEST_DEPTH: Final = 100
+_MOST_VALUES: Final = 200_000
+_STANDARD: Final = "tag:yaml.org,2002:"
+
+
+class InvalidYaml(ValueError):
+    """Text that is no YAML, or YAML that stands for no JSON."""
+
+    def __init__(self, line: int, problem: str) -> None:
+        super().__init__(line, problem)
+        self.line, self.problem = line, problem
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.problem}"
+
+
+class Document(msgspec.Struct, frozen=True):
+    """One document of a text: its ``value`` as JSON, where each path stands, and the keys written twice."""
+
+    value: Any
+    lines: dict[str, int]
+    findings: tuple[Finding, ...]
+
+    def line_of(self, path: str) -> int:
+        """Where ``path`` stands; of what is not there, where the nearest stands that should hold it."""
+        while path not in self.lines:
+            path = path[: max(path.rfind("."), path.rfind("["), 0)]
+        return self.lines[path]
+
+
+def read_documents(text: str) -> list[Document]:
+    """The documents of ``text`` in order, without the empty ones.  Raises ``InvalidYaml``."""
+    loader = yaml.CSafeLoader(text)
+    documents = []
+    try:
+        while loader.check_node():
+            node = loader.get_node()
+            if node is not None:
+                reading = _Reading(loader)
+                value = reading.value(node, "", 0)
+                documents.append(Document(value, reading.lines, tuple(reading.findings)))
+    except yaml.MarkedYAMLError as error:
+        raise _invalid(error, text) from error
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise InvalidYaml(line, f"character {error.character!r} is not allowed in YAML") from error
+    finally:
+        loader.dispose()
+    return [document for document in documents if document.value is not None]
+
+
+def _invalid(error: yaml.MarkedYAMLError, text: str) -> InvalidYaml:
+    last = text.count("\n", 0, len(text.rstrip())) + 1
+    line = min(error.problem_mark.line + 1 if error.problem_mark else 1, last)
+    problem = error.problem or "is not YAML"
+    if error.problem_mark and text.split("\n")[line - 1].startswith("\t", error.problem_mark.column):
+        return InvalidYaml(line, "holds a tab where YAML wants spaces")
+    if error.context_mark and (start := error.context_mark.line + 1) < line:
+        problem += f" {error.context} that starts in line {start}"
+    return InvalidYaml(line, problem)
+
+
+class _Reading:
+    """One document on its way to JSON."""
+
+    def __init__(self, loader: yaml.CSafeLoader) -> None:
+        self._loader = loader
+        self._values = 0
+        self.lines: dict[str, int] = {}
+        self.findings: list[Finding] = []
+
+    def value(self, node: yaml.Node, path: str, depth: int) -> Any:
+        line = node.start_mark.line + 1
+        self._values += 1
+        if depth > _LARGEST_DEPTH:
+            raise InvalidYaml(line, f"is nested deeper than {_LARGEST_DEPTH} levels")
+        if self._values > _MOST_VALUES:
+            raise InvalidYaml(line, f"holds more than {_MOST_VALUES} values once its aliases are expanded")
+        self.lines[path] = line
+        match node:
+            case yaml.MappingNode():
+                return self._mapping(node, path, depth)
+            case yaml.SequenceNode():
+                return [
+                    self.value(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(node.value)
+                ]
+            case yaml.ScalarNode():
+                return self._scalar(node)
+            case _:
+                raise AssertionError(node)
+
+    def _mapping(self, node: yaml.MappingNode, path: str, depth: int) -> dict[str, Any]:
+        self._find_duplicates(node, path)
+        self._loader.flatten_mapping(node)  # what `<<` merges in stands before the node's own keys
+        result: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            key = _key(key_node)
+            place = child(path, key)
+            result[key] = self.value(value_node, place, depth + 1)
+            self.lines[place] = key_node.start_mark.line + 1
+        return result
+
+    def _find_duplicates(self, node: yaml.MappingNode, path: str) -> None:
+        first: dict[str, int] = {}
+        for key_node, _ in node.value:
+            if key_node.tag == f"{_STANDARD}merge":
+                continue
+            key, line = _key(key_node), key_node.start_mark.line + 1
+            if key in first:
+                rule = f"is given twice, first in line {first[key]} (keep one of them)"
+                self.findings.append(Finding(path, key, rule, line))
+            first.setdefault(key, line)
+
+    def _scalar(self, node: yaml.ScalarNode) -> Any:
+        tag = node.tag.removeprefix(_STANDARD)
+        if tag == "null":
+            return None
+        if tag in ("str", "timestamp", "value") or (tag in ("int", "float") and ":" in node.value):
+            return node.value
+        if tag not in _SCALARS:
+            raise InvalidYaml(node.start_mark.line + 1, f"tag {tag!r} has no meaning here")
+        try:
+            return _SCALARS[tag](self._loader, node)
+        except (ValueError, KeyError) as error:
+            raise InvalidYaml(node.start_mark.line + 1, f"{node.value[:40]!r} is no {tag}") from error
+
+
+_SCALARS: Final = {
+    "bool": yaml.CSafeLoader.construct_yaml_bool,
+    "int": yaml.CSafeLoader.construct_yaml_int,
+    "float": yaml.CSafeLoader.construct_yaml_float,
+}
+
+
+def _key(node: yaml.Node) -> str:
+    if isinstance(node, yaml.ScalarNode) and node.tag in (f"{_STANDARD}str", f"{_STANDARD}merge"):
+        return str(node.value)
+    raise InvalidYaml(node.start_mark.line + 1, "a key must be text (put it in quotes)")

@@ -1,0 +1,199 @@
+"""The plugins of a gang scheduler's configuration: which there are, and what each can be told.
+
+Arguments and defaults are Volcano's (1.15).
+"""
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Final, Literal, get_args
+
+import msgspec
+
+from quorate.api.decoding.lenient import Arguments, decimal, flag, seconds, whole
+from quorate.api.decoding.strict import Place, Refused, text
+
+# What an entry can switch off: the plugin then is as if it had nothing to say on it.
+Switch = Literal[
+    "JobOrder", "JobReady", "JobPipelined", "JobEnqueued", "JobStarving", "TaskOrder", "QueueOrder",
+    "Preemptable", "Reclaimable", "Preemptive", "Predicate", "BestNode", "NodeOrder", "TargetJob",
+    "ReservedNodes", "Victim", "Overused", "Allocatable", "HyperNodeOrder", "HyperNodeGradient",
+    "SubJobReady", "SubJobPipelined", "SubJobOrder", "ClusterOrder",
+]  # fmt: skip
+# Volcano names these with "enabled", the others with "enable".
+_PAST_TENSE: Final = frozenset(
+    {
+        "Victim", "Overused", "Allocatable", "HyperNodeOrder", "HyperNodeGradient", "SubJobReady",
+        "SubJobPipelined", "SubJobOrder", "ClusterOrder",
+    }
+)  # fmt: skip
+SWITCHES: Final[Mapping[str, Switch]] = {
+    f"{'enabled' if switch in _PAST_TENSE else 'enable'}{switch}": switch for switch in get_args(Switch)
+}
+
+
+class NoArguments(msgspec.Struct, frozen=True):
+    pass
+
+
+class OvercommitArguments(msgspec.Struct, frozen=True):
+    factor: Fraction = Fraction(6, 5)  # of the cluster, what pod groups may reserve
+
+
+class SlaArguments(msgspec.Struct, frozen=True):
+    waiting_s: float | None = None  # the longest any group shall wait; None: only those that say so
+
+
+class CapacityArguments(msgspec.Struct, frozen=True):
+    ancestor_reclaim_level: int = 0
+
+
+class BinpackArguments(msgspec.Struct, frozen=True):
+    """``resources`` are weights by resource; those not named have none."""
+
+    weight: int = 1
+    resources: Mapping[str, int] = MappingProxyType({"cpu": 1, "memory": 1})
+
+
+class NodeOrderArguments(msgspec.Struct, frozen=True, kw_only=True):
+    """The weight of each score."""
+
+    least_requested: int = 1
+    most_requested: int = 0
+    node_affinity: int = 2
+    pod_affinity: int = 2
+    balanced_resource: int = 1
+    taint_toleration: int = 3
+    image_locality: int = 1
+    pod_topology_spread: int = 2
+
+
+class PredicateArguments(msgspec.Struct, frozen=True, kw_only=True):
+    """Which constraints are looked at; that a node is ready always is."""
+
+    node_unschedulable: bool = True  # no argument: only who goes without the plugin goes without it
+    node_affinity: bool = True
+    node_ports: bool = True
+    taint_toleration: bool = True
+    pod_affinity: bool = True
+    node_volume_limits: bool = True
+    volume_zone: bool = True
+    volume_binding: bool = True
+    pod_topology_spread: bool = True
+
+
+PluginArguments = (
+    NoArguments
+    | OvercommitArguments
+    | SlaArguments
+    | CapacityArguments
+    | BinpackArguments
+    | NodeOrderArguments
+    | PredicateArguments
+)
+
+
+def _none(given: Arguments) -> NoArguments:
+    return NoArguments()
+
+
+def _overcommit(given: Arguments) -> OvercommitArguments:
+    return OvercommitArguments(given.value("overcommit-factor", _at_least_one, OvercommitArguments().factor))
+
+
+def _at_least_one(place: Place) -> Fraction:
+    factor = decimal(place)
+    if factor < 1:
+        raise Refused("is too small, must be at least 1")
+    return factor
+
+
+def _sla(given: Arguments) -> SlaArguments:
+    return SlaArguments(given.value("sla-waiting-time", seconds(above=True), None))
+
+
+def _capacity(given: Arguments) -> CapacityArguments:
+    return CapacityArguments(given.value("ancestorReclaimLevel", whole, 0))
+
+
+def _binpack(given: Arguments) -> BinpackArguments:
+    weights = {name: given.value(f"binpack.{name}", whole, 1) for name in ("cpu", "memory")}
+    listed = given.value("binpack.resources", text, "")
+    for name in filter(None, map(str.strip, listed.split(","))):
+        weights[name] = given.value(f"binpack.resources.{name}", whole, 1)
+    return BinpackArguments(given.value("binpack.weight", whole, 1), weights)
+
+
+def _node_order(given: Arguments) -> NodeOrderArguments:
+    default = NodeOrderArguments()
+
+    def weight(score: str, otherwise: int) -> int:
+        return given.value(f"{score}.weight", whole, otherwise)
+
+    return NodeOrderArguments(
+        least_requested=weight("leastrequested", default.least_requested),
+        most_requested=weight("mostrequested", default.most_requested),
+        node_affinity=weight("nodeaffinity", default.node_affinity),
+        pod_affinity=weight("podaffinity", default.pod_affinity),
+        balanced_resource=weight("balancedresource", default.balanced_resource),
+        taint_toleration=weight("tainttoleration", default.taint_toleration),
+        image_locality=weight("imagelocality", default.image_locality),
+        pod_topology_spread=weight("podtopologyspread", default.pod_topology_spread),
+    )
+
+
+def _predicates(given: Arguments) -> PredicateArguments:
+    def on(constraint: str) -> bool:
+        return given.value(f"predicate.{constraint}Enable", flag, True)
+
+    # Equal pods are judged once whatever this says, and the answer cannot differ.
+    given.value("predicate.CacheEnable", flag, True)
+    for unserved in ("Proportional", "DynamicResourceAllocation"):
+        if given.value(f"predicate.{unserved}Enable", flag, False):
+            given.at(f"predicate.{unserved}Enable").warn("is not served here and changes nothing")
+    return PredicateArguments(
+        node_affinity=on("NodeAffinity"),
+        node_ports=on("NodePorts"),
+        taint_toleration=on("TaintToleration"),
+        pod_affinity=on("PodAffinity"),
+        node_volume_limits=on("NodeVolumeLimits"),
+        volume_zone=on("VolumeZone"),
+        volume_binding=on("VolumeBinding"),
+        pod_topology_spread=on("PodTopologySpread"),
+    )
+
+
+SERVED: Final[Mapping[str, Callable[[Arguments], PluginArguments]]] = {
+    "gang": _none,
+    "priority": _none,
+    "conformance": _none,
+    "drf": _none,
+    "proportion": _none,
+    "capacity": _capacity,
+    "overcommit": _overcommit,
+    "predicates": _predicates,
+    "nodeorder": _node_order,
+    "binpack": _binpack,
+    "resourcequota": _none,
+    "sla": _sla,
+}
+HIERARCHICAL: Final = frozenset({"capacity", "drf"})  # what enableHierarchy means something to
+
+# Volcano's other plugins.  These forbid things: without them what an administrator ruled out would happen.
+FORBIDDING: Final[Mapping[str, str]] = {
+    "cdp": "protects pods from eviction in their first minutes",
+    "deviceshare": "gives out shares of devices",
+    "extender": "asks other servers where pods may run",
+    "network-topology-aware": "keeps gangs within a part of the network",
+    "nodegroup": "keeps queues on their groups of nodes",
+    "numaaware": "keeps pods to the NUMA nodes they can have",
+    "pdb": "protects pods by their PodDisruptionBudgets",
+    "tdm": "keeps pods off revocable nodes outside of their hours",
+    "usage": "keeps pods off nodes that are busy by measurement",
+}
+# And these only prefer: without them all is allowed that is allowed with them.
+PREFERRING: Final[Mapping[str, str]] = {
+    "rescheduling": "moves running pods to better nodes",
+    "resource-strategy-fit": "scores nodes by resource",
+    "task-topology": "places roles near each other",
+}

@@ -1,0 +1,91 @@
+"""What is wrong with pod groups beyond what the schema of their definition can say.
+
+The rules are Volcano's (1.15), except that numbers must not be negative and that a queue may limit its pod
+groups, which is ours.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from quorate.api.findings import Finding, child
+from quorate.api.quantity import Quantity
+from quorate.api.validation.fields import Findings
+from quorate.api.volcano import (
+    DEFAULT_QUEUE,
+    OPEN,
+    QUEUE_NOT_OPEN,
+    QUEUE_POD_GROUP_LIMIT,
+    NetworkTopology,
+    PodGroup,
+    Queue,
+)
+
+QUEUE: Final = "spec.queue"
+
+
+def pod_group_findings(group: PodGroup) -> Findings:
+    """What is wrong with the group by itself."""
+    spec = group.spec
+    if spec.min_member < 0:
+        yield Finding("spec.minMember", spec.min_member, "is negative, must be at least 0")
+    for role, number in spec.min_task_member.items():
+        if number < 0:
+            yield Finding(child("spec.minTaskMember", role), number, "is negative, must be at least 0")
+    yield from of_amounts("spec.minResources", spec.min_resources or {})
+    yield from of_topology("spec.networkTopology", spec.network_topology)
+    for at, policy in enumerate(spec.sub_group_policy):
+        yield from of_topology(f"spec.subGroupPolicy[{at}].networkTopology", policy.network_topology)
+
+
+def pod_group_queue_findings(group: PodGroup, queue: Queue | None) -> Findings:
+    """Whether the group may be put into its queue, ``None`` when there is no such queue."""
+    yield from of_queue(QUEUE, group.spec.queue or DEFAULT_QUEUE, queue)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLoad:
+    """How many pod groups that are not completed a queue holds, with those of the queues below it."""
+
+    queue: str
+    limit: int
+    held: int
+
+
+def pod_group_limit_findings(group: PodGroup, loads: Iterable[QueueLoad]) -> Findings:
+    """Whether the queue of a new group, or a queue above it, is full; for when limits are hard."""
+    for load in loads:
+        if load.held >= load.limit:
+            rule = (
+                f"cannot be used: queue {load.queue} holds {load.held} pod groups that are not completed, "
+                f"at most {load.limit} (wait for one to complete, or raise its spec.maxPodGroups)"
+            )
+            yield Finding(QUEUE, group.spec.queue or DEFAULT_QUEUE, rule, reason=QUEUE_POD_GROUP_LIMIT)
+
+
+def of_queue(path: str, name: str, queue: Queue | None) -> Findings:
+    """Whether ``queue``, called ``name``, exists and takes in what is new."""
+    if queue is None:
+        rule = "is no queue that exists (create it, or name another one)"
+        yield Finding(path, name, rule, reason=QUEUE_NOT_OPEN)
+    elif not is_open(queue):
+        rule = f"is a queue in state {queue.status.state}, must be {OPEN} (open it, or name another one)"
+        yield Finding(path, name, rule, reason=QUEUE_NOT_OPEN)
+
+
+def is_open(queue: Queue) -> bool:
+    """A queue without a state is open: its controller has not come by yet."""
+    return queue.status.state in ("", OPEN)
+
+
+def of_amounts(path: str, amounts: Mapping[str, Quantity]) -> Findings:
+    for resource, amount in amounts.items():
+        if amount.nanos < 0:
+            yield Finding(child(path, resource), str(amount), "is negative, must be at least 0")
+
+
+def of_topology(path: str, topology: NetworkTopology | None) -> Findings:
+    if topology is None or topology.highest_tier_allowed is None or not topology.highest_tier_name:
+        return
+    rule = "is given together with highestTierAllowed (keep one of them)"
+    yield Finding(f"{path}.highestTierName", topology.highest_tier_name, rule)
