@@ -12,7 +12,7 @@ from typing import Final
 
 from bench.gang.worlds import NOW_S, configuration, equal_nodes, group, model_of, pod
 from quorate.api.core.scheduling import Pod
-from quorate.api.interning import share_unchanged
+from quorate.api.interning import share_unchanged_metadata
 from quorate.api.meta import Key
 from quorate.gang.model import Model
 from quorate.gang.outcome import Outcome
@@ -82,7 +82,7 @@ def bytes_a_pod() -> float:
             for node in ("", name):  # it comes, and then it runs
                 stored = pod(number, f"runs-{gang}", 1_000, 4, node=node)
                 if node:
-                    share_unchanged(watched[stored.metadata.key].metadata, stored.metadata)
+                    share_unchanged_metadata(watched[stored.metadata.key].metadata, stored.metadata)
                 watched[stored.metadata.key] = stored
                 model.set_pod(stored)
 

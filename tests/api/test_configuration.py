@@ -13,11 +13,18 @@ from quorate.api.configuration import (
     default_configuration,
     load_configuration,
 )
-from quorate.api.configuration.gang import GangRules, PodGroupWebhooks
-from quorate.api.configuration.process import Address, Controllers, Health, LeaderElection, Metrics, Pace
-from quorate.api.configuration.queueing import Retention
-from quorate.api.configuration.webhooks import CertificateManagement, TlsRules, Webhooks
-from quorate.api.meta import LabelSelector, Requirement
+from quorate.api.configuration.gang import GangScheduling, PodGroupWebhooks
+from quorate.api.configuration.process import (
+    Address,
+    ClientConnection,
+    Controllers,
+    Health,
+    LeaderElection,
+    Metrics,
+)
+from quorate.api.configuration.queueing import ObjectRetention
+from quorate.api.configuration.webhooks import CertificateManagement, TlsOptions, Webhooks
+from quorate.api.meta import LabelSelector, SelectorRequirement
 from quorate.api.quantity import parse_quantity
 from tests.api.configurations import a_file, refusals
 
@@ -125,7 +132,7 @@ def test_without_a_file_the_defaults_of_v1beta2_hold() -> None:
         wait_for_pods_ready=ON_V1BETA2,
         managed_jobs_namespace_selector=LabelSelector(
             match_expressions=(
-                Requirement(
+                SelectorRequirement(
                     key="kubernetes.io/metadata.name",
                     operator="NotIn",
                     values=("kube-system", "kueue-system"),
@@ -188,10 +195,10 @@ objectRetentionPolicies: {workloads: {afterFinished: 24h, afterDeactivatedByKueu
     ]
     assert loaded.configuration.health == Health(address=Address("", 8081))
     assert loaded.configuration.leader_election == LeaderElection(elect=True)
-    assert loaded.configuration.pace == Pace(per_second=50, burst=100)
+    assert loaded.configuration.client_connection == ClientConnection(qps=50, burst=100)
     workers = loaded.configuration.controllers.workers_for
     assert (workers("Job", "batch", 16), workers("Pod", "", 16), workers("Job", "", 16)) == (5, 16, 16)
-    assert loaded.configuration.retention == Retention(finished_s=86_400, deactivated_s=0)
+    assert loaded.configuration.retention == ObjectRetention(finished_s=86_400, deactivated_s=0)
     assert loaded.configuration.webhooks.address == Address("", 9443)
     assert not loaded.configuration.certificates.enable
     assert loaded.configuration.metrics == Metrics(address=Address("", 8443), cluster_queue_resources=True)
@@ -209,7 +216,7 @@ tls: {minVersion: VersionTLS12, cipherSuites: [TLS_ECDHE_ECDSA_WITH_AES_128_GCM_
         address=Address("127.0.0.1", 8443), certificate_directory="/certificates"
     )
     assert read.certificates == CertificateManagement(enable=True, service="hooks", secret="hooks-tls")
-    assert read.tls == TlsRules(
+    assert read.tls == TlsOptions(
         minimum_version="VersionTLS12", ciphers=("ECDHE-ECDSA-AES128-GCM-SHA256",), curve="secp384r1"
     )
 
@@ -240,8 +247,8 @@ def test_rules_for_pod_groups_are_read() -> None:
     body = """
 gangScheduling: {looksAfter: [batchJobs], schedulerNames: [ours, ours], keepPendingPodsOnRollback: true}
 """
-    assert load_configuration(a_file(body)).configuration.gang == GangRules(
-        looks_after=("batchJobs",),
+    assert load_configuration(a_file(body)).configuration.gang == GangScheduling(
+        managed_kinds=("batchJobs",),
         scheduler_names=("ours",),
         keep_pending_pods_on_rollback=True,
         inherit_owner_annotations=True,
@@ -322,7 +329,7 @@ leaderElection:
     configuration = load_configuration(a_file(body)).configuration
     assert configuration.health == Health(liveness="alive", readiness="ready")
     assert configuration.leader_election == LeaderElection(
-        elect=True, name="quorate", namespace="batch", lease_s=60, renew_within_s=40.0, retry_s=0.5
+        elect=True, name="quorate", namespace="batch", lease_s=60, renew_deadline_s=40.0, retry_s=0.5
     )
 
 
@@ -332,17 +339,17 @@ leaderElection:
         pytest.param("", None, id="nobody asked for a limit"),
         pytest.param("clientConnection: {qps: -1, burst: 5}", None, id="as Kueue writes no limit"),
         pytest.param("clientConnection: {burst: 5}", None, id="a burst of nothing"),
-        pytest.param("clientConnection: {qps: 0.5}", Pace(per_second=0.5, burst=1), id="one at a time"),
+        pytest.param("clientConnection: {qps: 0.5}", ClientConnection(qps=0.5, burst=1), id="one at a time"),
     ],
 )
-def test_requests_are_held_back_only_where_the_file_says_so(body: str, want: Pace | None) -> None:
-    assert load_configuration(a_file(body)).configuration.pace == want
+def test_requests_are_held_back_only_where_the_file_says_so(body: str, want: ClientConnection | None) -> None:
+    assert load_configuration(a_file(body)).configuration.client_connection == want
 
 
 def test_the_first_lists_may_take_as_long_as_they_do_unless_the_file_says_otherwise() -> None:
     assert load_configuration(a_file()).configuration.controllers == Controllers()
     limited = load_configuration(a_file("controller: {cacheSyncTimeout: 2m}")).configuration.controllers
-    assert limited.sync_within_s == 120
+    assert limited.cache_sync_timeout_s == 120
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from quorate.api.configuration import Configuration, load_configuration
-from quorate.api.configuration.reload import AT_A_START, taken_over
+from quorate.api.configuration.reload import RESTART_FIELDS, apply_reload
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
 
@@ -33,7 +33,7 @@ def a_configuration(body: str = "") -> Configuration:
 def test_what_the_controllers_decide_by_is_taken_over(body: str) -> None:
     new = a_configuration(body)
     assert new != a_configuration()
-    assert taken_over(a_configuration(), new) == (new, ())
+    assert apply_reload(a_configuration(), new) == (new, ())
 
 
 @pytest.mark.parametrize(
@@ -55,12 +55,12 @@ def test_what_the_controllers_decide_by_is_taken_over(body: str) -> None:
 def test_what_was_opened_or_agreed_on_waits_for_a_restart(body: str, waiting: str) -> None:
     running = a_configuration("waitForPodsReady: {timeout: 1h}")
     both = a_configuration(f"{body}\nwaitForPodsReady: {{timeout: 1s}}")
-    new, fields = taken_over(running, both)
+    new, fields = apply_reload(running, both)
     assert fields == (waiting,)
     assert new.wait_for_pods_ready == both.wait_for_pods_ready
-    assert taken_over(running, new) == (new, ())
+    assert apply_reload(running, new) == (new, ())
 
 
 def test_the_page_names_the_fields_that_wait() -> None:
     listed = PAGE.partition("need a restart:")[2].partition("\n\n")[0]
-    assert re.findall(r"`(\w+)`", listed) == sorted(AT_A_START)
+    assert re.findall(r"`(\w+)`", listed) == sorted(RESTART_FIELDS)

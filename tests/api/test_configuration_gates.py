@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from quorate.api.configuration import Configuration, default_configuration, load_configuration
-from quorate.api.configuration.feature_gates import FEATURE_GATES, NEEDS, QUEUEING_GATES, Gates
+from quorate.api.configuration.feature_gates import FEATURE_GATES, PREREQUISITES, QUEUEING_GATES, Gates
 from quorate.api.decoding.strict import InvalidConfiguration
 from tests.api.configurations import a_file
 
@@ -72,7 +72,7 @@ def test_a_gate_switches_a_field_off(body: str, gate: str, off: Callable[[Config
 @pytest.mark.parametrize("gate", QUEUEING_GATES)
 def test_a_gate_of_the_queueing_core_is_honoured(gate: str) -> None:
     turned = not FEATURE_GATES[gate]
-    given = {gate: turned} | {needed: True for needed in (NEEDS.get(gate),) if needed}
+    given = {gate: turned} | {needed: True for needed in (PREREQUISITES.get(gate),) if needed}
     loaded = load_configuration(a_file(dumps({"featureGates": given})[1:-1]))
     want = msgspec.to_builtins(Gates()) | given
     assert (msgspec.to_builtins(loaded.configuration.gates), loaded.warnings) == (want, ())

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from quorate.api.configuration import load_configuration
-from quorate.api.configuration.integrations import DeclaredFramework, PodSetPaths, Sign, Switch
+from quorate.api.configuration.integrations import DeclaredFramework, PodSetPaths, StatusCheck, SuspendField
 from quorate.api.decoding.strict import InvalidConfiguration
 
 ABSENT = object()
@@ -48,7 +48,7 @@ def test_a_kind_is_read() -> None:
             version="v1",
             kind="Training",
             plural="trainings",
-            suspend=Switch(field=("spec", "paused")),
+            suspend=SuspendField(field=("spec", "paused")),
             pod_sets=(
                 PodSetPaths(
                     each=("spec", "groups"),
@@ -59,9 +59,9 @@ def test_a_kind_is_read() -> None:
                 ),
             ),
             active=("status", "active"),
-            ready=Sign(condition="Ready"),
-            succeeded=Sign(field=("status", "phase"), values=("Done",)),
-            failed=Sign(condition="Failed"),
+            ready=StatusCheck(condition="Ready"),
+            succeeded=StatusCheck(field=("status", "phase"), values=("Done",)),
+            failed=StatusCheck(condition="Failed"),
         ),
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from quorate.api.configuration import load_configuration
-from quorate.api.configuration.feature_gates import HONOURED_GATES
+from quorate.api.configuration.feature_gates import SUPPORTED_GATES
 from quorate.api.configuration.integrations import FRAMEWORKS
 from quorate.api.decoding.strict import InvalidConfiguration
 
@@ -59,7 +59,7 @@ def test_there_is_an_example_of_each_such_field() -> None:
 
 
 def test_the_page_lists_the_gates_that_are_honoured() -> None:
-    assert re.findall(r"^\| `featureGates\.(\w+)`", PAGE, re.MULTILINE) == list(HONOURED_GATES)
+    assert re.findall(r"^\| `featureGates\.(\w+)`", PAGE, re.MULTILINE) == list(SUPPORTED_GATES)
 
 
 def test_the_page_lists_the_kinds_of_job_that_are_handled() -> None:

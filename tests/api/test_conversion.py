@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.api.kueue.conversion import NEWER, OLDER, UnknownVersion, convert_version
+from quorate.api.kueue.conversion import V1BETA1, V1BETA2, UnknownVersion, convert_version
 
 Json = dict[str, Any]
 
@@ -76,9 +76,9 @@ OWN = "kueue.x-k8s.io"
     ],
 )
 def test_both_ways(kind: str, older: tuple[Json, ...], newer: tuple[Json, ...]) -> None:
-    old, new = an_object(kind, OLDER, *older), an_object(kind, NEWER, *newer)
-    assert convert_version(old, NEWER) == new
-    assert convert_version(new, OLDER) == old
+    old, new = an_object(kind, V1BETA1, *older), an_object(kind, V1BETA2, *newer)
+    assert convert_version(old, V1BETA2) == new
+    assert convert_version(new, V1BETA1) == old
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_both_ways(kind: str, older: tuple[Json, ...], newer: tuple[Json, ...]) 
     ],
 )
 def test_upward_only(kind: str, older: tuple[Json, ...], newer: tuple[Json, ...]) -> None:
-    assert convert_version(an_object(kind, OLDER, *older), NEWER) == an_object(kind, NEWER, *newer)
+    assert convert_version(an_object(kind, V1BETA1, *older), V1BETA2) == an_object(kind, V1BETA2, *newer)
 
 
 @pytest.mark.parametrize(
@@ -187,19 +187,19 @@ def test_upward_only(kind: str, older: tuple[Json, ...], newer: tuple[Json, ...]
     ],
 )
 def test_downward_only(kind: str, newer: tuple[Json, ...], older: tuple[Json, ...]) -> None:
-    assert convert_version(an_object(kind, NEWER, *newer), OLDER) == an_object(kind, OLDER, *older)
+    assert convert_version(an_object(kind, V1BETA2, *newer), V1BETA1) == an_object(kind, V1BETA1, *older)
 
 
 def test_the_same_version_is_a_copy() -> None:
-    body = an_object("Workload", NEWER, {"podSets": []})
-    copy = convert_version(body, NEWER)
+    body = an_object("Workload", V1BETA2, {"podSets": []})
+    copy = convert_version(body, V1BETA2)
     assert copy == body
     assert copy["spec"] is not body["spec"]
 
 
 @pytest.mark.parametrize(
     ("have", "want", "unknown"),
-    [("batch/v1", NEWER, "batch/v1"), (None, NEWER, None), (NEWER, f"{OWN}/v1", f"{OWN}/v1")],
+    [("batch/v1", V1BETA2, "batch/v1"), (None, V1BETA2, None), (V1BETA2, f"{OWN}/v1", f"{OWN}/v1")],
 )
 def test_an_unknown_version_is_refused_by_name(have: str | None, want: str, unknown: object) -> None:
     with pytest.raises(UnknownVersion) as refusal:
@@ -263,7 +263,7 @@ def newer_objects(draw: st.DrawFn) -> Json:
         "ResourceFlavor": [("spec.nodeLabels", {draw(names): "x"})],
     }
     chosen = draw(st.sampled_from(sorted(parts)))
-    body: Json = {"apiVersion": NEWER, "kind": chosen, "metadata": {"name": draw(names)}}
+    body: Json = {"apiVersion": V1BETA2, "kind": chosen, "metadata": {"name": draw(names)}}
     for path, value in parts[chosen]:
         if draw(st.booleans()):
             section, field = path.split(".")
@@ -274,5 +274,5 @@ def newer_objects(draw: st.DrawFn) -> Json:
 @given(newer_objects())
 def test_down_and_up_again_is_the_identity_and_changes_no_input(body: Json) -> None:
     before = deepcopy(body)
-    older = convert_version(body, OLDER)
-    assert convert_version(older, NEWER) == body == before
+    older = convert_version(body, V1BETA1)
+    assert convert_version(older, V1BETA2) == body == before

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from cel_expr_python import cel
 
-from quorate.api.crds import FIELD_LIST, GANG_FIELD_LIST, custom_resource_definitions, to_yaml
+from quorate.api.crds import KUEUE_FIELDS, VOLCANO_FIELDS, custom_resource_definitions, to_yaml
 from quorate.local.objects.crd import definition as local
 
 SHIPPED = Path(__file__).parents[2] / "deploy" / "crds"
@@ -23,8 +23,8 @@ def generated(field_list: str) -> dict[str, Json]:
     return {each["spec"]["names"]["kind"]: each for each in custom_resource_definitions(text)}
 
 
-QUEUEING = generated(FIELD_LIST)
-GANG = generated(GANG_FIELD_LIST)
+QUEUEING = generated(KUEUE_FIELDS)
+GANG = generated(VOLCANO_FIELDS)
 DEFINITIONS = QUEUEING | GANG
 
 
@@ -241,7 +241,7 @@ def test_pod_templates_are_kept_whole() -> None:
 
 def test_a_conversion_can_be_given_by_kind() -> None:
     webhook = {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"]}}
-    text = (files("quorate.api.crds") / FIELD_LIST).read_text(encoding="utf-8")
+    text = (files("quorate.api.crds") / KUEUE_FIELDS).read_text(encoding="utf-8")
     definitions = custom_resource_definitions(text, {"Workload": webhook})
     conversions = {each["spec"]["names"]["kind"]: each["spec"]["conversion"] for each in definitions}
     assert conversions.pop("Workload") == webhook

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.api import batch, codec, core, kueue, volcano
-from quorate.api.batch import Job, template_of
+from quorate.api.batch import Job, decode_template
 from quorate.api.core import scheduling, volumes
-from quorate.api.crds import FIELD_LIST, GANG_FIELD_LIST, custom_resource_definitions
+from quorate.api.crds import KUEUE_FIELDS, VOLCANO_FIELDS, custom_resource_definitions
 from quorate.api.kueue import Workload
 from quorate.api.meta import ObjectMeta
 from quorate.api.volcano import job as volcano_job
@@ -31,7 +31,7 @@ QUEUEING_KINDS = [kind for kind in KINDS if kind.__module__ == kueue.__name__]
 GANG_KINDS = [volcano.PodGroup, volcano.Queue, volcano_job.Command, volcano_job.Job]
 SCHEMAS = {
     definition["spec"]["names"]["kind"]: definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    for field_list in (FIELD_LIST, GANG_FIELD_LIST)
+    for field_list in (KUEUE_FIELDS, VOLCANO_FIELDS)
     for definition in custom_resource_definitions(
         (files("quorate.api.crds") / field_list).read_text(encoding="utf-8")
     )
@@ -66,7 +66,7 @@ def test_nulls_are_ignored_at_every_depth_and_the_rest_is_kept() -> None:
     job = codec.decode(Job, text)
     assert (job.status.active, job.status.conditions) == (3, ())
     assert bytes(job.spec.template) == (b'{"spec":{"containers":[{"name":"a","resources":{},"ratio":1.50}]}}')
-    assert template_of(job.spec.template).spec.node_selector == {}
+    assert decode_template(job.spec.template).spec.node_selector == {}
 
 
 def test_a_wrong_shape_is_still_refused_by_path() -> None:

@@ -6,14 +6,14 @@ import pytest
 
 from quorate.api.field_path import (
     InvalidPath,
-    Unfit,
+    InvalidTemplate,
+    format_path,
     look_up,
     parse_path,
-    put,
-    read,
     read_count,
     read_entries,
-    written,
+    read_field,
+    write_field,
 )
 
 DOCUMENT: dict[str, Any] = {"spec": {"groups": [{"size": 2}, {"size": None}], "hold": True, "n": -1}}
@@ -21,7 +21,7 @@ DOCUMENT: dict[str, Any] = {"spec": {"groups": [{"size": 2}, {"size": None}], "h
 
 @pytest.mark.parametrize("text", ["spec", "spec.suspend", "spec.groups[0].template", "a[1][2].b-c.D_e"])
 def test_a_path_is_written_as_it_was_read(text: str) -> None:
-    assert written(parse_path(text)) == text
+    assert format_path(parse_path(text)) == text
 
 
 @pytest.mark.parametrize(
@@ -58,30 +58,30 @@ def test_what_stands_at_a_path(text: str, want: Any) -> None:
     ],
 )
 def test_what_does_not_fit_is_named(text: str, type_: type[Any], want: str) -> None:
-    with pytest.raises(Unfit) as refusal:
-        read(DOCUMENT, parse_path(text), type_)
+    with pytest.raises(InvalidTemplate) as refusal:
+        read_field(DOCUMENT, parse_path(text), type_)
     assert str(refusal.value) == want
 
 
 def test_a_default_is_for_what_is_absent_and_not_for_what_is_wrong() -> None:
-    assert read(DOCUMENT, ("spec", "absent"), str, "default") == "default"
-    with pytest.raises(Unfit):
-        read(DOCUMENT, ("spec", "n"), str, "default")
+    assert read_field(DOCUMENT, ("spec", "absent"), str, "default") == "default"
+    with pytest.raises(InvalidTemplate):
+        read_field(DOCUMENT, ("spec", "n"), str, "default")
 
 
 def test_a_count_is_not_negative() -> None:
-    with pytest.raises(Unfit, match=r"spec\.n: is -1, must not be negative"):
+    with pytest.raises(InvalidTemplate, match=r"spec\.n: is -1, must not be negative"):
         read_count(DOCUMENT, ("spec", "n"))
 
 
 def test_entries_are_mappings() -> None:
     assert read_entries(DOCUMENT, ("spec", "none")) == []
-    with pytest.raises(Unfit, match=r"a\[1\]: is 3, must be a mapping"):
+    with pytest.raises(InvalidTemplate, match=r"a\[1\]: is 3, must be a mapping"):
         read_entries({"a": [{}, 3]}, ("a",))
 
 
 def test_what_is_put_stands_there_and_nothing_else_moves() -> None:
     document: dict[str, Any] = {"spec": {"groups": [{"size": 2}, {}], "run": None}}
-    put(document, parse_path("spec.groups[1].size"), 3)
-    put(document, parse_path("spec.run.policy.suspend"), True)
+    write_field(document, parse_path("spec.groups[1].size"), 3)
+    write_field(document, parse_path("spec.run.policy.suspend"), True)
     assert document == {"spec": {"groups": [{"size": 2}, {"size": 3}], "run": {"policy": {"suspend": True}}}}

@@ -12,7 +12,7 @@ from quorate.api.scheduler_configuration import (
     default_scheduler_configuration,
     load_scheduler_configuration,
 )
-from quorate.api.scheduler_configuration.actions import EnqueueRules, PreemptRules, ReclaimRules
+from quorate.api.scheduler_configuration.actions import EnqueueArguments, PreemptArguments, ReclaimArguments
 from quorate.api.scheduler_configuration.plugins import (
     BinpackArguments,
     CapacityArguments,
@@ -72,12 +72,14 @@ def test_without_a_file_volcanos_defaults_hold_in_our_profile() -> None:
         ["priority", "gang", "conformance"],
         ["overcommit", "drf", "predicates", "proportion", "nodeorder"],
     ]
-    assert all(not entry.silent for tier in configuration.tiers for entry in tier)
+    assert all(not entry.disabled for tier in configuration.tiers for entry in tier)
 
 
 def test_the_file_of_volcanos_chart_is_taken_as_it_is() -> None:
     configuration = loaded(CHART)
-    silenced = [entry.name for tier in configuration.tiers for entry in tier if "Preemptable" in entry.silent]
+    silenced = [
+        entry.name for tier in configuration.tiers for entry in tier if "Preemptable" in entry.disabled
+    ]
     assert silenced == ["gang", "drf"]
     assert names(configuration)[1][-1] == "binpack"
 
@@ -148,20 +150,20 @@ def test_a_plugin_and_what_it_is_told(entry: str, want: PluginEntry) -> None:
 @pytest.mark.parametrize(
     ("arguments", "want"),
     [
-        pytest.param("{}", EnqueueRules(), id="nothing said"),
+        pytest.param("{}", EnqueueArguments(), id="nothing said"),
         pytest.param(
             "{order: fair, idle-factor: 0.9, inqueue-timeout: 1m30s, requeue-backoff-base: 5, "
             "requeue-backoff-max: 1m, check-quota: false}",
-            EnqueueRules(
+            EnqueueArguments(
                 order="fair", idle_factor=Fraction(9, 10), inqueue_timeout_s=90.0, backoff_base_s=5.0,
                 backoff_max_s=60.0, check_quota=False,
             ),
             id="all of it",
         ),
-        pytest.param("{inqueue-timeout: 0}", EnqueueRules(inqueue_timeout_s=None), id="0 is for ever"),
+        pytest.param("{inqueue-timeout: 0}", EnqueueArguments(inqueue_timeout_s=None), id="0 is for ever"),
     ],
 )  # fmt: skip
-def test_what_enqueue_is_told(arguments: str, want: EnqueueRules) -> None:
+def test_what_enqueue_is_told(arguments: str, want: EnqueueArguments) -> None:
     assert loaded(action(f"{{name: enqueue, arguments: {arguments}}}")).enqueue == want
 
 
@@ -174,8 +176,8 @@ def test_what_the_other_actions_are_told() -> None:
             "{name: allocate, arguments: {predicateErrorCacheEnable: 'false'}}"
         )
     )
-    assert configuration.preempt == PreemptRules(evict_overused=False, evict_whole_group=True)
-    assert configuration.reclaim == ReclaimRules(evict_whole_group=False)
+    assert configuration.preempt == PreemptArguments(evict_overused=False, evict_whole_group=True)
+    assert configuration.reclaim == ReclaimArguments(evict_whole_group=False)
     assert configuration.backfill.fill_fragments
     assert not configuration.allocate.predicate_error_cache
 
@@ -203,9 +205,9 @@ def test_compat_does_only_what_volcano_does() -> None:
         )
     )
     configuration = result.configuration
-    assert configuration.enqueue == EnqueueRules()
-    assert configuration.preempt == PreemptRules(evict_overused=False, evict_whole_group=False)
-    assert configuration.reclaim == ReclaimRules(evict_whole_group=False)
+    assert configuration.enqueue == EnqueueArguments()
+    assert configuration.preempt == PreemptArguments(evict_overused=False, evict_whole_group=False)
+    assert configuration.reclaim == ReclaimArguments(evict_whole_group=False)
     assert not configuration.allocate.predicate_error_cache
     assert result.warnings == ("configurations[0].arguments: changes nothing with profile compat",)
 

@@ -8,28 +8,33 @@ from typing import Final, TypeVar
 import pytest
 
 from quorate.api.decoding.lenient import Arguments
-from quorate.api.decoding.strict import InvalidConfiguration, Place, Reader, reading_of
+from quorate.api.decoding.strict import Decoder, Field, InvalidConfiguration, decode_context
 from quorate.api.scheduler_configuration import default_scheduler_configuration, load_scheduler_configuration
 from quorate.api.scheduler_configuration.actions import (
     ACTIONS,
-    allocate_rules,
-    backfill_rules,
-    enqueue_rules,
-    preempt_rules,
-    reclaim_rules,
+    decode_allocate_arguments,
+    decode_backfill_arguments,
+    decode_enqueue_arguments,
+    decode_preempt_arguments,
+    decode_reclaim_arguments,
 )
-from quorate.api.scheduler_configuration.plugins import FORBIDDING, PREFERRING, SERVED, SWITCHES
+from quorate.api.scheduler_configuration.plugins import (
+    ENABLE_FIELDS,
+    PLUGIN_DECODERS,
+    UNSUPPORTED_FILTERS,
+    UNSUPPORTED_SCORERS,
+)
 
 T = TypeVar("T")
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "scheduler-configuration.md").read_text(
     encoding="utf-8"
 )
 READERS: Final[Mapping[str, Callable[[Arguments], object]]] = {
-    "enqueue": lambda given: enqueue_rules(given, None),
-    "allocate": allocate_rules,
-    "preempt": preempt_rules,
-    "reclaim": reclaim_rules,
-    "backfill": backfill_rules,
+    "enqueue": lambda given: decode_enqueue_arguments(given, None),
+    "allocate": decode_allocate_arguments,
+    "preempt": decode_preempt_arguments,
+    "reclaim": decode_reclaim_arguments,
+    "backfill": decode_backfill_arguments,
 }
 
 
@@ -47,10 +52,10 @@ class _Listening(Arguments):
     """Arguments of which none is given, that remember which were asked for."""
 
     def __init__(self) -> None:
-        super().__init__(Place(reading_of("{}", ""), "", {}))
+        super().__init__(Field(decode_context("{}", ""), "", {}))
         self.asked: list[str] = []
 
-    def value(self, name: str, reader: Reader[T], default: T) -> T:
+    def value(self, name: str, reader: Decoder[T], default: T) -> T:
         self.asked.append(name)
         return super().value(name, reader, default)
 
@@ -66,11 +71,11 @@ def known_arguments(readers: Mapping[str, Callable[[Arguments], object]]) -> set
 
 def test_the_page_lists_the_actions_and_the_plugins() -> None:
     assert [row[0] for row in rows("Actions")] == list(ACTIONS)
-    assert [row[0] for row in rows("Plugins")] == list(SERVED)
+    assert [row[0] for row in rows("Plugins")] == list(PLUGIN_DECODERS)
 
 
 @pytest.mark.parametrize(
-    ("heading", "readers"), [("Arguments of actions", READERS), ("Arguments of plugins", SERVED)]
+    ("heading", "readers"), [("Arguments of actions", READERS), ("Arguments of plugins", PLUGIN_DECODERS)]
 )
 def test_the_page_lists_every_argument(
     heading: str, readers: Mapping[str, Callable[[Arguments], object]]
@@ -101,13 +106,13 @@ def test_a_default_of_an_action_is_the_one_that_holds(row: tuple[str, str, str])
 
 def test_the_page_lists_every_switch() -> None:
     listed = set(re.findall(r"`(enabled?[A-Z]\w+)`", section("Switches")))
-    assert listed == {*SWITCHES, "enableHierarchy"}
+    assert listed == {*ENABLE_FIELDS, "enableHierarchy"}
 
 
 def test_the_page_tells_what_is_not_served() -> None:
     refused, warned = section("Plugins of Volcano that are not served").split("These only prefer")
-    assert set(re.findall(r"`([\w-]+)`", refused)) == set(FORBIDDING)
-    assert set(re.findall(r"`([\w-]+)`", warned)) == set(PREFERRING)
+    assert set(re.findall(r"`([\w-]+)`", refused)) == set(UNSUPPORTED_FILTERS)
+    assert set(re.findall(r"`([\w-]+)`", warned)) == set(UNSUPPORTED_SCORERS)
 
 
 def blocks() -> list[str]:

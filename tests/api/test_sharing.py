@@ -3,13 +3,13 @@
 import pytest
 
 from quorate.api import codec
-from quorate.api.interning import Texts, shared_texts
+from quorate.api.interning import CompactMapping, intern_strings
 
 LABELS = {"app": "train", "index": "3"}
 
 
 def test_texts_answer_as_a_dict_does() -> None:
-    texts = shared_texts(LABELS)
+    texts = intern_strings(LABELS)
     assert dict(texts) == LABELS
     assert (texts["index"], texts.get("app"), texts.get("zone", "-"), "zone" in texts, len(texts)) == (
         "3", "train", "-", False, 2,
@@ -23,21 +23,21 @@ def test_texts_answer_as_a_dict_does() -> None:
     ("other", "equal"),
     [
         pytest.param(LABELS, True, id="a dict of the same"),
-        pytest.param(shared_texts({"app": "train", "index": "3"}), True, id="the same once more"),
-        pytest.param(shared_texts({"index": "3", "app": "train"}), True, id="in another order"),
-        pytest.param(shared_texts({"app": "train", "index": "4"}), False, id="another word"),
-        pytest.param(shared_texts({"app": "train"}), False, id="a key less"),
+        pytest.param(intern_strings({"app": "train", "index": "3"}), True, id="the same once more"),
+        pytest.param(intern_strings({"index": "3", "app": "train"}), True, id="in another order"),
+        pytest.param(intern_strings({"app": "train", "index": "4"}), False, id="another word"),
+        pytest.param(intern_strings({"app": "train"}), False, id="a key less"),
     ],
 )
 def test_texts_are_equal_by_what_they_say(other: object, equal: bool) -> None:
-    assert (shared_texts(LABELS) == other) is equal
+    assert (intern_strings(LABELS) == other) is equal
 
 
 def test_keys_and_words_are_in_memory_once() -> None:
     one, other = (
-        shared_texts({"app": "train", "index": "a-1"}),
-        shared_texts({"app": "train", "index": "a-2"}),
+        intern_strings({"app": "train", "index": "a-1"}),
+        intern_strings({"app": "train", "index": "a-2"}),
     )
-    assert isinstance(one, Texts)
+    assert isinstance(one, CompactMapping)
     assert one["app"] is other["app"]
     assert [a is b for a, b in zip(one, other, strict=True)] == [True, True]

@@ -5,7 +5,7 @@ import yaml
 
 from quorate.api import codec
 from quorate.api.meta import ObjectMeta
-from quorate.api.validation.jobs import JobFacts, job_findings, job_update_findings
+from quorate.api.validation.jobs import JobInfo, job_findings, job_update_findings
 
 OWN = "kueue.x-k8s.io"
 QUEUE = f"metadata.labels[{OWN}/queue-name]"
@@ -15,7 +15,7 @@ CLASS = f"metadata.labels[{OWN}/priority-class]"
 ELASTIC = f"metadata.annotations[{OWN}/elastic-job]"
 
 
-def a_job(text: str, kind: str = "Job") -> JobFacts:
+def a_job(text: str, kind: str = "Job") -> JobInfo:
     """``queue-name: q, suspend: true``: labels of ours without their prefix; ``a:`` before annotations."""
     given = {name: str(value) for name, value in (yaml.safe_load(f"{{{text}}}") or {}).items()}
     suspended = given.pop("suspend", "True") == "True"
@@ -24,7 +24,7 @@ def a_job(text: str, kind: str = "Job") -> JobFacts:
     metadata = codec.convert(ObjectMeta, {"name": "j", "labels": labels, "annotations": annotations})
     able = kind == "Job"
     queue = labels.get(f"{OWN}/queue-name", "")
-    return JobFacts(kind, metadata, queue, suspended, takes_prebuilt=able, can_be_elastic=able)
+    return JobInfo(kind, metadata, queue, suspended, supports_prebuilt=able, supports_elastic=able)
 
 
 @pytest.mark.parametrize(

@@ -6,26 +6,26 @@ import pytest
 import yaml
 
 from quorate.api import codec
-from quorate.api.configuration.feature_gates import ReviewGates, review_gates
-from quorate.api.validation.workloads import ReviewedWorkload, workload_findings, workload_update_findings
+from quorate.api.configuration.feature_gates import WebhookGates, webhook_gates
+from quorate.api.validation.workloads import ValidatedWorkload, workload_findings, workload_update_findings
 
 Json = dict[str, Any]
-NO_GATES = ReviewGates()
+NO_GATES = WebhookGates()
 
 RESERVED = "{type: QuotaReserved, status: 'True', reason: QuotaReserved, message: ''}"
 ADMISSION = "{clusterQueue: q, podSetAssignments: [{name: main, count: 3}]}"
 
 
-def a_workload(text: str) -> ReviewedWorkload:
+def a_workload(text: str) -> ValidatedWorkload:
     body = yaml.safe_load(text) or {}
-    return codec.convert(ReviewedWorkload, {"metadata": {"name": "w"}} | body)
+    return codec.convert(ValidatedWorkload, {"metadata": {"name": "w"}} | body)
 
 
-def said(text: str, gates: ReviewGates = NO_GATES) -> list[str]:
+def said(text: str, gates: WebhookGates = NO_GATES) -> list[str]:
     return [str(finding) for finding in workload_findings(a_workload(text), gates)]
 
 
-def change_said(old: str, new: str, gates: ReviewGates = NO_GATES) -> list[str]:
+def change_said(old: str, new: str, gates: WebhookGates = NO_GATES) -> list[str]:
     return [str(each) for each in workload_update_findings(a_workload(old), a_workload(new), gates)]
 
 
@@ -153,12 +153,12 @@ def test_a_workload_is_checked_as_it_stands(text: str, want: list[str]) -> None:
     ],
 )
 def test_a_gate_switches_its_rule(gate: str, text: str, want: str) -> None:
-    assert said(text, review_gates({gate: True})) == [want]
-    assert said(text, review_gates({gate: False})) == []
+    assert said(text, webhook_gates({gate: True})) == [want]
+    assert said(text, webhook_gates({gate: False})) == []
 
 
 def test_a_boost_may_have_a_sign_but_must_not_be_empty() -> None:
-    gates = review_gates({"PriorityBoost": True})
+    gates = webhook_gates({"PriorityBoost": True})
     boosted = "metadata: {{name: w, annotations: {{kueue.x-k8s.io/priority-boost: '{}'}}}}"
     assert [bool(said(boosted.format(text), gates)) for text in ("10", "-10", "+1", "", "1.5")] == [
         False, False, False, True, True,
@@ -298,7 +298,7 @@ def test_a_change_is_checked_against_what_was(old: str, new: str, want: list[str
 
 
 def test_without_elastic_jobs_nothing_shrinks() -> None:
-    gates = review_gates({"ElasticJobsViaWorkloadSlices": False})
+    gates = webhook_gates({"ElasticJobsViaWorkloadSlices": False})
     assert change_said(reserved(), reserved("{name: main, count: 2}"), gates) == [
         "spec.podSets[0].count: 2 cannot change while quota is reserved (it was 3)"
     ]

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from quorate.api.scheduler_configuration.actions import EnqueueRules
+from quorate.api.scheduler_configuration.actions import EnqueueArguments
 from quorate.gang import verdicts
 from quorate.observe.gang_catalogue import BY_NAME
 from tests.docs.page import CONCEPTS, Section, section
@@ -252,7 +252,7 @@ def _reasons() -> Section:
 def test_the_defaults_are_told() -> None:
     rows = section(PAGE, "Configuration").table("argument", "default", "means")
     told = {row["argument"].strip("`"): row["default"].strip("`") for row in rows}
-    rules = EnqueueRules()
+    rules = EnqueueArguments()
     assert told == {
         "order": rules.order,
         "idle-factor": f"the `overcommit-factor`, else {rules.idle_factor}".strip("`"),

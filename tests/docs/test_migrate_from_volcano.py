@@ -4,8 +4,12 @@ import re
 from pathlib import Path
 
 from quorate.api.scheduler_configuration import load_scheduler_configuration
-from quorate.api.scheduler_configuration.actions import ACTIONS, IDLE, UNSERVED
-from quorate.api.scheduler_configuration.plugins import FORBIDDING, PREFERRING, SERVED
+from quorate.api.scheduler_configuration.actions import ACTIONS, NO_OP_ACTION, UNSUPPORTED_ACTIONS
+from quorate.api.scheduler_configuration.plugins import (
+    PLUGIN_DECODERS,
+    UNSUPPORTED_FILTERS,
+    UNSUPPORTED_SCORERS,
+)
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tasks" / "migrate-from-volcano.md").read_text()
 
@@ -18,10 +22,10 @@ def named(row: str, column: int) -> list[str]:
 
 def test_what_is_served_and_what_is_not() -> None:
     assert named("actions", 1) == list(ACTIONS)
-    assert sorted(named("actions", 2)) == sorted([*UNSERVED, IDLE])
-    assert named("plugins", 1) == sorted(SERVED)
-    assert named("plugins that are refused", 2) == sorted(FORBIDDING)
-    assert named("plugins that are left aside", 2) == sorted(PREFERRING)
+    assert sorted(named("actions", 2)) == sorted([*UNSUPPORTED_ACTIONS, NO_OP_ACTION])
+    assert named("plugins", 1) == sorted(PLUGIN_DECODERS)
+    assert named("plugins that are refused", 2) == sorted(UNSUPPORTED_FILTERS)
+    assert named("plugins that are left aside", 2) == sorted(UNSUPPORTED_SCORERS)
 
 
 def test_the_file_for_a_soft_start() -> None:

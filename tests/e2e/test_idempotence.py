@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from quorate.api.configuration import AdmissionBlock, Configuration, RequeuingStrategy, WaitForPodsReady
+from quorate.api.configuration import BlockAdmissionScope, Configuration, RequeuingStrategy, WaitForPodsReady
 from quorate.api.configuration.integrations import FRAMEWORKS, Integrations
 from quorate.api.field_path import look_up, parse_path
 from quorate.api.meta import Key
@@ -142,7 +142,7 @@ def _naming(check: str) -> Json:
     return {"admissionChecks": [{"name": check}]}
 
 
-def waiting_for_pods(blocks: AdmissionBlock | None) -> Configuration:
+def waiting_for_pods(blocks: BlockAdmissionScope | None) -> Configuration:
     backs_off = RequeuingStrategy(timestamp="Eviction", backoff_base_s=3600.0, backoff_max_s=3600.0)
     return Configuration(
         wait_for_pods_ready=WaitForPodsReady(

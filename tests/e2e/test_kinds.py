@@ -8,7 +8,7 @@ import pytest
 
 from quorate.api.configuration import Configuration, WaitForPodsReady
 from quorate.api.configuration.integrations import Integrations
-from quorate.api.field_path import look_up, parse_path, put
+from quorate.api.field_path import look_up, parse_path, write_field
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, find_condition, is_true
 from quorate.cli.run.apply import install_definitions
@@ -39,7 +39,7 @@ class Life:
         body = {"metadata": {"name": KEY.name, "labels": labels}, "spec": self.example.spec}
         stored = await self.world.client.create(self.resource, body, NAMESPACE)
         self.written = copy.deepcopy({"spec": stored.spec})
-        put(self.written, parse_path(self.example.suspend), self.example.stopped_is)
+        write_field(self.written, parse_path(self.example.suspend), self.example.stopped_is)
         for resource, beside in self.example.beside:
             namespace = NAMESPACE if resource.namespaced else ""
             await self.world.client.create(resource, {"metadata": {"name": KEY.name}, **beside}, namespace)
@@ -130,7 +130,7 @@ async def starts_as_admitted(life: Life, gets: Mapping[str, int]) -> None:
     job = await life.until_suspended(False)
     workload = await life.until_workload("admitted", lambda it: is_true(it.status.conditions, "Admitted"))
     expected = copy.deepcopy(life.written)
-    put(expected, parse_path(example.suspend), example.running_is)
+    write_field(expected, parse_path(example.suspend), example.running_is)
     for name, place in example.templates.items():
         added = Added(
             labels={
@@ -144,7 +144,7 @@ async def starts_as_admitted(life: Life, gets: Mapping[str, int]) -> None:
         )
         example.add(expected, place, added)
     for name, count in example.gets.items():
-        put(expected, parse_path(example.counts[name]), count)
+        write_field(expected, parse_path(example.counts[name]), count)
     assert {"spec": job.spec} == expected
     assert workload.status.admission is not None
     admitted = {each.name: each.count for each in workload.status.admission.pod_set_assignments}

@@ -169,7 +169,7 @@ def test_series_have_labels_of_ones_own() -> None:
     labels = (
         CustomLabel(name="team", key="team"),
         CustomLabel(name="site", key="site", source="LocalQueue"),
-        CustomLabel(name="tier", key="tier", source="Workload", tracked=("gold",)),
+        CustomLabel(name="tier", key="tier", source="Workload", tracked_values=("gold",)),
     )
 
     async def story(world: World) -> None:

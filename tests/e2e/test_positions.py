@@ -9,7 +9,7 @@ import pytest
 
 from quorate.api.configuration import DEFAULT_NAMESPACE, default_configuration
 from quorate.api.configuration.process import Address
-from quorate.api.configuration.webhooks import TlsRules
+from quorate.api.configuration.webhooks import TlsOptions
 from quorate.api.kueue import visibility as api
 from quorate.cli.deployment.controllers import VISIBILITY_SERVICE
 from quorate.cli.deployment.visibility import api_services, auth_reader
@@ -57,7 +57,7 @@ def test_pending_workloads_are_listed_with_their_places(
             command = CommandLine(world, tmp_path, monkeypatch)
             clock, replica, rng = WallClock(), Replica("standalone"), random.Random(1)
             configuration, port = default_configuration(), free_port()
-            outward = Outward(Reviewer(client, clock), partial(FrontProxy, client), clock, TlsRules())
+            outward = Outward(Reviewer(client, clock), partial(FrontProxy, client), clock, TlsOptions())
             await install(world, port)
             served = outward.serving(
                 "visibilityServer",

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from quorate.api.configuration import Configuration, FairSharingRules
+from quorate.api.configuration import Configuration, FairSharing
 from quorate.api.meta import Key
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import CLUSTER_QUEUES, COHORTS, RESOURCE_FLAVORS, untyped
@@ -90,4 +90,4 @@ def test_cohorts_say_what_share_they_borrow_where_sharing_is_fair() -> None:
         await until_share("lab", 500)  # two of the root's four
         await until_share("bank", 0)
 
-    play(story, Configuration(fair_sharing=FairSharingRules(preemption_strategies=("LessThanInitialShare",))))
+    play(story, Configuration(fair_sharing=FairSharing(preemption_strategies=("LessThanInitialShare",))))

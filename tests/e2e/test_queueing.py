@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from quorate.api.batch import template_of
+from quorate.api.batch import decode_template
 from quorate.api.configuration import Configuration
 from quorate.api.kueue import ClusterQueue
 from quorate.api.meta import Key, epoch, find_condition
@@ -378,7 +378,7 @@ def test_a_drained_queue_stops_what_runs_and_takes_it_back() -> None:
             return job.spec.suspend and not job.metadata.annotations.get("kueue.x-k8s.io/stopping")
 
         await world.until("the job is stopped", stopped)
-        labels = template_of((await world.get_job("train")).spec.template).metadata.labels
+        labels = decode_template((await world.get_job("train")).spec.template).metadata.labels
         assert "kueue.x-k8s.io/podset" not in labels
         await world.until_condition("train", "Requeued", "False", "ClusterQueueStopped")
         await set_stop_policy(world, "None")

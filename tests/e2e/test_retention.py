@@ -4,7 +4,7 @@ import pytest
 
 from quorate.api.configuration import Configuration, RequeuingStrategy, WaitForPodsReady
 from quorate.api.configuration.integrations import Integrations
-from quorate.api.configuration.queueing import Retention
+from quorate.api.configuration.queueing import ObjectRetention
 from quorate.api.meta import Key
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import JOBS, PODS, WORKLOADS
@@ -30,7 +30,7 @@ def test_finished_workloads_go_and_their_jobs_stay_also_those_of_before() -> Non
         await world.job("early")
         await world.until_finished("early")
         await world.stop_queueing()
-        await world.start_queueing(Configuration(retention=Retention(finished_s=1.0)))
+        await world.start_queueing(Configuration(retention=ObjectRetention(finished_s=1.0)))
         await until_no_workload_is_left(world)
         await world.job("late")
         await until_finished_job(world, "late")
@@ -57,7 +57,7 @@ IMPATIENT = Configuration(
         block_admission=None,
         requeuing_strategy=RequeuingStrategy(backoff_limit_count=0),
     ),
-    retention=Retention(deactivated_s=1.0),
+    retention=ObjectRetention(deactivated_s=1.0),
 )
 
 
@@ -84,7 +84,7 @@ async def a_stuck_job_goes(world: World) -> None:
 def test_pods_that_the_controllers_gave_up_go() -> None:
     """Their check rejects the workload, so they never run."""
     kept = Configuration(
-        retention=Retention(deactivated_s=1.0), integrations=Integrations(frameworks=("pod",))
+        retention=ObjectRetention(deactivated_s=1.0), integrations=Integrations(frameworks=("pod",))
     )
 
     async def story(world: World) -> None:

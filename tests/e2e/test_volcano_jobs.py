@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from quorate.api.configuration import default_configuration
-from quorate.api.configuration.gang import GangRules
+from quorate.api.configuration.gang import GangScheduling
 from quorate.api.meta import Key, Uid
 from quorate.controllers.volcano.command_bus import CommandBus
 from quorate.controllers.volcano.job.plugins.interface import NETWORK_POLICIES
@@ -325,7 +325,7 @@ def test_what_others_look_after_is_left_to_them() -> None:
         assert (await gangs.get_job("theirs")).status.state.phase == ""
         assert [each.metadata.name for each in (await gangs.client.list(QUEUES)).items] == []
 
-    rules = GangRules(looks_after=("pods",))
+    rules = GangScheduling(managed_kinds=("pods",))
     play(story, msgspec.structs.replace(default_configuration(), gang=rules))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from quorate.api.configuration.webhooks import TlsRules
+from quorate.api.configuration.webhooks import TlsOptions
 from quorate.kube.certificates import KeyPair
 from quorate.kube.tls import server_context
 from tests.e2e.test_controllers_command import WITHIN_S, controllers, kubeconfig, outcome
@@ -65,7 +65,7 @@ def test_it_is_ready_once_webhooks_are_served_with_the_certificate_in_the_direct
                 pair, authority = a_pair()
                 configuration(tmp_path, port, probes, pair)
                 await until_ready_is(url, (200, "ok"))
-                served = Served(f"https://127.0.0.1:{port}", server_context(TlsRules()), authority)
+                served = Served(f"https://127.0.0.1:{port}", server_context(TlsOptions()), authority)
                 status, body = await served.post("/convert", a_review(NEWER, a_queue(OLDER, cohort="c")))
                 assert (status, b'"cohortName":"c"' in body) == (200, True)
                 process.terminate()

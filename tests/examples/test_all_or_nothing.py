@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from quorate.api.batch import Job, template_of
+from quorate.api.batch import Job, decode_template
 from quorate.api.codec import convert, decode, encode
 from quorate.api.configuration import RequeuingStrategy, WaitForPodsReady, load_configuration
 from quorate.api.decoding.documents import read_documents
 from quorate.api.kueue import QUEUE_NAME, ClusterQueue
-from quorate.api.kueue.conversion import NEWER, convert_version
+from quorate.api.kueue.conversion import V1BETA2, convert_version
 from quorate.api.quantity import parse_quantity
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "all-or-nothing"
@@ -30,7 +30,7 @@ def a_job(name: str) -> Job:
 
 
 def memory_of(job: Job) -> int:
-    (container,) = template_of(job.spec.template).spec.containers
+    (container,) = decode_template(job.spec.template).spec.containers
     return container.resources.requests["memory"].units
 
 
@@ -42,7 +42,7 @@ def test_the_cluster_has_room_for_one_job_and_the_quota_for_two() -> None:
     left = node - (quick.spec.completions or 0) * memory_of(quick)  # were all quick pods on one node
     places = cluster["nodes"] * (left // memory_of(job))
     assert (job.spec.parallelism, places) == (20, 26)
-    queue = convert(ClusterQueue, convert_version(objects_of("cluster-queues.yaml")["ClusterQueue"], NEWER))
+    queue = convert(ClusterQueue, convert_version(objects_of("cluster-queues.yaml")["ClusterQueue"], V1BETA2))
     ((quota,),) = ((flavor.resources for flavor in group.flavors) for group in queue.spec.resource_groups)
     assert quota[0].nominal_quota.units == 2 * cluster["nodes"] * node
     assert quota[0].nominal_quota.units >= 2 * 20 * memory_of(job)

@@ -8,7 +8,7 @@ import pytest
 from quorate.api.codec import convert
 from quorate.api.decoding.documents import read_documents
 from quorate.api.validation.volcano_jobs import volcano_job_findings
-from quorate.api.volcano.job import Job, completed
+from quorate.api.volcano.job import Job, with_defaults
 from quorate.controllers.volcano.job.plugins import plugins_of
 from tests.e2e.commands import cluster, kubectl, needs_kubectl, poll, rows
 
@@ -30,7 +30,7 @@ def test_all_files_are_told_of() -> None:
 @pytest.mark.parametrize("name", JOBS)
 def test_a_job_breaks_no_rule_and_all_its_plugins_are_known(name: str) -> None:
     (value,) = objects_of(name)
-    job = completed(convert(Job, value))
+    job = with_defaults(convert(Job, value))
     assert list(volcano_job_findings(job)) == []
     assert plugins_of(job)[1] == []
 

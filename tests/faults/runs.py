@@ -52,7 +52,7 @@ STOPS = 10  # how often a run that does not end is stopped, a second apart, befo
 DEADLINE_S = 0.5  # of the controllers' requests: short, so that a lost answer costs little
 DEBOUNCE_S = 0.7
 TERMS = LeaderElection(
-    elect=True, name="faults", namespace=NAMESPACE, lease_s=2, renew_within_s=1.4, retry_s=0.1
+    elect=True, name="faults", namespace=NAMESPACE, lease_s=2, renew_deadline_s=1.4, retry_s=0.1
 )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from quorate.api import codec
-from quorate.api.configuration.gang import GangRules, PodGroupWebhooks
+from quorate.api.configuration.gang import GangScheduling, PodGroupWebhooks
 from quorate.api.core import Namespace
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup, Queue
@@ -22,7 +22,7 @@ from tests.webhooks.admission_requests import a_request, patched
 
 Json = dict[str, Any]
 
-NAMES = GangRules().scheduler_names
+NAMES = GangScheduling().scheduler_names
 SWITCHES = {
     "rejectPodsOfPendingGroups": "reject_pods_of_pending_groups",
     "maxPodGroupsHard": "max_pod_groups_hard",

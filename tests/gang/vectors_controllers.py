@@ -12,7 +12,7 @@ from quorate.api.meta import Condition, Key, ObjectMeta, Uid, at_epoch
 from quorate.api.quantity import parse_quantity
 from quorate.api.volcano import PodGroup, PodGroupStatus
 from quorate.api.volcano.annotations import TASK_SPEC
-from quorate.api.volcano.job import JOB_RETRY_COUNT, JOB_VERSION, TASK_INDEX, Command, Job, completed
+from quorate.api.volcano.job import JOB_RETRY_COUNT, JOB_VERSION, TASK_INDEX, Command, Job, with_defaults
 from quorate.controllers.volcano.job.job_phases import ACTIVE, RESTART, TRANSITIONS, ActionScope
 from quorate.controllers.volcano.job.job_pod_group import group_name
 from quorate.controllers.volcano.job.job_pods import (
@@ -39,7 +39,7 @@ def run_minres(given: Json, expect: Json) -> list[str]:
     """``given``: minAvailable, and tasks with replicas, minAvailable, priority, requests and limits."""
     tasks = [_task_of(index, task) for index, task in enumerate(given["tasks"])]
     spec = {"minAvailable": given.get("minAvailable", 0), "tasks": tasks}
-    job = completed(codec.convert(Job, {"metadata": {"name": "job"}, "spec": spec}))
+    job = with_defaults(codec.convert(Job, {"metadata": {"name": "job"}, "spec": spec}))
     priorities = {f"class-{index}": task.get("priority", 0) for index, task in enumerate(given["tasks"])}
     wanted = {name: parse_quantity(str(amount)) for name, amount in expect.get("minResources", {}).items()}
     return [
@@ -97,11 +97,11 @@ def _case_of(given: Json) -> JobInfo:
     spec = {**_taken(short, "minAvailable", "minSuccess", "maxRetry", "policies"), "tasks": tasks}
     metadata = {"name": "job", "namespace": "default", "uid": _JOB_UID}
     job = codec.convert(Job, {"metadata": metadata, "spec": spec, "status": status})
-    task = given.get("task", completed(job).spec.tasks[0].name)
+    task = given.get("task", with_defaults(job).spec.tasks[0].name)
     counts = given.get("taskPods") or {task: given.get("pods", {})}
     pods = [each for name, of in counts.items() for each in _replicas(name, of)]
     if given.get("event") == POD_FAILED and all(phase != "Failed" for _, _, phase in pods):
-        replicas = next(each.replicas for each in completed(job).spec.tasks if each.name == task)
+        replicas = next(each.replicas for each in with_defaults(job).spec.tasks if each.name == task)
         index = min(sum(counts.get(task, {}).values()), replicas - 1)
         pods = [*(each for each in pods if each[:2] != (task, index)), (task, index, "Failed")]
     pod_version = given.get("eventVersion", version)

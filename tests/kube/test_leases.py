@@ -11,7 +11,7 @@ from tests.kube.outside import Answer, Asked, Hangup, Outside, refusal
 from tests.kube.test_informer import wait_for
 
 LEASE = Key("quorate-system", "controllers")
-SHORT = Terms(lease_s=2, renew_within_s=0.5, retry_s=0.05)
+SHORT = Terms(lease_s=2, renew_deadline_s=0.5, retry_s=0.05)
 
 
 def held_by(who: str) -> LeaseSpec:

@@ -11,9 +11,9 @@ from quorate.observe.custom_labels import UNTRACKED, CustomLabels
 from quorate.observe.recorder import Recorder
 
 TEAM = CustomLabel(name="team", key="team")
-PAYER = CustomLabel(name="payer", key="example.com/payer", annotated=True)
+PAYER = CustomLabel(name="payer", key="example.com/payer", from_annotation=True)
 SITE = CustomLabel(name="site", key="site", source="LocalQueue")
-TIER = CustomLabel(name="tier", key="tier", source="Workload", tracked=("gold",))
+TIER = CustomLabel(name="tier", key="tier", source="Workload", tracked_values=("gold",))
 ALL = CustomLabels((TEAM, TIER, SITE, PAYER))
 
 

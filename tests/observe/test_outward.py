@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 
 from quorate.api.configuration.process import Address
-from quorate.api.configuration.webhooks import TlsRules
+from quorate.api.configuration.webhooks import TlsOptions
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.config import Cluster
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 
 def outward(client: Client) -> Outward:
     clock = WallClock()
-    return Outward(Reviewer(client, clock), partial(FrontProxy, client), clock, TlsRules())
+    return Outward(Reviewer(client, clock), partial(FrontProxy, client), clock, TlsOptions())
 
 
 def of_a_cluster(server: RunningServer) -> Client:

@@ -16,7 +16,7 @@ from itertools import product
 from multiprocessing import Pool
 from typing import Final, NamedTuple
 
-from quorate.api.configuration import Configuration, FairSharingRules, PreemptionStrategy
+from quorate.api.configuration import Configuration, FairSharing, PreemptionStrategy
 from quorate.api.kueue import QueueingStrategy
 from quorate.quota import tree
 from tests.queueing.choices import Choices, every
@@ -28,7 +28,7 @@ STRATEGIES: Final[tuple[tuple[PreemptionStrategy, ...], ...]] = (
     ("LessThanInitialShare",),
     ("LessThanOrEqualToFinalShare", "LessThanInitialShare"),
 )
-FAIR: Final = tuple(Configuration(fair_sharing=FairSharingRules(preemption_strategies=s)) for s in STRATEGIES)
+FAIR: Final = tuple(Configuration(fair_sharing=FairSharing(preemption_strategies=s)) for s in STRATEGIES)
 # All of them equally high is all of them equally low.
 PRIORITIES: Final = tuple(three for three in product((0, 1), repeat=3) if three != (1, 1, 1))
 NOBODY: Final = ((),)

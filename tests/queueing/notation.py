@@ -9,11 +9,11 @@ from typing import Any
 import yaml
 
 from quorate.api.configuration import (
-    AdmissionFairSharingRules,
+    AdmissionFairSharing,
     Configuration,
-    FairSharingRules,
+    FairSharing,
     RequeuingStrategy,
-    ResourceRules,
+    ResourceOptions,
     Transformation,
     WaitForPodsReady,
 )
@@ -37,7 +37,7 @@ def read_configuration(config: Json) -> Configuration:
         gates=queueing_gates(gates),
         fair_sharing=None if fair is None else read_fair_sharing(fair),
         wait_for_pods_ready=None if wait is None else read_wait_for_pods_ready(wait),
-        resources=ResourceRules(
+        resources=ResourceOptions(
             exclude_resource_prefixes=tuple(resources.get("excludeResourcePrefixes", ())),
             transformations=tuple(
                 Transformation(
@@ -53,14 +53,14 @@ def read_configuration(config: Json) -> Configuration:
     )
 
 
-def read_fair_sharing(fair: Json) -> FairSharingRules:
+def read_fair_sharing(fair: Json) -> FairSharing:
     if "preemptionStrategies" not in fair:
-        return FairSharingRules()
-    return FairSharingRules(preemption_strategies=tuple(fair["preemptionStrategies"]))
+        return FairSharing()
+    return FairSharing(preemption_strategies=tuple(fair["preemptionStrategies"]))
 
 
-def read_admission_fair_sharing(turns: Json) -> AdmissionFairSharingRules:
-    return AdmissionFairSharingRules(
+def read_admission_fair_sharing(turns: Json) -> AdmissionFairSharing:
+    return AdmissionFairSharing(
         usage_half_life_s=seconds(turns.get("usageHalfLifeTime", 0)),
         usage_sampling_interval_s=seconds(turns.get("usageSamplingInterval", "5m")),
         resource_weights={

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from quorate.api.configuration import Configuration, RequeuingStrategy, WaitForPodsReady
 from quorate.api.configuration.feature_gates import Gates
-from quorate.api.configuration.queueing import Retention
+from quorate.api.configuration.queueing import ObjectRetention
 from quorate.api.kueue import (
     RESOURCE_IN_USE,
     Admission,
@@ -368,7 +368,7 @@ def test_the_next_step(workload: Workload, view: QueueView, want: str) -> None:
     assert show(workload, decide(workload, view)) == want
 
 
-KEPT_100_S = Configuration(retention=Retention(finished_s=100))
+KEPT_100_S = Configuration(retention=ObjectRetention(finished_s=100))
 GRANULAR = Configuration(gates=Gates(unadmitted_workloads_observability=True))
 EXPLICIT = Configuration(
     gates=Gates(unadmitted_workloads_observability=True, unadmitted_workloads_explicit_status=True)
@@ -402,7 +402,7 @@ DONE = is_(c.FINISHED, "OwnerNotFound", at=900)
         pytest.param(a_workload(is_(c.FINISHED, at=900)), KEPT_100_S, "release, delete", id="kept enough"),
         pytest.param(
             a_workload(is_(c.FINISHED, at=1000)),
-            Configuration(retention=Retention(finished_s=0)),
+            Configuration(retention=ObjectRetention(finished_s=0)),
             "release, delete",
             id="not kept at all",
         ),

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.api.configuration import AdmissionFairSharingRules
+from quorate.api.configuration import AdmissionFairSharing
 from quorate.api.meta import Key, epoch
 from quorate.queueing.consumed_usage import PastUse
 from quorate.quota.amount import FlavorResource
 from tests.queueing.world import World
 
 CPU, GPU = FlavorResource("spot", "cpu"), FlavorResource("dear", "gpu")
-RULES = AdmissionFairSharingRules(usage_half_life_s=600, usage_sampling_interval_s=300)
+RULES = AdmissionFairSharing(usage_half_life_s=600, usage_sampling_interval_s=300)
 W = Key("ns", "w")
 
 
@@ -55,11 +55,11 @@ def test_an_admission_counts_at_once_for_what_it_will_have_used() -> None:
 def test_value(weight: float, weights: dict[str, float], value: float) -> None:
     past = PastUse()
     past.consumed = {"cpu": 4.0, "gpu": 2.0}
-    assert past.value(weight, AdmissionFairSharingRules(resource_weights=weights)) == value
+    assert past.value(weight, AdmissionFairSharing(resource_weights=weights)) == value
 
 
 def test_without_half_life_nothing_is_remembered() -> None:
-    rules = AdmissionFairSharingRules(usage_half_life_s=0)
+    rules = AdmissionFairSharing(usage_half_life_s=0)
     past = PastUse()
     past.consumed = {"cpu": 4.0}
     past.penalise(W, {CPU: 1000}, rules)
@@ -72,7 +72,7 @@ def test_without_half_life_nothing_is_remembered() -> None:
     st.integers(1, 10**5),
 )
 def test_past_use_stays_within_what_was_ever_used(history: list[tuple[int, int]], half_life: int) -> None:
-    rules = AdmissionFairSharingRules(usage_half_life_s=half_life)
+    rules = AdmissionFairSharing(usage_half_life_s=half_life)
     past, now = PastUse(), 0
     past.sample({}, rules, now)
     for elapsed, cpus in history:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from quorate.api.configuration import RequeuingStrategy
-from quorate.api.configuration.feature_gates import FEATURE_GATES, HONOURED_GATES
+from quorate.api.configuration.feature_gates import FEATURE_GATES, SUPPORTED_GATES
 from quorate.api.kueue import Admission
 from quorate.api.meta import epoch
 from quorate.api.quantity import parse_quantity
@@ -57,7 +57,7 @@ def run_vector(vector: Json) -> list[str]:
 def unread_gates(given: Json) -> Iterator[str]:
     """Gates that are not left as they are by default, and that the core cannot be without, or with."""
     for gate, on in given.get("config", {}).get("featureGates", {}).items():
-        if on != FEATURE_GATES[gate] and gate not in HONOURED_GATES:
+        if on != FEATURE_GATES[gate] and gate not in SUPPORTED_GATES:
             yield f"given.config.featureGates.{gate}: the core knows it only as {FEATURE_GATES[gate]}"
 
 

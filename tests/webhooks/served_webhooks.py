@@ -10,7 +10,7 @@ from io import BytesIO
 import aiohttp
 from aiohttp import web
 
-from quorate.api.configuration.webhooks import TlsRules
+from quorate.api.configuration.webhooks import TlsOptions
 from quorate.kube.certificates import KeyPair, new_authority, new_server_certificate
 from quorate.kube.clock import WallClock
 from quorate.kube.tls import server_context, show
@@ -47,7 +47,7 @@ class Served:
 
 
 @asynccontextmanager
-async def served(app: web.Application, rules: TlsRules = TlsRules()) -> AsyncIterator[Served]:  # noqa: B008
+async def served(app: web.Application, rules: TlsOptions = TlsOptions()) -> AsyncIterator[Served]:  # noqa: B008
     pair, authority = a_pair()
     context = server_context(rules)
     show(context, pair)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from quorate.api.configuration import Configuration, default_configuration
-from quorate.api.configuration.feature_gates import ReviewGates
+from quorate.api.configuration.feature_gates import WebhookGates
 from quorate.api.meta import Uid
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.jobset import JobSet
@@ -19,7 +19,7 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 CLASS = "kueue.x-k8s.io/priority-class"
 DEFAULTS = default_configuration()
 MANAGE_ALL = msgspec.structs.replace(DEFAULTS, manage_jobs_without_queue_name=True)
-DEFAULT_CLASSES = msgspec.structs.replace(DEFAULTS, review_gates=ReviewGates(default_priority_class=True))
+DEFAULT_CLASSES = msgspec.structs.replace(DEFAULTS, webhook_gates=WebhookGates(default_priority_class=True))
 OWNED = [{"apiVersion": "batch/v1", "kind": "Job", "name": "parent", "uid": "1", "controller": True}]
 
 
@@ -121,7 +121,7 @@ def test_an_elastic_job_has_its_pods_held_as_well() -> None:
     spec = mutated(job, Place())["spec"]
     assert spec["suspend"]
     assert spec["template"]["spec"]["schedulingGates"] == [{"name": "kueue.x-k8s.io/elastic-job"}]
-    rigid = msgspec.structs.replace(DEFAULTS, review_gates=ReviewGates(elastic_jobs=False))
+    rigid = msgspec.structs.replace(DEFAULTS, webhook_gates=WebhookGates(elastic_jobs=False))
     assert "schedulingGates" not in mutated(job, Place(), rigid)["spec"]["template"]["spec"]
 
 

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from quorate.api.configuration import default_configuration
-from quorate.api.configuration.webhooks import TlsRules
+from quorate.api.configuration.webhooks import TlsOptions
 from quorate.api.meta import Key
 from quorate.kube.errors import Unreachable
 from quorate.kube.tls import show
@@ -200,17 +200,17 @@ def test_another_certificate_is_shown_from_one_request_to_the_next() -> None:
 @pytest.mark.parametrize(
     ("rules", "theirs", "want"),
     [
-        pytest.param(TlsRules(), ssl.TLSVersion.TLSv1_2, ("TLSv1.2", None), id="an older version"),
-        pytest.param(TlsRules(minimum_version="VersionTLS13"), ssl.TLSVersion.TLSv1_2, None, id="too old"),
+        pytest.param(TlsOptions(), ssl.TLSVersion.TLSv1_2, ("TLSv1.2", None), id="an older version"),
+        pytest.param(TlsOptions(minimum_version="VersionTLS13"), ssl.TLSVersion.TLSv1_2, None, id="too old"),
         pytest.param(
-            TlsRules(ciphers=("ECDHE-ECDSA-CHACHA20-POLY1305",)), ssl.TLSVersion.TLSv1_2,
+            TlsOptions(ciphers=("ECDHE-ECDSA-CHACHA20-POLY1305",)), ssl.TLSVersion.TLSv1_2,
             ("TLSv1.2", "ECDHE-ECDSA-CHACHA20-POLY1305"), id="a suite insisted on",
         ),
-        pytest.param(TlsRules(curve="secp384r1"), ssl.TLSVersion.TLSv1_3, ("TLSv1.3", None), id="a curve"),
+        pytest.param(TlsOptions(curve="secp384r1"), ssl.TLSVersion.TLSv1_3, ("TLSv1.3", None), id="a curve"),
     ],
 )  # fmt: skip
 def test_the_tls_of_the_configuration_is_spoken(
-    rules: TlsRules, theirs: ssl.TLSVersion, want: tuple[str, str | None] | None
+    rules: TlsOptions, theirs: ssl.TLSVersion, want: tuple[str, str | None] | None
 ) -> None:
     async def story() -> tuple[str, str | None] | None:
         async with served(webhook_server(APP), rules) as server:

@@ -1,7 +1,7 @@
 """batch/v1: the fields we read of a Job.
 
 The pod template is kept as the bytes it came in: a Workload must carry it whole, including fields this
-project does not know.  ``template_of`` decodes the part we read.
+project does not know.  ``decode_template`` decodes the part we read.
 """
 
 from datetime import datetime
@@ -16,16 +16,16 @@ from quorate.api.meta import Condition, ObjectMeta, Struct
 EMPTY_OBJECT = msgspec.Raw(b"{}")
 
 
-def kept(template: msgspec.Raw) -> msgspec.Raw:
+def intern_raw(template: msgspec.Raw) -> msgspec.Raw:
     """``template`` for keeping: as a view it would keep the whole response it was decoded from.
 
     Equal templates, which most workloads of a queue have, are one in memory.
     """
-    return _shared(bytes(template))
+    return _intern(bytes(template))
 
 
 @lru_cache(maxsize=1024)
-def _shared(content: bytes) -> msgspec.Raw:
+def _intern(content: bytes) -> msgspec.Raw:
     return msgspec.Raw(content)
 
 
@@ -40,7 +40,7 @@ class JobSpec(Struct):
     template: msgspec.Raw = EMPTY_OBJECT
 
     def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "template", kept(self.template))
+        msgspec.structs.force_setattr(self, "template", intern_raw(self.template))
 
 
 class UncountedTerminatedPods(Struct):
@@ -68,6 +68,6 @@ class Job(Struct):
     status: JobStatus = JobStatus()
 
 
-def template_of(raw: msgspec.Raw) -> PodTemplate:
+def decode_template(raw: msgspec.Raw) -> PodTemplate:
     """The fields we read of a pod template kept as bytes."""
     return decode(PodTemplate, raw)

@@ -18,11 +18,11 @@ class InvalidPath(ValueError):
         super().__init__(f"{text!r} is no path: write names joined by dots, such as spec.suspend")
 
 
-class Unfit(ValueError):
+class InvalidTemplate(ValueError):
     """A document does not hold at a place what must be there."""
 
     def __init__(self, path: Path, rule: str) -> None:
-        super().__init__(f"{written(path)}: {rule}")
+        super().__init__(f"{format_path(path)}: {rule}")
 
 
 def parse_path(text: str) -> Path:
@@ -32,7 +32,7 @@ def parse_path(text: str) -> Path:
     return tuple(name or int(index) for name, index in _STEP.findall(text))
 
 
-def written(path: Path) -> str:
+def format_path(path: Path) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
 
 
@@ -50,33 +50,33 @@ def look_up(document: Any, path: Path) -> Any:
     return found
 
 
-def read(document: Any, path: Path, type_: type[T], default: T | None = None) -> T:
-    """The value at ``path``, which must be of ``type_``.  Raises ``Unfit``; absent without a default, too."""
+def read_field(document: Any, path: Path, type_: type[T], default: T | None = None) -> T:
+    """Return the value at ``path``; raise ``InvalidTemplate`` for another type or a missing value."""
     found = look_up(document, path)
     if found is None and default is not None:
         return default
     # To Python a boolean is an integer, to JSON it is not.
     if not isinstance(found, type_) or (type_ is int and isinstance(found, bool)):
         absent = "is missing" if found is None else f"is {found!r}"
-        raise Unfit(path, f"{absent}, must be {_NAMES[type_]}")
+        raise InvalidTemplate(path, f"{absent}, must be {_TYPE_NAMES[type_]}")
     return found
 
 
 def read_count(document: Any, path: Path, default: int | None = None) -> int:
-    """A number of things at ``path``.  Raises ``Unfit``."""
-    count = read(document, path, int, default)
+    """A number of things at ``path``.  Raises ``InvalidTemplate``."""
+    count = read_field(document, path, int, default)
     if count < 0:
-        raise Unfit(path, f"is {count}, must not be negative")
+        raise InvalidTemplate(path, f"is {count}, must not be negative")
     return count
 
 
 def read_entries(document: Any, path: Path) -> list[dict[str, Any]]:
-    """The mappings listed at ``path``; none when there is no list.  Raises ``Unfit``."""
-    entries: list[Any] = read(document, path, list, [])
-    return [read(document, (*path, index), dict) for index in range(len(entries))]
+    """The mappings listed at ``path``; none when there is no list.  Raises ``InvalidTemplate``."""
+    entries: list[Any] = read_field(document, path, list, [])
+    return [read_field(document, (*path, index), dict) for index in range(len(entries))]
 
 
-def put(document: Any, path: Path, value: Any) -> None:
+def write_field(document: Any, path: Path, value: Any) -> None:
     """Make ``value`` stand at ``path``, in mappings made on the way if need be.  Changes ``document``."""
     *steps, last = path
     for step in steps:
@@ -86,7 +86,7 @@ def put(document: Any, path: Path, value: Any) -> None:
     document[last] = value
 
 
-_NAMES: Mapping[type[Any], str] = {
+_TYPE_NAMES: Mapping[type[Any], str] = {
     bool: "true or false",
     dict: "a mapping",
     int: "a whole number",

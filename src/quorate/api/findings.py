@@ -23,24 +23,24 @@ class Finding(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         where = f"line {self.line}: " if self.line else ""
-        return f"{where}{self.path or ROOT}: {shown(self.value)} {self.rule}"
+        return f"{where}{self.path or ROOT}: {quote_value(self.value)} {self.rule}"
 
 
-_LONGEST_SHOWN = 80
+_MAX_QUOTED_LENGTH = 80
 
 
-def shown(value: object) -> str:
+def quote_value(value: object) -> str:
     """``value`` as a message quotes it: text in quotes, the rest as JSON, cut when long."""
     text = repr(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+    return text if len(text) <= _MAX_QUOTED_LENGTH else f"{text[:_MAX_QUOTED_LENGTH]}..."
 
 
-def listed(findings: Iterable[Finding]) -> str:
+def format_findings(findings: Iterable[Finding]) -> str:
     """The findings one per line, in the order they were made."""
     return "\n".join(str(finding) for finding in findings)
 
 
-def child(path: str, key: str) -> str:
+def child_path(path: str, key: str) -> str:
     """The path of a field: ``spec`` and ``name`` give ``spec.name``; what is no word is bracketed."""
     if not key.replace("-", "").replace("_", "").isalnum():
         return f"{path}[{key}]"

@@ -15,12 +15,12 @@ import msgspec
 from quorate.api import codec
 from quorate.api.meta import ObjectMeta
 
-REMEMBERED: Final = 4096  # values of one kind
-_LASTING: Final = ("name", "namespace", "uid", "creation_timestamp", "labels", "annotations")
-_NOTHING: Final[dict[str, Any]] = {}  # nobody changes what was decoded
+CACHE_SIZE: Final = 4096  # values of one kind
+_LASTING_FIELDS: Final = ("name", "namespace", "uid", "creation_timestamp", "labels", "annotations")
+_EMPTY: Final[dict[str, Any]] = {}  # nobody changes what was decoded
 
 
-class Texts(Mapping[str, str]):
+class CompactMapping(Mapping[str, str]):
     """A few words by key, in half the memory of a dict: of equal keys there is one tuple."""
 
     __slots__ = ("_keys", "_words")
@@ -47,7 +47,7 @@ class Texts(Mapping[str, str]):
         return len(self._keys)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Texts) and self._keys is other._keys:
+        if isinstance(other, CompactMapping) and self._keys is other._keys:
             return self._words == other._words
         return super().__eq__(other)
 
@@ -57,7 +57,7 @@ class Texts(Mapping[str, str]):
         return repr(dict(self))
 
 
-def share_fields(holder: msgspec.Struct, types: Mapping[str, Any]) -> None:
+def intern_fields(holder: msgspec.Struct, types: Mapping[str, Any]) -> None:
     """Replace those fields of ``holder`` by equal ones that others have too; to be called as it is made.
 
     ``types`` are their types by name.  Of empty tuples there is one already; of empty mappings there is here.
@@ -65,41 +65,41 @@ def share_fields(holder: msgspec.Struct, types: Mapping[str, Any]) -> None:
     for name, type_ in types.items():
         value = getattr(holder, name)
         if value:
-            msgspec.structs.force_setattr(holder, name, _shared(type_, codec.encode(value)))
+            msgspec.structs.force_setattr(holder, name, _intern(type_, codec.encode(value)))
         elif isinstance(value, dict):
-            msgspec.structs.force_setattr(holder, name, _NOTHING)
+            msgspec.structs.force_setattr(holder, name, _EMPTY)
 
 
-@lru_cache(maxsize=REMEMBERED)
-def _shared(type_: Any, content: bytes) -> Any:
+@lru_cache(maxsize=CACHE_SIZE)
+def _intern(type_: Any, content: bytes) -> Any:
     return codec.decode(type_, content)
 
 
-def shared_texts(texts: Mapping[str, str]) -> Texts:
+def intern_strings(texts: Mapping[str, str]) -> CompactMapping:
     """The same for labels and annotations, of which at least the keys and the words are shared."""
-    return _texts(_keys(tuple(texts)), tuple(map(intern, texts.values())))
+    return _intern_mapping(_intern_keys(tuple(texts)), tuple(map(intern, texts.values())))
 
 
-_texts = lru_cache(maxsize=REMEMBERED)(Texts)
+_intern_mapping = lru_cache(maxsize=CACHE_SIZE)(CompactMapping)
 
 
-@lru_cache(maxsize=REMEMBERED)
-def _keys(keys: tuple[str, ...]) -> tuple[str, ...]:
+@lru_cache(maxsize=CACHE_SIZE)
+def _intern_keys(keys: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(map(intern, keys))
 
 
-def share_unchanged(known: ObjectMeta, newer: ObjectMeta) -> None:
+def share_unchanged_metadata(known: ObjectMeta, newer: ObjectMeta) -> None:
     """Let ``newer``, a version that nobody has seen yet, have what did not change from the ``known`` one.
 
     Whoever remembers the object by its name or its uid then does not keep a copy of them.
     """
-    for name in _LASTING:
+    for name in _LASTING_FIELDS:
         value = getattr(known, name)
         if value == getattr(newer, name):
             msgspec.structs.force_setattr(newer, name, value)
 
 
-@lru_cache(maxsize=REMEMBERED)
-def shared_moment(moment: datetime | None) -> datetime | None:
+@lru_cache(maxsize=CACHE_SIZE)
+def intern_time(moment: datetime | None) -> datetime | None:
     """The same for times, which are told to the second: pods of a gang were mostly created at the same."""
     return moment

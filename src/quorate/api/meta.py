@@ -26,7 +26,7 @@ class Struct(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     """
 
 
-def always_written(kind: type[str | int] = str) -> Any:
+def always_encoded(kind: type[str | int] = str) -> Any:
     """A text or a number that is empty or 0 by default but, unlike other defaults, written out.
 
     Schemas require the text, and people look for the number.
@@ -92,12 +92,12 @@ class Condition(Struct):
     type: str
     status: ConditionStatus
     reason: str = ""
-    message: str = always_written()
+    message: str = always_encoded()
     last_transition_time: datetime | None = None
     observed_generation: int = 0
 
 
-class Requirement(Struct):
+class SelectorRequirement(Struct):
     """One expression of a label selector or of a node selector term."""
 
     key: str
@@ -107,7 +107,7 @@ class Requirement(Struct):
 
 class LabelSelector(Struct):
     match_labels: dict[str, str] = {}
-    match_expressions: tuple[Requirement, ...] = ()
+    match_expressions: tuple[SelectorRequirement, ...] = ()
 
 
 def find_condition(conditions: Iterable[Condition], type_: str) -> Condition | None:
@@ -145,7 +145,7 @@ def with_condition(conditions: Iterable[Condition], new: Condition) -> tuple[Con
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,19}")
 
 
-def matches_requirement(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+def matches_requirement(requirement: SelectorRequirement, labels: Mapping[str, str]) -> bool:
     """Whether ``labels`` satisfy one expression; unknown operators match nothing.
 
     ``NotIn`` is satisfied by an absent key, as the API defines.  ``Gt`` and ``Lt`` compare integers and

@@ -14,7 +14,7 @@ import uvloop
 
 from quorate.api import codec
 from quorate.api.configuration import Configuration
-from quorate.api.configuration.process import Pace
+from quorate.api.configuration.process import ClientConnection
 from quorate.api.kueue import GROUP, VERSION
 from quorate.api.meta import Struct
 from quorate.cli.failures import Refusal
@@ -118,7 +118,7 @@ async def _serve(
             await load_cluster(kubeconfig, context),
             rng,
             on_answer=replica.recorder.request_answered,
-            throttle=_throttle(configuration.pace),
+            throttle=_throttle(configuration.client_connection),
         ) as client,
         serving(
             "health.healthProbeBindAddress", health.address, health_checks(health, replica.ready, webhooks)
@@ -160,8 +160,8 @@ async def _pages(outward: Outward, configuration: Configuration, replica: Replic
         yield
 
 
-def _throttle(pace: Pace | None) -> Throttle | None:
-    return None if pace is None else Throttle(pace.per_second, pace.burst)
+def _throttle(pace: ClientConnection | None) -> Throttle | None:
+    return None if pace is None else Throttle(pace.qps, pace.burst)
 
 
 async def _announce(replica: Replica, server: str) -> None:

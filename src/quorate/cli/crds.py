@@ -9,7 +9,7 @@ import typer
 
 from quorate.api.configuration import DEFAULT_NAMESPACE
 from quorate.api.configuration.webhooks import CertificateManagement
-from quorate.api.crds import FIELD_LIST, GANG_FIELD_LIST, custom_resource_definitions, to_yaml
+from quorate.api.crds import KUEUE_FIELDS, VOLCANO_FIELDS, custom_resource_definitions, to_yaml
 from quorate.api.kueue.conversion import CONVERTED_KINDS
 from quorate.webhooks.webhook_configurations import WebhookEndpoint, conversion
 
@@ -21,12 +21,12 @@ _SERVICE: Final = WebhookEndpoint(namespace=DEFAULT_NAMESPACE, service=Certifica
 
 def queueing_definitions(conversions: Mapping[str, Json] | None = None) -> tuple[Json, ...]:
     """Those of ``kueue.x-k8s.io``; for ``conversions`` see ``custom_resource_definitions``."""
-    return custom_resource_definitions(_shipped(FIELD_LIST), conversions)
+    return custom_resource_definitions(_shipped(KUEUE_FIELDS), conversions)
 
 
 def gang_definitions() -> tuple[Json, ...]:
     """Those of Volcano's groups."""
-    return custom_resource_definitions(_shipped(GANG_FIELD_LIST))
+    return custom_resource_definitions(_shipped(VOLCANO_FIELDS))
 
 
 def _shipped(name: str) -> str:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 
 from quorate.api.configuration.process import Address
-from quorate.api.configuration.webhooks import TlsRules
+from quorate.api.configuration.webhooks import TlsOptions
 from quorate.api.kueue.visibility import GROUP, VERSIONS
 from quorate.api.meta import Key
 from quorate.kube.client import Client, PatchKind
@@ -30,7 +30,7 @@ async def places_shown(client: Client, clock: Clock, replica: Replica) -> AsyncI
 
     The cluster forgets about it at the end: an API that nobody answers slows down every client.
     """
-    outward = Outward(Reviewer(client, clock), partial(FrontProxy, client), clock, TlsRules())
+    outward = Outward(Reviewer(client, clock), partial(FrontProxy, client), clock, TlsOptions())
     app = visibility(replica)
     async with outward.protected("visibilityServer", _ANY_PORT, app, right_to_pending, aggregated=True) as at:
         await _register(client, at.port)

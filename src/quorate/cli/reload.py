@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from quorate.api.configuration import Configuration
-from quorate.api.configuration.reload import taken_over
+from quorate.api.configuration.reload import apply_reload
 from quorate.cli.files import InvalidFiles, configuration_in, text_of
 from quorate.kube.clock import Clock
 from quorate.kube.configured import Configured
@@ -70,7 +70,7 @@ class ConfigurationFile:
         """Raises ``InvalidFiles``."""
         loaded = configuration_in(self._path, text)
         running = self._configured.current
-        new, waiting = taken_over(running, self._adapt(loaded.configuration))
+        new, waiting = apply_reload(running, self._adapt(loaded.configuration))
         if new == running and not waiting:
             return
         for warning in loaded.warnings:

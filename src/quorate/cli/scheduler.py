@@ -12,7 +12,7 @@ import typer
 import uvloop
 
 from quorate.api.configuration.process import Address, Health, parse_address
-from quorate.api.configuration.webhooks import TlsRules
+from quorate.api.configuration.webhooks import TlsOptions
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.syntax import is_dns_label
@@ -187,7 +187,7 @@ async def _serve(
     async with (
         Client(await load_cluster(kubeconfig, context), random.Random()) as client,
         serving("--health-address", listening.health, probes),
-        Outward(Reviewer(client, clock), partial(FrontProxy, client), clock, TlsRules()).serving(
+        Outward(Reviewer(client, clock), partial(FrontProxy, client), clock, TlsOptions()).serving(
             "--metrics-address", listening.metrics, counted.application(), right_to_metrics
         ),
     ):

@@ -12,7 +12,7 @@ from typing import Any
 
 from quorate.api.batch import Job
 from quorate.api.configuration import Configuration
-from quorate.api.configuration.metric_labels import Source
+from quorate.api.configuration.metric_labels import LabelSource
 from quorate.api.meta import Key
 from quorate.controllers.admission.auditor import Auditor, ModelMismatch
 from quorate.controllers.admission.driver import Admission
@@ -78,7 +78,7 @@ async def run_replica(
         await run_queueing(client, clock, configured, rng, replica)
         return
     lease = Key(rules.namespace or configuration.namespace, rules.name)
-    terms = Terms(rules.lease_s, rules.renew_within_s, rules.retry_s)
+    terms = Terms(rules.lease_s, rules.renew_deadline_s, rules.retry_s)
 
     async def stand_by() -> None:
         replica.role = "follower"
@@ -110,7 +110,7 @@ async def _follow(
     async with asyncio.TaskGroup() as tasks:
         for informer in informers.all:
             tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
-        await synced(*informers.all, within_s=configuration.controllers.sync_within_s)
+        await synced(*informers.all, within_s=configuration.controllers.cache_sync_timeout_s)
         replica.knows(view)
 
 
@@ -197,7 +197,7 @@ async def _decide(
         for informer in watched:
             tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
         tasks.create_task(context.events.run(), name="events")
-        await synced(*watched, within_s=configuration.controllers.sync_within_s)
+        await synced(*watched, within_s=configuration.controllers.cache_sync_timeout_s)
         tasks.create_task(admission.run(), name="admission")
         for reconciler in reconcilers:
             tasks.create_task(reconciler.run(), name=reconciler.name)
@@ -226,7 +226,7 @@ def _view(state: State, informers: Informers, replica: Replica) -> View:
     """What is known, with the values of custom labels."""
     custom = replica.recorder.custom
 
-    def keep(source: Source, informer: Informer[T]) -> None:
+    def keep(source: LabelSource, informer: Informer[T]) -> None:
         def on_change(change: Change[T]) -> None:
             key = change.key
             name = (key.name, key.namespace) if key.namespace else (key.name,)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from quorate.api.core import ResourceQuotaSpec, ScopeRequirement
-from quorate.api.meta import Requirement, matches_requirement
+from quorate.api.meta import SelectorRequirement, matches_requirement
 from quorate.quota.amount import as_quantity
 
 Amounts = Mapping[str, int]
@@ -98,7 +98,7 @@ def _matches(scope: ScopeRequirement, subject: Subject) -> bool:
         case _:  # a selector of labels, of which there is one: the class, if it has any
             labels = {_PRIORITY_CLASS: subject.priority_class} if subject.priority_class else {}
             return matches_requirement(
-                Requirement(key=_PRIORITY_CLASS, operator=scope.operator, values=scope.values), labels
+                SelectorRequirement(key=_PRIORITY_CLASS, operator=scope.operator, values=scope.values), labels
             )
 
 

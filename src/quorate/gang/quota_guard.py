@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from quorate.api.configuration.gang import QuotaMode
-from quorate.api.findings import Finding, child
+from quorate.api.findings import Finding, child_path
 from quorate.api.volcano import NAMESPACE_QUOTA_EXCEEDED
 from quorate.gang.queue import NamespaceQuota
 from quorate.gang.quota import (
@@ -97,7 +97,7 @@ def _named(minimum: Amounts, short: QuotaShortage) -> tuple[str, str]:
     """The path of the amount that is too large, under the name the group has for it, and the amount."""
     plain, prefixed = short.resource.removeprefix("requests."), f"requests.{short.resource}"
     name = next(name for name in (short.resource, plain, prefixed) if minimum.get(name) == short.wanted)
-    return child(_PATH, name), said(name, short.wanted)
+    return child_path(_PATH, name), said(name, short.wanted)
 
 
 def pod_findings(

@@ -20,7 +20,7 @@ from quorate.api.volcano.annotations import (
     PREEMPTABLE,
     TASK_PRIORITY,
     TASK_SPEC,
-    ends_on_admission,
+    is_removed_on_admission,
 )
 from quorate.gang.queue import NamespaceQuota, Queue
 from quorate.gang.quota import plain
@@ -99,7 +99,7 @@ def task_of(pod: Pod, key: Key, gang: Key, shape: Shape, quota_usage: Mapping[st
         preempts=spec.preemption_policy != "Never",
         critical=spec.priority_class_name in CRITICAL_CLASSES or metadata.namespace == "kube-system",
         gated=bool(gates),
-        gated_by_others=not all(ends_on_admission(gate.name, annotations) for gate in gates),
+        gated_by_others=not all(is_removed_on_admission(gate.name, annotations) for gate in gates),
         nominated=pod.status.nominated_node_name,
         quota_usage=quota_usage,
         standing=standing_of(pod),

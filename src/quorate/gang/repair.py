@@ -21,7 +21,7 @@ from quorate.gang.trial import evict
 
 def give_up_partial(session: Session) -> None:
     """Evict what is bound of each gang that has been half bound for longer than its clock."""
-    within_s = session.settings.allocate.repair_within_s
+    within_s = session.settings.allocate.repair_timeout_s
     if session.settings.profile == "compat" or within_s is None:
         return
     for gang in session.gangs:

@@ -7,7 +7,7 @@ Creation", which has such groups return to Pending to avoid a loop of retries.
 
 from typing import Final
 
-from quorate.api.scheduler_configuration.actions import EnqueueRules
+from quorate.api.scheduler_configuration.actions import EnqueueArguments
 from quorate.api.volcano import UNSCHEDULABLE
 from quorate.gang.conditions import holds
 from quorate.gang.gang import Gang
@@ -18,12 +18,12 @@ from quorate.gang.verdicts import InqueueTimeout
 _DOUBLINGS: Final = 62  # no back-off is so short that it would not have reached any maximum by then
 
 
-def backoff_s(attempts: int, rules: EnqueueRules) -> float:
+def backoff_s(attempts: int, rules: EnqueueArguments) -> float:
     """How long a group that was rolled back ``attempts`` times, at least once, is not tried again."""
     return min(rules.backoff_max_s, rules.backoff_base_s * 2.0 ** min(attempts - 1, _DOUBLINGS))
 
 
-def expires_at(gang: Gang, rules: EnqueueRules) -> float | None:
+def expires_at(gang: Gang, rules: EnqueueArguments) -> float | None:
     """When ``gang``, which is Inqueue, must have come to something; ``None``: it may take for ever."""
     if rules.inqueue_timeout_s is None or gang.inqueue_since is None:
         return None

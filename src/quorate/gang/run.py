@@ -6,9 +6,9 @@ from typing import Final
 from quorate.api.scheduler_configuration import PluginEntry, SchedulerConfiguration
 from quorate.api.scheduler_configuration.plugins import (
     BinpackArguments,
+    ExtensionPoint,
     NodeOrderArguments,
     PredicateArguments,
-    Switch,
 )
 from quorate.gang.actions import ACTIONS
 from quorate.gang.awaiting import note_awaited
@@ -24,7 +24,7 @@ from quorate.gang.tiers import everyone
 from quorate.placement.scoring import Scoring
 
 # The points of ``Policy`` that a switch of the configuration turns off; the other switches have none here.
-POINTS: Final[Mapping[Switch, tuple[str, ...]]] = {
+POINTS: Final[Mapping[ExtensionPoint, tuple[str, ...]]] = {
     "JobOrder": ("gang_rank",),
     "JobReady": ("ready",),
     "JobPipelined": ("promised",),
@@ -119,5 +119,5 @@ def _policies(session: Session, tiers: Sequence[Sequence[PluginEntry]], stopwatc
 
 def _policy(session: Session, entry: PluginEntry, stopwatch: Stopwatch) -> Policy:
     stopwatch.begins("plugin", entry.name)
-    silent = [point for switch in sorted(entry.silent) for point in POINTS.get(switch, ())]
-    return PLUGINS[entry.name](session, entry).without(silent)
+    disabled = [point for switch in sorted(entry.disabled) for point in POINTS.get(switch, ())]
+    return PLUGINS[entry.name](session, entry).without(disabled)

@@ -16,7 +16,7 @@ from typing import Generic
 
 import msgspec
 
-from quorate.api.interning import share_unchanged
+from quorate.api.interning import share_unchanged_metadata
 from quorate.api.meta import Key
 from quorate.kube.backoff import Backoff
 from quorate.kube.client import Client
@@ -162,7 +162,7 @@ class Informer(Generic[T]):
             elif before.resource_version == after.resource_version:
                 return
             else:
-                share_unchanged(before, after)
+                share_unchanged_metadata(before, after)
         if old is None and new is None:
             return
         if new is None:

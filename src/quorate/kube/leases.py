@@ -3,7 +3,7 @@
 Whoever holds the lease renews it; the others take it over once it has stood unchanged, by their own clocks,
 for as long as it was granted.  Moments written by others are never compared with our own clock.
 
-A leader that cannot renew stops work well before the others may begin (``renew_within_s`` < ``lease_s``).
+A leader that cannot renew stops work well before the others may begin (``renew_deadline_s`` < ``lease_s``).
 That is a courtesy, no proof: a process that was asleep may have a write on its way when it wakes up.  What
 keeps two leaders from deciding twice is that each write names the version it was decided on.
 """
@@ -27,11 +27,11 @@ from quorate.kube.resources import LEASES
 @dataclass(frozen=True, slots=True)
 class Terms:
     lease_s: int = 15  # the API knows whole seconds only
-    renew_within_s: float = 10.0
+    renew_deadline_s: float = 10.0
     retry_s: float = 2.0
 
     def __post_init__(self) -> None:
-        assert self.retry_s < self.renew_within_s < self.lease_s, f"{self} leaves no time to stop"
+        assert self.retry_s < self.renew_deadline_s < self.lease_s, f"{self} leaves no time to stop"
 
 
 class LeadershipLost(Exception):
@@ -103,7 +103,7 @@ class Election:
     async def _keep(self) -> None:
         while True:
             await self._pause()
-            left_s = self._renewed_at + self._terms.renew_within_s - self._steady.now()
+            left_s = self._renewed_at + self._terms.renew_deadline_s - self._steady.now()
             try:
                 async with asyncio.timeout(max(0.0, left_s)):  # an attempt that hangs must not outlast it
                     held = await self._attempt()
@@ -111,7 +111,7 @@ class Election:
                 held = False
             renewed_s_ago = self._steady.now() - self._renewed_at
             if not held and (
-                self._seen.holder_identity != self._identity or renewed_s_ago >= self._terms.renew_within_s
+                self._seen.holder_identity != self._identity or renewed_s_ago >= self._terms.renew_deadline_s
             ):
                 self._lost = True
                 raise LeadershipLost(self._key, self._identity, renewed_s_ago)

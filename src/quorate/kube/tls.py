@@ -5,7 +5,7 @@ import ssl
 import tempfile
 from typing import Final
 
-from quorate.api.configuration.webhooks import TlsRules
+from quorate.api.configuration.webhooks import TlsOptions
 from quorate.kube.certificates import KeyPair, UnusableCertificate
 
 _VERSIONS: Final = {
@@ -16,7 +16,7 @@ _VERSIONS: Final = {
 }
 
 
-def server_context(rules: TlsRules) -> ssl.SSLContext:
+def server_context(rules: TlsOptions) -> ssl.SSLContext:
     """A context without a certificate yet, that asks clients for none."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = _VERSIONS[rules.minimum_version]

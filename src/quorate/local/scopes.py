@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from quorate.api.core import Pod, ResourceQuotaSpec, ScopeRequirement
 from quorate.api.core.pod_resources import pod_limits, pod_requests
-from quorate.api.meta import Requirement, matches_requirement
+from quorate.api.meta import SelectorRequirement, matches_requirement
 
 
 def is_scoped(spec: ResourceQuotaSpec) -> bool:
@@ -37,7 +37,7 @@ def _matches(scope: ScopeRequirement, pod: Pod) -> bool:
             return not _is_best_effort(pod)
         case "PriorityClass":
             class_name = pod.spec.priority_class_name
-            requirement = Requirement(key="class", operator=scope.operator, values=scope.values)
+            requirement = SelectorRequirement(key="class", operator=scope.operator, values=scope.values)
             return matches_requirement(requirement, {"class": class_name} if class_name else {})
         case _:
             return False

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from quorate.api.core import Pod, Resources
-from quorate.api.core.pod_resources import add_all, pod_limits, pod_requests
+from quorate.api.core.pod_resources import pod_limits, pod_requests, sum_resources
 from quorate.api.quantity import Quantity
 
 # Names from before count/<resource>.<group> that count objects of one kind.
@@ -27,8 +27,8 @@ def usage(limited: Iterable[str], pods: Iterable[Pod], counts: Mapping[str, int]
     ``counts`` is by plural and group: ``pods``, ``jobs.batch``.  Names of things nobody counts are left out.
     """
     living = [pod.spec for pod in pods if pod.status.phase not in ("Succeeded", "Failed")]
-    requests = add_all(map(pod_requests, living))
-    limits = add_all(map(pod_limits, living))
+    requests = sum_resources(map(pod_requests, living))
+    limits = sum_resources(map(pod_limits, living))
     used: Resources = {}
     for name in limited:
         kind, _, resource = name.partition(".")

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from quorate.api.configuration.metric_labels import Source
+from quorate.api.configuration.metric_labels import LabelSource
 
 Kind = Literal["counter", "gauge", "histogram"]
 ROLE: Final = "replica_role"
@@ -39,7 +39,7 @@ class Family(msgspec.Struct, frozen=True):
     labels: tuple[str, ...]
     help: str
     buckets: tuple[float, ...] = ()  # upper bounds in the unit of the name, without infinity
-    sources: tuple[Source, ...] = ()  # of custom labels
+    sources: tuple[LabelSource, ...] = ()  # of custom labels
 
 
 def _with_role(
@@ -48,12 +48,12 @@ def _with_role(
     labels: tuple[str, ...],
     text: str,
     *bounds: float,
-    sources: tuple[Source, ...] = (),
+    sources: tuple[LabelSource, ...] = (),
 ) -> Family:
     return Family(f"kueue_{name}", kind, (*labels, ROLE), text, bounds, sources or _sources_by_labels(labels))
 
 
-def _sources_by_labels(labels: tuple[str, ...]) -> tuple[Source, ...]:
+def _sources_by_labels(labels: tuple[str, ...]) -> tuple[LabelSource, ...]:
     """Whose custom labels a series has, unless it says so: those of what it is told apart by."""
     if labels[: len(LOCAL_QUEUE)] == LOCAL_QUEUE:
         return ("LocalQueue",)

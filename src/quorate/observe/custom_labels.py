@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from quorate.api.configuration.metric_labels import CustomLabel, Source
+from quorate.api.configuration.metric_labels import CustomLabel, LabelSource
 from quorate.api.meta import ObjectMeta
 
 UNTRACKED: Final = "kueue.x-k8s.io/_UNTRACKED_VALUE_"  # stands for every value that is not told apart
-_KEYS: Final[Mapping[Source, tuple[tuple[str, ...], ...]]] = {
+_KEYS: Final[Mapping[LabelSource, tuple[tuple[str, ...], ...]]] = {
     "ClusterQueue": (("cluster_queue",), ("preempting_cluster_queue",)),
     "Cohort": (("cohort",),),
     "LocalQueue": (("name", "namespace"),),
@@ -21,22 +21,22 @@ class CustomLabels:
     """The labels configured, and the values on the objects that are there."""
 
     def __init__(self, labels: Sequence[CustomLabel] = ()) -> None:
-        self._of_source: dict[Source, list[CustomLabel]] = {}
+        self._of_source: dict[LabelSource, list[CustomLabel]] = {}
         for label in labels:
             self._of_source.setdefault(label.source, []).append(label)
-        self._values: dict[tuple[Source, tuple[str, ...]], Values] = {}  # of objects that are there
+        self._values: dict[tuple[LabelSource, tuple[str, ...]], Values] = {}  # of objects that are there
 
-    def names(self, sources: Iterable[Source]) -> tuple[str, ...]:
+    def names(self, sources: Iterable[LabelSource]) -> tuple[str, ...]:
         """In the order of the sources, then of the configuration."""
         return tuple(
             f"custom_{label.name}" for source in sources for label in self._of_source.get(source, ())
         )
 
-    def values_of(self, source: Source, metadata: ObjectMeta | None) -> Values:
+    def values_of(self, source: LabelSource, metadata: ObjectMeta | None) -> Values:
         """What an object gives; all are empty where there is none."""
         return {f"custom_{label.name}": _value(label, metadata) for label in self._of_source.get(source, ())}
 
-    def put(self, source: Source, key: tuple[str, ...], metadata: ObjectMeta | None) -> None:
+    def put(self, source: LabelSource, key: tuple[str, ...], metadata: ObjectMeta | None) -> None:
         """An object came, changed or, without metadata, went.  Keys are as series have them."""
         if source not in self._of_source:
             return
@@ -45,7 +45,7 @@ class CustomLabels:
         else:
             self._values[source, key] = self.values_of(source, metadata)
 
-    def of(self, sources: Iterable[Source], labels: Mapping[str, str]) -> Values:
+    def of(self, sources: Iterable[LabelSource], labels: Mapping[str, str]) -> Values:
         """The values for a series with ``labels`` whose custom labels are those of ``sources``."""
         values: dict[str, str] = {}
         if self._of_source:
@@ -54,7 +54,7 @@ class CustomLabels:
         return values
 
 
-def _key(source: Source, labels: Mapping[str, str]) -> tuple[str, ...]:
+def _key(source: LabelSource, labels: Mapping[str, str]) -> tuple[str, ...]:
     for names in _KEYS[source]:
         if all(name in labels for name in names):
             return tuple(labels[name] for name in names)
@@ -64,5 +64,5 @@ def _key(source: Source, labels: Mapping[str, str]) -> tuple[str, ...]:
 def _value(label: CustomLabel, metadata: ObjectMeta | None) -> str:
     if metadata is None:
         return ""
-    value = (metadata.annotations if label.annotated else metadata.labels).get(label.key, "")
-    return value if not label.tracked or value in label.tracked else UNTRACKED
+    value = (metadata.annotations if label.from_annotation else metadata.labels).get(label.key, "")
+    return value if not label.tracked_values or value in label.tracked_values else UNTRACKED

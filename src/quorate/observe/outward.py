@@ -13,7 +13,7 @@ from typing import Final
 from aiohttp import web
 
 from quorate.api.configuration.process import Address
-from quorate.api.configuration.webhooks import TlsRules
+from quorate.api.configuration.webhooks import TlsOptions
 from quorate.kube.certificates import KeyPair, new_authority, new_server_certificate
 from quorate.kube.clock import Clock
 from quorate.kube.front_proxy import FrontProxy
@@ -34,7 +34,7 @@ class Outward:
         reviewer: Reviewer,
         front_proxy: Callable[[ssl.SSLContext], FrontProxy],
         clock: Clock,
-        rules: TlsRules,
+        rules: TlsOptions,
     ) -> None:
         self._reviewer = reviewer
         self._front_proxy = front_proxy

@@ -7,7 +7,7 @@ from typing import Any, Final
 import prometheus_client
 from prometheus_client import CollectorRegistry, Histogram
 
-from quorate.api.configuration.metric_labels import Source
+from quorate.api.configuration.metric_labels import LabelSource
 from quorate.api.kueue import ClusterQueue, Cohort, LocalQueue, Workload
 from quorate.kube.informer import Change
 from quorate.observe.asked import resource_of
@@ -138,7 +138,7 @@ class Recorder:
         if self._series_end("Cohort", change):
             self.forget({"cohort": change.key.name})
 
-    def _series_end(self, source: Source, change: Change[Any]) -> bool:
+    def _series_end(self, source: LabelSource, change: Change[Any]) -> bool:
         """Whether an object went, or is not as the custom labels of its series have it any more."""
         if change.old is None or change.new is None:
             return change.new is None

@@ -16,7 +16,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from quorate.api.core import ResourceRequirements, Resources
-from quorate.api.core.pod_resources import AskingTogether, largest, pod_requests, requests_of
+from quorate.api.core.pod_resources import PodResources, container_requests, max_resources, pod_requests
 from quorate.api.core.scheduling import Container, ContainerStatus, Pod
 from quorate.api.quantity import NANOS
 from quorate.quota.amount import CPU, PODS
@@ -60,7 +60,7 @@ def is_counted(resource: str) -> bool:
     )
 
 
-def pod_amounts(spec: AskingTogether) -> dict[str, int]:
+def pod_amounts(spec: PodResources) -> dict[str, int]:
     """What one such pod takes of a node, the place among the node's pods included."""
     return in_base_units(pod_requests(spec)) | {PODS: 1}
 
@@ -91,9 +91,9 @@ def _with_held(
         status = held.get(container.name)
         if status is None:
             return container
-        requests = largest(requests_of(container), status.allocated_resources)
+        requests = max_resources(container_requests(container), status.allocated_resources)
         if status.resources is not None:
-            requests = largest(requests, status.resources.requests)
+            requests = max_resources(requests, status.resources.requests)
         return replace(container, resources=ResourceRequirements(requests=requests))
 
     return tuple(map(of, containers))

@@ -21,7 +21,7 @@ from quorate.api.kueue import (
 )
 from quorate.api.meta import Key, is_true, matches_selector
 from quorate.api.quantity import NANOS, Quantity
-from quorate.api.validation.queues import standing_findings
+from quorate.api.validation.queues import stored_cluster_queue_findings
 from quorate.queueing import conditions as c
 from quorate.queueing.consumed_usage import PastUse
 from quorate.queueing.pending.ordering import Order
@@ -330,7 +330,7 @@ def usage_of(workload: Workload, admission: Admission) -> dict[FlavorResource, i
 
 def findings_of(spec: ClusterQueueSpec) -> tuple[str, ...]:
     """What is wrong with the spec of a cluster queue, as text."""
-    return tuple(str(finding) for finding in standing_findings(spec))
+    return tuple(str(finding) for finding in stored_cluster_queue_findings(spec))
 
 
 def inactivity(

@@ -9,7 +9,7 @@ Source: Kueue's KEP-4136.  Amounts are in whole units (cores, bytes), as fractio
 import math
 from collections.abc import Mapping
 
-from quorate.api.configuration import AdmissionFairSharingRules
+from quorate.api.configuration import AdmissionFairSharing
 from quorate.api.meta import Key
 from quorate.quota.amount import CPU, Usage
 
@@ -24,7 +24,7 @@ class PastUse:
         self.sampled_at: float | None = None  # epoch seconds; None: nothing is known yet
         self.penalties: dict[Key, dict[str, float]] = {}  # of workloads that reserve and are not admitted yet
 
-    def sample(self, in_use: Usage, rules: AdmissionFairSharingRules, now: float) -> None:
+    def sample(self, in_use: Usage, rules: AdmissionFairSharing, now: float) -> None:
         """Take the use since the last time into account; ``in_use`` is that of the admitted workloads."""
         elapsed_s = now - self.sampled_at if self.sampled_at is not None else 0.0
         self.sampled_at = now
@@ -37,16 +37,16 @@ class PastUse:
         if not rules.usage_half_life_s:
             self.consumed = {}
 
-    def is_due(self, rules: AdmissionFairSharingRules, now: float) -> bool:
+    def is_due(self, rules: AdmissionFairSharing, now: float) -> bool:
         return self.due_at(rules) <= now
 
-    def due_at(self, rules: AdmissionFairSharingRules) -> float:
+    def due_at(self, rules: AdmissionFairSharing) -> float:
         """When to sample next: at the interval, but at once while a penalty is pending."""
         if self.sampled_at is None or self.penalties:
             return -math.inf
         return self.sampled_at + rules.usage_sampling_interval_s
 
-    def penalise(self, key: Key, usage: Usage, rules: AdmissionFairSharingRules) -> None:
+    def penalise(self, key: Key, usage: Usage, rules: AdmissionFairSharing) -> None:
         """Count ``usage``, which the workload ``key`` just got, as used up to the next sample."""
         if rules.usage_half_life_s:
             factor = _recent(rules.usage_sampling_interval_s, rules)
@@ -59,7 +59,7 @@ class PastUse:
         for resource, amount in self.penalties.pop(key, {}).items():
             self.consumed[resource] = self.consumed.get(resource, 0.0) + amount
 
-    def value(self, weight: float, rules: AdmissionFairSharingRules) -> float:
+    def value(self, weight: float, rules: AdmissionFairSharing) -> float:
         """What local queues are ordered by: the less, the sooner."""
         if weight <= 0:
             return math.inf
@@ -78,7 +78,7 @@ def by_resource(usage: Usage) -> dict[str, float]:
     return result
 
 
-def _recent(elapsed_s: float, rules: AdmissionFairSharingRules) -> float:
+def _recent(elapsed_s: float, rules: AdmissionFairSharing) -> float:
     """How much of the average the last ``elapsed_s`` seconds make up."""
     if not rules.usage_half_life_s:
         return 1.0

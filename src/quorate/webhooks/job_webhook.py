@@ -11,11 +11,11 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.configuration import Configuration
-from quorate.api.field_path import Unfit
+from quorate.api.field_path import InvalidTemplate
 from quorate.api.findings import Finding
 from quorate.api.kueue import PRIORITY_CLASS, QUEUE_NAME
 from quorate.api.meta import ObjectMeta
-from quorate.api.validation.jobs import JobFacts, job_findings, job_update_findings
+from quorate.api.validation.jobs import JobInfo, job_findings, job_update_findings
 from quorate.controllers.jobframework.construct_workload import queue_name_of
 from quorate.controllers.jobframework.interface import J, JobKind, JobScope
 from quorate.kube.patches import json_patch, merged
@@ -33,7 +33,7 @@ class JobWebhook(Generic[J]):
         self._kind = kind
         self._reader = reader
         self._manage_all = configuration.manage_jobs_without_queue_name
-        self._gates = configuration.review_gates
+        self._gates = configuration.webhook_gates
 
     async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
@@ -55,7 +55,7 @@ class JobWebhook(Generic[J]):
             if request.operation == "CREATE":
                 return await self._created(request, new)
             return await self._updated(request, self._read(request.old_object), new)
-        except (msgspec.ValidationError, Unfit):
+        except (msgspec.ValidationError, InvalidTemplate):
             return ALLOWED
 
     def _read(self, body: msgspec.Raw) -> J:
@@ -89,7 +89,7 @@ class JobWebhook(Generic[J]):
             patches = kind.stop(job, None).patches
             if kind.has_slices and self._is_elastic(job) and not kind.is_gated(job):
                 patches += kind.gate(job)
-        except Unfit:
+        except InvalidTemplate:
             return document
         for patch in patches:
             if not patch.subresource:
@@ -109,15 +109,15 @@ class JobWebhook(Generic[J]):
         findings: list[Finding] = [*general, *self._kind.findings(old, new, scope)]
         return AdmissionResponse(tuple(findings))
 
-    def _facts(self, job: J) -> JobFacts:
+    def _facts(self, job: J) -> JobInfo:
         kind = self._kind
-        return JobFacts(
+        return JobInfo(
             kind=kind.resource.kind,
             metadata=job.metadata,
             queue=queue_name_of(job.metadata),
             suspended=kind.is_suspended(job),
-            takes_prebuilt=kind.takes_prebuilt,
-            can_be_elastic=kind.can_be_elastic and self._gates.elastic_jobs,
+            supports_prebuilt=kind.supports_prebuilt,
+            supports_elastic=kind.supports_elastic and self._gates.elastic_jobs,
         )
 
     async def _scope(self, job: J, request: AdmissionRequest) -> JobScope:

@@ -13,7 +13,7 @@ from quorate.api import codec
 from quorate.api.configuration import Configuration
 from quorate.api.findings import Finding
 from quorate.api.meta import ObjectMeta
-from quorate.api.validation.jobs import JobFacts, job_findings, job_update_findings
+from quorate.api.validation.jobs import JobInfo, job_findings, job_update_findings
 from quorate.controllers.jobframework.construct_workload import queue_name_of
 from quorate.controllers.pods.defaulting import Setting, default_pod, pod_findings, pod_warnings
 from quorate.controllers.pods.queued_pod import PODS, QueuedPod, is_suspended
@@ -67,7 +67,7 @@ class _Settings:
     def __init__(self, reader: ClusterReader, configuration: Configuration) -> None:
         self._reader = reader
         self._manage_all = configuration.manage_jobs_without_queue_name
-        self._default_class = configuration.review_gates.default_priority_class
+        self._default_class = configuration.webhook_gates.default_priority_class
 
     async def of(self, metadata: ObjectMeta, namespace: str) -> Setting:
         reader = self._reader
@@ -115,15 +115,15 @@ class PodWebhook:
             return ALLOWED
 
 
-def _pod_facts(body: msgspec.Raw) -> JobFacts:
+def _pod_facts(body: msgspec.Raw) -> JobInfo:
     pod = codec.decode(QueuedPod, body)
-    return JobFacts(
+    return JobInfo(
         kind="Pod",
         metadata=pod.metadata,
         queue=queue_name_of(pod.metadata),
         suspended=is_suspended(pod),
-        takes_prebuilt=True,
-        can_be_elastic=False,
+        supports_prebuilt=True,
+        supports_elastic=False,
     )
 
 
@@ -167,14 +167,14 @@ class SetWebhook:
             return Remains()
         return Remains(pods=await self._reader.has_parts(new.metadata.uid, namespace))
 
-    def _facts(self, metadata: ObjectMeta) -> JobFacts:
-        return JobFacts(
+    def _facts(self, metadata: ObjectMeta) -> JobInfo:
+        return JobInfo(
             kind=self._name,
             metadata=metadata,
             queue=queue_name_of(metadata),
             suspended=False,
-            takes_prebuilt=False,
-            can_be_elastic=False,
+            supports_prebuilt=False,
+            supports_elastic=False,
         )
 
 

@@ -18,7 +18,7 @@ from quorate.api.validation.queues import (
     cohort_findings,
     resource_flavor_findings,
 )
-from quorate.api.validation.workloads import ReviewedWorkload, workload_findings, workload_update_findings
+from quorate.api.validation.workloads import ValidatedWorkload, workload_findings, workload_update_findings
 from quorate.kube.patches import json_patch
 from quorate.kube.resources import Json
 from quorate.webhooks.admission_review import ALLOWED, AdmissionRequest, AdmissionResponse
@@ -85,9 +85,9 @@ def unreadable(body: msgspec.Raw, error: msgspec.ValidationError) -> Finding:
 
 
 def queueing_webhooks(configuration: Configuration) -> Mapping[str, AdmissionWebhook]:
-    gates, partial = configuration.review_gates, configuration.gates.partial_admission
+    gates, partial = configuration.webhook_gates, configuration.gates.partial_admission
     workloads = QueueingWebhook(
-        ReviewedWorkload,
+        ValidatedWorkload,
         lambda new: workload_findings(new, gates),
         lambda old, new: workload_update_findings(old, new, gates),
         _unchanged if partial else _without_minimums,

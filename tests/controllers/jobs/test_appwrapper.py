@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from quorate.api import codec
-from quorate.api.field_path import Unfit
+from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import PodSet
 from quorate.controllers.jobframework.interface import JobScope, Outcome
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
@@ -75,7 +75,7 @@ def test_objects_without_pods_may_be_wrapped_along() -> None:
     ],
 )
 def test_a_wrapper_that_points_nowhere_is_not_understood(path: str, problem: str) -> None:
-    with pytest.raises(Unfit, match=problem.replace("[", r"\[")):
+    with pytest.raises(InvalidTemplate, match=problem.replace("[", r"\[")):
         sizes(wrapped(ANY, {"path": path}))
 
 

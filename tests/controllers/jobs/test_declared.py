@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from quorate.api.configuration.integrations import DeclaredFramework, PodSetPaths, Sign, Switch
-from quorate.api.field_path import Unfit
+from quorate.api.configuration.integrations import DeclaredFramework, PodSetPaths, StatusCheck, SuspendField
+from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import ReclaimablePod
 from quorate.controllers.jobframework.interface import Outcome
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
@@ -19,7 +19,7 @@ KIND = DeclaredKind(
         version="v1",
         kind="Training",
         plural="trainings",
-        suspend=Switch(field=("spec", "paused")),
+        suspend=SuspendField(field=("spec", "paused")),
         pod_sets=(
             PodSetPaths(
                 name="main", template=("spec", "pods"), count=("spec", "size"), min_count=("spec", "least")
@@ -27,9 +27,9 @@ KIND = DeclaredKind(
             PodSetPaths(each=("spec", "groups"), name_from=("name",), template=("pods",)),
         ),
         active=("status", "active"),
-        ready=Sign(field=("status", "ready"), values=(True,)),
-        succeeded=Sign(condition="Complete"),
-        failed=Sign(field=("status", "errors"), values=(1,)),
+        ready=StatusCheck(field=("status", "ready"), values=(True,)),
+        succeeded=StatusCheck(condition="Complete"),
+        failed=StatusCheck(field=("status", "errors"), values=(1,)),
     )
 )
 
@@ -47,7 +47,7 @@ def test_counts_that_an_object_leaves_out() -> None:
 
 
 def test_not_more_pods_than_there_are_can_be_enough() -> None:
-    with pytest.raises(Unfit, match=r"spec\.least: is 3, more than the 2 pods there are"):
+    with pytest.raises(InvalidTemplate, match=r"spec\.least: is 3, more than the 2 pods there are"):
         KIND.pod_sets(foreign_job({"pods": PODS, "size": 2, "least": 3}))
 
 
@@ -82,14 +82,14 @@ MACHINES = DeclaredKind(
         version="v1",
         kind="Machine",
         plural="machines",
-        suspend=Switch(field=("spec", "strategy"), stopped="Halted", running="Always"),
+        suspend=SuspendField(field=("spec", "strategy"), stopped="Halted", running="Always"),
         pod_sets=(
             PodSetPaths(
                 name="main", template=("spec", "pods"), count=("spec", "size"), done=("status", "over")
             ),
         ),
-        ready=Sign(field=("status", "ready"), equals_field=("spec", "size")),
-        failed=Sign(field=("status", "phase"), values=("Failed", "Error"), message=("status", "why")),
+        ready=StatusCheck(field=("status", "ready"), equals_field=("spec", "size")),
+        failed=StatusCheck(field=("status", "phase"), values=("Failed", "Error"), message=("status", "why")),
         priority_class=("spec", "class"),
     )
 )

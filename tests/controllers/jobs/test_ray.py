@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from quorate.api.batch import template_of
+from quorate.api.batch import decode_template
 from quorate.api.kueue import PodSet
 from quorate.controllers.jobframework.interface import JobScope
 from quorate.controllers.jobframework.job_plan import IDLE, JobRules
@@ -43,7 +43,7 @@ def a_ray_job(cluster: Mapping[str, Any] | None = None, **spec: Any) -> Unstruct
 
 def asked(pod_set: PodSet) -> list[str]:
     """The containers of one pod, as ``name: cpu memory``."""
-    containers = template_of(pod_set.template).spec.containers
+    containers = decode_template(pod_set.template).spec.containers
     return [
         " ".join(
             [

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from quorate.api import codec
-from quorate.api.field_path import Unfit
+from quorate.api.field_path import InvalidTemplate
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobs.training_runtime import strategically_merged
 from quorate.controllers.jobs.trainjob import TrainJob
@@ -129,7 +129,7 @@ def test_strategic_merge(document: Any, patch: Any, want: Any) -> None:
 
 
 def test_a_job_waits_for_its_runtime() -> None:
-    with pytest.raises(Unfit, match=r"spec.runtimeRef: names a runtime that doesn't exist"):
+    with pytest.raises(InvalidTemplate, match=r"spec.runtimeRef: names a runtime that doesn't exist"):
         KIND.pod_sets(msgspec.structs.replace(a_job(NODE), companion=None))
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.configuration.integrations import FRAMEWORKS
-from quorate.api.field_path import Unfit
+from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import ReclaimablePod
 from quorate.controllers.jobframework.job_plan import JobPlan, JobRules, Surroundings
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
@@ -112,7 +112,7 @@ def test_a_job_that_cannot_be_understood_is_told_so_and_left_alone(
 
 
 def test_conditions_that_are_none_do_not_fit() -> None:
-    with pytest.raises(Unfit, match=r"status.conditions\[0\]: is 'Completed', must be a mapping"):
+    with pytest.raises(InvalidTemplate, match=r"status.conditions\[0\]: is 'Completed', must be a mapping"):
         JobSet().finished(a_job_set(status={"conditions": ["Completed"]}))
 
 

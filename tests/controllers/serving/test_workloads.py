@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from quorate.api import codec
-from quorate.api.field_path import Unfit
+from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import PRIORITY_CLASS, Workload
 from quorate.api.meta import at_epoch
 from quorate.controllers.pods import constants
@@ -61,7 +61,9 @@ def test_a_set_of_whose_template_no_pod_can_be_made_is_not_understood() -> None:
     serving = LEADER_WORKER_SET.serving
     assert serving is not None
     odd = groups_of(2, 1, leader=False, container=False)  # YAML reads the name n as that
-    with pytest.raises(Unfit, match=r"spec\.leaderWorkerTemplate\.workerTemplate: is no pod template"):
+    with pytest.raises(
+        InvalidTemplate, match=r"spec\.leaderWorkerTemplate\.workerTemplate: is no pod template"
+    ):
         serving.groups(odd, short_names=False)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.api.core import NodeSelectorTerm
-from quorate.api.meta import Requirement, matches_requirement
+from quorate.api.meta import SelectorRequirement, matches_requirement
 from quorate.placement.filters.node_affinity import satisfies
 from quorate.placement.filters.node_columns import NodeColumns
 from tests.placement.filters.world import World, node, pod
@@ -99,7 +99,7 @@ TEXTS = st.sampled_from(("1", "2", "03", "-4", "x", ""))
 def test_asked_of_all_nodes_at_once_it_is_the_rule_for_one(
     values: list[str | None], operator: str, wanted: list[str]
 ) -> None:
-    requirement = Requirement(key="k", operator=operator, values=tuple(wanted))
+    requirement = SelectorRequirement(key="k", operator=operator, values=tuple(wanted))
     facts = NodeColumns()
     facts.grow(len(values))
     for index, value in enumerate(values):

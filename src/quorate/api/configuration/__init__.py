@@ -13,45 +13,51 @@ import msgspec
 
 from quorate.api.configuration.feature_gates import (
     Gates,
-    ReviewGates,
-    feature_gates,
+    WebhookGates,
+    decode_feature_gates,
     queueing_gates,
-    review_gates,
+    webhook_gates,
 )
-from quorate.api.configuration.gang import GangRules, PodGroupWebhooks, gang_rules, pod_group_webhooks
-from quorate.api.configuration.integrations import SPARK, Integrations, integrations
+from quorate.api.configuration.gang import (
+    GangScheduling,
+    PodGroupWebhooks,
+    decode_gang_scheduling,
+    decode_pod_group_webhooks,
+)
+from quorate.api.configuration.integrations import SPARK, Integrations, decode_integrations
 from quorate.api.configuration.process import (
+    ClientConnection,
     Controllers,
     Health,
     LeaderElection,
     Metrics,
-    Pace,
     Visibility,
-    controllers,
-    health,
-    leader_election,
-    metrics,
-    pace,
-    visibility,
+    decode_client_connection,
+    decode_controllers,
+    decode_health,
+    decode_leader_election,
+    decode_metrics,
+    decode_visibility,
 )
-from quorate.api.configuration.queueing import Retention, retention
+from quorate.api.configuration.queueing import ObjectRetention, decode_retention
 from quorate.api.configuration.unused import QUEUE_VISIBILITY
 from quorate.api.configuration.webhooks import (
     CertificateManagement,
-    TlsRules,
+    TlsOptions,
     Webhooks,
-    certificate_management,
-    tls_rules,
-    webhooks,
+    decode_certificate_management,
+    decode_tls_options,
+    decode_webhooks,
 )
 from quorate.api.core import Resources
 from quorate.api.decoding.strict import (
+    Field,
     InvalidConfiguration,
-    Place,
-    Refused,
+    InvalidValue,
     Section,
     boolean,
     choice,
+    decode_context,
     duration,
     integer,
     label_selector,
@@ -59,12 +65,11 @@ from quorate.api.decoding.strict import (
     map_of,
     number,
     quantity,
-    reading_of,
     section,
-    shaped,
     text,
+    text_matching,
 )
-from quorate.api.meta import LabelSelector, Requirement, matches_selector
+from quorate.api.meta import LabelSelector, SelectorRequirement, matches_selector
 from quorate.api.syntax import is_dns_label, is_qualified_name
 
 GROUP: Final = "config.kueue.x-k8s.io"
@@ -75,7 +80,7 @@ Version = Literal["v1beta1", "v1beta2"]
 RequeuingTimestamp = Literal["Eviction", "Creation"]
 TransformationStrategy = Literal["Retain", "Replace"]
 QuotaCheckStrategy = Literal["BlockUndeclared", "IgnoreUndeclared"]
-AdmissionBlock = Literal["AllQueues", "SameFlavors"]
+BlockAdmissionScope = Literal["AllQueues", "SameFlavors"]
 
 
 class RequeuingStrategy(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +102,9 @@ class WaitForPodsReady(msgspec.Struct, frozen=True, kw_only=True):
 
     timeout_s: float
     recovery_timeout_s: float | None  # None: pods that fail after the start are not waited for
-    block_admission: AdmissionBlock | None  # whom an unready workload keeps from being admitted; None: nobody
+    block_admission: (
+        BlockAdmissionScope | None
+    )  # whom an unready workload keeps from being admitted; None: nobody
     requeuing_strategy: RequeuingStrategy = RequeuingStrategy()
     scheduling_timeout_s: float | None = None  # for each pod to get a node; None: only the others count
     shortest_override_s: float = 0.0  # of those that workloads ask for
@@ -113,7 +120,7 @@ class Transformation(msgspec.Struct, frozen=True, kw_only=True):
     outputs: Resources = {}
 
 
-class ResourceRules(msgspec.Struct, frozen=True, kw_only=True):
+class ResourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Which of the requested resources count against quota, and as what."""
 
     exclude_resource_prefixes: tuple[str, ...] = ()
@@ -124,7 +131,7 @@ class ResourceRules(msgspec.Struct, frozen=True, kw_only=True):
 PreemptionStrategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
 
 
-class FairSharingRules(msgspec.Struct, frozen=True, kw_only=True):
+class FairSharing(msgspec.Struct, frozen=True, kw_only=True):
     """Cluster queues of a cohort share what can be borrowed by weight; strategies in the order tried."""
 
     preemption_strategies: tuple[PreemptionStrategy, ...] = (
@@ -133,7 +140,7 @@ class FairSharingRules(msgspec.Struct, frozen=True, kw_only=True):
     )
 
 
-class AdmissionFairSharingRules(msgspec.Struct, frozen=True, kw_only=True):
+class AdmissionFairSharing(msgspec.Struct, frozen=True, kw_only=True):
     """Local queues of a cluster queue take turns by what they used of late."""
 
     usage_half_life_s: float = 0.0  # after so long without use, half of it is forgotten; 0: all at once
@@ -147,24 +154,24 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     managed_jobs_namespace_selector: LabelSelector = LabelSelector()
     wait_for_pods_ready: WaitForPodsReady | None = None  # None: off
     integrations: Integrations = Integrations()
-    resources: ResourceRules = ResourceRules()
-    fair_sharing: FairSharingRules | None = None  # None: off
-    admission_fair_sharing: AdmissionFairSharingRules | None = None  # None: off
+    resources: ResourceOptions = ResourceOptions()
+    fair_sharing: FairSharing | None = None  # None: off
+    admission_fair_sharing: AdmissionFairSharing | None = None  # None: off
     gates: Gates = Gates()
-    review_gates: ReviewGates = ReviewGates()
+    webhook_gates: WebhookGates = WebhookGates()
     health: Health = Health()
     leader_election: LeaderElection = LeaderElection()
     metrics: Metrics = Metrics()
     visibility: Visibility = Visibility()
     audit_every_s: float = 300.0  # 0: never
-    retention: Retention = Retention()
-    gang: GangRules = GangRules()
-    pace: Pace | None = None  # None: the API server sets it
+    retention: ObjectRetention = ObjectRetention()
+    gang: GangScheduling = GangScheduling()
+    client_connection: ClientConnection | None = None  # None: the API server sets it
     controllers: Controllers = Controllers()
     webhooks: Webhooks = Webhooks()
     pod_group_webhooks: PodGroupWebhooks | None = None  # None: not served
     certificates: CertificateManagement = CertificateManagement()
-    tls: TlsRules = TlsRules()
+    tls: TlsOptions = TlsOptions()
 
 
 class LoadedConfiguration(msgspec.Struct, frozen=True):
@@ -179,16 +186,16 @@ def default_configuration() -> Configuration:
 
 def load_configuration(text: str) -> LoadedConfiguration:
     """Read a Configuration file.  Raises ``InvalidConfiguration`` with every finding."""
-    reading = reading_of(text, "must hold one of kind Configuration")
-    root = reading.root()
+    context = decode_context(text, "must hold one of kind Configuration")
+    root = context.root()
     version = _version(root)
     configuration = root.read(section(lambda fields: _configuration(fields, version)), None)
-    if configuration is None or reading.findings:
-        raise InvalidConfiguration(reading.findings)
-    return LoadedConfiguration(configuration, tuple(reading.warnings))
+    if configuration is None or context.findings:
+        raise InvalidConfiguration(context.findings)
+    return LoadedConfiguration(configuration, tuple(context.warnings))
 
 
-def _version(root: Place) -> Version:
+def _version(root: Field) -> Version:
     """The version of a Configuration; anything else is refused at once: its fields would only add noise."""
     versions: dict[object, Version] = {f"{GROUP}/v1beta1": "v1beta1", f"{GROUP}/v1beta2": "v1beta2"}
     known = " or ".join(map(str, versions))
@@ -196,33 +203,33 @@ def _version(root: Place) -> Version:
         case {"kind": "Configuration", "apiVersion": str(version)} if version in versions:
             return versions[version]
         case {"kind": "Configuration"}:
-            root.entry("apiVersion").refuse(f"is not known (write {known})")
+            root.entry("apiVersion").reject(f"is not known (write {known})")
         case {"kind": "ConfigMap"}:
             rule = "wraps a file (give the text under its data.controller_manager_config.yaml)"
-            root.entry("kind").refuse(rule)
+            root.entry("kind").reject(rule)
         case {}:
-            root.entry("kind").refuse(f"is not allowed here (write Configuration of {known})")
+            root.entry("kind").reject(f"is not allowed here (write Configuration of {known})")
         case _:
-            root.refuse("is no Configuration (write apiVersion, kind and fields)")
-    raise InvalidConfiguration(root.reading.findings)
+            root.reject("is no Configuration (write apiVersion, kind and fields)")
+    raise InvalidConfiguration(root.context.findings)
 
 
 def _configuration(fields: Section, version: Version) -> Configuration:
-    namespace = fields.take("namespace", shaped(is_dns_label, "a namespace's name"), DEFAULT_NAMESPACE)
-    gates = fields.take("featureGates", feature_gates, {})
+    namespace = fields.take("namespace", text_matching(is_dns_label, "a namespace's name"), DEFAULT_NAMESPACE)
+    gates = fields.take("featureGates", decode_feature_gates, {})
     wait = _wait_for_pods_ready(fields, version)
     turns = fields.take("admissionFairSharing", section(_admission_fair_sharing), None)
-    shown = fields.take("visibilityServer", section(visibility), Visibility())
-    kinds = fields.take("integrations", integrations(version), Integrations())
+    shown = fields.take("visibilityServer", section(decode_visibility), Visibility())
+    kinds = fields.take("integrations", decode_integrations(version), Integrations())
     if SPARK in kinds.frameworks and not gates.get("SparkApplicationIntegration"):
-        place = fields.at("integrations").entry("frameworks")
-        place.refuse(f"names {SPARK}, which is alpha (set featureGates.SparkApplicationIntegration: true)")
-    gang = fields.take("gangScheduling", section(gang_rules), GangRules())
-    reviews = fields.take("podGroupWebhooks", section(pod_group_webhooks), None)
-    if reviews is not None and reviews.gate_pods_of_pending_groups and "pods" not in gang.looks_after:
-        place = fields.at("podGroupWebhooks").entry("gatePodsOfPendingGroups")
-        place.refuse("needs somebody who takes the gates off (name pods in gangScheduling.looksAfter)")
-    _told_apart(fields, version)
+        field = fields.at("integrations").entry("frameworks")
+        field.reject(f"names {SPARK}, which is alpha (set featureGates.SparkApplicationIntegration: true)")
+    gang = fields.take("gangScheduling", section(decode_gang_scheduling), GangScheduling())
+    reviews = fields.take("podGroupWebhooks", section(decode_pod_group_webhooks), None)
+    if reviews is not None and reviews.gate_pods_of_pending_groups and "pods" not in gang.managed_kinds:
+        field = fields.at("podGroupWebhooks").entry("gatePodsOfPendingGroups")
+        field.reject("needs somebody who takes the gates off (name pods in gangScheduling.looksAfter)")
+    _reject_unsupported_fields(fields, version)
     fields.take("apiVersion", text, "")
     fields.take("kind", text, "")
     return Configuration(
@@ -235,48 +242,48 @@ def _configuration(fields: Section, version: Version) -> Configuration:
         fair_sharing=fields.take("fairSharing", section(_fair_sharing(version)), None),
         admission_fair_sharing=turns if gates.get("AdmissionFairSharing", True) else None,
         gates=queueing_gates(gates),
-        review_gates=review_gates(gates),
-        health=fields.take("health", section(health), Health()),
-        leader_election=fields.take("leaderElection", section(leader_election), LeaderElection()),
+        webhook_gates=webhook_gates(gates),
+        health=fields.take("health", section(decode_health), Health()),
+        leader_election=fields.take("leaderElection", section(decode_leader_election), LeaderElection()),
         metrics=_metrics(fields, gates),
         audit_every_s=fields.take("auditInterval", duration(), 300.0),
         visibility=shown if gates.get("VisibilityOnDemand", True) else Visibility(),
-        retention=fields.take("objectRetentionPolicies", section(retention), Retention()),
+        retention=fields.take("objectRetentionPolicies", section(decode_retention), ObjectRetention()),
         gang=gang,
-        pace=fields.take("clientConnection", section(pace), None),
-        controllers=fields.take("controller", section(controllers), Controllers()),
-        webhooks=fields.take("webhook", section(webhooks), Webhooks()),
+        client_connection=fields.take("clientConnection", section(decode_client_connection), None),
+        controllers=fields.take("controller", section(decode_controllers), Controllers()),
+        webhooks=fields.take("webhook", section(decode_webhooks), Webhooks()),
         pod_group_webhooks=reviews,
         certificates=fields.take(
-            "internalCertManagement", section(certificate_management), CertificateManagement()
+            "internalCertManagement", section(decode_certificate_management), CertificateManagement()
         ),
         tls=_tls(fields, gates),
     )
 
 
-def _told_apart(fields: Section, version: Version) -> None:
+def _reject_unsupported_fields(fields: Section, version: Version) -> None:
     """Fields that change nothing, and those of what there is none of here."""
     if fields.take("pprofBindAddress", text, ""):
         fields.at("pprofBindAddress").warn("changes nothing: it is for profiling Go programs (leave it out)")
-    fields.gone("multiKueue", "is for MultiKueue, of which there is none here (leave it out)")
+    fields.reject_if_present("multiKueue", "is for MultiKueue, of which there is none here (leave it out)")
     if version == "v1beta1" and "queueVisibility" in fields:
         fields.take("queueVisibility", QUEUE_VISIBILITY, None)
         fields.at("queueVisibility").warn("changes nothing: Kueue has removed it (write visibilityServer)")
 
 
-def _tls(fields: Section, gates: dict[str, bool]) -> TlsRules:
-    rules = fields.take("tls", section(tls_rules), TlsRules())
-    return rules if gates.get("TLSOptions", True) else TlsRules()
+def _tls(fields: Section, gates: dict[str, bool]) -> TlsOptions:
+    rules = fields.take("tls", section(decode_tls_options), TlsOptions())
+    return rules if gates.get("TLSOptions", True) else TlsOptions()
 
 
-def _resource_rules(fields: Section, gates: dict[str, bool]) -> ResourceRules:
-    rules = fields.take("resources", section(_resources), ResourceRules())
+def _resource_rules(fields: Section, gates: dict[str, bool]) -> ResourceOptions:
+    rules = fields.take("resources", section(_resources), ResourceOptions())
     on = gates.get("QuotaCheckStrategy", True)
     return rules if on else msgspec.structs.replace(rules, quota_check_strategy="BlockUndeclared")
 
 
 def _metrics(fields: Section, gates: dict[str, bool]) -> Metrics:
-    rules = fields.take("metrics", section(metrics), Metrics())
+    rules = fields.take("metrics", section(decode_metrics), Metrics())
     if rules.custom_labels and not gates.get("CustomMetricLabels", False):
         fields.at("metrics").entry("customLabels").warn("changes nothing without the gate CustomMetricLabels")
         rules = msgspec.structs.replace(rules, custom_labels=())
@@ -284,36 +291,36 @@ def _metrics(fields: Section, gates: dict[str, bool]) -> Metrics:
     return rules if on else msgspec.structs.replace(rules, local_queues=None)
 
 
-def _fair_sharing(version: Version) -> Callable[[Section], FairSharingRules | None]:
-    def read_fields(fields: Section) -> FairSharingRules | None:
+def _fair_sharing(version: Version) -> Callable[[Section], FairSharing | None]:
+    def read_fields(fields: Section) -> FairSharing | None:
         on = fields.take("enable", boolean, False) if version == "v1beta1" else True
-        default = FairSharingRules().preemption_strategies
+        default = FairSharing().preemption_strategies
         strategies = fields.take("preemptionStrategies", _preemption_strategies, default)
-        return FairSharingRules(preemption_strategies=strategies) if on else None
+        return FairSharing(preemption_strategies=strategies) if on else None
 
     return read_fields
 
 
-def _preemption_strategies(place: Place) -> tuple[PreemptionStrategy, ...]:
+def _preemption_strategies(field: Field) -> tuple[PreemptionStrategy, ...]:
     final, initial = get_args(PreemptionStrategy)
-    strategies = list_of(choice(get_args(PreemptionStrategy)))(place)
+    strategies = list_of(choice(get_args(PreemptionStrategy)))(field)
     if strategies not in ((final,), (initial,), (final, initial)):
-        raise Refused(f"is not allowed here (write [{final}], [{initial}] or [{final}, {initial}])")
+        raise InvalidValue(f"is not allowed here (write [{final}], [{initial}] or [{final}, {initial}])")
     return strategies
 
 
-def _admission_fair_sharing(fields: Section) -> AdmissionFairSharingRules:
-    return AdmissionFairSharingRules(
+def _admission_fair_sharing(fields: Section) -> AdmissionFairSharing:
+    return AdmissionFairSharing(
         usage_half_life_s=fields.take("usageHalfLifeTime", duration(), 0.0),
-        usage_sampling_interval_s=fields.take("usageSamplingInterval", duration(above=True), 300.0),
+        usage_sampling_interval_s=fields.take("usageSamplingInterval", duration(exclusive=True), 300.0),
         resource_weights=fields.take("resourceWeights", map_of(_weight), {}),
     )
 
 
-def _weight(place: Place) -> float:
-    weight = number(place)
+def _weight(field: Field) -> float:
+    weight = number(field)
     if weight < 0:
-        raise Refused("is negative, must be at least 0")
+        raise InvalidValue("is negative, must be at least 0")
     return weight
 
 
@@ -331,10 +338,10 @@ def _wait_v1beta1(fields: Section) -> WaitForPodsReady | None:
 
 
 def _wait_v1beta2(fields: Section) -> WaitForPodsReady:
-    fields.gone(
+    fields.reject_if_present(
         "enable", "is not in v1beta2, which waits always (or set featureGates.DisableWaitForPodsReady)"
     )
-    fields.gone("requeuingTimestamp", "is not in v1beta2 (write requeuingStrategy.timestamp)")
+    fields.reject_if_present("requeuingTimestamp", "is not in v1beta2 (write requeuingStrategy.timestamp)")
     return _wait(fields, timeout_s=1800.0, block_admission=False, flat=None)
 
 
@@ -344,13 +351,13 @@ def _wait(
     timeout_s = fields.take("timeout", duration(), timeout_s)
     recovery_s = fields.take("recoveryTimeout", duration(), timeout_s)
     strategy = fields.take("requeuingStrategy", section(_requeuing), RequeuingStrategy())
-    all_queues: AdmissionBlock = "AllQueues"
-    scope = fields.take("blockAdmissionScope", choice(get_args(AdmissionBlock)), all_queues)
-    overrides = fields.take("overrides", section(_overrides), _Bounds())
+    all_queues: BlockAdmissionScope = "AllQueues"
+    scope = fields.take("blockAdmissionScope", choice(get_args(BlockAdmissionScope)), all_queues)
+    overrides = fields.take("overrides", section(_overrides), _OverrideBounds())
     if flat is not None:
-        given = fields.place.value.get("requeuingStrategy")
+        given = fields.field.value.get("requeuingStrategy")
         if isinstance(given, dict) and given.get("timestamp") not in (None, flat):
-            fields.at("requeuingTimestamp").refuse(
+            fields.at("requeuingTimestamp").reject(
                 f"contradicts requeuingStrategy.timestamp, which is {given['timestamp']} (keep the latter)"
             )
         strategy = msgspec.structs.replace(strategy, timestamp=flat)
@@ -365,18 +372,18 @@ def _wait(
     )
 
 
-class _Bounds(msgspec.Struct, frozen=True):
+class _OverrideBounds(msgspec.Struct, frozen=True):
     shortest_s: float = 0.0
     longest_s: float | None = None
 
 
-def _overrides(fields: Section) -> _Bounds:
-    bounds = _Bounds(
+def _overrides(fields: Section) -> _OverrideBounds:
+    bounds = _OverrideBounds(
         fields.take("shortest", duration(), 0.0),
         fields.take("longest", duration(), None),
     )
     if bounds.longest_s is not None and bounds.longest_s < bounds.shortest_s:
-        fields.at("longest").refuse("is shorter than shortest (give a longer one, or leave one out)")
+        fields.at("longest").reject("is shorter than shortest (give a longer one, or leave one out)")
     return bounds
 
 
@@ -388,7 +395,7 @@ def _flat_timestamp(fields: Section) -> RequeuingTimestamp | None:
 
 
 def _requeuing(fields: Section) -> RequeuingStrategy:
-    seconds = integer(least=0)
+    seconds = integer(minimum=0)
     return RequeuingStrategy(
         timestamp=fields.take("timestamp", choice(get_args(RequeuingTimestamp)), "Eviction"),
         backoff_limit_count=fields.take("backoffLimitCount", _limit_count, None),
@@ -397,31 +404,33 @@ def _requeuing(fields: Section) -> RequeuingStrategy:
     )
 
 
-def _limit_count(place: Place) -> int:
-    if place.value == -1:
-        raise Refused("is no count of retries (leave the field out to retry without end, or write 0 or more)")
-    return integer(least=0)(place)
+def _limit_count(field: Field) -> int:
+    if field.value == -1:
+        raise InvalidValue(
+            "is no count of retries (leave the field out to retry without end, or write 0 or more)"
+        )
+    return integer(minimum=0)(field)
 
 
 def _namespace_selector(fields: Section, namespace: str) -> LabelSelector:
     """Which namespaces' jobs are managed: never those of the system and of the controllers themselves."""
     own = ("kube-system", namespace)
     default = LabelSelector(
-        match_expressions=(Requirement(key=NAMESPACE_NAME_LABEL, operator="NotIn", values=own),)
+        match_expressions=(SelectorRequirement(key=NAMESPACE_NAME_LABEL, operator="NotIn", values=own),)
     )
     selector = fields.take("managedJobsNamespaceSelector", label_selector, default)
     if hit := [name for name in own if matches_selector(selector, {NAMESPACE_NAME_LABEL: name})]:
-        fields.at("managedJobsNamespaceSelector").refuse(
+        fields.at("managedJobsNamespaceSelector").reject(
             f"should not match namespace {' or '.join(hit)} "
             f"(add {NAMESPACE_NAME_LABEL} NotIn [{', '.join(own)}])"
         )
     return selector
 
 
-def _resources(fields: Section) -> ResourceRules:
+def _resources(fields: Section) -> ResourceOptions:
     rule = "is for dynamic resource allocation, of which there is none here (leave it out)"
-    fields.gone("deviceClassMappings", rule)
-    rules = ResourceRules(
+    fields.reject_if_present("deviceClassMappings", rule)
+    rules = ResourceOptions(
         exclude_resource_prefixes=fields.take("excludeResourcePrefixes", list_of(text), ()),
         transformations=fields.take("transformations", list_of(section(_transformation)), ()),
         quota_check_strategy=fields.take(
@@ -429,19 +438,19 @@ def _resources(fields: Section) -> ResourceRules:
         ),
     )
     if rules.quota_check_strategy == "IgnoreUndeclared" and rules.exclude_resource_prefixes:
-        fields.at("excludeResourcePrefixes").refuse(
+        fields.at("excludeResourcePrefixes").reject(
             "contradicts quotaCheckStrategy IgnoreUndeclared (keep one)"
         )
     inputs = [rule.input for rule in rules.transformations]
     for name in sorted({name for name in inputs if inputs.count(name) > 1}):
-        fields.at("transformations").refuse(f"has two rules for input {name} (merge them)")
+        fields.at("transformations").reject(f"has two rules for input {name} (merge them)")
     return rules
 
 
 def _transformation(fields: Section) -> Transformation:
     if "input" not in fields:
-        fields.at("input").refuse("is missing (write the name of a resource)")
-    name = shaped(is_qualified_name, "the name of a resource")
+        fields.at("input").reject("is missing (write the name of a resource)")
+    name = text_matching(is_qualified_name, "the name of a resource")
     return Transformation(
         input=fields.take("input", name, ""),
         strategy=fields.take("strategy", choice(get_args(TransformationStrategy)), "Retain"),

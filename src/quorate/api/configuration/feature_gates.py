@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from quorate.api.decoding.strict import Place, boolean, map_of
+from quorate.api.decoding.strict import Field, boolean, map_of
 
 _ON: Final = (
     "AdmissionFairSharing", "AdmissionGatedBy", "AssignQueueLabelsForPods",
@@ -40,18 +40,18 @@ _OFF: Final = (
 FEATURE_GATES: Final = dict.fromkeys(_ON, True) | dict.fromkeys(_OFF, False)
 
 # Generally available: nobody can switch them off any more.
-LOCKED: Final = frozenset(
+LOCKED_GATES: Final = frozenset(
     ("HierarchicalCohorts", "ManagedJobsNamespaceSelectorAlwaysRespected", "ObjectRetentionPolicies")
 )
 # Once gates; what they switched is there for good, or gone.
-REMOVED: Final = frozenset(
+REMOVED_GATES: Final = frozenset(
     ("ConfigurableResourceTransformations", "LendingLimit", "LocalQueueDefaulting", "ProvisioningACC",
      "QueueVisibility")
 )  # fmt: skip
 # What a gate builds on.
-NEEDS: Final = {"UnadmittedWorkloadsExplicitStatus": "UnadmittedWorkloadsObservability"}
+PREREQUISITES: Final = {"UnadmittedWorkloadsExplicitStatus": "UnadmittedWorkloadsObservability"}
 # Switch what there is none of here: off is what they are, on is refused unless it is Kueue's default.
-ABSENT: Final = frozenset(
+ABSENT_FEATURES: Final = frozenset(
     (
         "ConcurrentAdmission",
         "KueueDRAIntegration",
@@ -112,7 +112,7 @@ def queueing_gates(given: Mapping[str, bool]) -> Gates:
     return msgspec.convert(given, Gates)
 
 
-class ReviewGates(msgspec.Struct, frozen=True, kw_only=True):
+class WebhookGates(msgspec.Struct, frozen=True, kw_only=True):
     """What objects are held to, and given, when they are written."""
 
     elastic_jobs: bool = msgspec.field(name="ElasticJobsViaWorkloadSlices", default=True)
@@ -123,13 +123,13 @@ class ReviewGates(msgspec.Struct, frozen=True, kw_only=True):
     default_priority_class: bool = msgspec.field(name="WorkloadPriorityClassDefaulting", default=False)
 
 
-def review_gates(given: Mapping[str, bool]) -> ReviewGates:
+def webhook_gates(given: Mapping[str, bool]) -> WebhookGates:
     """Those of the gates ``given`` that concern reviews."""
-    return msgspec.convert(given, ReviewGates)
+    return msgspec.convert(given, WebhookGates)
 
 
-_REVIEW_GATES: Final = tuple(field.encode_name for field in msgspec.structs.fields(ReviewGates))
-_ELSEWHERE: Final = (
+_WEBHOOK_GATES: Final = tuple(field.encode_name for field in msgspec.structs.fields(WebhookGates))
+_OTHER_GATES: Final = (
     "AdmissionFairSharing",
     "CustomMetricLabels",
     "DisableWaitForPodsReady",
@@ -140,32 +140,32 @@ _ELSEWHERE: Final = (
     "VisibilityOnDemand",
     "WorkloadRequestUseMergePatch",  # either way every status is written as a merge patch
 )  # honoured where the field is read that they switch
-HONOURED_GATES: Final = tuple(dict.fromkeys((*QUEUEING_GATES, *_REVIEW_GATES, *_ELSEWHERE)))
+SUPPORTED_GATES: Final = tuple(dict.fromkeys((*QUEUEING_GATES, *_WEBHOOK_GATES, *_OTHER_GATES)))
 
 
-def feature_gates(place: Place) -> dict[str, bool]:
+def decode_feature_gates(field: Field) -> dict[str, bool]:
     """The gates the file sets.  Each value is honoured or refused; what Kueue removed is unknown to it."""
-    gates = map_of(boolean)(place)
+    gates = map_of(boolean)(field)
     for name, on in gates.items():
-        if rule := _refusal(name, on):
-            place.entry(name).refuse(rule)
-        needed = NEEDS.get(name)
+        if rule := _rejection(name, on):
+            field.entry(name).reject(rule)
+        needed = PREREQUISITES.get(name)
         if needed is not None and on and not gates.get(needed, FEATURE_GATES[needed]):
-            place.entry(name).refuse(f"needs {needed} (set that to true as well)")
+            field.entry(name).reject(f"needs {needed} (set that to true as well)")
     return gates
 
 
-def _refusal(name: str, on: bool) -> str:
+def _rejection(name: str, on: bool) -> str:
     """Why a gate cannot have that value; empty if it can."""
-    if name in REMOVED:
+    if name in REMOVED_GATES:
         return "sets a feature gate that Kueue has removed (leave it out)"
     if name not in FEATURE_GATES:
         near = get_close_matches(name, FEATURE_GATES, n=1)
         return f"sets an unknown feature gate{f' (did you mean {near[0]}?)' if near else ''}"
-    if on == FEATURE_GATES[name] or name in HONOURED_GATES:
+    if on == FEATURE_GATES[name] or name in SUPPORTED_GATES:
         return ""
-    if name in LOCKED:
+    if name in LOCKED_GATES:
         return "is locked to true since what it switches is generally available (leave it out)"
-    if name in ABSENT:
+    if name in ABSENT_FEATURES:
         return "switches on what there is none of here (leave it out)" if on else ""
     return f"is always {str(FEATURE_GATES[name]).lower()} here (leave it out)"

@@ -4,30 +4,30 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
-from quorate.api.decoding.strict import Section, boolean, choice, integer, list_of, shaped
+from quorate.api.decoding.strict import Section, boolean, choice, integer, list_of, text_matching
 from quorate.api.syntax import is_dns_subdomain
 
 OUR_SCHEDULER: Final = "quorate"
 VOLCANO_SCHEDULER: Final = "volcano"
 
 
-Looked = Literal["volcanoJobs", "batchJobs", "pods", "queues"]
-ALL: Final[tuple[Looked, ...]] = get_args(Looked)
+ManagedKind = Literal["volcanoJobs", "batchJobs", "pods", "queues"]
+ALL_KINDS: Final[tuple[ManagedKind, ...]] = get_args(ManagedKind)
 
 
-class GangRules(msgspec.Struct, frozen=True, kw_only=True):
-    looks_after: tuple[Looked, ...] = ALL  # what somebody else looks after is left to them
+class GangScheduling(msgspec.Struct, frozen=True, kw_only=True):
+    managed_kinds: tuple[ManagedKind, ...] = ALL_KINDS  # what somebody else looks after is left to them
     scheduler_names: tuple[str, ...] = (OUR_SCHEDULER, VOLCANO_SCHEDULER)  # whose pods get pod groups
     keep_pending_pods_on_rollback: bool = False  # members without a node stay when their group must wait
     inherit_owner_annotations: bool = True  # a pod group has what the owner of its pods says of it
 
 
-def gang_rules(fields: Section) -> GangRules:
-    default = GangRules()
-    name = shaped(is_dns_subdomain, "the name of a scheduler")
-    names = fields.take("schedulerNames", list_of(name, least=1), default.scheduler_names)
-    return GangRules(
-        looks_after=tuple(dict.fromkeys(fields.take("looksAfter", list_of(choice(ALL)), ALL))),
+def decode_gang_scheduling(fields: Section) -> GangScheduling:
+    default = GangScheduling()
+    name = text_matching(is_dns_subdomain, "the name of a scheduler")
+    names = fields.take("schedulerNames", list_of(name, minimum=1), default.scheduler_names)
+    return GangScheduling(
+        managed_kinds=tuple(dict.fromkeys(fields.take("looksAfter", list_of(choice(ALL_KINDS)), ALL_KINDS))),
         scheduler_names=tuple(dict.fromkeys(names)),
         keep_pending_pods_on_rollback=fields.take("keepPendingPodsOnRollback", boolean, False),
         inherit_owner_annotations=fields.take("inheritOwnerAnnotations", boolean, True),
@@ -48,7 +48,7 @@ class PodGroupWebhooks(msgspec.Struct, frozen=True, kw_only=True):
     max_queue_depth: int = 5  # queues above one another, below the root
 
 
-def pod_group_webhooks(fields: Section) -> PodGroupWebhooks:
+def decode_pod_group_webhooks(fields: Section) -> PodGroupWebhooks:
     default = PodGroupWebhooks()
     return PodGroupWebhooks(
         min_resources=fields.take("minResources", choice(get_args(QuotaMode)), default.min_resources),
@@ -57,5 +57,7 @@ def pod_group_webhooks(fields: Section) -> PodGroupWebhooks:
         gate_pods_of_pending_groups=fields.take("gatePodsOfPendingGroups", boolean, False),
         max_pod_groups_hard=fields.take("maxPodGroupsHard", boolean, False),
         refuse_deletion_of_used_queues=fields.take("refuseDeletionOfUsedQueues", boolean, False),
-        max_queue_depth=fields.take("maxQueueDepth", integer(least=1, most=100), default.max_queue_depth),
+        max_queue_depth=fields.take(
+            "maxQueueDepth", integer(minimum=1, maximum=100), default.max_queue_depth
+        ),
     )

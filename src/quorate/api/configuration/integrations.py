@@ -8,15 +8,15 @@ import msgspec
 
 from quorate.api.configuration.unused import POD_OPTIONS
 from quorate.api.decoding.strict import (
-    Place,
-    Reader,
-    Refused,
+    Decoder,
+    Field,
+    InvalidValue,
     Section,
     choice,
     list_of,
     section,
-    shaped,
     text,
+    text_matching,
 )
 from quorate.api.field_path import InvalidPath, Path, parse_path
 from quorate.api.syntax import is_dns_label, is_dns_subdomain, is_qualified_name
@@ -50,7 +50,7 @@ class PodSetPaths(msgspec.Struct, frozen=True, kw_only=True):
     done: Path | None = None  # through the object: where the status counts pods that are done for good
 
 
-class Sign(msgspec.Struct, frozen=True, kw_only=True):
+class StatusCheck(msgspec.Struct, frozen=True, kw_only=True):
     """How the status shows that something is so: a condition that is true, or a field with a value.
 
     The value is one of ``values``, or what stands at ``equals_field``.
@@ -63,7 +63,7 @@ class Sign(msgspec.Struct, frozen=True, kw_only=True):
     message: Path | None = None  # where the object says more; a condition has its own message
 
 
-class Switch(msgspec.Struct, frozen=True, kw_only=True):
+class SuspendField(msgspec.Struct, frozen=True, kw_only=True):
     """The field by which a job is stopped and started, and what stands there then."""
 
     field: Path
@@ -78,11 +78,11 @@ class DeclaredFramework(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     kind: str
     plural: str
-    suspend: Switch
+    suspend: SuspendField
     pod_sets: tuple[PodSetPaths, ...]
-    ready: Sign
-    succeeded: Sign | None = None  # None: such a job never ends well
-    failed: Sign | None = None
+    ready: StatusCheck
+    succeeded: StatusCheck | None = None  # None: such a job never ends well
+    failed: StatusCheck | None = None
     priority_class: Path | None = None
     active: Path | None = None  # None: a job that is suspended holds no capacity
 
@@ -116,133 +116,135 @@ class Integrations(msgspec.Struct, frozen=True, kw_only=True):
     label_keys_to_copy: tuple[str, ...] = ()
 
 
-def integrations(version: str) -> Reader[Integrations]:
+def decode_integrations(version: str) -> Decoder[Integrations]:
     def read_fields(fields: Section) -> Integrations:
         if version == "v1beta1" and "podOptions" in fields:
             fields.at("podOptions").warn("is checked but not honoured (write managedJobsNamespaceSelector)")
             fields.take("podOptions", POD_OPTIONS, None)
         frameworks = fields.take("frameworks", _frameworks, Integrations().frameworks)
-        declared = fields.take("declaredFrameworks", _all_declared(frameworks), ())
+        declared = fields.take("declaredFrameworks", _declared_frameworks(frameworks), ())
         queued = [*frameworks, *(framework.name for framework in declared)]
         return Integrations(
             frameworks=frameworks,
             declared=declared,
-            external=fields.take("externalFrameworks", _all_external(queued), ()),
+            external=fields.take("externalFrameworks", _external_frameworks(queued), ()),
             label_keys_to_copy=fields.take(
-                "labelKeysToCopy", list_of(shaped(is_qualified_name, "the key of a label")), ()
+                "labelKeysToCopy", list_of(text_matching(is_qualified_name, "the key of a label")), ()
             ),
         )
 
     return section(read_fields)
 
 
-def _all_external(queued: Sequence[str]) -> Reader[tuple[ExternalFramework, ...]]:
-    def read(place: Place) -> tuple[ExternalFramework, ...]:
-        external = list_of(_external)(place)
-        if len(external) == len(place.value):  # else places are not those of what was read
+def _external_frameworks(queued: Sequence[str]) -> Decoder[tuple[ExternalFramework, ...]]:
+    def read(field: Field) -> tuple[ExternalFramework, ...]:
+        external = list_of(_external_framework)(field)
+        if len(external) == len(field.value):  # else places are not those of what was read
             for index, framework in enumerate(external):
                 if framework.name in (*queued, *(each.name for each in external[:index])):
-                    place.items()[index].refuse("is queued already (keep one)")
+                    field.items()[index].reject("is queued already (keep one)")
         return external
 
     return read
 
 
-def _external(place: Place) -> ExternalFramework:
-    if _EXTERNAL_FRAMEWORK.fullmatch(text(place)) is None:
-        raise Refused("does not name a kind (write Kind.version.group)")
-    kind, version, group = text(place).split(".", 2)
+def _external_framework(field: Field) -> ExternalFramework:
+    if _EXTERNAL_FRAMEWORK.fullmatch(text(field)) is None:
+        raise InvalidValue("does not name a kind (write Kind.version.group)")
+    kind, version, group = text(field).split(".", 2)
     return ExternalFramework(group=group, version=version, kind=kind)
 
 
-def _frameworks(place: Place) -> tuple[str, ...]:
-    names = list_of(choice(FRAMEWORKS), least=1)(place)
-    for index, item in enumerate(place.items()):
-        if item.value in place.value[:index]:
-            item.refuse("is listed twice (keep one)")
+def _frameworks(field: Field) -> tuple[str, ...]:
+    names = list_of(choice(FRAMEWORKS), minimum=1)(field)
+    for index, item in enumerate(field.items()):
+        if item.value in field.value[:index]:
+            item.reject("is listed twice (keep one)")
     return names
 
 
 # Kinds declared by their paths.
 
 
-def _all_declared(frameworks: tuple[str, ...]) -> Reader[tuple[DeclaredFramework, ...]]:
-    def read(place: Place) -> tuple[DeclaredFramework, ...]:
-        declared = list_of(section(_declared))(place)
+def _declared_frameworks(frameworks: tuple[str, ...]) -> Decoder[tuple[DeclaredFramework, ...]]:
+    def read(field: Field) -> tuple[DeclaredFramework, ...]:
+        declared = list_of(section(_declared_framework))(field)
         names = [*frameworks, *(framework.name for framework in declared)]
-        if len(declared) == len(place.value):  # else places are not those of what was read
+        if len(declared) == len(field.value):  # else places are not those of what was read
             for index, framework in enumerate(declared):
                 if framework.kind and framework.name in names[: len(frameworks) + index]:
-                    item = place.items()[index].entry("kind")
-                    item.refuse(f"makes {framework.name}, which is queued already (keep one)")
+                    item = field.items()[index].entry("kind")
+                    item.reject(f"makes {framework.name}, which is queued already (keep one)")
         return declared
 
     return read
 
 
-def _declared(fields: Section) -> DeclaredFramework:
-    _demand(fields, apiVersion="example.com/v1", kind="Training", plural="trainings", suspend="spec.suspend")
-    _demand(fields, podSets="a list", ready="{condition: Running}")
+def _declared_framework(fields: Section) -> DeclaredFramework:
+    _require(fields, apiVersion="example.com/v1", kind="Training", plural="trainings", suspend="spec.suspend")
+    _require(fields, podSets="a list", ready="{condition: Running}")
     group, version = fields.take("apiVersion", _api_version, ("", ""))
     return DeclaredFramework(
         group=group,
         version=version,
-        kind=fields.take("kind", shaped(lambda name: _KIND.fullmatch(name) is not None, "a kind"), ""),
-        plural=fields.take("plural", shaped(is_dns_label, "the plural of a kind, in lower case"), ""),
-        suspend=fields.take("suspend", _switch, Switch(field=())),
-        pod_sets=fields.take("podSets", list_of(section(_pod_set), least=1), ()),
-        ready=fields.take("ready", section(_sign), Sign()),
-        succeeded=fields.take("succeeded", section(_sign), None),
-        failed=fields.take("failed", section(_sign), None),
+        kind=fields.take("kind", text_matching(lambda name: _KIND.fullmatch(name) is not None, "a kind"), ""),
+        plural=fields.take("plural", text_matching(is_dns_label, "the plural of a kind, in lower case"), ""),
+        suspend=fields.take("suspend", _suspend_field, SuspendField(field=())),
+        pod_sets=fields.take("podSets", list_of(section(_pod_set), minimum=1), ()),
+        ready=fields.take("ready", section(_status_check), StatusCheck()),
+        succeeded=fields.take("succeeded", section(_status_check), None),
+        failed=fields.take("failed", section(_status_check), None),
         active=fields.take("active", _path_in("status"), None),
         priority_class=fields.take("priorityClass", _path_in("spec"), None),
     )
 
 
-def _switch(place: Place) -> Switch:
+def _suspend_field(field: Field) -> SuspendField:
     """A path to a boolean, or a field with the two values it takes."""
-    if isinstance(place.value, str):
-        return Switch(field=_path_in("spec")(place))
-    return section(_values_of_switch)(place)
+    if isinstance(field.value, str):
+        return SuspendField(field=_path_in("spec")(field))
+    return section(_suspend_field_section)(field)
 
 
-def _values_of_switch(fields: Section) -> Switch:
-    _demand(fields, field="spec.state", stopped="Stopped", running="Running")
-    switch = Switch(
+def _suspend_field_section(fields: Section) -> SuspendField:
+    _require(fields, field="spec.state", stopped="Stopped", running="Running")
+    switch = SuspendField(
         field=fields.take("field", _path_in("spec"), ()),
         stopped=fields.take("stopped", _scalar, True),
         running=fields.take("running", _scalar, False),
     )
     if switch.stopped == switch.running:
-        fields.place.refuse("has the same value for stopped and running")
+        fields.field.reject("has the same value for stopped and running")
     return switch
 
 
-def _demand(fields: Section, **examples: str) -> None:
+def _require(fields: Section, **examples: str) -> None:
     for name, example in examples.items():
         if name not in fields:
-            fields.at(name).refuse(f"is missing (write {example})")
+            fields.at(name).reject(f"is missing (write {example})")
 
 
-def _api_version(place: Place) -> tuple[str, str]:
-    group, _, version = text(place).rpartition("/")
+def _api_version(field: Field) -> tuple[str, str]:
+    group, _, version = text(field).rpartition("/")
     if not is_dns_subdomain(group) or _VERSION.fullmatch(version) is None:
-        raise Refused("is no apiVersion of a custom resource (write example.com/v1)")
+        raise InvalidValue("is no apiVersion of a custom resource (write example.com/v1)")
     return group, version
 
 
-def _path(place: Place) -> Path:
+def _path(field: Field) -> Path:
     try:
-        return parse_path(text(place))
+        return parse_path(text(field))
     except InvalidPath as invalid:
-        raise Refused("is no path (write names joined by dots, such as spec.groups[0].size)") from invalid
+        raise InvalidValue(
+            "is no path (write names joined by dots, such as spec.groups[0].size)"
+        ) from invalid
 
 
-def _path_in(part: str) -> Reader[Path]:
-    def read(place: Place) -> Path:
-        path = _path(place)
+def _path_in(part: str) -> Decoder[Path]:
+    def read(field: Field) -> Path:
+        path = _path(field)
         if path[0] != part or len(path) == 1:
-            raise Refused(f"does not lead into {part} (write {part}, a dot and names)")
+            raise InvalidValue(f"does not lead into {part} (write {part}, a dot and names)")
         return path
 
     return read
@@ -250,21 +252,21 @@ def _path_in(part: str) -> Reader[Path]:
 
 def _pod_set(fields: Section) -> PodSetPaths:
     each = fields.take("each", _path_in("spec"), None)
-    inside: Reader[Path] = _path if "each" in fields else _path_in("spec")
-    _demand(fields, template="template" if "each" in fields else "spec.template")
+    inside: Decoder[Path] = _path if "each" in fields else _path_in("spec")
+    _require(fields, template="template" if "each" in fields else "spec.template")
     if "each" in fields:
-        fields.gone("name", "contradicts each, which makes several pod sets (write nameFrom)")
-        _demand(fields, nameFrom="name")
+        fields.reject_if_present("name", "contradicts each, which makes several pod sets (write nameFrom)")
+        _require(fields, nameFrom="name")
     else:
-        fields.gone("nameFrom", "belongs to each (write name)")
-        _demand(fields, name="main")
+        fields.reject_if_present("nameFrom", "belongs to each (write name)")
+        _require(fields, name="main")
     if "each" in fields:
-        fields.gone("done", "belongs to one pod set, not to each (leave it out)")
+        fields.reject_if_present("done", "belongs to one pod set, not to each (leave it out)")
     if "minCount" in fields and "count" not in fields:
-        fields.at("minCount").refuse("needs count, where the number of admitted pods is written")
+        fields.at("minCount").reject("needs count, where the number of admitted pods is written")
     return PodSetPaths(
         template=fields.take("template", inside, ()),
-        name=fields.take("name", shaped(is_dns_label, "the name of a pod set"), ""),
+        name=fields.take("name", text_matching(is_dns_label, "the name of a pod set"), ""),
         each=each,
         name_from=fields.take("nameFrom", _path, ()),
         count=fields.take("count", inside, None),
@@ -273,25 +275,25 @@ def _pod_set(fields: Section) -> PodSetPaths:
     )
 
 
-def _sign(fields: Section) -> Sign:
+def _status_check(fields: Section) -> StatusCheck:
     if ("condition" in fields) == ("field" in fields):
-        fields.place.refuse("must have either condition or field")
+        fields.field.reject("must have either condition or field")
     wanted = [name for name in ("equals", "in", "equalsField") if name in fields]
     if len(wanted) != ("field" in fields):
-        fields.place.refuse("must have equals, in or equalsField with field, and none without")
+        fields.field.reject("must have equals, in or equalsField with field, and none without")
     if "condition" in fields:
-        fields.gone("message", "belongs to field (a condition has a message of its own)")
+        fields.reject_if_present("message", "belongs to field (a condition has a message of its own)")
     one = (fields.take("equals", _scalar, None),) if "equals" in fields else ()
-    return Sign(
-        condition=fields.take("condition", shaped(is_qualified_name, "the type of a condition"), ""),
+    return StatusCheck(
+        condition=fields.take("condition", text_matching(is_qualified_name, "the type of a condition"), ""),
         field=fields.take("field", _path_in("status"), ()),
-        values=one or fields.take("in", list_of(_scalar, least=1), ()),
+        values=one or fields.take("in", list_of(_scalar, minimum=1), ()),
         equals_field=fields.take("equalsField", _path, ()),
         message=fields.take("message", _path_in("status"), None),
     )
 
 
-def _scalar(place: Place) -> Any:
-    if not isinstance(place.value, str | int):
-        raise Refused("is no text, whole number or boolean")
-    return place.value
+def _scalar(field: Field) -> Any:
+    if not isinstance(field.value, str | int):
+        raise InvalidValue("is no text, whole number or boolean")
+    return field.value

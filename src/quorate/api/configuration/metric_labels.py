@@ -5,24 +5,24 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
-from quorate.api.decoding.strict import Place, Section, choice, list_of, section, shaped, text
+from quorate.api.decoding.strict import Field, Section, choice, list_of, section, text, text_matching
 from quorate.api.syntax import is_qualified_name
 
-Source = Literal["ClusterQueue", "Cohort", "LocalQueue", "Workload"]
+LabelSource = Literal["ClusterQueue", "Cohort", "LocalQueue", "Workload"]
 
 
 class CustomLabel(msgspec.Struct, frozen=True, kw_only=True):
     """One label; exported as ``custom_<name>``."""
 
     name: str
-    source: Source = "ClusterQueue"
+    source: LabelSource = "ClusterQueue"
     key: str  # of the label of the source, or of its annotation
-    annotated: bool = False
-    tracked: tuple[str, ...] = ()  # the values told apart; none: all of them
+    from_annotation: bool = False
+    tracked_values: tuple[str, ...] = ()  # the values told apart; none: all of them
 
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_name: Final = shaped(
+_name: Final = text_matching(
     lambda name: _NAME.fullmatch(name) is not None,
     "a name of letters, digits and _ that starts with a letter",
 )
@@ -31,35 +31,37 @@ _name: Final = shaped(
 def _label(fields: Section) -> CustomLabel:
     name = fields.take("name", _name, "")
     if "name" not in fields:
-        fields.at("name").refuse("is missing (write what comes after custom_ in the name of the label)")
-    label = fields.take("sourceLabelKey", shaped(is_qualified_name, "the key of a label"), "")
-    annotation = fields.take("sourceAnnotationKey", shaped(is_qualified_name, "the key of an annotation"), "")
+        fields.at("name").reject("is missing (write what comes after custom_ in the name of the label)")
+    label = fields.take("sourceLabelKey", text_matching(is_qualified_name, "the key of a label"), "")
+    annotation = fields.take(
+        "sourceAnnotationKey", text_matching(is_qualified_name, "the key of an annotation"), ""
+    )
     if label and annotation:
-        fields.at("sourceAnnotationKey").refuse("contradicts sourceLabelKey (give one of the two)")
+        fields.at("sourceAnnotationKey").reject("contradicts sourceLabelKey (give one of the two)")
     return CustomLabel(
         name=name,
-        source=fields.take("sourceKind", choice(get_args(Source)), "ClusterQueue"),
+        source=fields.take("sourceKind", choice(get_args(LabelSource)), "ClusterQueue"),
         key=annotation or label or name,
-        annotated=bool(annotation),
-        tracked=fields.take("trackedValues", list_of(text, most=16), ()),
+        from_annotation=bool(annotation),
+        tracked_values=fields.take("trackedValues", list_of(text, maximum=16), ()),
     )
 
 
-def custom_labels(place: Place) -> tuple[CustomLabel, ...]:
-    list_of(lambda item: item.value, most=20)(place)
+def decode_custom_labels(field: Field) -> tuple[CustomLabel, ...]:
+    list_of(lambda item: item.value, maximum=20)(field)
     labels: list[CustomLabel] = []
-    for item in place.items():
+    for item in field.items():
         label = item.read(section(_label), None)
         if label is None:
             continue
         before = [each for each in labels if each.source == label.source]
         if any(each.name == label.name for each in labels):
-            item.entry("name").refuse("names two labels (choose another)")
-        if len(set(label.tracked)) < len(label.tracked):
-            item.entry("trackedValues").refuse("lists a value twice (leave one out)")
-        if label.source == "Workload" and not 1 <= len(label.tracked) <= 12:
-            item.entry("trackedValues").refuse("must list 1 to 12 values for sourceKind Workload")
-        if len(before) == (most := 2 if label.source == "Workload" else 6):
-            item.refuse(f"is one label too many for sourceKind {label.source}, at most {most}")
+            item.entry("name").reject("names two labels (choose another)")
+        if len(set(label.tracked_values)) < len(label.tracked_values):
+            item.entry("trackedValues").reject("lists a value twice (leave one out)")
+        if label.source == "Workload" and not 1 <= len(label.tracked_values) <= 12:
+            item.entry("trackedValues").reject("must list 1 to 12 values for sourceKind Workload")
+        if len(before) == (maximum := 2 if label.source == "Workload" else 6):
+            item.reject(f"is one label too many for sourceKind {label.source}, at most {maximum}")
         labels.append(label)
     return tuple(labels)

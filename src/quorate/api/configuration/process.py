@@ -10,10 +10,10 @@ from typing import Final
 
 import msgspec
 
-from quorate.api.configuration.metric_labels import CustomLabel, custom_labels
+from quorate.api.configuration.metric_labels import CustomLabel, decode_custom_labels
 from quorate.api.decoding.strict import (
-    Place,
-    Refused,
+    Field,
+    InvalidValue,
     Section,
     boolean,
     choice,
@@ -23,8 +23,8 @@ from quorate.api.decoding.strict import (
     map_of,
     number,
     section,
-    shaped,
     text,
+    text_matching,
 )
 from quorate.api.meta import LabelSelector
 from quorate.api.syntax import is_dns_label, is_dns_subdomain
@@ -60,7 +60,7 @@ class LeaderElection(msgspec.Struct, frozen=True, kw_only=True):
     name: str = "c1f6bfd2.kueue.x-k8s.io"  # Kueue's own, so that the two never decide side by side
     namespace: str = ""  # empty: the namespace of the configuration
     lease_s: int = 15
-    renew_within_s: float = 10.0
+    renew_deadline_s: float = 10.0
     retry_s: float = 2.0
 
 
@@ -80,7 +80,7 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _ADDRESS: Final = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.]+)\]|(?P<host>[^\s:\[\]]*)):(?P<port>[0-9]{1,5})")
-_endpoint: Final = shaped(is_dns_label, "one part of a path")
+_endpoint: Final = text_matching(is_dns_label, "one part of a path")
 
 
 def parse_address(written: str) -> Address | None:
@@ -91,52 +91,54 @@ def parse_address(written: str) -> Address | None:
     return Address(match["six"] or match["host"] or "", int(match["port"]))
 
 
-def address(place: Place) -> Address | None:
+def decode_address(field: Field) -> Address | None:
     """None for ``"0"``, which switches an endpoint off."""
-    written = text(place)
+    written = text(field)
     if written == "0":
         return None
     found = parse_address(written)
     if found is None:
-        raise Refused("is no address (write :8081, 127.0.0.1:8081, or 0 in quotes for none)")
+        raise InvalidValue("is no address (write :8081, 127.0.0.1:8081, or 0 in quotes for none)")
     return found
 
 
-def health(fields: Section) -> Health:
+def decode_health(fields: Section) -> Health:
     default = Health()
     return Health(
-        address=fields.take("healthProbeBindAddress", address, None),
+        address=fields.take("healthProbeBindAddress", decode_address, None),
         liveness=fields.take("livenessEndpointName", _endpoint, default.liveness),
         readiness=fields.take("readinessEndpointName", _endpoint, default.readiness),
     )
 
 
-def leader_election(fields: Section) -> LeaderElection:
+def decode_leader_election(fields: Section) -> LeaderElection:
     default = LeaderElection()
     fields.take("resourceLock", choice(("leases",)), "leases")
     lease_s = fields.take("leaseDuration", _whole_seconds, default.lease_s)
-    renew_within_s = fields.take("renewDeadline", duration(above=True), default.renew_within_s)
-    retry_s = fields.take("retryPeriod", duration(above=True), default.retry_s)
-    if not renew_within_s < lease_s:
-        fields.at("renewDeadline").refuse(f"must be less than leaseDuration, which is {lease_s}s")
-    elif not retry_s < renew_within_s:
-        fields.at("retryPeriod").refuse(f"must be less than renewDeadline, which is {renew_within_s:g}s")
+    renew_deadline_s = fields.take("renewDeadline", duration(exclusive=True), default.renew_deadline_s)
+    retry_s = fields.take("retryPeriod", duration(exclusive=True), default.retry_s)
+    if not renew_deadline_s < lease_s:
+        fields.at("renewDeadline").reject(f"must be less than leaseDuration, which is {lease_s}s")
+    elif not retry_s < renew_deadline_s:
+        fields.at("retryPeriod").reject(f"must be less than renewDeadline, which is {renew_deadline_s:g}s")
     return LeaderElection(
         elect=fields.take("leaderElect", boolean, default.elect),
-        name=fields.take("resourceName", shaped(is_dns_subdomain, "the name of a Lease"), default.name),
-        namespace=fields.take("resourceNamespace", shaped(is_dns_label, "a namespace's name"), ""),
+        name=fields.take(
+            "resourceName", text_matching(is_dns_subdomain, "the name of a Lease"), default.name
+        ),
+        namespace=fields.take("resourceNamespace", text_matching(is_dns_label, "a namespace's name"), ""),
         lease_s=lease_s,
-        renew_within_s=renew_within_s,
+        renew_deadline_s=renew_deadline_s,
         retry_s=retry_s,
     )
 
 
-def metrics(fields: Section) -> Metrics:
+def decode_metrics(fields: Section) -> Metrics:
     default = Metrics()
-    listening = fields.take("bindAddress", address, None)
+    listening = fields.take("bindAddress", decode_address, None)
     return Metrics(
         address=listening,
-        custom_labels=fields.take("customLabels", custom_labels, ()),
+        custom_labels=fields.take("customLabels", decode_custom_labels, ()),
         cluster_queue_resources=fields.take("enableClusterQueueResources", boolean, False),
         local_queues=fields.take("localQueueMetrics", section(_local_queues), default.local_queues),
     )
@@ -147,65 +149,65 @@ def _local_queues(fields: Section) -> LabelSelector | None:
     return selector if fields.take("enable", boolean, True) else None
 
 
-def visibility(fields: Section) -> Visibility:
+def decode_visibility(fields: Section) -> Visibility:
     host = fields.take("bindAddress", _ip_address, "127.0.0.1")
-    return Visibility(address=Address(host, fields.take("bindPort", integer(least=1, most=65535), 8082)))
+    return Visibility(address=Address(host, fields.take("bindPort", integer(minimum=1, maximum=65535), 8082)))
 
 
-def _ip_address(place: Place) -> str:
-    written = text(place)
+def _ip_address(field: Field) -> str:
+    written = text(field)
     try:
         return written and str(ip_address(written))
     except ValueError as error:
-        raise Refused("is no IP address (write 127.0.0.1, or 0.0.0.0 for every interface)") from error
+        raise InvalidValue("is no IP address (write 127.0.0.1, or 0.0.0.0 for every interface)") from error
 
 
-def _whole_seconds(place: Place) -> int:
-    seconds = duration(least_s=1.0)(place)
+def _whole_seconds(field: Field) -> int:
+    seconds = duration(minimum_s=1.0)(field)
     if seconds != int(seconds):
-        raise Refused("is no whole number of seconds, and a Lease knows no other")
+        raise InvalidValue("is no whole number of seconds, and a Lease knows no other")
     return int(seconds)
 
 
 _KIND: Final = re.compile(r"[A-Z][A-Za-z0-9]*(?:\.[a-z0-9][-a-z0-9.]*)?")
 
 
-class Pace(msgspec.Struct, frozen=True, kw_only=True):
-    """At most ``per_second`` requests in the long run, ``burst`` of them at once."""
+class ClientConnection(msgspec.Struct, frozen=True, kw_only=True):
+    """At most ``qps`` requests in the long run, ``burst`` of them at once."""
 
-    per_second: float
+    qps: float
     burst: int
 
 
 class Controllers(msgspec.Struct, frozen=True, kw_only=True):
     workers: dict[str, int] = {}  # by ``Kind.group``, or ``Kind`` of the core group
-    sync_within_s: float | None = None  # to list everything at the start; None: as long as it takes
+    cache_sync_timeout_s: float | None = None  # to list everything at the start; None: as long as it takes
 
     def workers_for(self, kind: str, group: str, default: int) -> int:
         """How many objects of a kind are worked on at once."""
         return self.workers.get(f"{kind}.{group}" if group else kind, default)
 
 
-def pace(fields: Section) -> Pace | None:
+def decode_client_connection(fields: Section) -> ClientConnection | None:
     """None without a limit: a rate that is left out, 0 or negative, as Kueue has it."""
-    per_second = fields.take("qps", number, 0.0)
+    qps = fields.take("qps", number, 0.0)
     burst = fields.take("burst", integer(), 0)
-    if per_second <= 0:
+    if qps <= 0:
         return None
     fields.at("qps").warn("holds back the controllers (leave it out: the API server sets the pace by itself)")
-    return Pace(per_second=per_second, burst=max(burst, 1))
+    return ClientConnection(qps=qps, burst=max(burst, 1))
 
 
-def controllers(fields: Section) -> Controllers:
+def decode_controllers(fields: Section) -> Controllers:
     return Controllers(
         workers=fields.take("groupKindConcurrency", _workers, {}),
-        sync_within_s=fields.take("cacheSyncTimeout", duration(above=True), None),
+        cache_sync_timeout_s=fields.take("cacheSyncTimeout", duration(exclusive=True), None),
     )
 
 
-def _workers(place: Place) -> dict[str, int]:
-    found = map_of(integer(least=1))(place)
+def _workers(field: Field) -> dict[str, int]:
+    found = map_of(integer(minimum=1))(field)
     for key in found:
         if _KIND.fullmatch(key) is None:
-            place.entry(key).refuse("is under no kind (write Kind.group, such as Job.batch, or Pod)")
+            field.entry(key).reject("is under no kind (write Kind.group, such as Job.batch, or Pod)")
     return found

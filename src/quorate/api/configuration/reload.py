@@ -11,8 +11,8 @@ import msgspec
 from quorate.api.configuration import Configuration
 
 # Fields of the struct by those of the file.
-AT_A_START: Final = {
-    "clientConnection": "pace",
+RESTART_FIELDS: Final = {
+    "clientConnection": "client_connection",
     "health": "health",
     "internalCertManagement": "certificates",
     "leaderElection": "leader_election",
@@ -23,13 +23,13 @@ AT_A_START: Final = {
     "visibilityServer": "visibility",
     "webhook": "webhooks",
 }
-_REVIEWS: Final = "featureGates, for webhooks"
+_WEBHOOK_GATES: Final = "featureGates, for webhooks"
 
 
-def taken_over(running: Configuration, new: Configuration) -> tuple[Configuration, tuple[str, ...]]:
+def apply_reload(running: Configuration, new: Configuration) -> tuple[Configuration, tuple[str, ...]]:
     """What to go on with, and the fields of the file whose new values have to wait for a restart."""
-    kept = {name: getattr(running, name) for name in (*AT_A_START.values(), "review_gates")}
-    waiting = [field for field, name in AT_A_START.items() if getattr(new, name) != kept[name]]
-    if new.review_gates != running.review_gates:
-        waiting.append(_REVIEWS)
+    kept = {name: getattr(running, name) for name in (*RESTART_FIELDS.values(), "webhook_gates")}
+    waiting = [field for field, name in RESTART_FIELDS.items() if getattr(new, name) != kept[name]]
+    if new.webhook_gates != running.webhook_gates:
+        waiting.append(_WEBHOOK_GATES)
     return msgspec.structs.replace(new, **kept), tuple(waiting)

@@ -2,12 +2,12 @@
 
 from typing import Final
 
-from quorate.api.decoding.strict import checked, integer, label_selector
+from quorate.api.decoding.strict import ignored_section, integer, label_selector
 
-QUEUE_VISIBILITY: Final = checked(
+QUEUE_VISIBILITY: Final = ignored_section(
     {
-        "clusterQueues": checked({"maxCount": integer(least=0, most=4000)}),
-        "updateIntervalSeconds": integer(least=1),
+        "clusterQueues": ignored_section({"maxCount": integer(minimum=0, maximum=4000)}),
+        "updateIntervalSeconds": integer(minimum=1),
     }
 )
-POD_OPTIONS: Final = checked({"namespaceSelector": label_selector, "podSelector": label_selector})
+POD_OPTIONS: Final = ignored_section({"namespaceSelector": label_selector, "podSelector": label_selector})

@@ -10,15 +10,15 @@ import msgspec
 
 from quorate.api.configuration.process import Address
 from quorate.api.decoding.strict import (
-    Place,
-    Refused,
+    Field,
+    InvalidValue,
     Section,
     boolean,
     choice,
     integer,
     list_of,
-    shaped,
     text,
+    text_matching,
 )
 from quorate.api.syntax import is_dns_label, is_dns_subdomain
 
@@ -38,7 +38,7 @@ class CertificateManagement(msgspec.Struct, frozen=True, kw_only=True):
     secret: str = "kueue-webhook-server-cert"
 
 
-class TlsRules(msgspec.Struct, frozen=True, kw_only=True):
+class TlsOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a client must speak; by default what the platform's library finds safe."""
 
     minimum_version: str = "VersionTLS12"
@@ -64,19 +64,19 @@ _CURVES: Final = {
 }
 
 
-def webhooks(fields: Section) -> Webhooks:
+def decode_webhooks(fields: Section) -> Webhooks:
     """The field as a whole asks for webhooks; its host is empty, every interface, as in Kueue."""
     host = fields.take("host", text, "")
     return Webhooks(
-        address=Address(host, fields.take("port", integer(least=1, most=65535), 9443)),
+        address=Address(host, fields.take("port", integer(minimum=1, maximum=65535), 9443)),
         certificate_directory=fields.take("certDir", text, "") or Webhooks().certificate_directory,
     )
 
 
-def certificate_management(fields: Section) -> CertificateManagement:
+def decode_certificate_management(fields: Section) -> CertificateManagement:
     default = CertificateManagement()
-    service = shaped(is_dns_label, "the name of a Service")
-    secret = shaped(is_dns_subdomain, "the name of a Secret")
+    service = text_matching(is_dns_label, "the name of a Service")
+    secret = text_matching(is_dns_subdomain, "the name of a Secret")
     return CertificateManagement(
         enable=fields.take("enable", boolean, default.enable),
         service=fields.take("webhookServiceName", service, default.service),
@@ -84,23 +84,25 @@ def certificate_management(fields: Section) -> CertificateManagement:
     )
 
 
-def tls_rules(fields: Section) -> TlsRules:
-    version = fields.take("minVersion", choice(TLS_VERSIONS), TlsRules().minimum_version)
-    if version == "VersionTLS13" and fields.place.value.get("cipherSuites"):
-        fields.at("cipherSuites").refuse("contradicts minVersion VersionTLS13, whose suites are fixed")
-    return TlsRules(
+def decode_tls_options(fields: Section) -> TlsOptions:
+    version = fields.take("minVersion", choice(TLS_VERSIONS), TlsOptions().minimum_version)
+    if version == "VersionTLS13" and fields.field.value.get("cipherSuites"):
+        fields.at("cipherSuites").reject("contradicts minVersion VersionTLS13, whose suites are fixed")
+    return TlsOptions(
         minimum_version=version,
         ciphers=fields.take("cipherSuites", list_of(_cipher), ()),
         curve=fields.take("curvePreferences", _curve, ""),
     )
 
 
-def _cipher(place: Place) -> str:
-    return _CIPHERS[choice(tuple(_CIPHERS))(place)]
+def _cipher(field: Field) -> str:
+    return _CIPHERS[choice(tuple(_CIPHERS))(field)]
 
 
-def _curve(place: Place) -> str:
-    curves = list_of(choice(tuple(_CURVES)))(place)
+def _curve(field: Field) -> str:
+    curves = list_of(choice(tuple(_CURVES)))(field)
     if len(curves) > 1:
-        raise Refused("names several curves, and only one can be insisted on (write one, or leave this out)")
+        raise InvalidValue(
+            "names several curves, and only one can be insisted on (write one, or leave this out)"
+        )
     return _CURVES[curves[0]] if curves else ""

@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from quorate.api.meta import Condition, ObjectMeta, Requirement, Struct
+from quorate.api.meta import Condition, ObjectMeta, SelectorRequirement, Struct
 from quorate.api.quantity import Quantity
 
 Resources = dict[str, Quantity]
@@ -45,8 +45,8 @@ class Taint(Struct):
 
 
 class NodeSelectorTerm(Struct):
-    match_expressions: tuple[Requirement, ...] = ()
-    match_fields: tuple[Requirement, ...] = ()
+    match_expressions: tuple[SelectorRequirement, ...] = ()
+    match_fields: tuple[SelectorRequirement, ...] = ()
 
 
 class NodeSelector(Struct):

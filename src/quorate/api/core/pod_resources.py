@@ -14,7 +14,7 @@ from quorate.api.quantity import Quantity
 _NOTHING: Final = Quantity(0)
 
 
-class Asking(Protocol):
+class ContainerResources(Protocol):
     """A container, as far as it asks for something."""
 
     @property
@@ -23,20 +23,20 @@ class Asking(Protocol):
     def restart_policy(self) -> str: ...
 
 
-class AskingTogether(Protocol):
+class PodResources(Protocol):
     """The spec of a pod, as far as it asks for something: there is more than one reading of pods."""
 
     @property
-    def containers(self) -> Sequence[Asking]: ...
+    def containers(self) -> Sequence[ContainerResources]: ...
     @property
-    def init_containers(self) -> Sequence[Asking]: ...
+    def init_containers(self) -> Sequence[ContainerResources]: ...
     @property
     def resources(self) -> ResourceRequirements | None: ...
     @property
     def overhead(self) -> Resources: ...
 
 
-def pod_requests(spec: AskingTogether) -> Resources:
+def pod_requests(spec: PodResources) -> Resources:
     """The amounts that must be free for one such pod, by resource; resources asked for as zero included.
 
     Init containers run one after the other, each beside the sidecars started before it; the containers
@@ -45,21 +45,21 @@ def pod_requests(spec: AskingTogether) -> Resources:
     sidecars: Resources = {}
     most: Resources = {}
     for container in spec.init_containers:
-        wanted = requests_of(container)
+        wanted = container_requests(container)
         if container.restart_policy == "Always":
-            sidecars = add(sidecars, wanted)
-            most = largest(most, sidecars)
+            sidecars = add_resources(sidecars, wanted)
+            most = max_resources(most, sidecars)
         else:
-            most = largest(most, add(wanted, sidecars))
-    together = add_all([sidecars, *(requests_of(container) for container in spec.containers)])
-    requests = largest(together, most)
+            most = max_resources(most, add_resources(wanted, sidecars))
+    together = sum_resources([sidecars, *(container_requests(container) for container in spec.containers)])
+    requests = max_resources(together, most)
     # The pod-level amount replaces the sum, also downwards: its containers share it.
-    pod_level = with_limits(spec.resources.requests, spec.resources.limits) if spec.resources else {}
-    requests |= {name: amount for name, amount in pod_level.items() if _is_shared_by_containers(name)}
-    return add(requests, spec.overhead)
+    pod_level = default_requests(spec.resources.requests, spec.resources.limits) if spec.resources else {}
+    requests |= {name: amount for name, amount in pod_level.items() if _is_pod_level_resource(name)}
+    return add_resources(requests, spec.overhead)
 
 
-def pod_limits(spec: AskingTogether) -> Resources:
+def pod_limits(spec: PodResources) -> Resources:
     """What one such pod may use at most, of the resources it has limits for; reckoned as its requests are.
 
     Overhead is added where there is a limit: it makes none.
@@ -69,24 +69,26 @@ def pod_limits(spec: AskingTogether) -> Resources:
 
 
 @dataclass(frozen=True, slots=True)
-class _Container:
+class _LimitsContainer:
     resources: ResourceRequirements
     restart_policy: str
 
 
 @dataclass(frozen=True, slots=True)
-class _Pod:
-    containers: Sequence[_Container]
-    init_containers: Sequence[_Container]
+class _LimitsPod:
+    containers: Sequence[_LimitsContainer]
+    init_containers: Sequence[_LimitsContainer]
     resources: ResourceRequirements | None
     overhead: Resources
 
 
-def _limits_as_requests(spec: AskingTogether) -> _Pod:
-    def of(container: Asking) -> _Container:
-        return _Container(ResourceRequirements(requests=container.resources.limits), container.restart_policy)
+def _limits_as_requests(spec: PodResources) -> _LimitsPod:
+    def of(container: ContainerResources) -> _LimitsContainer:
+        return _LimitsContainer(
+            ResourceRequirements(requests=container.resources.limits), container.restart_policy
+        )
 
-    return _Pod(
+    return _LimitsPod(
         containers=tuple(map(of, spec.containers)),
         init_containers=tuple(map(of, spec.init_containers)),
         resources=ResourceRequirements(requests=spec.resources.limits) if spec.resources else None,
@@ -94,33 +96,33 @@ def _limits_as_requests(spec: AskingTogether) -> _Pod:
     )
 
 
-def _is_shared_by_containers(resource: str) -> bool:
+def _is_pod_level_resource(resource: str) -> bool:
     """Whether a pod-level amount has a meaning; devices, for one, belong to a container."""
     return resource in ("cpu", "memory") or resource.startswith("hugepages-")
 
 
-def requests_of(container: Asking) -> Resources:
-    return with_limits(container.resources.requests, container.resources.limits)
+def container_requests(container: ContainerResources) -> Resources:
+    return default_requests(container.resources.requests, container.resources.limits)
 
 
-def with_limits(requests: Resources, limits: Resources) -> Resources:
+def default_requests(requests: Resources, limits: Resources) -> Resources:
     """``requests``, where a resource that has only a limit asks for the limit, as the API defaults it."""
     return {**limits, **requests}
 
 
-def add(left: Resources, right: Resources) -> Resources:
+def add_resources(left: Resources, right: Resources) -> Resources:
     # A resource on one side only keeps the form it was written in: 1Gi stays 1Gi.
     return left | {name: left[name] + amount if name in left else amount for name, amount in right.items()}
 
 
-def add_all(many: Iterable[Resources]) -> Resources:
+def sum_resources(many: Iterable[Resources]) -> Resources:
     total: Resources = {}
     for resources in many:
-        total = add(total, resources)
+        total = add_resources(total, resources)
     return total
 
 
-def largest(left: Resources, right: Resources) -> Resources:
+def max_resources(left: Resources, right: Resources) -> Resources:
     """The larger of each; what only one names, as it names it."""
     return left | {name: max(left.get(name, amount), amount) for name, amount in right.items()}
 
@@ -129,7 +131,7 @@ _LIMITED: Final = ("cpu", "memory", "ephemeral-storage")  # the resources whose 
 _ONE: Final = Quantity.of_units(1)
 
 
-def quota_usage(spec: AskingTogether) -> Resources:
+def quota_usage(spec: PodResources) -> Resources:
     """The amounts by name, such as ``cpu``, ``requests.cpu``, ``limits.cpu``, ``pods``, ``count/pods``."""
     requests = pod_requests(spec)
     limits = pod_limits(spec)

@@ -20,7 +20,7 @@ from quorate.api.core import (
     SchedulingGate,
     Toleration,
 )
-from quorate.api.interning import REMEMBERED, share_fields, shared_moment, shared_texts
+from quorate.api.interning import CACHE_SIZE, intern_fields, intern_strings, intern_time
 from quorate.api.meta import Condition, LabelSelector, ObjectMeta, Struct
 from quorate.api.volcano import annotations
 
@@ -42,13 +42,13 @@ class Container(Struct):
             msgspec.structs.force_setattr(self, "ports", tuple(port for port in self.ports if port.host_port))
 
 
-class PreferredNodeTerm(Struct):
+class PreferredSchedulingTerm(Struct):
     weight: int = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
 class NodeAffinity(core.NodeAffinity):
-    preferred: tuple[PreferredNodeTerm, ...] = msgspec.field(
+    preferred: tuple[PreferredSchedulingTerm, ...] = msgspec.field(
         default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
     )
 
@@ -67,7 +67,7 @@ class PodAffinityTerm(Struct):
     mismatch_label_keys: tuple[str, ...] = ()
 
 
-class PreferredPodTerm(Struct):
+class WeightedPodAffinityTerm(Struct):
     weight: int = 0
     pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
 
@@ -78,7 +78,7 @@ class PodAffinity(Struct):
     required: tuple[PodAffinityTerm, ...] = msgspec.field(
         default=(), name="requiredDuringSchedulingIgnoredDuringExecution"
     )
-    preferred: tuple[PreferredPodTerm, ...] = msgspec.field(
+    preferred: tuple[WeightedPodAffinityTerm, ...] = msgspec.field(
         default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
     )
 
@@ -100,26 +100,26 @@ class TopologySpreadConstraint(Struct):
     match_label_keys: tuple[str, ...] = ()
 
 
-class ClaimSource(Struct):
+class PersistentVolumeClaimSource(Struct):
     claim_name: str = ""
     read_only: bool = False
 
 
-class EphemeralSource(Struct):
+class EphemeralVolumeSource(Struct):
     """A volume with a claim of its own, whose name is the pod's, a hyphen and the volume's."""
 
 
 class Volume(Struct):
     name: str = ""
-    persistent_volume_claim: ClaimSource | None = None
-    ephemeral: EphemeralSource | None = None
+    persistent_volume_claim: PersistentVolumeClaimSource | None = None
+    ephemeral: EphemeralVolumeSource | None = None
 
     @property
     def has_claim(self) -> bool:
         return self.persistent_volume_claim is not None or self.ephemeral is not None
 
 
-class ResourceClaim(Struct):
+class PodResourceClaim(Struct):
     """A device asked for by dynamic resource allocation."""
 
     name: str = ""
@@ -129,7 +129,7 @@ class PodSpec(Struct):
     """``volumes`` are only those with a claim: no other kind ties a pod to a node."""
 
     scheduler_name: str = "default-scheduler"
-    node_as_sent: str = msgspec.field(default="", name="nodeName")  # goes to ``Pod.node_name``
+    spec_node_name: str = msgspec.field(default="", name="nodeName")  # goes to ``Pod.node_name``
     priority: int | None = None
     priority_class_name: str = ""
     preemption_policy: str = "PreemptLowerPriority"  # or Never
@@ -142,7 +142,7 @@ class PodSpec(Struct):
     tolerations: tuple[Toleration, ...] = ()
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
     volumes: tuple[Volume, ...] = ()
-    resource_claims: tuple[ResourceClaim, ...] = ()
+    resource_claims: tuple[PodResourceClaim, ...] = ()
     scheduling_gates: tuple[SchedulingGate, ...] = ()
 
     def __post_init__(self) -> None:
@@ -151,7 +151,7 @@ class PodSpec(Struct):
             msgspec.structs.force_setattr(self, "volumes", claimed)
 
 
-_SHARED_OF_SPEC: Final[dict[str, Any]] = {
+_INTERNED_SPEC_FIELDS: Final[dict[str, Any]] = {
     "containers": tuple[Container, ...],
     "init_containers": tuple[Container, ...],
     "overhead": Resources,
@@ -161,7 +161,7 @@ _SHARED_OF_SPEC: Final[dict[str, Any]] = {
     "tolerations": tuple[Toleration, ...],
     "topology_spread_constraints": tuple[TopologySpreadConstraint, ...],
     "volumes": tuple[Volume, ...],
-    "resource_claims": tuple[ResourceClaim, ...],
+    "resource_claims": tuple[PodResourceClaim, ...],
     "scheduling_gates": tuple[SchedulingGate, ...],
 }
 
@@ -191,7 +191,7 @@ class PodStatus(Struct):
     init_container_statuses: tuple[ContainerStatus, ...] = ()
 
 
-_SHARED_OF_STATUS: Final[dict[str, Any]] = {
+_INTERNED_STATUS_FIELDS: Final[dict[str, Any]] = {
     "conditions": tuple[PodCondition, ...],
     "container_statuses": tuple[ContainerStatus, ...],
     "init_container_statuses": tuple[ContainerStatus, ...],
@@ -202,14 +202,14 @@ class PodMeta(ObjectMeta):
     """What a scheduler reads: some ``annotations``, and nothing of owners, finalizers and generated names."""
 
     def __post_init__(self) -> None:
-        read = {key: value for key, value in self.annotations.items() if key in annotations.READ_OF_PODS}
-        msgspec.structs.force_setattr(self, "annotations", shared_texts(read))
-        msgspec.structs.force_setattr(self, "labels", shared_texts(self.labels))
+        read = {key: value for key, value in self.annotations.items() if key in annotations.POD_ANNOTATIONS}
+        msgspec.structs.force_setattr(self, "annotations", intern_strings(read))
+        msgspec.structs.force_setattr(self, "labels", intern_strings(self.labels))
         msgspec.structs.force_setattr(self, "namespace", intern(self.namespace))
         msgspec.structs.force_setattr(self, "generate_name", "")
         msgspec.structs.force_setattr(self, "finalizers", ())
         msgspec.structs.force_setattr(self, "owner_references", ())
-        msgspec.structs.force_setattr(self, "creation_timestamp", shared_moment(self.creation_timestamp))
+        msgspec.structs.force_setattr(self, "creation_timestamp", intern_time(self.creation_timestamp))
 
 
 class Pod(Struct):
@@ -224,25 +224,25 @@ class Pod(Struct):
     node_name: str = ""
 
     def __post_init__(self) -> None:
-        spec, node = self.spec, self.spec.node_as_sent
+        spec, node = self.spec, self.spec.spec_node_name
         if node:
             msgspec.structs.force_setattr(self, "node_name", intern(node))
-            spec = msgspec.structs.replace(spec, node_as_sent="")
-        msgspec.structs.force_setattr(self, "spec", _shared_spec(codec.encode(spec)))
-        msgspec.structs.force_setattr(self, "status", _shared_status(codec.encode(self.status)))
+            spec = msgspec.structs.replace(spec, spec_node_name="")
+        msgspec.structs.force_setattr(self, "spec", _intern_spec(codec.encode(spec)))
+        msgspec.structs.force_setattr(self, "status", _intern_status(codec.encode(self.status)))
 
 
-@lru_cache(maxsize=REMEMBERED)
-def _shared_spec(content: bytes) -> PodSpec:
+@lru_cache(maxsize=CACHE_SIZE)
+def _intern_spec(content: bytes) -> PodSpec:
     spec = codec.decode(PodSpec, content)
-    share_fields(spec, _SHARED_OF_SPEC)
+    intern_fields(spec, _INTERNED_SPEC_FIELDS)
     return spec
 
 
-@lru_cache(maxsize=REMEMBERED)
-def _shared_status(content: bytes) -> PodStatus:
+@lru_cache(maxsize=CACHE_SIZE)
+def _intern_status(content: bytes) -> PodStatus:
     status = codec.decode(PodStatus, content)
-    share_fields(status, _SHARED_OF_STATUS)
+    intern_fields(status, _INTERNED_STATUS_FIELDS)
     return status
 
 
@@ -260,10 +260,10 @@ class NodeStatus(Struct):
     images: tuple[ContainerImage, ...] = ()
 
     def __post_init__(self) -> None:
-        share_fields(self, _SHARED_OF_NODE_STATUS)
+        intern_fields(self, _INTERNED_NODE_STATUS_FIELDS)
 
 
-_SHARED_OF_NODE_STATUS: Final[dict[str, Any]] = {
+_INTERNED_NODE_STATUS_FIELDS: Final[dict[str, Any]] = {
     "capacity": Resources,
     "allocatable": Resources,
     "images": tuple[ContainerImage, ...],

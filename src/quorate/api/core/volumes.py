@@ -24,7 +24,7 @@ class ClaimReference(Struct):
     uid: str = ""
 
 
-class CsiVolume(Struct):
+class CSIVolumeSource(Struct):
     driver: str = ""
     volume_handle: str = ""  # volumes with one handle are one attachment
 
@@ -36,7 +36,7 @@ class PersistentVolumeSpec(Struct):
     volume_mode: str = "Filesystem"
     claim_ref: ClaimReference | None = None
     node_affinity: VolumeNodeAffinity | None = None
-    csi: CsiVolume | None = None
+    csi: CSIVolumeSource | None = None
 
 
 class VolumeStatus(Struct):
@@ -66,13 +66,13 @@ class PersistentVolumeClaim(Struct):
     status: VolumeStatus = VolumeStatus()
 
 
-class TopologyValues(Struct):
+class TopologySelectorLabelRequirement(Struct):
     key: str
     values: tuple[str, ...] = ()
 
 
-class TopologyTerm(Struct):
-    match_label_expressions: tuple[TopologyValues, ...] = ()
+class TopologySelectorTerm(Struct):
+    match_label_expressions: tuple[TopologySelectorLabelRequirement, ...] = ()
 
 
 class StorageClass(Struct):
@@ -81,22 +81,24 @@ class StorageClass(Struct):
     metadata: ObjectMeta
     provisioner: str = ""
     volume_binding_mode: str = "Immediate"  # or WaitForFirstConsumer
-    allowed_topologies: tuple[TopologyTerm, ...] = ()  # one of the terms must hold; none is everywhere
+    allowed_topologies: tuple[
+        TopologySelectorTerm, ...
+    ] = ()  # one of the terms must hold; none is everywhere
 
 
-class DriverCapacity(Struct):
+class VolumeNodeResources(Struct):
     count: int | None = None  # volumes on the node at once; None is no limit
 
 
-class NodeDriver(Struct):
+class CSINodeDriver(Struct):
     name: str
     node_id: str = msgspec.field(default="", name="nodeID")
     topology_keys: tuple[str, ...] = ()
-    allocatable: DriverCapacity = DriverCapacity()
+    allocatable: VolumeNodeResources = VolumeNodeResources()
 
 
 class CSINodeSpec(Struct):
-    drivers: tuple[NodeDriver, ...] = ()
+    drivers: tuple[CSINodeDriver, ...] = ()
 
 
 class CSINode(Struct):

@@ -14,9 +14,11 @@ from quorate.api.codec import convert
 
 Json = dict[str, Any]
 
-FIELD_LIST: Final = "kueue.yaml"
-GANG_FIELD_LIST: Final = "volcano.yaml"
-OURS: Final = {"app.kubernetes.io/name": "quorate"}  # labels of the definitions that are ours to change
+KUEUE_FIELDS: Final = "kueue.yaml"
+VOLCANO_FIELDS: Final = "volcano.yaml"
+MANAGED_LABELS: Final = {
+    "app.kubernetes.io/name": "quorate"
+}  # labels of the definitions that are ours to change
 NO_CONVERSION: Final[Json] = {"strategy": "None"}
 
 
@@ -69,7 +71,7 @@ class Column(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=
     priority: int = 0
 
 
-class About(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class VersionMeta(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """What a version of a kind has besides fields."""
 
     scope: Literal["Cluster", "Namespaced"]
@@ -87,7 +89,7 @@ class About(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=T
 
 
 class KindVersion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    meta: About
+    meta: VersionMeta
     fields: tuple[Field, ...]
 
 
@@ -113,10 +115,12 @@ def custom_resource_definitions(
 
 def to_yaml(definition: Json) -> str:
     """A definition as its file holds it."""
-    return yaml.dump(definition, Dumper=_Plain, sort_keys=False, width=10_000)  # a CEL rule stays on its line
+    return yaml.dump(
+        definition, Dumper=_NoAliasDumper, sort_keys=False, width=10_000
+    )  # a CEL rule stays on its line
 
 
-class _Plain(yaml.CSafeDumper):
+class _NoAliasDumper(yaml.CSafeDumper):
     """Without anchors: a shared subtree is written out each time."""
 
     def ignore_aliases(self, data: Any) -> bool:
@@ -130,7 +134,7 @@ def _definition(group: str, kind: str, versions: Mapping[str, KindVersion], conv
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{about.plural}.{group}", "labels": OURS},
+        "metadata": {"name": f"{about.plural}.{group}", "labels": MANAGED_LABELS},
         "spec": {
             "group": group,
             "scope": about.scope,
@@ -196,20 +200,20 @@ def _schema(facts: KindVersion) -> Json:
 
 
 def _field(field: Field) -> Json:
-    schema = _typed(field.type)
+    schema = _type_schema(field.type)
     if field.default is not msgspec.UNSET:
         schema["default"] = field.default
     constraints = field.validation
-    _constrain(schema, constraints)
+    _add_constraints(schema, constraints)
     _add_rules(schema.get("items", {}), constraints.items_cel)
     if constraints.items is not None:
-        _constrain(schema["items"], constraints.items)
+        _add_constraints(schema["items"], constraints.items)
     if constraints.values is not None:
-        _constrain(schema["additionalProperties"], constraints.values)
+        _add_constraints(schema["additionalProperties"], constraints.values)
     return schema
 
 
-def _constrain(schema: Json, constraints: Constraints) -> None:
+def _add_constraints(schema: Json, constraints: Constraints) -> None:
     given = msgspec.to_builtins(constraints)
     for name, keyword in _KEYWORDS.items():
         if name in given:
@@ -241,14 +245,14 @@ _QUANTITY: Final = "^[+-]?" + _AMOUNT
 _NOT_NEGATIVE: Final = "^[+]?" + _AMOUNT
 
 
-def _typed(type_: str) -> Json:
+def _type_schema(type_: str) -> Json:
     """The schema of a type as the field list writes it."""
     name, _, inner = type_.removesuffix(">").partition("<")
     match name:
         case "array":
-            return {"type": "array", "items": _typed(inner)}
+            return {"type": "array", "items": _type_schema(inner)}
         case "map":
-            return {"type": "object", "additionalProperties": _typed(inner.removeprefix("string,"))}
+            return {"type": "object", "additionalProperties": _type_schema(inner.removeprefix("string,"))}
         case "int32" | "int64":
             return {"type": "integer", "format": name}
         case "date-time":
@@ -275,9 +279,9 @@ def _pod_template() -> Json:
     Listing every field of core/v1 would take thousands of lines, would be out of date with the next
     release of Kubernetes, and would prune the fields it does not know from what users wrote.
     """
-    strings = _typed("map<string,string>")
-    amounts = _typed("map<string,quantity>")
-    open_object = _typed("anything")
+    strings = _type_schema("map<string,string>")
+    amounts = _type_schema("map<string,quantity>")
+    open_object = _type_schema("anything")
     resources = open_object | {"properties": {"limits": amounts, "requests": amounts}}
     container = open_object | {
         "required": ["name"],
@@ -298,7 +302,7 @@ def _pod_template() -> Json:
         "type": "object",
         "properties": {
             "annotations": strings,
-            "finalizers": _typed("array<string>"),
+            "finalizers": _type_schema("array<string>"),
             "labels": strings,
             "name": {"type": "string"},
             "namespace": {"type": "string"},

@@ -13,10 +13,10 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from quorate.api.findings import Finding, child
+from quorate.api.findings import Finding, child_path
 
-_LARGEST_DEPTH: Final = 100
-_MOST_VALUES: Final = 200_000
+_MAX_DEPTH: Final = 100
+_MAX_VALUES: Final = 200_000
 _STANDARD: Final = "tag:yaml.org,2002:"
 
 
@@ -53,11 +53,11 @@ def read_documents(text: str) -> list[Document]:
         while loader.check_node():
             node = loader.get_node()
             if node is not None:
-                reading = _Reading(loader)
-                value = reading.value(node, "", 0)
-                documents.append(Document(value, reading.lines, tuple(reading.findings)))
+                context = _DocumentBuilder(loader)
+                value = context.value(node, "", 0)
+                documents.append(Document(value, context.lines, tuple(context.findings)))
     except yaml.MarkedYAMLError as error:
-        raise _invalid(error, text) from error
+        raise _invalid_yaml(error, text) from error
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise InvalidYaml(line, f"character {error.character!r} is not allowed in YAML") from error
@@ -66,7 +66,7 @@ def read_documents(text: str) -> list[Document]:
     return [document for document in documents if document.value is not None]
 
 
-def _invalid(error: yaml.MarkedYAMLError, text: str) -> InvalidYaml:
+def _invalid_yaml(error: yaml.MarkedYAMLError, text: str) -> InvalidYaml:
     last = text.count("\n", 0, len(text.rstrip())) + 1
     line = min(error.problem_mark.line + 1 if error.problem_mark else 1, last)
     problem = error.problem or "is not YAML"
@@ -77,7 +77,7 @@ def _invalid(error: yaml.MarkedYAMLError, text: str) -> InvalidYaml:
     return InvalidYaml(line, problem)
 
 
-class _Reading:
+class _DocumentBuilder:
     """One document on its way to JSON."""
 
     def __init__(self, loader: yaml.CSafeLoader) -> None:
@@ -89,10 +89,10 @@ class _Reading:
     def value(self, node: yaml.Node, path: str, depth: int) -> Any:
         line = node.start_mark.line + 1
         self._values += 1
-        if depth > _LARGEST_DEPTH:
-            raise InvalidYaml(line, f"is nested deeper than {_LARGEST_DEPTH} levels")
-        if self._values > _MOST_VALUES:
-            raise InvalidYaml(line, f"holds more than {_MOST_VALUES} values once its aliases are expanded")
+        if depth > _MAX_DEPTH:
+            raise InvalidYaml(line, f"is nested deeper than {_MAX_DEPTH} levels")
+        if self._values > _MAX_VALUES:
+            raise InvalidYaml(line, f"holds more than {_MAX_VALUES} values once its aliases are expanded")
         self.lines[path] = line
         match node:
             case yaml.MappingNode():
@@ -112,9 +112,9 @@ class _Reading:
         result: dict[str, Any] = {}
         for key_node, value_node in node.value:
             key = _key(key_node)
-            place = child(path, key)
-            result[key] = self.value(value_node, place, depth + 1)
-            self.lines[place] = key_node.start_mark.line + 1
+            field = child_path(path, key)
+            result[key] = self.value(value_node, field, depth + 1)
+            self.lines[field] = key_node.start_mark.line + 1
         return result
 
     def _find_duplicates(self, node: yaml.MappingNode, path: str) -> None:

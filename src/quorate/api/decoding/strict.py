@@ -1,6 +1,6 @@
-"""Reading a document strictly: every field taken once, every mistake recorded, nothing skipped in silence.
+"""Decode a document strictly: every field is taken once and every mistake is recorded.
 
-A *reader* turns one value into what it means or raises ``Refused`` with the rule it breaks.  A ``Section``
+A ``Decoder`` returns what one value means or raises ``InvalidValue`` with the rule it breaks.  A section
 hands the values of one mapping to readers, records refusals as findings with path and line, and at the end
 reports the fields nobody asked for.  So one reading lists everything that is wrong.
 """
@@ -10,8 +10,8 @@ from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from quorate.api.decoding.documents import Document, InvalidYaml, read_documents
-from quorate.api.findings import Finding, child, listed
-from quorate.api.meta import LabelSelector, Requirement
+from quorate.api.findings import Finding, child_path, format_findings
+from quorate.api.meta import LabelSelector, SelectorRequirement
 from quorate.api.quantity import InvalidQuantity, Quantity, parse_quantity
 from quorate.api.syntax import InvalidDuration, is_label_value, is_qualified_name, parse_duration
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
-class Refused(ValueError):
+class InvalidValue(ValueError):
     """A value breaks a rule; the text completes the sentence "path: value ..."."""
 
     def __init__(self, rule: str) -> None:
@@ -35,10 +35,10 @@ class InvalidConfiguration(ValueError):
         super().__init__(self.findings)
 
     def __str__(self) -> str:
-        return listed(self.findings)
+        return format_findings(self.findings)
 
 
-class Reading:
+class DecodeContext:
     """One document being read: what is wrong with it, and what is right but deserves a word."""
 
     __slots__ = ("document", "findings", "warnings")
@@ -48,11 +48,11 @@ class Reading:
         self.findings: list[Finding] = list(document.findings)
         self.warnings: list[str] = []
 
-    def root(self) -> "Place":
-        return Place(self, "", self.document.value)
+    def root(self) -> "Field":
+        return Field(self, "", self.document.value)
 
 
-def reading_of(text: str, rule: str) -> Reading:
+def decode_context(text: str, rule: str) -> DecodeContext:
     """The one document of a configuration file; ``rule`` says what it must hold.
 
     Raises ``InvalidConfiguration`` for what is no YAML, or another number of documents.
@@ -64,87 +64,87 @@ def reading_of(text: str, rule: str) -> Reading:
         raise InvalidConfiguration([Finding("", written, invalid.problem, invalid.line)]) from invalid
     if len(documents) != 1:
         raise InvalidConfiguration([Finding("", text[:40], f"holds {len(documents)} documents, {rule}")])
-    return Reading(documents[0])
+    return DecodeContext(documents[0])
 
 
-class Place:
+class Field:
     """One value of a document and where it stands."""
 
-    __slots__ = ("path", "reading", "value")
+    __slots__ = ("context", "path", "value")
 
-    def __init__(self, reading: Reading, path: str, value: Any) -> None:
-        self.reading, self.path, self.value = reading, path, value
+    def __init__(self, context: DecodeContext, path: str, value: Any) -> None:
+        self.context, self.path, self.value = context, path, value
 
-    def refuse(self, rule: str) -> None:
+    def reject(self, rule: str) -> None:
         """Record that this value breaks ``rule`` and go on."""
-        line = self.reading.document.line_of(self.path)
-        self.reading.findings.append(Finding(self.path, self.value, rule, line))
+        line = self.context.document.line_of(self.path)
+        self.context.findings.append(Finding(self.path, self.value, rule, line))
 
     def warn(self, remark: str) -> None:
-        self.reading.warnings.append(f"{self.path}: {remark}")
+        self.context.warnings.append(f"{self.path}: {remark}")
 
-    def read(self, reader: "Reader[T]", otherwise: U) -> T | U:
-        """What ``reader`` makes of this value, or ``otherwise`` after recording why not."""
+    def read(self, decoder: "Decoder[T]", fallback: U) -> T | U:
+        """What ``decoder`` makes of this value, or ``fallback`` after recording why not."""
         try:
-            return reader(self)
-        except Refused as refusal:
-            self.refuse(refusal.rule)
-            return otherwise
+            return decoder(self)
+        except InvalidValue as refusal:
+            self.reject(refusal.rule)
+            return fallback
 
-    def items(self) -> "list[Place]":
+    def items(self) -> "list[Field]":
         """The entries of a list."""
-        return [Place(self.reading, f"{self.path}[{at}]", value) for at, value in enumerate(self.value)]
+        return [Field(self.context, f"{self.path}[{at}]", value) for at, value in enumerate(self.value)]
 
-    def entry(self, key: str) -> "Place":
+    def entry(self, key: str) -> "Field":
         """One entry of a mapping, null when absent."""
-        return Place(self.reading, child(self.path, key), self.value.get(key))
+        return Field(self.context, child_path(self.path, key), self.value.get(key))
 
 
-Reader = Callable[[Place], T]
+Decoder = Callable[[Field], T]
 
 
 class Section:
     """One mapping: its fields are taken by name, null being the same as absent."""
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    def __init__(self, field: Field) -> None:
+        self.field = field
         # Fields somebody asked for; the others are unknown.
         self._known: set[str] = set()
 
     def __contains__(self, name: str) -> bool:
         """Whether the field is given with something other than null."""
-        return self.place.value.get(name) is not None
+        return self.field.value.get(name) is not None
 
-    def at(self, name: str) -> Place:
+    def at(self, name: str) -> Field:
         self._known.add(name)
-        return self.place.entry(name)
+        return self.field.entry(name)
 
-    def take(self, name: str, reader: Reader[T], default: U) -> T | U:
-        place = self.at(name)
-        return default if place.value is None else place.read(reader, default)
+    def take(self, name: str, decoder: Decoder[T], default: U) -> T | U:
+        field = self.at(name)
+        return default if field.value is None else field.read(decoder, default)
 
-    def gone(self, name: str, rule: str) -> None:
+    def reject_if_present(self, name: str, rule: str) -> None:
         """Refuse a field that other versions have, saying what to write instead."""
         if name in self:
-            self.at(name).refuse(rule)
+            self.at(name).reject(rule)
         self._known.add(name)
 
     def close(self) -> None:
         known = sorted(self._known)
-        for name in self.place.value:
+        for name in self.field.value:
             if name not in self._known:
                 near = get_close_matches(name, known, n=1)
                 hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
-                self.at(name).refuse(f"stands in an unknown field ({hint})")
+                self.at(name).reject(f"stands in an unknown field ({hint})")
 
 
-def section(read_fields: Callable[[Section], T]) -> Reader[T]:
+def section(read_fields: Callable[[Section], T]) -> Decoder[T]:
     """A mapping whose fields ``read_fields`` takes."""
 
-    def read(place: Place) -> T:
-        if not isinstance(place.value, dict):
-            raise Refused("is not a mapping of fields")
-        fields = Section(place)
+    def read(field: Field) -> T:
+        if not isinstance(field.value, dict):
+            raise InvalidValue("is not a mapping of fields")
+        fields = Section(field)
         result = read_fields(fields)
         fields.close()
         return result
@@ -152,124 +152,128 @@ def section(read_fields: Callable[[Section], T]) -> Reader[T]:
     return read
 
 
-def checked(readers: dict[str, Reader[Any]]) -> Reader[None]:
+def ignored_section(readers: dict[str, Decoder[Any]]) -> Decoder[None]:
     """A mapping that is only checked: nothing keeps its values."""
 
     def read_fields(fields: Section) -> None:
-        for name, reader in readers.items():
-            fields.take(name, reader, None)
+        for name, decoder in readers.items():
+            fields.take(name, decoder, None)
 
     return section(read_fields)
 
 
-def list_of(reader: Reader[T | None], *, least: int = 0, most: int | None = None) -> Reader[tuple[T, ...]]:
+def list_of(
+    decoder: Decoder[T | None], *, minimum: int = 0, maximum: int | None = None
+) -> Decoder[tuple[T, ...]]:
     """A list; items that are refused are recorded and left out, and so are those that are None."""
 
-    def read(place: Place) -> tuple[T, ...]:
-        if not isinstance(place.value, list):
-            raise Refused("is not a list")
-        count = len(place.value)
-        if count < least or (most is not None and count > most):
-            raise Refused(f"has {count} entries, must have {_bounds(least, most)}")
-        kept = (item.read(reader, None) for item in place.items())
+    def read(field: Field) -> tuple[T, ...]:
+        if not isinstance(field.value, list):
+            raise InvalidValue("is not a list")
+        count = len(field.value)
+        if count < minimum or (maximum is not None and count > maximum):
+            raise InvalidValue(f"has {count} entries, must have {_range_text(minimum, maximum)}")
+        kept = (item.read(decoder, None) for item in field.items())
         return tuple(item for item in kept if item is not None)
 
     return read
 
 
-def map_of(reader: Reader[T], *, most: int | None = None) -> Reader[dict[str, T]]:
+def map_of(decoder: Decoder[T], *, maximum: int | None = None) -> Decoder[dict[str, T]]:
     """A mapping with free keys; values that are refused are recorded and left out."""
 
-    def read(place: Place) -> dict[str, T]:
-        if not isinstance(place.value, dict):
-            raise Refused("is not a mapping")
-        if most is not None and len(place.value) > most:
-            raise Refused(f"has {len(place.value)} entries, must have {_bounds(0, most)}")
-        entries = {key: place.entry(key).read(reader, None) for key in place.value}
+    def read(field: Field) -> dict[str, T]:
+        if not isinstance(field.value, dict):
+            raise InvalidValue("is not a mapping")
+        if maximum is not None and len(field.value) > maximum:
+            raise InvalidValue(f"has {len(field.value)} entries, must have {_range_text(0, maximum)}")
+        entries = {key: field.entry(key).read(decoder, None) for key in field.value}
         return {key: entry for key, entry in entries.items() if entry is not None}
 
     return read
 
 
-def boolean(place: Place) -> bool:
-    if not isinstance(place.value, bool):
-        raise Refused("is not a boolean (write true or false)")
-    return place.value
+def boolean(field: Field) -> bool:
+    if not isinstance(field.value, bool):
+        raise InvalidValue("is not a boolean (write true or false)")
+    return field.value
 
 
-def text(place: Place) -> str:
-    if not isinstance(place.value, str):
-        raise Refused("is not text (put it in quotes)")
-    return place.value
+def text(field: Field) -> str:
+    if not isinstance(field.value, str):
+        raise InvalidValue("is not text (put it in quotes)")
+    return field.value
 
 
-def integer(least: int = -(2**31), most: int = 2**31 - 1) -> Reader[int]:
-    def read(place: Place) -> int:
-        if not isinstance(place.value, int) or isinstance(place.value, bool):
-            raise Refused("is not a whole number")
-        if not least <= place.value <= most:
-            raise Refused(f"is out of range, must be {_bounds(least, most)}")
-        return place.value
+def integer(minimum: int = -(2**31), maximum: int = 2**31 - 1) -> Decoder[int]:
+    def read(field: Field) -> int:
+        if not isinstance(field.value, int) or isinstance(field.value, bool):
+            raise InvalidValue("is not a whole number")
+        if not minimum <= field.value <= maximum:
+            raise InvalidValue(f"is out of range, must be {_range_text(minimum, maximum)}")
+        return field.value
 
     return read
 
 
-def number(place: Place) -> float:
-    if not isinstance(place.value, int | float) or isinstance(place.value, bool):
-        raise Refused("is not a number")
-    return float(place.value)
+def number(field: Field) -> float:
+    if not isinstance(field.value, int | float) or isinstance(field.value, bool):
+        raise InvalidValue("is not a number")
+    return float(field.value)
 
 
-def duration(*, least_s: float = 0.0, above: bool = False) -> Reader[float]:
-    """Seconds; at least ``least_s``, or more than that if ``above``."""
+def duration(*, minimum_s: float = 0.0, exclusive: bool = False) -> Decoder[float]:
+    """Seconds; at least ``minimum_s``, or more than that if ``exclusive``."""
 
-    def read(place: Place) -> float:
+    def read(field: Field) -> float:
         try:
-            seconds = parse_duration(text(place))
+            seconds = parse_duration(text(field))
         except InvalidDuration as invalid:
-            raise Refused("is not a duration (write 10m, 1h30m or 500ms)") from invalid
-        if seconds < least_s or (above and seconds == least_s):
-            raise Refused(f"is too short, must be {'more than' if above else 'at least'} {least_s:g}s")
+            raise InvalidValue("is not a duration (write 10m, 1h30m or 500ms)") from invalid
+        if seconds < minimum_s or (exclusive and seconds == minimum_s):
+            raise InvalidValue(
+                f"is too short, must be {'more than' if exclusive else 'at least'} {minimum_s:g}s"
+            )
         return seconds
 
     return read
 
 
-def quantity(place: Place) -> Quantity:
-    value = place.value
+def quantity(field: Field) -> Quantity:
+    value = field.value
     try:
         # Fractions written without quotes arrive as floats, whose shortest form is what was written.
         return parse_quantity(str(value) if isinstance(value, float) else value)
     except InvalidQuantity as invalid:
-        raise Refused("is not a quantity (write 4, 500m or 16Gi)") from invalid
+        raise InvalidValue("is not a quantity (write 4, 500m or 16Gi)") from invalid
 
 
-def choice(options: tuple[T, ...]) -> Reader[T]:
+def choice(options: tuple[T, ...]) -> Decoder[T]:
     """One of some words, given as ``get_args`` of the Literal that lists them."""
 
-    def read(place: Place) -> T:
+    def read(field: Field) -> T:
         for option in options:
-            if place.value == option:
+            if field.value == option:
                 return option
-        raise Refused(f"is not allowed here (write {' or '.join(map(str, options))})")
+        raise InvalidValue(f"is not allowed here (write {' or '.join(map(str, options))})")
 
     return read
 
 
-def shaped(fits: Callable[[str], bool], noun: str) -> Reader[str]:
+def text_matching(fits: Callable[[str], bool], noun: str) -> Decoder[str]:
     """Text that ``fits``, where ``noun`` says what that would be."""
 
-    def read(place: Place) -> str:
-        value = text(place)
+    def read(field: Field) -> str:
+        value = text(field)
         if not fits(value):
-            raise Refused(f"is not {noun}")
+            raise InvalidValue(f"is not {noun}")
         return value
 
     return read
 
 
-def label_selector(place: Place) -> LabelSelector:
-    return section(_label_selector)(place)
+def label_selector(field: Field) -> LabelSelector:
+    return section(_label_selector)(field)
 
 
 def _label_selector(fields: Section) -> LabelSelector:
@@ -279,27 +283,27 @@ def _label_selector(fields: Section) -> LabelSelector:
     )
 
 
-def _requirement(fields: Section) -> Requirement:
+def _requirement(fields: Section) -> SelectorRequirement:
     values = fields.take("values", list_of(_label_value), ())
     operator = fields.take("operator", choice(("In", "NotIn", "Exists", "DoesNotExist")), "")
     if "operator" not in fields:
-        fields.at("operator").refuse("is missing (write In, NotIn, Exists or DoesNotExist)")
+        fields.at("operator").reject("is missing (write In, NotIn, Exists or DoesNotExist)")
     elif operator in ("In", "NotIn") and not values:
-        fields.at("values").refuse(f"must list a value for operator {operator}")
+        fields.at("values").reject(f"must list a value for operator {operator}")
     elif operator in ("Exists", "DoesNotExist") and values:
-        fields.at("values").refuse(f"must be empty for operator {operator}")
+        fields.at("values").reject(f"must be empty for operator {operator}")
     if "key" not in fields:
-        fields.at("key").refuse("is missing (write the key of a label)")
-    key = fields.take("key", shaped(is_qualified_name, "the key of a label"), "")
-    return Requirement(key=key, operator=operator, values=values)
+        fields.at("key").reject("is missing (write the key of a label)")
+    key = fields.take("key", text_matching(is_qualified_name, "the key of a label"), "")
+    return SelectorRequirement(key=key, operator=operator, values=values)
 
 
-_label_value: Reader[str] = shaped(is_label_value, "the value of a label")
+_label_value: Decoder[str] = text_matching(is_label_value, "the value of a label")
 
 
-def _bounds(least: int, most: int | None) -> str:
-    if most is None:
-        return f"at least {least}"
-    if least == -(2**31) or least == most:
-        return f"at most {most}"
-    return f"at least {least}" if most >= 2**31 - 1 else f"{least} to {most}"
+def _range_text(minimum: int, maximum: int | None) -> str:
+    if maximum is None:
+        return f"at least {minimum}"
+    if minimum == -(2**31) or minimum == maximum:
+        return f"at most {maximum}"
+    return f"at least {minimum}" if maximum >= 2**31 - 1 else f"{minimum} to {maximum}"

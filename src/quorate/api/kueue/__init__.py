@@ -9,9 +9,9 @@ from typing import Literal
 
 import msgspec
 
-from quorate.api.batch import EMPTY_OBJECT, kept
+from quorate.api.batch import EMPTY_OBJECT, intern_raw
 from quorate.api.core import Resources, Taint, Toleration
-from quorate.api.meta import Condition, Int32, LabelSelector, ObjectMeta, Struct, always_written
+from quorate.api.meta import Condition, Int32, LabelSelector, ObjectMeta, Struct, always_encoded
 from quorate.api.quantity import Quantity
 
 GROUP = "kueue.x-k8s.io"
@@ -137,9 +137,9 @@ class ClusterQueueStatus(Struct):
     conditions: tuple[Condition, ...] = ()
     flavors_reservation: tuple[FlavorUsage, ...] = ()
     flavors_usage: tuple[FlavorUsage, ...] = ()
-    pending_workloads: int = always_written(int)
-    reserving_workloads: int = always_written(int)
-    admitted_workloads: int = always_written(int)
+    pending_workloads: int = always_encoded(int)
+    reserving_workloads: int = always_encoded(int)
+    admitted_workloads: int = always_encoded(int)
     fair_sharing: FairSharingStatus | None = None
 
 
@@ -185,9 +185,9 @@ class LocalQueueStatus(Struct):
     conditions: tuple[Condition, ...] = ()
     flavors_reservation: tuple[FlavorUsage, ...] = ()
     flavors_usage: tuple[FlavorUsage, ...] = ()
-    pending_workloads: int = always_written(int)
-    reserving_workloads: int = always_written(int)
-    admitted_workloads: int = always_written(int)
+    pending_workloads: int = always_encoded(int)
+    reserving_workloads: int = always_encoded(int)
+    admitted_workloads: int = always_encoded(int)
     fair_sharing: LocalQueueFairSharingStatus | None = None
 
 
@@ -206,7 +206,7 @@ class PodSet(Struct, omit_defaults=False):
     template: msgspec.Raw = EMPTY_OBJECT
 
     def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "template", kept(self.template))
+        msgspec.structs.force_setattr(self, "template", intern_raw(self.template))
 
 
 class PriorityClassRef(Struct):
@@ -262,7 +262,7 @@ class AdmissionCheckState(Struct):
     name: str
     state: Literal["Pending", "Ready", "Retry", "Rejected"]
     last_transition_time: datetime | None = None
-    message: str = always_written()
+    message: str = always_encoded()
     requeue_after_seconds: Int32 | None = None
     retry_count: Int32 | None = None
     pod_set_updates: tuple[PodSetUpdate, ...] = ()

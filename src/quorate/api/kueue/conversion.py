@@ -13,8 +13,8 @@ from typing import Any, Final
 from quorate.api.kueue import GROUP
 
 Json = dict[str, Any]
-OLDER: Final = f"{GROUP}/v1beta1"
-NEWER: Final = f"{GROUP}/v1beta2"
+V1BETA1: Final = f"{GROUP}/v1beta1"
+V1BETA2: Final = f"{GROUP}/v1beta2"
 
 
 class UnknownVersion(ValueError):
@@ -25,7 +25,7 @@ class UnknownVersion(ValueError):
         self.api_version = api_version
 
     def __str__(self) -> str:
-        return f"apiVersion: {self.api_version!r} is not a version of {GROUP} (write {OLDER} or {NEWER})"
+        return f"apiVersion: {self.api_version!r} is not a version of {GROUP} (write {V1BETA1} or {V1BETA2})"
 
 
 def convert_version(body: Json, api_version: str) -> Json:
@@ -38,14 +38,14 @@ def convert_version(body: Json, api_version: str) -> Json:
 def convert_in_place(body: Json, api_version: str) -> None:
     """Make ``body`` an object of ``api_version``; raises ``UnknownVersion``, and has changed nothing then."""
     for version in (body.get("apiVersion"), api_version):
-        if version not in (OLDER, NEWER):
+        if version not in (V1BETA1, V1BETA2):
             raise UnknownVersion(version)
     if body["apiVersion"] == api_version:
         return
     body["apiVersion"] = api_version
     if changes := _CHANGES.get(body.get("kind", "")):
         upgrade, downgrade = changes
-        (upgrade if api_version == NEWER else downgrade)(_part(body, "spec"), _part(body, "status"))
+        (upgrade if api_version == V1BETA2 else downgrade)(_part(body, "spec"), _part(body, "status"))
 
 
 def _part(holder: Json, name: str) -> Json:
@@ -64,17 +64,17 @@ def _rename(holder: Json, old: str, new: str) -> None:
 
 
 # Class names say what they refer to by a source in v1beta1, by group and kind in v1beta2.
-_SOURCES: Final = {
+_CLASS_REFERENCES: Final = {
     f"{GROUP}/workloadpriorityclass": (GROUP, "WorkloadPriorityClass"),
     "scheduling.k8s.io/priorityclass": ("scheduling.k8s.io", "PriorityClass"),
 }
-_SOURCE_OF: Final = {reference: source for source, reference in _SOURCES.items()}
+_SOURCE_BY_REFERENCE: Final = {reference: source for source, reference in _CLASS_REFERENCES.items()}
 
 
 def _upgrade_workload(spec: Json, status: Json) -> None:
     name, source = spec.pop("priorityClassName", ""), spec.pop("priorityClassSource", "")
-    if name and source in _SOURCES:
-        group, kind = _SOURCES[source]
+    if name and source in _CLASS_REFERENCES:
+        group, kind = _CLASS_REFERENCES[source]
         spec["priorityClassRef"] = {"group": group, "kind": kind, "name": name}
     _rename(status, "accumulatedPastExexcutionTimeSeconds", "accumulatedPastExecutionTimeSeconds")
     for assignment in _items(_part(status, "admission"), "podSetAssignments"):
@@ -85,7 +85,7 @@ def _upgrade_workload(spec: Json, status: Json) -> None:
 
 def _downgrade_workload(spec: Json, status: Json) -> None:
     reference = spec.pop("priorityClassRef", None) or {}
-    source = _SOURCE_OF.get((reference.get("group", ""), reference.get("kind", "")))
+    source = _SOURCE_BY_REFERENCE.get((reference.get("group", ""), reference.get("kind", "")))
     if source is not None:
         spec |= {"priorityClassName": reference["name"], "priorityClassSource": source}
     spec.pop("preemptionGates", None)
@@ -184,7 +184,7 @@ def _downgrade_remote_cluster(spec: Json, _: Json) -> None:
     spec |= spec.pop("clusterSource", None) or {}
 
 
-def _nothing_differs(_spec: Json, _status: Json) -> None:
+def _no_conversion(_spec: Json, _status: Json) -> None:
     pass
 
 
@@ -193,7 +193,7 @@ Change = Callable[[Json, Json], None]
 
 _CHANGES: Final[Mapping[str, tuple[Change, Change]]] = {
     "ClusterQueue": (_upgrade_cluster_queue, _downgrade_cluster_queue),
-    "Cohort": (_upgrade_cohort, _nothing_differs),
+    "Cohort": (_upgrade_cohort, _no_conversion),
     "LocalQueue": (_upgrade_local_queue, _downgrade_local_queue),
     "MultiKueueCluster": (_upgrade_remote_cluster, _downgrade_remote_cluster),
     "Workload": (_upgrade_workload, _downgrade_workload),

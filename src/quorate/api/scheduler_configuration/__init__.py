@@ -16,43 +16,43 @@ from typing import Final, TypeVar, get_args
 
 import msgspec
 
-from quorate.api.decoding.lenient import Arguments, OpenSection, arguments, open_section
+from quorate.api.decoding.lenient import Arguments, LenientSection, arguments, lenient_section
 from quorate.api.decoding.strict import (
+    Field,
     InvalidConfiguration,
-    Place,
-    Refused,
+    InvalidValue,
     boolean,
     choice,
+    decode_context,
     list_of,
-    reading_of,
     text,
 )
 from quorate.api.scheduler_configuration.actions import (
     ACTIONS,
-    IDLE,
-    UNSERVED,
+    NO_OP_ACTION,
+    UNSUPPORTED_ACTIONS,
     Action,
-    AllocateRules,
-    BackfillRules,
-    EnqueueRules,
-    PreemptRules,
+    AllocateArguments,
+    BackfillArguments,
+    EnqueueArguments,
+    PreemptArguments,
     Profile,
-    ReclaimRules,
-    allocate_rules,
-    backfill_rules,
-    enqueue_rules,
-    preempt_rules,
-    reclaim_rules,
+    ReclaimArguments,
+    decode_allocate_arguments,
+    decode_backfill_arguments,
+    decode_enqueue_arguments,
+    decode_preempt_arguments,
+    decode_reclaim_arguments,
 )
 from quorate.api.scheduler_configuration.plugins import (
-    FORBIDDING,
-    HIERARCHICAL,
-    PREFERRING,
-    SERVED,
-    SWITCHES,
+    ENABLE_FIELDS,
+    HIERARCHICAL_PLUGINS,
+    PLUGIN_DECODERS,
+    UNSUPPORTED_FILTERS,
+    UNSUPPORTED_SCORERS,
+    ExtensionPoint,
     OvercommitArguments,
     PluginArguments,
-    Switch,
 )
 
 R = TypeVar("R")
@@ -74,11 +74,11 @@ tiers:
 
 
 class PluginEntry(msgspec.Struct, frozen=True):
-    """One plugin in its tier: ``arguments`` are of its own class, ``silent`` is what it has no say on."""
+    """One plugin in its tier: ``arguments`` are of its own class, ``disabled`` is what it has no say on."""
 
     name: str
     arguments: PluginArguments
-    silent: frozenset[Switch] = frozenset()
+    disabled: frozenset[ExtensionPoint] = frozenset()
     hierarchy: bool = False
 
 
@@ -86,11 +86,11 @@ class SchedulerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     profile: Profile
     actions: tuple[Action, ...]
     tiers: tuple[tuple[PluginEntry, ...], ...]
-    enqueue: EnqueueRules = EnqueueRules()
-    allocate: AllocateRules = AllocateRules()
-    preempt: PreemptRules = PreemptRules()
-    reclaim: ReclaimRules = ReclaimRules()
-    backfill: BackfillRules = BackfillRules()
+    enqueue: EnqueueArguments = EnqueueArguments()
+    allocate: AllocateArguments = AllocateArguments()
+    preempt: PreemptArguments = PreemptArguments()
+    reclaim: ReclaimArguments = ReclaimArguments()
+    backfill: BackfillArguments = BackfillArguments()
 
 
 class LoadedSchedulerConfiguration(msgspec.Struct, frozen=True):
@@ -105,70 +105,72 @@ def default_scheduler_configuration() -> SchedulerConfiguration:
 
 def load_scheduler_configuration(text: str) -> LoadedSchedulerConfiguration:
     """Read a configuration file.  Raises ``InvalidConfiguration`` with every finding."""
-    reading = reading_of(text, "must hold one with actions and tiers")
-    root = reading.root()
+    context = decode_context(text, "must hold one with actions and tiers")
+    root = context.root()
     _refuse_manifests(root)
-    configuration = root.read(open_section(_configuration), None)
-    if configuration is None or reading.findings:
-        raise InvalidConfiguration(reading.findings)
-    return LoadedSchedulerConfiguration(configuration, tuple(reading.warnings))
+    configuration = root.read(lenient_section(_configuration), None)
+    if configuration is None or context.findings:
+        raise InvalidConfiguration(context.findings)
+    return LoadedSchedulerConfiguration(configuration, tuple(context.warnings))
 
 
-def _refuse_manifests(root: Place) -> None:
+def _refuse_manifests(root: Field) -> None:
     """At once: what else there is to say of another kind of file would only add noise."""
     match root.value:
         case {"kind": "ConfigMap"}:
-            root.entry("kind").refuse("wraps a file (give the text under its data.volcano-scheduler.conf)")
+            root.entry("kind").reject("wraps a file (give the text under its data.volcano-scheduler.conf)")
         case {"kind": _}:
-            root.entry("kind").refuse("is not allowed here (write actions and tiers)")
+            root.entry("kind").reject("is not allowed here (write actions and tiers)")
         case _:
             return
-    raise InvalidConfiguration(root.reading.findings)
+    raise InvalidConfiguration(root.context.findings)
 
 
-def _configuration(fields: OpenSection) -> SchedulerConfiguration:
+def _configuration(fields: LenientSection) -> SchedulerConfiguration:
     profile: Profile = fields.take("profile", choice(get_args(Profile)), "design")
     if "actions" not in fields:
-        fields.at("actions").refuse(f"is missing (write {', '.join(ACTIONS[:3])})")
+        fields.at("actions").reject(f"is missing (write {', '.join(ACTIONS[:3])})")
     actions = fields.take("actions", _actions, ())
-    tiers = fields.take("tiers", list_of(open_section(_tier)), ())
+    tiers = fields.take("tiers", list_of(lenient_section(_tier)), ())
     if not any(tiers):
         fields.at("tiers").warn("no plugin is named, so nobody is asked")
     for name, count in Counter(entry.name for tier in tiers for entry in tier).items():
         if count > 1:
             fields.at("tiers").warn(f"{name} is named {count} times, and asked as often (keep one)")
-    told = _told_of_actions(fields)
-    nothing = Place(fields.place.reading, "configurations", None)
+    told = _action_arguments(fields)
+    nothing = Field(fields.field.context, "configurations", None)
 
-    def rules(action: Action, reader: Callable[[Arguments], R], otherwise: R) -> R:
-        return told.get(action, nothing).read(arguments(reader), otherwise)
+    def rules(action: Action, decoder: Callable[[Arguments], R], fallback: R) -> R:
+        return told.get(action, nothing).read(arguments(decoder), fallback)
 
     configuration = SchedulerConfiguration(
         profile=profile,
         actions=actions,
         tiers=tiers,
-        enqueue=rules("enqueue", partial(enqueue_rules, overcommit=_overcommit(tiers)), EnqueueRules()),
-        allocate=rules("allocate", allocate_rules, AllocateRules()),
-        preempt=rules("preempt", preempt_rules, PreemptRules()),
-        reclaim=rules("reclaim", reclaim_rules, ReclaimRules()),
-        backfill=rules("backfill", backfill_rules, BackfillRules()),
+        enqueue=rules(
+            "enqueue", partial(decode_enqueue_arguments, overcommit=_overcommit(tiers)), EnqueueArguments()
+        ),
+        allocate=rules("allocate", decode_allocate_arguments, AllocateArguments()),
+        preempt=rules("preempt", decode_preempt_arguments, PreemptArguments()),
+        reclaim=rules("reclaim", decode_reclaim_arguments, ReclaimArguments()),
+        backfill=rules("backfill", decode_backfill_arguments, BackfillArguments()),
     )
-    return configuration if profile == "design" else _as_volcano(configuration, told)
+    return configuration if profile == "design" else _compat_profile(configuration, told)
 
 
-def _as_volcano(
-    configuration: SchedulerConfiguration, told: Mapping[Action, Place]
+def _compat_profile(
+    configuration: SchedulerConfiguration, told: Mapping[Action, Field]
 ) -> SchedulerConfiguration:
     """Without what only profile ``design`` does."""
-    for action, place in told.items():
-        if place.value and action != "allocate":
-            place.warn("changes nothing with profile compat")
+    for action, field in told.items():
+        if field.value and action != "allocate":
+            field.warn("changes nothing with profile compat")
     return msgspec.structs.replace(
         configuration,
-        enqueue=EnqueueRules(),
-        preempt=PreemptRules(evict_overused=False, evict_whole_group=False),
-        reclaim=ReclaimRules(evict_whole_group=False),
-        backfill=BackfillRules(),
+        enqueue=EnqueueArguments(),
+        preempt=PreemptArguments(evict_overused=False, evict_whole_group=False),
+        reclaim=ReclaimArguments(evict_whole_group=False),
+        backfill=BackfillArguments(),
     )
 
 
@@ -178,44 +180,46 @@ def _overcommit(tiers: Iterable[Iterable[PluginEntry]]) -> Fraction | None:
     return next((each.factor for each in found if isinstance(each, OvercommitArguments)), None)
 
 
-def _actions(place: Place) -> tuple[Action, ...]:
+def _actions(field: Field) -> tuple[Action, ...]:
     """One text with commas, as Volcano has it."""
-    if not isinstance(place.value, str):
-        raise Refused(f'is not text (write "{", ".join(ACTIONS[:3])}")')
-    named = [name.strip() for name in place.value.split(",")]
-    whole_gangs = [name for name in named if name in UNSERVED]
+    if not isinstance(field.value, str):
+        raise InvalidValue(f'is not text (write "{", ".join(ACTIONS[:3])}")')
+    named = [name.strip() for name in field.value.split(",")]
+    whole_gangs = [name for name in named if name in UNSUPPORTED_ACTIONS]
     if whole_gangs and {"preempt", "reclaim"} & set(named):
-        raise Refused(f"mixes {' and '.join(whole_gangs)} with preempt or reclaim (keep the latter)")
-    actions = tuple(action for name in named if (action := _action(place, name)) is not None)
+        raise InvalidValue(f"mixes {' and '.join(whole_gangs)} with preempt or reclaim (keep the latter)")
+    actions = tuple(action for name in named if (action := _action(field, name)) is not None)
     for action, count in Counter(actions).items():
         if count > 1:
-            place.warn(f"{action} is named {count} times, and done as often")
+            field.warn(f"{action} is named {count} times, and done as often")
     return actions
 
 
-def _action(place: Place, name: str) -> Action | None:
+def _action(field: Field, name: str) -> Action | None:
     for action in ACTIONS:
         if name == action:
             return action
-    if name == IDLE:
-        place.warn(f"{IDLE} does nothing: the plugins that ask for it, tdm and rescheduling, are not here")
-    elif name in UNSERVED:
-        place.refuse(f"names {name}, which is not served here ({UNSERVED[name]})")
+    if name == NO_OP_ACTION:
+        field.warn(
+            f"{NO_OP_ACTION} does nothing: the plugins that ask for it, tdm and rescheduling, are not here"
+        )
+    elif name in UNSUPPORTED_ACTIONS:
+        field.reject(f"names {name}, which is not served here ({UNSUPPORTED_ACTIONS[name]})")
     else:
-        place.refuse(f"names {name!r}, which is no action ({_suggestion(name, ACTIONS)})")
+        field.reject(f"names {name!r}, which is no action ({_suggestion(name, ACTIONS)})")
     return None
 
 
-def _told_of_actions(fields: OpenSection) -> Mapping[Action, Place]:
-    listed = fields.take("configurations", list_of(open_section(_arguments_of_action)), ())
-    told: dict[Action, Place] = {}
-    for action, place in listed:
-        if told.setdefault(action, place) is not place:
-            place.warn(f"{action} has its arguments already, so these change nothing")
+def _action_arguments(fields: LenientSection) -> Mapping[Action, Field]:
+    listed = fields.take("configurations", list_of(lenient_section(_named_arguments)), ())
+    told: dict[Action, Field] = {}
+    for action, field in listed:
+        if told.setdefault(action, field) is not field:
+            field.warn(f"{action} has its arguments already, so these change nothing")
     return told
 
 
-def _arguments_of_action(fields: OpenSection) -> tuple[Action, Place] | None:
+def _named_arguments(fields: LenientSection) -> tuple[Action, Field] | None:
     name = fields.take("name", text, "")
     given = fields.at("arguments")
     for action in ACTIONS:
@@ -225,37 +229,40 @@ def _arguments_of_action(fields: OpenSection) -> tuple[Action, Place] | None:
     return None
 
 
-def _tier(fields: OpenSection) -> tuple[PluginEntry, ...]:
-    entries = fields.take("plugins", list_of(open_section(_plugin)), ())
+def _tier(fields: LenientSection) -> tuple[PluginEntry, ...]:
+    entries = fields.take("plugins", list_of(lenient_section(_plugin)), ())
     names = {entry.name for entry in entries}
     if "proportion" in names and any(entry.name == "drf" and entry.hierarchy for entry in entries):
-        fields.at("plugins").refuse("have drf with enableHierarchy and proportion in one tier (keep one)")
+        fields.at("plugins").reject("have drf with enableHierarchy and proportion in one tier (keep one)")
     return entries
 
 
-def _plugin(fields: OpenSection) -> PluginEntry | None:
+def _plugin(fields: LenientSection) -> PluginEntry | None:
     if "name" not in fields:
-        fields.at("name").refuse("is missing (write the name of a plugin)")
+        fields.at("name").reject("is missing (write the name of a plugin)")
     name = fields.take("name", text, "")
     hierarchy = fields.take("enableHierarchy", boolean, False)
-    silent = frozenset(switch for key, switch in SWITCHES.items() if not fields.take(key, boolean, True))
+    disabled = frozenset(
+        switch for key, switch in ENABLE_FIELDS.items() if not fields.take(key, boolean, True)
+    )
     given = fields.at("arguments")
-    if name not in SERVED:
-        _tell_of_unserved(fields.at("name"), name)
+    if name not in PLUGIN_DECODERS:
+        _report_unsupported(fields.at("name"), name)
         return None
-    if hierarchy and name not in HIERARCHICAL:
+    if hierarchy and name not in HIERARCHICAL_PLUGINS:
         fields.at("enableHierarchy").warn(f"changes nothing: {name} knows no hierarchy")
-    understood = given.read(arguments(SERVED[name]), None)
-    return None if understood is None else PluginEntry(name, understood, silent, hierarchy)
+    understood = given.read(arguments(PLUGIN_DECODERS[name]), None)
+    return None if understood is None else PluginEntry(name, understood, disabled, hierarchy)
 
 
-def _tell_of_unserved(place: Place, name: str) -> None:
-    if name in FORBIDDING:
-        place.refuse(f"{FORBIDDING[name]}, which is not served here (take it out to go without)")
-    elif name in PREFERRING:
-        place.warn(f"{name} {PREFERRING[name]}, which is not served here: pods run without it")
+def _report_unsupported(field: Field, name: str) -> None:
+    if name in UNSUPPORTED_FILTERS:
+        field.reject(f"{UNSUPPORTED_FILTERS[name]}, which is not served here (take it out to go without)")
+    elif name in UNSUPPORTED_SCORERS:
+        field.warn(f"{name} {UNSUPPORTED_SCORERS[name]}, which is not served here: pods run without it")
     elif name:
-        place.refuse(f"is no plugin ({_suggestion(name, (*SERVED, *FORBIDDING, *PREFERRING))})")
+        known = (*PLUGIN_DECODERS, *UNSUPPORTED_FILTERS, *UNSUPPORTED_SCORERS)
+        field.reject(f"is no plugin ({_suggestion(name, known)})")
 
 
 def _suggestion(name: str, known: Collection[str]) -> str:

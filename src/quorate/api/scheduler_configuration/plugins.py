@@ -10,11 +10,17 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
-from quorate.api.decoding.lenient import Arguments, decimal, flag, seconds, whole
-from quorate.api.decoding.strict import Place, Refused, text
+from quorate.api.decoding.lenient import (
+    Arguments,
+    duration_or_seconds,
+    exact_number,
+    lenient_boolean,
+    non_negative_integer,
+)
+from quorate.api.decoding.strict import Field, InvalidValue, text
 
 # What an entry can switch off: the plugin then is as if it had nothing to say on it.
-Switch = Literal[
+ExtensionPoint = Literal[
     "JobOrder", "JobReady", "JobPipelined", "JobEnqueued", "JobStarving", "TaskOrder", "QueueOrder",
     "Preemptable", "Reclaimable", "Preemptive", "Predicate", "BestNode", "NodeOrder", "TargetJob",
     "ReservedNodes", "Victim", "Overused", "Allocatable", "HyperNodeOrder", "HyperNodeGradient",
@@ -27,8 +33,9 @@ _PAST_TENSE: Final = frozenset(
         "SubJobPipelined", "SubJobOrder", "ClusterOrder",
     }
 )  # fmt: skip
-SWITCHES: Final[Mapping[str, Switch]] = {
-    f"{'enabled' if switch in _PAST_TENSE else 'enable'}{switch}": switch for switch in get_args(Switch)
+ENABLE_FIELDS: Final[Mapping[str, ExtensionPoint]] = {
+    f"{'enabled' if switch in _PAST_TENSE else 'enable'}{switch}": switch
+    for switch in get_args(ExtensionPoint)
 }
 
 
@@ -101,34 +108,34 @@ def _overcommit(given: Arguments) -> OvercommitArguments:
     return OvercommitArguments(given.value("overcommit-factor", _at_least_one, OvercommitArguments().factor))
 
 
-def _at_least_one(place: Place) -> Fraction:
-    factor = decimal(place)
+def _at_least_one(field: Field) -> Fraction:
+    factor = exact_number(field)
     if factor < 1:
-        raise Refused("is too small, must be at least 1")
+        raise InvalidValue("is too small, must be at least 1")
     return factor
 
 
 def _sla(given: Arguments) -> SlaArguments:
-    return SlaArguments(given.value("sla-waiting-time", seconds(above=True), None))
+    return SlaArguments(given.value("sla-waiting-time", duration_or_seconds(exclusive=True), None))
 
 
 def _capacity(given: Arguments) -> CapacityArguments:
-    return CapacityArguments(given.value("ancestorReclaimLevel", whole, 0))
+    return CapacityArguments(given.value("ancestorReclaimLevel", non_negative_integer, 0))
 
 
 def _binpack(given: Arguments) -> BinpackArguments:
-    weights = {name: given.value(f"binpack.{name}", whole, 1) for name in ("cpu", "memory")}
+    weights = {name: given.value(f"binpack.{name}", non_negative_integer, 1) for name in ("cpu", "memory")}
     listed = given.value("binpack.resources", text, "")
     for name in filter(None, map(str.strip, listed.split(","))):
-        weights[name] = given.value(f"binpack.resources.{name}", whole, 1)
-    return BinpackArguments(given.value("binpack.weight", whole, 1), weights)
+        weights[name] = given.value(f"binpack.resources.{name}", non_negative_integer, 1)
+    return BinpackArguments(given.value("binpack.weight", non_negative_integer, 1), weights)
 
 
 def _node_order(given: Arguments) -> NodeOrderArguments:
     default = NodeOrderArguments()
 
-    def weight(score: str, otherwise: int) -> int:
-        return given.value(f"{score}.weight", whole, otherwise)
+    def weight(score: str, fallback: int) -> int:
+        return given.value(f"{score}.weight", non_negative_integer, fallback)
 
     return NodeOrderArguments(
         least_requested=weight("leastrequested", default.least_requested),
@@ -144,12 +151,12 @@ def _node_order(given: Arguments) -> NodeOrderArguments:
 
 def _predicates(given: Arguments) -> PredicateArguments:
     def on(constraint: str) -> bool:
-        return given.value(f"predicate.{constraint}Enable", flag, True)
+        return given.value(f"predicate.{constraint}Enable", lenient_boolean, True)
 
     # Equal pods are judged once whatever this says, and the answer cannot differ.
-    given.value("predicate.CacheEnable", flag, True)
+    given.value("predicate.CacheEnable", lenient_boolean, True)
     for unserved in ("Proportional", "DynamicResourceAllocation"):
-        if given.value(f"predicate.{unserved}Enable", flag, False):
+        if given.value(f"predicate.{unserved}Enable", lenient_boolean, False):
             given.at(f"predicate.{unserved}Enable").warn("is not served here and changes nothing")
     return PredicateArguments(
         node_affinity=on("NodeAffinity"),
@@ -163,7 +170,7 @@ def _predicates(given: Arguments) -> PredicateArguments:
     )
 
 
-SERVED: Final[Mapping[str, Callable[[Arguments], PluginArguments]]] = {
+PLUGIN_DECODERS: Final[Mapping[str, Callable[[Arguments], PluginArguments]]] = {
     "gang": _none,
     "priority": _none,
     "conformance": _none,
@@ -177,10 +184,10 @@ SERVED: Final[Mapping[str, Callable[[Arguments], PluginArguments]]] = {
     "resourcequota": _none,
     "sla": _sla,
 }
-HIERARCHICAL: Final = frozenset({"capacity", "drf"})  # what enableHierarchy means something to
+HIERARCHICAL_PLUGINS: Final = frozenset({"capacity", "drf"})  # what enableHierarchy means something to
 
 # Volcano's other plugins.  These forbid things: without them what an administrator ruled out would happen.
-FORBIDDING: Final[Mapping[str, str]] = {
+UNSUPPORTED_FILTERS: Final[Mapping[str, str]] = {
     "cdp": "protects pods from eviction in their first minutes",
     "deviceshare": "gives out shares of devices",
     "extender": "asks other servers where pods may run",
@@ -192,7 +199,7 @@ FORBIDDING: Final[Mapping[str, str]] = {
     "usage": "keeps pods off nodes that are busy by measurement",
 }
 # And these only prefer: without them all is allowed that is allowed with them.
-PREFERRING: Final[Mapping[str, str]] = {
+UNSUPPORTED_SCORERS: Final[Mapping[str, str]] = {
     "rescheduling": "moves running pods to better nodes",
     "resource-strategy-fit": "scores nodes by resource",
     "task-topology": "places roles near each other",

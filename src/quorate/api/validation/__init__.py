@@ -14,7 +14,7 @@ import msgspec
 from quorate.api import codec, volcano
 from quorate.api.findings import Finding
 from quorate.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
-from quorate.api.kueue.conversion import NEWER, OLDER, convert_version
+from quorate.api.kueue.conversion import V1BETA1, V1BETA2, convert_version
 from quorate.api.validation.fields import Findings
 from quorate.api.validation.pod_groups import pod_group_findings
 from quorate.api.validation.queues import (
@@ -24,10 +24,10 @@ from quorate.api.validation.queues import (
     resource_flavor_findings,
 )
 from quorate.api.validation.volcano_jobs import volcano_job_findings
-from quorate.api.validation.volcano_queues import lone_queue_findings
-from quorate.api.validation.workloads import ReviewedWorkload, workload_findings
+from quorate.api.validation.volcano_queues import queue_spec_findings
+from quorate.api.validation.workloads import ValidatedWorkload, workload_findings
 from quorate.api.volcano import job as volcano_job
-from quorate.api.volcano.job import completed
+from quorate.api.volcano.job import with_defaults
 
 
 def manifest_findings(body: Mapping[str, Any]) -> list[Finding]:
@@ -36,13 +36,13 @@ def manifest_findings(body: Mapping[str, Any]) -> list[Finding]:
     An object whose shape is wrong gets none either: an API server says that, with all its paths.
     """
     version, kind = body.get("apiVersion"), body.get("kind")
-    converted = version in (OLDER, NEWER)
-    validator = _VALIDATORS.get((NEWER if converted else str(version), str(kind)))
+    converted = version in (V1BETA1, V1BETA2)
+    validator = _VALIDATORS.get((V1BETA2 if converted else str(version), str(kind)))
     if validator is None:
         return []
     type_, validate = validator
     try:
-        document = convert_version(dict(body), NEWER) if converted else dict(body)
+        document = convert_version(dict(body), V1BETA2) if converted else dict(body)
         return list(validate(codec.convert(type_, document)))
     except (msgspec.ValidationError, KeyError, TypeError):  # the latter two: conversion trusts shapes
         return []
@@ -51,12 +51,12 @@ def manifest_findings(body: Mapping[str, Any]) -> list[Finding]:
 _SCHEDULING: Final = f"{volcano.GROUP}/{volcano.VERSION}"
 _BATCH: Final = f"{volcano_job.GROUP}/{volcano_job.VERSION}"
 _VALIDATORS: Final[Mapping[tuple[str, str], tuple[Any, Callable[[Any], Findings]]]] = {
-    (NEWER, "ClusterQueue"): (ClusterQueue, cluster_queue_findings),
-    (NEWER, "Cohort"): (Cohort, cohort_findings),
-    (NEWER, "LocalQueue"): (LocalQueue, local_queue_findings),
-    (NEWER, "ResourceFlavor"): (ResourceFlavor, resource_flavor_findings),
-    (NEWER, "Workload"): (ReviewedWorkload, workload_findings),
+    (V1BETA2, "ClusterQueue"): (ClusterQueue, cluster_queue_findings),
+    (V1BETA2, "Cohort"): (Cohort, cohort_findings),
+    (V1BETA2, "LocalQueue"): (LocalQueue, local_queue_findings),
+    (V1BETA2, "ResourceFlavor"): (ResourceFlavor, resource_flavor_findings),
+    (V1BETA2, "Workload"): (ValidatedWorkload, workload_findings),
     (_SCHEDULING, "PodGroup"): (volcano.PodGroup, pod_group_findings),
-    (_SCHEDULING, "Queue"): (volcano.Queue, lone_queue_findings),
-    (_BATCH, "Job"): (volcano_job.Job, lambda job: volcano_job_findings(completed(job))),
+    (_SCHEDULING, "Queue"): (volcano.Queue, queue_spec_findings),
+    (_BATCH, "Job"): (volcano_job.Job, lambda job: volcano_job_findings(with_defaults(job))),
 }

@@ -4,33 +4,33 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from quorate.api.core import PodTemplate, ResourceRequirements, Taint, Toleration
-from quorate.api.findings import Finding, child
+from quorate.api.findings import Finding, child_path
 from quorate.api.meta import LabelSelector
 from quorate.api.syntax import is_dns_subdomain, is_label_value, is_qualified_name
 
 Findings = Iterator[Finding]
 
 
-def of_labels(path: str, labels: Mapping[str, str]) -> Findings:
+def label_findings(path: str, labels: Mapping[str, str]) -> Findings:
     for key, value in labels.items():
         if not is_qualified_name(key):
             rule = "is not the key of a label (write name or example.com/name)"
-            yield Finding(child(path, key), key, rule)
+            yield Finding(child_path(path, key), key, rule)
         if not is_label_value(value):
-            yield Finding(child(path, key), value, _LABEL_VALUE_RULE)
+            yield Finding(child_path(path, key), value, _LABEL_VALUE_RULE)
 
 
 _LABEL_VALUE_RULE: Final = "is not the value of a label (at most 63 letters, digits, '-', '_' or '.')"
 
 
-def of_annotations(path: str, annotations: Iterable[str]) -> Findings:
+def annotation_findings(path: str, annotations: Iterable[str]) -> Findings:
     for key in annotations:
         if not is_qualified_name(key):
             rule = "is not the key of an annotation (write name or example.com/name)"
-            yield Finding(child(path, key), key, rule)
+            yield Finding(child_path(path, key), key, rule)
 
 
-def of_taints(path: str, taints: Sequence[Taint]) -> Findings:
+def taint_findings(path: str, taints: Sequence[Taint]) -> Findings:
     seen: dict[tuple[str, str], int] = {}
     for at, taint in enumerate(taints):
         if not is_qualified_name(taint.key):
@@ -45,17 +45,17 @@ def of_taints(path: str, taints: Sequence[Taint]) -> Findings:
             yield Finding(f"{path}[{at}].key", taint.key, rule)
 
 
-def of_tolerations(path: str, tolerations: Sequence[Toleration]) -> Findings:
+def toleration_findings(path: str, tolerations: Sequence[Toleration]) -> Findings:
     for at, toleration in enumerate(tolerations):
         if toleration.key and not is_qualified_name(toleration.key):
             rule = "is not the key of a taint (write example.com/name)"
             yield Finding(f"{path}[{at}].key", toleration.key, rule)
 
 
-def of_selector(path: str, selector: LabelSelector | None) -> Findings:
+def selector_findings(path: str, selector: LabelSelector | None) -> Findings:
     if selector is None:
         return
-    yield from of_labels(f"{path}.matchLabels", selector.match_labels)
+    yield from label_findings(f"{path}.matchLabels", selector.match_labels)
     for at, requirement in enumerate(selector.match_expressions):
         where = f"{path}.matchExpressions[{at}]"
         if not is_qualified_name(requirement.key):
@@ -74,16 +74,16 @@ def of_selector(path: str, selector: LabelSelector | None) -> Findings:
                 yield Finding(f"{where}.operator", unknown, rule)
 
 
-def listed_names(names: Iterable[str]) -> str:
+def known_names_text(names: Iterable[str]) -> str:
     return f"there is {', '.join(sorted(names)) or 'none'}"
 
 
-def in_order(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     return ", ".join(names) or "none"
 
 
 ADMISSION_GATED_BY: Final = "kueue.x-k8s.io/admission-gated-by"
-_PATH: Final = child("metadata.annotations", ADMISSION_GATED_BY)
+_PATH: Final = child_path("metadata.annotations", ADMISSION_GATED_BY)
 _LONGEST_GATE: Final = 63
 
 
@@ -113,7 +113,7 @@ def gate_update_findings(old: Mapping[str, str], new: Mapping[str, str]) -> Find
             yield Finding(_PATH, gate, "cannot be added later (gates are given when the object is created)")
 
 
-def requirements(path: str, template: PodTemplate) -> Iterator[tuple[str, ResourceRequirements]]:
+def template_resources(path: str, template: PodTemplate) -> Iterator[tuple[str, ResourceRequirements]]:
     """Of each container and of the pod as a whole, with where they stand in the template at ``path``."""
     for field, containers in (
         ("initContainers", template.spec.init_containers),

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from quorate.api.findings import Finding, child
+from quorate.api.findings import Finding, child_path
 from quorate.api.kueue import PRIORITY_CLASS, QUEUE_NAME
 from quorate.api.meta import ObjectMeta
 from quorate.api.syntax import is_dns_subdomain
@@ -13,15 +13,15 @@ ELASTIC = "kueue.x-k8s.io/elastic-job"
 MAXIMUM_EXECUTION = "kueue.x-k8s.io/max-exec-time-seconds"
 
 
-class JobFacts(msgspec.Struct, frozen=True):
+class JobInfo(msgspec.Struct, frozen=True):
     """What the rules for all kinds look at."""
 
     kind: str
     metadata: ObjectMeta
     queue: str  # the name of the local queue it asks for; empty when it asks for none
     suspended: bool
-    takes_prebuilt: bool  # what its kind can do
-    can_be_elastic: bool
+    supports_prebuilt: bool  # what its kind can do
+    supports_elastic: bool
 
     @property
     def priority_class(self) -> str:
@@ -41,18 +41,18 @@ class JobFacts(msgspec.Struct, frozen=True):
         return self.metadata.annotations.get(ELASTIC) == "true"
 
 
-def job_findings(job: JobFacts) -> Findings:
+def job_findings(job: JobInfo) -> Findings:
     """What is wrong with a new job."""
     yield from _names(job)
     limit = job.maximum_execution
     if limit is not None and not _is_positive(limit):
         yield Finding(_label(MAXIMUM_EXECUTION), limit, "is no number of seconds (write 1 or more)")
-    if job.elastic and not job.can_be_elastic:
+    if job.elastic and not job.supports_elastic:
         yield Finding(_annotation(ELASTIC), "true", f"is not supported for kind {job.kind} (leave it out)")
     yield from gate_findings(job.metadata.annotations)
 
 
-def job_update_findings(old: JobFacts, new: JobFacts, *, has_default_queue: bool) -> Findings:
+def job_update_findings(old: JobInfo, new: JobInfo, *, has_default_queue: bool) -> Findings:
     """What is wrong with a job's becoming ``new``.
 
     Its queue is judged by whether it is suspended afterwards, its time limit by both moments.
@@ -76,7 +76,7 @@ def job_update_findings(old: JobFacts, new: JobFacts, *, has_default_queue: bool
     yield from gate_update_findings(old.metadata.annotations, new.metadata.annotations)
 
 
-def _queue_update(old: JobFacts, new: JobFacts, *, has_default_queue: bool) -> Findings:
+def _queue_update(old: JobInfo, new: JobInfo, *, has_default_queue: bool) -> Findings:
     where = _label(QUEUE_NAME)
     if old.queue != new.queue and not new.suspended:
         rule = f"cannot change while the job is not suspended (it was {old.queue or 'not set'})"
@@ -88,7 +88,7 @@ def _queue_update(old: JobFacts, new: JobFacts, *, has_default_queue: bool) -> F
         yield from _names(new)
 
 
-def _names(job: JobFacts) -> Findings:
+def _names(job: JobInfo) -> Findings:
     for where, name, noun in (
         (_label(QUEUE_NAME), job.queue, "LocalQueue"),
         (_label(PREBUILT_WORKLOAD), job.prebuilt, "Workload"),
@@ -96,7 +96,7 @@ def _names(job: JobFacts) -> Findings:
         if name and not is_dns_subdomain(name):
             rule = f"is not the name of a {noun} (lower case letters, digits, '-' and '.')"
             yield Finding(where, name, rule)
-    if job.prebuilt and not job.takes_prebuilt:
+    if job.prebuilt and not job.supports_prebuilt:
         rule = f"is not supported for kind {job.kind} (leave it out)"
         yield Finding(_label(PREBUILT_WORKLOAD), job.prebuilt, rule)
 
@@ -106,8 +106,8 @@ def _is_positive(text: str) -> bool:
 
 
 def _label(key: str) -> str:
-    return child("metadata.labels", key)
+    return child_path("metadata.labels", key)
 
 
 def _annotation(key: str) -> str:
-    return child("metadata.annotations", key)
+    return child_path("metadata.annotations", key)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from quorate.api.findings import Finding, child
+from quorate.api.findings import Finding, child_path
 from quorate.api.quantity import Quantity
 from quorate.api.validation.fields import Findings
 from quorate.api.volcano import (
@@ -31,16 +31,16 @@ def pod_group_findings(group: PodGroup) -> Findings:
         yield Finding("spec.minMember", spec.min_member, "is negative, must be at least 0")
     for role, number in spec.min_task_member.items():
         if number < 0:
-            yield Finding(child("spec.minTaskMember", role), number, "is negative, must be at least 0")
-    yield from of_amounts("spec.minResources", spec.min_resources or {})
-    yield from of_topology("spec.networkTopology", spec.network_topology)
+            yield Finding(child_path("spec.minTaskMember", role), number, "is negative, must be at least 0")
+    yield from amount_findings("spec.minResources", spec.min_resources or {})
+    yield from topology_findings("spec.networkTopology", spec.network_topology)
     for at, policy in enumerate(spec.sub_group_policy):
-        yield from of_topology(f"spec.subGroupPolicy[{at}].networkTopology", policy.network_topology)
+        yield from topology_findings(f"spec.subGroupPolicy[{at}].networkTopology", policy.network_topology)
 
 
 def pod_group_queue_findings(group: PodGroup, queue: Queue | None) -> Findings:
     """Whether the group may be put into its queue, ``None`` when there is no such queue."""
-    yield from of_queue(QUEUE, group.spec.queue or DEFAULT_QUEUE, queue)
+    yield from queue_state_findings(QUEUE, group.spec.queue or DEFAULT_QUEUE, queue)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def pod_group_limit_findings(group: PodGroup, loads: Iterable[QueueLoad]) -> Fin
             yield Finding(QUEUE, group.spec.queue or DEFAULT_QUEUE, rule, reason=QUEUE_POD_GROUP_LIMIT)
 
 
-def of_queue(path: str, name: str, queue: Queue | None) -> Findings:
+def queue_state_findings(path: str, name: str, queue: Queue | None) -> Findings:
     """Whether ``queue``, called ``name``, exists and takes in what is new."""
     if queue is None:
         rule = "is no queue that exists (create it, or name another one)"
@@ -78,13 +78,13 @@ def is_open(queue: Queue) -> bool:
     return queue.status.state in ("", OPEN)
 
 
-def of_amounts(path: str, amounts: Mapping[str, Quantity]) -> Findings:
+def amount_findings(path: str, amounts: Mapping[str, Quantity]) -> Findings:
     for resource, amount in amounts.items():
         if amount.nanos < 0:
-            yield Finding(child(path, resource), str(amount), "is negative, must be at least 0")
+            yield Finding(child_path(path, resource), str(amount), "is negative, must be at least 0")
 
 
-def of_topology(path: str, topology: NetworkTopology | None) -> Findings:
+def topology_findings(path: str, topology: NetworkTopology | None) -> Findings:
     if topology is None or topology.highest_tier_allowed is None or not topology.highest_tier_name:
         return
     rule = "is given together with highestTierAllowed (keep one of them)"

@@ -19,25 +19,25 @@ from quorate.api.quantity import Quantity
 from quorate.api.syntax import is_qualified_name
 from quorate.api.validation.fields import (
     Findings,
-    in_order,
-    listed_names,
-    of_labels,
-    of_selector,
-    of_taints,
-    of_tolerations,
+    join_names,
+    known_names_text,
+    label_findings,
+    selector_findings,
+    taint_findings,
+    toleration_findings,
 )
 
-MOST_FLAVORS: Final = 256  # of a queue, over all groups
-MOST_RESOURCES: Final = 256
-MOST_PAIRS: Final = 512  # flavors times resources, in one group
-SMALLEST_WEIGHT: Final = Quantity(1)  # a billionth; below, shares would overflow
+MAX_FLAVORS: Final = 256  # of a queue, over all groups
+MAX_RESOURCES: Final = 256
+MAX_FLAVOR_RESOURCE_PAIRS: Final = 512  # flavors times resources, in one group
+MIN_WEIGHT: Final = Quantity(1)  # a billionth; below, shares would overflow
 
 
 def resource_flavor_findings(flavor: ResourceFlavor) -> Findings:
     spec = flavor.spec
-    yield from of_labels("spec.nodeLabels", spec.node_labels)
-    yield from of_taints("spec.nodeTaints", spec.node_taints)
-    yield from of_tolerations("spec.tolerations", spec.tolerations)
+    yield from label_findings("spec.nodeLabels", spec.node_labels)
+    yield from taint_findings("spec.nodeTaints", spec.node_taints)
+    yield from toleration_findings("spec.tolerations", spec.tolerations)
 
 
 def cluster_queue_findings(queue: ClusterQueue) -> Findings:
@@ -51,15 +51,15 @@ def cluster_queue_update_findings(old: ClusterQueue, new: ClusterQueue, *, stric
     flavors; ``strict_checks`` (gate RejectUpdatesToCQWithInvalidOnFlavors) ends that.
     """
     tolerated = not strict_checks and _flavors(old.spec) == _flavors(new.spec)
-    yield from _cluster_queue(new.spec, known=_strangers(old.spec) if tolerated else frozenset())
+    yield from _cluster_queue(new.spec, known=_unknown_check_flavors(old.spec) if tolerated else frozenset())
 
 
-def standing_findings(spec: ClusterQueueSpec) -> Findings:
+def stored_cluster_queue_findings(spec: ClusterQueueSpec) -> Findings:
     """What keeps a stored cluster queue from meaning anything.
 
     That a check names flavors the queue does not have is not among it: such a check applies to none.
     """
-    yield from _cluster_queue(spec, known=_strangers(spec))
+    yield from _cluster_queue(spec, known=_unknown_check_flavors(spec))
 
 
 def _cluster_queue(spec: ClusterQueueSpec, known: frozenset[tuple[str, str]]) -> Findings:
@@ -67,14 +67,14 @@ def _cluster_queue(spec: ClusterQueueSpec, known: frozenset[tuple[str, str]]) ->
     yield from _quotas(spec.resource_groups, parent=spec.cohort_name, parent_field="cohortName")
     for at, group in enumerate(spec.resource_groups):
         yield from _lending(f"spec.resourceGroups[{at}]", group)
-    yield from of_selector("spec.namespaceSelector", spec.namespace_selector)
+    yield from selector_findings("spec.namespaceSelector", spec.namespace_selector)
     yield from _policies(spec)
     flavors = _flavors(spec)
     for at, check in enumerate(spec.admission_checks_strategy.admission_checks):
         for position, name in enumerate(check.on_flavors):
             if name not in flavors and (check.name, name) not in known:
                 path = f"spec.admissionChecksStrategy.admissionChecks[{at}].onFlavors[{position}]"
-                yield Finding(path, name, f"is no flavor of this queue ({listed_names(flavors)})")
+                yield Finding(path, name, f"is no flavor of this queue ({known_names_text(flavors)})")
     yield from _weight(spec.fair_sharing)
 
 
@@ -82,7 +82,7 @@ def _flavors(spec: ClusterQueueSpec) -> frozenset[str]:
     return frozenset(flavor.name for group in spec.resource_groups for flavor in group.flavors)
 
 
-def _strangers(spec: ClusterQueueSpec) -> frozenset[tuple[str, str]]:
+def _unknown_check_flavors(spec: ClusterQueueSpec) -> frozenset[tuple[str, str]]:
     """Checks with flavors that are none of the queue's."""
     flavors, checks = _flavors(spec), spec.admission_checks_strategy.admission_checks
     pairs = ((check.name, name) for check in checks for name in check.on_flavors)
@@ -118,25 +118,27 @@ def _quotas(groups: Sequence[ResourceGroup], *, parent: str, parent_field: str) 
         for where, name in covered:
             if not is_qualified_name(name):
                 yield Finding(where, name, "is not the name of a resource (write cpu or example.com/gpu)")
-        yield from _repeated(covered, resource_paths)
-        yield from _repeated(flavors, flavor_paths)
+        yield from _duplicates(covered, resource_paths)
+        yield from _duplicates(flavors, flavor_paths)
         pairs = len(covered) * len(flavors)
-        if pairs > MOST_PAIRS:
-            yield Finding(path, pairs, f"pairs of flavor and resource are too many, at most {MOST_PAIRS}")
+        if pairs > MAX_FLAVOR_RESOURCE_PAIRS:
+            yield Finding(
+                path, pairs, f"pairs of flavor and resource are too many, at most {MAX_FLAVOR_RESOURCE_PAIRS}"
+            )
         for position, flavor in enumerate(group.flavors):
             below = f"{path}.flavors[{position}]"
             yield from _flavor_quotas(below, flavor, group.covered_resources)
             for index, quota in enumerate(flavor.resources):
                 yield from _limits(f"{below}.resources[{index}]", quota, parent, parent_field)
-    if len(flavor_paths) > MOST_FLAVORS:
-        rule = f"flavors in all groups are too many, at most {MOST_FLAVORS}"
+    if len(flavor_paths) > MAX_FLAVORS:
+        rule = f"flavors in all groups are too many, at most {MAX_FLAVORS}"
         yield Finding("spec.resourceGroups", len(flavor_paths), rule)
-    if len(resource_paths) > MOST_RESOURCES:
-        rule = f"resources in all groups are too many, at most {MOST_RESOURCES}"
+    if len(resource_paths) > MAX_RESOURCES:
+        rule = f"resources in all groups are too many, at most {MAX_RESOURCES}"
         yield Finding("spec.resourceGroups", len(resource_paths), rule)
 
 
-def _repeated(places: Iterable[tuple[str, str]], seen: dict[str, str]) -> Findings:
+def _duplicates(places: Iterable[tuple[str, str]], seen: dict[str, str]) -> Findings:
     """Names that stand in two places; the first places of all names are gathered in ``seen``."""
     for path, name in places:
         if name in seen:
@@ -147,8 +149,8 @@ def _repeated(places: Iterable[tuple[str, str]], seen: dict[str, str]) -> Findin
 def _flavor_quotas(path: str, flavor: FlavorQuotas, covered: Sequence[str]) -> Findings:
     names = tuple(quota.name for quota in flavor.resources)
     if names != tuple(covered):
-        rule = f"must match coveredResources, in the same order ({in_order(covered)})"
-        yield Finding(f"{path}.resources", in_order(names), rule)
+        rule = f"must match coveredResources, in the same order ({join_names(covered)})"
+        yield Finding(f"{path}.resources", join_names(names), rule)
 
 
 def _limits(path: str, quota: ResourceQuota, parent: str, parent_field: str) -> Findings:
@@ -189,6 +191,6 @@ def _weight(sharing: FairSharing | None) -> Findings:
         return
     if sharing.weight.nanos < 0:
         yield Finding("spec.fairSharing.weight", str(sharing.weight), "is negative, must be at least 0")
-    elif Quantity(0) < sharing.weight <= SMALLEST_WEIGHT:
+    elif Quantity(0) < sharing.weight <= MIN_WEIGHT:
         rule = "is too small a share, must be 0 or more than a billionth (write 1 for an equal share)"
         yield Finding("spec.fairSharing.weight", str(sharing.weight), rule)

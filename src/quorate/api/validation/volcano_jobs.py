@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from quorate.api.batch import template_of
-from quorate.api.findings import Finding, child, shown
+from quorate.api.batch import decode_template
+from quorate.api.findings import Finding, child_path, quote_value
 from quorate.api.quantity import InvalidQuantity, parse_quantity
 from quorate.api.syntax import (
     InvalidDuration,
@@ -18,11 +18,11 @@ from quorate.api.syntax import (
     is_qualified_name,
     parse_duration,
 )
-from quorate.api.validation.fields import Findings, in_order, listed_names, requirements
-from quorate.api.validation.pod_groups import of_amounts, of_queue, of_topology
+from quorate.api.validation.fields import Findings, join_names, known_names_text, template_resources
+from quorate.api.validation.pod_groups import amount_findings, queue_state_findings, topology_findings
 from quorate.api.validation.volcano_queues import Queues, parent_of
 from quorate.api.volcano import QUEUE_NOT_OPEN, ROOT_QUEUE
-from quorate.api.volcano.job import Job, LifecyclePolicy, TaskSpec, VolumeSpec, minimum_of
+from quorate.api.volcano.job import Job, LifecyclePolicy, TaskSpec, VolumeSpec, task_min_available
 
 Json = dict[str, Any]
 
@@ -44,7 +44,7 @@ def volcano_job_findings(job: Job) -> Findings:
     spec = job.spec
     if not is_qualified_name(job.metadata.name):
         yield Finding("metadata.name", job.metadata.name, _NAME)
-    yield from _counts(job)
+    yield from _replica_counts(job)
     if not spec.tasks:
         yield Finding("spec.tasks", [], "is empty, must list at least one task")
     names: dict[str, int] = {}
@@ -62,10 +62,10 @@ def volcano_job_findings(job: Job) -> Findings:
     yield from _policies("spec.policies", spec.policies)
     for name in spec.plugins:
         if name not in PLUGINS:
-            rule = f"is no plugin ({listed_names(PLUGINS)})"
-            yield Finding(child("spec.plugins", name), name, rule)
+            rule = f"is no plugin ({known_names_text(PLUGINS)})"
+            yield Finding(child_path("spec.plugins", name), name, rule)
     yield from _volumes(spec.volumes)
-    yield from of_topology("spec.networkTopology", spec.network_topology)
+    yield from topology_findings("spec.networkTopology", spec.network_topology)
 
 
 def volcano_job_queue_findings(job: Job, queues: Queues) -> Findings:
@@ -75,10 +75,10 @@ def volcano_job_queue_findings(job: Job, queues: Queues) -> Findings:
         rule = "is the queue that all others are below of (name another one)"
         yield Finding(where, name, rule, reason=QUEUE_NOT_OPEN)
         return
-    yield from of_queue(where, name, queues.get(name))
+    yield from queue_state_findings(where, name, queues.get(name))
     children = sorted(each.metadata.name for each in queues.values() if parent_of(each) == name)
     if children:
-        yield Finding(where, name, f"is a parent of queues (name one of them: {in_order(children)})")
+        yield Finding(where, name, f"is a parent of queues (name one of them: {join_names(children)})")
 
 
 def volcano_job_update_findings(old: Json, new: Json, job: Job) -> Findings:
@@ -88,9 +88,9 @@ def volcano_job_update_findings(old: Json, new: Json, job: Job) -> Findings:
     """
     if old.get("spec") == new.get("spec"):
         return
-    yield from _counts(job)
-    for path, was, value in _changes("spec", _fixed(old), _fixed(new)):
-        said = "not set" if was is None else shown(was)
+    yield from _replica_counts(job)
+    for path, was, value in _changes("spec", _immutable_spec(old), _immutable_spec(new)):
+        said = "not set" if was is None else quote_value(was)
         rule = f"cannot change (it was {said}; make another job instead)"
         yield Finding(path, value, rule)
 
@@ -104,15 +104,15 @@ def volcano_job_warnings(job: Job) -> Iterable[str]:
         for at, policy in enumerate(policies):
             if _PENDING in (policy.event, *policy.events) and not policy.timeout:
                 yield f"{path}[{at}]: event {_PENDING} without a timeout never acts (set one, such as 10m)"
-    yield from _never_together(job)
+    yield from _unreachable_min_available(job)
 
 
-def _never_together(job: Job) -> Iterable[str]:
+def _unreachable_min_available(job: Job) -> Iterable[str]:
     """Tasks that wait for others are created when those run, which a gang does only once it is complete."""
     tasks = job.spec.tasks
     at_once = [task for task in tasks if task.depends_on is None or not task.depends_on.name]
     most = sum(task.replicas for task in at_once)
-    each_counts = job.spec.min_available >= sum(minimum_of(task) for task in tasks)
+    each_counts = job.spec.min_available >= sum(task_min_available(task) for task in tasks)
     if len(at_once) == len(tasks):
         return
     if job.spec.min_available > most:
@@ -120,14 +120,14 @@ def _never_together(job: Job) -> Iterable[str]:
             f"spec.minAvailable: {job.spec.min_available} pods are to start together, and tasks that depend "
             f"on others have none until those run: the job never starts (write at most {most})"
         )
-    elif each_counts and any(minimum_of(task) for task in tasks if task not in at_once):
+    elif each_counts and any(task_min_available(task) for task in tasks if task not in at_once):
         yield (
             "spec.tasks: every task is to start with its minAvailable, and those that depend on others have "
             "no pods until those run: the job never starts (give them minAvailable 0)"
         )
 
 
-def _counts(job: Job) -> Findings:
+def _replica_counts(job: Job) -> Findings:
     """The numbers that may change while the job runs, and what bounds them."""
     spec = job.spec
     for field, number in (("maxRetry", spec.max_retry), ("minAvailable", spec.min_available)):
@@ -163,14 +163,14 @@ def _task_name(path: str, task: TaskSpec, job: str) -> Findings:
 def _template(path: str, raw: msgspec.Raw) -> Findings:
     """What the schema lets through, as it knows nothing of pods."""
     try:
-        template = template_of(raw)
+        template = decode_template(raw)
     except msgspec.ValidationError as error:
         problem, _, place = str(error).partition(" - at `$")
         yield Finding(f"{path}{place.rstrip('`')}", None, f"cannot be read: {problem}")
         return
-    for where, asked in requirements(path, template):
-        yield from of_amounts(f"{where}.requests", asked.requests)
-        yield from of_amounts(f"{where}.limits", asked.limits)
+    for where, asked in template_resources(path, template):
+        yield from amount_findings(f"{where}.requests", asked.requests)
+        yield from amount_findings(f"{where}.limits", asked.limits)
 
 
 def _partitions(path: str, task: TaskSpec) -> Findings:
@@ -187,7 +187,7 @@ def _partitions(path: str, task: TaskSpec) -> Findings:
     if not 0 <= policy.min_partitions <= policy.total_partitions:
         rule = f"is out of bounds (write 0 to {policy.total_partitions}, which is totalPartitions)"
         yield Finding(f"{path}.minPartitions", policy.min_partitions, rule)
-    yield from of_topology(f"{path}.networkTopology", policy.network_topology)
+    yield from topology_findings(f"{path}.networkTopology", policy.network_topology)
 
 
 def _policies(path: str, policies: Sequence[LifecyclePolicy]) -> Findings:
@@ -202,10 +202,10 @@ def _policies(path: str, policies: Sequence[LifecyclePolicy]) -> Findings:
         elif not events and policy.exit_code is None:
             yield Finding(where, policy.action, "is for nothing (give it an event, or an exitCode)")
         if policy.action not in ACTIONS:
-            yield Finding(f"{where}.action", policy.action, f"is no action ({listed_names(ACTIONS)})")
+            yield Finding(f"{where}.action", policy.action, f"is no action ({known_names_text(ACTIONS)})")
         for event in events:
             if event not in EVENTS:
-                yield Finding(f"{where}.event", event, f"is no event ({listed_names(EVENTS)})")
+                yield Finding(f"{where}.event", event, f"is no event ({known_names_text(EVENTS)})")
             elif event in seen_events:
                 rule = f"is given already in {seen_events[event]} (keep one of them)"
                 yield Finding(f"{where}.event", event, rule)
@@ -213,7 +213,7 @@ def _policies(path: str, policies: Sequence[LifecyclePolicy]) -> Findings:
         yield from _exit_code(where, policy.exit_code, seen_codes)
         yield from _timeout(where, policy.timeout)
     if _ANY in seen_events and len(seen_events) > 1:
-        others = in_order([event for event in seen_events if event != _ANY])
+        others = join_names([event for event in seen_events if event != _ANY])
         rule = f"means every event, and there are policies for {others} (leave these out, or list events)"
         yield Finding(f"{seen_events[_ANY]}.event", _ANY, rule)
 
@@ -246,7 +246,7 @@ def _dependencies(tasks: Sequence[TaskSpec]) -> Findings:
         for position, name in enumerate(needed):
             if name not in names:
                 path = f"spec.tasks[{at}].dependsOn.name[{position}]"
-                yield Finding(path, name, f"is no task of this job ({listed_names(names)})")
+                yield Finding(path, name, f"is no task of this job ({known_names_text(names)})")
         waits_for[task.name] = names.intersection(needed)
     # What waits for nothing that is left can go; when nothing can, the rest are the circles and who waits.
     while free := [name for name, needed in waits_for.items() if not needed & waits_for.keys()]:
@@ -254,7 +254,7 @@ def _dependencies(tasks: Sequence[TaskSpec]) -> Findings:
             del waits_for[name]
     if waits_for:
         rule = "wait for each other in a circle (leave one of the dependencies out)"
-        yield Finding("spec.tasks", in_order(list(waits_for)), rule)
+        yield Finding("spec.tasks", join_names(list(waits_for)), rule)
 
 
 def _volumes(volumes: Sequence[VolumeSpec]) -> Findings:
@@ -277,16 +277,16 @@ def _volumes(volumes: Sequence[VolumeSpec]) -> Findings:
             yield Finding(f"{path}.volumeClaimName", name, "is given together with volumeClaim (keep one)")
 
 
-_MAY_CHANGE: Final = ("minAvailable", "priorityClassName")
-_TASK_MAY_CHANGE: Final = ("replicas", "minAvailable")
+_MUTABLE_FIELDS: Final = ("minAvailable", "priorityClassName")
+_MUTABLE_TASK_FIELDS: Final = ("replicas", "minAvailable")
 _QUANTITIES: Final = ("requests", "limits", "overhead")
 
 
-def _fixed(document: Json) -> Json:
+def _immutable_spec(document: Json) -> Json:
     """The spec of a job without what may change."""
-    spec = {key: value for key, value in document.get("spec", {}).items() if key not in _MAY_CHANGE}
+    spec = {key: value for key, value in document.get("spec", {}).items() if key not in _MUTABLE_FIELDS}
     spec["tasks"] = [
-        {key: value for key, value in task.items() if key not in _TASK_MAY_CHANGE}
+        {key: value for key, value in task.items() if key not in _MUTABLE_TASK_FIELDS}
         for task in spec.get("tasks") or ()
     ]
     spec["volumes"] = [
@@ -305,16 +305,16 @@ def _changes(path: str, old: Any, new: Any) -> Iterable[tuple[str, Any, Any]]:
         case (Mapping(), Mapping() | None) | (None, Mapping()):
             before, after = old or {}, new or {}
             for key in dict.fromkeys((*before, *after)):
-                yield from _changes(child(path, key), before.get(key), after.get(key))
+                yield from _changes(child_path(path, key), before.get(key), after.get(key))
         case (list(), list()) if len(old) == len(new):
             for at, pair in enumerate(zip(old, new, strict=True)):
                 yield from _changes(f"{path}[{at}]", *pair)
         case _:
-            if old != new and (old or new) and not _same_amount(path, old, new):
+            if old != new and (old or new) and not _is_same_quantity(path, old, new):
                 yield path, old, new
 
 
-def _same_amount(path: str, old: Any, new: Any) -> bool:
+def _is_same_quantity(path: str, old: Any, new: Any) -> bool:
     """Clients write quantities in their own way: 1000m comes back as 1."""
     if not any(f".{name}" in path for name in _QUANTITIES):
         return False

@@ -14,19 +14,19 @@ from typing import Final
 from msgspec.structs import replace
 
 from quorate.api.core import Resources
-from quorate.api.core.pod_resources import add_all
-from quorate.api.findings import Finding, child
+from quorate.api.core.pod_resources import sum_resources
+from quorate.api.findings import Finding, child_path
 from quorate.api.quantity import Quantity
-from quorate.api.validation.fields import Findings, in_order
-from quorate.api.validation.pod_groups import of_amounts
+from quorate.api.validation.fields import Findings, join_names
+from quorate.api.validation.pod_groups import amount_findings
 from quorate.api.volcano import CLOSED, DEFAULT_QUEUE, OPEN, ROOT_QUEUE, Queue, QueueSpec
 from quorate.api.volcano.annotations import HIERARCHY, HIERARCHY_WEIGHTS
 
 INVALID_QUEUE: Final = "InvalidQueueResources"  # Volcano's word, whatever is wrong with a queue
 PROTECTED: Final = "ProtectedQueue"  # every cluster must have it
-LARGEST_WEIGHT: Final = 65535
+MAX_WEIGHT: Final = 65535
 STRATEGIES: Final = ("traverse", "fifo")
-DEPTH: Final = 5  # queues above one another below the root, unless configured
+DEFAULT_MAX_DEPTH: Final = 5  # queues above one another below the root, unless configured
 
 Queues = Mapping[str, Queue]  # by name
 
@@ -36,19 +36,21 @@ _GUARANTEE: Final = "spec.guarantee.resource"
 _PODS: Final = "pods"
 
 
-def lone_queue_findings(queue: Queue) -> Findings:
+def queue_spec_findings(queue: Queue) -> Findings:
     """What is wrong with a queue by itself, wherever it is."""
-    return _with_reason(INVALID_QUEUE, _by_itself(queue))
+    return _with_reason(INVALID_QUEUE, _spec(queue))
 
 
-def queue_findings(queue: Queue, others: Queues, *, depth: int = DEPTH) -> Findings:
+def queue_findings(queue: Queue, others: Queues, *, depth: int = DEFAULT_MAX_DEPTH) -> Findings:
     """What is wrong with a new queue among ``others``."""
-    return _with_reason(INVALID_QUEUE, _of_new(queue, others, depth))
+    return _with_reason(INVALID_QUEUE, _new_queue(queue, others, depth))
 
 
-def queue_update_findings(old: Queue, new: Queue, others: Queues, *, depth: int = DEPTH) -> Findings:
+def queue_update_findings(
+    old: Queue, new: Queue, others: Queues, *, depth: int = DEFAULT_MAX_DEPTH
+) -> Findings:
     """What is wrong with a queue's becoming ``new``."""
-    return _with_reason(INVALID_QUEUE, _of_update(old, new, others, depth))
+    return _with_reason(INVALID_QUEUE, _updated_queue(old, new, others, depth))
 
 
 def queue_delete_findings(queue: Queue, others: Queues, *, refuse_in_use: bool) -> Findings:
@@ -56,51 +58,51 @@ def queue_delete_findings(queue: Queue, others: Queues, *, refuse_in_use: bool) 
     if queue.metadata.name in (ROOT_QUEUE, DEFAULT_QUEUE):
         rule = "is a queue that every cluster must have, it cannot be deleted (close it instead)"
         yield Finding("metadata.name", queue.metadata.name, rule, reason=PROTECTED)
-    yield from _with_reason(INVALID_QUEUE, _of_deletion(queue, others, refuse_in_use=refuse_in_use))
+    yield from _with_reason(INVALID_QUEUE, _deleted_queue(queue, others, refuse_in_use=refuse_in_use))
 
 
 def _with_reason(reason: str, findings: Findings) -> Findings:
     return (replace(finding, reason=reason) for finding in findings)
 
 
-def _of_new(queue: Queue, others: Queues, depth: int) -> Findings:
-    yield from _by_itself(queue)
+def _new_queue(queue: Queue, others: Queues, depth: int) -> Findings:
+    yield from _spec(queue)
     if queue.status.state not in ("", OPEN, CLOSED):
         yield Finding("status.state", queue.status.state, f"cannot be asked for (write {OPEN} or {CLOSED})")
     yield from _hierarchy_annotations(queue, others)
-    yield from _place(queue, others, depth)
-    yield from _shares(queue, others)
+    yield from _parent(queue, others, depth)
+    yield from _hierarchy_quotas(queue, others)
 
 
-def _of_update(old: Queue, new: Queue, others: Queues, depth: int) -> Findings:
+def _updated_queue(old: Queue, new: Queue, others: Queues, depth: int) -> Findings:
     if old.spec != new.spec:
-        yield from _by_itself(new)
+        yield from _spec(new)
     if new.status.state not in (old.status.state, "", OPEN, CLOSED):
         yield Finding("status.state", new.status.state, f"cannot be asked for (write {OPEN} or {CLOSED})")
     if _annotated(old) != _annotated(new):
         yield from _hierarchy_annotations(new, others)
     moved = parent_of(old) != parent_of(new)
     if moved:
-        yield from _place(new, others, depth)
+        yield from _parent(new, others, depth)
     if moved or _amounts(old.spec) != _amounts(new.spec):
-        yield from _shares(new, others)
+        yield from _hierarchy_quotas(new, others)
 
 
-def _of_deletion(queue: Queue, others: Queues, *, refuse_in_use: bool) -> Findings:
+def _deleted_queue(queue: Queue, others: Queues, *, refuse_in_use: bool) -> Findings:
     name = queue.metadata.name
     children = sorted(other.metadata.name for other in _children(name, others))
     if children:
-        rule = f"is the parent of {in_order(children)} (delete these first, or move them)"
+        rule = f"is the parent of {join_names(children)} (delete these first, or move them)"
         yield Finding("metadata.name", name, rule)
-    if refuse_in_use and _pods_of(queue):
+    if refuse_in_use and _has_allocated_pods(queue):
         rule = "cannot be deleted while pods of it hold resources (close it, and wait for them to end)"
         yield Finding("metadata.name", name, rule)
 
 
-def _by_itself(queue: Queue) -> Findings:
+def _spec(queue: Queue) -> Findings:
     spec = queue.spec
-    if not 1 <= spec.weight <= LARGEST_WEIGHT:
-        yield Finding("spec.weight", spec.weight, f"is out of bounds (write 1 to {LARGEST_WEIGHT})")
+    if not 1 <= spec.weight <= MAX_WEIGHT:
+        yield Finding("spec.weight", spec.weight, f"is out of bounds (write 1 to {MAX_WEIGHT})")
     if spec.priority < 0:
         yield Finding("spec.priority", spec.priority, "is negative, must be at least 0")
     if spec.dequeue_strategy not in STRATEGIES:
@@ -110,15 +112,15 @@ def _by_itself(queue: Queue) -> Findings:
         rule = "is negative, must be at least 0 (leave it out for no limit)"
         yield Finding("spec.maxPodGroups", spec.max_pod_groups, rule)
     for path, amounts in _amounts(spec).items():
-        yield from of_amounts(path, amounts)
-    yield from _ascending(spec)
+        yield from amount_findings(path, amounts)
+    yield from _guarantee_deserved_capability(spec)
 
 
-def _ascending(spec: QueueSpec) -> Findings:
+def _guarantee_deserved_capability(spec: QueueSpec) -> Findings:
     """Guarantee, deserved, capability: none of a resource may be more than the next that is given."""
     guarantee, deserved, capability = spec.guarantee.resource, spec.deserved, spec.capability
     for resource, amount in guarantee.items():
-        where = child(_GUARANTEE, resource)
+        where = child_path(_GUARANTEE, resource)
         if deserved and resource not in deserved:
             rule = f"is guaranteed but not in {_DESERVED} (add it there, at least {amount})"
             yield Finding(where, str(amount), rule)
@@ -128,7 +130,7 @@ def _ascending(spec: QueueSpec) -> Findings:
             yield from _at_most(where, amount, capability[resource], _CAPABILITY)
     for resource, amount in deserved.items():
         if resource in capability:
-            where = child(_DESERVED, resource)
+            where = child_path(_DESERVED, resource)
             yield from _at_most(where, amount, capability[resource], _CAPABILITY)
 
 
@@ -149,16 +151,16 @@ def _hierarchy_annotations(queue: Queue, others: Queues) -> Findings:
         return
     if path.count("/") != weights.count("/"):
         rule = f"must have as many parts as annotation {HIERARCHY} ({path!r})"
-        yield Finding(child("metadata.annotations", HIERARCHY_WEIGHTS), weights, rule)
+        yield Finding(child_path("metadata.annotations", HIERARCHY_WEIGHTS), weights, rule)
     for weight in weights.split("/"):
         if not _is_positive(weight):
             rule = f"has a weight {weight!r}, must be a number above 0"
-            yield Finding(child("metadata.annotations", HIERARCHY_WEIGHTS), weights, rule)
+            yield Finding(child_path("metadata.annotations", HIERARCHY_WEIGHTS), weights, rule)
     for name, other in sorted(others.items()):
         theirs, _ = _annotated(other)
         if name != queue.metadata.name and path and theirs.startswith(f"{path}/"):
             rule = f"is above {theirs!r} of queue {name}, and only leaves can be queues (write a longer path)"
-            yield Finding(child("metadata.annotations", HIERARCHY), path, rule)
+            yield Finding(child_path("metadata.annotations", HIERARCHY), path, rule)
 
 
 def _is_positive(text: str) -> bool:
@@ -173,7 +175,7 @@ def parent_of(queue: Queue) -> str:
     return "" if queue.metadata.name == ROOT_QUEUE else queue.spec.parent or ROOT_QUEUE
 
 
-def _place(queue: Queue, others: Queues, depth: int) -> Findings:
+def _parent(queue: Queue, others: Queues, depth: int) -> Findings:
     name, parent = queue.metadata.name, parent_of(queue)
     if parent in ("", ROOT_QUEUE):
         return
@@ -191,7 +193,7 @@ def _place(queue: Queue, others: Queues, depth: int) -> Findings:
     if len(above) >= depth:
         rule = f"would put this queue {len(above) + 1} deep below the root, at most {depth}"
         yield Finding("spec.parent", parent, rule)
-    if _pods_of(others[parent]) and not any(_children(parent, others)):
+    if _has_allocated_pods(others[parent]) and not any(_children(parent, others)):
         rule = "is a queue whose pods hold resources, it cannot become a parent (name another one)"
         yield Finding("spec.parent", parent, rule)
 
@@ -221,7 +223,7 @@ def descendants(name: str, others: Queues) -> Iterator[Queue]:
                 yield other
 
 
-def _pods_of(queue: Queue) -> bool:
+def _has_allocated_pods(queue: Queue) -> bool:
     return queue.status.allocated.get(_PODS, Quantity(0)) > Quantity(0)
 
 
@@ -229,7 +231,7 @@ def _amounts(spec: QueueSpec) -> Mapping[str, Resources]:
     return {_CAPABILITY: spec.capability, _DESERVED: spec.deserved, _GUARANTEE: spec.guarantee.resource}
 
 
-def _shares(queue: Queue, others: Queues) -> Findings:
+def _hierarchy_quotas(queue: Queue, others: Queues) -> Findings:
     """That nobody in the tree has more than what is above can give, upward and downward from ``queue``."""
     name, spec, parent = queue.metadata.name, queue.spec, parent_of(queue)
     if name == ROOT_QUEUE:
@@ -237,19 +239,19 @@ def _shares(queue: Queue, others: Queues) -> Findings:
     yield from _capability_above(queue, others)
     if parent in others and parent not in (ROOT_QUEUE, name):
         siblings = [each for each in _children(parent, others) if each.metadata.name != name]
-        for path, own in _granted(spec).items():
-            granted = _granted(others[parent].spec)[path]
-            together = add_all([own, *(_granted(each.spec)[path] for each in siblings)])
+        for path, own in _granted_amounts(spec).items():
+            granted = _granted_amounts(others[parent].spec)[path]
+            together = sum_resources([own, *(_granted_amounts(each.spec)[path] for each in siblings)])
             for resource in own:
                 if together[resource] > granted.get(resource, Quantity(0)):
                     limit = granted.get(resource, Quantity(0))
                     rule = f"makes {together[resource]} for the children of queue {parent}, at most {limit}"
-                    where = child(path, resource)
+                    where = child_path(path, resource)
                     yield Finding(where, str(own[resource]), rule)
     yield from _children_within(queue, others)
 
 
-def _granted(spec: QueueSpec) -> Mapping[str, Resources]:
+def _granted_amounts(spec: QueueSpec) -> Mapping[str, Resources]:
     return {_DESERVED: spec.deserved, _GUARANTEE: spec.guarantee.resource}
 
 
@@ -260,7 +262,7 @@ def _capability_above(queue: Queue, others: Queues) -> Findings:
         if nearest is not None:
             whose = f"that of queue {nearest.metadata.name} above"
             yield from _at_most(
-                child(_CAPABILITY, resource), amount, nearest.spec.capability[resource], whose
+                child_path(_CAPABILITY, resource), amount, nearest.spec.capability[resource], whose
             )
 
 
@@ -271,14 +273,16 @@ def _children_within(queue: Queue, others: Queues) -> Findings:
             theirs = below.spec.capability.get(resource)
             if theirs is not None and theirs > limit:
                 rule = f"is less than that of queue {below.metadata.name} below, at least {theirs}"
-                yield Finding(child(_CAPABILITY, resource), str(limit), rule)
-    for path, granted in _granted(spec).items():
-        yield from _sum_within(path, granted, [_granted(each.spec)[path] for each in _children(name, others)])
+                yield Finding(child_path(_CAPABILITY, resource), str(limit), rule)
+    for path, granted in _granted_amounts(spec).items():
+        yield from _sum_within(
+            path, granted, [_granted_amounts(each.spec)[path] for each in _children(name, others)]
+        )
 
 
 def _sum_within(path: str, granted: Resources, children: Iterable[Resources]) -> Findings:
-    for resource, total in sorted(add_all(children).items()):
+    for resource, total in sorted(sum_resources(children).items()):
         limit = granted.get(resource, Quantity(0))
         if total > limit:
             rule = f"is less than what its children have together, at least {total}"
-            yield Finding(child(path, resource), str(limit), rule)
+            yield Finding(child_path(path, resource), str(limit), rule)

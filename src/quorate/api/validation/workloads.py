@@ -6,21 +6,21 @@ from typing import Any, Final
 import msgspec
 
 from quorate.api import codec
-from quorate.api.batch import EMPTY_OBJECT, template_of
-from quorate.api.configuration.feature_gates import ReviewGates
+from quorate.api.batch import EMPTY_OBJECT, decode_template
+from quorate.api.configuration.feature_gates import WebhookGates
 from quorate.api.core import ResourceRequirements
-from quorate.api.findings import Finding, child
+from quorate.api.findings import Finding, child_path
 from quorate.api.kueue import SLICE_REPLACEMENT_FOR, PodSet, ReclaimablePod, Workload, WorkloadSpec
 from quorate.api.meta import is_true
 from quorate.api.validation.fields import (
     Findings,
+    annotation_findings,
     gate_findings,
     gate_update_findings,
-    listed_names,
-    of_annotations,
-    of_labels,
-    of_tolerations,
-    requirements,
+    known_names_text,
+    label_findings,
+    template_resources,
+    toleration_findings,
 )
 
 PODS: Final = "pods"  # counted by the queue itself, so no pod may ask for it
@@ -29,72 +29,72 @@ PRIORITY_BOOST: Final = "kueue.x-k8s.io/priority-boost"
 RESERVED: Final = "QuotaReserved"
 
 
-class ReviewedPodSet(PodSet, omit_defaults=False):
+class ValidatedPodSet(PodSet, omit_defaults=False):
     """A pod set with the fields that only a review reads; the controllers do without, in memory."""
 
     topology_request: msgspec.Raw = EMPTY_OBJECT
 
 
-class ReviewedSpec(WorkloadSpec):
-    pod_sets: tuple[ReviewedPodSet, ...] = ()
+class ValidatedWorkloadSpec(WorkloadSpec):
+    pod_sets: tuple[ValidatedPodSet, ...] = ()
 
 
-class ReviewedWorkload(Workload):
-    spec: ReviewedSpec = ReviewedSpec()
+class ValidatedWorkload(Workload):
+    spec: ValidatedWorkloadSpec = ValidatedWorkloadSpec()
 
 
-def workload_findings(workload: ReviewedWorkload, gates: ReviewGates = ReviewGates()) -> Findings:  # noqa: B008
+def workload_findings(workload: ValidatedWorkload, gates: WebhookGates = WebhookGates()) -> Findings:  # noqa: B008
     """What is wrong with a Workload as it stands; its admission gates count as given at creation."""
     yield from gate_findings(workload.metadata.annotations)
-    yield from _standing(workload, gates)
+    yield from _object(workload, gates)
     yield from _reservation(workload)
 
 
-def workload_update_findings(old: ReviewedWorkload, new: ReviewedWorkload, gates: ReviewGates) -> Findings:
+def workload_update_findings(old: ValidatedWorkload, new: ValidatedWorkload, gates: WebhookGates) -> Findings:
     """What is wrong with ``new``, and with its coming after ``old``."""
     yield from gate_update_findings(old.metadata.annotations, new.metadata.annotations)
     elastic = gates.elastic_jobs and ELASTIC in new.metadata.annotations
     # A job may shrink below the pods it is done with: its size is written before who is done is counted anew.
-    yield from _standing(new, gates, left_over=old.status.reclaimable_pods if elastic else ())
+    yield from _object(new, gates, left_over=old.status.reclaimable_pods if elastic else ())
     if next(_reservation(old), None) is None:  # who was broken in this way before must be able to mend
         yield from _reservation(new)
     was_reserved = _is_reserved(old)
     if was_reserved:
-        yield from _frozen_pod_sets(old.spec.pod_sets, new.spec.pod_sets, may_shrink=gates.elastic_jobs)
+        yield from _immutable_pod_sets(old.spec.pod_sets, new.spec.pod_sets, may_shrink=gates.elastic_jobs)
     if was_reserved and _is_reserved(new):
         yield from _reclaimed(old, new, elastic=elastic)
     before, after = old.status.admission, new.status.admission
     if before is not None and after is not None and before != after:
         rule = f"cannot become another one (it is in {before.cluster_queue}; take it back first)"
         yield Finding("status.admission", after.cluster_queue, rule)
-    yield from _frozen_updates(old, new)
+    yield from _immutable_pod_set_updates(old, new)
     if not (gates.elastic_jobs and SLICE_REPLACEMENT_FOR in new.metadata.annotations):
-        yield from _dispatched(old, new)
+        yield from _cluster_name(old, new)
 
 
-def _standing(
-    workload: ReviewedWorkload, gates: ReviewGates, left_over: Sequence[ReclaimablePod] = ()
+def _object(
+    workload: ValidatedWorkload, gates: WebhookGates, left_over: Sequence[ReclaimablePod] = ()
 ) -> Findings:
     pod_sets = workload.spec.pod_sets
     counts = {pod_set.name: pod_set.count for pod_set in pod_sets}
     for at, pod_set in enumerate(pod_sets):
         yield from _pod_set(f"spec.podSets[{at}]", pod_set, gates)
-    yield from _minimums(workload)
+    yield from _min_counts(workload)
     if gates.priority_boost:
-        yield from _boost(workload.metadata.annotations)
+        yield from _priority_boost(workload.metadata.annotations)
     yield from _assignments(workload, counts)
     yield from _reclaimable(workload.status.reclaimable_pods, counts, left_over)
     yield from _pod_set_updates(workload, counts)
 
 
-def _pod_set(path: str, pod_set: ReviewedPodSet, gates: ReviewGates) -> Findings:
+def _pod_set(path: str, pod_set: ValidatedPodSet, gates: WebhookGates) -> Findings:
     if isinstance(pod_set.min_count, int) and pod_set.min_count > pod_set.count:
         yield Finding(f"{path}.minCount", pod_set.min_count, f"is more than count, at most {pod_set.count}")
-    template = template_of(pod_set.template)
+    template = decode_template(pod_set.template)
     if gates.pod_set_metadata:
-        yield from of_labels(f"{path}.template.metadata.labels", template.metadata.labels)
-        yield from of_annotations(f"{path}.template.metadata.annotations", template.metadata.annotations)
-    for where, amounts in requirements(f"{path}.template", template):
+        yield from label_findings(f"{path}.template.metadata.labels", template.metadata.labels)
+        yield from annotation_findings(f"{path}.template.metadata.annotations", template.metadata.annotations)
+    for where, amounts in template_resources(f"{path}.template", template):
         yield from _amounts(where, amounts, non_negative=gates.non_negative_resources)
     yield from _slices(f"{path}.topologyRequest", pod_set.topology_request)
 
@@ -102,7 +102,7 @@ def _pod_set(path: str, pod_set: ReviewedPodSet, gates: ReviewGates) -> Findings
 def _amounts(path: str, asked: ResourceRequirements, *, non_negative: bool) -> Findings:
     for field, amounts in (("requests", asked.requests), ("limits", asked.limits)):
         for name, amount in amounts.items():
-            where = child(f"{path}.{field}", name)
+            where = child_path(f"{path}.{field}", name)
             if name == PODS:
                 yield Finding(where, str(amount), "is not for pods to ask: a queue counts them itself")
             elif amount.nanos < 0 and non_negative:
@@ -126,7 +126,7 @@ def _slices(path: str, request: msgspec.Raw) -> Findings:
         yield Finding(f"{path}.podSetSliceRequiredTopology", topology, rule)
 
 
-def _minimums(workload: ReviewedWorkload) -> Findings:
+def _min_counts(workload: ValidatedWorkload) -> Findings:
     """Partial admission looks for one number, so only one pod set may vary; an elastic one varies already.
 
     A job of which several may vary is admitted all the same: its workload is the controllers' to write.
@@ -140,10 +140,10 @@ def _minimums(workload: ReviewedWorkload) -> Findings:
         yield Finding("spec.podSets", varying[0], rule)
 
 
-def _boost(annotations: Mapping[str, str]) -> Findings:
+def _priority_boost(annotations: Mapping[str, str]) -> Findings:
     text = annotations.get(PRIORITY_BOOST)
     if text is not None and not text.removeprefix("-").removeprefix("+").isdecimal():
-        where = child("metadata.annotations", PRIORITY_BOOST)
+        where = child_path("metadata.annotations", PRIORITY_BOOST)
         yield Finding(where, text, "is no signed whole number (write 10 or -10)")
 
 
@@ -153,7 +153,7 @@ def _assignments(workload: Workload, counts: Mapping[str, int]) -> Findings:
     for at, assignment in enumerate(workload.status.admission.pod_set_assignments):
         path = f"status.admission.podSetAssignments[{at}]"
         if assignment.name not in counts:
-            rule = f"is no pod set of this workload ({listed_names(counts)})"
+            rule = f"is no pod set of this workload ({known_names_text(counts)})"
             yield Finding(f"{path}.name", assignment.name, rule)
             continue
         count = counts[assignment.name] if assignment.count is None else assignment.count
@@ -162,7 +162,7 @@ def _assignments(workload: Workload, counts: Mapping[str, int]) -> Findings:
             amount = total.milli if name == "cpu" else total.units
             if count and amount % count:
                 rule = f"does not divide evenly among {count} pods"
-                yield Finding(child(f"{path}.resourceUsage", name), str(total), rule)
+                yield Finding(child_path(f"{path}.resourceUsage", name), str(total), rule)
 
 
 def _reclaimable(
@@ -171,7 +171,9 @@ def _reclaimable(
     for at, entry in enumerate(reclaimable):
         path, name = f"status.reclaimablePods[{at}]", entry.name
         if name not in counts:
-            yield Finding(f"{path}.name", name, f"is no pod set of this workload ({listed_names(counts)})")
+            yield Finding(
+                f"{path}.name", name, f"is no pod set of this workload ({known_names_text(counts)})"
+            )
         elif entry.count > counts[name] and entry not in left_over:
             rule = f"is more than the pod set holds, at most {counts[name]}"
             yield Finding(f"{path}.count", entry.count, rule)
@@ -183,12 +185,12 @@ def _pod_set_updates(workload: Workload, counts: Mapping[str, int]) -> Findings:
         for position, update in enumerate(check.pod_set_updates):
             path = f"status.admissionChecks[{at}].podSetUpdates[{position}]"
             if update.name not in counts:
-                rule = f"is no pod set of this workload ({listed_names(counts)})"
+                rule = f"is no pod set of this workload ({known_names_text(counts)})"
                 yield Finding(f"{path}.name", update.name, rule)
-            yield from of_labels(f"{path}.labels", update.labels)
-            yield from of_annotations(f"{path}.annotations", update.annotations)
-            yield from of_labels(f"{path}.nodeSelector", update.node_selector)
-            yield from of_tolerations(f"{path}.tolerations", update.tolerations)
+            yield from label_findings(f"{path}.labels", update.labels)
+            yield from annotation_findings(f"{path}.annotations", update.annotations)
+            yield from label_findings(f"{path}.nodeSelector", update.node_selector)
+            yield from toleration_findings(f"{path}.tolerations", update.tolerations)
 
 
 def _is_reserved(workload: Workload) -> bool:
@@ -201,8 +203,8 @@ def _reservation(workload: Workload) -> Findings:
         yield Finding("status.admission", None, rule)
 
 
-def _frozen_pod_sets(
-    old: Sequence[ReviewedPodSet], new: Sequence[ReviewedPodSet], *, may_shrink: bool
+def _immutable_pod_sets(
+    old: Sequence[ValidatedPodSet], new: Sequence[ValidatedPodSet], *, may_shrink: bool
 ) -> Findings:
     if len(old) != len(new):
         yield Finding("spec.podSets", len(new), f"is a number that cannot change {_WHILE_RESERVED}")
@@ -213,14 +215,14 @@ def _frozen_pod_sets(
         if after.count != before.count and not shrinks:
             rule = f"cannot change {_WHILE_RESERVED} (it was {before.count})"
             yield Finding(f"{path}.count", after.count, rule)
-        if _but_count(before) != _but_count(after):
+        if _without_count(before) != _without_count(after):
             yield Finding(path, after.name, f"cannot change {_WHILE_RESERVED} (evict the workload first)")
 
 
 _WHILE_RESERVED: Final = "while quota is reserved"
 
 
-def _but_count(pod_set: ReviewedPodSet) -> Any:
+def _without_count(pod_set: ValidatedPodSet) -> Any:
     """All of a pod set but its count, to compare: JSON means the same however it is written."""
     whole = codec.to_builtins(pod_set)
     return {name: value for name, value in whole.items() if name != "count"}
@@ -237,7 +239,7 @@ def _reclaimed(old: Workload, new: Workload, *, elastic: bool) -> Findings:
     for entry in old.status.reclaimable_pods:
         most = sizes.get(entry.name, 0) if elastic else entry.count
         least = 0 if entry.name in shrunk else min(entry.count, most)
-        path = child("status.reclaimablePods", entry.name)
+        path = child_path("status.reclaimablePods", entry.name)
         if entry.name not in now:
             if least:
                 yield Finding(path, None, f"cannot disappear {_WHILE_RESERVED} (it was {entry.count})")
@@ -256,15 +258,15 @@ def _shrunk(workload: Workload, sizes: Mapping[str, int]) -> frozenset[str]:
     )
 
 
-def _dispatched(old: Workload, new: Workload) -> Findings:
+def _cluster_name(old: Workload, new: Workload) -> Findings:
     """A cluster is chosen among those that were nominated; who stays in the one it has is not asked again."""
     chosen, nominated = new.status.cluster_name, old.status.nominated_cluster_names
     if chosen and not old.status.cluster_name and chosen not in nominated:
-        rule = f"is none of the nominatedClusterNames ({listed_names(nominated)})"
+        rule = f"is none of the nominatedClusterNames ({known_names_text(nominated)})"
         yield Finding("status.clusterName", chosen, rule)
 
 
-def _frozen_updates(old: Workload, new: Workload) -> Findings:
+def _immutable_pod_set_updates(old: Workload, new: Workload) -> Findings:
     before = {check.name: check for check in old.status.admission_checks}
     for at, check in enumerate(new.status.admission_checks):
         was = before.get(check.name)

@@ -12,7 +12,7 @@ from typing import Final, Literal
 import msgspec
 
 from quorate.api.core import Resources
-from quorate.api.meta import ConditionStatus, Int32, LabelSelector, ObjectMeta, Struct, always_written
+from quorate.api.meta import ConditionStatus, Int32, LabelSelector, ObjectMeta, Struct, always_encoded
 
 GROUP: Final = "scheduling.volcano.sh"
 VERSION: Final = "v1beta1"
@@ -78,7 +78,7 @@ class SubGroupPolicy(Struct):
 class PodGroupSpec(Struct):
     """``min_resources`` is None when nobody said what the group needs, and empty when it is nothing."""
 
-    min_member: Int32 = always_written(int)
+    min_member: Int32 = always_encoded(int)
     min_task_member: dict[str, Int32] = {}  # by role
     queue: str = DEFAULT_QUEUE
     priority_class_name: str = ""

@@ -43,7 +43,7 @@ HIERARCHY_WEIGHTS: Final = "volcano.sh/hierarchy-weights"
 ANNOTATION_PREFIX: Final = "volcano.sh/"
 
 # Those that a scheduler reads of a pod.
-READ_OF_PODS: Final = frozenset(
+POD_ANNOTATIONS: Final = frozenset(
     {
         GROUP_NAME, TASK_SPEC, QUEUE_NAME, PREEMPTABLE, REVOCABLE_ZONE, COOLDOWN_TIME, TASK_PRIORITY,
         LEGACY_GROUP_MIN_MEMBER, QUEUE_ALLOCATION_GATE,
@@ -54,14 +54,16 @@ READ_OF_PODS: Final = frozenset(
 POD_GROUP_GATE: Final = "scheduling.quorate.dev/pod-group"
 
 
-def asks_for_gate(annotations: Mapping[str, str]) -> bool:
+def requests_queue_allocation_gate(annotations: Mapping[str, str]) -> bool:
     """Whether a pod asks for Volcano's gate by name (source: Volcano 1.15, where only "true" counts)."""
     return annotations.get(QUEUE_ALLOCATION_GATE) == "true"
 
 
-def ends_on_admission(gate: str, annotations: Mapping[str, str]) -> bool:
+def is_removed_on_admission(gate: str, annotations: Mapping[str, str]) -> bool:
     """Whether ``gate`` of a pod with these annotations is to go once its group is admitted.
 
     As with Volcano, whoever set Volcano's gate without asking for it takes it off as well.
     """
-    return gate == POD_GROUP_GATE or (gate == QUEUE_ALLOCATION_GATE and asks_for_gate(annotations))
+    return gate == POD_GROUP_GATE or (
+        gate == QUEUE_ALLOCATION_GATE and requests_queue_allocation_gate(annotations)
+    )

@@ -12,8 +12,8 @@ from typing import Final, Literal
 import msgspec
 from msgspec.structs import replace
 
-from quorate.api.batch import EMPTY_OBJECT, kept
-from quorate.api.meta import ObjectMeta, OwnerReference, Struct, always_written
+from quorate.api.batch import EMPTY_OBJECT, intern_raw
+from quorate.api.meta import ObjectMeta, OwnerReference, Struct, always_encoded
 from quorate.api.volcano import DEFAULT_QUEUE, NetworkTopology
 
 GROUP: Final = "batch.volcano.sh"
@@ -43,7 +43,7 @@ class VolumeSpec(Struct):
     volume_claim: msgspec.Raw = EMPTY_OBJECT  # a PersistentVolumeClaimSpec; none is valid when empty
 
     def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "volume_claim", kept(self.volume_claim))
+        msgspec.structs.force_setattr(self, "volume_claim", intern_raw(self.volume_claim))
 
 
 class LifecyclePolicy(Struct):
@@ -87,7 +87,7 @@ class TaskSpec(Struct):
     partition_policy: PartitionPolicy | None = None
 
     def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "template", kept(self.template))
+        msgspec.structs.force_setattr(self, "template", intern_raw(self.template))
 
 
 class JobSpec(Struct):
@@ -120,7 +120,7 @@ class TaskState(Struct):
 class JobCondition(Struct):
     """One phase the job was in, and since when; the list is its history, oldest first."""
 
-    status: JobPhase = always_written()
+    status: JobPhase = always_encoded()
     last_transition_time: datetime | None = None
 
 
@@ -159,29 +159,29 @@ class Command(Struct):
 
 SCHEDULER_NAME: Final = "volcano"
 MAX_RETRY: Final = 3
-_NEED_SERVICE: Final = frozenset({"pytorch", "tensorflow", "mpi", "ray"})
-_NEED_KEYS: Final = frozenset({"mpi"})
+_PLUGINS_USING_SVC: Final = frozenset({"pytorch", "tensorflow", "mpi", "ray"})
+_PLUGINS_USING_SSH: Final = frozenset({"mpi"})
 
 
-def completed(job: Job) -> Job:
+def with_defaults(job: Job) -> Job:
     """``job`` with all that its tasks, its minimum, its queue and its plugins leave unsaid."""
     spec = job.spec
-    tasks = tuple(_completed_task(index, task) for index, task in enumerate(spec.tasks))
+    tasks = tuple(_task_with_defaults(index, task) for index, task in enumerate(spec.tasks))
     return replace(
         job,
         spec=replace(
             spec,
             tasks=tasks,
-            min_available=spec.min_available or sum(map(minimum_of, tasks)),
+            min_available=spec.min_available or sum(map(task_min_available, tasks)),
             scheduler_name=spec.scheduler_name or SCHEDULER_NAME,
             queue=spec.queue or DEFAULT_QUEUE,
             max_retry=spec.max_retry or MAX_RETRY,
-            plugins=_with_needed(spec.plugins),
+            plugins=_with_required_plugins(spec.plugins),
         ),
     )
 
 
-def minimum_of(task: TaskSpec) -> int:
+def task_min_available(task: TaskSpec) -> int:
     """How many pods of ``task`` must run at least."""
     if task.min_available is not None:
         return task.min_available
@@ -191,15 +191,15 @@ def minimum_of(task: TaskSpec) -> int:
     return task.replicas
 
 
-def _completed_task(index: int, task: TaskSpec) -> TaskSpec:
-    return replace(task, name=task.name or f"default{index}", min_available=minimum_of(task))
+def _task_with_defaults(index: int, task: TaskSpec) -> TaskSpec:
+    return replace(task, name=task.name or f"default{index}", min_available=task_min_available(task))
 
 
-def _with_needed(plugins: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+def _with_required_plugins(plugins: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     """``plugins`` with those that others of them rely on."""
     needed: dict[str, tuple[str, ...]] = {}
-    if _NEED_SERVICE & plugins.keys():
+    if _PLUGINS_USING_SVC & plugins.keys():
         needed["svc"] = ()
-    if _NEED_KEYS & plugins.keys():
+    if _PLUGINS_USING_SSH & plugins.keys():
         needed["ssh"] = ()
     return needed | plugins

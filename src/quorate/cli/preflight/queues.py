@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from quorate.api.core import Namespace, Node
-from quorate.api.core.pod_resources import add_all
+from quorate.api.core.pod_resources import sum_resources
 from quorate.api.kueue import LocalQueue, ResourceGroup
 from quorate.api.meta import Key, find_condition, matches_selector
 from quorate.api.quantity import Quantity
@@ -244,7 +244,7 @@ def _nodes(setup: Setup) -> Iterator[Remark]:
                 yield warning(about, f"{found}, so pods admitted to it find no place", "label the nodes")
                 reported.add(flavor)
             continue
-        total = add_all(each.status.allocatable for each in nodes).get(resource, Quantity(0))
+        total = sum_resources(each.status.allocatable for each in nodes).get(resource, Quantity(0))
         if amount > base_units(resource, total):
             yield warning(
                 about,

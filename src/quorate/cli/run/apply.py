@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from quorate.api import codec
-from quorate.api.crds import OURS
+from quorate.api.crds import MANAGED_LABELS
 from quorate.api.findings import Finding
 from quorate.api.meta import Condition, Key, Struct, is_true
 from quorate.cli.files import InvalidFiles, located
@@ -84,7 +84,7 @@ async def install_definitions(client: Client, definitions: Iterable[dict[str, An
 
 
 def _is_ours(definition: Mapping[str, Any]) -> bool:
-    return bool(OURS.items() <= definition["metadata"].get("labels", {}).items())
+    return bool(MANAGED_LABELS.items() <= definition["metadata"].get("labels", {}).items())
 
 
 async def create_all(client: Client, manifests: Sequence[Manifest]) -> None:

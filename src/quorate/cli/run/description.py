@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from quorate.api.decoding.documents import Document
-from quorate.api.decoding.strict import Reading, Section, choice, integer, quantity, section
+from quorate.api.decoding.strict import DecodeContext, Section, choice, integer, quantity, section
 from quorate.api.findings import Finding
 from quorate.api.quantity import Quantity
 
@@ -39,8 +39,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_description(document: Document) -> tuple[Description, list[Finding]]:
     """What the document says, and what is wrong with it."""
-    reading = Reading(document)
-    return reading.root().read(section(_fields), Description()), reading.findings
+    context = DecodeContext(document)
+    return context.root().read(section(_fields), Description()), context.findings
 
 
 def _fields(fields: Section) -> Description:

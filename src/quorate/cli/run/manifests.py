@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from quorate.api import configuration
 from quorate.api.decoding.documents import Document, InvalidYaml, read_documents
-from quorate.api.findings import Finding, child
+from quorate.api.findings import Finding, child_path
 from quorate.api.quantity import InvalidQuantity, parse_quantity
 from quorate.api.validation import manifest_findings
 from quorate.cli.files import InvalidFiles, located
@@ -136,12 +136,12 @@ def _quantity_findings(document: Document, value: object, path: str) -> Iterator
     if not isinstance(value, dict):
         return
     for key, item in value.items():
-        below = child(path, key)
+        below = child_path(path, key)
         if key in _QUANTITIES:
             yield from _not_a_quantity(document, below, item)
         elif key in _QUANTITY_MAPS and isinstance(item, dict):
             for name, amount in item.items():
-                yield from _not_a_quantity(document, child(below, name), amount)
+                yield from _not_a_quantity(document, child_path(below, name), amount)
         else:
             yield from _quantity_findings(document, item, below)
 

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from quorate.api import kueue
-from quorate.api.findings import Finding, child
+from quorate.api.findings import Finding, child_path
 from quorate.cli.run.manifest import Manifest, document_finding
 
 _ALWAYS_THERE: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -46,7 +46,7 @@ def _references(manifest: Manifest) -> Iterator[tuple[str, str, str]]:
             for field in ("labels", "annotations"):
                 entries = metadata.get(field)
                 if isinstance(entries, dict) and isinstance(name := entries.get(kueue.QUEUE_NAME), str):
-                    yield child(f"metadata.{field}", kueue.QUEUE_NAME), "LocalQueue", name
+                    yield child_path(f"metadata.{field}", kueue.QUEUE_NAME), "LocalQueue", name
 
 
 def _items(parent: object, path: str, field: str) -> Iterator[tuple[str, object]]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from quorate.api.configuration import WaitForPodsReady
 from quorate.api.core import Node, Pod, Resources
-from quorate.api.core.pod_resources import add_all, pod_requests
+from quorate.api.core.pod_resources import pod_requests, sum_resources
 from quorate.api.kueue import Workload
 from quorate.api.meta import find_condition
 from quorate.api.quantity import Quantity
@@ -197,7 +197,7 @@ def _stuck(view: JobView, free: list[Resources]) -> StuckJob:
         name=view.name,
         running=count.running,
         wanted=count.wanted,
-        holds=add_all(pod_requests(pod.spec) for pod in holding),
+        holds=sum_resources(pod_requests(pod.spec) for pod in holding),
         lacks=shortages([pod for pod in view.pods if not pod.spec.node_name], free),
         because=_waits(view),
     )
@@ -243,8 +243,8 @@ def _room(nodes: tuple[Node, ...], free: dict[str, Resources], name: str) -> str
     having = [node for node in nodes if name in node.status.allocatable]
     if not having:
         return f"{name}: no node has any"
-    total = add_all({name: node.status.allocatable[name]} for node in having)
-    left = add_all({name: free[node.metadata.name][name]} for node in having)
+    total = sum_resources({name: node.status.allocatable[name]} for node in having)
+    left = sum_resources({name: free[node.metadata.name][name]} for node in having)
     text = f"{name}: {readable(left[name])} free of {readable(total[name])}"
     if len(having) == 1:
         return text

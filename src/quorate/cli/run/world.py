@@ -12,7 +12,7 @@ from datetime import datetime
 from quorate.api import kueue, volcano
 from quorate.api.batch import Job, JobSpec
 from quorate.api.core import Node, Pod, Resources
-from quorate.api.core.pod_resources import add_all, pod_requests
+from quorate.api.core.pod_resources import pod_requests, sum_resources
 from quorate.api.kueue import ClusterQueue, Workload
 from quorate.api.meta import Condition, Uid, find_condition, is_true
 from quorate.api.quantity import Quantity
@@ -139,7 +139,7 @@ class World:
             for pod in self.pods
             if pod.spec.node_name == node.metadata.name and pod.status.phase not in TERMINAL
         ]
-        used = add_all(
+        used = sum_resources(
             [{"pods": Quantity.of_units(len(placed))}, *(pod_requests(pod.spec) for pod in placed)]
         )
         return {

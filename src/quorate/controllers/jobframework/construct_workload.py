@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from quorate.api.batch import template_of
+from quorate.api.batch import decode_template
 from quorate.api.core import PriorityClass
 from quorate.api.kueue import (
     ADMISSION_GATED_BY,
@@ -121,7 +121,7 @@ def resolve_priority(
 def _pod_class_name(own_class: str | None, pod_sets: Iterable[PodSet]) -> str:
     if own_class is not None:
         return own_class
-    names = (template_of(pod_set.template).spec.priority_class_name for pod_set in pod_sets)
+    names = (decode_template(pod_set.template).spec.priority_class_name for pod_set in pod_sets)
     return next(filter(None, names), "")
 
 

@@ -56,9 +56,9 @@ class JobKind(Protocol[J]):
     A kind derives from this class, and so has the usual answer to what it does not answer itself.
     """
 
-    can_be_elastic: bool = False  # jobs may say that they change their size while they run
+    supports_elastic: bool = False  # jobs may say that they change their size while they run
     has_slices: bool = False  # those that do so get a workload for each size, and go on running
-    takes_prebuilt: bool = True  # jobs may name a workload that somebody else made
+    supports_prebuilt: bool = True  # jobs may name a workload that somebody else made
 
     @property
     def resource(self) -> Resource[J]: ...

@@ -75,7 +75,7 @@ class JobController(Generic[J]):
             wait_for_pods_ready=configuration.wait_for_pods_ready is not None,
             label_keys_to_copy=configuration.integrations.label_keys_to_copy,
             gates=configuration.gates,
-            elastic_jobs=configuration.review_gates.elastic_jobs,
+            elastic_jobs=configuration.webhook_gates.elastic_jobs,
             deactivated_kept_s=configuration.retention.deactivated_s,
         )
         self._lacking: set[Key] = set()  # jobs for which something must come to be first
@@ -102,7 +102,7 @@ class JobController(Generic[J]):
 
     def _named(self, job: J) -> tuple[Key, ...]:
         """The workload that the job names as its own, if it names one."""
-        if not self._kind.takes_prebuilt:
+        if not self._kind.supports_prebuilt:
             return ()
         by_annotation = self._rules.gates.workload_identifier_annotations
         name = prebuilt_name_of(job.metadata, by_annotation=by_annotation)

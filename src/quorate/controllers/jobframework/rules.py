@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import msgspec
 
-from quorate.api.field_path import Unfit
+from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import ReclaimablePod, Workload, WorkloadStatus
 from quorate.api.meta import find_condition
 from quorate.controllers import orphans
@@ -72,7 +72,7 @@ def decide(
     """
     try:
         return _decided(kind, job, workloads, around, rules, now)
-    except Unfit as unfit:
+    except InvalidTemplate as unfit:
         return not_composed(str(unfit))
 
 
@@ -96,7 +96,7 @@ def _decided(
         return IDLE
     case = Case(kind, job, kind.pod_sets(job), kind.is_suspended(job), kind.finished(job), around, rules, now)
     by_annotation = rules.gates.workload_identifier_annotations
-    if kind.takes_prebuilt and prebuilt_name_of(job.metadata, by_annotation=by_annotation):
+    if kind.supports_prebuilt and prebuilt_name_of(job.metadata, by_annotation=by_annotation):
         return _with_prebuilt(case, around.prebuilt)
     if is_elastic(case):
         found = slice_of(case, owned)

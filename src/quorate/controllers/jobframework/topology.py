@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from quorate.api.batch import template_of
+from quorate.api.batch import decode_template
 from quorate.api.kueue import PodSet
 
 _PREFIX: Final = "kueue.x-k8s.io/podset-"
@@ -28,7 +28,7 @@ def topology_findings(pod_sets: Iterable[PodSet]) -> tuple[str, ...]:
         f"pod set {pod_set.name}: metadata.annotations[{key}]: {annotations[key]!r} {_RULE}"
         for pod_set in pod_sets
         if _PREFIX.encode() in bytes(pod_set.template)  # most have none, and are not worth decoding
-        for annotations in (template_of(pod_set.template).metadata.annotations,)
+        for annotations in (decode_template(pod_set.template).metadata.annotations,)
         for key in _REQUESTS
         if key in annotations
     )

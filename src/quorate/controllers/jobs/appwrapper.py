@@ -11,13 +11,13 @@ from typing import Any, Final
 from quorate.api import codec
 from quorate.api.field_path import (
     InvalidPath,
+    InvalidTemplate,
     Path,
-    Unfit,
     look_up,
     parse_path,
-    read,
     read_count,
     read_entries,
+    read_field,
 )
 from quorate.api.kueue import PodSet
 from quorate.controllers.jobframework.interface import Outcome
@@ -59,7 +59,7 @@ class AppWrapper(UnstructuredJobKind):
         return condition_message(job, "QuotaReserved") is not None
 
     def finished(self, job: UnstructuredJob) -> Outcome | None:
-        phase = read(job.document, ("status", "phase"), str, "")
+        phase = read_field(job.document, ("status", "phase"), str, "")
         if phase == "Succeeded":
             return Outcome(True, "AppWrapper finished successfully")
         if phase == "Failed" and condition_message(job, "ResourcesDeployed") is None:
@@ -70,7 +70,7 @@ class AppWrapper(UnstructuredJobKind):
         return condition_message(job, "PodsReady") is not None
 
     def inject(self, document: Json, role: Role, info: PodSetInfo) -> InjectionConflict | None:
-        conflict = inject(raw(read(document, role.template, dict)), info)
+        conflict = inject(raw(read_field(document, role.template, dict)), info)
         if isinstance(conflict, InjectionConflict):
             return conflict
         infos = _component(document, role).setdefault(_INFOS, [])
@@ -90,7 +90,7 @@ class AppWrapper(UnstructuredJobKind):
         return self._inferred(job, (*component, "template"))
 
     def _inferred(self, job: UnstructuredJob, wrapped: Path) -> list[tuple[Path, int]]:
-        content = read(job.document, wrapped, dict)
+        content = read_field(job.document, wrapped, dict)
         match content.get("apiVersion"), content.get("kind"):
             case "v1", "Pod":
                 return [(wrapped, 1)]
@@ -109,13 +109,13 @@ class AppWrapper(UnstructuredJobKind):
 
 
 def _template(job: UnstructuredJob, component: Path, place: Path) -> Path:
-    text = read(job.document, (*place, "path"), str)
+    text = read_field(job.document, (*place, "path"), str)
     try:
         path = parse_path(text)
     except InvalidPath as invalid:
-        raise Unfit((*place, "path"), str(invalid)) from invalid
+        raise InvalidTemplate((*place, "path"), str(invalid)) from invalid
     if path[0] != "template":
-        raise Unfit((*place, "path"), f"is {text!r}, must lead into template")
+        raise InvalidTemplate((*place, "path"), f"is {text!r}, must lead into template")
     return (*component, *path)
 
 

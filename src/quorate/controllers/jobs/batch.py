@@ -33,7 +33,7 @@ _MANAGED_LABELS = frozenset({*_OWN_LABELS, "batch.kubernetes.io/job-name"})
 
 
 class BatchJob(JobKind[Job]):
-    can_be_elastic = True
+    supports_elastic = True
     has_slices = True
 
     @property

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from quorate.api.batch import Job, template_of
+from quorate.api.batch import Job, decode_template
 from quorate.api.findings import Finding
 from quorate.controllers.jobframework.construct_workload import ELASTIC_JOB
 from quorate.controllers.jobframework.interface import JobScope
@@ -76,7 +76,7 @@ def _completions(job: Job) -> Iterator[Finding]:
 
 
 def _elastic(job: Job) -> Iterator[Finding]:
-    annotations = template_of(job.spec.template).metadata.annotations
+    annotations = decode_template(job.spec.template).metadata.annotations
     for name in _TOPOLOGY:
         if name in annotations:
             path = f"spec.template.metadata.annotations[{name}]"

@@ -1,7 +1,7 @@
 """Kinds of job that the configuration declares by the paths in their objects."""
 
-from quorate.api.configuration.integrations import DeclaredFramework, PodSetPaths, Sign
-from quorate.api.field_path import Path, Unfit, look_up, read, read_count, read_entries
+from quorate.api.configuration.integrations import DeclaredFramework, PodSetPaths, StatusCheck
+from quorate.api.field_path import InvalidTemplate, Path, look_up, read_count, read_entries, read_field
 from quorate.api.kueue import ReclaimablePod
 from quorate.controllers.jobframework.interface import Outcome
 from quorate.controllers.jobs.unstructured import (
@@ -40,7 +40,7 @@ class DeclaredKind(UnstructuredJobKind):
 
     def priority_class(self, job: UnstructuredJob) -> str | None:
         path = self._declared.priority_class
-        return None if path is None else read(job.document, path, str, "")
+        return None if path is None else read_field(job.document, path, str, "")
 
     def reclaimable(self, job: UnstructuredJob) -> tuple[ReclaimablePod, ...]:
         done = (
@@ -61,7 +61,8 @@ def _roles(job: UnstructuredJob, paths: PodSetPaths) -> list[Role]:
         (*paths.each, index) for index in range(len(read_entries(job.document, paths.each)))
     ]
     return [
-        _role(job, paths, entry, read(job.document, (*entry, *paths.name_from), str)) for entry in entries
+        _role(job, paths, entry, read_field(job.document, (*entry, *paths.name_from), str))
+        for entry in entries
     ]
 
 
@@ -75,11 +76,13 @@ def _role(job: UnstructuredJob, paths: PodSetPaths, within: Path, name: str) -> 
     if paths.min_count is not None and look_up(job.document, (*within, *paths.min_count)) is not None:
         minimum = read_count(job.document, (*within, *paths.min_count))
         if minimum > count:
-            raise Unfit((*within, *paths.min_count), f"is {minimum}, more than the {count} pods there are")
+            raise InvalidTemplate(
+                (*within, *paths.min_count), f"is {minimum}, more than the {count} pods there are"
+            )
     return Role(name, template, count, minimum, count_field)
 
 
-def _shown(job: UnstructuredJob, sign: Sign) -> str | None:
+def _shown(job: UnstructuredJob, sign: StatusCheck) -> str | None:
     """What the job says along with the sign; ``None`` when it does not show it."""
     if sign.condition:
         return condition_message(job, sign.condition)
@@ -88,4 +91,4 @@ def _shown(job: UnstructuredJob, sign: Sign) -> str | None:
     # To Python a boolean is a number.
     if found is None or not any(type(found) is type(value) and found == value for value in wanted):
         return None
-    return "" if sign.message is None else read(job.document, sign.message, str, "")
+    return "" if sign.message is None else read_field(job.document, sign.message, str, "")

@@ -1,6 +1,6 @@
 """jobset.x-k8s.io JobSet: one pod set for each of its replicated jobs."""
 
-from quorate.api.field_path import Path, read, read_count, read_entries
+from quorate.api.field_path import Path, read_count, read_entries, read_field
 from quorate.api.kueue import ReclaimablePod
 from quorate.controllers.jobframework.interface import Outcome
 from quorate.controllers.jobs.unstructured import (
@@ -26,7 +26,7 @@ class JobSet(UnstructuredJobKind):
     def roles(self, job: UnstructuredJob) -> tuple[Role, ...]:
         return tuple(
             Role(
-                name=read(job.document, (*path, "name"), str),
+                name=read_field(job.document, (*path, "name"), str),
                 template=(*path, "template", "spec", "template"),
                 count=_replicas(job, path) * _pods_of_each(job, path),
             )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from quorate.api.field_path import Path, look_up, read, read_count
+from quorate.api.field_path import Path, look_up, read_count, read_field
 from quorate.controllers.jobframework.interface import Outcome
 from quorate.controllers.jobs.unstructured import (
     Role,
@@ -28,7 +28,7 @@ class KubeflowJob(UnstructuredJobKind):
         )
         self._specs: Path = ("spec", replica_specs)
         self._types = types
-        self.takes_prebuilt = kind != "JAXJob"
+        self.supports_prebuilt = kind != "JAXJob"
 
     def minimum(self, job: UnstructuredJob, type_: str, count: int) -> int | None:
         """How many of ``count`` pods are enough; ``None`` when it takes all."""
@@ -38,7 +38,7 @@ class KubeflowJob(UnstructuredJobKind):
         return tuple(self._role(job, type_) for type_ in self._present(job))
 
     def is_active(self, job: UnstructuredJob) -> bool:
-        statuses = read(job.document, _STATUSES, dict, {})
+        statuses = read_field(job.document, _STATUSES, dict, {})
         return any(read_count(job.document, (*_STATUSES, type_, "active"), 0) for type_ in statuses)
 
     def finished(self, job: UnstructuredJob) -> Outcome | None:
@@ -54,7 +54,7 @@ class KubeflowJob(UnstructuredJobKind):
             (*_POLICY, "schedulingPolicy", "priorityClass"),
             *((*template, "spec", "priorityClassName") for template in templates),
         ]
-        return next(filter(None, (read(job.document, place, str, "") for place in places)), "")
+        return next(filter(None, (read_field(job.document, place, str, "") for place in places)), "")
 
     def _present(self, job: UnstructuredJob) -> list[str]:
         return [type_ for type_ in self._types if look_up(job.document, (*self._specs, type_)) is not None]

@@ -8,7 +8,15 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from quorate.api.field_path import Path, Unfit, look_up, read, read_count, read_entries, written
+from quorate.api.field_path import (
+    InvalidTemplate,
+    Path,
+    format_path,
+    look_up,
+    read_count,
+    read_entries,
+    read_field,
+)
 from quorate.api.findings import Finding
 from quorate.api.quantity import parse_quantity
 from quorate.controllers.jobs.unstructured import Role, UnstructuredJob
@@ -38,20 +46,20 @@ def _groups(job: UnstructuredJob, cluster: Path) -> list[Path]:
 def _workers(job: UnstructuredJob, group: Path) -> Role:
     replicas = read_count(job.document, (*group, "replicas"), 1)
     hosts = max(read_count(job.document, (*group, "numOfHosts"), 1), 1)
-    name = read(job.document, (*group, "groupName"), str)
+    name = read_field(job.document, (*group, "groupName"), str)
     return Role(name.lower(), template=(*group, "template"), count=replicas * hosts)
 
 
 def _head(job: UnstructuredJob, cluster: Path, containers: tuple[Json, ...]) -> Role:
     place: Path = (*cluster, "headGroupSpec", "template")
-    template = copy.deepcopy(read(job.document, place, dict))
+    template = copy.deepcopy(read_field(job.document, place, dict))
     if not read_entries(template, ("spec", "containers")):
-        raise Unfit((*place, "spec", "containers"), "has no container for Ray")
+        raise InvalidTemplate((*place, "spec", "containers"), "has no container for Ray")
     if _cleans_up_redis(job, cluster):
         ray = template["spec"]["containers"][0].setdefault("resources", {})
         ray["requests"] = _larger(ray.get("requests") or {}, _REDIS_CLEANUP)
     template["spec"]["containers"] += containers
-    if read(job.document, (*cluster, "enableInTreeAutoscaling"), bool, False):
+    if read_field(job.document, (*cluster, "enableInTreeAutoscaling"), bool, False):
         asked = look_up(job.document, (*cluster, "autoscalerOptions", "resources")) or _AUTOSCALER
         template["spec"]["containers"].append({"name": "autoscaler", "resources": asked})
     return Role(HEAD, place, count=1, pods=template)
@@ -77,15 +85,15 @@ def _larger(requests: Mapping[str, Any], least: Mapping[str, str]) -> Json:
 def cluster_findings(job: UnstructuredJob, cluster: Path, *, may_grow: bool) -> Iterator[Finding]:
     """What is wrong with a cluster that is queued.  ``may_grow``: a new size is seen, and waits for quota."""
     autoscaling: Path = (*cluster, "enableInTreeAutoscaling")
-    if read(job.document, autoscaling, bool, False) and not may_grow:
+    if read_field(job.document, autoscaling, bool, False) and not may_grow:
         rule = "a kueue managed job should only use autoscaling when workload slicing is enabled"
-        yield Finding(written(autoscaling), True, rule)
+        yield Finding(format_path(autoscaling), True, rule)
     groups: Path = (*cluster, "workerGroupSpecs")
     entries = read_entries(job.document, groups)
     if len(entries) >= MOST_POD_SETS:
         rule = f"make {len(entries) + 1} pod sets with the head, more than the {MOST_POD_SETS} of a workload"
-        yield Finding(written(groups), len(entries), rule)
+        yield Finding(format_path(groups), len(entries), rule)
     for index, entry in enumerate(entries):
         if entry.get("groupName") == HEAD:
             rule = "is reserved for the head group"
-            yield Finding(written((*groups, index, "groupName")), HEAD, rule)
+            yield Finding(format_path((*groups, index, "groupName")), HEAD, rule)

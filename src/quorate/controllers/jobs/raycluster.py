@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from quorate.api.field_path import Path, read
+from quorate.api.field_path import Path, read_field
 from quorate.api.findings import Finding
 from quorate.controllers.jobframework.interface import JobScope, Outcome
 from quorate.controllers.jobs.ray import GROUP, READY, VERSION, cluster_findings, cluster_roles
@@ -18,7 +18,7 @@ _CLUSTER: Final[Path] = ("spec",)
 
 
 class RayCluster(UnstructuredJobKind):
-    can_be_elastic = True
+    supports_elastic = True
     has_slices = True
 
     def __init__(self) -> None:
@@ -45,4 +45,4 @@ class RayCluster(UnstructuredJobKind):
         return None
 
     def pods_ready(self, job: UnstructuredJob) -> bool:
-        return read(job.document, ("status", "state"), str, "") == READY
+        return read_field(job.document, ("status", "state"), str, "") == READY

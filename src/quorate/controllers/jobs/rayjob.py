@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from quorate.api.field_path import Path, look_up, put, read
+from quorate.api.field_path import Path, look_up, read_field, write_field
 from quorate.api.findings import Finding
 from quorate.controllers.jobframework.interface import JobScope, Outcome
 from quorate.controllers.jobs.ray import GROUP, READY, VERSION, cluster_findings, cluster_roles
@@ -30,7 +30,7 @@ _BY_A_SIDECAR: Final = "SidecarMode"
 
 
 class RayJob(UnstructuredJobKind):
-    can_be_elastic = True
+    supports_elastic = True
 
     def __init__(self) -> None:
         super().__init__(
@@ -50,7 +50,7 @@ class RayJob(UnstructuredJobKind):
         return _deployment(job) == "ValidationFailed"
 
     def roles(self, job: UnstructuredJob) -> tuple[Role, ...]:
-        match read(job.document, ("spec", "submissionMode"), str, _BY_A_JOB):
+        match read_field(job.document, ("spec", "submissionMode"), str, _BY_A_JOB):
             case "K8sJobMode":
                 return (*cluster_roles(job, _CLUSTER), _submitter(job))
             case "SidecarMode":
@@ -65,20 +65,20 @@ class RayJob(UnstructuredJobKind):
     def finished(self, job: UnstructuredJob) -> Outcome | None:
         if _deployment(job) not in ("Complete", "Failed"):
             return None
-        told = read(job.document, ("status", "jobStatus"), str, "")
-        return Outcome(told == "SUCCEEDED", read(job.document, ("status", "message"), str, ""))
+        told = read_field(job.document, ("status", "jobStatus"), str, "")
+        return Outcome(told == "SUCCEEDED", read_field(job.document, ("status", "message"), str, ""))
 
     def pods_ready(self, job: UnstructuredJob) -> bool:
-        return read(job.document, ("status", "rayClusterStatus", "state"), str, "") == READY
+        return read_field(job.document, ("status", "rayClusterStatus", "state"), str, "") == READY
 
     def tidy(self, job: UnstructuredJob, restored: Json) -> None:
         """The template that was written down only to be injected into goes again."""
         if _without_nothing(look_up(restored, _SUBMITTER)) == _usual_submitter(job):
-            put(restored, _SUBMITTER, None)
+            write_field(restored, _SUBMITTER, None)
 
 
 def _deployment(job: UnstructuredJob) -> str:
-    return read(job.document, ("status", "jobDeploymentStatus"), str, "")
+    return read_field(job.document, ("status", "jobDeploymentStatus"), str, "")
 
 
 def _submitter(job: UnstructuredJob) -> Role:

@@ -19,7 +19,7 @@ _CLUSTER: Final[Path] = ("spec", "rayClusterConfig")
 
 
 class RayService(UnstructuredJobKind):
-    can_be_elastic = True
+    supports_elastic = True
 
     def __init__(self) -> None:
         super().__init__(

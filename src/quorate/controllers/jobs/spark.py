@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from quorate.api.field_path import Path, look_up, put, read, read_count, read_entries
+from quorate.api.field_path import Path, look_up, read_count, read_entries, read_field, write_field
 from quorate.api.findings import Finding
 from quorate.api.kueue import PodSet
 from quorate.controllers.jobframework.interface import JobScope, Outcome
@@ -44,7 +44,7 @@ _JAVA_UNITS: Final = {
 
 
 class SparkApplication(UnstructuredJobKind):
-    takes_prebuilt = False
+    supports_prebuilt = False
 
     def __init__(self) -> None:
         super().__init__(
@@ -77,12 +77,12 @@ class SparkApplication(UnstructuredJobKind):
     def finished(self, job: UnstructuredJob) -> Outcome | None:
         if _state(job) not in ("COMPLETED", "FAILED", "SUBMISSION_FAILED"):
             return None
-        message = read(job.document, ("status", "applicationState", "errorMessage"), str, "")
+        message = read_field(job.document, ("status", "applicationState", "errorMessage"), str, "")
         return Outcome(_state(job) == "COMPLETED", message)
 
     def pods_ready(self, job: UnstructuredJob) -> bool:
         """The application runs as soon as its driver does: executors may still wait for a node."""
-        states: Mapping[str, Any] = read(job.document, ("status", "executorState"), dict, {})
+        states: Mapping[str, Any] = read_field(job.document, ("status", "executorState"), dict, {})
         wanted = read_count(job.document, (*_EXECUTOR, "instances"), 0)
         ready = sum(1 for state in states.values() if state in ("RUNNING", "COMPLETED"))
         return _state(job) == "RUNNING" and ready >= wanted
@@ -108,18 +108,18 @@ class SparkApplication(UnstructuredJobKind):
         _write(document, role, view)
         # Spark's API takes no 0 where a job may leave the number out.
         if role.count_field is not None and original.count != role.count:
-            put(document, role.count_field, original.count)
+            write_field(document, role.count_field, original.count)
 
 
 def _state(job: UnstructuredJob) -> str:
-    return read(job.document, _STATE, str, "")
+    return read_field(job.document, _STATE, str, "")
 
 
 def _pods(document: Json, place: Path) -> Json:
     """The template of a role's pods, as the operator makes it of the fields beside it."""
     role = str(place[-1])
-    fields = read(document, place, dict, {})
-    template = copy.deepcopy(read(document, (*place, "template"), dict, {}))
+    fields = read_field(document, place, dict, {})
+    template = copy.deepcopy(read_field(document, (*place, "template"), dict, {}))
     metadata, spec = template.setdefault("metadata", {}), template.setdefault("spec", {})
     for name in ("labels", "annotations"):
         metadata[name] = {**(metadata.get(name) or {}), **(fields.get(name) or {})}
@@ -163,7 +163,7 @@ def _selector_place(document: Json, place: Path) -> Path:
 
 
 def _node_selector(document: Json, place: Path) -> Json:
-    return read(document, _selector_place(document, place), dict, {})
+    return read_field(document, _selector_place(document, place), dict, {})
 
 
 def _place(role: Role) -> Path:
@@ -174,7 +174,7 @@ def _place(role: Role) -> Path:
 def _view(document: Json, role: Role) -> Json:
     """The fields that admission adds to, as if they were a pod template."""
     place = _place(role)
-    fields = read(document, place, dict, {})
+    fields = read_field(document, place, dict, {})
     return {
         "metadata": {name: fields.get(name) or {} for name in ("labels", "annotations")},
         "spec": {
@@ -188,9 +188,9 @@ def _write(document: Json, role: Role, view: Json) -> None:
     place = _place(role)
     metadata, spec = view.get("metadata", {}), view.get("spec", {})
     for name in ("labels", "annotations"):
-        put(document, (*place, name), metadata.get(name) or None)
-    put(document, (*place, "tolerations"), spec.get("tolerations") or None)
-    put(document, _selector_place(document, place), spec.get("nodeSelector") or None)
+        write_field(document, (*place, name), metadata.get(name) or None)
+    write_field(document, (*place, "tolerations"), spec.get("tolerations") or None)
+    write_field(document, _selector_place(document, place), spec.get("nodeSelector") or None)
 
 
 def _findings(job: UnstructuredJob) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any, Final
 
-from quorate.api.field_path import Path, Unfit, look_up, read, read_count, read_entries
+from quorate.api.field_path import InvalidTemplate, Path, look_up, read_count, read_entries, read_field
 from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.kube.resources import Json
 
@@ -36,10 +36,10 @@ _KEYS: Final[Mapping[str, str]] = {
 def replicated_jobs(job: UnstructuredJob) -> list[Json]:
     """The replicated jobs of the JobSet that the trainer would make, without what admission adds.
 
-    Raises ``Unfit``, also when the runtime is not there, or not yet.
+    Raises ``InvalidTemplate``, also when the runtime is not there, or not yet.
     """
     if job.companion is None:
-        raise Unfit(("spec", "runtimeRef"), "names a runtime that doesn't exist")
+        raise InvalidTemplate(("spec", "runtimeRef"), "names a runtime that doesn't exist")
     runtime = {"runtime": job.companion}
     jobs = copy.deepcopy(read_entries(runtime, ("runtime", "template", "spec", "replicatedJobs")))
     for patch in read_entries(job.document, PATCHES):
@@ -154,4 +154,4 @@ def pods_of_each(replicated: Json) -> int:
 
 
 def template_of_pods(replicated: Json) -> Json:
-    return read(replicated, ("template", "spec", "template"), dict)
+    return read_field(replicated, ("template", "spec", "template"), dict)

@@ -8,7 +8,7 @@ import copy
 from collections.abc import Sequence
 from typing import Final
 
-from quorate.api.field_path import Path, look_up, put, read, read_entries
+from quorate.api.field_path import Path, look_up, read_entries, read_field, write_field
 from quorate.api.kueue import PodSet, ReclaimablePod
 from quorate.api.meta import Key
 from quorate.controllers.jobframework.interface import Outcome, Stop
@@ -65,7 +65,7 @@ class TrainJob(UnstructuredJobKind):
     def roles(self, job: UnstructuredJob) -> tuple[Role, ...]:
         return tuple(
             Role(
-                read(each, ("name",), str),
+                read_field(each, ("name",), str),
                 template=("spec", "runtimeRef"),
                 count=replicas_of(each) * pods_of_each(each),
                 pods=template_of_pods(each),
@@ -132,7 +132,7 @@ class TrainJob(UnstructuredJobKind):
         elif (look_up(ours, PATCHED_JOBS) or []) == added:
             return ()
         if added:
-            put(ours, PATCHED_JOBS, added)
+            write_field(ours, PATCHED_JOBS, added)
         elif look_up(ours, PATCHED_JOBS) is not None:
             del look_up(ours, PATCHED_JOBS[:-1])[PATCHED_JOBS[-1]]
         return (self._patch(job, {"spec": {PATCHES[-1]: patches}}),)

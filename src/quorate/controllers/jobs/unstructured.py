@@ -13,8 +13,16 @@ from typing import Any
 import msgspec
 
 from quorate.api import codec
-from quorate.api.batch import template_of
-from quorate.api.field_path import Path, Unfit, look_up, put, read, read_count, read_entries
+from quorate.api.batch import decode_template
+from quorate.api.field_path import (
+    InvalidTemplate,
+    Path,
+    look_up,
+    read_count,
+    read_entries,
+    read_field,
+    write_field,
+)
 from quorate.api.kueue import PodSet
 from quorate.api.meta import Key, ObjectMeta, Struct
 from quorate.api.syntax import is_dns_label
@@ -62,15 +70,15 @@ def unstructured_resource(
 
 
 def condition_message(job: UnstructuredJob, type_: str) -> str | None:
-    """What the condition says, when it is true.  Raises ``Unfit``."""
+    """What the condition says, when it is true.  Raises ``InvalidTemplate``."""
     for index, condition in enumerate(read_entries(job.document, CONDITIONS)):
         if condition.get("type") == type_ and condition.get("status") == "True":
-            return read(job.document, (*CONDITIONS, index, "message"), str, "")
+            return read_field(job.document, (*CONDITIONS, index, "message"), str, "")
     return None
 
 
 def outcome_of_conditions(job: UnstructuredJob, succeeded: str, failed: str) -> Outcome | None:
-    """How a job ended that has a condition for each end.  Raises ``Unfit``."""
+    """How a job ended that has a condition for each end.  Raises ``InvalidTemplate``."""
     for type_ in (succeeded, failed):
         message = condition_message(job, type_)
         if message is not None:
@@ -87,15 +95,17 @@ class Companion:
 
 
 def counts_by_name(job: UnstructuredJob, path: Path, field: str) -> dict[str, int]:
-    """A count of each entry of a list, as those of replicated jobs in a status.  Raises ``Unfit``."""
+    """Return a count of each entry of a list, by name.  Raises ``InvalidTemplate``."""
     return {
-        read(job.document, (*path, index, "name"), str): read_count(job.document, (*path, index, field), 0)
+        read_field(job.document, (*path, index, "name"), str): read_count(
+            job.document, (*path, index, field), 0
+        )
         for index in range(len(read_entries(job.document, path)))
     }
 
 
 class UnstructuredJobKind(JobKind[UnstructuredJob]):
-    """The ``JobKind`` of objects kept as JSON.  Whatever reads an object raises ``Unfit``."""
+    """The ``JobKind`` of objects kept as JSON.  Whatever reads an object raises ``InvalidTemplate``."""
 
     def __init__(
         self, resource: Resource[UnstructuredJob], suspend: Path, stopped: Any = True, running: Any = False
@@ -120,29 +130,33 @@ class UnstructuredJobKind(JobKind[UnstructuredJob]):
         return self._resource
 
     def is_suspended(self, job: UnstructuredJob) -> bool:
-        return bool(read(job.document, self._suspend, type(self._stopped), self._running) == self._stopped)
+        return bool(
+            read_field(job.document, self._suspend, type(self._stopped), self._running) == self._stopped
+        )
 
     def pod_sets(self, job: UnstructuredJob) -> tuple[PodSet, ...]:
         roles = self.roles(job)
         if not roles:
-            raise Unfit(("spec",), "asks for no pods")
+            raise InvalidTemplate(("spec",), "asks for no pods")
         for index, role in enumerate(roles):
             if role.name in {other.name for other in roles[:index]}:
-                raise Unfit(role.template, f"belongs to {role.name!r}, the name of another pod set, too")
+                raise InvalidTemplate(
+                    role.template, f"belongs to {role.name!r}, the name of another pod set, too"
+                )
         return tuple(_pod_set(job, role) for role in roles)
 
     def is_gated(self, job: UnstructuredJob) -> bool:
-        return all(_is_gated(read(job.document, role.template, dict)) for role in self.roles(job))
+        return all(_is_gated(read_field(job.document, role.template, dict)) for role in self.roles(job))
 
     def gate(self, job: UnstructuredJob) -> tuple[Patch, ...]:
         if self.is_active(job):
             return ()
         changed = copy.deepcopy(job.document)
         for role in self.roles(job):
-            template = read(changed, role.template, dict)
+            template = read_field(changed, role.template, dict)
             if not _is_gated(template):
                 gates = look_up(template, _GATES) or []
-                put(template, _GATES, [*gates, {"name": ELASTIC_GATE}])
+                write_field(template, _GATES, [*gates, {"name": ELASTIC_GATE}])
         return self._patches(job, changed, suspend=True)
 
     def start(
@@ -189,7 +203,7 @@ class UnstructuredJobKind(JobKind[UnstructuredJob]):
         """Take away what a start leaves behind besides what it injects.  Changes ``restored``."""
 
     def _patches(self, job: UnstructuredJob, changed: Json, suspend: bool) -> tuple[Patch, ...]:
-        put(changed, self._suspend, self._stopped if suspend else self._running)
+        write_field(changed, self._suspend, self._stopped if suspend else self._running)
         metadata = job.metadata
         body = merge_patch({"spec": job.spec}, {"spec": changed["spec"]})
         return (Patch(self._resource, metadata.key, metadata.resource_version, body),)
@@ -197,20 +211,22 @@ class UnstructuredJobKind(JobKind[UnstructuredJob]):
 
 def _pod_set(job: UnstructuredJob, role: Role) -> PodSet:
     if not is_dns_label(role.name):
-        raise Unfit(role.template, f"belongs to {role.name!r}, which cannot be the name of a pod set")
+        raise InvalidTemplate(
+            role.template, f"belongs to {role.name!r}, which cannot be the name of a pod set"
+        )
     minimum = msgspec.UNSET if role.min_count is None else role.min_count
-    content = read(job.document, role.template, dict) if role.pods is None else role.pods
+    content = read_field(job.document, role.template, dict) if role.pods is None else role.pods
     template = pod_template(content, role.template)
     return PodSet(name=role.name, count=role.count, min_count=minimum, template=template)
 
 
 def pod_template(content: Json, place: Path) -> msgspec.Raw:
-    """What stands at ``place`` as a pod set has it.  Raises ``Unfit`` if no pod can be made of it."""
+    """Return ``content``, found at ``place``, as a pod template.  Raises ``InvalidTemplate``."""
     template = raw(content)
     try:
-        template_of(template)
+        decode_template(template)
     except msgspec.ValidationError as error:
-        raise Unfit(place, f"is no pod template: {error}") from error
+        raise InvalidTemplate(place, f"is no pod template: {error}") from error
     return template
 
 
@@ -219,7 +235,7 @@ def _is_gated(template: Json) -> bool:
 
 
 def _written(document: Json, role: Role) -> msgspec.Raw:
-    return raw(read(document, role.template, dict, role.pods))
+    return raw(read_field(document, role.template, dict, role.pods))
 
 
 def raw(template: Json) -> msgspec.Raw:
@@ -227,7 +243,9 @@ def raw(template: Json) -> msgspec.Raw:
 
 
 def _change(document: Any, role: Role, template: Json, count: int) -> None:
-    put(document, role.template, merged(read(document, role.template, dict, role.pods), template))
+    write_field(
+        document, role.template, merged(read_field(document, role.template, dict, role.pods), template)
+    )
     # Only partial admission changes a count: any other is the user's, who may change it of a running job.
     if role.count_field is not None and role.min_count is not None and count != role.count:
-        put(document, role.count_field, count)
+        write_field(document, role.count_field, count)

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from quorate.api import codec
-from quorate.api.batch import template_of
+from quorate.api.batch import decode_template
 from quorate.api.core import Container
 from quorate.api.kueue import (
     SLICE_NAME,
@@ -63,7 +63,7 @@ def requested_pods(workload: Workload, config: ProvisioningRequestConfigSpec) ->
 def _uses(pod_set: PodSet, managed: Sequence[str]) -> bool:
     if not managed:
         return True
-    spec = template_of(pod_set.template).spec
+    spec = decode_template(pod_set.template).spec
     return any(
         resource in container.resources.requests or resource in container.resources.limits
         for container in (*spec.init_containers, *spec.containers)
@@ -80,7 +80,7 @@ def _are_alike(one: PodSet, other: PodSet, policy: MergePolicy | None) -> bool:
     spec, other_spec = first.get("spec") or {}, second.get("spec") or {}
     if any((spec.get(part) or None) != (other_spec.get(part) or None) for part in _REQUIREMENTS):
         return False
-    pods, other_pods = template_of(one.template).spec, template_of(other.template).spec
+    pods, other_pods = decode_template(one.template).spec, decode_template(other.template).spec
     return _requests(pods.containers) == _requests(other_pods.containers) and _requests(
         pods.init_containers
     ) == _requests(other_pods.init_containers)

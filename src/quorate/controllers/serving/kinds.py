@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from quorate.api import codec
-from quorate.api.field_path import look_up, read, read_count
+from quorate.api.field_path import look_up, read_count, read_field
 from quorate.api.kueue import PodSet
 from quorate.api.meta import Key, ObjectMeta, Struct
 from quorate.controllers.jobframework.construct_workload import workload_name
@@ -123,7 +123,7 @@ def _pod_sets_of_a_replica(obj: ServingSet) -> tuple[PodSet, ...]:
 
 
 def _pod_set(name: str, obj: ServingSet, path: tuple[str, ...], count: int) -> PodSet:
-    return PodSet(name=name, count=count, template=pod_template(read(obj.document, path, dict), path))
+    return PodSet(name=name, count=count, template=pod_template(read_field(obj.document, path, dict), path))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from quorate.api.field_path import Unfit
+from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, matches_selector
 from quorate.controllers.context import ControllerContext
@@ -116,6 +116,6 @@ class SetController:
                 plan = PodPlan()
                 if kind.serving is not None:
                     plan = decide_set(kind.serving, obj, workloads, pods, self._catalogue, self._rules, now)
-        except Unfit as unfit:
+        except InvalidTemplate as unfit:
             return PodPlan(told=(warned(reference_to(kind.resource, obj), "ErrWorkloadCompose", str(unfit)),))
         return plan

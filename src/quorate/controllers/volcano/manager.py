@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from quorate.api.batch import Job
-from quorate.api.configuration.gang import Looked
+from quorate.api.configuration.gang import ManagedKind
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano.job import Command
 from quorate.controllers.context import ControllerContext
@@ -37,12 +37,12 @@ async def run_volcano(
     ``jobs``: those of batch/v1, where they are watched already, as they are queued.
     """
     rules = context.configuration.gang
-    if "batchJobs" not in rules.looks_after or not await _is_served(context, POD_GROUPS):
+    if "batchJobs" not in rules.managed_kinds or not await _is_served(context, POD_GROUPS):
         memberships.unserved()
     await _until_served(context, POD_GROUPS)
     groups = Informer(context.client, POD_GROUPS)
     commands = Informer(context.client, COMMANDS)
-    runs: Mapping[Looked, Callable[[], Coroutine[None, None, None]]] = {
+    runs: Mapping[ManagedKind, Callable[[], Coroutine[None, None, None]]] = {
         "volcanoJobs": lambda: _run_jobs(context, groups, commands),
         "queues": lambda: _run_queues(context, groups, commands),
         "pods": lambda: _run_pods(context, groups),
@@ -51,7 +51,7 @@ async def run_volcano(
     async with asyncio.TaskGroup() as tasks:
         await _watch(context, tasks, groups)
         tasks.create_task(_run_commands(context, commands), name="volcano commands")
-        for name in rules.looks_after:
+        for name in rules.managed_kinds:
             tasks.create_task(runs[name](), name=f"volcano {name}")
 
 

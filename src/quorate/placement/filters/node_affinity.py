@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 
 from quorate.api.core import NodeSelector, NodeSelectorTerm
-from quorate.api.core.scheduling import PreferredNodeTerm
-from quorate.api.meta import Requirement, matches_requirement
+from quorate.api.core.scheduling import PreferredSchedulingTerm
+from quorate.api.meta import SelectorRequirement, matches_requirement
 from quorate.placement.filters.node_columns import Column, NodeColumns
 from quorate.placement.vectors import Mask, Vector
 
@@ -50,7 +50,7 @@ def satisfies(nodes: NodeColumns, term: NodeSelectorTerm) -> Mask:
     return satisfied
 
 
-def preferred_weight(nodes: NodeColumns, terms: Iterable[PreferredNodeTerm]) -> Vector:
+def preferred_weight(nodes: NodeColumns, terms: Iterable[PreferredSchedulingTerm]) -> Vector:
     """For each node the weights of the preferred ``terms`` it satisfies, summed."""
     weight = np.zeros(nodes.size, np.int64)
     for term in terms:
@@ -58,7 +58,7 @@ def preferred_weight(nodes: NodeColumns, terms: Iterable[PreferredNodeTerm]) -> 
     return weight
 
 
-def _meets(column: Column[str], requirement: Requirement) -> Mask:
+def _meets(column: Column[str], requirement: SelectorRequirement) -> Mask:
     """As ``matches_requirement``, for all nodes at once."""
     match requirement.operator:
         case "In":

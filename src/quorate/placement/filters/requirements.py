@@ -10,7 +10,7 @@ from quorate.api.core.scheduling import (
     NodeAffinity,
     PodAffinity,
     PodAffinityTerm,
-    PreferredNodeTerm,
+    PreferredSchedulingTerm,
 )
 from quorate.placement.filters.image_locality import full_name
 from quorate.placement.filters.inter_pod.affinity_index import OwnTerm, PodSelectors
@@ -45,7 +45,7 @@ class PodRequirements:
     required_affinity: tuple[AffinityTerm, ...]
     required_anti_affinity: tuple[AffinityTerm, ...]
     spread: tuple[SpreadConstraint, ...]
-    preferred_node_affinity: tuple[PreferredNodeTerm, ...]
+    preferred_node_affinity: tuple[PreferredSchedulingTerm, ...]
     preferred_pod_affinity: tuple[WeightedAffinityTerm, ...]
     preferred_spread: tuple[SpreadConstraint, ...]
     images: tuple[str, ...]

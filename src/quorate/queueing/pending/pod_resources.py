@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from quorate.api.configuration import ResourceRules
+from quorate.api.configuration import ResourceOptions
 from quorate.api.core import Container, LimitRangeItem, PodSpec, ResourceRequirements, Resources
 from quorate.api.quantity import NANOS, Quantity
 from quorate.api.validation.workloads import PODS
@@ -139,7 +139,7 @@ def _min(one: Resources, other: Resources) -> Resources:
     return one | {name: min(one.get(name, amount), amount) for name, amount in other.items()}
 
 
-def charged(request: Mapping[str, Quantity], rules: ResourceRules) -> dict[str, int]:
+def charged(request: Mapping[str, Quantity], rules: ResourceOptions) -> dict[str, int]:
     """What one pod's ``request`` counts against quota: exclusions and transformations applied, rounded up."""
     kept = {
         resource: quantity

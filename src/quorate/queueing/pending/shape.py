@@ -11,8 +11,8 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from quorate.api.batch import template_of
-from quorate.api.configuration import ResourceRules
+from quorate.api.batch import decode_template
+from quorate.api.configuration import ResourceOptions
 from quorate.api.configuration.feature_gates import Gates
 from quorate.api.core import (
     Container,
@@ -86,7 +86,7 @@ class Shapes:
     # Many workloads carry byte-equal templates; so many decoded ones are kept.
     _TEMPLATES: Final = 1024
 
-    def __init__(self, rules: ResourceRules, gates: Gates) -> None:
+    def __init__(self, rules: ResourceOptions, gates: Gates) -> None:
         self._rules = rules
         self._gates = gates
         self._overheads: dict[str, Resources] = {}  # of each runtime class
@@ -217,7 +217,7 @@ class Shapes:
 def _read(template: msgspec.Raw) -> _Spec:
     """No API without a schema for templates has ever looked into them: what they say may be no pod at all."""
     try:
-        spec = template_of(template).spec
+        spec = decode_template(template).spec
     except msgspec.ValidationError as problem:
         return _Spec(PodSpec(), str(problem))
     spec = msgspec.structs.replace(

@@ -9,7 +9,7 @@ from typing import Final
 from quorate.api import codec
 from quorate.api.volcano import DEFAULT_QUEUE, ROOT_QUEUE
 from quorate.api.volcano.annotations import HIERARCHY, HIERARCHY_WEIGHTS, QUEUE_NAME
-from quorate.api.volcano.job import Job, completed
+from quorate.api.volcano.job import Job, with_defaults
 from quorate.kube.resources import Json
 
 ROOT_WEIGHT: Final = "1"
@@ -50,7 +50,7 @@ def gated_pod(document: Json, gate: str) -> Json:
 
 def default_volcano_job(document: Json) -> Json:
     """With all it leaves unsaid.  Raises ``msgspec.ValidationError`` for what is no job."""
-    spec = completed(codec.convert(Job, document)).spec
+    spec = with_defaults(codec.convert(Job, document)).spec
     given = document.get("spec") or {}
     tasks = [
         {**task, "name": done.name, "minAvailable": done.min_available}

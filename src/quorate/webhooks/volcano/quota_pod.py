@@ -9,7 +9,7 @@ import msgspec
 
 from quorate.api.core import ResourceRequirements, Resources
 from quorate.api.core.pod_resources import quota_usage
-from quorate.api.interning import share_fields, shared_texts
+from quorate.api.interning import intern_fields, intern_strings
 from quorate.api.meta import ObjectMeta, Struct
 from quorate.api.volcano.annotations import GROUP_NAME
 from quorate.gang.quota import Amounts, Subject, normalised
@@ -68,10 +68,10 @@ class QuotaPod(IncomingPod):
             namespace=intern(metadata.namespace),
             uid=metadata.uid,
             resource_version=metadata.resource_version,
-            annotations=shared_texts({GROUP_NAME: group}) if group else {},
+            annotations=intern_strings({GROUP_NAME: group}) if group else {},
         )
         msgspec.structs.force_setattr(self, "metadata", kept)
-        share_fields(self, _SHARED)
+        intern_fields(self, _SHARED)
 
 
 QUOTA_PODS: Final = Resource("", "v1", "pods", "Pod", True, QuotaPod)

@@ -10,7 +10,7 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.configuration.gang import PodGroupWebhooks
-from quorate.api.findings import Finding, child
+from quorate.api.findings import Finding, child_path
 from quorate.api.meta import Key
 from quorate.api.validation.fields import Findings
 from quorate.api.validation.pod_groups import (
@@ -34,7 +34,7 @@ from quorate.api.validation.volcano_queues import (
 )
 from quorate.api.volcano import COMPLETED, DEFAULT_QUEUE, PENDING, PodGroup, Queue
 from quorate.api.volcano.annotations import GROUP_NAME
-from quorate.api.volcano.job import Job, completed
+from quorate.api.volcano.job import Job, with_defaults
 from quorate.controllers.volcano.pod_groups.scheduling_gates import gate_for
 from quorate.gang.quota import Subject
 from quorate.gang.quota_guard import Claimant, group_findings, pod_findings
@@ -207,7 +207,7 @@ class VolcanoWebhooks:
 
     async def validate_job(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
-            job = completed(codec.decode(Job, request.object))
+            job = with_defaults(codec.decode(Job, request.object))
         except msgspec.ValidationError as error:
             return AdmissionResponse((unreadable(request.object, error),))
         warnings = tuple(volcano_job_warnings(job))
@@ -253,4 +253,4 @@ def _defaulted(request: AdmissionRequest, default: Callable[[Json], Json]) -> Ad
 
 def _too_early(group: str) -> Finding:
     rule = "is a pod group that waits to be admitted, and has no pods until then (wait for phase Inqueue)"
-    return Finding(child("metadata.annotations", GROUP_NAME), group, rule, reason=POD_GROUP_PENDING)
+    return Finding(child_path("metadata.annotations", GROUP_NAME), group, rule, reason=POD_GROUP_PENDING)

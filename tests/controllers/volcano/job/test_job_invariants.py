@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from quorate.api.meta import Uid, at_epoch
 from quorate.api.volcano import PodGroup
-from quorate.api.volcano.job import Job, completed
+from quorate.api.volcano.job import Job, with_defaults
 from quorate.controllers.volcano.job.job_pod_group import is_waiting
 from quorate.controllers.volcano.job.job_pods import JobPod, LostPod
 from quorate.controllers.volcano.job.job_sync import JobInfo, JobPlan, decide
@@ -51,7 +51,7 @@ class World:
         old, new = self.job.status, plan.status
         assert new.version >= old.version, "a version never goes back"
         assert new.retry_count >= old.retry_count
-        assert new.retry_count <= max(old.retry_count, completed(self.job).spec.max_retry), (
+        assert new.retry_count <= max(old.retry_count, with_defaults(self.job).spec.max_retry), (
             "beyond the retries"
         )
         self.job = replace(self.job, status=new)

@@ -3,7 +3,7 @@
 import pytest
 
 from quorate.api import codec
-from quorate.api.volcano.job import Job, completed
+from quorate.api.volcano.job import Job, with_defaults
 from quorate.controllers.volcano.job.min_resources import (
     TaskReplicas,
     min_resources,
@@ -51,7 +51,7 @@ def a_task(name: str, replicas: int, cpu: str, class_name: str = "") -> dict[str
 def test_the_usage_of_the_chosen_is_added_up_under_every_name_a_quota_has() -> None:
     tasks = [a_task("worker", 4, "1500m"), a_task("master", 1, "50m", "high")]
     body = {"metadata": {"name": "train"}, "spec": {"minAvailable": 3, "tasks": tasks}}
-    job = completed(codec.convert(Job, body))
+    job = with_defaults(codec.convert(Job, body))
     assert codec.to_builtins(min_resources(job, {"high": 10})) == {
         "cpu": "3050m", "requests.cpu": "3050m", "limits.cpu": "3050m",
         "nvidia.com/gpu": "3", "requests.nvidia.com/gpu": "3",

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from quorate.api import codec
-from quorate.api.volcano.job import Job, completed
+from quorate.api.volcano.job import Job, with_defaults
 from quorate.controllers.volcano.job.plugins import plugins_of
 from quorate.controllers.volcano.job.plugins.interface import flags
 from quorate.controllers.volcano.job.pod_builder import build_pod
@@ -14,7 +14,7 @@ from quorate.controllers.volcano.job.pod_builder import build_pod
 def a_job(tasks: list[dict[str, Any]], metadata: dict[str, Any] | None = None, **spec: Any) -> Job:
     head = {"name": "train", "namespace": "team", "uid": "1234", **(metadata or {})}
     status = {"version": 2, "retryCount": 1}
-    return completed(
+    return with_defaults(
         codec.convert(Job, {"metadata": head, "spec": {"tasks": tasks, **spec}, "status": status})
     )
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from quorate.api.meta import at_epoch
-from quorate.api.volcano.job import completed
+from quorate.api.volcano.job import with_defaults
 from quorate.controllers.volcano.job.job_pods import JOB_PODS
 from quorate.controllers.volcano.job.job_sync import NewPod
 from quorate.controllers.volcano.job.pod_creator import AT_ONCE, PodCreator
@@ -26,7 +26,7 @@ from tests.local.clusters import api_server
 def test_no_more_pods_are_made_once_their_group_is_sent_back() -> None:
     pods = [NewPod("worker", index) for index in range(3 * AT_ONCE)]
     template = {"spec": {"containers": [{"name": "main", "image": "busybox"}]}}
-    job = completed(a_job([{"name": "worker", "replicas": len(pods), "template": template}]))
+    job = with_defaults(a_job([{"name": "worker", "replicas": len(pods), "template": template}]))
     stored = msgspec.structs.replace(job.metadata, creation_timestamp=at_epoch(NOW))
     job = msgspec.structs.replace(job, metadata=stored)
 

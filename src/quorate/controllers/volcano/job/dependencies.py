@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from quorate.api.volcano.job import Job, TaskSpec, minimum_of
+from quorate.api.volcano.job import Job, TaskSpec, task_min_available
 from quorate.controllers.volcano.job.job_pods import JobPod
 
 
@@ -13,7 +13,8 @@ def creatable_tasks(job: Job, members: Sequence[JobPod]) -> Iterator[TaskSpec]:
     they need at least.  Who depends on an unknown task, or on itself by whatever way, waits for ever.
     """
     ready = {
-        task.name: sum(1 for each in members if each.task == task.name and _counts(each)) >= minimum_of(task)
+        task.name: sum(1 for each in members if each.task == task.name and _counts(each))
+        >= task_min_available(task)
         for task in job.spec.tasks
     }
     for task in dependency_order(job.spec.tasks):

@@ -13,11 +13,11 @@ from typing import Final
 
 import msgspec
 
-from quorate.api.batch import template_of
+from quorate.api.batch import decode_template
 from quorate.api.meta import epoch
 from quorate.api.validation.volcano_jobs import volcano_job_findings, volcano_job_warnings
 from quorate.api.volcano import UNSCHEDULABLE, PodGroup, find_condition
-from quorate.api.volcano.job import Command, Job, JobPhase, JobStatus, completed
+from quorate.api.volcano.job import Command, Job, JobPhase, JobStatus, with_defaults
 from quorate.controllers.volcano.job.dependencies import creatable_tasks
 from quorate.controllers.volcano.job.job_phases import (
     ACTIVE,
@@ -88,7 +88,7 @@ class JobPlan:
 
 def decide(case: JobInfo) -> JobPlan:
     """The one step to take now; taken twice, the second changes nothing."""
-    job = completed(case.job)
+    job = with_defaults(case.job)
     if job.metadata.deletion_timestamp is not None:
         return JobPlan(job, handled_commands=tuple(case.commands))  # what it owns is garbage, and collected
     if problem := _unfit(job):
@@ -116,7 +116,7 @@ def _unfit(job: Job) -> str:
             return f"spec.tasks: {name} is there {count} times, and its pods would have the same names"
     for at, task in enumerate(job.spec.tasks):
         try:
-            template_of(task.template)
+            decode_template(task.template)
         except msgspec.ValidationError as error:
             return f"spec.tasks[{at}].template: {error}"
     if total(job) > MAX_PODS:

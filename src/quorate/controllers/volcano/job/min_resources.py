@@ -7,10 +7,10 @@ their tasks; what they use of a quota is added up, exactly.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from quorate.api.batch import template_of
+from quorate.api.batch import decode_template
 from quorate.api.core import Resources
-from quorate.api.core.pod_resources import add_all, quota_usage
-from quorate.api.volcano.job import Job, minimum_of
+from quorate.api.core.pod_resources import quota_usage, sum_resources
+from quorate.api.volcano.job import Job, task_min_available
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +27,15 @@ def min_resources(job: Job, priorities: Mapping[str, int]) -> Resources:
 
     ``priorities`` are those of the PriorityClasses by name; a class that is not there counts as 0.
     """
-    templates = [template_of(task.template) for task in job.spec.tasks]
+    templates = [decode_template(task.template) for task in job.spec.tasks]
     parts = [
-        TaskReplicas(task.replicas, minimum_of(task), priorities.get(template.spec.priority_class_name, 0))
+        TaskReplicas(
+            task.replicas, task_min_available(task), priorities.get(template.spec.priority_class_name, 0)
+        )
         for task, template in zip(job.spec.tasks, templates, strict=True)
     ]
     chosen = replicas_by_priority(parts, job.spec.min_available)
-    return add_all(
+    return sum_resources(
         multiply(quota_usage(template.spec), count)
         for template, count in zip(templates, chosen, strict=True)
         if count
@@ -66,7 +68,7 @@ def _taken(walk: Iterable[int], offers: Sequence[int], wanted: int) -> list[int]
 
 def min_task_member(job: Job) -> dict[str, int]:
     """How many pods of each task must be there, by the task's name."""
-    return {task.name: minimum_of(task) for task in job.spec.tasks}
+    return {task.name: task_min_available(task) for task in job.spec.tasks}
 
 
 def multiply(resources: Resources, count: int) -> Resources:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from quorate.api.batch import Job
-from quorate.api.configuration.gang import GangRules
+from quorate.api.configuration.gang import GangScheduling
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup
@@ -39,7 +39,7 @@ class BatchJobMemberships:
     Until it is known whether the cluster has pod groups, a Job that would have one is held back.
     """
 
-    def __init__(self, rules: GangRules) -> None:
+    def __init__(self, rules: GangScheduling) -> None:
         self._names = frozenset(rules.scheduler_names)
         self._groups: Informer[PodGroup] | None = None
         self._unserved = False  # the cluster has no pod groups, and Jobs start without

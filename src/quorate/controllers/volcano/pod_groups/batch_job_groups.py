@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from quorate.api.batch import Job, template_of
+from quorate.api.batch import Job, decode_template
 from quorate.api.core.pod_resources import quota_usage
 from quorate.api.kueue import Workload
 from quorate.api.meta import ObjectMeta, OwnerReference, is_true
@@ -73,7 +73,7 @@ def is_gang_scheduled(job: Job, scheduler_names: Collection[str]) -> bool:
     written = bytes(job.spec.template)
     if not any(name.encode() in written for name in scheduler_names):
         return False  # most Jobs: not even worth decoding
-    template = template_of(job.spec.template)
+    template = decode_template(job.spec.template)
     named = template.metadata.annotations.get(GROUP_NAME, "")
     return (
         template.spec.scheduler_name in scheduler_names
@@ -157,7 +157,7 @@ def _without(case: BatchJobInfo) -> GroupPlan:
 
 def _group(case: BatchJobInfo, pods: int) -> PodGroup:
     metadata = case.job.metadata
-    said, template = metadata.annotations, template_of(case.job.spec.template)
+    said, template = metadata.annotations, decode_template(case.job.spec.template)
     stated = annotated_min_member(said)
     minimum = pods if stated is None else stated
     taken = volcano_annotations(said)

@@ -7,8 +7,8 @@ from quorate.api.volcano.annotations import (
     GROUP_NAME,
     POD_GROUP_GATE,
     QUEUE_ALLOCATION_GATE,
-    asks_for_gate,
-    ends_on_admission,
+    is_removed_on_admission,
+    requests_queue_allocation_gate,
 )
 from quorate.controllers.volcano.job.job_pod_group import is_waiting
 from quorate.controllers.volcano.pod_groups.group_pod import GROUP_PODS, GroupPod
@@ -21,7 +21,7 @@ def gate_for(annotations: Mapping[str, str], group: PodGroup | None) -> str:
     ``group``: the one it names, if it is there.  A pod that asks for Volcano's gate need not name one: its
     group is made for it.
     """
-    asks = asks_for_gate(annotations)
+    asks = requests_queue_allocation_gate(annotations)
     if not is_waiting(group) or not (asks or annotations.get(GROUP_NAME)):
         return ""
     return QUEUE_ALLOCATION_GATE if asks else POD_GROUP_GATE
@@ -30,7 +30,7 @@ def gate_for(annotations: Mapping[str, str], group: PodGroup | None) -> str:
 def is_gated(pod: GroupPod) -> bool:
     """Whether it has a gate that its group's admission ends."""
     annotations = pod.metadata.annotations
-    return any(ends_on_admission(gate.name, annotations) for gate in pod.gates)
+    return any(is_removed_on_admission(gate.name, annotations) for gate in pod.gates)
 
 
 def ungate(pod: GroupPod, group: PodGroup | None) -> Patch | None:
@@ -41,6 +41,6 @@ def ungate(pod: GroupPod, group: PodGroup | None) -> Patch | None:
     if is_waiting(group) or not is_gated(pod):
         return None
     metadata = pod.metadata
-    left = [gate for gate in pod.gates if not ends_on_admission(gate.name, metadata.annotations)]
+    left = [gate for gate in pod.gates if not is_removed_on_admission(gate.name, metadata.annotations)]
     body = {"spec": {"schedulingGates": left or None}}
     return Patch(GROUP_PODS, metadata.key, metadata.resource_version, body)

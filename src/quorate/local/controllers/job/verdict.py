@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from quorate.api.batch import template_of
+from quorate.api.batch import decode_template
 from quorate.api.meta import Condition, epoch, find_condition, is_true
 from quorate.local.controllers.job.census import Census
 from quorate.local.controllers.job.failures import has_failed, match_policy
@@ -95,7 +95,7 @@ def _exceeds_backoff_limit(job: Job, census: Census) -> bool:
         return False
     if census.failed > limit:
         return True
-    if template_of(job.spec.template).spec.restart_policy != "OnFailure":
+    if decode_template(job.spec.template).spec.restart_policy != "OnFailure":
         return False
     restarts = sum(
         container.restart_count

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from quorate.api.core.scheduling import PodAffinityTerm, TopologySpreadConstraint
-from quorate.api.meta import LabelSelector, Requirement, matches_requirement
+from quorate.api.meta import LabelSelector, SelectorRequirement, matches_requirement
 
 Labels = Mapping[str, str]
 PodLabelSet = tuple[
     str, frozenset[tuple[str, str]]
 ]  # namespace and labels: all that a term can tell pods apart by
-Requirements = tuple[Requirement, ...]  # all must hold; without any, all is picked
+Requirements = tuple[SelectorRequirement, ...]  # all must hold; without any, all is picked
 
 
 def pod_label_set(namespace: str, labels: Labels) -> PodLabelSet:
@@ -54,7 +54,8 @@ def requirements_of(selector: LabelSelector | None) -> Requirements | None:
     if selector is None:
         return None
     pairs = (
-        Requirement(key=key, operator="In", values=(value,)) for key, value in selector.match_labels.items()
+        SelectorRequirement(key=key, operator="In", values=(value,))
+        for key, value in selector.match_labels.items()
     )
     return _ordered({*pairs, *selector.match_expressions})
 
@@ -125,12 +126,12 @@ def _with_keys(
         return None
     said = {(one.key, one.operator) for one in wanted}
     more = {
-        Requirement(key=key, operator=operator, values=(labels[key],))
+        SelectorRequirement(key=key, operator=operator, values=(labels[key],))
         for key in keys
         if key in labels and (key, operator) not in said
     }
     return _ordered({*wanted, *more})
 
 
-def _ordered(wanted: Iterable[Requirement]) -> Requirements:
+def _ordered(wanted: Iterable[SelectorRequirement]) -> Requirements:
     return tuple(sorted(wanted, key=lambda one: (one.key, one.operator, one.values)))

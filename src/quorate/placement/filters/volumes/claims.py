@@ -18,7 +18,7 @@ from quorate.api.core.volumes import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from quorate.api.meta import Key, Requirement, matches_selector
+from quorate.api.meta import Key, SelectorRequirement, matches_selector
 from quorate.api.quantity import Quantity
 from quorate.placement.filters import failures
 from quorate.placement.filters.failures import FilterFailure
@@ -199,7 +199,7 @@ def _suits(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
 
 
 def _node_named(name: str) -> NodeSelector:
-    field_ = Requirement(key=NAME_FIELD, operator="In", values=(name,))
+    field_ = SelectorRequirement(key=NAME_FIELD, operator="In", values=(name,))
     return NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(field_,)),))
 
 
@@ -210,7 +210,7 @@ def _topologies(class_: StorageClass) -> NodeSelector | None:
         node_selector_terms=tuple(
             NodeSelectorTerm(
                 match_expressions=tuple(
-                    Requirement(key=one.key, operator="In", values=one.values)
+                    SelectorRequirement(key=one.key, operator="In", values=one.values)
                     for one in term.match_label_expressions
                 )
             )
