@@ -13,6 +13,8 @@ from statistics import median
 from time import thread_time
 from typing import Final
 
+from msgspec.structs import replace
+
 from bench.worlds import (
     BASELINE,
     EPOCH_S,
@@ -26,7 +28,6 @@ from bench.worlds import (
 from quorate.api import codec
 from quorate.api.kueue import Cohort, Workload
 from quorate.api.meta import Key
-from quorate.queueing.conditions import replace
 from quorate.queueing.decisions import Reserve
 from quorate.queueing.lifecycle.statuses import admit_status
 from quorate.queueing.scheduling.cycle import run_cycle

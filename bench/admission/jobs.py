@@ -42,7 +42,7 @@ class Jobs:
 
     def workload_changed(self, change: Change[Workload]) -> None:
         workload, key, clock = change.new, change.key, asyncio.get_running_loop().time
-        if workload is None or c.is_finished(workload) or not c.is_reserving(workload):
+        if workload is None or c.is_finished(workload) or not c.has_quota_reservation(workload):
             self._stop(key)
         elif c.is_evicted(workload):
             self._stop(key)

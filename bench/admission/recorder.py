@@ -76,4 +76,4 @@ class Recorder:
 
 
 def _holds(workload: Workload) -> bool:
-    return c.is_reserving(workload) and not c.is_finished(workload)
+    return c.has_quota_reservation(workload) and not c.is_finished(workload)

@@ -46,7 +46,7 @@ def state() -> State:
 
 SHORT = c.QuotaShort("main", "spot", "cpu", needed=8000, free=2000, at_most=9000)
 TAINT = c.TaintUntolerated("main", "dear", "gpu", "yes", "NoSchedule")
-CASES: tuple[tuple[c.Cause, str], ...] = (
+CASES: tuple[tuple[c.InadmissibleReason, str], ...] = (
     (SHORT, "6 more cpu of flavor spot must become free"),
     (c.QuotaExceeded("main", "spot", "cpu", 4000, 8000, 0, 10_000), "ask for 2 less cpu of flavor spot"),
     (c.ResourceUncovered("main", "gpu"), "let a resource group of cluster queue research cover gpu"),
@@ -61,7 +61,7 @@ CASES: tuple[tuple[c.Cause, str], ...] = (
     (c.RequestsAboveLimits(("cpu",)), "request no more than their own limits"),
     (c.LimitRangeViolated(("cpu",)), "what the LimitRanges of namespace team allow"),
     (c.ChecksFailed(), "wait until its admission checks are tried again"),
-    (c.RoomTaken(OTHER, ()), "team/other was ahead of it"),
+    (c.NoLongerFits(OTHER, ()), "team/other was ahead of it"),
     (c.TargetsOverlap(OTHER, KEY), "wait until team/other has gone"),
     (c.AwaitingPreemption((OTHER,)), "wait until the pods of these are gone: team/other"),
     (c.AwaitingPodsReady(OTHER), "wait until the pods of team/other are ready"),
@@ -69,19 +69,19 @@ CASES: tuple[tuple[c.Cause, str], ...] = (
 )  # fmt: skip
 
 
-def explained(*causes: c.Cause) -> Explanation:
-    hold = Hold(key=KEY, uid=Uid("1"), resource_version="1", reason="Pending", causes=causes, requests=())
+def explained(*causes: c.InadmissibleReason) -> Explanation:
+    hold = Hold(key=KEY, uid=Uid("1"), resource_version="1", reason="Pending", reasons=causes, requests=())
     return Explanation(hold, can_never_fit=False, ahead=0, first_ahead=(), holders=())
 
 
 @pytest.mark.parametrize(("cause", "want"), CASES, ids=lambda case: type(case).__name__)
-def test_each_cause_has_a_remedy(state: State, cause: c.Cause, want: str) -> None:
+def test_each_cause_has_a_remedy(state: State, cause: c.InadmissibleReason, want: str) -> None:
     (told,) = remedies(state, KEY, (cause,), explained(cause))
     assert want in told
 
 
 def test_no_cause_is_left_out() -> None:
-    assert {type(cause) for cause, _ in CASES} == {*get_args(c.PodSetCause), *get_args(c.WorkloadCause)}
+    assert {type(cause) for cause, _ in CASES} == {*get_args(c.PodSetReason), *get_args(c.WorkloadReason)}
 
 
 def test_the_flavors_of_one_pod_set_are_alternatives(state: State) -> None:

@@ -12,7 +12,7 @@ from quorate.api.configuration import load_configuration
 from quorate.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
 from quorate.api.meta import Key
 from quorate.api.validation import manifest_findings
-from quorate.queueing.explain import explain, waiting
+from quorate.queueing.explain import explain, why_pending
 from quorate.queueing.scheduling.cycle import run_cycle
 from tests.queueing.notation import Json
 from tests.queueing.world import World
@@ -107,7 +107,7 @@ class Example(World):
         self.decide_all()
 
     def why(self, name: str) -> str:
-        hold = waiting(self.state, Key("default", name))
+        hold = why_pending(self.state, Key("default", name))
         assert hold is not None, f"{name} does not wait"
         return hold.message
 

@@ -6,7 +6,7 @@ Its second example, of the clocks, is the story in ``tests/queueing/test_readine
 from pathlib import Path
 
 from quorate.api.meta import Key
-from quorate.queueing.explain import waiting
+from quorate.queueing.explain import why_pending
 from quorate.queueing.scheduling.cycle import run_cycle
 from tests.queueing.world import World
 
@@ -40,7 +40,7 @@ def the_example(strategy: str) -> World:
 
 
 def why(world: World, name: str) -> str:
-    hold = waiting(world.state, Key("default", name))
+    hold = why_pending(world.state, Key("default", name))
     assert hold is not None
     return hold.message
 

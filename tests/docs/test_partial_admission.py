@@ -5,7 +5,7 @@ import pytest
 from quorate.api import codec
 from quorate.api.batch import Job
 from quorate.controllers.jobs.batch import BatchJob
-from quorate.queueing.scheduling.podset_reducer import Counts, reduce
+from quorate.queueing.scheduling.podset_reducer import PodSetCounts, reduce_counts
 from tests.docs.page import Example, Row, job, section
 
 STEPS = section("partial-admission.md", "How many")
@@ -13,8 +13,8 @@ EXAMPLE = section("partial-admission.md", "Example")
 
 
 def with_room_for(pods: int) -> list[int] | None:
-    counts = [Counts(3, 3), Counts(6, 3), Counts(9, 3)]
-    return reduce(counts, lambda attempt: list(attempt) if sum(attempt) <= pods else None)
+    counts = [PodSetCounts(3, 3), PodSetCounts(6, 3), PodSetCounts(9, 3)]
+    return reduce_counts(counts, lambda attempt: list(attempt) if sum(attempt) <= pods else None)
 
 
 def test_the_steps() -> None:

@@ -22,7 +22,7 @@ from quorate.kube.resources import (
     WORKLOADS,
 )
 from quorate.local.nodes import Fleet
-from quorate.queueing.pods_ready import TIMEOUT
+from quorate.queueing.pods_ready import TIMEOUT_ANNOTATION
 from tests.e2e import world as e2e_world
 from tests.e2e.kinds import EXAMPLES, Example, Json, definition
 from tests.e2e.test_pods import pod, until_pod
@@ -155,7 +155,7 @@ async def some_start_run_back_off_and_are_done(world: World) -> None:
     await world.queues("4")
     await world.job("runs", runs="forever")
     await world.until_condition("runs", "PodsReady")
-    await world.job("stuck", starts="1h", annotations={TIMEOUT: "1s"})
+    await world.job("stuck", starts="1h", annotations={TIMEOUT_ANNOTATION: "1s"})
     await world.until_condition("stuck", "Evicted", reason="PodsReadyTimeout")
     await world.until_condition("stuck", "QuotaReserved", "False")
     await world.job("done")

@@ -7,7 +7,7 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import epoch, find_condition
 from quorate.kube.resources import WORKLOADS
 from quorate.local.nodes import Fleet
-from quorate.queueing.pods_ready import SCHEDULING_TIMEOUT, TIMEOUT
+from quorate.queueing.pods_ready import SCHEDULING_TIMEOUT_ANNOTATION, TIMEOUT_ANNOTATION
 from tests.e2e.world import World, play
 
 pytestmark = pytest.mark.slow
@@ -116,7 +116,7 @@ def test_a_blocked_queue_moves_on_when_who_blocks_it_is_evicted() -> None:
         stuck = await world.until_condition("stuck", "Admitted")
         await world.job("next", runs="200ms")
         await world.until_condition("next", "QuotaReserved", "False", "Waiting", ALL_WAIT)
-        hurry = {"metadata": {"annotations": {TIMEOUT: "1s"}}}
+        hurry = {"metadata": {"annotations": {TIMEOUT_ANNOTATION: "1s"}}}
         await world.client.patch(WORKLOADS, stuck.metadata.key, hurry)
         await world.until_condition("stuck", "Evicted")
         await world.until_finished("next")
@@ -129,9 +129,13 @@ def test_pods_without_a_node_have_a_clock_of_their_own() -> None:
 
     async def story(world: World) -> None:
         await world.queues(cpu="100")
-        await world.job("slow", pods=2, starts="5s", runs="forever", annotations={SCHEDULING_TIMEOUT: "4s"})
+        await world.job(
+            "slow", pods=2, starts="5s", runs="forever", annotations={SCHEDULING_TIMEOUT_ANNOTATION: "4s"}
+        )
         await world.until_admitted("slow")
-        await world.job("lost", pods=2, cpu="8", runs="forever", annotations={SCHEDULING_TIMEOUT: "1s"})
+        await world.job(
+            "lost", pods=2, cpu="8", runs="forever", annotations={SCHEDULING_TIMEOUT_ANNOTATION: "1s"}
+        )
         evicted = await world.until_condition("lost", "Evicted", "True", "PodsReadyTimeout")
         stats = evicted.status.scheduling_stats
         assert stats is not None
@@ -144,7 +148,7 @@ def test_pods_without_a_node_have_a_clock_of_their_own() -> None:
 def test_a_workload_may_ask_for_shorter_clocks() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="8")
-        await world.job("hasty", starts="1h", annotations={TIMEOUT: "1s"})
+        await world.job("hasty", starts="1h", annotations={TIMEOUT_ANNOTATION: "1s"})
         await world.job("patient", starts="1h")
         await world.until_condition("hasty", "Evicted", "True", "PodsReadyTimeout")
         assert "patient" in await world.admitted()

@@ -17,7 +17,13 @@ from quorate.api.kueue import Admission, ClusterQueue, Cohort, Workload
 from quorate.api.meta import Key, Uid, find_condition
 from quorate.api.volcano import PodGroup
 from quorate.queueing.cluster_queue import limits_of, usage_of
-from quorate.queueing.conditions import is_admitted, is_evicted, is_finished, is_preempted, is_reserving
+from quorate.queueing.conditions import (
+    has_quota_reservation,
+    is_admitted,
+    is_evicted,
+    is_finished,
+    is_preempted,
+)
 from quorate.quota.amount import FlavorResource
 from quorate.quota.audit import quantities
 from quorate.quota.hierarchy import QuotaTree
@@ -93,7 +99,12 @@ class Promises:
                 yield from self._first_for_its_job(new)
         if held != holds:
             yield from self._within_limits()
-        if old is not None and new is not None and is_reserving(old) and not is_reserving(new):
+        if (
+            old is not None
+            and new is not None
+            and has_quota_reservation(old)
+            and not has_quota_reservation(new)
+        ):
             yield from self._nothing_runs_for(new)
         yield from self._preempted(old, new)
 
@@ -219,7 +230,12 @@ class Promises:
 
 def _admission(workload: Workload | None) -> Admission | None:
     """What it holds: nothing once it is finished or deactivated."""
-    if workload is None or is_finished(workload) or not workload.spec.active or not is_reserving(workload):
+    if (
+        workload is None
+        or is_finished(workload)
+        or not workload.spec.active
+        or not has_quota_reservation(workload)
+    ):
         return None
     return workload.status.admission
 

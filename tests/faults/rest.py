@@ -9,7 +9,7 @@ from quorate.kube.client import Client
 from quorate.kube.resources import CLUSTER_QUEUES, JOBS, WORKLOADS
 from quorate.observe.view import View
 from quorate.queueing.cluster_queue import usage_of
-from quorate.queueing.conditions import is_admitted, is_finished, is_reserving
+from quorate.queueing.conditions import has_quota_reservation, is_admitted, is_finished
 from quorate.quota.amount import base_units, total
 from quorate.quota.audit import audit
 from tests.faults.scene import Scene, Submission
@@ -78,7 +78,7 @@ def _managed(submission: Submission, job: Job, own: list[Workload]) -> Iterator[
 
 def _gave_up(workload: Workload) -> bool:
     """Nobody else deactivates any here; it may be while it is evicted for another reason."""
-    return not workload.spec.active and not is_reserving(workload)
+    return not workload.spec.active and not has_quota_reservation(workload)
 
 
 def _queue_status(queue: ClusterQueue, workloads: tuple[Workload, ...]) -> Iterator[str]:
@@ -86,7 +86,7 @@ def _queue_status(queue: ClusterQueue, workloads: tuple[Workload, ...]) -> Itera
     holding = [
         each
         for each in workloads
-        if is_reserving(each)
+        if has_quota_reservation(each)
         and not is_finished(each)
         and each.status.admission is not None
         and each.status.admission.cluster_queue == name
@@ -117,7 +117,7 @@ async def audit_difference(client: Client, view: View) -> list[str]:
             for each in workloads
             if each.status.admission is not None
             and each.status.admission.cluster_queue == name
-            and is_reserving(each)
+            and has_quota_reservation(each)
             and not is_finished(each)
         )
         for name, node in queues.items()

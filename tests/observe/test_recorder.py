@@ -21,6 +21,6 @@ def test_who_wanted_the_same_victim_too_was_passed_over() -> None:
     )
     recorder = Recorder(lambda: "leader", CustomLabels())
     recorder.cycle_ended(run_cycle(world.state, world.now), 0.1)
-    assert recorder.passed_over == {"a": 1}
+    assert recorder.preemption_skips == {"a": 1}
     recorder.cycle_ended(run_cycle(world.state, world.now), 0.1)
-    assert recorder.passed_over == {"a": 1}, "a cycle that decides nothing changes nothing"
+    assert recorder.preemption_skips == {"a": 1}, "a cycle that decides nothing changes nothing"

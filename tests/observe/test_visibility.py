@@ -147,10 +147,10 @@ def test_it_is_answered_page_by_page_over_http() -> None:
             listening("visibilityServer", visibility(replica)) as url,
             aiohttp.ClientSession(f"{url}/visibility/") as session,
         ):
-            everybody = "clusterqueues/research/pendingworkloads"
-            assert await refused(session, everybody) == (503, "not all that is stored is known yet")
+            all_entries = "clusterqueues/research/pendingworkloads"
+            assert await refused(session, all_entries) == (503, "not all that is stored is known yet")
             replica.knows(View(a_state(), a_silent_informer(), CustomLabels()))
-            assert await ask(session, f"{everybody}?limit=1&offset=2") == (
+            assert await ask(session, f"{all_entries}?limit=1&offset=2") == (
                 200,
                 {
                     "apiVersion": "visibility.kueue.x-k8s.io/v1beta2",
@@ -185,7 +185,7 @@ def test_it_is_answered_page_by_page_over_http() -> None:
                 404,
                 'clusterqueues.visibility.kueue.x-k8s.io "gone" not found',
             )
-            assert await refused(session, f"{everybody}?limit=ten") == (
+            assert await refused(session, f"{all_entries}?limit=ten") == (
                 400,
                 "limit: 'ten' is not a whole number",
             )

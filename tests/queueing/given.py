@@ -213,7 +213,7 @@ class GivenWorld:
                 message=fields.get("message", ""),
                 last_transition_time=at_epoch(fields.get("at", 0)),
             )
-            status = replace(status, conditions=c.merged(status.conditions, condition))
+            status = replace(status, conditions=c.with_conditions(status.conditions, condition))
         return status
 
     def _given_admission(self, given: Json, status: WorkloadStatus) -> WorkloadStatus:
@@ -240,20 +240,20 @@ class GivenWorld:
             assignments.append(
                 PodSetAssignment(name=shape.name, flavors=flavors, resource_usage=usage, count=count)
             )
-        conditions = [c.condition(c.QUOTA_RESERVED, "True", "QuotaReserved", "", at)]
+        conditions = [c.new_condition(c.QUOTA_RESERVED, "True", "QuotaReserved", "", at)]
         checks: tuple[AdmissionCheckState, ...] = ()
         if admitted.get("state") == "QuotaReserved":
             self.checked.add(given["name"])
             checks = (AdmissionCheckState(name=PENDING_CHECK, state="Pending"),)
         else:
-            conditions.append(c.condition(c.ADMITTED, "True", "Admitted", "", at))
+            conditions.append(c.new_condition(c.ADMITTED, "True", "Admitted", "", at))
         ready = bool(given.get("podsReady", True))
         if self.configuration.wait_for_pods_ready is not None:
             reason = "Started" if ready else "WaitForStart"
-            conditions.append(c.condition(c.PODS_READY, "True" if ready else "False", reason, "", at))
+            conditions.append(c.new_condition(c.PODS_READY, "True" if ready else "False", reason, "", at))
         return replace(
             status,
-            conditions=c.merged(status.conditions, *conditions),
+            conditions=c.with_conditions(status.conditions, *conditions),
             admission=Admission(cluster_queue=queue, pod_set_assignments=tuple(assignments)),
             admission_checks=checks,
         )

@@ -46,7 +46,9 @@ class Outcome(NamedTuple):
     worlds: int = 0
     runs: int = 0
     preempting: int = 0  # runs in which somebody was preempted
-    rings: int = 0  # runs that came back to where they were, and were stopped by ``queueing.repeats``
+    rings: int = (
+        0  # runs that came back to where they were, and were stopped by ``queueing.preemption_history``
+    )
     loops: tuple[Loop, ...] = ()
     unclaimed: tuple[str, ...] = ()  # who could not get its queue's own quota back, though it may reclaim
 

@@ -53,7 +53,7 @@ from quorate.quota.amount import FlavorResource
 from tests.queueing.choices import Choices
 
 STARTED: Final = 100  # later than anything that happened before
-OFTEN: Final = 3  # visits to one place; see ``queueing.repeats`` for why there can be three
+OFTEN: Final = 3  # visits to one place; see ``queueing.preemption_history`` for why there can be three
 LONG: Final = 60  # events; no small world that comes to rest takes half of them
 replace = msgspec.structs.replace
 
@@ -292,7 +292,7 @@ class Course:
                     self._put_status(name, preempt_status(self._workloads[name], decision, self._now))
                     story.append(f"{name} is preempted for {decision.preemptor.name}: {decision.reason}")
         stopping = [name for name, workload in self._workloads.items() if c.is_evicted(workload)]
-        stopping = [name for name in stopping if c.is_reserving(self._workloads[name])]
+        stopping = [name for name in stopping if c.has_quota_reservation(self._workloads[name])]
         if stopping:
             for name in self._choices.choose((self._where(), "stop"), _subsets(stopping)):
                 self._put_status(name, release_status(self._workloads[name], self._now))
@@ -309,9 +309,9 @@ class Course:
             sticky = queue.pending.sticky
             waiting.append((state.pending(name), sticky.key.name if sticky is not None else ""))
         tried = tuple(
-            tuple(tuple(sorted(one.items())) for one in entry.resume.positions)
+            tuple(tuple(sorted(one.items())) for one in entry.last_assignment.last_tried_flavors)
             for entry in state.entries.values()
-            if entry.resume is not None and entry.resume.has_untried
+            if entry.last_assignment is not None and entry.last_assignment.has_untried_flavors
         )
         return held, tuple(waiting), tried
 

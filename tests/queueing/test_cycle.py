@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from quorate.api.kueue import RequeueState
 from quorate.api.meta import Key
-from quorate.queueing.conditions import replace
 from quorate.queueing.decisions import Decision, Hold, Preempt, Reserve
-from quorate.queueing.explain import waiting
+from quorate.queueing.explain import why_pending
 from quorate.queueing.scheduling.cycle import run_cycle
 from quorate.queueing.state import State
 from quorate.quota import tree
@@ -47,7 +47,7 @@ def test_one_cycle_admits_all_that_fit_and_says_why_the_others_wait() -> None:
     assert names(cycle.decisions, Reserve) == ["a", "c"]
     assert names(cycle.decisions, Hold) == ["b", "d"]
     assert cycle.wake_at is None
-    hold = waiting(world.state, Key("default", "d"))
+    hold = why_pending(world.state, Key("default", "d"))
     assert hold is not None
     assert hold.message.endswith("insufficient unused quota for cpu in flavor default, 1 more needed")
 
@@ -188,7 +188,7 @@ def test_what_happens_to_another_queue_while_a_cycle_is_blocked_is_not_forgotten
     world.run("cycle")
     world.run({"create": ["b"]})
     full = world.state.cluster_queues["full"]
-    world.state.stir(full.node)  # as an eviction does
+    world.state.mark_dirty(full.node)  # as an eviction does
     run_cycle(world.state, world.now)
     assert world.state.suspended is not None
     world.run({"delete": ["x"]})

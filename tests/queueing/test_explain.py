@@ -3,7 +3,7 @@
 import pytest
 
 from quorate.api.meta import Key
-from quorate.queueing.explain import Holder, explain
+from quorate.queueing.explain import QuotaHolder, explain
 from quorate.quota.amount import FlavorResource
 from tests.queueing.notation import Json
 from tests.queueing.world import World
@@ -42,8 +42,8 @@ def test_who_is_ahead_and_who_holds_what_it_lacks() -> None:
     assert not explanation.can_never_fit
     assert (explanation.ahead, explanation.first_ahead) == (1, (Key("default", "first"),))
     assert explanation.holders == (
-        Holder(Key("default", "theirs"), "b", CPU, 5000, evicted=False),
-        Holder(Key("default", "mine"), "a", CPU, 2000, evicted=False),
+        QuotaHolder(Key("default", "theirs"), "b", CPU, 5000, evicted=False),
+        QuotaHolder(Key("default", "mine"), "a", CPU, 2000, evicted=False),
     )
 
 

@@ -57,7 +57,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     def chosen(self, index: int, **wanted: bool) -> str | None:
         """One of the workloads that are as ``wanted``."""
-        kinds = {"reserving": c.is_reserving, "evicted": c.is_evicted, "finished": c.is_finished}
+        kinds = {"reserving": c.has_quota_reservation, "evicted": c.is_evicted, "finished": c.is_finished}
         names = [
             name
             for name, workload in self.world.workloads.items()

@@ -44,11 +44,11 @@ replace = msgspec.structs.replace
 
 
 def is_(type_: str, reason: str = "", at: float = 900, message: str = "") -> Condition:
-    return c.condition(type_, "True", reason, message, at)
+    return c.new_condition(type_, "True", reason, message, at)
 
 
 def not_(type_: str, reason: str = "", at: float = 900, message: str = "") -> Condition:
-    return c.condition(type_, "False", reason, message, at)
+    return c.new_condition(type_, "False", reason, message, at)
 
 
 RESERVED = is_(c.QUOTA_RESERVED, "QuotaReserved")

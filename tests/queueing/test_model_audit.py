@@ -5,7 +5,12 @@ from collections.abc import Callable
 import pytest
 
 from quorate.api.meta import Key
-from quorate.queueing.model_audit import Lost, Misjudged, Reserving, audit_model
+from quorate.queueing.model_audit import (
+    ReservationMismatch,
+    ReservationRecord,
+    UntrackedWorkload,
+    audit_model,
+)
 from quorate.queueing.scheduling.cycle import run_cycle
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource
@@ -14,7 +19,7 @@ from tests.queueing.world import World
 
 CPU = FlavorResource("default", "cpu")
 RUNS, WAITS = Key("default", "runs"), Key("default", "waits")
-TWO_CPUS = Reserving("cq", {CPU: 2000})
+TWO_CPUS = ReservationRecord("cq", {CPU: 2000})
 
 
 def a_world() -> World:
@@ -64,12 +69,16 @@ def count_usage_twice(world: World) -> None:
 @pytest.mark.parametrize(
     ("fault", "found"),
     [
-        pytest.param(forget_the_entry, [Lost(WAITS)], id="one that waits is not known"),
+        pytest.param(forget_the_entry, [UntrackedWorkload(WAITS)], id="one that waits is not known"),
         pytest.param(
-            forget_the_reservation, [Misjudged(RUNS, None, TWO_CPUS)], id="one that holds quota is not known"
+            forget_the_reservation,
+            [ReservationMismatch(RUNS, None, TWO_CPUS)],
+            id="one that holds quota is not known",
         ),
         pytest.param(
-            keep_a_finished_one, [Misjudged(RUNS, TWO_CPUS, None)], id="one that is gone holds quota"
+            keep_a_finished_one,
+            [ReservationMismatch(RUNS, TWO_CPUS, None)],
+            id="one that is gone holds quota",
         ),
         pytest.param(
             count_usage_twice,

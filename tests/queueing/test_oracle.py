@@ -147,7 +147,7 @@ class Oracle:
                 return level, self.flavors(one)[index], pods
         return None
 
-    def claim(self, one: Waiting) -> tuple[int, str] | None:
+    def preempting_assignment(self, one: Waiting) -> tuple[int, str] | None:
         """The level and flavor on which it would wait for a preemption that nobody is there to suffer."""
         cpu = one.pods * one.cpu
         for flavor in self.flavors(one)[self.start.get(one.name, 0) :]:
@@ -184,9 +184,9 @@ class Oracle:
                 if found is not None:
                     turns.append((found[0], head.rank, head, *found[1:]))
                     continue
-                claim = self.claim(head)
-                if claim is not None:
-                    turns.append((claim[0], head.rank, head, claim[1], 0))
+                preempting_assignment = self.preempting_assignment(head)
+                if preempting_assignment is not None:
+                    turns.append((preempting_assignment[0], head.rank, head, preempting_assignment[1], 0))
                 self.start[head.name] = 0
                 if self.queues[head.queue]["strategy"] == "BestEffortFIFO":
                     parked.add(head.name)

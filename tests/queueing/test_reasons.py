@@ -11,13 +11,13 @@ from quorate.queueing.inadmissible_reasons import (
     AffinityMismatched,
     AwaitingPodsReady,
     AwaitingPreemption,
-    Cause,
-    Lack,
+    InadmissibleReason,
     NamespaceMismatched,
+    NoLongerFits,
     QuotaExceeded,
     QuotaShort,
     ResourceUncovered,
-    RoomTaken,
+    Shortage,
     TaintUntolerated,
     TargetsOverlap,
 )
@@ -30,12 +30,12 @@ def key(name: str) -> Key:
     return Key("default", name)
 
 
-def causes_of_one_round(given: Json, name: str) -> tuple[Cause, ...]:
+def causes_of_one_round(given: Json, name: str) -> tuple[InadmissibleReason, ...]:
     """Why ``name`` is refused in a single round, in which each queue has one head."""
     world = World({"flavors": ["default"], **given})
     decisions = Round(world.state, world.state.cluster_queues.values()).run(world.now)
     (hold,) = [one for one in decisions if isinstance(one, Hold) and one.key == key(name)]
-    return hold.causes
+    return hold.reasons
 
 
 def queue(cpu: int, **others: object) -> Json:
@@ -129,7 +129,11 @@ DRIVER_AND_WORKERS = [
                     {"name": "w", "queue": "a", "requests": {"cpu": 5}},
                 ],
             },
-            (RoomTaken(key("first"), (Lack("default", "cpu", needed=5000, free=4000, at_most=8000),)),),
+            (
+                NoLongerFits(
+                    key("first"), (Shortage("default", "cpu", needed=5000, free=4000, at_most=8000),)
+                ),
+            ),
             id="somebody before it in the round",
         ),
         pytest.param(
@@ -191,7 +195,7 @@ DRIVER_AND_WORKERS = [
         ),
     ],
 )
-def test_causes(given: Json, causes: tuple[Cause, ...]) -> None:
+def test_causes(given: Json, causes: tuple[InadmissibleReason, ...]) -> None:
     assert causes_of_one_round(given, "w") == causes
 
 
@@ -200,10 +204,10 @@ def test_causes(given: Json, causes: tuple[Cause, ...]) -> None:
     [
         (QuotaShort("main", "f", "cpu", needed=7, free=3, at_most=8), 7, 4),
         (QuotaExceeded("main", "f", "cpu", earlier=2, requested=7, free=3, at_most=8), 9, 6),
-        (Lack("f", "cpu", needed=5, free=4, at_most=8), 5, 1),
+        (Shortage("f", "cpu", needed=5, free=4, at_most=8), 5, 1),
     ],
 )
 def test_the_numbers_of_what_is_lacking(
-    cause: QuotaShort | QuotaExceeded | Lack, needed: int, short_by: int
+    cause: QuotaShort | QuotaExceeded | Shortage, needed: int, short_by: int
 ) -> None:
     assert (cause.needed, cause.short_by) == (needed, short_by)

@@ -14,7 +14,7 @@ from quorate.api.kueue import Admission
 from quorate.api.meta import epoch
 from quorate.api.quantity import parse_quantity
 from quorate.queueing.pods_ready import backoff_s
-from quorate.queueing.scheduling.podset_reducer import Counts, reduce
+from quorate.queueing.scheduling.podset_reducer import PodSetCounts, reduce_counts
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, base_units
 from quorate.quota.fair_sharing import dominant_share
@@ -237,8 +237,8 @@ def probe(given: Json, expected: Json) -> list[str]:
 
 
 def _probe_reducer(given: Json) -> Json:
-    counts = [Counts(pods["count"], pods.get("minCount", pods["count"])) for pods in given["podSets"]]
-    got = reduce(counts, lambda attempt: list(attempt) if sum(attempt) <= given["limit"] else None)
+    counts = [PodSetCounts(pods["count"], pods.get("minCount", pods["count"])) for pods in given["podSets"]]
+    got = reduce_counts(counts, lambda attempt: list(attempt) if sum(attempt) <= given["limit"] else None)
     return {"counts": got}
 
 

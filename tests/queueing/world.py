@@ -15,7 +15,7 @@ from quorate.queueing.lifecycle.rules import decide_workload
 from quorate.queueing.lifecycle.statuses import admit_status as admit
 from quorate.queueing.lifecycle.statuses import finish_status, hold_status, preempt_status, release_status
 from quorate.queueing.pending.shape import Shape
-from quorate.queueing.pods_ready import pods_ready
+from quorate.queueing.pods_ready import pods_ready_condition
 from quorate.queueing.scheduling.cycle import Round
 from quorate.quota.amount import PODS
 from tests.queueing.given import PENDING_CHECK, GivenWorld, replace
@@ -29,20 +29,20 @@ class World(GivenWorld):
 
     def settle(self) -> None:
         """Let the controllers do what is to be done at this moment."""
-        self.state.sample_past_use(self.now)
+        self.state.sample_consumed_usage(self.now)
         for _ in range(100):
             changed = [name for name in list(self.workloads) if self._step(name)]
             if not changed and not self._resume():
-                self.state.settle_wakes()  # what happened counts at once: no batching here
+                self.state.flush_requeues()  # what happened counts at once: no batching here
                 return
         raise AssertionError("the controllers do not come to rest")
 
     def _step(self, name: str) -> bool:
         workload = self.workloads[name]
-        if self.configuration.wait_for_pods_ready is not None and c.is_reserving(workload):
-            condition = pods_ready(workload, name in self.ready, self.now)
+        if self.configuration.wait_for_pods_ready is not None and c.has_quota_reservation(workload):
+            condition = pods_ready_condition(workload, name in self.ready, self.now)
             if condition is not None:
-                conditions = c.merged(workload.status.conditions, condition)
+                conditions = c.with_conditions(workload.status.conditions, condition)
                 return self.put_status(name, replace(workload.status, conditions=conditions))
         transition = self.decide(name)
         if transition.deactivate:
@@ -113,7 +113,7 @@ class World(GivenWorld):
                     pods = tuple(ReclaimablePod(name=pod_set, count=n) for pod_set, n in counts.items())
                     self.put_status(name, replace(self.workloads[name].status, reclaimable_pods=pods))
             case "flush":
-                self.state.wake(self.state.cluster_queues[argument])
+                self.state.note_external_change(self.state.cluster_queues[argument])
             case "update":
                 self.update(argument)
             case _:
@@ -126,7 +126,7 @@ class World(GivenWorld):
         for _ in range(times):
             if self.state.suspended is not None:
                 return
-            self.state.settle_wakes()
+            self.state.flush_requeues()
             round_ = Round(self.state, self.state.cluster_queues.values())
             self.carry_out(round_.process(self.now))
             for step in steps:
@@ -139,7 +139,7 @@ class World(GivenWorld):
         """Move the clock, stopping at each moment some controller asked to be woken."""
         while True:
             alarms = [self.decide(name).wake_at for name in self.workloads]
-            alarms.append(self.state.sample_past_use(self.now))
+            alarms.append(self.state.sample_consumed_usage(self.now))
             due = [alarm for alarm in alarms if alarm is not None and alarm <= until]
             self.now = max(self.now, min(due)) if due else until
             self.settle()

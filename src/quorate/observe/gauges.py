@@ -29,16 +29,16 @@ class Reading(NamedTuple):
     value: float
 
 
-def readings(view: View, passed_over: Mapping[str, int]) -> Iterator[Reading]:
-    """``passed_over`` are, by cluster queue, those who would have preempted but for others before them."""
+def readings(view: View, preemption_skips: Mapping[str, int]) -> Iterator[Reading]:
+    """``preemption_skips`` counts, by cluster queue, the preemptors that another one preceded."""
     rules = view.state.configuration.metrics
     told_apart = _admitted_by_labels(view)
     for queue in view.state.cluster_queues.values():
         yield from _cluster_queue(queue, view)
-        for values, count in told_apart.get(queue.name, {(): queue.tally.admitted}).items():
+        for values, count in told_apart.get(queue.name, {(): queue.totals.admitted}).items():
             labels = {"cluster_queue": queue.name, **dict(values)}
             yield Reading("admitted_active_workloads", labels, count)
-        skips = passed_over.get(queue.name, 0)
+        skips = preemption_skips.get(queue.name, 0)
         yield Reading("admission_cycle_preemption_skips", {"cluster_queue": queue.name}, skips)
         if rules.cluster_queue_resources:
             yield from _quota(queue)
@@ -66,7 +66,7 @@ def _cluster_queue(queue: ClusterQueueState, view: View) -> Iterator[Reading]:
     yield Reading("pending_workloads", of_queue | {"status": "active"}, active)
     parked = len(queue.pending) - active
     yield Reading("pending_workloads", of_queue | {"status": "inadmissible"}, parked)
-    yield Reading("reserving_active_workloads", of_queue, queue.tally.reserving)
+    yield Reading("reserving_active_workloads", of_queue, queue.totals.reserving)
     yield Reading("finished_workloads", of_queue, view.finished_in_cluster_queue[queue.name])
     for status in ("pending", "active", "terminating"):
         is_so = status == _status(queue, view.state)
@@ -75,7 +75,7 @@ def _cluster_queue(queue: ClusterQueueState, view: View) -> Iterator[Reading]:
 
 
 def _status(queue: ClusterQueueState, state: State) -> str:
-    if any(isinstance(why, Terminating) for why in queue.inactive):
+    if any(isinstance(why, Terminating) for why in queue.inactive_reasons):
         return "terminating"
     return "active" if state.is_active(queue) else "pending"
 
@@ -94,8 +94,8 @@ def _quota(queue: ClusterQueueState) -> Iterator[Reading]:
     of_queue = {"cohort": cohort, "cluster_queue": queue.name}
     for pair, limits in node.limits.items():
         labels = of_queue | _labels(pair)
-        reserved = queue.tally.reserved_usage.get(pair, 0)
-        used = queue.tally.admitted_usage.get(pair, 0)
+        reserved = queue.totals.reserved_usage.get(pair, 0)
+        used = queue.totals.admitted_usage.get(pair, 0)
         yield Reading("cluster_queue_resource_reservation", labels, _units(pair, reserved))
         yield Reading("cluster_queue_resource_usage", labels, _units(pair, used))
         yield Reading("cluster_queue_nominal_quota", labels, _units(pair, limits.nominal))
@@ -113,20 +113,20 @@ def _local_queue(queue: LocalQueueState, view: View) -> Iterator[Reading]:
         yield Reading("local_queue_pending_workloads", of_queue | {"status": "active"}, active)
         parked = len(queue.entries) - active
         yield Reading("local_queue_pending_workloads", of_queue | {"status": "inadmissible"}, parked)
-    yield Reading("local_queue_reserving_active_workloads", of_queue, queue.tally.reserving)
-    yield Reading("local_queue_admitted_active_workloads", of_queue, queue.tally.admitted)
+    yield Reading("local_queue_reserving_active_workloads", of_queue, queue.totals.reserving)
+    yield Reading("local_queue_admitted_active_workloads", of_queue, queue.totals.admitted)
     yield Reading("local_queue_finished_workloads", of_queue, view.finished_in_local_queue[key])
     condition = find_condition(queue.object.status.conditions, ACTIVE)
     status = condition.status if condition is not None else "Unknown"
     for each in ("True", "False", "Unknown"):
         yield Reading("local_queue_status", of_queue | {"active": each}, float(each == status))
-    yield from _amounts("local_queue_resource_reservation", of_queue, queue.tally.reserved_usage)
-    yield from _amounts("local_queue_resource_usage", of_queue, queue.tally.admitted_usage)
+    yield from _amounts("local_queue_resource_reservation", of_queue, queue.totals.reserved_usage)
+    yield from _amounts("local_queue_resource_usage", of_queue, queue.totals.admitted_usage)
     rules = view.state.configuration.admission_fair_sharing
     if rules is not None:
-        past_use = queue.past_use.value(queue.weight, rules)
+        consumed_usage = queue.consumed_usage.value(queue.weight, rules)
         labels = of_queue | {"cluster_queue": queue.cluster_queue}
-        yield Reading("local_queue_admission_fair_sharing_usage", labels, past_use)
+        yield Reading("local_queue_admission_fair_sharing_usage", labels, consumed_usage)
 
 
 def _requested_by_pending(state: State) -> Iterator[Reading]:
@@ -173,13 +173,13 @@ def _cohort(node: Node, view: View) -> Iterator[Reading]:
     queues = list(view.state.queues_below(node))
     reserved: dict[FlavorResource, int] = {}
     for queue in queues:
-        for pair, amount in queue.tally.reserved_usage.items():
+        for pair, amount in queue.totals.reserved_usage.items():
             reserved[pair] = reserved.get(pair, 0) + amount
     yield from _amounts("cohort_subtree_resource_reservations", of_cohort, reserved)
     admitted: Counter[tuple[tuple[str, str], ...]] = Counter()
     for queue in queues:
         values = view.custom.of(("ClusterQueue",), {"cluster_queue": queue.name})
-        admitted[tuple(values.items())] += queue.tally.admitted
+        admitted[tuple(values.items())] += queue.totals.admitted
     for told, count in (admitted or {(): 0}).items():
         yield Reading("cohort_subtree_admitted_active_workloads", of_cohort | dict(told), count)
 

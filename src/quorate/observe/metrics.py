@@ -38,7 +38,7 @@ class Gauges(Collector):
         if differences is not None:
             families["quorate_audit_differences"].add_metric([role], differences)
         if self._replica.view is not None:
-            for reading in readings(self._replica.view, recorder.passed_over):
+            for reading in readings(self._replica.view, recorder.preemption_skips):
                 family = BY_NAME[f"kueue_{reading.name}"]
                 custom = recorder.custom.of(family.sources, reading.labels)
                 labels = {**custom, **reading.labels, ROLE: role}

@@ -29,7 +29,7 @@ def milestones(old: Workload, new: Workload) -> Iterator[Sample]:
     class_ref = new.spec.priority_class_ref
     of_class = {"priority_class": class_ref.name if class_ref is not None else ""}
     waiting_since = c.queued_since(new)
-    reserved_at = c.since(after[c.QUOTA_RESERVED]) if c.QUOTA_RESERVED in after else None
+    reserved_at = c.transition_time(after[c.QUOTA_RESERVED]) if c.QUOTA_RESERVED in after else None
     if c.QUOTA_RESERVED in came:
         yield Sample("quota_reserved_workloads_total", of_class)
         yield _timed("quota_reserved_wait_time_seconds", of_class, waiting_since, came[c.QUOTA_RESERVED])
@@ -39,7 +39,7 @@ def milestones(old: Workload, new: Workload) -> Iterator[Sample]:
         if new.status.admission_checks and reserved_at is not None:
             yield _timed("admission_checks_wait_time_seconds", of_class, reserved_at, came[c.ADMITTED])
     if c.PODS_READY in came and c.ADMITTED in after and came[c.PODS_READY].reason != RECOVERED:
-        ready, admitted_at = came[c.PODS_READY], c.since(after[c.ADMITTED])
+        ready, admitted_at = came[c.PODS_READY], c.transition_time(after[c.ADMITTED])
         yield _timed("ready_wait_time_seconds", of_class, waiting_since, ready)
         yield _timed("admitted_until_ready_wait_time_seconds", of_class, admitted_at, ready)
     if c.EVICTED in came:
@@ -52,7 +52,7 @@ def milestones(old: Workload, new: Workload) -> Iterator[Sample]:
         and released.status != "True"
     ):
         reason = {"reason": _plain_reason(before[c.EVICTED])}
-        evicted_at = c.since(before[c.EVICTED])
+        evicted_at = c.transition_time(before[c.EVICTED])
         yield _timed("workload_eviction_latency_seconds", reason, evicted_at, released)
     if c.FINISHED in came:
         yield Sample("finished_workloads_total", of_class)
@@ -70,7 +70,7 @@ def _eviction(
         if after.get((reason, cause)) == 1:
             yield Sample("evicted_workloads_once_total", why | of_class)
         if ready is not None:
-            yield _timed("pods_ready_to_evicted_time_seconds", why, c.since(ready), evicted)
+            yield _timed("pods_ready_to_evicted_time_seconds", why, c.transition_time(ready), evicted)
 
 
 def _evictions(workload: Workload) -> dict[tuple[str, str], int]:
@@ -85,7 +85,9 @@ def _plain_reason(evicted: Condition) -> str:
 
 
 def _timed(name: str, labels: dict[str, str], since: float, until: Condition) -> Sample:
-    return Sample(name, labels, max(0.0, c.since(until) - since))  # clocks of two processes may differ
+    return Sample(
+        name, labels, max(0.0, c.transition_time(until) - since)
+    )  # clocks of two processes may differ
 
 
 def _held(workload: Workload) -> dict[str, Condition]:

@@ -16,7 +16,7 @@ from quorate.observe.catalogue import BY_NAME, FAMILIES, ROLE, Family
 from quorate.observe.custom_labels import CustomLabels
 from quorate.observe.milestones import Sample, milestones
 from quorate.observe.view import is_shown, local_queue_labels, local_queue_of
-from quorate.queueing.decisions import Cycle, Decision, Preempt, Reserve
+from quorate.queueing.decisions import CycleResult, Decision, Preempt, Reserve
 from quorate.queueing.state import State
 
 NOTHING_ELSE: Final[Mapping[str, str]] = {}
@@ -29,7 +29,7 @@ class Recorder:
         self.registry = CollectorRegistry()
         self._role = role
         self.custom = custom
-        self.passed_over: Counts[str] = Counts()  # in the last cycle, by cluster queue
+        self.preemption_skips: Counts[str] = Counts()  # in the last cycle, by cluster queue
         self.differences: int | None = None  # between the model and what is stored, as last found
         self._counters = {
             family.name: counter_of(family, self.labels_of(family), self.registry)
@@ -74,10 +74,10 @@ class Recorder:
             time = seconds * 1000 if name.endswith("_milliseconds") else seconds
             (histogram.labels(**every) if every else histogram).observe(time)
 
-    def cycle_ended(self, cycle: Cycle, seconds: float) -> None:
+    def cycle_ended(self, cycle: CycleResult, seconds: float) -> None:
         if not cycle.decisions:
             return  # nobody was up for a decision
-        self.passed_over = Counts(cycle.passed_over)
+        self.preemption_skips = Counts(cycle.preemption_skips)
         admits = any(isinstance(each, Reserve) for each in cycle.decisions)
         result = {"result": "success" if admits else "inadmissible"}
         self.record("kueue_admission_attempts_total", result)

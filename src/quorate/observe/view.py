@@ -13,9 +13,9 @@ from quorate.queueing.conditions import (
     NO_RESERVATION,
     PENDING_EVALUATION,
     QUOTA_RESERVED,
+    has_quota_reservation,
     is_admitted,
     is_finished,
-    is_reserving,
 )
 from quorate.queueing.state import State
 
@@ -62,7 +62,7 @@ class View:
             local_queue_of(workload),
             admission.cluster_queue if admission is not None else "",
             _reason(workload, ADMITTED, NO_RESERVATION),
-            "" if is_reserving(workload) else _reason(workload, QUOTA_RESERVED, PENDING_EVALUATION),
+            "" if has_quota_reservation(workload) else _reason(workload, QUOTA_RESERVED, PENDING_EVALUATION),
         )
         self.unadmitted[why] += sign
         if not self.unadmitted[why]:

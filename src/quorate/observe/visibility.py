@@ -74,7 +74,7 @@ class _Place(NamedTuple):
 
 def _places(queue: ClusterQueueState) -> Iterator[_Place]:
     before: Counter[Key] = Counter()  # by local queue, how many of it have come already
-    for position, entry in enumerate(queue.pending.everybody()):
+    for position, entry in enumerate(queue.pending.all_entries()):
         yield _Place(entry, position, before[entry.local_queue])
         before[entry.local_queue] += 1
 

@@ -23,8 +23,8 @@ from quorate.api.meta import Key, is_true, matches_selector
 from quorate.api.quantity import NANOS, Quantity
 from quorate.api.validation.queues import stored_cluster_queue_findings
 from quorate.queueing import conditions as c
-from quorate.queueing.consumed_usage import PastUse
-from quorate.queueing.pending.ordering import Order
+from quorate.queueing.consumed_usage import ConsumedUsage
+from quorate.queueing.pending.ordering import QueueOrder
 from quorate.queueing.pending.queue import Entry, PendingQueue
 from quorate.quota.amount import UNLIMITED, Amount, FlavorResource, Usage, base_units
 from quorate.quota.tree import Limits, Node
@@ -56,11 +56,11 @@ class Misconfigured(msgspec.Struct, frozen=True):
     findings: tuple[str, ...]
 
 
-Inactivity = Terminating | Stopped | Misconfigured | FlavorsMissing | ChecksMissing | ChecksInactive
+InactiveReason = Terminating | Stopped | Misconfigured | FlavorsMissing | ChecksMissing | ChecksInactive
 _MOST_SHOWN: Final = 3  # findings in a message: more of them would hide what else is in it
 
 
-def active_reason(why: Inactivity) -> str:
+def active_condition_reason(why: InactiveReason) -> str:
     """The reason of Active=False that names the cause."""
     match why:
         case Terminating():
@@ -78,7 +78,7 @@ def active_reason(why: Inactivity) -> str:
     assert_never(why)
 
 
-def inactivity_text(why: Inactivity) -> str:
+def inactive_message(why: InactiveReason) -> str:
     match why:
         case Terminating():
             return "clusterQueue is terminating"
@@ -114,7 +114,7 @@ class Reservation:
         "workload",
     )
 
-    def __init__(self, workload: Workload, admission: Admission, usage: Usage, order: Order) -> None:
+    def __init__(self, workload: Workload, admission: Admission, usage: Usage, order: QueueOrder) -> None:
         held = {one.type: one for one in workload.status.conditions if one.status == "True"}
         reserved = held.get(c.QUOTA_RESERVED)
         self.key = workload.metadata.key
@@ -128,7 +128,7 @@ class Reservation:
         self.ready = c.PODS_READY in held
         self.evicted = c.EVICTED in held
         # Not written yet is later than anything written.
-        self.reserved_at = math.inf if reserved is None else c.since(reserved)
+        self.reserved_at = math.inf if reserved is None else c.transition_time(reserved)
 
     @classmethod
     def of_entry(cls, entry: Entry, admission: Admission, usage: Usage, *, admitted: bool) -> "Reservation":
@@ -147,7 +147,7 @@ class Reservation:
         return -self.order[0]
 
 
-class Tally:
+class ReservationTotals:
     """Counts and sums over the reservations of one queue, kept as they come and go."""
 
     __slots__ = ("admitted", "admitted_usage", "reserved_usage", "reserving")
@@ -172,7 +172,7 @@ def _accumulate(total: dict[FlavorResource, int], usage: Usage, sign: int) -> No
         total[pair] = total.get(pair, 0) + sign * amount
 
 
-class Group(msgspec.Struct, frozen=True):
+class FlavorGroup(msgspec.Struct, frozen=True):
     """A resource group: resources that always come from one flavor together."""
 
     covered: frozenset[str]
@@ -186,23 +186,25 @@ class ClusterQueueState:
         "findings",
         "generation",
         "groups",
-        "inactive",
+        "inactive_reasons",
         "node",
         "object",
         "pending",
         "reservations",
-        "tally",
+        "totals",
     )
 
     def __init__(self, object_: ClusterQueue, node: Node) -> None:
         self.object = object_
         self.node = node
-        self.groups = groups_of(object_.spec)
-        self.findings = findings_of(object_.spec)
-        self.inactive: tuple[Inactivity, ...] = ()  # all that keeps it from taking new work, by precedence
+        self.groups = flavor_groups(object_.spec)
+        self.findings = spec_findings(object_.spec)
+        self.inactive_reasons: tuple[
+            InactiveReason, ...
+        ] = ()  # all that keeps it from taking new work, by precedence
         self.pending = PendingQueue()
         self.reservations: dict[Key, Reservation] = {}  # exactly those counted in the usage of ``node``
-        self.tally = Tally()  # of ``reservations``
+        self.totals = ReservationTotals()  # of ``reservations``
         # Grows when a workload leaves or quota changes: then flavors passed over may be worth another try.
         self.generation = 0
 
@@ -219,19 +221,19 @@ class ClusterQueueState:
         return self.spec.queueing_strategy == "StrictFIFO"
 
     @property
-    def takes_turns(self) -> bool:
+    def uses_admission_fair_sharing(self) -> bool:
         """Whether its local queues take turns by past use, if that is configured at all."""
         scope = self.spec.admission_scope
         return scope is not None and scope.admission_mode == "UsageBasedAdmissionFairSharing"
 
-    def welcomes(self, labels: Mapping[str, str]) -> bool:
+    def matches_namespace(self, labels: Mapping[str, str]) -> bool:
         """Whether workloads of a namespace with ``labels`` may use the queue."""
         return matches_selector(self.spec.namespace_selector, labels)
 
-    def welcomed(self, namespaces: Mapping[str, Mapping[str, str]]) -> frozenset[str]:
+    def matching_namespaces(self, namespaces: Mapping[str, Mapping[str, str]]) -> frozenset[str]:
         """Of the namespaces of the strangers those that may use the queue, with the labels they have now."""
-        strange = {key.namespace for key in self.pending.strangers}
-        return frozenset(name for name in strange if self.welcomes(namespaces.get(name, {})))
+        strange = {key.namespace for key in self.pending.namespace_mismatched}
+        return frozenset(name for name in strange if self.matches_namespace(namespaces.get(name, {})))
 
     def checks_for(self, admission: Admission | None) -> tuple[str, ...]:
         """The admission checks that apply: without an admission only those that hold for every flavor."""
@@ -252,13 +254,13 @@ class ClusterQueueState:
 class LocalQueueState:
     """One local queue.  It exists here, without object, while workloads name a queue that does not."""
 
-    __slots__ = ("entries", "object", "past_use", "tally")
+    __slots__ = ("consumed_usage", "entries", "object", "totals")
 
     def __init__(self) -> None:
         self.object: LocalQueue | None = None
-        self.past_use = PastUse()
+        self.consumed_usage = ConsumedUsage()
         self.entries: dict[Key, Entry] = {}  # exactly the pending workloads that name it
-        self.tally = Tally()
+        self.totals = ReservationTotals()
 
     @property
     def is_running(self) -> bool:
@@ -273,11 +275,13 @@ class LocalQueueState:
         return float(weight_of(self.object.spec.fair_sharing if self.object is not None else None))
 
 
-def groups_of(spec: ClusterQueueSpec) -> dict[str, Group]:
+def flavor_groups(spec: ClusterQueueSpec) -> dict[str, FlavorGroup]:
     """The resource groups, by each resource they cover."""
-    groups: dict[str, Group] = {}
+    groups: dict[str, FlavorGroup] = {}
     for group in spec.resource_groups:
-        entry = Group(frozenset(group.covered_resources), tuple(flavor.name for flavor in group.flavors))
+        entry = FlavorGroup(
+            frozenset(group.covered_resources), tuple(flavor.name for flavor in group.flavors)
+        )
         groups.update(dict.fromkeys(group.covered_resources, entry))
     return groups
 
@@ -328,20 +332,20 @@ def usage_of(workload: Workload, admission: Admission) -> dict[FlavorResource, i
     return usage
 
 
-def findings_of(spec: ClusterQueueSpec) -> tuple[str, ...]:
+def spec_findings(spec: ClusterQueueSpec) -> tuple[str, ...]:
     """What is wrong with the spec of a cluster queue, as text."""
     return tuple(str(finding) for finding in stored_cluster_queue_findings(spec))
 
 
-def inactivity(
+def inactive_reasons(
     cluster_queue: ClusterQueue,
     findings: tuple[str, ...],
     flavors: Mapping[str, ResourceFlavor],
     checks: Mapping[str, AdmissionCheck],
-) -> Iterator[Inactivity]:
+) -> Iterator[InactiveReason]:
     """All that keeps the queue from taking new work, by precedence."""
     spec = cluster_queue.spec
-    if is_leaving(cluster_queue):
+    if is_terminating(cluster_queue):
         yield Terminating()
     if spec.stop_policy != "None":
         yield Stopped()
@@ -355,12 +359,12 @@ def inactivity(
     missing = tuple(name for name in named if name not in checks)
     if missing:
         yield ChecksMissing(missing)
-    inactive = tuple(
+    inactive_reasons = tuple(
         name for name in named if name in checks and not is_true(checks[name].status.conditions, ACTIVE)
     )
-    if inactive:
-        yield ChecksInactive(inactive)
+    if inactive_reasons:
+        yield ChecksInactive(inactive_reasons)
 
 
-def is_leaving(cluster_queue: ClusterQueue) -> bool:
+def is_terminating(cluster_queue: ClusterQueue) -> bool:
     return cluster_queue.metadata.deletion_timestamp is not None

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Sequence
 from typing import Final, assert_never
 
-import msgspec
-
 from quorate.api.configuration.feature_gates import Gates
 from quorate.api.kueue import Workload
 from quorate.api.meta import (
@@ -47,7 +45,7 @@ MAXIMUM_EXECUTION_TIME_EXCEEDED: Final = "MaximumExecutionTimeExceeded"
 _MESSAGE_BYTES: Final = 32 * 1024  # the API refuses longer ones
 
 
-def condition(
+def new_condition(
     type_: str,
     status: ConditionStatus,
     reason: str,
@@ -59,19 +57,19 @@ def condition(
         type=type_,
         status=status,
         reason=reason,
-        message=cut(message),
+        message=truncate_message(message),
         last_transition_time=at_epoch(now),
         observed_generation=generation,
     )
 
 
-def cut(message: str) -> str:
+def truncate_message(message: str) -> str:
     """The message, or as much of the beginning of it as the API takes."""
     encoded = message.encode()
     return message if len(encoded) <= _MESSAGE_BYTES else encoded[:_MESSAGE_BYTES].decode(errors="ignore")
 
 
-def merged(conditions: Iterable[Condition], *new: Condition) -> tuple[Condition, ...]:
+def with_conditions(conditions: Iterable[Condition], *new: Condition) -> tuple[Condition, ...]:
     """``conditions`` with each of ``new`` in the place of the one of its type, or appended."""
     result = tuple(conditions)
     for one in new:
@@ -79,16 +77,16 @@ def merged(conditions: Iterable[Condition], *new: Condition) -> tuple[Condition,
     return result
 
 
-def without(conditions: Iterable[Condition], type_: str) -> tuple[Condition, ...]:
+def without_condition(conditions: Iterable[Condition], type_: str) -> tuple[Condition, ...]:
     return tuple(one for one in conditions if one.type != type_)
 
 
-def says_the_same(old: Condition | None, new: Condition) -> bool:
+def is_unchanged(old: Condition | None, new: Condition) -> bool:
     """Whether writing ``new`` over ``old`` would tell nobody anything."""
     return old is not None and (old.status, old.reason, old.message) == (new.status, new.reason, new.message)
 
 
-def since(found: Condition) -> float:
+def transition_time(found: Condition) -> float:
     """When the condition took its present status, epoch seconds; 0.0 where it does not say.
 
     The API demands that it says, but not where it has no schema: then it has been so for ever.
@@ -102,7 +100,7 @@ def created_at(workload: Workload) -> float:
     return epoch(created)
 
 
-def is_reserving(workload: Workload) -> bool:
+def has_quota_reservation(workload: Workload) -> bool:
     return is_true(workload.status.conditions, QUOTA_RESERVED)
 
 
@@ -128,7 +126,7 @@ def queued_since(workload: Workload) -> float:
     """When the present wait began: creation, or the last time the workload was requeued."""
     requeued = find_condition(workload.status.conditions, REQUEUED)
     if requeued is not None and requeued.status == "True" and requeued.last_transition_time is not None:
-        return since(requeued)
+        return transition_time(requeued)
     return created_at(workload)
 
 
@@ -138,16 +136,13 @@ def requeue_at(workload: Workload) -> float | None:
     return epoch(state.requeue_at) if state is not None and state.requeue_at is not None else None
 
 
-def is_parked(workload: Workload, now: float) -> bool:
+def is_backing_off(workload: Workload, now: float) -> bool:
     """Whether a backoff or a stop keeps the workload from being tried, whatever happens in its queue."""
     requeued = find_condition(workload.status.conditions, REQUEUED)
     if requeued is not None and requeued.status == "False":
         return True
     until = requeue_at(workload)
     return until is not None and until > now
-
-
-replace = msgspec.structs.replace
 
 
 WAITING_FOR_QUOTA: Final = "WaitingForQuota"
@@ -170,7 +165,7 @@ _COARSE: Final = {
     MISCONFIGURED: "Inadmissible",
     SUSPENDED: "Inadmissible",
 }
-OF_THE_CYCLE: Final = frozenset(
+CYCLE_REASONS: Final = frozenset(
     {
         WAITING_FOR_QUOTA,
         NO_MATCHING_FLAVOR,
@@ -183,23 +178,23 @@ OF_THE_CYCLE: Final = frozenset(
 _SEVERITY: Final = (NO_MATCHING_FLAVOR, EXCEEDS_MAX_QUOTA, WAITING_FOR_QUOTA)
 
 
-def shown(reason: str, gates: Gates) -> str:
+def shown_reason(reason: str, gates: Gates) -> str:
     """The granular ``reason`` in the vocabulary that is switched on; others are the same in both."""
     return reason if gates.unadmitted_workloads_observability else _COARSE.get(reason, reason)
 
 
-def reason_of(causes: Sequence[why.Cause]) -> str:
-    """The one granular reason for all of ``causes``.
+def granular_reason(reasons: Sequence[why.InadmissibleReason]) -> str:
+    """The one granular reason for all of ``reasons``.
 
     What concerns the whole workload goes first.  Else each pod set is as far from fitting as the best of its
     flavors leaves it, and the worst pod set speaks.  A resource that no flavor covers is beyond any of them.
     """
-    for cause in causes:
-        if not isinstance(cause, why.PodSetCause):
+    for cause in reasons:
+        if not isinstance(cause, why.PodSetReason):
             return _of_workload(cause)
     by_pod_set: dict[str, list[str]] = {}
-    for cause in causes:
-        assert isinstance(cause, why.PodSetCause), f"{cause} concerns no pod set"
+    for cause in reasons:
+        assert isinstance(cause, why.PodSetReason), f"{cause} concerns no pod set"
         if isinstance(cause, why.ResourceUncovered):
             return NO_MATCHING_FLAVOR
         by_pod_set.setdefault(cause.pod_set, []).append(_of_flavor(cause))
@@ -207,7 +202,7 @@ def reason_of(causes: Sequence[why.Cause]) -> str:
     return min(best, key=_SEVERITY.index, default=PENDING_EVALUATION)
 
 
-def _of_flavor(cause: why.PodSetCause) -> str:
+def _of_flavor(cause: why.PodSetReason) -> str:
     match cause:
         case why.QuotaShort():
             return WAITING_FOR_QUOTA
@@ -220,7 +215,7 @@ def _of_flavor(cause: why.PodSetCause) -> str:
     assert_never(cause)
 
 
-def _of_workload(cause: why.WorkloadCause) -> str:
+def _of_workload(cause: why.WorkloadReason) -> str:
     match cause:
         case why.QueueInactive():
             return SUSPENDED
@@ -231,7 +226,7 @@ def _of_workload(cause: why.WorkloadCause) -> str:
             | why.LimitRangeViolated()
         ):
             return MISCONFIGURED
-        case why.RoomTaken() | why.TargetsOverlap():
+        case why.NoLongerFits() | why.TargetsOverlap():
             return WAITING_FOR_QUOTA
         case why.AwaitingPreemption():
             return WAITING_FOR_PREEMPTED
@@ -244,8 +239,8 @@ def _of_workload(cause: why.WorkloadCause) -> str:
 
 def not_reserved(workload: Workload, reason: str, message: str, now: float, gates: Gates) -> Condition:
     """No quota, for the granular ``reason``."""
-    return condition(
-        QUOTA_RESERVED, "False", shown(reason, gates), message, now, workload.metadata.generation
+    return new_condition(
+        QUOTA_RESERVED, "False", shown_reason(reason, gates), message, now, workload.metadata.generation
     )
 
 
@@ -261,9 +256,9 @@ def not_admitted(workload: Workload, now: float, gates: Gates, *, reserving: boo
     else:
         reason = "NoReservationUnsatisfiedChecks"
         text = "The workload has no reservation and not all checks ready"
-    return condition(ADMITTED, "False", reason, text, now, workload.metadata.generation)
+    return new_condition(ADMITTED, "False", reason, text, now, workload.metadata.generation)
 
 
-def is_told(workload: Workload, new: Condition) -> bool:
+def has_condition(workload: Workload, new: Condition) -> bool:
     """Whether the workload's status says already what ``new`` does."""
-    return says_the_same(find_condition(workload.status.conditions, new.type), new)
+    return is_unchanged(find_condition(workload.status.conditions, new.type), new)

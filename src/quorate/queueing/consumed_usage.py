@@ -14,7 +14,7 @@ from quorate.api.meta import Key
 from quorate.quota.amount import CPU, Usage
 
 
-class PastUse:
+class ConsumedUsage:
     """Of one local queue."""
 
     __slots__ = ("consumed", "penalties", "sampled_at")

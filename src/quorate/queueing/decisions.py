@@ -6,7 +6,7 @@ import msgspec
 
 from quorate.api.kueue import Admission, PodSetRequest
 from quorate.api.meta import Key, Uid
-from quorate.queueing.inadmissible_reasons import Cause, message
+from quorate.queueing.inadmissible_reasons import InadmissibleReason, inadmissible_message
 
 PreemptionReason = Literal[
     "InClusterQueue", "InCohortReclamation", "InCohortFairSharing", "InCohortReclaimWhileBorrowing"
@@ -35,12 +35,12 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
     uid: Uid
     resource_version: str
     reason: Literal["Pending", "Waiting", "Inadmissible"]
-    causes: tuple[Cause, ...]
+    reasons: tuple[InadmissibleReason, ...]
     requests: tuple[PodSetRequest, ...]
 
     @property
     def message(self) -> str:
-        return message(self.causes)
+        return inadmissible_message(self.reasons)
 
 
 class Preempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,10 +57,10 @@ class Preempt(msgspec.Struct, frozen=True, kw_only=True):
 Decision = Reserve | Hold | Preempt
 
 
-class Cycle(msgspec.Struct, frozen=True):
+class CycleResult(msgspec.Struct, frozen=True):
     """The outcome of one run of the core."""
 
     decisions: tuple[Decision, ...]
     wake_at: float | None  # epoch seconds at which another run may decide more; None: when something changes
     # The cluster queue of each workload that would have preempted, but for those before it.
-    passed_over: tuple[str, ...] = ()
+    preemption_skips: tuple[str, ...] = ()

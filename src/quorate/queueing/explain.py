@@ -10,7 +10,7 @@ from quorate.queueing import conditions as c
 from quorate.queueing.decisions import Hold
 from quorate.queueing.inadmissible_reasons import (
     BackingOff,
-    Cause,
+    InadmissibleReason,
     QueueInactive,
     QueueMissing,
     QuotaShort,
@@ -23,7 +23,7 @@ from quorate.quota.amount import FlavorResource
 _LISTED: Final = 10
 
 
-class Holder(msgspec.Struct, frozen=True):
+class QuotaHolder(msgspec.Struct, frozen=True):
     """A workload that holds some of what another one lacks."""
 
     key: Key
@@ -38,7 +38,7 @@ class Explanation(msgspec.Struct, frozen=True):
     can_never_fit: bool  # not even with its fewest pods, and nothing else running
     ahead: int  # pending workloads before it in its cluster queue
     first_ahead: tuple[Key, ...]  # the first of these
-    holders: tuple[Holder, ...]  # of what it lacks, in its cluster queue and cohorts; the largest
+    holders: tuple[QuotaHolder, ...]  # of what it lacks, in its cluster queue and cohorts; the largest
 
 
 def explain(state: State, key: Key) -> Explanation | None:
@@ -46,14 +46,14 @@ def explain(state: State, key: Key) -> Explanation | None:
     entry = state.entries.get(key)
     if entry is None:
         return None
-    hold = waiting(state, key)
-    causes = hold.causes if hold is not None else ()
+    hold = why_pending(state, key)
+    reasons = hold.reasons if hold is not None else ()
     ahead = _ahead(state, entry)
     never = _can_never_fit(state, entry)
-    return Explanation(hold, never, len(ahead), ahead[:_LISTED], _holders(state, entry, causes))
+    return Explanation(hold, never, len(ahead), ahead[:_LISTED], _holders(state, entry, reasons))
 
 
-def waiting(state: State, key: Key) -> Hold | None:
+def why_pending(state: State, key: Key) -> Hold | None:
     """The last verdict on a pending workload; None while there is none, or if it does not wait."""
     entry = state.entries.get(key)
     if entry is None:
@@ -63,14 +63,14 @@ def waiting(state: State, key: Key) -> Hold | None:
         return Hold(
             **_identity(entry.workload),
             reason="Pending" if isinstance(cause, BackingOff) else "Inadmissible",
-            causes=(cause,),
+            reasons=(cause,),
             requests=entry.shape.requests,
         )
     hold = state.cluster_queues[entry.cluster_queue].pending.hold_of(entry)
     return None if hold is None else msgspec.structs.replace(hold, **_identity(entry.workload))
 
 
-def _obstacle(state: State, entry: Entry) -> Cause | None:
+def _obstacle(state: State, entry: Entry) -> InadmissibleReason | None:
     """What keeps ``entry`` from being tried at all."""
     local_queue = state.local_queues[entry.local_queue]
     queue = state.cluster_queues.get(local_queue.cluster_queue)
@@ -99,20 +99,20 @@ def _ahead(state: State, entry: Entry) -> tuple[Key, ...]:
     if queue is None:
         return ()
     rank = queue.pending.rank
-    everybody = (*queue.pending.active(), *queue.pending.inadmissible())
-    ahead = [other for other in everybody if rank(other) < rank(entry)]
+    all_entries = (*queue.pending.active(), *queue.pending.inadmissible())
+    ahead = [other for other in all_entries if rank(other) < rank(entry)]
     return tuple(other.key for other in sorted(ahead, key=rank))
 
 
-def _holders(state: State, entry: Entry, causes: tuple[Cause, ...]) -> tuple[Holder, ...]:
+def _holders(state: State, entry: Entry, reasons: tuple[InadmissibleReason, ...]) -> tuple[QuotaHolder, ...]:
     queue = state.cluster_queues.get(entry.cluster_queue)
     pairs = {
-        FlavorResource(cause.flavor, cause.resource) for cause in causes if isinstance(cause, QuotaShort)
+        FlavorResource(cause.flavor, cause.resource) for cause in reasons if isinstance(cause, QuotaShort)
     }
     if queue is None or not pairs:
         return ()
     holders = [
-        Holder(other.key, other_queue.name, pair, other.usage[pair], other.evicted)
+        QuotaHolder(other.key, other_queue.name, pair, other.usage[pair], other.evicted)
         for other_queue in state.queues_below(queue.node.root)
         for other in other_queue.reservations.values()
         for pair in pairs & other.usage.keys()

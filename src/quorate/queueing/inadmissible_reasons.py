@@ -76,7 +76,7 @@ class QuotaShort(msgspec.Struct, frozen=True):
         return self.needed - self.free
 
 
-PodSetCause = (
+PodSetReason = (
     ResourceUncovered | FlavorMissing | TaintUntolerated | AffinityMismatched | QuotaExceeded | QuotaShort
 )
 
@@ -112,7 +112,7 @@ class ChecksFailed(msgspec.Struct, frozen=True):
     """An admission check wants a retry or has rejected the workload."""
 
 
-class Lack(msgspec.Struct, frozen=True):
+class Shortage(msgspec.Struct, frozen=True):
     """What all pod sets together lack of one flavor and resource."""
 
     flavor: str
@@ -126,14 +126,14 @@ class Lack(msgspec.Struct, frozen=True):
         return self.needed - self.free
 
 
-class RoomTaken(msgspec.Struct, frozen=True):
+class NoLongerFits(msgspec.Struct, frozen=True):
     """It would have fit, but those ahead of it in the same cycle, lastly ``by``, took the room.
 
     ``by`` is None when the room went while a cycle was suspended.
     """
 
     by: Key | None
-    lacks: tuple[Lack, ...]
+    lacks: tuple[Shortage, ...]
 
 
 class TargetsOverlap(msgspec.Struct, frozen=True):
@@ -166,33 +166,33 @@ class BackingOff(msgspec.Struct, frozen=True):
     evicted_for: str
 
 
-WorkloadCause = (
+WorkloadReason = (
     QueueMissing
     | QueueInactive
     | NamespaceMismatched
     | RequestsAboveLimits
     | LimitRangeViolated
     | ChecksFailed
-    | RoomTaken
+    | NoLongerFits
     | TargetsOverlap
     | AwaitingPreemption
     | AwaitingPodsReady
     | BackingOff
 )
-Cause = PodSetCause | WorkloadCause
+InadmissibleReason = PodSetReason | WorkloadReason
 
 
-def message(causes: Sequence[Cause]) -> str:
-    """All of ``causes`` as the text of one condition.
+def inadmissible_message(reasons: Sequence[InadmissibleReason]) -> str:
+    """All of ``reasons`` as the text of one condition.
 
     Causes of one pod set are sorted as texts, as Kueue does; pod sets keep the order of the causes.
     What concerns the whole workload follows.
     """
     by_pod_set: dict[str, list[str]] = {}
-    whole: list[WorkloadCause] = []
-    for cause in causes:
-        if isinstance(cause, PodSetCause):
-            by_pod_set.setdefault(cause.pod_set, []).append(pod_set_text(cause))
+    whole: list[WorkloadReason] = []
+    for cause in reasons:
+        if isinstance(cause, PodSetReason):
+            by_pod_set.setdefault(cause.pod_set, []).append(pod_set_reason_text(cause))
         else:
             whole.append(cause)
     text = "; ".join(
@@ -200,11 +200,11 @@ def message(causes: Sequence[Cause]) -> str:
         for pod_set, texts in by_pod_set.items()
     )
     for cause in whole:
-        text = f"{text}{'. ' if text else ''}{workload_text(cause)}"
+        text = f"{text}{'. ' if text else ''}{workload_reason_text(cause)}"
     return text
 
 
-def pod_set_text(cause: PodSetCause) -> str:
+def pod_set_reason_text(cause: PodSetReason) -> str:
     match cause:
         case ResourceUncovered(_, resource):
             return f"resource {resource} unavailable in ClusterQueue"
@@ -227,7 +227,7 @@ def pod_set_text(cause: PodSetCause) -> str:
     assert_never(cause)
 
 
-def workload_text(cause: WorkloadCause) -> str:
+def workload_reason_text(cause: WorkloadReason) -> str:
     match cause:
         case QueueMissing(kind, name):
             return f"{kind} {name} doesn't exist"
@@ -241,7 +241,7 @@ def workload_text(cause: WorkloadCause) -> str:
             return f"resources didn't satisfy LimitRange constraints: {', '.join(findings)}"
         case ChecksFailed():
             return "The workload has failed admission checks"
-        case RoomTaken():
+        case NoLongerFits():
             return "Workload no longer fits after processing another workload"
         case TargetsOverlap():
             return "Workload has overlapping preemption targets with another workload"

@@ -13,18 +13,18 @@ from quorate.api.kueue import SLICE_REPLACEMENT_FOR, Admission, Workload
 from quorate.api.meta import Key, Uid, find_condition
 from quorate.queueing import conditions as c
 from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState, Reservation, usage_of
-from quorate.queueing.pending.ordering import changed_what_counts, order_of
-from quorate.queueing.pending.queue import Entry, Requeue
-from quorate.queueing.pending.shape import Shapes
-from quorate.queueing.pods_ready import Unready
-from quorate.queueing.preemption.history import Repeats
+from quorate.queueing.pending.ordering import affects_scheduling, queue_order
+from quorate.queueing.pending.queue import Entry, RequeueReason
+from quorate.queueing.pending.shape import ShapeRegistry
+from quorate.queueing.pods_ready import UnreadyWorkloads
+from quorate.queueing.preemption.history import PreemptionHistory
 from quorate.quota import tree
 from quorate.quota.amount import Usage
 from quorate.quota.hierarchy import QuotaTree
 from quorate.quota.tree import Node
 
 
-def replaced_by(workload: Workload) -> Key | None:
+def replaced_slice(workload: Workload) -> Key | None:
     """The workload that ``workload`` replaces, always of its own namespace."""
     text = workload.metadata.annotations.get(SLICE_REPLACEMENT_FOR)
     if text is None:
@@ -42,25 +42,29 @@ class Ledger:
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
         self.quota = QuotaTree()
-        self.shapes = Shapes(configuration.resources, configuration.gates)
+        self.shapes = ShapeRegistry(configuration.resources, configuration.gates)
         self.namespaces: dict[str, Mapping[str, str]] = {}  # the labels of each
         self.cluster_queues: dict[str, ClusterQueueState] = {}
         # Every local queue that exists or that a workload known here names.
         self.local_queues: dict[Key, LocalQueueState] = {}
         self.entries: dict[Key, Entry] = {}  # exactly the workloads that may queue and hold no quota
         self.reservations: dict[Key, Reservation] = {}  # exactly those that hold quota; disjoint from entries
-        self.replacements: dict[Key, Key] = {}  # by who is replaced: the slice that holds quota in its place
-        self.expected: set[Uid] = set()  # workloads whose eviction was decided and is not yet seen
-        self.repeats = Repeats()  # preemptions since anything happened from outside
-        self.unready = Unready()  # exactly the reservations whose pods are not all ready
+        self.replacement_slices: dict[
+            Key, Key
+        ] = {}  # by who is replaced: the slice that holds quota in its place
+        self.expected_evictions: set[Uid] = set()  # workloads whose eviction was decided and is not yet seen
+        self.preemption_history = PreemptionHistory()  # preemptions since anything happened from outside
+        self.unready = UnreadyWorkloads()  # exactly the reservations whose pods are not all ready
         # Roots of the trees in which a round may decide something new.  The value counts the rounds in a
         # row that changed nothing there but which flavors were tried.
-        self.restless: dict[Node, int] = {}
+        self.dirty_trees: dict[Node, int] = {}
         self.suspended: Round | None = None  # the round that waits for all workloads to be ready
         self.cycles = 0  # rounds run so far
         # By root, the queues with somebody pending; those that have nobody or moved away drop out when met.
         self._waiting: dict[Node, dict[ClusterQueueState, None]] = {}
-        self._woken: dict[Node, None] = {}  # roots of the trees whose parked workloads are to be tried again
+        self._scheduled_requeues: dict[
+            Node, None
+        ] = {}  # roots of the trees whose parked workloads are to be tried again
         self._quota_changes: dict[Node, int] = {}  # per root: how often limits below it changed
         self._now = 0.0  # the latest moment anybody told
 
@@ -68,7 +72,7 @@ class Ledger:
 
     def is_active(self, queue: ClusterQueueState) -> bool:
         """Whether the queue may admit: nothing keeps it, and its cohorts do not form a loop."""
-        return not queue.inactive and not self.quota.is_looped(queue.node)
+        return not queue.inactive_reasons and not self.quota.is_looped(queue.node)
 
     def queues_below(self, node: Node) -> Iterator[ClusterQueueState]:
         if self.quota.queues.get(node.name) is node:
@@ -76,21 +80,21 @@ class Ledger:
         for child in node.children:
             yield from self.queues_below(child)
 
-    def waiting_below(self, root: Node) -> list[ClusterQueueState]:
+    def queues_with_pending(self, root: Node) -> list[ClusterQueueState]:
         """The cluster queues of a tree in which somebody is pending."""
         members = self._waiting.get(root, {})
         for queue in [queue for queue in members if queue.pending.is_empty or queue.node.root is not root]:
             del members[queue]
         return list(members)
 
-    def note_waiting(self, queue: ClusterQueueState) -> None:
+    def note_pending(self, queue: ClusterQueueState) -> None:
         self._waiting.setdefault(queue.node.root, {})[queue] = None
 
-    def note_move(self, node: Node) -> None:
+    def note_root_change(self, node: Node) -> None:
         """``node`` may have another root now, and with it all below."""
         for queue in self.queues_below(node):
             if not queue.pending.is_empty:
-                self.note_waiting(queue)
+                self.note_pending(queue)
 
     def generation(self, queue: ClusterQueueState) -> int:
         """Grows when a workload leaves the queue and when quota in its tree changes."""
@@ -100,33 +104,33 @@ class Ledger:
         """Limits or edges at ``node`` changed: whoever waits in its tree may have a chance now."""
         root = node.root
         self._quota_changes[root] = self._quota_changes.get(root, 0) + 1
-        self.repeats.forget(root)
-        self.wake_tree(node)
+        self.preemption_history.forget(root)
+        self.schedule_requeue(node)
 
-    def wake(self, queue: ClusterQueueState) -> None:
+    def note_external_change(self, queue: ClusterQueueState) -> None:
         """Something happened from outside that may help workloads of ``queue``, or of its tree."""
-        self.repeats.forget(queue.node.root)
-        self.wake_tree(queue.node)
+        self.preemption_history.forget(queue.node.root)
+        self.schedule_requeue(queue.node)
 
-    def wake_tree(self, node: Node) -> None:
-        self._woken[node.root] = None
-        self.stir(node)
+    def schedule_requeue(self, node: Node) -> None:
+        self._scheduled_requeues[node.root] = None
+        self.mark_dirty(node)
 
-    def stir(self, node: Node) -> None:
+    def mark_dirty(self, node: Node) -> None:
         """Something happened that a round must look at, though it helps nobody who is parked."""
-        self.restless[node.root] = 0
+        self.dirty_trees[node.root] = 0
 
-    def settle_wakes(self) -> None:
+    def flush_requeues(self) -> None:
         """Carry out the wake-ups noted since the last time: many events cost one pass over a tree."""
-        for root in self._woken:
-            for queue in self.waiting_below(root):
-                queue.pending.wake(queue.welcomed(self.namespaces))
-        self._woken.clear()
+        for root in self._scheduled_requeues:
+            for queue in self.queues_with_pending(root):
+                queue.pending.queue_inadmissible(queue.matching_namespaces(self.namespaces))
+        self._scheduled_requeues.clear()
 
     # Entries.
 
     def add_entry(self, workload: Workload) -> None:
-        entry = Entry(workload, self.shapes.of(workload), order_of(workload, self.configuration))
+        entry = Entry(workload, self.shapes.of(workload), queue_order(workload, self.configuration))
         self.entries[entry.key] = entry
         self.local_queue(entry.local_queue).entries[entry.key] = entry
         self._enqueue(entry)
@@ -135,7 +139,7 @@ class Ledger:
         self._dequeue(entry)
         del self.entries[entry.key]
         del self.local_queues[entry.local_queue].entries[entry.key]
-        self.forget_if_unused(entry.local_queue)
+        self.drop_if_unused(entry.local_queue)
 
     def replace_entry(self, entry: Entry, workload: Workload) -> None:
         """Take in a newer form of a pending workload; it keeps its place unless what counts changed."""
@@ -145,22 +149,22 @@ class Ledger:
             self.add_entry(workload)
             return
         entry.workload = workload
-        if changed_what_counts(old, workload):
-            self.judge_anew(entry)
+        if affects_scheduling(old, workload):
+            self.reevaluate(entry)
             return
         queue = self.cluster_queues.get(entry.cluster_queue)
         if queue is None:
             return
         pending = queue.pending
-        if entry.key in pending.backing_off and not c.is_parked(workload, self._now):
+        if entry.key in pending.backing_off and not c.is_backing_off(workload, self._now):
             if find_condition(workload.status.conditions, c.REQUEUED) is None:
-                self.judge_anew(entry)  # others released it, so nothing but this tells of its return
+                self.reevaluate(entry)  # others released it, so nothing but this tells of its return
                 return
             # The backoff ended, but nothing says that it is worth a try: it waits for the next event.
             del pending.backing_off[entry.key]
             pending.park(entry)
 
-    def judge_anew(self, entry: Entry) -> None:
+    def reevaluate(self, entry: Entry) -> None:
         """Queue ``entry`` as if it came only now, by what it asks for now; one in flight stays there."""
         queue = self.cluster_queues.get(entry.cluster_queue)
         is_in_flight = queue is not None and queue.pending.in_flight is entry
@@ -168,8 +172,8 @@ class Ledger:
         if not is_in_flight:
             self._dequeue(entry)
         entry.shape = self.shapes.of(entry.workload)
-        entry.order = order_of(entry.workload, self.configuration)
-        entry.claim = None
+        entry.order = queue_order(entry.workload, self.configuration)
+        entry.preempting_assignment = None
         if not is_in_flight:
             self._enqueue(entry)
         if is_sticky and queue is not None:
@@ -182,11 +186,11 @@ class Ledger:
         if queue is None or not local_queue.is_running:
             return
         entry.cluster_queue = queue.name
-        self.note_waiting(queue)
-        if c.is_parked(entry.workload, self._now):
+        self.note_pending(queue)
+        if c.is_backing_off(entry.workload, self._now):
             queue.pending.backing_off[entry.key] = entry
         elif queue.pending.push(entry):
-            self.stir(queue.node)
+            self.mark_dirty(queue.node)
 
     def _dequeue(self, entry: Entry) -> None:
         if entry.cluster_queue:
@@ -194,7 +198,7 @@ class Ledger:
             queue.pending.remove(entry)
             entry.cluster_queue = ""
             if queue.is_strict:
-                self.stir(queue.node)  # it may have been the head that all others wait behind
+                self.mark_dirty(queue.node)  # it may have been the head that all others wait behind
 
     def enqueue_all(self, local_queue: LocalQueueState) -> None:
         for entry in local_queue.entries.values():
@@ -205,10 +209,10 @@ class Ledger:
         for entry in local_queue.entries.values():
             self._dequeue(entry)
 
-    def requeue(self, entry: Entry, reason: Requeue, wakes_before: int) -> bool:
+    def requeue(self, entry: Entry, reason: RequeueReason, requeues_before: int) -> bool:
         """Put back a head that was not admitted; whether it is active again.
 
-        ``wakes_before`` is the queue's count of wake-ups when the head was popped: if something happened
+        ``requeues_before`` is the queue's count of wake-ups when the head was popped: if something happened
         since, the verdict may be out of date, and it is tried again.
         """
         queue = self.cluster_queues.get(entry.cluster_queue)
@@ -216,14 +220,18 @@ class Ledger:
             return False  # it left while in flight
         pending, gates = queue.pending, self.configuration.gates
         pending.in_flight = None
-        if c.is_parked(entry.workload, self._now):
+        if c.is_backing_off(entry.workload, self._now):
             pending.backing_off[entry.key] = entry
             return False
-        has_untried = entry.resume is not None and entry.resume.has_untried
-        if reason.is_immediate(strict=queue.is_strict) or has_untried or pending.wakes > wakes_before:
+        has_untried_flavors = entry.last_assignment is not None and entry.last_assignment.has_untried_flavors
+        if (
+            reason.is_immediate(strict=queue.is_strict)
+            or has_untried_flavors
+            or pending.requeues > requeues_before
+        ):
             return pending.push(entry)
-        if reason is Requeue.NAMESPACE_MISMATCH:
-            pending.strangers[entry.key] = entry
+        if reason is RequeueReason.NAMESPACE_MISMATCH:
+            pending.namespace_mismatched[entry.key] = entry
         elif reason.holds_for_shape and not queue.is_strict and gates.scheduling_equivalence_hashing:
             pending.block(entry)
         else:
@@ -233,17 +241,17 @@ class Ledger:
     def local_queue(self, key: Key) -> LocalQueueState:
         return self.local_queues.setdefault(key, LocalQueueState())
 
-    def forget_if_unused(self, key: Key) -> None:
+    def drop_if_unused(self, key: Key) -> None:
         queue = self.local_queues[key]
-        if queue.object is None and not queue.entries and not queue.tally.reserving:
+        if queue.object is None and not queue.entries and not queue.totals.reserving:
             del self.local_queues[key]
 
-    def past_use(self, key: Key) -> float:
+    def consumed_usage(self, key: Key) -> float:
         """What the local queue ``key`` used of late, by which it takes turns with others."""
         rules, queue = self.configuration.admission_fair_sharing, self.local_queues.get(key)
-        return 0.0 if rules is None or queue is None else queue.past_use.value(queue.weight, rules)
+        return 0.0 if rules is None or queue is None else queue.consumed_usage.value(queue.weight, rules)
 
-    def sample_past_use(self, now: float) -> float | None:
+    def sample_consumed_usage(self, now: float) -> float | None:
         """Bring past use up to date where it is due; when that will be again, if it matters to anybody."""
         rules = self.configuration.admission_fair_sharing
         if rules is None:
@@ -251,10 +259,10 @@ class Ledger:
         due: list[float] = []
         for queue in self.local_queues.values():
             cluster_queue = self.cluster_queues.get(queue.cluster_queue)
-            if cluster_queue is None or not cluster_queue.takes_turns:
+            if cluster_queue is None or not cluster_queue.uses_admission_fair_sharing:
                 continue
-            if queue.past_use.is_due(rules, now):
-                queue.past_use.sample(queue.tally.admitted_usage, rules, now)
+            if queue.consumed_usage.is_due(rules, now):
+                queue.consumed_usage.sample(queue.totals.admitted_usage, rules, now)
             if len(cluster_queue.pending):
                 due.append(now + rules.usage_sampling_interval_s)
         return min(due, default=None)
@@ -268,30 +276,30 @@ class Ledger:
         self.add_reservation(reservation)
         rules = self.configuration.admission_fair_sharing
         queue = self.cluster_queues[admission.cluster_queue]
-        if rules is not None and queue.takes_turns:
-            past_use = self.local_queues[reservation.local_queue].past_use
-            past_use.penalise(reservation.key, usage, rules)
+        if rules is not None and queue.uses_admission_fair_sharing:
+            consumed_usage = self.local_queues[reservation.local_queue].consumed_usage
+            consumed_usage.penalise(reservation.key, usage, rules)
 
     def add_reservation(self, reservation: Reservation) -> None:
         key = reservation.key
         self.reservations[key] = reservation
-        if key in self.replacements:
+        if key in self.replacement_slices:
             reservation.usage = {}
-        replaced = replaced_by(reservation.workload)
+        replaced = replaced_slice(reservation.workload)
         if replaced is not None:
-            self.replacements[replaced] = key
+            self.replacement_slices[replaced] = key
             self._recount(replaced)
         if not reservation.ready:
             self.unready.add(reservation)
-        self.local_queue(reservation.local_queue).tally.count(reservation, 1)
+        self.local_queue(reservation.local_queue).totals.count(reservation, 1)
         queue = self.cluster_queues.get(reservation.admission.cluster_queue)
         if queue is not None:
-            self.count_in(queue, reservation)
+            self.count_reservation(queue, reservation)
 
     def replace_reservation(self, old: Reservation, new: Reservation) -> None:
         """Take in a newer form of a reservation."""
         queue = self.cluster_queues.get(new.admission.cluster_queue)
-        if new.key in self.replacements:
+        if new.key in self.replacement_slices:
             new.usage = {}
         same_queues = old.admission.cluster_queue == new.admission.cluster_queue and (
             old.workload.spec.queue_name == new.workload.spec.queue_name
@@ -313,14 +321,14 @@ class Ledger:
         key = reservation.key
         del self.reservations[key]
         self._no_longer_unready(reservation)
-        self.local_queues[reservation.local_queue].tally.count(reservation, -1)
-        self.forget_if_unused(reservation.local_queue)
+        self.local_queues[reservation.local_queue].totals.count(reservation, -1)
+        self.drop_if_unused(reservation.local_queue)
         queue = self.cluster_queues.get(reservation.admission.cluster_queue)
         if queue is not None:
-            self.count_out(queue, reservation)
-        replaced = replaced_by(reservation.workload)
-        if replaced is not None and self.replacements.get(replaced) == key:
-            del self.replacements[replaced]
+            self.uncount_reservation(queue, reservation)
+        replaced = replaced_slice(reservation.workload)
+        if replaced is not None and self.replacement_slices.get(replaced) == key:
+            del self.replacement_slices[replaced]
             self._recount(replaced)
 
     def _recount(self, key: Key) -> None:
@@ -330,35 +338,37 @@ class Ledger:
             return
         counted = usage_of(reservation.workload, reservation.admission)
         usage = (
-            {} if key in self.replacements else {pair: amount for pair, amount in counted.items() if amount}
+            {}
+            if key in self.replacement_slices
+            else {pair: amount for pair, amount in counted.items() if amount}
         )
         queue = self.cluster_queues.get(reservation.admission.cluster_queue)
-        tally = self.local_queues[reservation.local_queue].tally
-        tally.count(reservation, -1)
+        totals = self.local_queues[reservation.local_queue].totals
+        totals.count(reservation, -1)
         if queue is not None:
-            self.count_out(queue, reservation)
+            self.uncount_reservation(queue, reservation)
         reservation.usage = usage
-        tally.count(reservation, 1)
+        totals.count(reservation, 1)
         if queue is not None:
-            self.count_in(queue, reservation)
+            self.count_reservation(queue, reservation)
 
     @contextmanager
-    def room_of_replaced(self, workload: Workload, queue: ClusterQueueState) -> Iterator[None]:
+    def without_replaced_slice(self, workload: Workload, queue: ClusterQueueState) -> Iterator[None]:
         """As if the slice that ``workload`` is to replace in ``queue`` were not there."""
-        replaced = replaced_by(workload)
+        replaced = replaced_slice(workload)
         aside = None if replaced is None else queue.reservations.get(replaced)
         if aside is None:
             yield
             return
-        self.count_out(queue, aside)
+        self.uncount_reservation(queue, aside)
         try:
             yield
         finally:
-            self.count_in(queue, aside)
+            self.count_reservation(queue, aside)
 
     def _no_longer_unready(self, reservation: Reservation) -> None:
         for queue in self.unready.discard(reservation):
-            self.wake_tree(queue.node)
+            self.schedule_requeue(queue.node)
 
     def expect_eviction(self, reservation: Reservation, preemptor: Entry) -> bool:
         """Note that ``reservation`` is to be evicted for ``preemptor``; whether that has to be asked for.
@@ -367,33 +377,33 @@ class Ledger:
         as soon as it is written.
         """
         uid = reservation.workload.metadata.uid
-        if reservation.evicted or uid in self.expected:
+        if reservation.evicted or uid in self.expected_evictions:
             return False
         if reservation.assumed is not None:
             reservation.wanted = True
             return False
-        self.expected.add(uid)
+        self.expected_evictions.add(uid)
         root = self.cluster_queues[reservation.admission.cluster_queue].node.root
-        self.repeats.note(root, preemptor.workload.metadata.uid, uid)
+        self.preemption_history.note(root, preemptor.workload.metadata.uid, uid)
         return True
 
     def release(self, reservation: Reservation) -> None:
         """The workload holds quota no longer: others may have it."""
-        self.local_queues[reservation.local_queue].past_use.penalties.pop(reservation.key, None)
+        self.local_queues[reservation.local_queue].consumed_usage.penalties.pop(reservation.key, None)
         self.drop_reservation(reservation)
         queue = self.cluster_queues.get(reservation.admission.cluster_queue)
         if queue is not None:
             queue.generation += 1
             if not c.is_preempted(reservation.workload):
-                self.repeats.forget(queue.node.root)
-            self.wake_tree(queue.node)
+                self.preemption_history.forget(queue.node.root)
+            self.schedule_requeue(queue.node)
 
-    def count_in(self, queue: ClusterQueueState, reservation: Reservation) -> None:
+    def count_reservation(self, queue: ClusterQueueState, reservation: Reservation) -> None:
         queue.reservations[reservation.key] = reservation
-        queue.tally.count(reservation, 1)
+        queue.totals.count(reservation, 1)
         tree.add_usage(queue.node, reservation.usage)
 
-    def count_out(self, queue: ClusterQueueState, reservation: Reservation) -> None:
+    def uncount_reservation(self, queue: ClusterQueueState, reservation: Reservation) -> None:
         del queue.reservations[reservation.key]
-        queue.tally.count(reservation, -1)
+        queue.totals.count(reservation, -1)
         tree.remove_usage(queue.node, reservation.usage)

@@ -18,26 +18,26 @@ from quorate.quota.amount import Usage, total
 from quorate.quota.tree import Node
 
 
-class Reserving(msgspec.Struct, frozen=True):
+class ReservationRecord(msgspec.Struct, frozen=True):
     cluster_queue: str
     usage: Usage
 
 
-class Misjudged(msgspec.Struct, frozen=True):
+class ReservationMismatch(msgspec.Struct, frozen=True):
     """A workload that the model has otherwise than it is stored; None: it holds no quota there."""
 
     key: Key
-    kept: Reserving | None
-    stored: Reserving | None
+    kept: ReservationRecord | None
+    stored: ReservationRecord | None
 
 
-class Lost(msgspec.Struct, frozen=True):
+class UntrackedWorkload(msgspec.Struct, frozen=True):
     """A workload that may wait for quota, and that the model does not know."""
 
     key: Key
 
 
-ModelDifference = Misjudged | Lost | audit.Difference
+ModelDifference = ReservationMismatch | UntrackedWorkload | audit.Difference
 
 
 def audit_model(state: State, workloads: Iterable[Workload]) -> tuple[ModelDifference, ...]:
@@ -45,28 +45,28 @@ def audit_model(state: State, workloads: Iterable[Workload]) -> tuple[ModelDiffe
 
     Costs a pass over all workloads, and one over each tree for each flavor and resource.
     """
-    stored: dict[Key, Reserving] = {}
+    stored: dict[Key, ReservationRecord] = {}
     waiting: list[Key] = []
     for workload in workloads:
         admission = workload.status.admission
         if holds_quota(workload) and admission is not None:
-            replaced = workload.metadata.key in state.replacements
+            replaced = workload.metadata.key in state.replacement_slices
             usage = {} if replaced else usage_of(workload, admission)
-            stored[workload.metadata.key] = Reserving(admission.cluster_queue, usage)
+            stored[workload.metadata.key] = ReservationRecord(admission.cluster_queue, usage)
         elif may_queue(workload, state.configuration.gates):
             waiting.append(workload.metadata.key)
     kept = {
-        key: Reserving(each.admission.cluster_queue, each.usage)
+        key: ReservationRecord(each.admission.cluster_queue, each.usage)
         for key, each in state.reservations.items()
         if each.assumed is None
     }
     misjudged = [
-        Misjudged(key, kept.get(key), stored.get(key))
+        ReservationMismatch(key, kept.get(key), stored.get(key))
         for key in sorted(kept.keys() | stored.keys())
         if kept.get(key) != stored.get(key)
     ]
     known = state.entries.keys() | state.reservations.keys()
-    lost = [Lost(key) for key in sorted(waiting) if key not in known]
+    lost = [UntrackedWorkload(key) for key in sorted(waiting) if key not in known]
     return (*misjudged, *lost, *audit.audit(_usage_by_queue(state)))
 
 

@@ -25,21 +25,21 @@ from quorate.queueing.cluster_queue import ClusterQueueState, Reservation
 from quorate.queueing.conditions import (
     ADMITTED,
     PODS_READY,
-    condition,
     is_admitted,
     is_evicted,
     is_finished,
-    since,
+    new_condition,
+    transition_time,
 )
 from quorate.queueing.inadmissible_reasons import AwaitingPodsReady
 
-TIMEOUT: Final = "quorate.dev/pods-ready-timeout"
-RECOVERY_TIMEOUT: Final = "quorate.dev/pods-recovery-timeout"
-SCHEDULING_TIMEOUT: Final = "quorate.dev/pods-scheduling-timeout"
-OVERRIDES: Final = (TIMEOUT, RECOVERY_TIMEOUT, SCHEDULING_TIMEOUT)
+TIMEOUT_ANNOTATION: Final = "quorate.dev/pods-ready-timeout"
+RECOVERY_TIMEOUT_ANNOTATION: Final = "quorate.dev/pods-recovery-timeout"
+SCHEDULING_TIMEOUT_ANNOTATION: Final = "quorate.dev/pods-scheduling-timeout"
+OVERRIDE_ANNOTATIONS: Final = (TIMEOUT_ANNOTATION, RECOVERY_TIMEOUT_ANNOTATION, SCHEDULING_TIMEOUT_ANNOTATION)
 
 
-class Clocks(msgspec.Struct, frozen=True):
+class Timeouts(msgspec.Struct, frozen=True):
     """Limits in seconds; infinite where a clock never runs out."""
 
     timeout_s: float  # from admission until all pods are ready
@@ -47,53 +47,55 @@ class Clocks(msgspec.Struct, frozen=True):
     scheduling_timeout_s: float = math.inf  # from the creation of a pod until it has a node
 
 
-class Overrides(msgspec.Struct, frozen=True):
+class TimeoutOverrides(msgspec.Struct, frozen=True):
     """Limits that somebody asked for; None where nobody did."""
 
     timeout_s: float | None = None
     recovery_timeout_s: float | None = None
     scheduling_timeout_s: float | None = None
 
-    def over(self, clocks: Clocks) -> Clocks:
-        return Clocks(
+    def over(self, clocks: Timeouts) -> Timeouts:
+        return Timeouts(
             clocks.timeout_s if self.timeout_s is None else self.timeout_s,
             clocks.recovery_timeout_s if self.recovery_timeout_s is None else self.recovery_timeout_s,
             clocks.scheduling_timeout_s if self.scheduling_timeout_s is None else self.scheduling_timeout_s,
         )
 
 
-def clocks_of(annotations: Mapping[str, str], queue: Overrides, rules: WaitForPodsReady) -> Clocks:
+def effective_timeouts(
+    annotations: Mapping[str, str], queue: TimeoutOverrides, rules: WaitForPodsReady
+) -> Timeouts:
     """The clocks of a workload with ``annotations`` in a cluster queue with overrides of its own."""
-    configured = Clocks(
+    configured = Timeouts(
         rules.timeout_s, _or_never(rules.recovery_timeout_s), _or_never(rules.scheduling_timeout_s)
     )
     standing = queue.over(configured)
-    asked = asked_by(annotations).over(standing)
-    return Clocks(
+    asked = annotation_overrides(annotations).over(standing)
+    return Timeouts(
         _bounded(asked.timeout_s, standing.timeout_s, rules),
         _bounded(asked.recovery_timeout_s, standing.recovery_timeout_s, rules),
         _bounded(asked.scheduling_timeout_s, standing.scheduling_timeout_s, rules),
     )
 
 
-def queue_overrides(spec: ClusterQueueSpec, annotations: Mapping[str, str]) -> Overrides:
+def queue_overrides(spec: ClusterQueueSpec, annotations: Mapping[str, str]) -> TimeoutOverrides:
     """What a cluster queue gives its workloads; the field goes before the annotations."""
     if spec.wait_for_pods_ready is None:
-        return asked_by(annotations)
+        return annotation_overrides(annotations)
     field = spec.wait_for_pods_ready
     return _overrides(field.timeout, field.recovery_timeout, field.scheduling_timeout)
 
 
-def asked_by(annotations: Mapping[str, str]) -> Overrides:
-    if annotations.keys().isdisjoint(OVERRIDES):
-        return NONE
-    return _overrides(*(annotations.get(key) for key in OVERRIDES))
+def annotation_overrides(annotations: Mapping[str, str]) -> TimeoutOverrides:
+    if annotations.keys().isdisjoint(OVERRIDE_ANNOTATIONS):
+        return NO_OVERRIDES
+    return _overrides(*(annotations.get(key) for key in OVERRIDE_ANNOTATIONS))
 
 
-def asked_findings(annotations: Mapping[str, str]) -> tuple[str, ...]:
+def override_findings(annotations: Mapping[str, str]) -> tuple[str, ...]:
     """What is wrong with the overrides among ``annotations``, each of which counts as not given."""
     findings = []
-    for key in OVERRIDES:
+    for key in OVERRIDE_ANNOTATIONS:
         problem = _problem(annotations[key]) if key in annotations else ""
         if problem:
             findings.append(f"metadata.annotations[{key}]: {problem}")
@@ -115,9 +117,9 @@ def _bounded(asked_s: float, standing_s: float, rules: WaitForPodsReady) -> floa
     return min(max(asked_s, rules.shortest_override_s), longest_s)
 
 
-def _overrides(timeout: str | None, recovery: str | None, scheduling: str | None) -> Overrides:
+def _overrides(timeout: str | None, recovery: str | None, scheduling: str | None) -> TimeoutOverrides:
     recovery_s, scheduling_s = _seconds(recovery), _seconds(scheduling)
-    return Overrides(
+    return TimeoutOverrides(
         _seconds(timeout),
         None if recovery_s is None else _or_never(recovery_s),
         None if scheduling_s is None else _or_never(scheduling_s),
@@ -134,7 +136,7 @@ def _or_never(limit_s: float | None) -> float:
     return limit_s or math.inf
 
 
-NONE: Final = Overrides()
+NO_OVERRIDES: Final = TimeoutOverrides()
 
 
 WAIT_FOR_START: Final = "WaitForStart"
@@ -144,7 +146,7 @@ RECOVERED: Final = "Recovered"
 
 Phase = Literal["WaitForScheduling", "WaitForStart", "WaitForRecovery"]
 
-JITTER: Final = 0.0001  # of the delay, so that many workloads evicted together do not return together
+JITTER_FACTOR: Final = 0.0001  # of the delay, so that many workloads evicted together do not return together
 
 
 class Retry(msgspec.Struct, frozen=True):
@@ -154,20 +156,20 @@ class Retry(msgspec.Struct, frozen=True):
     state: RequeueState
 
 
-class Running(msgspec.Struct, frozen=True):
+class RunningTimeout(msgspec.Struct, frozen=True):
     """The clock that runs out first."""
 
     phase: Phase
     expires_at: float  # epoch seconds; infinite: never
 
 
-class GiveUp(msgspec.Struct, frozen=True):
+class Deactivate(msgspec.Struct, frozen=True):
     """Deactivate: it has been retried ``retries`` times, which is as often as allowed."""
 
     retries: int
 
 
-def pods_ready(workload: Workload, all_ready: bool, now: float) -> Condition | None:
+def pods_ready_condition(workload: Workload, all_ready: bool, now: float) -> Condition | None:
     """The PodsReady condition for a job whose pods are, or are not, all ready or succeeded.
 
     None when the stored one already says so.
@@ -186,7 +188,7 @@ def pods_ready(workload: Workload, all_ready: bool, now: float) -> Condition | N
             text = "All pods reached readiness and the workload is running"
         case _:
             assert_never(reason)
-    return condition(
+    return new_condition(
         PODS_READY, "True" if ready else "False", reason, text, now, workload.metadata.generation
     )
 
@@ -203,7 +205,9 @@ def _readiness(
     return "WaitForRecovery" if was_ready or was_lost else "WaitForStart"
 
 
-def running(workload: Workload, clocks: Clocks, unplaced_since: float | None = None) -> Running | None:
+def running_timeout(
+    workload: Workload, clocks: Timeouts, unplaced_since: float | None = None
+) -> RunningTimeout | None:
     """The clock of ``workload`` that expires first; None if none runs.
 
     Clocks run only while the workload is admitted, active, not finished and not evicted: a mere reservation
@@ -225,18 +229,18 @@ def running(workload: Workload, clocks: Clocks, unplaced_since: float | None = N
     if ready is not None and ready.status == "True":
         return None
     if ready is not None and ready.reason == WAIT_FOR_RECOVERY:
-        first = Running("WaitForRecovery", since(ready) + clocks.recovery_timeout_s)
+        first = RunningTimeout("WaitForRecovery", transition_time(ready) + clocks.recovery_timeout_s)
     else:
-        first = Running("WaitForStart", since(admitted) + clocks.timeout_s)
+        first = RunningTimeout("WaitForStart", transition_time(admitted) + clocks.timeout_s)
     if unplaced_since is None:
         return first
-    placed_by = max(unplaced_since, since(admitted)) + clocks.scheduling_timeout_s
-    return Running("WaitForScheduling", placed_by) if placed_by < first.expires_at else first
+    placed_by = max(unplaced_since, transition_time(admitted)) + clocks.scheduling_timeout_s
+    return RunningTimeout("WaitForScheduling", placed_by) if placed_by < first.expires_at else first
 
 
-def on_expiry(
+def on_timeout(
     workload: Workload, phase: Phase, strategy: RequeuingStrategy, now: float, jitter: float
-) -> Retry | GiveUp:
+) -> Retry | Deactivate:
     """What follows when the clock of ``phase`` has run out.
 
     ``jitter`` in [0, 1) comes from the caller.  The count of retries survives readiness and admission; only
@@ -245,8 +249,8 @@ def on_expiry(
     old = workload.status.requeue_state or RequeueState()
     retry = (old.count or 0) + 1
     if strategy.backoff_limit_count is not None and retry > strategy.backoff_limit_count:
-        return GiveUp(retry - 1)
-    delay_s = backoff_s(retry, strategy) * (1 + JITTER * jitter)
+        return Deactivate(retry - 1)
+    delay_s = backoff_s(retry, strategy) * (1 + JITTER_FACTOR * jitter)
     until = at_epoch(now + delay_s)
     if old.requeue_at is not None and old.requeue_at > until:
         until = old.requeue_at
@@ -268,7 +272,7 @@ def backoff_s(retry: int, strategy: RequeuingStrategy) -> float:
     return min(grown_s, strategy.backoff_max_s)
 
 
-class Unready:
+class UnreadyWorkloads:
     """See the module."""
 
     def __init__(self) -> None:

@@ -25,11 +25,11 @@ from quorate.queueing.cluster_queue import (
     ClusterQueueState,
     LocalQueueState,
     Terminating,
-    active_reason,
-    inactivity_text,
+    active_condition_reason,
+    inactive_message,
 )
-from quorate.queueing.conditions import condition, merged
-from quorate.queueing.consumed_usage import PastUse
+from quorate.queueing.conditions import new_condition, with_conditions
+from quorate.queueing.consumed_usage import ConsumedUsage
 from quorate.quota.amount import FlavorResource, Usage, as_quantity
 from quorate.quota.fair_sharing import dominant_share
 from quorate.quota.tree import Node
@@ -45,14 +45,14 @@ def cluster_queue_status(queue: ClusterQueueState, now: float, *, shares: bool) 
         limits = queue.node.limits.get(pair)
         return max(0, used - (limits.nominal if limits is not None else 0))
 
-    tally, groups = queue.tally, queue.spec.resource_groups
+    totals, groups = queue.totals, queue.spec.resource_groups
     return ClusterQueueStatus(
         conditions=_with(queue.object.status.conditions, _cluster_queue_active(queue), now),
-        flavors_reservation=_usage(groups, tally.reserved_usage, borrowed),
-        flavors_usage=_usage(groups, tally.admitted_usage, borrowed),
+        flavors_reservation=_usage(groups, totals.reserved_usage, borrowed),
+        flavors_usage=_usage(groups, totals.admitted_usage, borrowed),
         pending_workloads=len(queue.pending),
-        reserving_workloads=tally.reserving,
-        admitted_workloads=tally.admitted,
+        reserving_workloads=totals.reserving,
+        admitted_workloads=totals.admitted,
         fair_sharing=_share(queue.node) if shares else None,
     )
 
@@ -67,9 +67,13 @@ def _share(node: Node) -> FairSharingStatus:
 
 
 def local_queue_status(
-    queue: LocalQueueState, cluster_queue: ClusterQueueState | None, now: float, *, takes_turns: bool
+    queue: LocalQueueState,
+    cluster_queue: ClusterQueueState | None,
+    now: float,
+    *,
+    uses_admission_fair_sharing: bool,
 ) -> LocalQueueStatus:
-    """``takes_turns``: by past use, which is then shown, and stored for a later process."""
+    """``uses_admission_fair_sharing``: by past use, which is then shown, and stored for a later process."""
     assert queue.object is not None, "a local queue without object has no status"
     active = _local_queue_active(queue, cluster_queue)
     conditions = _with(queue.object.status.conditions, active, now)
@@ -78,32 +82,37 @@ def local_queue_status(
     groups = cluster_queue.spec.resource_groups
     return LocalQueueStatus(
         conditions=conditions,
-        flavors_reservation=_usage(groups, queue.tally.reserved_usage, None),
-        flavors_usage=_usage(groups, queue.tally.admitted_usage, None),
+        flavors_reservation=_usage(groups, queue.totals.reserved_usage, None),
+        flavors_usage=_usage(groups, queue.totals.admitted_usage, None),
         pending_workloads=len(queue.entries) if queue.is_running else 0,
-        reserving_workloads=queue.tally.reserving,
-        admitted_workloads=queue.tally.admitted,
-        fair_sharing=_past_use(queue.past_use) if takes_turns else None,
+        reserving_workloads=queue.totals.reserving,
+        admitted_workloads=queue.totals.admitted,
+        fair_sharing=_consumed_usage(queue.consumed_usage) if uses_admission_fair_sharing else None,
     )
 
 
-def _past_use(past_use: PastUse) -> LocalQueueFairSharingStatus:
+def _consumed_usage(consumed_usage: ConsumedUsage) -> LocalQueueFairSharingStatus:
     consumed = {
-        resource: Quantity(round(amount * NANOS)) for resource, amount in sorted(past_use.consumed.items())
+        resource: Quantity(round(amount * NANOS))
+        for resource, amount in sorted(consumed_usage.consumed.items())
     }
-    sampled_at = None if past_use.sampled_at is None else at_epoch(past_use.sampled_at)
+    sampled_at = None if consumed_usage.sampled_at is None else at_epoch(consumed_usage.sampled_at)
     stored = AdmissionFairSharingStatus(consumed_resources=consumed, last_update=sampled_at)
     return LocalQueueFairSharingStatus(admission_fair_sharing_status=stored)
 
 
 def _cluster_queue_active(queue: ClusterQueueState) -> tuple[ConditionStatus, str, str]:
-    if not queue.inactive:
+    if not queue.inactive_reasons:
         return "True", "Ready", "Can admit new workloads"
-    first = queue.inactive[0]
+    first = queue.inactive_reasons[0]
     if isinstance(first, Terminating):
-        return "False", active_reason(first), f"Can't admit new workloads; {inactivity_text(first)}"
-    parts = ", ".join(inactivity_text(why) for why in queue.inactive)
-    return "False", active_reason(first), f"Can't admit new workloads: {parts}."
+        return (
+            "False",
+            active_condition_reason(first),
+            f"Can't admit new workloads; {inactive_message(first)}",
+        )
+    parts = ", ".join(inactive_message(why) for why in queue.inactive_reasons)
+    return "False", active_condition_reason(first), f"Can't admit new workloads: {parts}."
 
 
 def _local_queue_active(
@@ -113,7 +122,7 @@ def _local_queue_active(
         return "False", "Stopped", "LocalQueue is stopped"
     if cluster_queue is None:
         return "False", "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue"
-    if cluster_queue.inactive:
+    if cluster_queue.inactive_reasons:
         return "False", "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue"
     return "True", "Ready", "Can submit new workloads to localQueue"
 
@@ -121,7 +130,7 @@ def _local_queue_active(
 def _with(
     conditions: tuple[Condition, ...], active: tuple[ConditionStatus, str, str], now: float
 ) -> tuple[Condition, ...]:
-    return merged(conditions, condition(ACTIVE, *active, now))
+    return with_conditions(conditions, new_condition(ACTIVE, *active, now))
 
 
 def _usage(

@@ -32,23 +32,23 @@ from quorate.queueing import queue_status
 from quorate.queueing.cluster_queue import (
     ClusterQueueState,
     Reservation,
-    findings_of,
-    groups_of,
-    inactivity,
-    is_leaving,
+    flavor_groups,
+    inactive_reasons,
+    is_terminating,
     limits_of,
+    spec_findings,
     usage_of,
     weight_of,
 )
-from quorate.queueing.consumed_usage import PastUse
+from quorate.queueing.consumed_usage import ConsumedUsage
 from quorate.queueing.ledger import Ledger
 from quorate.queueing.lifecycle.transition import ClusterQueueView, LocalQueueView, QueueView
-from quorate.queueing.pending.ordering import may_queue, order_of
+from quorate.queueing.pending.ordering import may_queue, queue_order
 from quorate.queueing.pods_ready import queue_overrides
 from quorate.quota.tree import Node
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class PendingKeys(msgspec.Struct, frozen=True):
     """The pending workloads of a cluster queue, each list in queue order."""
 
     active: tuple[Key, ...]
@@ -81,7 +81,7 @@ class State(Ledger):
         for queue in self.cluster_queues.values():
             if any(name in group.flavors for group in queue.groups.values()):
                 self._set_inactivity(queue)
-                self.wake(queue)
+                self.note_external_change(queue)
 
     def put_admission_check(self, check: AdmissionCheck) -> None:
         self.checks[check.metadata.name] = check
@@ -102,8 +102,8 @@ class State(Ledger):
             return
         self.namespaces[name] = labels
         for queue in self.cluster_queues.values():
-            if name in queue.welcomed(self.namespaces):
-                self.wake(queue)
+            if name in queue.matching_namespaces(self.namespaces):
+                self.note_external_change(queue)
 
     def remove_namespace(self, name: str) -> None:
         self.namespaces.pop(name, None)
@@ -128,7 +128,7 @@ class State(Ledger):
         """Judge the pending workloads of ``namespace`` (empty: of all) by what they ask for now."""
         for entry in list(self.entries.values()):
             if namespace in ("", entry.key.namespace):
-                self.judge_anew(entry)
+                self.reevaluate(entry)
 
     # Queues and cohorts.
 
@@ -137,23 +137,23 @@ class State(Ledger):
         queue = self.cluster_queues.get(name)
         if queue is not None:
             old, queue.object = queue.object, cluster_queue
-            if old.spec == cluster_queue.spec and is_leaving(old) == is_leaving(cluster_queue):
+            if old.spec == cluster_queue.spec and is_terminating(old) == is_terminating(cluster_queue):
                 return
-        self.settle_wakes()  # of the old tree: only the new one is to be tried again
+        self.flush_requeues()  # of the old tree: only the new one is to be tried again
         node = self.quota.put_queue(
             name, cluster_queue.spec.cohort_name, limits_of(cluster_queue.spec.resource_groups)
         )
         node.weight = weight_of(cluster_queue.spec.fair_sharing)
         if queue is None:
             queue = self._add_cluster_queue(cluster_queue, node)
-        queue.groups = groups_of(cluster_queue.spec)
-        queue.findings = findings_of(cluster_queue.spec)
-        turns = self.configuration.admission_fair_sharing is not None and queue.takes_turns
-        queue.pending.take_turns(self.past_use if turns else None)
+        queue.groups = flavor_groups(cluster_queue.spec)
+        queue.findings = spec_findings(cluster_queue.spec)
+        turns = self.configuration.admission_fair_sharing is not None and queue.uses_admission_fair_sharing
+        queue.pending.set_consumed_usage(self.consumed_usage if turns else None)
         if queue.is_strict:
             queue.pending.sticky = None
         self._set_inactivity(queue)
-        self.note_move(node)
+        self.note_root_change(node)
         self.note_quota_change(node)
 
     def _add_cluster_queue(self, cluster_queue: ClusterQueue, node: Node) -> ClusterQueueState:
@@ -161,7 +161,7 @@ class State(Ledger):
         self.cluster_queues[name] = queue = ClusterQueueState(cluster_queue, node)
         for reservation in self.reservations.values():
             if reservation.admission.cluster_queue == name:
-                self.count_in(queue, reservation)
+                self.count_reservation(queue, reservation)
         for local_queue in self.local_queues.values():
             if local_queue.cluster_queue == name:
                 self.enqueue_all(local_queue)
@@ -171,15 +171,15 @@ class State(Ledger):
         queue = self.cluster_queues.get(name)
         if queue is None:
             return
-        self.settle_wakes()
+        self.flush_requeues()
         for local_queue in self.local_queues.values():
             if local_queue.cluster_queue == name:
                 self.dequeue_all(local_queue)
         for reservation in list(queue.reservations.values()):
-            self.count_out(queue, reservation)
+            self.uncount_reservation(queue, reservation)
         self.note_quota_change(queue.node)
-        self.settle_wakes()
-        self.restless.pop(queue.node, None)  # if it was a tree of its own
+        self.flush_requeues()
+        self.dirty_trees.pop(queue.node, None)  # if it was a tree of its own
         del self.cluster_queues[name]
         self.quota.remove_queue(name)
 
@@ -188,7 +188,7 @@ class State(Ledger):
         if self._cohorts.get(name) == cohort.spec:
             return
         self._cohorts[name] = cohort.spec
-        self.settle_wakes()
+        self.flush_requeues()
         known, looped = self.quota.cohorts.get(name), self.quota.looped
         root = known.root if known is not None else None
         node = self.quota.put_cohort(name, cohort.spec.parent_name, limits_of(cohort.spec.resource_groups))
@@ -198,7 +198,7 @@ class State(Ledger):
     def remove_cohort(self, name: str) -> None:
         if self._cohorts.pop(name, None) is None:
             return
-        self.settle_wakes()
+        self.flush_requeues()
         node, looped = self.quota.cohorts[name], self.quota.looped
         root = node.root
         self.quota.remove_cohort(name)
@@ -208,18 +208,18 @@ class State(Ledger):
     def _cohort_changed(self, node: Node, old_root: Node | None, looped: frozenset[Node]) -> None:
         """``node`` was declared anew; before, ``old_root`` was its root, and ``looped`` were on loops."""
         if node.root is not old_root:
-            self.note_move(node)
+            self.note_root_change(node)
         self.note_quota_change(node)
         for other in looped ^ self.quota.looped:
-            self.note_move(other)
+            self.note_root_change(other)
             self.note_quota_change(other)
 
     def put_local_queue(self, local_queue: LocalQueue) -> None:
         queue = self.local_queue(local_queue.metadata.key)
         before = queue.is_running, queue.cluster_queue
         queue.object = local_queue
-        if queue.past_use.sampled_at is None:
-            _restore(queue.past_use, local_queue)
+        if queue.consumed_usage.sampled_at is None:
+            _restore(queue.consumed_usage, local_queue)
         if before != (queue.is_running, queue.cluster_queue):
             self.dequeue_all(queue)
             self.enqueue_all(queue)
@@ -230,14 +230,16 @@ class State(Ledger):
             return
         self.dequeue_all(queue)
         queue.object = None
-        self.forget_if_unused(key)
+        self.drop_if_unused(key)
 
     def _set_inactivity(self, queue: ClusterQueueState) -> None:
         """Work out anew what keeps ``queue`` from taking work; wake it if nothing does any more."""
-        was_inactive = bool(queue.inactive)
-        queue.inactive = tuple(inactivity(queue.object, queue.findings, self.flavors, self.checks))
-        if was_inactive and not queue.inactive:
-            self.wake(queue)
+        was_inactive = bool(queue.inactive_reasons)
+        queue.inactive_reasons = tuple(
+            inactive_reasons(queue.object, queue.findings, self.flavors, self.checks)
+        )
+        if was_inactive and not queue.inactive_reasons:
+            self.note_external_change(queue)
 
     # Workloads.
 
@@ -250,7 +252,7 @@ class State(Ledger):
             self.remove_workload(key)
         elif known is not None and is_older(workload.metadata, known.metadata):
             return
-        self.expected.discard(workload.metadata.uid)  # evicted as asked, or to be asked again
+        self.expected_evictions.discard(workload.metadata.uid)  # evicted as asked, or to be asked again
         admission = workload.status.admission
         if holds_quota(workload) and admission is not None:
             self._put_reserving(workload, admission)
@@ -267,14 +269,14 @@ class State(Ledger):
         name = reservation.admission.cluster_queue if reservation is not None else ""
         queue = self.cluster_queues.get(entry.cluster_queue if entry is not None else name)
         if queue is not None:
-            self.repeats.forget(queue.node.root)
+            self.preemption_history.forget(queue.node.root)
 
     def remove_workload(self, key: Key) -> None:
         """Forget a workload that is gone or finished, or that may not run."""
         if key in self.entries:
             self.drop_entry(self.entries[key])
         if key in self.reservations:
-            self.expected.discard(self.reservations[key].workload.metadata.uid)
+            self.expected_evictions.discard(self.reservations[key].workload.metadata.uid)
             self.release(self.reservations[key])
 
     def forget(self, key: Key) -> None:
@@ -285,13 +287,13 @@ class State(Ledger):
         reservation = self.reservations.get(key)
         if reservation is None:
             return  # it is gone meanwhile
-        self.expected.discard(reservation.workload.metadata.uid)
+        self.expected_evictions.discard(reservation.workload.metadata.uid)
         if reservation.assumed is not None:
             self.release(reservation)
             self._put_pending(reservation.assumed.workload)
         elif (queue := self.cluster_queues.get(reservation.admission.cluster_queue)) is not None:
-            self.repeats.forget(queue.node.root)
-            self.stir(queue.node)
+            self.preemption_history.forget(queue.node.root)
+            self.mark_dirty(queue.node)
 
     def _known(self, key: Key) -> Workload | None:
         entry, reservation = self.entries.get(key), self.reservations.get(key)
@@ -305,7 +307,7 @@ class State(Ledger):
         key = workload.metadata.key
         if key in self.entries:
             self.drop_entry(self.entries[key])
-        order = order_of(workload, self.configuration)
+        order = queue_order(workload, self.configuration)
         new = Reservation(workload, admission, usage_of(workload, admission), order)
         old = self.reservations.get(key)
         if old is None:
@@ -313,14 +315,14 @@ class State(Ledger):
         else:
             self.replace_reservation(old, new)
         if new.admitted:
-            self.local_queues[new.local_queue].past_use.settle(key)
+            self.local_queues[new.local_queue].consumed_usage.settle(key)
         queue = self.cluster_queues.get(admission.cluster_queue)
         if old is None or queue is None:
             return
         if _frees(old, new) or old.priority != new.priority:
-            self.wake(queue)
+            self.note_external_change(queue)
         elif old.evicted != new.evicted or old.wanted:
-            self.stir(queue.node)
+            self.mark_dirty(queue.node)
 
     def _put_pending(self, workload: Workload) -> None:
         key = workload.metadata.key
@@ -348,14 +350,14 @@ class State(Ledger):
     def local_queue_status(self, key: Key, now: float) -> LocalQueueStatus:
         queue = self.local_queues[key]
         cluster_queue = self.cluster_queues.get(queue.cluster_queue)
-        turns = cluster_queue is not None and cluster_queue.pending.past_use is not None
-        return queue_status.local_queue_status(queue, cluster_queue, now, takes_turns=turns)
+        turns = cluster_queue is not None and cluster_queue.pending.consumed_usage is not None
+        return queue_status.local_queue_status(queue, cluster_queue, now, uses_admission_fair_sharing=turns)
 
-    def pending(self, cluster_queue: str) -> Waiting:
+    def pending(self, cluster_queue: str) -> PendingKeys:
         """Who waits in ``cluster_queue``, in order."""
-        self.settle_wakes()
+        self.flush_requeues()
         pending = self.cluster_queues[cluster_queue].pending
-        return Waiting(
+        return PendingKeys(
             tuple(entry.key for entry in pending.active()),
             tuple(entry.key for entry in pending.inadmissible()),
         )
@@ -381,7 +383,7 @@ class State(Ledger):
         return ClusterQueueView(
             name,
             found=True,
-            terminating=is_leaving(queue.object),
+            terminating=is_terminating(queue.object),
             active=self.is_active(queue),
             stop_policy=queue.spec.stop_policy,
             checks=queue.checks_for(admission),
@@ -390,16 +392,16 @@ class State(Ledger):
 
 
 def holds_quota(workload: Workload) -> bool:
-    return c.is_reserving(workload) and workload.spec.active and not c.is_finished(workload)
+    return c.has_quota_reservation(workload) and workload.spec.active and not c.is_finished(workload)
 
 
-def _restore(past_use: PastUse, local_queue: LocalQueue) -> None:
+def _restore(consumed_usage: ConsumedUsage, local_queue: LocalQueue) -> None:
     """Go on from what an earlier process stored in the status."""
     sharing = local_queue.status.fair_sharing
     stored = sharing.admission_fair_sharing_status if sharing is not None else None
     if stored is not None and stored.last_update is not None:
-        past_use.sampled_at = epoch(stored.last_update)
-        past_use.consumed = {
+        consumed_usage.sampled_at = epoch(stored.last_update)
+        consumed_usage.consumed = {
             resource: quantity.nanos / NANOS for resource, quantity in stored.consumed_resources.items()
         }
 

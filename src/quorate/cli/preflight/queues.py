@@ -21,11 +21,11 @@ from quorate.queueing.cluster_queue import (
     FlavorsMissing,
     Stopped,
     Terminating,
-    inactivity_text,
+    inactive_message,
 )
 from quorate.queueing.decisions import Decision
-from quorate.queueing.explain import explain, waiting
-from quorate.queueing.inadmissible_reasons import Cause, QueueMissing, ResourceUncovered
+from quorate.queueing.explain import explain, why_pending
+from quorate.queueing.inadmissible_reasons import InadmissibleReason, QueueMissing, ResourceUncovered
 from quorate.queueing.state import State
 from quorate.quota.amount import FlavorResource, as_quantity, base_units
 
@@ -68,8 +68,8 @@ def queue_remarks(setup: Setup) -> Iterator[Remark]:
 
 def _inactive(setup: Setup) -> Iterator[Remark]:
     for queue in setup.cluster_queues:
-        for why in queue.inactive:
-            about, text = f"cluster queue {queue.name}", inactivity_text(why)
+        for why in queue.inactive_reasons:
+            about, text = f"cluster queue {queue.name}", inactive_message(why)
             match why:
                 case Stopped():
                     yield info(about, text, f"quorate queue resume {queue.name}")
@@ -119,7 +119,7 @@ def _local_queues(setup: Setup) -> Iterator[Remark]:
             yield error(
                 about, f"it leads to cluster queue {name}, which does not exist", "create that, or correct it"
             )
-        elif queue.spec.namespace_selector is not None and not queue.welcomes(
+        elif queue.spec.namespace_selector is not None and not queue.matches_namespace(
             labels.get(local.metadata.namespace, {})
         ):
             yield error(
@@ -286,10 +286,10 @@ def _not_here(setup: Setup) -> Iterator[Remark]:
 def _pending(setup: Setup) -> Iterator[Remark]:
     state = setup.state
     uncovered: dict[tuple[str, str], list[Key]] = defaultdict(list)
-    lost: dict[Cause, list[Key]] = defaultdict(list)
+    lost: dict[InadmissibleReason, list[Key]] = defaultdict(list)
     for key in sorted(state.entries):
-        hold = waiting(state, key)
-        for cause in hold.causes if hold is not None else ():
+        hold = why_pending(state, key)
+        for cause in hold.reasons if hold is not None else ():
             if isinstance(cause, ResourceUncovered):
                 uncovered[state.entries[key].cluster_queue, cause.resource].append(key)
             elif isinstance(cause, QueueMissing) and cause.kind == "LocalQueue":

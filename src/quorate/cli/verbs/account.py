@@ -15,7 +15,7 @@ from quorate.cli.verbs.remedies import Reason, reason_of, remedies
 from quorate.cli.verbs.rows import why_not_running
 from quorate.queueing import conditions as c
 from quorate.queueing.decisions import Decision, Preempt, Reserve
-from quorate.queueing.explain import Explanation, Holder, explain
+from quorate.queueing.explain import Explanation, QuotaHolder, explain
 from quorate.queueing.state import State
 from quorate.quota.amount import as_quantity
 
@@ -76,7 +76,7 @@ def _standing(workload: Workload, decision: Decision | None) -> tuple[Standing, 
             finished.message if finished is not None and finished.message else "it has finished",
         )
     evicted = find_condition(conditions, c.EVICTED)
-    if evicted is not None and evicted.status == "True" and c.is_reserving(workload):
+    if evicted is not None and evicted.status == "True" and c.has_quota_reservation(workload):
         resumed = "" if workload.spec.active else f" ({_RESUME})"
         return (
             "kept out",
@@ -88,7 +88,7 @@ def _standing(workload: Workload, decision: Decision | None) -> tuple[Standing, 
         return "runs", f"it is about to be preempted for {decision.preemptor}"
     if c.is_admitted(workload):
         return "runs", "it is admitted"
-    if c.is_reserving(workload):
+    if c.has_quota_reservation(workload):
         return "has quota", why_not_running(workload) or "it has quota and no check outstanding"
     if workload.metadata.deletion_timestamp is not None:
         return "kept out", "it is being deleted"
@@ -113,7 +113,7 @@ def _cluster_queue(state: State, workload: Workload) -> str:
 
 
 def _with_reasons(account: Account, state: State, explanation: Explanation, key: Key) -> Account:
-    causes = explanation.hold.causes if explanation.hold is not None else ()
+    causes = explanation.hold.reasons if explanation.hold is not None else ()
     if explanation.hold is None:
         says = "it has not been judged yet: those before it are tried first"
     elif explanation.can_never_fit:
@@ -132,7 +132,7 @@ def _with_reasons(account: Account, state: State, explanation: Explanation, key:
     )
 
 
-def _held_by(holder: Holder) -> HeldBy:
+def _held_by(holder: QuotaHolder) -> HeldBy:
     flavor, resource = holder.pair
     return HeldBy(
         workload=str(holder.key),

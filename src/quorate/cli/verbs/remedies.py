@@ -5,30 +5,30 @@ from typing import assert_never
 
 from quorate.api.kueue import QUEUE_NAME
 from quorate.api.meta import Key, Struct, at_epoch
-from quorate.queueing.cluster_queue import inactivity_text
+from quorate.queueing.cluster_queue import inactive_message
 from quorate.queueing.explain import Explanation
 from quorate.queueing.inadmissible_reasons import (
     AffinityMismatched,
     AwaitingPodsReady,
     AwaitingPreemption,
     BackingOff,
-    Cause,
     ChecksFailed,
     FlavorMissing,
+    InadmissibleReason,
     LimitRangeViolated,
     NamespaceMismatched,
-    PodSetCause,
+    NoLongerFits,
+    PodSetReason,
     QueueInactive,
     QueueMissing,
     QuotaExceeded,
     QuotaShort,
     RequestsAboveLimits,
     ResourceUncovered,
-    RoomTaken,
     TaintUntolerated,
     TargetsOverlap,
-    pod_set_text,
-    workload_text,
+    pod_set_reason_text,
+    workload_reason_text,
 )
 from quorate.queueing.state import State
 from quorate.quota.amount import as_quantity
@@ -48,11 +48,11 @@ class Reason(Struct):
     at_most: str = ""
 
 
-def reason_of(cause: Cause) -> Reason:
+def reason_of(cause: InadmissibleReason) -> Reason:
     name = type(cause).__name__
-    if not isinstance(cause, PodSetCause):
-        return Reason(cause=name, text=workload_text(cause))
-    text = pod_set_text(cause)
+    if not isinstance(cause, PodSetReason):
+        return Reason(cause=name, text=workload_reason_text(cause))
+    text = pod_set_reason_text(cause)
     match cause:
         case QuotaShort(pod_set, flavor, resource) | QuotaExceeded(pod_set, flavor, resource):
             needed, free, short_by, at_most = (
@@ -72,7 +72,9 @@ def reason_of(cause: Cause) -> Reason:
     assert_never(cause)
 
 
-def remedies(state: State, key: Key, causes: Sequence[Cause], explanation: Explanation) -> tuple[str, ...]:
+def remedies(
+    state: State, key: Key, causes: Sequence[InadmissibleReason], explanation: Explanation
+) -> tuple[str, ...]:
     """What would let it start, a sentence each.
 
     The flavors a pod set was refused are alternatives: what one of them takes is enough.
@@ -81,7 +83,7 @@ def remedies(state: State, key: Key, causes: Sequence[Cause], explanation: Expla
     told: list[str] = []
     for cause in causes:
         remedy = _remedy(state, key, cause)
-        if isinstance(cause, PodSetCause):
+        if isinstance(cause, PodSetReason):
             flavor = "" if isinstance(cause, ResourceUncovered) else cause.flavor
             by_pod_set.setdefault(cause.pod_set, {}).setdefault(flavor, []).append(remedy)
         else:
@@ -94,7 +96,7 @@ def remedies(state: State, key: Key, causes: Sequence[Cause], explanation: Expla
     return tuple(dict.fromkeys(told))
 
 
-def _remedy(state: State, key: Key, cause: Cause) -> str:
+def _remedy(state: State, key: Key, cause: InadmissibleReason) -> str:
     match cause:
         case QuotaShort(_, flavor, resource):
             short_by = as_quantity(resource, cause.short_by)
@@ -135,7 +137,7 @@ def _remedy(state: State, key: Key, cause: Cause) -> str:
             return f"let the pods request what the LimitRanges of namespace {key.namespace} allow"
         case ChecksFailed():
             return "wait until its admission checks are tried again (quorate workload describe shows them)"
-        case RoomTaken(by, _):
+        case NoLongerFits(by, _):
             return f"wait: it is tried again at once, and {by or 'somebody'} was ahead of it"
         case TargetsOverlap(victim, preemptor):
             return f"wait until {victim} has gone for {preemptor}: then it is tried again"
@@ -164,7 +166,10 @@ def _resumption(state: State, key: Key, kind: str, name: str) -> str:
     if kind == "LocalQueue":
         return f"resume the local queue (quorate queue resume lq/{name} --namespace {key.namespace})"
     queue = state.cluster_queues[name]
-    why = "; ".join(map(inactivity_text, queue.inactive)) or "its cohorts lead to themselves in a circle"
+    why = (
+        "; ".join(map(inactive_message, queue.inactive_reasons))
+        or "its cohorts lead to themselves in a circle"
+    )
     resume = f" (quorate queue resume {name})" if queue.spec.stop_policy != "None" else ""
     return f"make cluster queue {name} active again: {why}{resume}"
 

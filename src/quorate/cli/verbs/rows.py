@@ -27,7 +27,7 @@ def status_of(workload: Workload) -> Status:
         return Status.FINISHED
     if c.is_admitted(workload):
         return Status.ADMITTED
-    return Status.QUOTA_RESERVED if c.is_reserving(workload) else Status.PENDING
+    return Status.QUOTA_RESERVED if c.has_quota_reservation(workload) else Status.PENDING
 
 
 def is_active(queue: ClusterQueue | LocalQueue) -> bool:
@@ -113,7 +113,7 @@ def why_not_running(workload: Workload) -> str:
         return ""
     if not workload.spec.active:
         return "it is stopped"
-    if c.is_reserving(workload):
+    if c.has_quota_reservation(workload):
         waited = [check.name for check in workload.status.admission_checks if check.state != "Ready"]
         return f"waits for admission checks: {', '.join(waited)}" if waited else ""
     reserved = find_condition(workload.status.conditions, c.QUOTA_RESERVED)
@@ -136,5 +136,5 @@ def _execution_time(workload: Workload, now: float) -> str:
     if admitted is None or admitted.status != "True":
         return ""
     finished = find_condition(workload.status.conditions, c.FINISHED)
-    ended = c.since(finished) if finished is not None and finished.status == "True" else now
-    return human(ended - c.since(admitted))
+    ended = c.transition_time(finished) if finished is not None and finished.status == "True" else now
+    return human(ended - c.transition_time(admitted))

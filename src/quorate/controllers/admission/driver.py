@@ -21,7 +21,7 @@ from quorate.kube.resources import T, metadata_of
 from quorate.observe.recorder import Recorder
 from quorate.queueing.conditions import QUOTA_RESERVED
 from quorate.queueing.decisions import Decision, Hold
-from quorate.queueing.explain import waiting
+from quorate.queueing.explain import why_pending
 from quorate.queueing.scheduling.cycle import run_cycle
 from quorate.queueing.state import State
 
@@ -142,13 +142,13 @@ class Admission:
     def _tell(self, writes: asyncio.TaskGroup, now: float) -> None:
         """Begin to write to workloads why they wait, where it is time; the reason is the one of now."""
         for key in self._verdicts.take_due(now):
-            hold = waiting(self.state, key)
+            hold = why_pending(self.state, key)
             if hold is None:
                 self._verdicts.over(key)
             else:
                 self._carrier.carry_out(writes, hold)
         for key in self._verdicts.take_newcomers(now):
-            hold = waiting(self.state, key)
+            hold = why_pending(self.state, key)
             if hold is None or hold.reason != "Pending":  # not judged, or not by its shape
                 self._verdicts.over(key)
             else:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, assert_never
 
+from msgspec.structs import replace
+
 from quorate.api.kueue import Workload, WorkloadStatus
 from quorate.api.meta import Key, ObjectMeta, is_older
 from quorate.controllers.context import ControllerContext
@@ -20,11 +22,11 @@ from quorate.kube.expectations import OWN_WRITE_TIMEOUT_S
 from quorate.kube.log import logger
 from quorate.kube.resources import WORKLOADS, reference_to
 from quorate.kube.writes import Patch, send, status_patch
-from quorate.queueing.conditions import merged, replace
+from quorate.queueing.conditions import with_conditions
 from quorate.queueing.decisions import Decision, Hold, Preempt, Reserve
 from quorate.queueing.lifecycle.statuses import admit_status, hold_reason, hold_status, preempt_status
 from quorate.queueing.lifecycle.transition import Event
-from quorate.queueing.pods_ready import pods_ready
+from quorate.queueing.pods_ready import pods_ready_condition
 
 MOST_UNDER_WAY = 100  # writes, as many as the client sends at once
 PAUSE = Backoff(first_s=0.1, cap_s=30.0)  # between tries for one workload, when not refused for its version
@@ -168,9 +170,9 @@ class AdmissionWriter:
         """A first status also says that no pod is ready, which saves a write of its own."""
         if status is None or not self._waits_for_pods or workload.status.conditions:
             return status
-        waiting = pods_ready(workload, False, now)
+        waiting = pods_ready_condition(workload, False, now)
         assert waiting is not None, f"{workload.metadata.key} has no conditions, so none of PodsReady"
-        return replace(status, conditions=merged(status.conditions, waiting))
+        return replace(status, conditions=with_conditions(status.conditions, waiting))
 
     def _refused_for_version(self, decision: Decision, outdated: Collection[str]) -> None:
         known = self._workloads.get(decision.key)

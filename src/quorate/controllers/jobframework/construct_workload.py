@@ -24,7 +24,7 @@ from quorate.api.meta import ObjectMeta, OwnerReference, Uid
 from quorate.api.syntax import is_label_value, positive_int32
 from quorate.api.validation.jobs import PREBUILT_WORKLOAD
 from quorate.kube.resources import Resource
-from quorate.queueing.pods_ready import OVERRIDES
+from quorate.queueing.pods_ready import OVERRIDE_ANNOTATIONS
 
 ELASTIC_JOB = "kueue.x-k8s.io/elastic-job"
 MAXIMUM_EXECUTION_S = "kueue.x-k8s.io/max-exec-time-seconds"
@@ -147,7 +147,9 @@ def copied_annotations(metadata: ObjectMeta, *, gated: bool) -> dict[str, str]:
     return {
         key: value
         for key, value in metadata.annotations.items()
-        if key.startswith(PROVISIONING_PREFIX) or key in OVERRIDES or (gated and key == ADMISSION_GATED_BY)
+        if key.startswith(PROVISIONING_PREFIX)
+        or key in OVERRIDE_ANNOTATIONS
+        or (gated and key == ADMISSION_GATED_BY)
     }
 
 

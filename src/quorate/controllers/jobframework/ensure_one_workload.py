@@ -25,9 +25,9 @@ from quorate.controllers.jobframework.job_plan import (
 from quorate.controllers.jobframework.topology import topology_findings
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import Create, Delete, Write
-from quorate.queueing.conditions import is_finished, is_reserving
+from quorate.queueing.conditions import has_quota_reservation, is_finished
 from quorate.queueing.lifecycle.transition import Event
-from quorate.queueing.pods_ready import asked_findings
+from quorate.queueing.pods_ready import override_findings
 
 
 def stands_for(workload: Workload, case: Case[J]) -> bool:
@@ -86,7 +86,7 @@ def _may_become(workload: Workload, case: Case[J]) -> bool:
     return (
         _is_of(workload, case)
         and workload.metadata.deletion_timestamp is None
-        and not is_reserving(workload)
+        and not has_quota_reservation(workload)
         and not is_finished(workload)
     )
 
@@ -121,7 +121,7 @@ def without_workload(case: Case[J]) -> JobPlan:
         return not_composed(str(workload), lacks=str(workload))
     key = workload.metadata.key
     create = Create(WORKLOADS, workload, key.namespace)
-    ignored = (*asked_findings(case.job.metadata.annotations), *topology_findings(case.pod_sets))
+    ignored = (*override_findings(case.job.metadata.annotations), *topology_findings(case.pod_sets))
     warnings = [Event("Warning", "IgnoredAnnotation", finding) for finding in ignored]
     return JobPlan((create,), (*warnings, told("CreatedWorkload", f"Created Workload: {key}")))
 

@@ -44,18 +44,18 @@ from quorate.queueing.conditions import (
     ON_HOLD,
     PENDING_EVALUATION,
     QUOTA_RESERVED,
+    has_quota_reservation,
     is_admitted,
     is_evicted,
     is_finished,
-    is_reserving,
-    merged,
     not_reserved,
+    with_conditions,
 )
 from quorate.queueing.lifecycle.statuses import finish_status, release_status
-from quorate.queueing.lifecycle.statuses import released as given_back
-from quorate.queueing.lifecycle.timeouts import job_goes_at
+from quorate.queueing.lifecycle.statuses import unset_quota_reservation as given_back
+from quorate.queueing.lifecycle.timeouts import job_deletion_time
 from quorate.queueing.lifecycle.transition import Event
-from quorate.queueing.pods_ready import pods_ready
+from quorate.queueing.pods_ready import pods_ready_condition
 
 
 def decide(
@@ -172,7 +172,7 @@ def _let_go(case: Case[J], workload: Workload) -> JobPlan:
 def _said_by_kind(case: Case[J], workload: Workload) -> tuple[Patch, ...]:
     """What the kind itself wants to stand in the workload."""
     status = workload.status
-    conditions = merged(status.conditions, *case.kind.conditions(case.job, workload))
+    conditions = with_conditions(status.conditions, *case.kind.conditions(case.job, workload))
     if conditions != status.conditions:
         return status_patch(WORKLOADS, workload, msgspec.structs.replace(status, conditions=conditions))
     wanted = case.kind.is_wanted(case.job)
@@ -183,7 +183,7 @@ def _said_by_kind(case: Case[J], workload: Workload) -> tuple[Patch, ...]:
 
 def _on_hold(case: Case[J], workload: Workload) -> JobPlan:
     """A job that is on hold keeps its workload, which takes no quota until the hold ends."""
-    if not is_reserving(workload):
+    if not has_quota_reservation(workload):
         return IDLE
     held = given_back(workload, ON_HOLD, "Job is on hold", case.now, case.rules.gates)
     return JobPlan(status_patch(WORKLOADS, workload, held))
@@ -195,12 +195,14 @@ def _no_longer_on_hold(case: Case[J], workload: Workload) -> WorkloadStatus | No
         return None
     text = "Workload no longer on hold; waiting for quota reservation"
     pending = not_reserved(workload, PENDING_EVALUATION, text, case.now, case.rules.gates)
-    return msgspec.structs.replace(workload.status, conditions=merged(workload.status.conditions, pending))
+    return msgspec.structs.replace(
+        workload.status, conditions=with_conditions(workload.status.conditions, pending)
+    )
 
 
 def _next_step(case: Case[J], workload: Workload) -> JobPlan:
     """Start, stop or release, as the workload's admission demands of the job."""
-    if is_evicted(workload) and (not case.suspended or is_reserving(workload)):
+    if is_evicted(workload) and (not case.suspended or has_quota_reservation(workload)):
         return _evicted(case, workload)
     if (expired := _expiry(case, workload)) is not None:
         return expired
@@ -215,7 +217,7 @@ def _next_step(case: Case[J], workload: Workload) -> JobPlan:
 
 def _expiry(case: Case[J], workload: Workload) -> JobPlan | None:
     """The end of a job whose workload the system deactivated, once it was kept long enough; None: no such."""
-    until = job_goes_at(workload, case.rules.deactivated_kept_s)
+    until = job_deletion_time(workload, case.rules.deactivated_kept_s)
     if until is None:
         return None
     if case.now < until:
@@ -239,10 +241,10 @@ def _readiness(case: Case[J], workload: Workload) -> tuple[Patch, ...]:
         # Nobody has looked at it yet.  Absent means not ready; whoever admits it or makes it wait says so
         # in the same write.
         return ()
-    ready = pods_ready(workload, case.kind.pods_ready(case.job), case.now)
+    ready = pods_ready_condition(workload, case.kind.pods_ready(case.job), case.now)
     if ready is None:
         return ()
-    new = msgspec.structs.replace(status, conditions=merged(status.conditions, ready))
+    new = msgspec.structs.replace(status, conditions=with_conditions(status.conditions, ready))
     return status_patch(WORKLOADS, workload, new)
 
 
@@ -305,7 +307,7 @@ def _admitted_by(workload: Workload) -> str:
 
 def _awaited_checks(workload: Workload) -> tuple[Event, ...]:
     """What the checks that a reservation waits for have to say."""
-    if not is_reserving(workload):
+    if not has_quota_reservation(workload):
         return ()
     checks = (each for each in workload.status.admission_checks if each.state == "Pending" and each.message)
     said = "; ".join(f"{each.name}: {each.message}" for each in checks)

@@ -15,7 +15,7 @@ from quorate.api.meta import ObjectMeta
 from quorate.controllers.jobframework.construct_workload import MissingPriorityClass, queue_name_of
 from quorate.controllers.jobframework.interface import J
 from quorate.controllers.jobframework.job_plan import Case, JobPlan, told, updated
-from quorate.queueing.conditions import is_reserving
+from quorate.queueing.conditions import has_quota_reservation
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def owed(
     """
     spec: dict[str, object] = {}
     queue_name = queue_name_of(metadata)
-    if suspended and workload.spec.queue_name != queue_name and not is_reserving(workload):
+    if suspended and workload.spec.queue_name != queue_name and not has_quota_reservation(workload):
         spec["queueName"] = queue_name
     priority = _priority(metadata, workload, classes)
     lacks = ""
@@ -77,7 +77,7 @@ def _priority(
     now_of = workload.spec.priority_class_ref
     if not name or (now_of is not None and (now_of.group != GROUP or now_of.name == name)):
         return {}
-    if now_of is None and is_reserving(workload):
+    if now_of is None and has_quota_reservation(workload):
         return {}
     asked = classes.get(name)
     if asked is None:

@@ -31,7 +31,7 @@ from quorate.controllers.jobframework.job_plan import (
 )
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import Create, Delete, Write, status_patch
-from quorate.queueing.conditions import is_admitted, is_evicted, is_finished, is_reserving
+from quorate.queueing.conditions import has_quota_reservation, is_admitted, is_evicted, is_finished
 from quorate.queueing.lifecycle.statuses import finish_status
 
 SLICE_REPLACED: Final = "WorkloadSliceReplaced"  # why a slice is finished, and the event that tells it
@@ -119,7 +119,7 @@ def _one(case: Case[J], only: Workload) -> JobPlan | Workload:
         return reduced_to_one(case, None, [only])
     if _counts(only.spec.pod_sets) == _counts(case.pod_sets):
         return only
-    if not is_reserving(only) or _shrinks(only.spec.pod_sets, case.pod_sets):
+    if not has_quota_reservation(only) or _shrinks(only.spec.pod_sets, case.pod_sets):
         return _resized(case, only)
     if is_evicted(only):
         return only  # it stops first
@@ -129,7 +129,7 @@ def _one(case: Case[J], only: Workload) -> JobPlan | Workload:
 def _two(case: Case[J], old: Workload, new: Workload) -> JobPlan | Workload:
     if is_admitted(new):
         return _replaced(case, old, new)
-    if not is_reserving(old):
+    if not has_quota_reservation(old):
         return JobPlan(_out_of_sync(case, [old]))
     if is_evicted(old) or old.metadata.deletion_timestamp is not None:
         return old  # the job stops, and begins anew with the other
@@ -139,7 +139,7 @@ def _two(case: Case[J], old: Workload, new: Workload) -> JobPlan | Workload:
         event = told("DeletedWorkload", f"Deleted not matching Workload: {new.metadata.key}")
         gone = Delete(WORKLOADS, new.metadata.key, new.metadata.uid)
         return JobPlan((*released(WORKLOADS, new.metadata), gone), (event,))
-    if _counts(case.pod_sets) != _counts(new.spec.pod_sets) and not is_reserving(new):
+    if _counts(case.pod_sets) != _counts(new.spec.pod_sets) and not has_quota_reservation(new):
         return _resized(case, new)
     return IDLE
 

@@ -6,6 +6,8 @@ What differs from other jobs: a pod that was started can only be stopped for goo
 
 from dataclasses import replace
 
+import msgspec
+
 from quorate.api.configuration.feature_gates import Gates
 from quorate.api.kueue import ReclaimablePod, Workload
 from quorate.api.meta import Condition, find_condition
@@ -22,8 +24,8 @@ from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import Patch, Write, status_patch
 from quorate.queueing import conditions as c
 from quorate.queueing.lifecycle.statuses import finish_status, release_status
-from quorate.queueing.lifecycle.timeouts import job_goes_at
-from quorate.queueing.pods_ready import pods_ready
+from quorate.queueing.lifecycle.timeouts import job_deletion_time
+from quorate.queueing.pods_ready import pods_ready_condition
 
 WAITING_FOR_REPLACEMENT = "WaitingForReplacementPods"
 
@@ -96,7 +98,7 @@ def _replacement(unit: Unit, workload: Workload, now: float) -> tuple[Patch, ...
             reason, message = "PodsFailed", "Some Failed pods need replacement"
     else:
         reason, message = "PodsReady", "No pods need replacement"
-    new = c.condition(
+    new = c.new_condition(
         WAITING_FOR_REPLACEMENT,
         "True" if unit.absent else "False",
         reason,
@@ -104,7 +106,7 @@ def _replacement(unit: Unit, workload: Workload, now: float) -> tuple[Patch, ...
         now,
         workload.metadata.generation,
     )
-    if c.says_the_same(old, new):
+    if c.is_unchanged(old, new):
         return ()
     return _with_condition(workload, new)
 
@@ -112,21 +114,26 @@ def _replacement(unit: Unit, workload: Workload, now: float) -> tuple[Patch, ...
 def _readiness(unit: Unit, workload: Workload, rules: PodRules, now: float) -> tuple[Patch, ...]:
     if not rules.wait_for_pods_ready or not workload.status.conditions:
         return ()  # absent means not ready; whoever admits it or makes it wait says so in the same write
-    ready = pods_ready(workload, unit.ready, now)
+    ready = pods_ready_condition(workload, unit.ready, now)
     return () if ready is None else _with_condition(workload, ready)
 
 
 def _with_condition(workload: Workload, new: Condition) -> tuple[Patch, ...]:
     status = workload.status
-    return status_patch(WORKLOADS, workload, c.replace(status, conditions=c.merged(status.conditions, new)))
+    return status_patch(
+        WORKLOADS,
+        workload,
+        msgspec.structs.replace(status, conditions=c.with_conditions(status.conditions, new)),
+    )
 
 
 def _next_step(unit: Unit, workload: Workload, catalogue: Catalogue, rules: PodRules, now: float) -> PodPlan:
     if c.is_evicted(workload):
         evicted = _evicted(unit, workload, rules.gates, now)
-        if evicted != IDLE or c.is_reserving(workload):
+        if evicted != IDLE or c.has_quota_reservation(workload):
             return evicted
-    if (goes_at := job_goes_at(workload, rules.deactivated_kept_s)) is not None and not _is_serving(unit):
+    goes_at = job_deletion_time(workload, rules.deactivated_kept_s)
+    if goes_at is not None and not _is_serving(unit):
         return PodPlan(wake_at=goes_at) if now < goes_at else _expired(unit)
     if c.is_admitted(workload):
         return _started(unit, workload, catalogue, rules.gates, now)
@@ -163,13 +170,13 @@ def _evicted(unit: Unit, workload: Workload, gates: Gates, now: float) -> PodPla
     status = release_status(workload, now, gates)
     if status is None:
         return stop_now
-    fresh = c.replace(status, reclaimable_pods=_done(unit, workload) if gates.reclaimable_pods else ())
+    fresh = replace(status, reclaimable_pods=_done(unit, workload) if gates.reclaimable_pods else ())
     return replace(stop_now, workload=status_patch(WORKLOADS, workload, fresh))
 
 
 def _reclaimed(unit: Unit, workload: Workload) -> tuple[Patch, ...]:
     done = _done(unit, workload)
-    return status_patch(WORKLOADS, workload, c.replace(workload.status, reclaimable_pods=done))
+    return status_patch(WORKLOADS, workload, replace(workload.status, reclaimable_pods=done))
 
 
 def _done(unit: Unit, workload: Workload) -> tuple[ReclaimablePod, ...]:
@@ -209,7 +216,7 @@ def _started(unit: Unit, workload: Workload, catalogue: Catalogue, gates: Gates,
     return PodPlan(
         tuple(writes),
         told=tuple(told(pod, "Started", message) for pod in gated),
-        gates_off=GatesOff(len(gated), admission.cluster_queue, is_group, c.since(admitted)),
+        gates_off=GatesOff(len(gated), admission.cluster_queue, is_group, c.transition_time(admitted)),
     )
 
 

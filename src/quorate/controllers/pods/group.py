@@ -43,7 +43,7 @@ from quorate.controllers.pods.single import created, deleted, not_composed
 from quorate.controllers.pods.units import PodGroup
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import Patch, Write, status_patch
-from quorate.queueing.conditions import is_evicted, is_finished, is_reserving
+from quorate.queueing.conditions import has_quota_reservation, is_evicted, is_finished
 from quorate.queueing.lifecycle.statuses import release_status
 
 
@@ -159,7 +159,7 @@ def _mismatched(
     name: str, group: PodGroup, workload: Workload, catalogue: Catalogue, rules: PodRules, now: float
 ) -> PodPlan:
     first = group.pods[0]
-    if group.suspended and not is_reserving(workload):
+    if group.suspended and not has_quota_reservation(workload):
         fresh = _composed(name, group, catalogue, rules)
         if not isinstance(fresh, Workload):
             return fresh

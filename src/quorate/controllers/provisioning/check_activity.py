@@ -2,13 +2,15 @@
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from quorate.api.kueue import GROUP, AdmissionCheck, CheckParameters
 from quorate.api.kueue.provisioning import ProvisioningRequestConfig
 from quorate.api.meta import Condition, find_condition, with_condition
 from quorate.controllers.provisioning.request_names import CONTROLLER
 from quorate.kube.resources import ADMISSION_CHECKS
 from quorate.kube.writes import Patch
-from quorate.queueing.conditions import condition, replace, says_the_same
+from quorate.queueing.conditions import is_unchanged, new_condition
 
 KIND: Final = "ProvisioningRequestConfig"
 
@@ -29,7 +31,7 @@ def decide_active(
         return ()
     new = _active(check, config, now)
     conditions = check.status.conditions
-    if says_the_same(find_condition(conditions, new.type), new):
+    if is_unchanged(find_condition(conditions, new.type), new):
         return ()
     metadata = check.metadata
     status = replace(check.status, conditions=with_condition(conditions, new))
@@ -44,8 +46,8 @@ def _active(check: AdmissionCheck, config: ProvisioningRequestConfig | None, now
     elif not (problem := _misdirected(parameters)) and config is None:
         problem = f"{KIND} {parameters.name} doesn't exist"
     if problem:
-        return condition("Active", "False", "BadParametersRef", problem, now, generation)
-    return condition("Active", "True", "Active", "The admission check is active", now, generation)
+        return new_condition("Active", "False", "BadParametersRef", problem, now, generation)
+    return new_condition("Active", "True", "Active", "The admission check is active", now, generation)
 
 
 def _misdirected(parameters: CheckParameters) -> str:

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from quorate.api.kueue import AdmissionCheckState, PodSetUpdate, Workload
 from quorate.api.kueue.provisioning import (
     ConfiguredPodSetUpdates,
@@ -13,7 +15,6 @@ from quorate.api.kueue.provisioning import (
 from quorate.api.meta import Condition, at_epoch, find_condition
 from quorate.controllers.provisioning.request_names import CLASS_NAME, CONSUMES
 from quorate.queueing import conditions as c
-from quorate.queueing.conditions import replace
 
 INACTIVE: Final = "the check is not active"
 NOT_NEEDED: Final = "the provisioning request is not needed"
@@ -111,7 +112,7 @@ def pod_set_updates(
 
 def _turned(new: AdmissionCheckState, old: AdmissionCheckState, now: float) -> AdmissionCheckState:
     """``new`` with the time of its last change of state, and a message that can be stored."""
-    fitting = replace(new, message=c.cut(new.message))
+    fitting = replace(new, message=c.truncate_message(new.message))
     return fitting if new.state == old.state else replace(fitting, last_transition_time=at_epoch(now))
 
 

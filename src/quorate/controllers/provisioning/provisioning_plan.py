@@ -7,6 +7,8 @@ are deleted.  Their pod templates go with them.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from quorate.api.kueue import AdmissionCheckState, ResourceFlavor, Workload, WorkloadStatus
 from quorate.api.kueue.provisioning import (
     PodTemplate,
@@ -28,7 +30,6 @@ from quorate.controllers.provisioning.requested_pods import RequestedPods, pod_t
 from quorate.kube.resources import POD_TEMPLATES, PROVISIONING_REQUESTS, WORKLOADS
 from quorate.kube.writes import Create, Delete, Patch
 from quorate.queueing import conditions as c
-from quorate.queueing.conditions import replace
 from quorate.queueing.lifecycle.transition import Event
 
 
@@ -75,7 +76,7 @@ def decide(case: ProvisioningInput) -> ProvisioningPlan:
     evicted = c.is_evicted(workload)
     if c.is_finished(workload) or (evicted and case.cleans_up):
         return ProvisioningPlan(surplus=_deleted(case.requests, frozenset()))
-    if evicted or not c.is_reserving(workload) or not case.configs:
+    if evicted or not c.has_quota_reservation(workload) or not case.configs:
         return ProvisioningPlan()
     latest = {
         check: found
@@ -98,7 +99,7 @@ def decide(case: ProvisioningInput) -> ProvisioningPlan:
 def with_problem(workload: Workload, check: str, problem: str) -> WorkloadStatus:
     """The workload told by its check that no request can be made, and why."""
     checks = tuple(
-        replace(each, message=c.cut(problem)) if each.name == check else each
+        replace(each, message=c.truncate_message(problem)) if each.name == check else each
         for each in workload.status.admission_checks
     )
     return replace(workload.status, admission_checks=checks)

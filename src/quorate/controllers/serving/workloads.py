@@ -28,7 +28,7 @@ from quorate.kube.resources import WORKLOADS, reference_to
 from quorate.kube.writes import Create, Delete, Patch, Write, status_patch
 from quorate.queueing import conditions as c
 from quorate.queueing.conditions import ON_HOLD, PENDING_EVALUATION
-from quorate.queueing.lifecycle.statuses import released as without_quota
+from quorate.queueing.lifecycle.statuses import unset_quota_reservation as without_quota
 
 ON_HOLD_TEXT: Final = "{kind} scaled to zero; workload on hold"
 PENDING_TEXT: Final = "Workload no longer on hold; waiting for quota reservation"
@@ -143,7 +143,7 @@ def _followed(
 def _resized(group: ServedGroup, workload: Workload) -> dict[str, object]:
     """A workload without quota takes over the size of its set."""
     counts = [(each.name, each.count) for each in workload.spec.pod_sets]
-    if c.is_reserving(workload) or counts == [(each.name, each.count) for each in group.pod_sets]:
+    if c.has_quota_reservation(workload) or counts == [(each.name, each.count) for each in group.pod_sets]:
         return {}
     return {"podSets": group.pod_sets}
 

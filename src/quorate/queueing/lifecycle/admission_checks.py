@@ -6,15 +6,17 @@ that rejects deactivates, also after admission.
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from quorate.api.kueue import AdmissionCheckState, RequeueState
 from quorate.api.meta import at_epoch, epoch, find_condition, is_true
 from quorate.queueing import conditions as c
-from quorate.queueing.conditions import condition, merged, replace
-from quorate.queueing.lifecycle.statuses import admitted, reset_checks
-from quorate.queueing.lifecycle.transition import Event, Situation, Transition, evict
+from quorate.queueing.conditions import new_condition, with_conditions
+from quorate.queueing.lifecycle.statuses import admitted_condition, reset_admission_checks
+from quorate.queueing.lifecycle.transition import Event, Transition, WorkloadContext, evict
 
 
-def follow_delay(case: Situation) -> Transition | None:
+def extend_backoff(case: WorkloadContext) -> Transition | None:
     """A check that wants a retry later moves the end of the backoff, forward only."""
     status = case.workload.status
     moments = [
@@ -29,7 +31,7 @@ def follow_delay(case: Situation) -> Transition | None:
     return Transition(replace(status, requeue_state=state))
 
 
-def follow_list(case: Situation) -> Transition | None:
+def sync_admission_checks(case: WorkloadContext) -> Transition | None:
     """Keep the list of checks what the cluster queue asks for."""
     status, cluster = case.workload.status, case.queues.cluster_queue
     if not case.workload.spec.active or cluster is None or not cluster.found:
@@ -51,10 +53,10 @@ def _listed(
     )
 
 
-def follow_states(case: Situation) -> Transition | None:
+def sync_admitted(case: WorkloadContext) -> Transition | None:
     """Admission once all checks are ready, and what a check that refuses brings."""
     workload = case.workload
-    if not c.is_reserving(workload):
+    if not c.has_quota_reservation(workload):
         return _ask_again(case)
     if c.is_evicted(workload):
         return None
@@ -68,7 +70,7 @@ def follow_states(case: Situation) -> Transition | None:
     return None
 
 
-def _ask_again(case: Situation) -> Transition | None:
+def _ask_again(case: WorkloadContext) -> Transition | None:
     """Let go of a refusal that came when the reservation it was meant for was being taken back.
 
     It has nothing left to evict, and who has a refusal is not tried again.
@@ -77,28 +79,30 @@ def _ask_again(case: Situation) -> Transition | None:
     late = [check for check in status.admission_checks if check.state in ("Retry", "Rejected")]
     if not late or not c.is_evicted(workload) or not workload.spec.active:
         return None
-    return Transition(replace(status, admission_checks=reset_checks(workload, case.now)))
+    return Transition(replace(status, admission_checks=reset_admission_checks(workload, case.now)))
 
 
-def _admit(case: Situation) -> Transition:
+def _admit(case: WorkloadContext) -> Transition:
     workload, status = case.workload, case.workload.status
     reserved = find_condition(status.conditions, c.QUOTA_RESERVED)
-    waited_s = int(case.now - c.since(reserved)) if reserved is not None else 0
+    waited_s = int(case.now - c.transition_time(reserved)) if reserved is not None else 0
     cluster_queue = status.admission.cluster_queue if status.admission is not None else ""
     text = f"Admitted by ClusterQueue {cluster_queue}, wait time since reservation was {waited_s}s"
-    new = replace(status, conditions=merged(status.conditions, admitted(workload, case.now)))
+    new = replace(
+        status, conditions=with_conditions(status.conditions, admitted_condition(workload, case.now))
+    )
     return Transition(new, events=(Event("Normal", "Admitted", text),))
 
 
-def _reject(case: Situation, rejected: Iterable[AdmissionCheckState]) -> Transition | None:
+def _reject(case: WorkloadContext, rejected: Iterable[AdmissionCheckState]) -> Transition | None:
     workload, status = case.workload, case.workload.status
     if is_true(status.conditions, c.DEACTIVATION_TARGET):
         return None
     text = _text("Rejected", rejected)
     generation = workload.metadata.generation
-    target = condition(c.DEACTIVATION_TARGET, "True", c.ADMISSION_CHECK, text, case.now, generation)
+    target = new_condition(c.DEACTIVATION_TARGET, "True", c.ADMISSION_CHECK, text, case.now, generation)
     return Transition(
-        replace(status, conditions=merged(status.conditions, target)),
+        replace(status, conditions=with_conditions(status.conditions, target)),
         events=(Event("Warning", "AdmissionCheckRejected", f"Deactivated due to {text}"),),
     )
 

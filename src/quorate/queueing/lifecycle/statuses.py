@@ -7,6 +7,8 @@ None where nothing would change.
 from datetime import datetime
 from typing import Final
 
+from msgspec.structs import replace
+
 from quorate.api.configuration.feature_gates import DEFAULT_GATES, Gates
 from quorate.api.kueue import (
     AdmissionCheckState,
@@ -20,12 +22,11 @@ from quorate.api.meta import Condition, at_epoch, find_condition, is_true
 from quorate.queueing import conditions as c
 from quorate.queueing.conditions import (
     PENDING_EVALUATION,
-    condition,
-    merged,
+    granular_reason,
+    new_condition,
     not_admitted,
     not_reserved,
-    reason_of,
-    replace,
+    with_conditions,
 )
 from quorate.queueing.decisions import Hold, Preempt, Reserve
 
@@ -35,7 +36,7 @@ _REQUEUED_AT_ONCE: Final = frozenset({"Preempted", c.NODE_FAILURES})
 def admit_status(workload: Workload, reserve: Reserve, now: float) -> WorkloadStatus:
     """Quota reserved, and admitted too if no check is outstanding; earlier evictions are over."""
     generation = workload.metadata.generation
-    reserved = condition(
+    reserved = new_condition(
         c.QUOTA_RESERVED,
         "True",
         "QuotaReserved",
@@ -45,23 +46,23 @@ def admit_status(workload: Workload, reserve: Reserve, now: float) -> WorkloadSt
     )
     new = [reserved]
     if reserve.admitted:
-        new.append(admitted(workload, now))
+        new.append(admitted_condition(workload, now))
     for type_ in (c.EVICTED, c.PREEMPTED):
         old = find_condition(workload.status.conditions, type_)
         if old is not None and old.status == "True":
             over = f"Previously: {old.message}"
-            new.append(condition(type_, "False", "QuotaReserved", over, now, generation))
+            new.append(new_condition(type_, "False", "QuotaReserved", over, now, generation))
     return replace(
         workload.status,
-        conditions=merged(workload.status.conditions, *new),
+        conditions=with_conditions(workload.status.conditions, *new),
         admission=reserve.admission,
         resource_requests=(),
     )
 
 
-def admitted(workload: Workload, now: float) -> Condition:
+def admitted_condition(workload: Workload, now: float) -> Condition:
     generation = workload.metadata.generation
-    return condition(c.ADMITTED, "True", "Admitted", "The workload is admitted", now, generation)
+    return new_condition(c.ADMITTED, "True", "Admitted", "The workload is admitted", now, generation)
 
 
 def hold_status(
@@ -70,18 +71,18 @@ def hold_status(
     """Quota not reserved, with the reason; None when the status says so already."""
     old = find_condition(workload.status.conditions, c.QUOTA_RESERVED)
     reason = hold_reason(hold, gates)
-    new = condition(c.QUOTA_RESERVED, "False", reason, hold.message, now, workload.metadata.generation)
-    if c.says_the_same(old, new) and workload.status.resource_requests == hold.requests:
+    new = new_condition(c.QUOTA_RESERVED, "False", reason, hold.message, now, workload.metadata.generation)
+    if c.is_unchanged(old, new) and workload.status.resource_requests == hold.requests:
         return None
     return replace(
         workload.status,
-        conditions=merged(workload.status.conditions, new),
+        conditions=with_conditions(workload.status.conditions, new),
         resource_requests=hold.requests,
     )
 
 
 def hold_reason(hold: Hold, gates: Gates) -> str:
-    return reason_of(hold.causes) if gates.unadmitted_workloads_observability else hold.reason
+    return granular_reason(hold.reasons) if gates.unadmitted_workloads_observability else hold.reason
 
 
 def preempt_status(workload: Workload, preempt: Preempt, now: float) -> WorkloadStatus | None:
@@ -91,8 +92,8 @@ def preempt_status(workload: Workload, preempt: Preempt, now: float) -> Workload
     evicted = evict_status(
         workload, "Preempted", preempt.message, now, counted_as=("Preempted", preempt.reason)
     )
-    preempted = condition(c.PREEMPTED, "True", preempt.reason, preempt.message, now)
-    return replace(evicted, conditions=merged(evicted.conditions, preempted))
+    preempted = new_condition(c.PREEMPTED, "True", preempt.reason, preempt.message, now)
+    return replace(evicted, conditions=with_conditions(evicted.conditions, preempted))
 
 
 def evict_status(
@@ -103,13 +104,13 @@ def evict_status(
     ``counted_as`` is the reason and underlying cause under which the eviction is counted.
     """
     status, generation = workload.status, workload.metadata.generation
-    new = [condition(c.EVICTED, "True", reason, message, now, generation)]
+    new = [new_condition(c.EVICTED, "True", reason, message, now, generation)]
     if is_true(status.conditions, c.BLOCKED_ON_PREEMPTION_GATES):
-        new.append(condition(c.BLOCKED_ON_PREEMPTION_GATES, "False", reason, message, now, generation))
+        new.append(new_condition(c.BLOCKED_ON_PREEMPTION_GATES, "False", reason, message, now, generation))
     return replace(
         status,
-        conditions=merged(status.conditions, *new),
-        admission_checks=reset_checks(workload, now),
+        conditions=with_conditions(status.conditions, *new),
+        admission_checks=reset_admission_checks(workload, now),
         scheduling_stats=_counted(status.scheduling_stats, *counted_as),
         cluster_name="",
         nominated_cluster_names=(),
@@ -122,7 +123,7 @@ def _closed(gate: PreemptionGateState, now: datetime) -> PreemptionGateState:
     return gate if gate.position == "Closed" else replace(gate, position="Closed", last_transition_time=now)
 
 
-def reset_checks(workload: Workload, now: float) -> tuple[AdmissionCheckState, ...]:
+def reset_admission_checks(workload: Workload, now: float) -> tuple[AdmissionCheckState, ...]:
     """All checks pending again, for the next reservation."""
     return tuple(_reset_check(check, now) for check in workload.status.admission_checks)
 
@@ -158,11 +159,11 @@ def release_status(workload: Workload, now: float, gates: Gates = DEFAULT_GATES)
     the rule that turns Requeued to true.  That of a single pod never does: its pod has ended with its quota.
     """
     evicted = find_condition(workload.status.conditions, c.EVICTED)
-    if evicted is None or evicted.status != "True" or not c.is_reserving(workload):
+    if evicted is None or evicted.status != "True" or not c.has_quota_reservation(workload):
         return None
-    status = released(workload, PENDING_EVALUATION, evicted.message, now, gates)
+    status = unset_quota_reservation(workload, PENDING_EVALUATION, evicted.message, now, gates)
     ends = gates.skip_reassignment_for_pod_owned_workloads and _is_of_one_pod(workload)
-    requeued = condition(
+    requeued = new_condition(
         c.REQUEUED,
         "True" if evicted.reason in _REQUEUED_AT_ONCE and not ends else "False",
         evicted.reason,
@@ -170,7 +171,7 @@ def release_status(workload: Workload, now: float, gates: Gates = DEFAULT_GATES)
         now,
         workload.metadata.generation,
     )
-    return replace(status, conditions=merged(status.conditions, requeued))
+    return replace(status, conditions=with_conditions(status.conditions, requeued))
 
 
 def _is_of_one_pod(workload: Workload) -> bool:
@@ -178,12 +179,14 @@ def _is_of_one_pod(workload: Workload) -> bool:
     return owner is not None and (owner.api_version, owner.kind) == ("v1", "Pod")
 
 
-def released(workload: Workload, reason: str, message: str, now: float, gates: Gates) -> WorkloadStatus:
+def unset_quota_reservation(
+    workload: Workload, reason: str, message: str, now: float, gates: Gates
+) -> WorkloadStatus:
     """No reservation any more, for the granular ``reason``; hence not admitted and not ready either."""
-    return without_reservation(workload, now, gates, not_reserved(workload, reason, message, now, gates))
+    return clear_reservation(workload, now, gates, not_reserved(workload, reason, message, now, gates))
 
 
-def without_reservation(workload: Workload, now: float, gates: Gates, *told: Condition) -> WorkloadStatus:
+def clear_reservation(workload: Workload, now: float, gates: Gates, *told: Condition) -> WorkloadStatus:
     """What a workload loses with its reservation; ``told``: what to say of that besides."""
     status, generation = workload.status, workload.metadata.generation
     new = list(told)
@@ -191,15 +194,15 @@ def without_reservation(workload: Workload, now: float, gates: Gates, *told: Con
     past_s = status.accumulated_past_execution_time_seconds
     if admitted is not None and admitted.status == "True":
         new.append(not_admitted(workload, now, gates, reserving=False))
-        past_s = (past_s or 0) + int(now - c.since(admitted))
+        past_s = (past_s or 0) + int(now - c.transition_time(admitted))
     ready = find_condition(status.conditions, c.PODS_READY)
     if ready is not None and ready.reason != "WaitForStart":
         # Else a next admission within the same second would start out as ready.
         text = "Not all pods are ready or succeeded"
-        new.append(condition(c.PODS_READY, "False", "WaitForStart", text, now, generation))
+        new.append(new_condition(c.PODS_READY, "False", "WaitForStart", text, now, generation))
     return replace(
         status,
-        conditions=merged(status.conditions, *new),
+        conditions=with_conditions(status.conditions, *new),
         admission=None,
         accumulated_past_execution_time_seconds=past_s,
     )
@@ -209,5 +212,5 @@ def finish_status(workload: Workload, reason: str, message: str, now: float) -> 
     """Finished, for good; None when it is already."""
     if c.is_finished(workload):
         return None
-    finished = condition(c.FINISHED, "True", reason, message, now, workload.metadata.generation)
-    return replace(workload.status, conditions=merged(workload.status.conditions, finished))
+    finished = new_condition(c.FINISHED, "True", reason, message, now, workload.metadata.generation)
+    return replace(workload.status, conditions=with_conditions(workload.status.conditions, finished))

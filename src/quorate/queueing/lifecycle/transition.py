@@ -8,7 +8,7 @@ import msgspec
 from quorate.api.configuration import Configuration
 from quorate.api.kueue import StopPolicy, Workload, WorkloadStatus
 from quorate.queueing.lifecycle.statuses import evict_status
-from quorate.queueing.pods_ready import Overrides
+from quorate.queueing.pods_ready import TimeoutOverrides
 
 
 class LocalQueueView(msgspec.Struct, frozen=True):
@@ -24,7 +24,7 @@ class ClusterQueueView(msgspec.Struct, frozen=True):
     active: bool = False
     stop_policy: StopPolicy = "None"
     checks: tuple[str, ...] = ()  # that apply to the workload as it is, sorted
-    overrides: Overrides = Overrides()  # of the readiness clocks
+    overrides: TimeoutOverrides = TimeoutOverrides()  # of the readiness clocks
 
 
 class QueueView(msgspec.Struct, frozen=True):
@@ -38,7 +38,7 @@ class QueueView(msgspec.Struct, frozen=True):
     cluster_queue: ClusterQueueView | None
 
 
-class Situation(msgspec.Struct, frozen=True):
+class WorkloadContext(msgspec.Struct, frozen=True):
     """One workload as every row of the table sees it."""
 
     workload: Workload
@@ -66,7 +66,7 @@ class Transition(msgspec.Struct, frozen=True):
     wake_at: float | None = None  # epoch seconds
 
 
-Row = Callable[[Situation], Transition | None]  # None: the row does not apply
+LifecycleRule = Callable[[WorkloadContext], Transition | None]  # None: the row does not apply
 
 
 def evict(workload: Workload, reason: str, message: str, now: float, cause: str = "") -> Transition:

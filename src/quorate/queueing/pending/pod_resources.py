@@ -19,7 +19,7 @@ from quorate.quota.amount import base_units
 _ZERO: Final = Quantity(0)
 
 
-class Defaults(msgspec.Struct, frozen=True):
+class LimitRangeDefaults(msgspec.Struct, frozen=True):
     """What the limit ranges of one namespace fill in: for each container, and for pod-level resources."""
 
     container_limits: Resources = {}
@@ -28,17 +28,17 @@ class Defaults(msgspec.Struct, frozen=True):
     pod_requests: Resources = {}
 
 
-def defaults_of(items: Iterable[LimitRangeItem]) -> Defaults:
+def limit_range_defaults(items: Iterable[LimitRangeItem]) -> LimitRangeDefaults:
     """The defaults of several limit ranges together: the first that names a resource wins."""
     by_type: dict[str, tuple[Resources, Resources]] = {"Container": ({}, {}), "Pod": ({}, {})}
     for item in items:
         if item.type in by_type:
             limits, requests = by_type[item.type]
             by_type[item.type] = ({**item.default, **limits}, {**item.default_request, **requests})
-    return Defaults(*by_type["Container"], *by_type["Pod"])
+    return LimitRangeDefaults(*by_type["Container"], *by_type["Pod"])
 
 
-class Bounds(msgspec.Struct, frozen=True):
+class LimitRangeBounds(msgspec.Struct, frozen=True):
     """What the limit ranges of one namespace demand of each container, or of each pod as a whole."""
 
     least: Resources = {}
@@ -46,7 +46,7 @@ class Bounds(msgspec.Struct, frozen=True):
     most_ratio: Resources = {}  # of limit to request
 
 
-def bounds_of(items: Iterable[LimitRangeItem], type_: str) -> Bounds:
+def limit_range_bounds(items: Iterable[LimitRangeItem], type_: str) -> LimitRangeBounds:
     """The bounds of several limit ranges together: the narrowest of each."""
     least: Resources = {}
     most: Resources = {}
@@ -55,10 +55,12 @@ def bounds_of(items: Iterable[LimitRangeItem], type_: str) -> Bounds:
         if item.type == type_:
             least = _max(least, item.min)
             most, most_ratio = _min(most, item.max), _min(most_ratio, item.max_limit_request_ratio)
-    return Bounds(least, most, most_ratio)
+    return LimitRangeBounds(least, most, most_ratio)
 
 
-def outside(bounds: Bounds, requests: Resources, limits: Resources, what: str) -> tuple[str, ...]:
+def bounds_violations(
+    bounds: LimitRangeBounds, requests: Resources, limits: Resources, what: str
+) -> tuple[str, ...]:
     """Each way in which ``requests`` and ``limits`` of ``what`` break ``bounds``."""
     findings: list[str] = []
     for resource in sorted({*bounds.least, *bounds.most, *bounds.most_ratio} & {*requests, *limits}):
@@ -79,7 +81,7 @@ def outside(bounds: Bounds, requests: Resources, limits: Resources, what: str) -
     return tuple(findings)
 
 
-def adjusted(spec: PodSpec, overhead: Resources, defaults: Defaults) -> PodSpec:
+def adjust_resources(spec: PodSpec, overhead: Resources, defaults: LimitRangeDefaults) -> PodSpec:
     """The pod as admission sees it: overhead of its runtime class, limit range defaults, limits as requests.
 
     The order matters: a default request beats a container's own limit.
@@ -103,7 +105,7 @@ def _filled(own: ResourceRequirements, limits: Resources, requests: Resources) -
     return ResourceRequirements(requests={**limited, **requests, **own.requests}, limits=limited)
 
 
-def senseless(pod_set: str, spec: PodSpec) -> tuple[str, ...]:
+def invalid_requests(pod_set: str, spec: PodSpec) -> tuple[str, ...]:
     """Each amount that no container can ask for: less than nothing, or pods, which a queue counts itself."""
     return tuple(
         f"{who} asks for {amount} of {resource}, "
@@ -114,7 +116,7 @@ def senseless(pod_set: str, spec: PodSpec) -> tuple[str, ...]:
     )
 
 
-def above_limits(pod_set: str, spec: PodSpec) -> tuple[str, ...]:
+def requests_above_limits(pod_set: str, spec: PodSpec) -> tuple[str, ...]:
     """Each container and resource that asks for more than its own limit."""
     return tuple(
         f"{who} requests {requested} of {resource}, more than its limit {resources.limits[resource]}"
@@ -139,7 +141,7 @@ def _min(one: Resources, other: Resources) -> Resources:
     return one | {name: min(one.get(name, amount), amount) for name, amount in other.items()}
 
 
-def charged(request: Mapping[str, Quantity], rules: ResourceOptions) -> dict[str, int]:
+def quota_requests(request: Mapping[str, Quantity], rules: ResourceOptions) -> dict[str, int]:
     """What one pod's ``request`` counts against quota: exclusions and transformations applied, rounded up."""
     kept = {
         resource: quantity

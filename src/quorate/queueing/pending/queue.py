@@ -23,13 +23,13 @@ import msgspec
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.queueing.decisions import Hold
-from quorate.queueing.pending.ordering import Order
+from quorate.queueing.pending.ordering import QueueOrder
 from quorate.queueing.pending.shape import Shape
 
-LaneKey = tuple[Shape, Key | None]  # the local queue only where local queues take turns
+ShapeQueueKey = tuple[Shape, Key | None]  # the local queue only where local queues take turns
 
 
-class Requeue(Enum):
+class RequeueReason(Enum):
     """Why a head was not admitted, as far as it decides when to try it again."""
 
     FAILED_AFTER_NOMINATION = "it could start, but somebody before it in the round took the room"
@@ -43,32 +43,32 @@ class Requeue(Enum):
     def is_immediate(self, *, strict: bool) -> bool:
         """Whether it is tried again at once: always where a head blocks those behind it (StrictFIFO)."""
         if strict:
-            return self is not Requeue.NAMESPACE_MISMATCH
-        return self in (Requeue.FAILED_AFTER_NOMINATION, Requeue.PENDING_PREEMPTION)
+            return self is not RequeueReason.NAMESPACE_MISMATCH
+        return self in (RequeueReason.FAILED_AFTER_NOMINATION, RequeueReason.PENDING_PREEMPTION)
 
     @property
     def holds_for_shape(self) -> bool:
         """Whether all workloads of the same shape would meet the same verdict."""
-        return self in (Requeue.NO_FIT, Requeue.NO_CANDIDATES, Requeue.AWAITING_PODS_READY)
+        return self in (RequeueReason.NO_FIT, RequeueReason.NO_CANDIDATES, RequeueReason.AWAITING_PODS_READY)
 
 
-class Resume(msgspec.Struct, frozen=True):
+class LastAssignment(msgspec.Struct, frozen=True):
     """Where the next search for flavors goes on: per pod set and resource the last flavor tried.
 
     An index of -1 means that all were tried, and the next search starts at the first again.
     """
 
-    positions: tuple[dict[str, int], ...]
+    last_tried_flavors: tuple[dict[str, int], ...]
     shape: Shape
     cycle: int  # in which it was recorded
     generation: int  # of the cluster queue's quota, then
 
     @property
-    def has_untried(self) -> bool:
-        return any(index != -1 for pod_set in self.positions for index in pod_set.values())
+    def has_untried_flavors(self) -> bool:
+        return any(index != -1 for pod_set in self.last_tried_flavors for index in pod_set.values())
 
 
-class Claim(msgspec.Struct, frozen=True):
+class PreemptingAssignment(msgspec.Struct, frozen=True):
     """What a workload preempted others for."""
 
     counts: tuple[int, ...]  # pods per pod set
@@ -80,27 +80,27 @@ class Entry:
 
     __slots__ = (
         "bucket",
-        "claim",
         "cluster_queue",
         "hold",
         "key",
+        "last_assignment",
         "order",
-        "resume",
+        "preempting_assignment",
         "shape",
         "ticket",
         "workload",
     )
 
-    def __init__(self, workload: Workload, shape: Shape, order: Order) -> None:
+    def __init__(self, workload: Workload, shape: Shape, order: QueueOrder) -> None:
         self.key = workload.metadata.key
         self.workload = workload
         self.shape = shape
         self.order = order
-        self.bucket: Bucket | None = None  # the one it is in; None unless in a lane
+        self.bucket: EntryHeap | None = None  # the one it is in; None unless in a lane
         self.ticket = 0  # that of its item in ``bucket``
         self.cluster_queue = ""  # the one it is queued in; empty while its queues are missing or stopped
-        self.resume: Resume | None = None
-        self.claim: Claim | None = None  # None while nobody goes for it
+        self.last_assignment: LastAssignment | None = None
+        self.preempting_assignment: PreemptingAssignment | None = None  # None while nobody goes for it
         self.hold: Hold | None = None  # why it waits, as last judged itself
 
     @property
@@ -108,7 +108,7 @@ class Entry:
         return Key(self.workload.metadata.namespace, self.workload.spec.queue_name)
 
 
-class Bucket:
+class EntryHeap:
     """Workloads of one shape, first one first."""
 
     __slots__ = ("_added", "_heap", "size")
@@ -116,7 +116,7 @@ class Bucket:
 
     def __init__(self) -> None:
         # No two items have the same ticket: a workload that left and came back may meet its stale item.
-        self._heap: list[tuple[Order, int, Entry]] = []
+        self._heap: list[tuple[QueueOrder, int, Entry]] = []
         self._added = 0  # items ever
         self.size = 0  # of live items
 
@@ -142,7 +142,7 @@ class Bucket:
             heappop(self._heap)
         return None
 
-    def take(self, other: "Bucket") -> None:
+    def take(self, other: "EntryHeap") -> None:
         """Move all of ``other`` here."""
         for item in other._heap:
             if other._is_live(item):
@@ -153,27 +153,29 @@ class Bucket:
     def __iter__(self) -> Iterator[Entry]:
         return (item[2] for item in self._heap if self._is_live(item))
 
-    def _is_live(self, item: tuple[Order, int, Entry]) -> bool:
+    def _is_live(self, item: tuple[QueueOrder, int, Entry]) -> bool:
         return item[2].bucket is self and item[2].ticket == item[1]
 
 
-class Lane:
+class ShapeQueue:
     """All workloads of one shape in one cluster queue; where local queues take turns, of one of them."""
 
     __slots__ = ("key", "offered", "parked", "ready")
 
-    def __init__(self, key: LaneKey) -> None:
+    def __init__(self, key: ShapeQueueKey) -> None:
         self.key = key
-        self.ready = Bucket()
-        self.parked = Bucket()
-        self.offered: Order | None = None  # of the newest item for this lane among the heads, if it is there
+        self.ready = EntryHeap()
+        self.parked = EntryHeap()
+        self.offered: QueueOrder | None = (
+            None  # of the newest item for this lane among the heads, if it is there
+        )
 
     def park(self) -> None:
         if self.parked.size < self.ready.size:
             self.ready, self.parked = self.parked, self.ready
         self.parked.take(self.ready)
 
-    def wake(self) -> None:
+    def queue_inadmissible(self) -> None:
         if self.ready.size < self.parked.size:
             self.ready, self.parked = self.parked, self.ready
         self.ready.take(self.parked)
@@ -186,26 +188,28 @@ class PendingQueue:
 
     def __init__(self) -> None:
         # Past use of a local queue, which goes before everything else; None: local queues do not take turns.
-        self.past_use: Callable[[Key], float] | None = None
-        self._lanes: dict[LaneKey, Lane] = {}
+        self.consumed_usage: Callable[[Key], float] | None = None
+        self._lanes: dict[ShapeQueueKey, ShapeQueue] = {}
         # Holds an item with the order of the first of each lane that has something ready.  Others are stale.
-        self._heads: list[tuple[Order, int, Lane]] = []
+        self._heads: list[tuple[QueueOrder, int, ShapeQueue]] = []
         self._offers = 0  # ever made: a tie-break that keeps lanes from being compared
-        self._parked: dict[LaneKey, Lane] = {}  # exactly the lanes with something parked
+        self._parked: dict[ShapeQueueKey, ShapeQueue] = {}  # exactly the lanes with something parked
         # Shapes of which the first was parked, and why: newcomers are parked unseen.
         self._blocked: dict[Shape, Hold | None] = {}
         self.backing_off: dict[Key, Entry] = {}  # not woken by events: only its own update can help
-        self.strangers: dict[Key, Entry] = {}  # their namespace does not match the cluster queue's selector
+        self.namespace_mismatched: dict[
+            Key, Entry
+        ] = {}  # their namespace does not match the cluster queue's selector
         self.in_flight: Entry | None = None
         self.sticky: Entry | None = None  # goes first whatever arrives: its victims are being evicted
-        self.wakes = 0  # ever: tells whether something happened while a head was in flight
+        self.requeues = 0  # ever: tells whether something happened while a head was in flight
 
     def __len__(self) -> int:
         return self.active_count + self.inadmissible_count
 
     @property
     def is_empty(self) -> bool:
-        return not (self._lanes or self.in_flight or self.backing_off or self.strangers)
+        return not (self._lanes or self.in_flight or self.backing_off or self.namespace_mismatched)
 
     @property
     def active_count(self) -> int:
@@ -215,7 +219,7 @@ class PendingQueue:
     @property
     def inadmissible_count(self) -> int:
         parked = sum(lane.parked.size for lane in self._parked.values())
-        return parked + len(self.backing_off) + len(self.strangers)
+        return parked + len(self.backing_off) + len(self.namespace_mismatched)
 
     def active(self) -> list[Entry]:
         """In queue order, the one in flight included."""
@@ -224,7 +228,7 @@ class PendingQueue:
     def inadmissible(self) -> list[Entry]:
         return self._in_order(self._inadmissible())
 
-    def everybody(self) -> list[Entry]:
+    def all_entries(self) -> list[Entry]:
         """Active or not, in queue order."""
         return self._in_order([*self._active(), *self._inadmissible()])
 
@@ -234,10 +238,10 @@ class PendingQueue:
 
     def _inadmissible(self) -> list[Entry]:
         entries = [entry for lane in self._parked.values() for entry in lane.parked]
-        return [*entries, *self.backing_off.values(), *self.strangers.values()]
+        return [*entries, *self.backing_off.values(), *self.namespace_mismatched.values()]
 
     def _in_order(self, entries: list[Entry]) -> list[Entry]:
-        if self.past_use is None and self.sticky is None:  # there is nothing else to the rank then
+        if self.consumed_usage is None and self.sticky is None:  # there is nothing else to the rank then
             return sorted(entries, key=attrgetter("order"))
         return sorted(entries, key=self.rank)
 
@@ -249,16 +253,16 @@ class PendingQueue:
         """Why ``entry`` waits: its own verdict, or that of the one its shape was judged by."""
         return entry.hold or self._blocked.get(entry.shape)
 
-    def take_turns(self, past_use: Callable[[Key], float] | None) -> None:
-        """Let local queues take turns by their ``past_use``, or not."""
-        if (self.past_use is None) == (past_use is None):
+    def set_consumed_usage(self, consumed_usage: Callable[[Key], float] | None) -> None:
+        """Let local queues take turns by their ``consumed_usage``, or not."""
+        if (self.consumed_usage is None) == (consumed_usage is None):
             return
         ready = [entry for lane in self._lanes.values() for entry in lane.ready]
         parked = [entry for lane in self._parked.values() for entry in lane.parked]
         for entry in (*ready, *parked):
             entry.bucket = None
         self._lanes, self._heads, self._parked = {}, [], {}
-        self.past_use = past_use
+        self.consumed_usage = consumed_usage
         for entry in ready:
             self.push(entry)
         for entry in parked:
@@ -284,7 +288,7 @@ class PendingQueue:
         """Park ``entry`` and with it, now and until the next wake-up, all of its shape."""
         self.park(entry)
         self._blocked[entry.shape] = entry.hold
-        if self.past_use is None:
+        if self.consumed_usage is None:
             self._lane(entry).park()
             return
         for key, lane in self._lanes.items():
@@ -301,34 +305,36 @@ class PendingQueue:
         elif entry.bucket is not None:
             self._take_out(entry, entry.bucket)
         elif self.backing_off.pop(entry.key, None) is None:
-            del self.strangers[entry.key]
+            del self.namespace_mismatched[entry.key]
 
     def pop(self) -> Entry | None:
         """Take the first active workload in flight."""
         assert self.in_flight is None, "a head is popped while another is in flight"
-        entry = self._first() if self.past_use is None else self._first_by_turns()
+        entry = self._first() if self.consumed_usage is None else self._first_by_turns()
         if entry is not None:
             assert entry.bucket is not None
             self._take_out(entry, entry.bucket)
             self.in_flight = entry
         return entry
 
-    def wake(self, welcome: Container[str]) -> None:
+    def queue_inadmissible(self, welcome: Container[str]) -> None:
         """Make active all that is parked; strangers only if their namespace is ``welcome`` now."""
-        self.wakes += 1
+        self.requeues += 1
         self._blocked.clear()
         for lane in self._parked.values():
-            lane.wake()
+            lane.queue_inadmissible()
             self._offer(lane)
         self._parked.clear()
-        for entry in [entry for entry in self.strangers.values() if entry.key.namespace in welcome]:
-            del self.strangers[entry.key]
+        for entry in [
+            entry for entry in self.namespace_mismatched.values() if entry.key.namespace in welcome
+        ]:
+            del self.namespace_mismatched[entry.key]
             self.push(entry)
 
-    def rank(self, entry: Entry) -> tuple[float, bool, Order]:
+    def rank(self, entry: Entry) -> tuple[float, bool, QueueOrder]:
         """The place of ``entry`` in queue order: smaller goes first."""
-        past_use = 0.0 if self.past_use is None else self.past_use(entry.local_queue)
-        return past_use, entry is not self.sticky, entry.order
+        consumed_usage = 0.0 if self.consumed_usage is None else self.consumed_usage(entry.local_queue)
+        return consumed_usage, entry is not self.sticky, entry.order
 
     def _first(self) -> Entry | None:
         if self.sticky is not None and self.sticky.bucket is not None and self.is_active(self.sticky):
@@ -350,17 +356,17 @@ class PendingQueue:
             firsts.append(self.sticky)
         return min(firsts, key=self.rank, default=None)
 
-    def _lane_key(self, entry: Entry) -> LaneKey:
-        return entry.shape, None if self.past_use is None else entry.local_queue
+    def _lane_key(self, entry: Entry) -> ShapeQueueKey:
+        return entry.shape, None if self.consumed_usage is None else entry.local_queue
 
-    def _lane(self, entry: Entry) -> Lane:
+    def _lane(self, entry: Entry) -> ShapeQueue:
         key = self._lane_key(entry)
         lane = self._lanes.get(key)
         if lane is None:
-            lane = self._lanes[key] = Lane(key)
+            lane = self._lanes[key] = ShapeQueue(key)
         return lane
 
-    def _take_out(self, entry: Entry, bucket: Bucket) -> None:
+    def _take_out(self, entry: Entry, bucket: EntryHeap) -> None:
         bucket.discard(entry)
         key = self._lane_key(entry)
         lane = self._lanes[key]
@@ -371,7 +377,7 @@ class PendingQueue:
         elif not lane.parked.size:
             del self._lanes[key]
 
-    def _offer(self, lane: Lane) -> None:
+    def _offer(self, lane: ShapeQueue) -> None:
         """Keep an item for the first of ``lane`` among the heads."""
         first = lane.ready.first()
         if first is None or first.order == lane.offered:

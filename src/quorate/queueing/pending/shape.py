@@ -26,22 +26,22 @@ from quorate.api.core import (
 from quorate.api.core.pod_resources import pod_requests
 from quorate.api.kueue import PodSet, PodSetRequest, Workload
 from quorate.api.meta import Key
-from quorate.queueing.pending.ordering import priority_of
+from quorate.queueing.pending.ordering import effective_priority
 from quorate.queueing.pending.pod_resources import (
-    Bounds,
-    Defaults,
-    above_limits,
-    adjusted,
-    bounds_of,
-    charged,
-    defaults_of,
-    outside,
-    senseless,
+    LimitRangeBounds,
+    LimitRangeDefaults,
+    adjust_resources,
+    bounds_violations,
+    invalid_requests,
+    limit_range_bounds,
+    limit_range_defaults,
+    quota_requests,
+    requests_above_limits,
 )
 from quorate.quota.amount import as_quantity
 
-_NO_DEFAULTS: Final = Defaults()
-_NO_BOUNDS: Final = (Bounds(), Bounds())
+_NO_DEFAULTS: Final = LimitRangeDefaults()
+_NO_BOUNDS: Final = (LimitRangeBounds(), LimitRangeBounds())
 
 
 class PodSetShape(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ class PodSetShape(msgspec.Struct, frozen=True):
 
 
 class Shape(msgspec.Struct, frozen=True, weakref=True, eq=False):
-    """Compared by identity: ``Shapes`` makes one object of all equal ones."""
+    """Compared by identity: ``ShapeRegistry`` makes one object of all equal ones."""
 
     priority: int
     pod_sets: tuple[PodSetShape, ...]
@@ -80,7 +80,7 @@ class _Spec(msgspec.Struct, frozen=True):
     problem: str = ""
 
 
-class Shapes:
+class ShapeRegistry:
     """All shapes in use, one object for each, and the rules outside of a workload that enter into them."""
 
     # Many workloads carry byte-equal templates; so many decoded ones are kept.
@@ -91,8 +91,10 @@ class Shapes:
         self._gates = gates
         self._overheads: dict[str, Resources] = {}  # of each runtime class
         self._limit_ranges: dict[Key, LimitRange] = {}
-        self._defaults: dict[str, Defaults] = {}  # of each namespace whose limit ranges give any
-        self._bounds: dict[str, tuple[Bounds, Bounds]] = {}  # likewise: of each container, of each pod
+        self._defaults: dict[str, LimitRangeDefaults] = {}  # of each namespace whose limit ranges give any
+        self._bounds: dict[
+            str, tuple[LimitRangeBounds, LimitRangeBounds]
+        ] = {}  # likewise: of each container, of each pod
         self._shapes: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
         self._templates: dict[bytes, _Spec] = {}
         self._encoder = msgspec.msgpack.Encoder(enc_hook=str, order="deterministic")
@@ -124,7 +126,10 @@ class Shapes:
             for item in limit_range.spec.limits
         ]
         old = self._defaults.pop(namespace, _NO_DEFAULTS), self._bounds.pop(namespace, _NO_BOUNDS)
-        new = defaults_of(items), (bounds_of(items, "Container"), bounds_of(items, "Pod"))
+        new = (
+            limit_range_defaults(items),
+            (limit_range_bounds(items, "Container"), limit_range_bounds(items, "Pod")),
+        )
         if new[0] != _NO_DEFAULTS:
             self._defaults[namespace] = new[0]
         if new[1] != _NO_BOUNDS:
@@ -152,7 +157,7 @@ class Shapes:
             (pod_set.name, max(0, pod_set.count - reclaimed.get(pod_set.name, 0)), pod_set.min_count)
             for pod_set in workload.spec.pod_sets
         ]
-        priority = priority_of(workload, self._gates)
+        priority = effective_priority(workload, self._gates)
         # Whole keys would take more room than all else of a shape that only one workload has.
         key = blake2b(self._encoder.encode((priority, pod_sets, specs, invalid)), digest_size=16).digest()
         shape = self._shapes.get(key)
@@ -164,7 +169,7 @@ class Shapes:
             findings = (
                 finding
                 for (name, _, _), spec in zip(pod_sets, specs, strict=True)
-                for finding in (*senseless(name, spec), *above_limits(name, spec))
+                for finding in (*invalid_requests(name, spec), *requests_above_limits(name, spec))
             )
             shape = Shape(priority, shapes, (*invalid, *findings))
             self._shapes[key] = shape
@@ -181,8 +186,8 @@ class Shapes:
             spec = self._adjusted(self._read(pod_set).spec, self._defaults.get(namespace, _NO_DEFAULTS))
             for container in (*spec.init_containers, *spec.containers):
                 resources, what = container.resources, f"a container of pod set {pod_set.name}"
-                findings += outside(of_container, resources.requests, resources.limits, what)
-            findings += outside(of_pod, pod_requests(spec), {}, f"a pod of pod set {pod_set.name}")
+                findings += bounds_violations(of_container, resources.requests, resources.limits, what)
+            findings += bounds_violations(of_pod, pod_requests(spec), {}, f"a pod of pod set {pod_set.name}")
         return tuple(dict.fromkeys(findings))
 
     def _read(self, pod_set: PodSet) -> _Spec:
@@ -195,8 +200,8 @@ class Shapes:
             self._templates[raw] = found
         return found
 
-    def _adjusted(self, spec: PodSpec, defaults: Defaults) -> PodSpec:
-        return adjusted(spec, self._overheads.get(spec.runtime_class_name, {}), defaults)
+    def _adjusted(self, spec: PodSpec, defaults: LimitRangeDefaults) -> PodSpec:
+        return adjust_resources(spec, self._overheads.get(spec.runtime_class_name, {}), defaults)
 
     def _pod_set(
         self, name: str, count: int, min_count: int | msgspec.UnsetType, spec: PodSpec
@@ -207,7 +212,7 @@ class Shapes:
             name=name,
             count=count,
             min_count=count if min_count is msgspec.UNSET else min(min_count, count),
-            per_pod=charged(pod_requests(spec), self._rules),
+            per_pod=quota_requests(pod_requests(spec), self._rules),
             node_selector=spec.node_selector,
             affinity=required.node_selector_terms if required is not None else None,
             tolerations=spec.tolerations,

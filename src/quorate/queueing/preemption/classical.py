@@ -15,8 +15,8 @@ from quorate.api.kueue import JOB_UID, BorrowWithinCohort, Preemption, Workload
 from quorate.api.meta import Uid
 from quorate.queueing.cluster_queue import ClusterQueueState, Reservation
 from quorate.queueing.decisions import Preempt, PreemptionReason
-from quorate.queueing.pending.ordering import Order
-from quorate.queueing.preemption.simulation import Trial
+from quorate.queueing.pending.ordering import QueueOrder
+from quorate.queueing.preemption.simulation import UsageSimulation
 from quorate.queueing.scheduling.flavor_assigner import Assignment
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Unlimited, Usage
@@ -34,24 +34,26 @@ class Preemptor(msgspec.Struct, frozen=True):
     """Who needs room."""
 
     queue: ClusterQueueState
-    order: Order
+    order: QueueOrder
     usage: Usage  # what it would use, all of it
     short: frozenset[FlavorResource]  # the part of that for which somebody has to go
-    lead_s: float = 0.0  # by how much it must have queued before an equal of its own queue, at least
-    spared: frozenset[Uid] = frozenset()  # who made room for it before and is not asked again
+    timestamp_buffer_s: float = (
+        0.0  # by how much it must have queued before an equal of its own queue, at least
+    )
+    excluded_victims: frozenset[Uid] = frozenset()  # who made room for it before and is not asked again
 
     @property
     def policy(self) -> Preemption:
         return self.queue.spec.preemption
 
     def wants(self, other: Reservation) -> bool:
-        """Whether it would help if ``other`` went, and it may be asked to (see ``queueing.repeats``)."""
+        """Whether it would help if ``other`` went, and it may be asked to (see ``preemption.history``)."""
         return not self.short.isdisjoint(other.usage) and (
-            other.evicted or other.workload.metadata.uid not in self.spared
+            other.evicted or other.workload.metadata.uid not in self.excluded_victims
         )
 
 
-class Standing(IntEnum):
+class CandidateType(IntEnum):
     """What a candidate is to the preemptor, those preferred as victims first."""
 
     HIERARCHICAL = 0  # it uses quota that belongs to a subtree the preemptor is in and it is not
@@ -62,16 +64,16 @@ class Standing(IntEnum):
 class Candidate(msgspec.Struct, frozen=True, eq=False):
     reservation: Reservation
     queue: ClusterQueueState
-    standing: Standing
+    standing: CandidateType
     protected: bool = False  # not to be preempted by somebody who ends up borrowing
     # Between its cluster queue and what it has in common with the preemptor's, exclusive.
     between: tuple[Node, ...] = ()
 
     @property
     def reason(self) -> PreemptionReason:
-        if self.standing is Standing.OWN:
+        if self.standing is CandidateType.OWN:
             return "InClusterQueue"
-        if self.standing is Standing.PRIORITY and not self.protected:
+        if self.standing is CandidateType.PRIORITY and not self.protected:
             return "InCohortReclaimWhileBorrowing"
         return "InCohortReclamation"
 
@@ -84,10 +86,10 @@ class Target(msgspec.Struct, frozen=True):
     reason: PreemptionReason
 
 
-Queues = Callable[[Node], Iterable[ClusterQueueState]]  # the cluster queues at and below a node
+QueuesBelow = Callable[[Node], Iterable[ClusterQueueState]]  # the cluster queues at and below a node
 
 
-def classical_targets(preemptor: Preemptor, queues_below: Queues) -> tuple[Target, ...]:
+def classical_targets(preemptor: Preemptor, queues_below: QueuesBelow) -> tuple[Target, ...]:
     """The victims that make room for ``preemptor``; none when no set of candidates would do."""
     candidates = sorted(_candidates(preemptor, queues_below), key=_preference)
     for borrowing in _attempts(preemptor, candidates):
@@ -97,67 +99,67 @@ def classical_targets(preemptor: Preemptor, queues_below: Queues) -> tuple[Targe
     return ()
 
 
-VictimOrder = tuple[bool, bool, float, int, float, str]
+CandidateOrder = tuple[bool, bool, float, int, float, str]
 
 
-def victim_order(reservation: Reservation, queue: ClusterQueueState, *, own: bool) -> VictimOrder:
+def candidate_order(reservation: Reservation, queue: ClusterQueueState, *, own: bool) -> CandidateOrder:
     """Whom to preempt first: who leaves anyway, other queues', the least important, the most recent.
 
     Where local queues take turns, those of the preemptor's own cluster queue that used most go first.
     """
-    past_use = queue.pending.past_use if own else None
+    consumed_usage = queue.pending.consumed_usage if own else None
     return (
         not reservation.evicted,
         own,
-        0.0 if past_use is None else -past_use(reservation.local_queue),
+        0.0 if consumed_usage is None else -consumed_usage(reservation.local_queue),
         -reservation.order[0],
         -reservation.reserved_at,
         reservation.order[2],
     )
 
 
-Rule = Callable[[Reservation], bool]  # whether somebody may be preempted
+CandidateFilter = Callable[[Reservation], bool]  # whether somebody may be preempted
 
 
-def nobody(other: Reservation) -> bool:
+def no_candidate(other: Reservation) -> bool:
     return False
 
 
-def anybody(other: Reservation) -> bool:
+def any_candidate(other: Reservation) -> bool:
     return True
 
 
-def own_rule(preemptor: Preemptor) -> Rule:
+def within_cluster_queue_filter(preemptor: Preemptor) -> CandidateFilter:
     """Whom of its own cluster queue ``withinClusterQueue`` lets it evict."""
     least, queued_at = preemptor.order[0], preemptor.order[1]  # priorities are negated there
-    newer_than = queued_at + preemptor.lead_s
+    newer_than = queued_at + preemptor.timestamp_buffer_s
     match preemptor.policy.within_cluster_queue:
         case "Never":
-            return nobody
+            return no_candidate
         case "LowerPriority":
             return lambda other: other.order[0] > least
         case "LowerOrNewerEqualPriority":
             return lambda other: (other.order[0], other.order[1]) > (least, newer_than)
 
 
-def reclaim_rule(preemptor: Preemptor) -> Rule:
+def reclaim_within_cohort_filter(preemptor: Preemptor) -> CandidateFilter:
     """Whom of other cluster queues ``reclaimWithinCohort`` lets it evict."""
     least = preemptor.order[0]
     match preemptor.policy.reclaim_within_cohort:
         case "Never":
-            return nobody
+            return no_candidate
         case "LowerPriority":
             return lambda other: other.order[0] > least
         case "Any":
-            return anybody
+            return any_candidate
 
 
-def borrow_rule(preemptor: Preemptor) -> Rule:
+def borrow_within_cohort_filter(preemptor: Preemptor) -> CandidateFilter:
     """Whom of other cluster queues ``borrowWithinCohort`` lets it evict and borrow all the same."""
     least = preemptor.order[0]
     match preemptor.policy.borrow_within_cohort:
         case BorrowWithinCohort(policy="Never"):
-            return nobody
+            return no_candidate
         case BorrowWithinCohort(max_priority_threshold=None):
             return lambda other: other.order[0] > least
         case BorrowWithinCohort(max_priority_threshold=int(threshold)):
@@ -165,7 +167,7 @@ def borrow_rule(preemptor: Preemptor) -> Rule:
     raise AssertionError(f"{preemptor.policy.borrow_within_cohort} is no rule")
 
 
-def fits(preemptor: Preemptor, *, borrowing: bool) -> bool:
+def workload_fits(preemptor: Preemptor, *, borrowing: bool) -> bool:
     """Whether there is room now; without ``borrowing``, within the queue's own nominal quota."""
     node = preemptor.queue.node
     return tree.fits(node, preemptor.usage) and (
@@ -177,7 +179,9 @@ def fits(preemptor: Preemptor, *, borrowing: bool) -> bool:
     )
 
 
-def without_needless(targets: list[Target], trial: Trial, has_room: Callable[[], bool]) -> tuple[Target, ...]:
+def fill_back(
+    targets: list[Target], trial: UsageSimulation, has_room: Callable[[], bool]
+) -> tuple[Target, ...]:
     """``targets``, less those who can stay after all, the last ones taken being tried first.
 
     The very last is what made the room: it is never given back.
@@ -193,7 +197,7 @@ def without_needless(targets: list[Target], trial: Trial, has_room: Callable[[],
     return tuple(targets)
 
 
-def room_kept(queue: ClusterQueueState, assignment: Assignment) -> dict[FlavorResource, int]:
+def quota_to_reserve(queue: ClusterQueueState, assignment: Assignment) -> dict[FlavorResource, int]:
     """What is kept free, for the rest of a round, for one who waits and has nobody to preempt.
 
     Without it those behind would slip into quota it is entitled to.  A queue that may reclaim from anybody
@@ -215,7 +219,7 @@ def room_kept(queue: ClusterQueueState, assignment: Assignment) -> dict[FlavorRe
     return {pair: entitled(pair, amount) for pair, amount in assignment.usage.items()}
 
 
-def preempt(preemptor: Workload, queue: ClusterQueueState, target: Target) -> Preempt:
+def preemption_decision(preemptor: Workload, queue: ClusterQueueState, target: Target) -> Preempt:
     """The decision to evict ``target`` for ``preemptor``, of ``queue``."""
     victim = target.reservation.workload.metadata
     uid, job_uid = preemptor.metadata.uid, preemptor.metadata.labels.get(JOB_UID)
@@ -239,14 +243,14 @@ def _path(queue: ClusterQueueState) -> str:
     return "".join(f"/{name}" for name in reversed(names))
 
 
-def _candidates(preemptor: Preemptor, queues_below: Queues) -> Iterator[Candidate]:
+def _candidates(preemptor: Preemptor, queues_below: QueuesBelow) -> Iterator[Candidate]:
     queue, short = preemptor.queue, preemptor.short
-    may = own_rule(preemptor)
+    may = within_cluster_queue_filter(preemptor)
     for other in queue.reservations.values():
         if may(other) and preemptor.wants(other):
-            yield Candidate(other, queue, Standing.OWN)
-    may, may_borrow = reclaim_rule(preemptor), borrow_rule(preemptor)
-    if may is nobody:
+            yield Candidate(other, queue, CandidateType.OWN)
+    may, may_borrow = reclaim_within_cohort_filter(preemptor), borrow_within_cohort_filter(preemptor)
+    if may is no_candidate:
         return
     # Over everybody outside of the smallest subtree that owns enough, the preemptor has the advantage.
     node = queue.node
@@ -256,7 +260,7 @@ def _candidates(preemptor: Preemptor, queues_below: Queues) -> Iterator[Candidat
         pair: max(0, amount - tree.local_available(node, pair)) for pair, amount in preemptor.usage.items()
     }
     for ancestor in node.path():
-        standing = Standing.HIERARCHICAL if advantage else Standing.PRIORITY
+        standing = CandidateType.HIERARCHICAL if advantage else CandidateType.PRIORITY
         for other_queue, between in _borrowers(ancestor, visited, short, queues_below):
             for other in other_queue.reservations.values():
                 if may(other) and preemptor.wants(other):
@@ -270,7 +274,7 @@ def _candidates(preemptor: Preemptor, queues_below: Queues) -> Iterator[Candidat
 
 
 def _borrowers(
-    top: Node, visited: Node, pairs: frozenset[FlavorResource], queues_below: Queues
+    top: Node, visited: Node, pairs: frozenset[FlavorResource], queues_below: QueuesBelow
 ) -> Iterator[tuple[ClusterQueueState, tuple[Node, ...]]]:
     """Cluster queues below ``top``, not below ``visited``, that borrow, as do all cohorts up to ``top``."""
 
@@ -287,31 +291,31 @@ def _borrowers(
     yield from walk(top, ())
 
 
-def _preference(candidate: Candidate) -> tuple[bool, int, VictimOrder]:
+def _preference(candidate: Candidate) -> tuple[bool, int, CandidateOrder]:
     reservation, standing = candidate.reservation, candidate.standing
-    order = victim_order(reservation, candidate.queue, own=standing is Standing.OWN)
+    order = candidate_order(reservation, candidate.queue, own=standing is CandidateType.OWN)
     return not reservation.evicted, standing, order
 
 
 def _attempts(preemptor: Preemptor, candidates: list[Candidate]) -> tuple[bool, ...]:
     """Whether to allow borrowing, in each of the attempts to be made."""
     standings = {candidate.standing for candidate in candidates}
-    if standings <= {Standing.OWN}:
+    if standings <= {CandidateType.OWN}:
         return (True,)
     node = preemptor.queue.node
     if preemptor.policy.borrow_within_cohort.policy == "Never":
         if any(tree.used(node, pair) >= tree.nominal(node, pair) for pair in preemptor.short):
             return (True,)
-        if Standing.HIERARCHICAL not in standings:
+        if CandidateType.HIERARCHICAL not in standings:
             return (False, True)
     return (True, False)
 
 
 def _attempt(preemptor: Preemptor, candidates: Iterable[Candidate], *, borrowing: bool) -> tuple[Target, ...]:
     targets: list[Target] = []
-    with Trial() as trial:
+    with UsageSimulation() as trial:
         for candidate in candidates:
-            if candidate.standing is not Standing.OWN:
+            if candidate.standing is not CandidateType.OWN:
                 if borrowing and candidate.protected:
                     continue
                 line = (candidate.queue.node, *candidate.between)
@@ -319,6 +323,6 @@ def _attempt(preemptor: Preemptor, candidates: Iterable[Candidate], *, borrowing
                     continue  # those taken before brought it back within its quota
             trial.remove(candidate.reservation, candidate.queue.node)
             targets.append(Target(candidate.reservation, candidate.queue, candidate.reason))
-            if fits(preemptor, borrowing=borrowing):
-                return without_needless(targets, trial, lambda: fits(preemptor, borrowing=borrowing))
+            if workload_fits(preemptor, borrowing=borrowing):
+                return fill_back(targets, trial, lambda: workload_fits(preemptor, borrowing=borrowing))
     return ()

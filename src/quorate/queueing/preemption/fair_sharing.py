@@ -15,18 +15,18 @@ from quorate.api.configuration import PreemptionStrategy
 from quorate.queueing.cluster_queue import ClusterQueueState, Reservation
 from quorate.queueing.decisions import PreemptionReason
 from quorate.queueing.preemption.classical import (
+    CandidateOrder,
     Preemptor,
-    Queues,
+    QueuesBelow,
     Target,
-    VictimOrder,
-    fits,
-    nobody,
-    own_rule,
-    reclaim_rule,
-    victim_order,
-    without_needless,
+    candidate_order,
+    fill_back,
+    no_candidate,
+    reclaim_within_cohort_filter,
+    within_cluster_queue_filter,
+    workload_fits,
 )
-from quorate.queueing.preemption.simulation import Trial
+from quorate.queueing.preemption.simulation import UsageSimulation
 from quorate.quota import tree
 from quorate.quota.fair_sharing import Share, dominant_share
 from quorate.quota.tree import Node
@@ -34,7 +34,7 @@ from quorate.quota.tree import Node
 
 def fair_targets(
     preemptor: Preemptor,
-    queues_below: Queues,
+    queues_below: QueuesBelow,
     strategies: tuple[PreemptionStrategy, ...],
     *,
     reclaims: bool,
@@ -43,14 +43,14 @@ def fair_targets(
 
     With ``reclaims`` who stays within its nominal quota takes from borrowers whatever the shares.
     """
-    with Trial() as trial:
+    with UsageSimulation() as trial:
         trial.add(preemptor.queue.node, preemptor.usage)
         search = _Search(preemptor, trial, reclaims=reclaims)
         waiting = _Candidates(preemptor, _candidates(preemptor, queues_below))
         if search.first_pass(waiting, strategies[0]) or (
-            len(strategies) > 1 and search.second_pass(_Candidates(preemptor, search.passed_over))
+            len(strategies) > 1 and search.second_pass(_Candidates(preemptor, search.preemption_skips))
         ):
-            return without_needless(search.targets, trial, search.has_room)
+            return fill_back(search.targets, trial, search.has_room)
     return ()
 
 
@@ -59,11 +59,15 @@ class _Candidate(msgspec.Struct, frozen=True, eq=False):
     queue: ClusterQueueState
 
 
-def _candidates(preemptor: Preemptor, queues_below: Queues) -> Iterator[_Candidate]:
-    own, others, short = own_rule(preemptor), reclaim_rule(preemptor), preemptor.short
+def _candidates(preemptor: Preemptor, queues_below: QueuesBelow) -> Iterator[_Candidate]:
+    own, others, short = (
+        within_cluster_queue_filter(preemptor),
+        reclaim_within_cohort_filter(preemptor),
+        preemptor.short,
+    )
     for queue in queues_below(preemptor.queue.node.root):
         may = own if queue is preemptor.queue else others
-        if may is nobody or (may is others and tree.is_within_quota(queue.node, short)):
+        if may is no_candidate or (may is others and tree.is_within_quota(queue.node, short)):
             continue
         for other in queue.reservations.values():
             if may(other) and preemptor.wants(other):
@@ -81,9 +85,9 @@ class _Candidates:
             self._left.setdefault(candidate.queue.node, []).append(candidate)
         self._discarded: set[Node] = set()
 
-    def _order(self, candidate: _Candidate) -> VictimOrder:
+    def _order(self, candidate: _Candidate) -> CandidateOrder:
         own = candidate.queue is self._own
-        return victim_order(candidate.reservation, candidate.queue, own=own)
+        return candidate_order(candidate.reservation, candidate.queue, own=own)
 
     def pop(self, node: Node) -> _Candidate | None:
         left = self._left.get(node)
@@ -139,18 +143,18 @@ class _Candidates:
 
 
 class _Search:
-    def __init__(self, preemptor: Preemptor, trial: Trial, *, reclaims: bool) -> None:
+    def __init__(self, preemptor: Preemptor, trial: UsageSimulation, *, reclaims: bool) -> None:
         self._preemptor = preemptor
         self._reclaims = reclaims
         self._trial = trial
         self.targets: list[Target] = []
-        self.passed_over: list[_Candidate] = []
+        self.preemption_skips: list[_Candidate] = []
 
     def has_room(self) -> bool:
         """Whether the request fits; it is counted all the time, so it must be taken out to be tested."""
         node, usage = self._preemptor.queue.node, self._preemptor.usage
         tree.remove_usage(node, usage)
-        result = fits(self._preemptor, borrowing=True)
+        result = workload_fits(self._preemptor, borrowing=True)
         tree.add_usage(node, usage)
         return result
 
@@ -192,12 +196,12 @@ class _Search:
     def _take_by_share(self, node: Node, candidates: _Candidates, strategy: PreemptionStrategy) -> bool:
         """Take the first candidate of ``node`` that the strategy allows; whether there was one."""
         preemptor_side, target_side = self._sides(node)
-        claim, before = dominant_share(preemptor_side), dominant_share(target_side)
+        preempting_assignment, before = dominant_share(preemptor_side), dominant_share(target_side)
         while (candidate := candidates.pop(node)) is not None:
             after = self._share_without(candidate, target_side)
-            if _allows(strategy, claim, before, after):
+            if _allows(strategy, preempting_assignment, before, after):
                 return self._take(candidate, "InCohortFairSharing")
-            self.passed_over.append(candidate)
+            self.preemption_skips.append(candidate)
         return False
 
     def _share_without(self, candidate: _Candidate, side: Node) -> Share:
@@ -217,13 +221,13 @@ class _Search:
         return next(side for side in mine if side.parent is common), theirs
 
 
-def _allows(strategy: PreemptionStrategy, claim: Share, before: Share, after: Share) -> bool:
+def _allows(strategy: PreemptionStrategy, preempting_assignment: Share, before: Share, after: Share) -> bool:
     """Whether a target may be taken, by the share the preemptor would have and those of the target."""
-    if claim.infinite and not before.infinite:
+    if preempting_assignment.infinite and not before.infinite:
         return False
     match strategy:
         case "LessThanOrEqualToFinalShare":  # rule S2-a
-            return claim <= after
+            return preempting_assignment <= after
         case "LessThanInitialShare":  # rule S2-b
-            return claim < before
+            return preempting_assignment < before
     assert_never(strategy)

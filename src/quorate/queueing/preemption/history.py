@@ -15,7 +15,7 @@ from quorate.api.meta import Uid
 from quorate.quota.tree import Node
 
 
-class Repeats:
+class PreemptionHistory:
     """Preemptions since the last event from outside, tree by tree."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Repeats:
         """Something happened from outside in the tree of ``root``."""
         self._counts.pop(root, None)
 
-    def spared(self, root: Node, preemptor: Uid, *, within_quota: bool) -> frozenset[Uid]:
+    def excluded_victims(self, root: Node, preemptor: Uid, *, within_quota: bool) -> frozenset[Uid]:
         """Who may not be preempted for ``preemptor`` again."""
         victims = self._counts.get(root, {}).get(preemptor)
         if victims is None:

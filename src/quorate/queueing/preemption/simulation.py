@@ -8,7 +8,7 @@ from quorate.quota.amount import Usage
 from quorate.quota.tree import Node
 
 
-class Trial:
+class UsageSimulation:
     """Changes of usage that are undone when the ``with`` block is left, by any road.
 
     Usage is a plain sum, so the order of undoing does not matter, and what was moved twice is restored
@@ -19,7 +19,7 @@ class Trial:
         self._gone: dict[Reservation, Node] = {}  # taken out of the usage of the node
         self._added: list[tuple[Node, Usage]] = []
 
-    def __enter__(self) -> "Trial":
+    def __enter__(self) -> "UsageSimulation":
         return self
 
     def __exit__(

@@ -9,7 +9,7 @@ single rounds would.
 With ``blockAdmission`` a round stops before it admits a workload while another is not ready.  The state
 keeps it as it is; it goes on, with the assignments made before, as soon as all are ready, and no other round
 runs meanwhile.  Where only those are held back that compete for the same flavors, the round goes on with
-the others instead (see ``queueing.unready``).
+the others instead (see ``queueing.pods_ready``).
 """
 
 from collections.abc import Iterable
@@ -19,55 +19,55 @@ from quorate.api.kueue import Admission, PodSetAssignment
 from quorate.api.meta import Key
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.conditions import queued_since
-from quorate.queueing.decisions import Cycle, Decision, Hold, Reserve
+from quorate.queueing.decisions import CycleResult, Decision, Hold, Reserve
 from quorate.queueing.inadmissible_reasons import (
     AwaitingPodsReady,
     AwaitingPreemption,
-    Cause,
-    Lack,
+    InadmissibleReason,
     NamespaceMismatched,
-    RoomTaken,
+    NoLongerFits,
+    Shortage,
     TargetsOverlap,
 )
-from quorate.queueing.pending.ordering import changed_what_counts
-from quorate.queueing.pending.queue import Claim, Requeue
-from quorate.queueing.preemption.classical import preempt, room_kept
-from quorate.queueing.preemption.simulation import Trial
-from quorate.queueing.scheduling.flavor_assigner import Assignment, Mode
+from quorate.queueing.pending.ordering import affects_scheduling
+from quorate.queueing.pending.queue import PreemptingAssignment, RequeueReason
+from quorate.queueing.preemption.classical import preemption_decision, quota_to_reserve
+from quorate.queueing.preemption.simulation import UsageSimulation
+from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode
 from quorate.queueing.scheduling.nomination import Nomination, nominate
-from quorate.queueing.scheduling.processing_order import ClassicalTurns, FairTurns, Turns
+from quorate.queueing.scheduling.processing_order import ClassicalOrder, FairSharingOrder, ProcessingOrder
 from quorate.queueing.state import State
 from quorate.quota import tree
 from quorate.quota.amount import Usage, as_quantity
 from quorate.quota.tree import Node
 
 # Decisions of one run: enough to keep many writes in flight, few enough to keep the shell responsive.
-ENOUGH: Final = 100
+MAX_DECISIONS: Final = 100
 
 
-def run_cycle(state: State, now: float) -> Cycle:
+def run_cycle(state: State, now: float) -> CycleResult:
     """Decide all that can be decided now, or a good batch of it; then ``wake_at`` asks to go on at once."""
     decisions: dict[Key, Decision] = {}
-    passed_over: dict[Key, str] = {}
-    sample_at = state.sample_past_use(now)
+    preemption_skips: dict[Key, str] = {}
+    sample_at = state.sample_consumed_usage(now)
     while (round_ := next_round(state)) is not None:
         for decision in round_.run(now):
             decisions.pop(decision.key, None)  # only the last word about a workload is worth writing
             decisions[decision.key] = decision
-        passed_over |= round_.passed_over
-        if len(decisions) >= ENOUGH:
-            return Cycle(tuple(decisions.values()), now, tuple(passed_over.values()))
-    return Cycle(tuple(decisions.values()), sample_at, tuple(passed_over.values()))
+        preemption_skips |= round_.preemption_skips
+        if len(decisions) >= MAX_DECISIONS:
+            return CycleResult(tuple(decisions.values()), now, tuple(preemption_skips.values()))
+    return CycleResult(tuple(decisions.values()), sample_at, tuple(preemption_skips.values()))
 
 
 def next_round(state: State) -> "Round | None":
     """The round that may change something; None when everything has been judged as things are."""
     if state.suspended is not None:
         return None if state.unready else state.suspended
-    state.settle_wakes()
-    queues = [queue for root in state.restless for queue in state.waiting_below(root)]
+    state.flush_requeues()
+    queues = [queue for root in state.dirty_trees for queue in state.queues_with_pending(root)]
     if not queues:
-        state.restless.clear()
+        state.dirty_trees.clear()
         return None
     return Round(state, queues)
 
@@ -79,8 +79,8 @@ class Round:
         self._state = state
         self._roots: dict[Node, None] = {}  # of the trees that take part
         self._busy: set[Node] = set()  # of those in which the round changed something
-        self._back: list[tuple[Nomination, Requeue]] = []  # carried out and not admitted
-        self.passed_over: dict[Key, str] = {}  # the cluster queue of each; see ``Cycle``
+        self._back: list[tuple[Nomination, RequeueReason]] = []  # carried out and not admitted
+        self.preemption_skips: dict[Key, str] = {}  # the cluster queue of each; see ``Cycle``
         self._held: list[tuple[Node, Usage]] = []  # counted for the rest of the round only
         # By the root of each tree: who was served last, and whom preemptors evict, each with its preemptor.
         self._served: dict[Node, Key] = {}
@@ -93,8 +93,8 @@ class Round:
             entry = queue.pending.pop() if state.is_active(queue) else None
             if entry is not None:
                 nominations.append(nominate(state, queue, entry))
-        turns = FairTurns if state.configuration.fair_sharing is not None else ClassicalTurns
-        self._turns: Turns = turns(nominations, state.configuration.gates)
+        turns = FairSharingOrder if state.configuration.fair_sharing is not None else ClassicalOrder
+        self._turns: ProcessingOrder = turns(nominations, state.configuration.gates)
 
     def run(self, now: float) -> list[Decision]:
         """Carry out what was nominated.  A round that is suspended is to be run again."""
@@ -111,7 +111,7 @@ class Round:
             tree.add_usage(node, usage)
         while (nomination := self._turns.next()) is not None:
             if _is_outdated(nomination):
-                self._back.append((nomination, Requeue.FAILED_AFTER_NOMINATION))
+                self._back.append((nomination, RequeueReason.FAILED_AFTER_NOMINATION))
             elif (awaiting := self._awaiting(nomination)) is None:
                 decisions.extend(self._decide(nomination, now))
             elif awaiting.flavor is None:
@@ -121,7 +121,7 @@ class Round:
                 break
             else:
                 self._state.unready.hold_back(nomination.queue, awaiting.flavor)
-                decisions.append(self._refuse(nomination, Requeue.AWAITING_PODS_READY, (awaiting,)))
+                decisions.append(self._refuse(nomination, RequeueReason.AWAITING_PODS_READY, (awaiting,)))
             self._turns.done(nomination)
         for node, usage in self._held:
             tree.remove_usage(node, usage)
@@ -130,22 +130,22 @@ class Round:
     def requeue(self) -> None:
         """Put the heads that were not admitted back, and note which trees are at rest now."""
         state = self._state
-        state.settle_wakes()
+        state.flush_requeues()
         searching: dict[Node, int] = {}  # trees with flavors left to try, and how many that could be
         for nomination, reason in self._back:
             entry, root = nomination.entry, nomination.queue.node.root
-            if not state.requeue(entry, reason, nomination.wakes_before):
+            if not state.requeue(entry, reason, nomination.requeues_before):
                 self._busy.add(root)
-            elif entry.resume is not None and entry.resume.has_untried:
+            elif entry.last_assignment is not None and entry.last_assignment.has_untried_flavors:
                 most = sum(len(group.flavors) for group in nomination.queue.groups.values())
                 searching[root] = max(searching.get(root, 0), most)
         for root in self._roots:
             news = self._waited or root in self._busy
-            rounds = 0 if news else state.restless.get(root, 0) + 1
+            rounds = 0 if news else state.dirty_trees.get(root, 0) + 1
             if rounds <= searching.get(root, 0):
-                state.restless[root] = rounds
+                state.dirty_trees[root] = rounds
             else:
-                state.restless.pop(root, None)
+                state.dirty_trees.pop(root, None)
 
     def _awaiting(self, nomination: Nomination) -> AwaitingPodsReady | None:
         """Who must be ready before this one, which could be admitted now; None if nobody."""
@@ -153,7 +153,7 @@ class Round:
         assignment = nomination.assignment
         if rules is None or rules.block_admission is None or assignment is None or not unready:
             return None
-        if assignment.mode is not Mode.FIT or self._lacks(nomination, assignment):
+        if assignment.mode is not AssignmentMode.FIT or self._lacks(nomination, assignment):
             return None
         if rules.block_admission == "AllQueues":
             return AwaitingPodsReady(unready.first())
@@ -162,14 +162,14 @@ class Round:
     def _decide(self, nomination: Nomination, now: float) -> list[Decision]:
         assignment = nomination.assignment
         if assignment is None:
-            strange = any(isinstance(cause, NamespaceMismatched) for cause in nomination.causes)
-            reason = Requeue.NAMESPACE_MISMATCH if strange else Requeue.GENERIC
-            return [self._refuse(nomination, reason, nomination.causes)]
-        if assignment.mode is Mode.NO_FIT:
-            return [self._refuse(nomination, Requeue.NO_FIT, nomination.causes)]
+            strange = any(isinstance(cause, NamespaceMismatched) for cause in nomination.reasons)
+            reason = RequeueReason.NAMESPACE_MISMATCH if strange else RequeueReason.GENERIC
+            return [self._refuse(nomination, reason, nomination.reasons)]
+        if assignment.mode is AssignmentMode.NO_FIT:
+            return [self._refuse(nomination, RequeueReason.NO_FIT, nomination.reasons)]
         if assignment.mode.needs_preemption and not nomination.targets:
-            self._count_for_now(nomination, room_kept(nomination.queue, assignment))
-            return [self._refuse(nomination, Requeue.NO_CANDIDATES, nomination.causes)]
+            self._count_for_now(nomination, quota_to_reserve(nomination.queue, assignment))
+            return [self._refuse(nomination, RequeueReason.NO_CANDIDATES, nomination.reasons)]
         victims = self._victims.get(nomination.queue.node.root, {})
         for target in nomination.targets:
             key = target.reservation.key
@@ -177,19 +177,19 @@ class Round:
                 return [self._skip(nomination, TargetsOverlap(key, victims[key]))]
         lacks = self._lacks(nomination, assignment)
         if lacks:
-            return [self._skip(nomination, RoomTaken(self._served.get(nomination.queue.node.root), lacks))]
+            return [self._skip(nomination, NoLongerFits(self._served.get(nomination.queue.node.root), lacks))]
         if nomination.targets:
             return self._preempt(nomination, assignment)
         self._busy.add(nomination.queue.node.root)
         self._served[nomination.queue.node.root] = nomination.entry.key
         return [self._reserve(nomination, assignment, now)]
 
-    def _lacks(self, nomination: Nomination, assignment: Assignment) -> tuple[Lack, ...]:
+    def _lacks(self, nomination: Nomination, assignment: Assignment) -> tuple[Shortage, ...]:
         """What is missing beside what this round decided so far, once all victims are gone."""
-        with self._state.room_of_replaced(nomination.entry.workload, nomination.queue):
+        with self._state.without_replaced_slice(nomination.entry.workload, nomination.queue):
             return self._lacks_beside(nomination, assignment)
 
-    def _lacks_beside(self, nomination: Nomination, assignment: Assignment) -> tuple[Lack, ...]:
+    def _lacks_beside(self, nomination: Nomination, assignment: Assignment) -> tuple[Shortage, ...]:
         node = nomination.queue.node
         leaving = (
             *self._victims.get(node.root, ()),
@@ -197,7 +197,7 @@ class Round:
         )
         if not leaving:
             return _lacking(node, assignment.usage)
-        with Trial() as trial:
+        with UsageSimulation() as trial:
             for key in leaving:
                 reservation = self._state.reservations.get(key)
                 if reservation is not None:  # a victim may be gone already when a blocked round goes on
@@ -220,26 +220,30 @@ class Round:
         fresh = [target for target in nomination.targets if state.expect_eviction(target.reservation, entry)]
         if fresh:
             self._busy.add(queue.node.root)
-        entry.resume = None
-        entry.claim = Claim(tuple(pods.count for pods in assignment.pod_sets), assignment.level)
+        entry.last_assignment = None
+        entry.preempting_assignment = PreemptingAssignment(
+            tuple(pods.count for pods in assignment.pod_sets), assignment.level
+        )
         if not queue.is_strict:
             queue.pending.sticky = entry
-        causes = (*nomination.causes, AwaitingPreemption(victims))
-        hold = self._refuse(nomination, Requeue.PENDING_PREEMPTION, causes)
-        return [*(preempt(entry.workload, queue, target) for target in fresh), hold]
+        reasons = (*nomination.reasons, AwaitingPreemption(victims))
+        hold = self._refuse(nomination, RequeueReason.PENDING_PREEMPTION, reasons)
+        return [*(preemption_decision(entry.workload, queue, target) for target in fresh), hold]
 
-    def _skip(self, nomination: Nomination, cause: Cause) -> Hold:
+    def _skip(self, nomination: Nomination, cause: InadmissibleReason) -> Hold:
         """Refuse one that could start, or preempt, but for those before it in the round."""
         if not self._state.configuration.gates.flavor_fungibility_preserve_scan_progress:
-            nomination.entry.resume = None
+            nomination.entry.last_assignment = None
         if nomination.targets:
-            self.passed_over[nomination.entry.key] = nomination.queue.name
-        return self._refuse(nomination, Requeue.FAILED_AFTER_NOMINATION, (cause,))
+            self.preemption_skips[nomination.entry.key] = nomination.queue.name
+        return self._refuse(nomination, RequeueReason.FAILED_AFTER_NOMINATION, (cause,))
 
-    def _refuse(self, nomination: Nomination, reason: Requeue, causes: tuple[Cause, ...]) -> Hold:
+    def _refuse(
+        self, nomination: Nomination, reason: RequeueReason, reasons: tuple[InadmissibleReason, ...]
+    ) -> Hold:
         self._back.append((nomination, reason))
-        waits = reason is Requeue.AWAITING_PODS_READY
-        return _hold(nomination, "Waiting" if waits else "Pending", causes)
+        waits = reason is RequeueReason.AWAITING_PODS_READY
+        return _hold(nomination, "Waiting" if waits else "Pending", reasons)
 
     def _reserve(self, nomination: Nomination, assignment: Assignment, now: float) -> Reserve:
         entry, queue = nomination.entry, nomination.queue
@@ -259,12 +263,12 @@ class Round:
         )
 
 
-def _lacking(node: Node, usage: Usage) -> tuple[Lack, ...]:
+def _lacking(node: Node, usage: Usage) -> tuple[Shortage, ...]:
     """What keeps ``usage`` from fitting at ``node``, by flavor and resource; nothing if it fits."""
     if tree.fits(node, usage):
         return ()
     found = [
-        Lack(
+        Shortage(
             pair.flavor,
             pair.resource,
             amount,
@@ -281,12 +285,14 @@ def _is_outdated(nomination: Nomination) -> bool:
     entry = nomination.entry
     if nomination.queue.pending.in_flight is not entry:
         return True
-    return entry.workload is not nomination.workload and changed_what_counts(
+    return entry.workload is not nomination.workload and affects_scheduling(
         nomination.workload, entry.workload
     )
 
 
-def _hold(nomination: Nomination, reason: Literal["Pending", "Waiting"], causes: tuple[Cause, ...]) -> Hold:
+def _hold(
+    nomination: Nomination, reason: Literal["Pending", "Waiting"], reasons: tuple[InadmissibleReason, ...]
+) -> Hold:
     entry = nomination.entry
     metadata = entry.workload.metadata
     entry.hold = Hold(
@@ -294,7 +300,7 @@ def _hold(nomination: Nomination, reason: Literal["Pending", "Waiting"], causes:
         uid=metadata.uid,
         resource_version=metadata.resource_version,
         reason=reason,
-        causes=causes,
+        reasons=reasons,
         requests=entry.shape.requests,
     )
     return entry.hold

@@ -16,11 +16,11 @@ import msgspec
 from quorate.api.core import NodeSelectorTerm, Taint, Toleration
 from quorate.api.kueue import FlavorFungibility, Preemption, ResourceFlavor
 from quorate.api.meta import matches_requirement
-from quorate.queueing.cluster_queue import Group
+from quorate.queueing.cluster_queue import FlavorGroup
 from quorate.queueing.inadmissible_reasons import (
     AffinityMismatched,
     FlavorMissing,
-    PodSetCause,
+    PodSetReason,
     QuotaExceeded,
     QuotaShort,
     ResourceUncovered,
@@ -32,7 +32,7 @@ from quorate.quota.amount import PODS, FlavorResource
 from quorate.quota.tree import Node
 
 
-class Mode(IntEnum):
+class AssignmentMode(IntEnum):
     """How a request could be met, worst first."""
 
     NO_FIT = 0
@@ -43,38 +43,38 @@ class Mode(IntEnum):
 
     @property
     def needs_preemption(self) -> bool:
-        return Mode.NO_FIT < self < Mode.FIT
+        return AssignmentMode.NO_FIT < self < AssignmentMode.FIT
 
 
-class Offer(NamedTuple):
+class FlavorCandidate(NamedTuple):
     """How one flavor, or one resource of it, could serve a request."""
 
-    mode: Mode
+    mode: AssignmentMode
     level: int  # how far up the cohort tree quota is borrowed; 0 within nominal
 
 
-_IMPOSSIBLE: Final = Offer(Mode.NO_FIT, 0)
+_IMPOSSIBLE: Final = FlavorCandidate(AssignmentMode.NO_FIT, 0)
 
 
-class Oracle(Protocol):
+class PreemptionOracle(Protocol):
     """Simulates preemption for a request that exceeds what is free."""
 
-    def __call__(self, pair: FlavorResource, amount: int) -> Offer:
+    def __call__(self, pair: FlavorResource, amount: int) -> FlavorCandidate:
         """Whom preemption would hit; never FIT.  The level is that after the victims are gone."""
         ...
 
 
-class Market(msgspec.Struct, frozen=True):
+class FlavorSearchInput(msgspec.Struct, frozen=True):
     """What a cluster queue offers: its groups, its place in the quota tree, its rules of choice."""
 
     node: Node
-    groups: Mapping[str, Group]  # by each resource covered
+    groups: Mapping[str, FlavorGroup]  # by each resource covered
     flavors: Mapping[str, ResourceFlavor]  # all there are; a name may be missing
     fungibility: FlavorFungibility | None  # None: the first flavor that fits, else the first of the best mode
     preemption: Preemption
     is_fair: bool  # fair sharing decides who is preempted
     ignores_uncovered: bool
-    oracle: Oracle
+    oracle: PreemptionOracle
 
     @property
     def preempts_while_borrowing(self) -> bool:
@@ -93,54 +93,57 @@ class PodSetFlavors(msgspec.Struct, frozen=True):
 
 class Assignment(msgspec.Struct, frozen=True):
     pod_sets: tuple[PodSetFlavors, ...]  # up to the first that got no flavor
-    mode: Mode
+    mode: AssignmentMode
     level: int
     usage: dict[FlavorResource, int]
     short: frozenset[FlavorResource]  # what would have to be freed by preemption
-    causes: tuple[PodSetCause, ...]  # every refusal, unless the group found a fit in the end
-    positions: tuple[dict[str, int], ...]  # per pod set and resource: see pending.Resume
+    reasons: tuple[PodSetReason, ...]  # every refusal, unless the group found a fit in the end
+    last_tried_flavors: tuple[dict[str, int], ...]  # per pod set and resource: see pending.Resume
 
 
-def assign(
-    market: Market, pod_sets: Sequence[PodSetShape], counts: Sequence[int], start: Sequence[Mapping[str, int]]
+def assign_flavors(
+    market: FlavorSearchInput,
+    pod_sets: Sequence[PodSetShape],
+    counts: Sequence[int],
+    start: Sequence[Mapping[str, int]],
 ) -> Assignment:
     """Choose flavors for ``counts`` pods of each of ``pod_sets``.
 
     ``start`` holds the remembered positions; it is empty, or as long as ``pod_sets``.
     """
     usage: dict[FlavorResource, int] = {}
-    modes: dict[FlavorResource, Mode] = {}
+    modes: dict[FlavorResource, AssignmentMode] = {}
     chosen: list[PodSetFlavors] = []
-    positions: list[dict[str, int]] = []
-    causes: list[PodSetCause] = []
-    mode, level = Mode.FIT, 0
+    last_tried_flavors: list[dict[str, int]] = []
+    reasons: list[PodSetReason] = []
+    mode, level = AssignmentMode.FIT, 0
     for index, (pod_set, count) in enumerate(zip(pod_sets, counts, strict=True)):
         requests = pod_set.request(count)
         if PODS in market.groups:
             requests[PODS] = count
         search = _Search(market, pod_set, requests, usage, start[index] if start else {})
         search.run()
-        causes.extend(search.causes)
+        reasons.extend(search.reasons)
         if search.failed:
-            mode = Mode.NO_FIT
+            mode = AssignmentMode.NO_FIT
             break
         for resource, flavor in search.flavors.items():
             pair = FlavorResource(flavor, resource)
             usage[pair] = usage.get(pair, 0) + requests[resource]
-            modes[pair] = min(modes.get(pair, Mode.FIT), search.offers[resource].mode)
+            modes[pair] = min(modes.get(pair, AssignmentMode.FIT), search.offers[resource].mode)
         for offer in search.offers.values():
             mode, level = min(mode, offer.mode), max(level, offer.level)
         charged = {resource: requests[resource] for resource in search.flavors}
         chosen.append(PodSetFlavors(pod_set.name, count, search.flavors, charged))
-        positions.append(search.positions)
+        last_tried_flavors.append(search.last_tried_flavors)
     return Assignment(
         tuple(chosen),
         mode,
         level,
         usage,
         frozenset(pair for pair, worst in modes.items() if worst.needs_preemption),
-        tuple(causes),
-        tuple(positions),
+        tuple(reasons),
+        tuple(last_tried_flavors),
     )
 
 
@@ -149,7 +152,7 @@ class _Search:
 
     def __init__(
         self,
-        market: Market,
+        market: FlavorSearchInput,
         pod_set: PodSetShape,
         requests: Mapping[str, int],
         earlier: Mapping[FlavorResource, int],
@@ -161,9 +164,11 @@ class _Search:
         self._earlier = earlier  # usage of the pod sets before this one
         self._start = start
         self.flavors: dict[str, str] = {}  # by resource, of the groups settled so far
-        self.offers: dict[str, Offer] = {}  # likewise: how the flavor of the group would serve the resource
-        self.positions: dict[str, int] = {}  # likewise
-        self.causes: list[PodSetCause] = []
+        self.offers: dict[
+            str, FlavorCandidate
+        ] = {}  # likewise: how the flavor of the group would serve the resource
+        self.last_tried_flavors: dict[str, int] = {}  # likewise
+        self.reasons: list[PodSetReason] = []
         self.failed = False
 
     def run(self) -> None:
@@ -174,87 +179,93 @@ class _Search:
             if group is not None:
                 self._settle(resource, group)
             elif self._requests[resource] > 0 and not self._market.ignores_uncovered:
-                self.causes.append(ResourceUncovered(self._pod_set.name, resource))
+                self.reasons.append(ResourceUncovered(self._pod_set.name, resource))
                 self.failed = True
             if self.failed:
                 return
 
-    def _settle(self, resource: str, group: Group) -> None:
+    def _settle(self, resource: str, group: FlavorGroup) -> None:
         """Choose one flavor for all requested resources of ``group``; ``resource`` is one of them."""
         wanted = [name for name in sorted(self._requests) if name in group.covered]
         best, best_flavor, best_offers = _IMPOSSIBLE, "", {}
-        causes: list[PodSetCause] = []
+        reasons: list[PodSetReason] = []
         tried = -1
         for tried in range(self._start.get(resource, -1) + 1, len(group.flavors)):
             flavor = group.flavors[tried]
-            refused = refusal(self._pod_set, flavor, self._market.flavors.get(flavor))
+            refused = flavor_incompatibility(self._pod_set, flavor, self._market.flavors.get(flavor))
             if refused is not None:
-                causes.append(refused)
+                reasons.append(refused)
                 continue
-            offers = self._offers(flavor, wanted, causes)
+            offers = self._offers(flavor, wanted, reasons)
             offer = self._worst(offers.values())
             if self._is_better(offer, best):
                 best, best_flavor, best_offers = offer, flavor, offers
-            if not _tries_next(offer, self._market.fungibility):
+            if not _should_try_next_flavor(offer, self._market.fungibility):
                 break
-        if best.mode is not Mode.FIT:
-            self.causes.extend(causes)
-        if best.mode is Mode.NO_FIT:
+        if best.mode is not AssignmentMode.FIT:
+            self.reasons.extend(reasons)
+        if best.mode is AssignmentMode.NO_FIT:
             self.failed = True
             return
         # Without fungibility each search is a whole one.
         is_whole = tried == len(group.flavors) - 1 or self._market.fungibility is None
         last = -1 if is_whole else tried
         for name in wanted:
-            self.flavors[name], self.positions[name] = best_flavor, last
+            self.flavors[name], self.last_tried_flavors[name] = best_flavor, last
             self.offers[name] = best_offers[name]
 
-    def _offers(self, flavor: str, wanted: Sequence[str], causes: list[PodSetCause]) -> dict[str, Offer]:
+    def _offers(
+        self, flavor: str, wanted: Sequence[str], reasons: list[PodSetReason]
+    ) -> dict[str, FlavorCandidate]:
         """How ``flavor`` could serve each of ``wanted``; ends at the first that it never can."""
-        offers: dict[str, Offer] = {}
+        offers: dict[str, FlavorCandidate] = {}
         for resource in wanted:
-            offers[resource] = offer = self._offer(FlavorResource(flavor, resource), causes)
-            if offer.mode is Mode.NO_FIT:
+            offers[resource] = offer = self._offer(FlavorResource(flavor, resource), reasons)
+            if offer.mode is AssignmentMode.NO_FIT:
                 break
         return offers
 
-    def _offer(self, pair: FlavorResource, causes: list[PodSetCause]) -> Offer:
+    def _offer(self, pair: FlavorResource, reasons: list[PodSetReason]) -> FlavorCandidate:
         market, node = self._market, self._market.node
         earlier = self._earlier.get(pair, 0)
         requested = self._requests[pair.resource]
         needed = earlier + requested
         free = max(0, tree.available(node, pair))
         if needed <= free:
-            return Offer(Mode.FIT, tree.level(node, pair, needed).height)
+            return FlavorCandidate(AssignmentMode.FIT, tree.level(node, pair, needed).height)
         at_most = tree.potential_available(node, pair)
         if needed > at_most:
-            causes.append(
+            reasons.append(
                 QuotaExceeded(
                     self._pod_set.name, pair.flavor, pair.resource, earlier, requested, free, at_most
                 )
             )
             return _IMPOSSIBLE
-        causes.append(QuotaShort(self._pod_set.name, pair.flavor, pair.resource, needed, free, at_most))
+        reasons.append(QuotaShort(self._pod_set.name, pair.flavor, pair.resource, needed, free, at_most))
         level = tree.level(node, pair, needed)
         if needed <= tree.nominal(node, pair) or level.may_reclaim or market.preempts_while_borrowing:
             offer = market.oracle(pair, needed)
-            return Offer(offer.mode, level.height) if offer.mode is Mode.NO_CANDIDATES else offer
+            return (
+                FlavorCandidate(offer.mode, level.height)
+                if offer.mode is AssignmentMode.NO_CANDIDATES
+                else offer
+            )
         return _IMPOSSIBLE
 
-    def _worst(self, offers: Iterable[Offer]) -> Offer:
-        worst = Offer(Mode.FIT, 0)
+    def _worst(self, offers: Iterable[FlavorCandidate]) -> FlavorCandidate:
+        worst = FlavorCandidate(AssignmentMode.FIT, 0)
         for offer in offers:
             if self._is_better(worst, offer):
                 worst = offer
         return worst
 
-    def _is_better(self, one: Offer, other: Offer) -> bool:
+    def _is_better(self, one: FlavorCandidate, other: FlavorCandidate) -> bool:
         return is_preferred(one, other, self._market.fungibility)
 
 
-def is_preferred(one: Offer, other: Offer, fungibility: FlavorFungibility | None) -> bool:
+def is_preferred(one: FlavorCandidate, other: FlavorCandidate, fungibility: FlavorFungibility | None) -> bool:
     """Whether ``one`` is strictly the better choice."""
-    for hopeless in (Mode.NO_FIT, Mode.NO_CANDIDATES):
+    for hopeless in (AssignmentMode.NO_FIT, AssignmentMode.NO_CANDIDATES):
         if one.mode is hopeless:
             return other.mode < hopeless
         if other.mode is hopeless:
@@ -266,18 +277,20 @@ def is_preferred(one: Offer, other: Offer, fungibility: FlavorFungibility | None
     return (one.mode, -one.level) > (other.mode, -other.level)
 
 
-def _tries_next(offer: Offer, fungibility: FlavorFungibility | None) -> bool:
+def _should_try_next_flavor(offer: FlavorCandidate, fungibility: FlavorFungibility | None) -> bool:
     """Whether the search goes on after a flavor that could serve like ``offer``."""
-    if offer.mode in (Mode.NO_FIT, Mode.NO_CANDIDATES):
+    if offer.mode in (AssignmentMode.NO_FIT, AssignmentMode.NO_CANDIDATES):
         return True
     if fungibility is None:
-        return offer.mode is not Mode.FIT
-    if offer.mode is not Mode.FIT and fungibility.when_can_preempt == "TryNextFlavor":
+        return offer.mode is not AssignmentMode.FIT
+    if offer.mode is not AssignmentMode.FIT and fungibility.when_can_preempt == "TryNextFlavor":
         return True
     return offer.level > 0 and fungibility.when_can_borrow == "TryNextFlavor"
 
 
-def refusal(pod_set: PodSetShape, name: str, flavor: ResourceFlavor | None) -> PodSetCause | None:
+def flavor_incompatibility(
+    pod_set: PodSetShape, name: str, flavor: ResourceFlavor | None
+) -> PodSetReason | None:
     """Why the pods cannot run on the flavor called ``name``; None if they can."""
     if flavor is None:
         return FlavorMissing(pod_set.name, name)

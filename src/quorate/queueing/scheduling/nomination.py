@@ -8,19 +8,25 @@ import msgspec
 from quorate.api.kueue import Workload
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.inadmissible_reasons import (
-    Cause,
     ChecksFailed,
+    InadmissibleReason,
     LimitRangeViolated,
     NamespaceMismatched,
     QueueInactive,
     RequestsAboveLimits,
 )
-from quorate.queueing.pending.queue import Entry, Resume
+from quorate.queueing.pending.queue import Entry, LastAssignment
 from quorate.queueing.preemption.classical import Preemptor, Target, classical_targets
 from quorate.queueing.preemption.fair_sharing import fair_targets
-from quorate.queueing.preemption.simulation import Trial
-from quorate.queueing.scheduling.flavor_assigner import Assignment, Market, Mode, Offer, assign
-from quorate.queueing.scheduling.podset_reducer import Counts, reduce
+from quorate.queueing.preemption.simulation import UsageSimulation
+from quorate.queueing.scheduling.flavor_assigner import (
+    Assignment,
+    AssignmentMode,
+    FlavorCandidate,
+    FlavorSearchInput,
+    assign_flavors,
+)
+from quorate.queueing.scheduling.podset_reducer import PodSetCounts, reduce_counts
 from quorate.queueing.state import State
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Usage
@@ -32,22 +38,24 @@ class Nomination(msgspec.Struct):
     entry: Entry
     queue: ClusterQueueState
     workload: Workload  # as judged
-    wakes_before: int  # the queue's wake-ups when the head was popped
+    requeues_before: int  # the queue's wake-ups when the head was popped
     assignment: Assignment | None  # None: inadmissible whatever the quota
     targets: tuple[Target, ...]  # whom to preempt first
-    causes: tuple[Cause, ...]
+    reasons: tuple[InadmissibleReason, ...]
 
 
 def nominate(state: State, queue: ClusterQueueState, entry: Entry) -> Nomination:
     """Judge ``entry``, just popped from ``queue``; remembers in it which flavors were tried."""
     invalid = _invalid(state, queue, entry)
-    wakes = queue.pending.wakes
+    requeues = queue.pending.requeues
     if invalid is not None:
-        return Nomination(entry, queue, entry.workload, wakes, None, (), (invalid,))
-    with state.room_of_replaced(entry.workload, queue):
+        return Nomination(entry, queue, entry.workload, requeues, None, (), (invalid,))
+    with state.without_replaced_slice(entry.workload, queue):
         assignment, targets = _choose(state, queue, entry)
-    entry.resume = Resume(assignment.positions, entry.shape, state.cycles, state.generation(queue))
-    return Nomination(entry, queue, entry.workload, wakes, assignment, targets, assignment.causes)
+    entry.last_assignment = LastAssignment(
+        assignment.last_tried_flavors, entry.shape, state.cycles, state.generation(queue)
+    )
+    return Nomination(entry, queue, entry.workload, requeues, assignment, targets, assignment.reasons)
 
 
 _Choice = tuple[Assignment, tuple[Target, ...]]
@@ -67,25 +75,25 @@ def _choose(state: State, queue: ClusterQueueState, entry: Entry) -> _Choice:
     search = _Search(state, queue, entry)
 
     def judge(counts: Sequence[int]) -> _Choice:
-        assignment = assign(_market(state, queue, search), pod_sets, counts, start)
+        assignment = assign_flavors(_market(state, queue, search), pod_sets, counts, start)
         if not assignment.mode.needs_preemption:
             return assignment, ()
         return assignment, search.targets(assignment.usage, assignment.short)
 
     def attempt(counts: Sequence[int]) -> _Choice | None:
         assignment, targets = judge(counts)
-        return (assignment, targets) if assignment.mode is Mode.FIT or targets else None
+        return (assignment, targets) if assignment.mode is AssignmentMode.FIT or targets else None
 
     whole = judge([pod_set.count for pod_set in pod_sets])
     choice: _Choice | None = whole
-    if whole[0].mode is not Mode.FIT and not whole[1]:
-        ranges = [Counts(pod_set.count, pod_set.min_count) for pod_set in pod_sets]
-        choice = reduce(ranges, attempt) if state.configuration.gates.partial_admission else None
+    if whole[0].mode is not AssignmentMode.FIT and not whole[1]:
+        ranges = [PodSetCounts(pod_set.count, pod_set.min_count) for pod_set in pod_sets]
+        choice = reduce_counts(ranges, attempt) if state.configuration.gates.partial_admission else None
     if choice is None:
-        entry.claim = None
+        entry.preempting_assignment = None
         return whole
-    if entry.claim is not None and choice[0].level > entry.claim.level:
-        choice = attempt(entry.claim.counts) or choice
+    if entry.preempting_assignment is not None and choice[0].level > entry.preempting_assignment.level:
+        choice = attempt(entry.preempting_assignment.counts) or choice
     return choice
 
 
@@ -98,12 +106,12 @@ def could_ever_fit(state: State, queue: ClusterQueueState, entry: Entry) -> bool
     partial = state.configuration.gates.partial_admission
     pod_sets = entry.shape.pod_sets
     counts = [pod_set.min_count if partial else pod_set.count for pod_set in pod_sets]
-    with Trial() as trial:
+    with UsageSimulation() as trial:
         for other in state.queues_below(queue.node.root):
             for reservation in other.reservations.values():
                 trial.remove(reservation, other.node)
         market = _market(state, queue, _Search(state, queue, entry))
-        return assign(market, pod_sets, counts, ()).mode is Mode.FIT
+        return assign_flavors(market, pod_sets, counts, ()).mode is AssignmentMode.FIT
 
 
 TIMESTAMP_BUFFER_S: Final = 300.0  # of the gate SchedulerTimestampPreemptionBuffer
@@ -132,11 +140,20 @@ class _Search:
     def _find(self, usage: Usage, short: frozenset[FlavorResource]) -> tuple[Target, ...]:
         configuration = self._state.configuration
         sharing, gates = configuration.fair_sharing, configuration.gates
-        lead_s = TIMESTAMP_BUFFER_S if gates.scheduler_timestamp_preemption_buffer else 0.0
+        timestamp_buffer_s = TIMESTAMP_BUFFER_S if gates.scheduler_timestamp_preemption_buffer else 0.0
         node = self._queue.node
         within_quota = not any(tree.borrows_with(node, pair, amount) for pair, amount in usage.items())
-        spared = self._state.repeats.spared(node.root, self._uid, within_quota=within_quota)
-        preemptor = Preemptor(self._queue, self._order, usage, short, lead_s, spared - self._state.expected)
+        excluded_victims = self._state.preemption_history.excluded_victims(
+            node.root, self._uid, within_quota=within_quota
+        )
+        preemptor = Preemptor(
+            self._queue,
+            self._order,
+            usage,
+            short,
+            timestamp_buffer_s,
+            excluded_victims - self._state.expected_evictions,
+        )
         if sharing is not None:
             return fair_targets(
                 preemptor,
@@ -146,27 +163,27 @@ class _Search:
             )
         return classical_targets(preemptor, self._state.queues_below)
 
-    def offer(self, pair: FlavorResource, amount: int) -> Offer:
+    def offer(self, pair: FlavorResource, amount: int) -> FlavorCandidate:
         """See ``assignment.Oracle``."""
         targets = self.targets({pair: amount}, frozenset((pair,)))
         if not targets:
-            return Offer(Mode.NO_CANDIDATES, 0)
-        with Trial() as trial:
+            return FlavorCandidate(AssignmentMode.NO_CANDIDATES, 0)
+        with UsageSimulation() as trial:
             for target in targets:
                 trial.remove(target.reservation, target.queue.node)
             level = tree.level(self._queue.node, pair, amount).height
         own = any(target.queue is self._queue for target in targets)
-        return Offer(Mode.PREEMPT if own else Mode.RECLAIM, level)
+        return FlavorCandidate(AssignmentMode.PREEMPT if own else AssignmentMode.RECLAIM, level)
 
 
-def _invalid(state: State, queue: ClusterQueueState, entry: Entry) -> Cause | None:
+def _invalid(state: State, queue: ClusterQueueState, entry: Entry) -> InadmissibleReason | None:
     """What makes the workload inadmissible before any quota is looked at."""
     if any(check.state in ("Retry", "Rejected") for check in entry.workload.status.admission_checks):
         return ChecksFailed()
     if not state.is_active(queue):
         return QueueInactive("ClusterQueue", queue.name)
     namespace = entry.key.namespace
-    if not queue.welcomes(state.namespaces.get(namespace, {})):
+    if not queue.matches_namespace(state.namespaces.get(namespace, {})):
         return NamespaceMismatched(namespace, queue.name)
     if entry.shape.above_limits:
         return RequestsAboveLimits(entry.shape.above_limits)
@@ -177,19 +194,19 @@ def _invalid(state: State, queue: ClusterQueueState, entry: Entry) -> Cause | No
 
 def _start(state: State, queue: ClusterQueueState, entry: Entry) -> Sequence[dict[str, int]]:
     """Where the search for flavors begins: behind the flavors tried last time, if that still counts."""
-    resume = entry.resume
-    if resume is None or resume.shape is not entry.shape:
+    last_assignment = entry.last_assignment
+    if last_assignment is None or last_assignment.shape is not entry.shape:
         return ()
     preserves = state.configuration.gates.flavor_fungibility_preserve_scan_progress
-    is_recent = preserves and resume.cycle >= state.cycles - 1
-    if not is_recent and state.generation(queue) > resume.generation:
+    is_recent = preserves and last_assignment.cycle >= state.cycles - 1
+    if not is_recent and state.generation(queue) > last_assignment.generation:
         return ()
-    missing = len(entry.shape.pod_sets) - len(resume.positions)
-    return (*resume.positions, *({} for _ in range(missing)))
+    missing = len(entry.shape.pod_sets) - len(last_assignment.last_tried_flavors)
+    return (*last_assignment.last_tried_flavors, *({} for _ in range(missing)))
 
 
-def _market(state: State, queue: ClusterQueueState, search: _Search) -> Market:
-    return Market(
+def _market(state: State, queue: ClusterQueueState, search: _Search) -> FlavorSearchInput:
+    return FlavorSearchInput(
         queue.node,
         queue.groups,
         state.flavors,

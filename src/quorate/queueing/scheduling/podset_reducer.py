@@ -10,14 +10,14 @@ from typing import NamedTuple, TypeVar
 T = TypeVar("T")
 
 
-class Counts(NamedTuple):
+class PodSetCounts(NamedTuple):
     """Of one pod set: how many pods it wants, and how few it can do with."""
 
     wanted: int
     least: int
 
 
-def reduce(counts: Sequence[Counts], attempt: Callable[[tuple[int, ...]], T | None]) -> T | None:
+def reduce_counts(counts: Sequence[PodSetCounts], attempt: Callable[[tuple[int, ...]], T | None]) -> T | None:
     """The result of ``attempt`` for the most pods for which it has one; None when it has none.
 
     Assumes that whoever can start with some pods can also start with fewer, and so needs few attempts:

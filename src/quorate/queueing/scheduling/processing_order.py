@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from quorate.api.configuration.feature_gates import Gates
-from quorate.queueing.pending.ordering import Order
+from quorate.queueing.pending.ordering import QueueOrder
 from quorate.queueing.scheduling.nomination import Nomination
 from quorate.quota import tree
 from quorate.quota.fair_sharing import Share, dominant_share
 from quorate.quota.tree import Node
 
 
-class Turns(Protocol):
+class ProcessingOrder(Protocol):
     def next(self) -> Nomination | None:
         """Whose turn it is; None when all had theirs."""
         ...
@@ -25,14 +25,14 @@ class Turns(Protocol):
         ...
 
 
-class ClassicalTurns:
+class ClassicalOrder:
     """Who borrows least far up the tree first, then in queue order, whatever the cluster queue.
 
     Kueue's gate PrioritizePreemptorWorkloads puts those who wait for their victims before all others.
     """
 
     def __init__(self, nominations: Iterable[Nomination], gates: Gates) -> None:
-        def rank(nomination: Nomination) -> tuple[bool, int, Order]:
+        def rank(nomination: Nomination) -> tuple[bool, int, QueueOrder]:
             assignment, sticky = nomination.assignment, nomination.queue.pending.sticky
             return (
                 not (gates.prioritize_preemptor_workloads and nomination.entry is sticky),
@@ -49,13 +49,13 @@ class ClassicalTurns:
         assert self._left.pop() is nomination, "turns are taken in order"
 
 
-def _order(nomination: Nomination, gates: Gates) -> Order:
+def _order(nomination: Nomination, gates: Gates) -> QueueOrder:
     """The place among the heads of other cluster queues."""
     priority, queued_at, uid = nomination.entry.order
     return (priority if gates.priority_sorting_within_cohort else 0), queued_at, uid
 
 
-class FairTurns:
+class FairSharingOrder:
     """The winner of a tournament in each tree, tree by tree.
 
     In each cohort the nominees of its children compete: first those whose child would not borrow, then
@@ -95,7 +95,7 @@ class FairTurns:
     def _winner(self, node: Node) -> Nomination | None:
         if node in self._left:
             return self._left[node]
-        best: tuple[bool, Share, Order] | None = None
+        best: tuple[bool, Share, QueueOrder] | None = None
         winner: Nomination | None = None
         for child in self._below.get(node, ()):
             nominee = self._winner(child)
@@ -105,7 +105,7 @@ class FairTurns:
                 best, winner = merit, nominee
         return winner
 
-    def _merit(self, child: Node, nominee: Nomination) -> tuple[bool, Share, Order]:
+    def _merit(self, child: Node, nominee: Nomination) -> tuple[bool, Share, QueueOrder]:
         """How ``child`` would stand with what its nominee asks for; less is better."""
         assignment = nominee.assignment
         usage = assignment.usage if assignment is not None else {}

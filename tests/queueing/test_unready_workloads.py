@@ -7,7 +7,7 @@ from hypothesis import given
 from quorate.api.meta import Key
 from quorate.queueing import conditions as c
 from quorate.queueing.decisions import Hold
-from quorate.queueing.explain import waiting
+from quorate.queueing.explain import why_pending
 from quorate.queueing.inadmissible_reasons import AwaitingPodsReady
 from quorate.queueing.scheduling.cycle import run_cycle
 from tests.queueing.notation import Json
@@ -57,9 +57,9 @@ def test_other_flavors_are_not_held_back() -> None:
     )
     rest(world)
     assert list(world.admitted()) == ["a1", "b1"]
-    hold = waiting(world.state, Key("default", "a2"))
+    hold = why_pending(world.state, Key("default", "a2"))
     assert hold is not None
-    assert (hold.reason, hold.causes) == ("Waiting", (AwaitingPodsReady(Key("default", "a1"), "spot"),))
+    assert (hold.reason, hold.reasons) == ("Waiting", (AwaitingPodsReady(Key("default", "a1"), "spot"),))
 
 
 def test_the_same_flavor_in_another_queue_and_cohort_is() -> None:
@@ -114,11 +114,13 @@ def test_no_flavor_has_two_unready_and_nobody_waits_for_the_ready(given_: Json) 
         holders = [flavor for usage in usages for flavor in {pair.flavor for pair in usage}]
         assert len(holders) == len(set(holders))
         for name in world.workloads:
-            hold = waiting(world.state, Key("default", name))
-            for cause in hold.causes if hold is not None else ():
+            hold = why_pending(world.state, Key("default", name))
+            for cause in hold.reasons if hold is not None else ():
                 if isinstance(cause, AwaitingPodsReady):
                     assert cause.flavor in holders
         world.run({"podsReady": {key.name: True for key in world.state.unready}})
     assert not world.state.unready
     rest(world)
-    assert all(name in world.ready for name, workload in world.workloads.items() if c.is_reserving(workload))
+    assert all(
+        name in world.ready for name, workload in world.workloads.items() if c.has_quota_reservation(workload)
+    )

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from quorate.api.configuration import AdmissionFairSharing
 from quorate.api.meta import Key, epoch
-from quorate.queueing.consumed_usage import PastUse
+from quorate.queueing.consumed_usage import ConsumedUsage
 from quorate.quota.amount import FlavorResource
 from tests.queueing.world import World
 
@@ -16,14 +16,14 @@ W = Key("ns", "w")
 
 
 def test_after_a_half_life_without_use_half_is_forgotten() -> None:
-    past = PastUse()
+    past = ConsumedUsage()
     past.sampled_at, past.consumed = 0.0, {"cpu": 8.0}
     past.sample({}, RULES, now=600)
     assert past.consumed == {"cpu": 4.0}
 
 
 def test_steady_use_is_approached_from_below() -> None:
-    past = PastUse()
+    past = ConsumedUsage()
     past.sample({}, RULES, now=0)
     past.sample({CPU: 8000}, RULES, now=600)
     assert past.consumed == {"cpu": 4.0}
@@ -33,7 +33,7 @@ def test_steady_use_is_approached_from_below() -> None:
 
 def test_an_admission_counts_at_once_for_what_it_will_have_used() -> None:
     """The worked example of the specification: half-life ten minutes, interval five, ten cpus."""
-    past = PastUse()
+    past = ConsumedUsage()
     past.penalise(W, {CPU: 10_000}, RULES)
     assert past.value(1.0, RULES) == pytest.approx(2.929, abs=0.001)
     assert past.is_due(RULES, now=0)
@@ -53,14 +53,14 @@ def test_an_admission_counts_at_once_for_what_it_will_have_used() -> None:
     ],
 )
 def test_value(weight: float, weights: dict[str, float], value: float) -> None:
-    past = PastUse()
+    past = ConsumedUsage()
     past.consumed = {"cpu": 4.0, "gpu": 2.0}
     assert past.value(weight, AdmissionFairSharing(resource_weights=weights)) == value
 
 
 def test_without_half_life_nothing_is_remembered() -> None:
     rules = AdmissionFairSharing(usage_half_life_s=0)
-    past = PastUse()
+    past = ConsumedUsage()
     past.consumed = {"cpu": 4.0}
     past.penalise(W, {CPU: 1000}, rules)
     past.sample({CPU: 9000}, rules, now=1)
@@ -73,7 +73,7 @@ def test_without_half_life_nothing_is_remembered() -> None:
 )
 def test_past_use_stays_within_what_was_ever_used(history: list[tuple[int, int]], half_life: int) -> None:
     rules = AdmissionFairSharing(usage_half_life_s=half_life)
-    past, now = PastUse(), 0
+    past, now = ConsumedUsage(), 0
     past.sample({}, rules, now)
     for elapsed, cpus in history:
         now += elapsed
@@ -122,13 +122,13 @@ def test_past_use_survives_a_restart_through_the_status() -> None:
     assert stored is not None
     assert stored.last_update is not None
     assert epoch(stored.last_update) == world.now
-    used = world.state.past_use(key)
+    used = world.state.consumed_usage(key)
     assert used > 0
     again = turn_taking_world()
     local_queue = world.state.local_queues[key].object
     assert local_queue is not None
-    again.state.local_queues[key].past_use = PastUse()
+    again.state.local_queues[key].consumed_usage = ConsumedUsage()
     again.state.put_local_queue(
         type(local_queue)(metadata=local_queue.metadata, spec=local_queue.spec, status=status)
     )
-    assert again.state.past_use(key) == pytest.approx(used)
+    assert again.state.consumed_usage(key) == pytest.approx(used)

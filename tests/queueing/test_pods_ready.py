@@ -10,7 +10,15 @@ from quorate.api.configuration import RequeuingStrategy
 from quorate.api.kueue import RequeueState, Workload, WorkloadStatus
 from quorate.api.meta import Condition, ObjectMeta, Uid, at_epoch, epoch
 from quorate.queueing import conditions as c
-from quorate.queueing.pods_ready import Clocks, GiveUp, Retry, backoff_s, on_expiry, pods_ready, running
+from quorate.queueing.pods_ready import (
+    Deactivate,
+    Retry,
+    Timeouts,
+    backoff_s,
+    on_timeout,
+    pods_ready_condition,
+    running_timeout,
+)
 from tests.queueing.world import World
 
 DOUBLING = RequeuingStrategy(backoff_base_s=60, backoff_max_s=3600)
@@ -25,11 +33,11 @@ def a_workload(*conditions: Condition, requeue_state: RequeueState | None = None
 
 
 def true(type_: str, at: float, reason: str = "") -> Condition:
-    return c.condition(type_, "True", reason, "", at)
+    return c.new_condition(type_, "True", reason, "", at)
 
 
 def false(type_: str, at: float, reason: str) -> Condition:
-    return c.condition(type_, "False", reason, "", at)
+    return c.new_condition(type_, "False", reason, "", at)
 
 
 def test_a_workload_that_never_becomes_ready_is_retried_and_in_the_end_deactivated() -> None:
@@ -121,7 +129,7 @@ def test_a_thousand_retries_do_not_overflow() -> None:
     assert backoff_s(5000, DOUBLING) == 3600
 
 
-CLOCKS = Clocks(timeout_s=300, recovery_timeout_s=120, scheduling_timeout_s=30)
+CLOCKS = Timeouts(timeout_s=300, recovery_timeout_s=120, scheduling_timeout_s=30)
 
 
 @pytest.mark.parametrize(
@@ -176,13 +184,13 @@ CLOCKS = Clocks(timeout_s=300, recovery_timeout_s=120, scheduling_timeout_s=30)
 def test_the_clock(
     conditions: list[Condition], unplaced_since: float | None, want: tuple[str, float] | None
 ) -> None:
-    clock = running(a_workload(*conditions), CLOCKS, unplaced_since)
+    clock = running_timeout(a_workload(*conditions), CLOCKS, unplaced_since)
     assert (None if clock is None else (clock.phase, clock.expires_at)) == want
 
 
 def test_without_recovery_timeout_lost_readiness_never_expires() -> None:
     lost = a_workload(true(c.ADMITTED, 100), false(c.PODS_READY, 950, "WaitForRecovery"))
-    clock = running(lost, Clocks(timeout_s=300))
+    clock = running_timeout(lost, Timeouts(timeout_s=300))
     assert clock is not None
     assert clock.expires_at == math.inf
 
@@ -214,11 +222,11 @@ def test_without_recovery_timeout_lost_readiness_never_expires() -> None:
     ],
 )
 def test_the_condition(stored: list[Condition], all_ready: bool, want: tuple[str, str]) -> None:
-    condition = pods_ready(a_workload(*stored), all_ready, now=1000)
+    condition = pods_ready_condition(a_workload(*stored), all_ready, now=1000)
     assert condition is not None
     assert (condition.status, condition.reason) == want
-    again = a_workload(*c.merged(stored, condition))
-    assert pods_ready(again, all_ready, now=2000) is None
+    again = a_workload(*c.with_conditions(stored, condition))
+    assert pods_ready_condition(again, all_ready, now=2000) is None
 
 
 moments = st.integers(0, 10**6)
@@ -244,8 +252,8 @@ def test_expiry_counts_up_and_never_moves_the_end_of_a_backoff_back(
     state = RequeueState(count=count, requeue_at=None if requeue_at is None else at_epoch(requeue_at))
     workload = a_workload(true(c.ADMITTED, 0), requeue_state=state)
     limit = strategy.backoff_limit_count
-    match on_expiry(workload, "WaitForStart", strategy, now, jitter):
-        case GiveUp(retries):
+    match on_timeout(workload, "WaitForStart", strategy, now, jitter):
+        case Deactivate(retries):
             assert limit is not None
             assert retries == (count or 0) >= limit
         case Retry(phase, new):

@@ -6,7 +6,7 @@ from quorate.api.configuration import Configuration
 from quorate.api.configuration.feature_gates import Gates
 from quorate.api.kueue import Workload, WorkloadSpec
 from quorate.api.meta import ObjectMeta, at_epoch
-from quorate.queueing.pending.ordering import changed_what_counts, order_of, priority_of
+from quorate.queueing.pending.ordering import affects_scheduling, effective_priority, queue_order
 
 BOOSTED = Gates(priority_boost=True)
 
@@ -21,12 +21,12 @@ def a_workload(boost: str) -> Workload:
     ("boost", "want"), [("", 10), ("5", 15), ("+5", 15), ("-15", -5), ("5.5", 10), ("much", 10), ("-", 10)]
 )
 def test_a_boost_is_a_signed_integer_that_is_added(boost: str, want: int) -> None:
-    assert priority_of(a_workload(boost), BOOSTED) == want
-    assert priority_of(a_workload(boost), Gates()) == 10
+    assert effective_priority(a_workload(boost), BOOSTED) == want
+    assert effective_priority(a_workload(boost), Gates()) == 10
 
 
 def test_a_boost_moves_a_workload_ahead_and_a_new_one_is_noticed() -> None:
     configuration = Configuration(gates=BOOSTED)
-    assert order_of(a_workload("5"), configuration) < order_of(a_workload(""), configuration)
-    assert changed_what_counts(a_workload(""), a_workload("5"))
-    assert not changed_what_counts(a_workload("5"), a_workload("5"))
+    assert queue_order(a_workload("5"), configuration) < queue_order(a_workload(""), configuration)
+    assert affects_scheduling(a_workload(""), a_workload("5"))
+    assert not affects_scheduling(a_workload("5"), a_workload("5"))

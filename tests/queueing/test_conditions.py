@@ -5,7 +5,7 @@ import pytest
 from quorate.api.configuration.feature_gates import Gates
 from quorate.api.meta import Key
 from quorate.queueing import inadmissible_reasons as why
-from quorate.queueing.conditions import reason_of, shown
+from quorate.queueing.conditions import granular_reason, shown_reason
 
 SHORT = why.QuotaShort("main", "spot", "cpu", 8, 2, 10)
 EXCEEDED = why.QuotaExceeded("main", "spot", "cpu", 0, 80, 2, 10)
@@ -38,14 +38,14 @@ VICTIM = Key("ns", "w")
             id="what concerns the whole goes first",
         ),
         pytest.param((why.AwaitingPodsReady(VICTIM),), "WaitingForPodsReady", "Waiting", id="others start"),
-        pytest.param((why.RoomTaken(VICTIM, ()),), "WaitingForQuota", "Pending", id="the room went"),
+        pytest.param((why.NoLongerFits(VICTIM, ()),), "WaitingForQuota", "Pending", id="the room went"),
         pytest.param((why.QueueInactive("ClusterQueue", "cq"),), "Suspended", "Inadmissible", id="stopped"),
         pytest.param((why.QueueMissing("LocalQueue", "q"),), "Misconfigured", "Inadmissible", id="missing"),
         pytest.param((why.LimitRangeViolated(("x",)),), "Misconfigured", "Inadmissible", id="out of bounds"),
         pytest.param((why.ChecksFailed(),), "PendingEvaluation", "Pending", id="only just evicted"),
     ],
 )
-def test_the_reason_of(causes: tuple[why.Cause, ...], granular: str, coarse: str) -> None:
-    assert reason_of(causes) == granular
-    assert shown(granular, Gates(unadmitted_workloads_observability=True)) == granular
-    assert shown(granular, Gates()) == coarse
+def test_the_reason_of(causes: tuple[why.InadmissibleReason, ...], granular: str, coarse: str) -> None:
+    assert granular_reason(causes) == granular
+    assert shown_reason(granular, Gates(unadmitted_workloads_observability=True)) == granular
+    assert shown_reason(granular, Gates()) == coarse

@@ -8,21 +8,21 @@ from quorate.queueing.inadmissible_reasons import (
     AwaitingPodsReady,
     AwaitingPreemption,
     BackingOff,
-    Cause,
     ChecksFailed,
     FlavorMissing,
+    InadmissibleReason,
     LimitRangeViolated,
     NamespaceMismatched,
+    NoLongerFits,
     QueueInactive,
     QueueMissing,
     QuotaExceeded,
     QuotaShort,
     RequestsAboveLimits,
     ResourceUncovered,
-    RoomTaken,
     TaintUntolerated,
     TargetsOverlap,
-    message,
+    inadmissible_message,
 )
 
 SHORT = QuotaShort("main", "spot", "cpu", needed=12_000, free=9_500, at_most=20_000)
@@ -62,7 +62,7 @@ PREFIX = "couldn't assign flavors to pod set main: "
         ([RequestsAboveLimits(("a", "b"))], "resources validation failed: a, b"),
         ([LimitRangeViolated(("a",))], "resources didn't satisfy LimitRange constraints: a"),
         ([ChecksFailed()], "The workload has failed admission checks"),
-        ([RoomTaken(Key("ns", "w"), ())], "Workload no longer fits after processing another workload"),
+        ([NoLongerFits(Key("ns", "w"), ())], "Workload no longer fits after processing another workload"),
         (
             [TargetsOverlap(Key("ns", "victim"), Key("ns", "first"))],
             "Workload has overlapping preemption targets with another workload",
@@ -75,5 +75,5 @@ PREFIX = "couldn't assign flavors to pod set main: "
     ],
     ids=lambda value: type(value[0]).__name__ if isinstance(value, list) else "",
 )
-def test_message(causes: list[Cause], text: str) -> None:
-    assert message(causes) == text
+def test_message(causes: list[InadmissibleReason], text: str) -> None:
+    assert inadmissible_message(causes) == text

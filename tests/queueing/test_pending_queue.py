@@ -58,7 +58,7 @@ class AnyHistory(RuleBasedStateMachine):
             case "back off":
                 self.queue.backing_off[entry.key] = entry
             case "stray":
-                self.queue.strangers[entry.key] = entry
+                self.queue.namespace_mismatched[entry.key] = entry
             case _:
                 self.queue.push(entry)
                 self.active.append(entry)
@@ -69,9 +69,9 @@ class AnyHistory(RuleBasedStateMachine):
 
     @rule(index=st.integers(0, 20))
     def leave(self, index: int) -> None:
-        everybody = [*self.active, *self.parked]
-        if index < len(everybody):
-            entry = everybody[index]
+        all_entries = [*self.active, *self.parked]
+        if index < len(all_entries):
+            entry = all_entries[index]
             self.queue.remove(entry)
             (self.active if entry in self.active else self.parked).remove(entry)
 
@@ -79,8 +79,8 @@ class AnyHistory(RuleBasedStateMachine):
     def wake(self, welcome: bool) -> None:
         staying = {*self.queue.backing_off.values()}
         if not welcome:
-            staying |= {*self.queue.strangers.values()}
-        self.queue.wake({""} if welcome else ())
+            staying |= {*self.queue.namespace_mismatched.values()}
+        self.queue.queue_inadmissible({""} if welcome else ())
         self.active += [entry for entry in self.parked if entry not in staying]
         self.parked = [entry for entry in self.parked if entry in staying]
         self.blocked.clear()
@@ -124,6 +124,6 @@ def test_waking_a_queue_of_one_shape_does_not_touch_its_workloads() -> None:
     queue.block(head)
     (lane,) = queue._lanes.values()
     parked_heap = lane.parked._heap
-    queue.wake(())
+    queue.queue_inadmissible(())
     assert lane.ready._heap is parked_heap
     assert queue.pop() is head
