@@ -26,10 +26,10 @@ from quorate.api.kueue import Workload
 from quorate.cli.crds import queueing_definitions
 from quorate.cli.run.apply import install_definitions
 from quorate.kube.clock import WallClock
-from quorate.kube.config import load_cluster
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import WORKLOADS
+from quorate.kube.rest.config import load_rest_config
 
 TAKEN_UP_WITHIN_S: Final = 60.0
 CONCURRENCY: Final = 50  # of generator and jobs together; each is a connection
@@ -76,7 +76,7 @@ async def run(plan: Plan, on_progress: Callable[[Record], None]) -> Outcome:
         kubeconfig = plan.kubeconfig
         if kubeconfig is None:
             kubeconfig = await stack.enter_async_context(local_server(plan.directory))
-        client = CountingClient(await load_cluster(kubeconfig), random.Random(), concurrency=CONCURRENCY)
+        client = CountingClient(await load_rest_config(kubeconfig), random.Random(), concurrency=CONCURRENCY)
         await stack.enter_async_context(client)
         await _require_kinds(client)
         process = None

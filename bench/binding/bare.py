@@ -12,8 +12,8 @@ import uvloop
 
 from quorate.api import codec
 from quorate.kube.client import Client
-from quorate.kube.config import load_cluster
 from quorate.kube.resources import PLACEABLE_PODS
+from quorate.kube.rest.config import load_rest_config
 
 NAMESPACE: Final = "default"
 
@@ -21,7 +21,7 @@ NAMESPACE: Final = "default"
 async def bind_all(names: list[str], nodes: int, at_once: int) -> None:
     """So many side by side, over the nodes in turn."""
     waiting = enumerate(names)
-    async with Client(await load_cluster(None, ""), random.Random(), concurrency=at_once) as client:
+    async with Client(await load_rest_config(None, ""), random.Random(), concurrency=at_once) as client:
 
         async def do() -> None:
             for number, name in waiting:

@@ -20,7 +20,6 @@ from quorate.api.core.scheduling import Pod
 from quorate.cli.crds import gang_definitions
 from quorate.cli.run.apply import install_definitions
 from quorate.kube.client import Client
-from quorate.kube.config import load_cluster
 from quorate.kube.errors import AlreadyExists
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import (
@@ -30,6 +29,7 @@ from quorate.kube.resources import (
     POD_GROUPS,
     QUEUES,
 )
+from quorate.kube.rest.config import load_rest_config
 
 PODS_OF_A_NODE: Final = 110
 LOG: Final = "scheduler.log"
@@ -74,7 +74,7 @@ async def run(plan: Plan, on_progress: Callable[[int], None]) -> Outcome:
     """Raises ``NotDone``."""
     async with (
         local_server(plan.directory) as kubeconfig,
-        Client(await load_cluster(kubeconfig), random.Random(), concurrency=plan.at_once) as client,
+        Client(await load_rest_config(kubeconfig), random.Random(), concurrency=plan.at_once) as client,
     ):
         await _prepare(client, plan)
         pods = Informer(client, PLACEABLE_PODS)

@@ -11,9 +11,9 @@ import pytest
 from quorate.cli.crds import gang_definitions
 from quorate.cli.run.apply import DEFINITIONS, install_definitions
 from quorate.kube.client import Client
-from quorate.kube.config import Cluster
-from quorate.kube.credentials import Token
-from quorate.kube.discovery import served_by
+from quorate.kube.rest.config import RestConfig
+from quorate.kube.rest.credentials import Token
+from quorate.kube.rest.discovery import served_resources
 from tests.local.clusters import ListedLate, api_server
 from tests.local.talk import Talk, talk_to
 
@@ -33,7 +33,7 @@ def played(story: Callable[[Talk], Awaitable[None]], definitions: tuple[Json, ..
 
     async def run() -> None:
         async with api_server() as server:
-            cluster = Cluster(server.url, credentials=Token(server.token))
+            cluster = RestConfig(server.url, credentials=Token(server.token))
             async with Client(cluster, random.Random(1)) as client, talk_to(server) as talk:
                 for definition in definitions:
                     await client.create(DEFINITIONS, definition)
@@ -157,12 +157,11 @@ def test_volcanos_own_definitions_stay_as_they_are() -> None:
 def test_kinds_are_there_once_the_server_lists_them() -> None:
     async def run() -> None:
         async with api_server() as server:
-            cluster = Cluster(server.url, credentials=Token(server.token))
+            cluster = RestConfig(server.url, credentials=Token(server.token))
             async with ListedLate(cluster, random.Random(1), groups=".volcano.sh") as client:
                 await install_definitions(client, gang_definitions())
                 assert len(client.late) == 3
-                assert {each.name for each in await served_by(client, "scheduling.volcano.sh/v1beta1")} == {
-                    "podgroups", "queues", "queues/status"
-                }  # fmt: skip
+                served = await served_resources(client, "scheduling.volcano.sh/v1beta1")
+                assert {each.name for each in served} == {"podgroups", "queues", "queues/status"}
 
     asyncio.run(run())

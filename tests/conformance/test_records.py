@@ -20,8 +20,8 @@ import yaml
 
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.config import Cluster
-from quorate.kube.credentials import Token
+from quorate.kube.rest.config import RestConfig
+from quorate.kube.rest.credentials import Token
 from quorate.local.controllers import run_controllers
 from quorate.local.directory import ClusterDirectory
 from tests.local.clusters import RunningServer, api_server
@@ -86,7 +86,9 @@ async def control_plane(directory: Path, *, with_controllers: bool) -> AsyncIter
     trust = ssl.create_default_context(cadata=credentials.authority.decode())
     async with (
         api_server(tls=credentials.tls) as server,
-        Client(Cluster(server.url, tls=trust, credentials=Token(server.token)), random.Random(1)) as client,
+        Client(
+            RestConfig(server.url, tls=trust, credentials=Token(server.token)), random.Random(1)
+        ) as client,
     ):
         if not with_controllers:
             yield server

@@ -7,14 +7,14 @@ import pytest
 
 from quorate.controllers.informers import CacheSyncTimeout, synced
 from quorate.kube.client import Client
-from quorate.kube.config import Cluster
 from quorate.kube.informer import Informer
 from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS
+from quorate.kube.rest.config import RestConfig
 
 
 def test_who_is_not_listed_in_time_is_named() -> None:
     async def wait() -> None:
-        client = Client(Cluster("http://nowhere"), random.Random(1))
+        client = Client(RestConfig("http://nowhere"), random.Random(1))
         listed, other = Informer(client, WORKLOADS), Informer(client, CLUSTER_QUEUES)
         listed.synced.set()
         await synced(listed, other, within_s=0.01)

@@ -13,9 +13,9 @@ from quorate.cli.deployment.replicas import service_account
 from quorate.cli.deployment.rights import Right
 from quorate.cli.preflight.rights import denied
 from quorate.kube.client import Client
-from quorate.kube.credentials import Token
 from quorate.kube.errors import Forbidden
 from quorate.kube.resources import NAMESPACES, SERVICE_ACCOUNTS, untyped
+from quorate.kube.rest.credentials import Token
 from tests.e2e.world import WITHIN_S, FaultyClient
 
 

@@ -22,13 +22,13 @@ from quorate.cli.crds import gang_definitions
 from quorate.cli.run.apply import install_definitions
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.configured import Configured
+from quorate.kube.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import PLACEABLE_PODS, POD_GROUPS, QUEUES
 from quorate.local.controllers import run_controllers
 from quorate.local.nodes import Fleet, run_nodes
 from quorate.local.nodes.fleet import register
 from quorate.scheduler.process import run_scheduler
-from quorate.scheduler.scheduler import Options, Seen
+from quorate.scheduler.scheduler import Options, SchedulerStatus
 from tests.e2e.world import NAMESPACE, WITHIN_S, FaultyClient, a_server, first_true, world_has_namespace
 
 T = TypeVar("T")
@@ -43,15 +43,15 @@ class GangWorld:
     def __init__(self, client: Client, scheduler_client: FaultyClient) -> None:
         self.client = client
         self.scheduler_client = scheduler_client
-        self.configured = Configured(default_scheduler_configuration())
-        self.seen = Seen()
+        self.configured = DynamicConfiguration(default_scheduler_configuration())
+        self.seen = SchedulerStatus()
         self._scheduler: asyncio.Task[None] | None = None
 
     async def start_scheduler(
         self, configuration: SchedulerConfiguration, options: Options | None = None
     ) -> None:
-        self.seen = Seen()
-        self.configured = Configured(configuration)
+        self.seen = SchedulerStatus()
+        self.configured = DynamicConfiguration(configuration)
         self._scheduler = asyncio.create_task(
             run_scheduler(
                 self.scheduler_client,

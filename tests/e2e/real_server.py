@@ -22,12 +22,12 @@ import aiohttp
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from quorate.kube.certificates import new_authority, new_server_certificate
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.config import Cluster
-from quorate.kube.credentials import Token
 from quorate.kube.errors import ApiError, Unreachable
+from quorate.kube.rest.config import RestConfig
+from quorate.kube.rest.credentials import Token
+from quorate.kube.serving.certificates import new_authority, new_server_certificate
 from quorate.local.certificates import new_signing_key
 from tests.observe.listening import free_port
 
@@ -53,7 +53,7 @@ def assets() -> Path:
 
 
 @asynccontextmanager
-async def control_plane(folder: Path) -> AsyncIterator[Cluster]:
+async def control_plane(folder: Path) -> AsyncIterator[RestConfig]:
     """A server with an empty store, for its administrator, stopped at the end."""
     with tempfile.TemporaryDirectory(prefix="quorate-real-") as name:
         directory = Path(name)
@@ -84,7 +84,7 @@ async def _etcd(folder: Path, directory: Path) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def _kube_apiserver(folder: Path, directory: Path, etcd: str) -> AsyncIterator[Cluster]:
+async def _kube_apiserver(folder: Path, directory: Path, etcd: str) -> AsyncIterator[RestConfig]:
     port, token = free_port(), secrets.token_urlsafe()
     files = _Files(directory, token)
     arguments = (
@@ -105,7 +105,7 @@ async def _kube_apiserver(folder: Path, directory: Path, etcd: str) -> AsyncIter
         f"--service-account-signing-key-file={files.signs_accounts}",
     )
     tls = ssl.create_default_context(cadata=files.authority.decode())
-    cluster = Cluster(f"https://{HOST}:{port}", tls, Token(token))
+    cluster = RestConfig(f"https://{HOST}:{port}", tls, Token(token))
 
     async def is_ready() -> bool:
         async with Client(cluster, random.Random(1), deadline_s=2.0) as client:

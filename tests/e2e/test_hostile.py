@@ -67,7 +67,7 @@ async def left_out(world: World) -> set[tuple[str, str]]:
 
 async def unreadable(world: World, resource: Resource[Any]) -> set[tuple[str, str]]:
     listing = await world.client.list(resource)
-    return {(resource.kind, misfit.key.name) for misfit in listing.misfits}
+    return {(resource.kind, misfit.key.name) for misfit in listing.undecodable}
 
 
 async def why_it_waits(world: World, workload: str) -> str:

@@ -19,7 +19,7 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid, is_true
 from quorate.controllers.process import run_replica
 from quorate.kube.clock import WallClock
-from quorate.kube.configured import Configured
+from quorate.kube.dynamic_configuration import DynamicConfiguration
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import LEASES, WORKLOADS
@@ -175,7 +175,12 @@ def test_a_leader_that_cannot_renew_stands_by_and_goes_on_once_it_is_elected_aga
             client, rng = world.queueing_client, random.Random(1)
             running = asyncio.create_task(
                 run_replica(
-                    client, WallClock(), Configured(configuration), rng, replica, lambda: next(identities)
+                    client,
+                    WallClock(),
+                    DynamicConfiguration(configuration),
+                    rng,
+                    replica,
+                    lambda: next(identities),
                 )
             )
             await world.job("before")

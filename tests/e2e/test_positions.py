@@ -15,11 +15,11 @@ from quorate.cli.deployment.controllers import VISIBILITY_SERVICE
 from quorate.cli.deployment.visibility import api_services, auth_reader
 from quorate.controllers.process import run_queueing
 from quorate.kube.clock import WallClock
-from quorate.kube.configured import Configured
+from quorate.kube.dynamic_configuration import DynamicConfiguration
 from quorate.kube.errors import ApiError
-from quorate.kube.front_proxy import FrontProxy
 from quorate.kube.resources import untyped
-from quorate.kube.reviews import Reviewer
+from quorate.kube.serving.delegated_auth import DelegatedAuth
+from quorate.kube.serving.front_proxy import FrontProxyVerifier
 from quorate.observe.outward import Outward
 from quorate.observe.replica import Replica
 from quorate.observe.visibility import right_to_pending, visibility
@@ -57,7 +57,9 @@ def test_pending_workloads_are_listed_with_their_places(
             command = CommandLine(world, tmp_path, monkeypatch)
             clock, replica, rng = WallClock(), Replica("standalone"), random.Random(1)
             configuration, port = default_configuration(), free_port()
-            outward = Outward(Reviewer(client, clock), partial(FrontProxy, client), clock, TlsOptions())
+            outward = Outward(
+                DelegatedAuth(client, clock), partial(FrontProxyVerifier, client), clock, TlsOptions()
+            )
             await install(world, port)
             served = outward.serving(
                 "visibilityServer",
@@ -66,7 +68,7 @@ def test_pending_workloads_are_listed_with_their_places(
                 right_to_pending,
                 aggregated=True,
             )
-            deciding = run_queueing(client, clock, Configured(configuration), rng, replica)
+            deciding = run_queueing(client, clock, DynamicConfiguration(configuration), rng, replica)
             controllers = asyncio.create_task(deciding)
             try:
                 async with served:

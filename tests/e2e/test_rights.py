@@ -18,7 +18,7 @@ from quorate.cli.deployment.roles import ACCOUNT, controller_roles
 from quorate.controllers.process import run_replica
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.configured import Configured
+from quorate.kube.dynamic_configuration import DynamicConfiguration
 from quorate.kube.errors import Forbidden
 from quorate.kube.resources import (
     CLUSTER_QUEUES,
@@ -131,7 +131,9 @@ async def deciding(client: Client, configuration: Configuration) -> AsyncIterato
     """Controllers at work, whose failure is the story's."""
     replica = Replica("standalone")
     controllers = asyncio.create_task(
-        run_replica(client, WallClock(), Configured(configuration), random.Random(1), replica, lambda: "me")
+        run_replica(
+            client, WallClock(), DynamicConfiguration(configuration), random.Random(1), replica, lambda: "me"
+        )
     )
     try:
         yield replica

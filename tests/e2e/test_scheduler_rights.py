@@ -12,9 +12,9 @@ from quorate.api.scheduler_configuration import load_scheduler_configuration
 from quorate.cli.deployment import scheduler
 from quorate.cli.run.apply import install_definitions
 from quorate.kube.clock import WallClock
-from quorate.kube.configured import Configured
+from quorate.kube.dynamic_configuration import DynamicConfiguration
 from quorate.kube.errors import Forbidden
-from quorate.kube.leases import Terms
+from quorate.kube.leader_election import LeaseTimings
 from quorate.kube.resources import (
     LEASES,
     NODES,
@@ -24,10 +24,10 @@ from quorate.kube.resources import (
     QUEUES,
     untyped,
 )
-from quorate.kube.reviews import PathAccess, Reviewer, User
+from quorate.kube.serving.delegated_auth import DelegatedAuth, PathAccess, User
 from quorate.local.nodes import Fleet
-from quorate.scheduler.process import LEASE_NAME, Elected, run_scheduler
-from quorate.scheduler.scheduler import Options, Seen
+from quorate.scheduler.process import LEASE_NAME, ElectionOptions, run_scheduler
+from quorate.scheduler.scheduler import Options, SchedulerStatus
 from tests.e2e.accounts import WatchedClient, as_account
 from tests.e2e.gangs import GangWorld, a_gang_world
 from tests.e2e.kinds import definition
@@ -52,9 +52,9 @@ EXERCISED = {
 @asynccontextmanager
 async def deciding(world: GangWorld, client: WatchedClient, options: Options) -> AsyncIterator[None]:
     """A scheduler at work, whose failure is the story's."""
-    configured = Configured(load_scheduler_configuration(CONFIGURATION).configuration)
-    elected = Elected(Key(SYSTEM, LEASE_NAME), Terms(), lambda: "me")
-    seen = Seen()
+    configured = DynamicConfiguration(load_scheduler_configuration(CONFIGURATION).configuration)
+    elected = ElectionOptions(Key(SYSTEM, LEASE_NAME), LeaseTimings(), lambda: "me")
+    seen = SchedulerStatus()
     running = asyncio.create_task(run_scheduler(client, WallClock(), options, configured, seen, elected))
 
     async def has_its_queues() -> bool:
@@ -80,9 +80,9 @@ def test_the_account_may_do_all_that_a_life_of_gangs_takes_and_no_more() -> None
         ):
             async with deciding(world, client, Options()):
                 await live(world)
-            reviewer = Reviewer(client, WallClock())
-            assert await reviewer.user_of("of nobody") is None
-            assert not await reviewer.may(User("somebody"), PathAccess("get", "/metrics"))
+            reviewer = DelegatedAuth(client, WallClock())
+            assert await reviewer.authenticate("of nobody") is None
+            assert not await reviewer.is_allowed(User("somebody"), PathAccess("get", "/metrics"))
             assert client.refused == []
             assert not EXERCISED - client.asked.keys(), "the story has become too poor"
             lease = await world.client.get(LEASES, Key(SYSTEM, LEASE_NAME))

@@ -26,7 +26,7 @@ from quorate.kube.resources import (
 )
 from tests.e2e.volcano import DEFINITIONS, Gangs, play
 from tests.e2e.world import NAMESPACE, a_world
-from tests.kube.virtual import VirtualClock
+from tests.kube.virtual_clock import VirtualClock
 
 pytestmark = pytest.mark.slow
 

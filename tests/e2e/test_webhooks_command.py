@@ -7,8 +7,8 @@ import aiohttp
 import pytest
 
 from quorate.api.configuration.webhooks import TlsOptions
-from quorate.kube.certificates import KeyPair
-from quorate.kube.tls import server_context
+from quorate.kube.serving.certificates import KeyPair
+from quorate.kube.serving.tls import server_context
 from tests.e2e.test_controllers_command import WITHIN_S, controllers, kubeconfig, outcome
 from tests.e2e.world import a_world
 from tests.observe.listening import free_port

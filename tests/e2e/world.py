@@ -19,9 +19,7 @@ from quorate.cli.run.apply import install_definitions
 from quorate.controllers.process import run_queueing
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.config import Cluster
-from quorate.kube.configured import Configured
-from quorate.kube.credentials import Token
+from quorate.kube.dynamic_configuration import DynamicConfiguration
 from quorate.kube.errors import Unreachable
 from quorate.kube.resources import (
     CLUSTER_QUEUES,
@@ -33,6 +31,8 @@ from quorate.kube.resources import (
     Json,
     Resource,
 )
+from quorate.kube.rest.config import RestConfig
+from quorate.kube.rest.credentials import Token
 from quorate.local.controllers import run_controllers
 from quorate.local.nodes import Fleet, run_nodes
 from quorate.observe.replica import Replica
@@ -139,7 +139,11 @@ class World:
         replica = self.replica = Replica("standalone", configuration.metrics.custom_labels)
         self._queueing = asyncio.create_task(
             run_queueing(
-                self.queueing_client, WallClock(), Configured(configuration), random.Random(seed), replica
+                self.queueing_client,
+                WallClock(),
+                DynamicConfiguration(configuration),
+                random.Random(seed),
+                replica,
             )
         )
         started = asyncio.create_task(replica.ready.wait())
@@ -288,15 +292,15 @@ class World:
 
 
 @asynccontextmanager
-async def our_own() -> AsyncIterator[Cluster]:
+async def our_own() -> AsyncIterator[RestConfig]:
     async with api_server() as server:
-        yield Cluster(server.url, credentials=Token(server.token))
+        yield RestConfig(server.url, credentials=Token(server.token))
 
 
-SERVER: Callable[[], AbstractAsyncContextManager[Cluster]] = our_own  # or another, with ``--real``
+SERVER: Callable[[], AbstractAsyncContextManager[RestConfig]] = our_own  # or another, with ``--real``
 
 
-def a_server() -> AbstractAsyncContextManager[Cluster]:
+def a_server() -> AbstractAsyncContextManager[RestConfig]:
     """An empty API server, for its administrator."""
     return SERVER()
 

@@ -10,11 +10,11 @@ from typing import Final
 from quorate.api.scheduler_configuration import load_scheduler_configuration
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.config import Cluster
-from quorate.kube.configured import Configured
+from quorate.kube.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import NODES, POD_GROUPS, PODS
+from quorate.kube.rest.config import RestConfig
 from quorate.scheduler.process import run_scheduler
-from quorate.scheduler.scheduler import Options, Seen
+from quorate.scheduler.scheduler import Options, SchedulerStatus
 from tests.e2e.gangs import GangWorld, a_gang_world
 from tests.faults.gang_promises import GangPromises
 from tests.faults.gang_scene import CONFIGURATION, FLEET, Gang, Operator, gangs_unrest, invent_gangs
@@ -82,11 +82,18 @@ class _Play:
             credentials = self._client.cluster.credentials
             try:
                 async with Client(
-                    Cluster(door.url, credentials=credentials), rng, deadline_s=DEADLINE_S
+                    RestConfig(door.url, credentials=credentials), rng, deadline_s=DEADLINE_S
                 ) as client:
                     configuration = load_scheduler_configuration(CONFIGURATION).configuration
                     life = asyncio.create_task(
-                        run_scheduler(client, WallClock(), Options(), Configured(configuration), Seen(), None)
+                        run_scheduler(
+                            client,
+                            WallClock(),
+                            Options(),
+                            DynamicConfiguration(configuration),
+                            SchedulerStatus(),
+                            None,
+                        )
                     )
                     door.on_kill = partial(_cancel, life)
                     try:

@@ -15,8 +15,8 @@ from quorate.api.core import Pod
 from quorate.api.kueue import Workload
 from quorate.api.volcano import PodGroup
 from quorate.kube.client import Client
-from quorate.kube.frames import WatchEvent
 from quorate.kube.resources import JOBS, PODS, WORKLOADS, Resource, metadata_of
+from quorate.kube.rest.decoding import WatchEvent
 
 Recorded = Workload | Job | Pod | PodGroup
 KINDS: Final[tuple[Resource[Any], ...]] = (WORKLOADS, JOBS, PODS)

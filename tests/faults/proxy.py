@@ -17,7 +17,7 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
-from quorate.kube.frames import Lines
+from quorate.kube.rest.decoding import Lines
 from tests.faults.plan import (
     Bookmarked,
     Cut,

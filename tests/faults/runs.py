@@ -24,10 +24,10 @@ from quorate.api.meta import Key, is_true
 from quorate.controllers.process import run_replica
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.config import Cluster
-from quorate.kube.configured import Configured
+from quorate.kube.dynamic_configuration import DynamicConfiguration
 from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.resources import ADMISSION_CHECKS, CLUSTER_QUEUES, COHORTS, JOBS, WORKLOADS
+from quorate.kube.rest.config import RestConfig
 from quorate.local.nodes import Fleet
 from quorate.observe.replica import Replica
 from tests.e2e.world import World, a_world
@@ -177,13 +177,13 @@ class _Play:
         identities = (f"{number}-{incarnation}-{turn}" for turn in itertools.count())
         direct = self._world.client.cluster
         async with Client(
-            Cluster(door.url, credentials=direct.credentials), rng, deadline_s=DEADLINE_S
+            RestConfig(door.url, credentials=direct.credentials), rng, deadline_s=DEADLINE_S
         ) as client:
             life = asyncio.create_task(
                 run_replica(
                     client,
                     self._clock(),
-                    Configured(self._configuration()),
+                    DynamicConfiguration(self._configuration()),
                     rng,
                     replica,
                     lambda: next(identities),

@@ -10,9 +10,9 @@ from quorate.api.configuration import Configuration
 from quorate.controllers.process import run_queueing
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.config import Cluster
-from quorate.kube.configured import Configured
+from quorate.kube.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import WORKLOAD_PRIORITY_CLASSES, WORKLOADS
+from quorate.kube.rest.config import RestConfig
 from quorate.local.nodes import Fleet
 from quorate.observe.replica import Replica
 from tests.e2e.world import World, a_world
@@ -79,11 +79,11 @@ def play(plan: Plan, story: Callable[[World, Proxy], Awaitable[None]]) -> None:
             async with (
                 Proxy(direct.server, direct.credentials.authorization(), plan, 2.0) as proxy,
                 Client(
-                    Cluster(proxy.door().url, credentials=direct.credentials), rng, deadline_s=0.3
+                    RestConfig(proxy.door().url, credentials=direct.credentials), rng, deadline_s=0.3
                 ) as client,
             ):
                 running = asyncio.create_task(
-                    run_queueing(client, WallClock(), Configured(Configuration()), rng, replica)
+                    run_queueing(client, WallClock(), DynamicConfiguration(Configuration()), rng, replica)
                 )
                 await replica.ready.wait()
                 await story(world, proxy)

@@ -9,8 +9,6 @@ import pytest
 from quorate.api.core import Pod
 from quorate.api.meta import Key, ObjectMeta
 from quorate.kube.client import Client, PatchKind
-from quorate.kube.config import Cluster
-from quorate.kube.credentials import Token, TokenFile
 from quorate.kube.errors import (
     Conflict,
     Gone,
@@ -20,13 +18,15 @@ from quorate.kube.errors import (
     Unreachable,
     Unreadable,
 )
-from quorate.kube.frames import Bookmark, Misfit, WatchEvent
 from quorate.kube.resources import PODS
-from tests.kube.outside import (
+from quorate.kube.rest.config import RestConfig
+from quorate.kube.rest.credentials import Token, TokenFile
+from quorate.kube.rest.decoding import Bookmark, UndecodableObject, WatchEvent
+from tests.kube.fake_server import (
     Answer,
-    Asked,
+    FakeServer,
     Hangup,
-    Outside,
+    Request,
     Stream,
     bookmark,
     frame,
@@ -47,13 +47,13 @@ async def watched(client: Client, version: str = "1") -> list[object]:
 
 def test_a_typed_object_is_created_with_its_api_version_and_kind() -> None:
     async def story() -> None:
-        async with Outside(in_turn(Answer(201, pod("a", 5)))) as outside, outside.client() as client:
+        async with FakeServer(in_turn(Answer(201, pod("a", 5)))) as server, server.client() as client:
             made = await client.create(PODS, Pod(metadata=ObjectMeta(name="a", namespace="default")))
             assert made.metadata.resource_version == "5"
-            (asked,) = outside.asked
-            assert (asked.method, asked.path) == ("POST", "/api/v1/namespaces/default/pods")
-            assert asked.query == {"fieldManager": "quorate"}
-            assert asked.body == {
+            (request,) = server.requests
+            assert (request.method, request.path) == ("POST", "/api/v1/namespaces/default/pods")
+            assert request.query == {"fieldManager": "quorate"}
+            assert request.body == {
                 "apiVersion": "v1",
                 "kind": "Pod",
                 "metadata": {"name": "a", "namespace": "default"},
@@ -64,15 +64,15 @@ def test_a_typed_object_is_created_with_its_api_version_and_kind() -> None:
 
 def test_a_patch_says_what_kind_it_is_and_a_dry_run_that_it_is_one() -> None:
     async def story() -> None:
-        async with Outside(in_turn(Answer(200, pod("a", 6)))) as outside, outside.client() as client:
+        async with FakeServer(in_turn(Answer(200, pod("a", 6)))) as server, server.client() as client:
             await client.patch(
                 PODS, A, {"x": None}, subresource="status", kind=PatchKind.STRATEGIC, dry_run=True
             )
-            (asked,) = outside.asked
-            assert asked.path == "/api/v1/namespaces/default/pods/a/status"
-            assert asked.query == {"fieldManager": "quorate", "dryRun": "All"}
-            assert asked.headers["Content-Type"] == "application/strategic-merge-patch+json"
-            assert asked.body == {"x": None}
+            (request,) = server.requests
+            assert request.path == "/api/v1/namespaces/default/pods/a/status"
+            assert request.query == {"fieldManager": "quorate", "dryRun": "All"}
+            assert request.headers["Content-Type"] == "application/strategic-merge-patch+json"
+            assert request.body == {"x": None}
 
     asyncio.run(story())
 
@@ -80,7 +80,7 @@ def test_a_patch_says_what_kind_it_is_and_a_dry_run_that_it_is_one() -> None:
 def test_a_refusal_is_an_exception_that_pickles_and_tells_the_story() -> None:
     async def story() -> None:
         said = refusal(404, "NotFound", 'pods "a" not found', details={"name": "a", "kind": "pods"})
-        async with Outside(in_turn(Answer(404, said))) as outside, outside.client() as client:
+        async with FakeServer(in_turn(Answer(404, said))) as server, server.client() as client:
             with pytest.raises(NotFound) as caught:
                 await client.get(PODS, A)
         copy = pickle.loads(pickle.dumps(caught.value))
@@ -113,14 +113,14 @@ def test_asking_again(
     script: list[Answer | Hangup], method: str, asked_times: int, outcome: type[Exception] | None
 ) -> None:
     async def story() -> None:
-        async with Outside(in_turn(*script)) as outside, outside.client(deadline_s=10.0) as client:
+        async with FakeServer(in_turn(*script)) as server, server.client(deadline_s=10.0) as client:
             request = client.get(PODS, A) if method == "GET" else client.patch(PODS, A, {})
             if outcome is None:
                 assert (await request).metadata.resource_version == "2"
             else:
                 with pytest.raises(outcome):
                     await request
-            assert len(outside.asked) == asked_times
+            assert len(server.requests) == asked_times
 
     asyncio.run(story())
 
@@ -130,17 +130,17 @@ def test_a_token_that_is_refused_is_read_anew_and_only_once(tmp_path: Path) -> N
         (tmp_path / "token").write_text("old")
         credentials = TokenFile(tmp_path / "token")
 
-        def door(asked: Asked) -> Answer:
+        def door(request: Request) -> Answer:
             (tmp_path / "token").write_text("newer")
-            known = asked.headers["Authorization"] == "Bearer newer"
+            known = request.headers["Authorization"] == "Bearer newer"
             return Answer(200, pod("a", 2)) if known else Answer(401, refusal(401, "Unauthorized"))
 
         async with (
-            Outside(door) as outside,
-            Client(Cluster(outside.server, credentials=credentials), random.Random(7)) as client,
+            FakeServer(door) as server,
+            Client(RestConfig(server.url, credentials=credentials), random.Random(7)) as client,
         ):
             assert (await client.patch(PODS, A, {})).metadata.resource_version == "2"
-            assert len(outside.asked) == 2
+            assert len(server.requests) == 2
 
     asyncio.run(story())
 
@@ -148,8 +148,8 @@ def test_a_token_that_is_refused_is_read_anew_and_only_once(tmp_path: Path) -> N
 def test_credentials_that_cannot_be_renewed_are_refused_once() -> None:
     async def story() -> None:
         async with (
-            Outside(in_turn(Answer(401, refusal(401, "Unauthorized", "Unauthorized")))) as outside,
-            Client(Cluster(outside.server, credentials=Token("s3cr3t")), random.Random(7)) as client,
+            FakeServer(in_turn(Answer(401, refusal(401, "Unauthorized", "Unauthorized")))) as server,
+            Client(RestConfig(server.url, credentials=Token("s3cr3t")), random.Random(7)) as client,
         ):
             with pytest.raises(Unauthorized, match="kubeconfig's current context") as caught:
                 await client.get(PODS, A)
@@ -166,7 +166,7 @@ def test_a_server_that_never_answers_is_unreachable_at_the_deadline() -> None:
             await never.wait()
             return Answer()
 
-        async with Outside(lambda asked: silence()) as outside, outside.client(deadline_s=0.1) as client:
+        async with FakeServer(lambda request: silence()) as server, server.client(deadline_s=0.1) as client:
             with pytest.raises(Unreachable, match="the deadline passed") as caught:
                 await client.patch(PODS, A, {})
             assert caught.value.sent
@@ -184,7 +184,7 @@ def test_who_is_stopped_in_the_turn_in_which_the_deadline_passes_stops() -> None
             await never.wait()
             return Answer()
 
-        async with Outside(lambda asked: silence()) as outside, outside.client(deadline_s=0.3) as client:
+        async with FakeServer(lambda request: silence()) as server, server.client(deadline_s=0.3) as client:
             asking = asyncio.create_task(client.get(PODS, A))
             await arrived.wait()
             asyncio.get_running_loop().call_later(0.3, asking.cancel)
@@ -199,9 +199,9 @@ def test_who_is_stopped_in_the_turn_in_which_the_deadline_passes_stops() -> None
 
 def test_nothing_listens() -> None:
     async def story() -> None:
-        async with Outside(in_turn()) as outside:
+        async with FakeServer(in_turn()) as server:
             pass
-        async with outside.client() as client:
+        async with server.client() as client:
             with pytest.raises(
                 Unreachable, match=r"connection refused \(is the API server running\?\)"
             ) as caught:
@@ -223,7 +223,7 @@ def test_no_more_requests_are_under_way_than_allowed() -> None:
             under_way -= 1
             return Answer(200, pod("a", 1))
 
-        async with Outside(lambda asked: count()) as outside, outside.client(concurrency=3) as client:
+        async with FakeServer(lambda request: count()) as server, server.client(concurrency=3) as client:
             await asyncio.gather(*(client.get(PODS, A) for _ in range(12)))
         assert most == 3
 
@@ -245,11 +245,11 @@ def test_no_more_requests_are_under_way_than_allowed() -> None:
 )  # fmt: skip
 def test_list(script: list[Answer], names: list[str], continues: list[str | None]) -> None:
     async def story() -> None:
-        async with Outside(in_turn(*script)) as outside, outside.client() as client:
+        async with FakeServer(in_turn(*script)) as server, server.client() as client:
             found = await client.list(PODS, label_selector="app=x")
             assert [item.metadata.name for item in found.items] == names
-            assert [asked.query.get("continue") for asked in outside.asked] == continues
-            assert {asked.query["labelSelector"] for asked in outside.asked} == {"app=x"}
+            assert [request.query.get("continue") for request in server.requests] == continues
+            assert {request.query["labelSelector"] for request in server.requests} == {"app=x"}
 
     asyncio.run(story())
 
@@ -258,10 +258,10 @@ def test_one_object_of_the_wrong_shape_hides_no_other() -> None:
     odd = pod("odd", 3) | {"spec": {"containers": "none"}}
 
     async def story() -> None:
-        async with Outside(in_turn(listing(9, pod("a", 1), odd))) as outside, outside.client() as client:
+        async with FakeServer(in_turn(listing(9, pod("a", 1), odd))) as server, server.client() as client:
             found = await client.list(PODS)
         assert [item.metadata.name for item in found.items] == ["a"]
-        (misfit,) = found.misfits
+        (misfit,) = found.undecodable
         assert misfit.key == Key("default", "odd")
         assert "$.spec.containers" in misfit.problem
 
@@ -274,14 +274,14 @@ def test_a_watch_is_read_frame_by_frame_however_it_is_cut() -> None:
     chunks = (*(text[i : i + 7] for i in range(0, len(text), 7)), b"\n", odd)
 
     async def story() -> None:
-        async with Outside(in_turn(Stream(chunks))) as outside, outside.client() as client:
+        async with FakeServer(in_turn(Stream(chunks))) as server, server.client() as client:
             first, second, third, fourth = await watched(client)
         assert isinstance(first, WatchEvent)
         assert isinstance(second, WatchEvent)
         assert (first.type, first.object.metadata.name) == ("ADDED", "a")
         assert (second.type, second.object.metadata.name) == ("MODIFIED", "ü")
         assert third == Bookmark("8")
-        assert isinstance(fourth, Misfit)
+        assert isinstance(fourth, UndecodableObject)
         assert (fourth.key.name, fourth.resource_version) == ("odd", "9")
 
     asyncio.run(story())
@@ -299,7 +299,7 @@ def test_a_watch_is_read_frame_by_frame_however_it_is_cut() -> None:
 )
 def test_a_watch_that_fails(said: Answer | Stream, outcome: type[Exception]) -> None:
     async def story() -> None:
-        async with Outside(in_turn(said)) as outside, outside.client() as client:
+        async with FakeServer(in_turn(said)) as server, server.client() as client:
             with pytest.raises(outcome):
                 await watched(client)
 

@@ -10,13 +10,13 @@ import pytest
 from quorate.api.meta import Key
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.config import Cluster, in_cluster, load_cluster
-from quorate.kube.credentials import TokenFile
 from quorate.kube.errors import Unreachable
-from quorate.kube.kubeconfig import InvalidKubeconfig
 from quorate.kube.resources import PODS
+from quorate.kube.rest.config import RestConfig, in_cluster_config, load_rest_config
+from quorate.kube.rest.credentials import TokenFile
+from quorate.kube.rest.kubeconfig import InvalidKubeconfig
 from quorate.local.certificates import new_authority, new_server_certificate
-from tests.kube.outside import Answer, Outside, pod
+from tests.kube.fake_server import Answer, FakeServer, pod
 
 SECRET = "s3cr3t-t0ken"
 
@@ -43,8 +43,8 @@ def write(path: Path, user: str, cluster: str = "server: https://127.0.0.1:6443/
     return path
 
 
-def load(path: Path, context: str = "") -> Cluster:
-    return asyncio.run(load_cluster(path, context))
+def load(path: Path, context: str = "") -> RestConfig:
+    return asyncio.run(load_rest_config(path, context))
 
 
 @pytest.mark.parametrize(
@@ -146,14 +146,14 @@ def test_without_a_file_the_first_of_the_environment_that_exists_is_taken(
 ) -> None:
     path = write(tmp_path / "config", f"token: {SECRET}")
     monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'none'}:{path}")
-    assert asyncio.run(load_cluster()).credentials.authorization() == f"Bearer {SECRET}"
+    assert asyncio.run(load_rest_config()).credentials.authorization() == f"Bearer {SECRET}"
 
 
 def test_nothing_at_all_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(InvalidKubeconfig, match="name one with --kubeconfig"):
-        asyncio.run(load_cluster())
+        asyncio.run(load_rest_config())
 
 
 def test_a_pod_uses_its_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +162,7 @@ def test_a_pod_uses_its_service_account(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "namespace").write_text("quorate-system")
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
-    cluster = in_cluster(tmp_path)
+    cluster = in_cluster_config(tmp_path)
     assert (cluster.server, cluster.namespace) == ("https://[fd00::1]:443", "quorate-system")
     assert cluster.credentials.authorization() == f"Bearer {SECRET}"
 
@@ -197,7 +197,7 @@ def test_a_program_is_asked_for_a_token_and_asked_again_when_it_is_refused(tmp_p
     )
 
     async def story() -> None:
-        credentials = (await load_cluster(path)).credentials
+        credentials = (await load_rest_config(path)).credentials
         assert credentials.authorization() == "Bearer token-1"
         renewed = await asyncio.gather(*(credentials.renew("Bearer token-1") for _ in range(5)))
         assert renewed == [True] * 5
@@ -218,18 +218,18 @@ def test_a_server_is_trusted_when_the_kubeconfigs_authority_vouches_for_it(tmp_p
     serving.load_cert_chain(tmp_path / "pair.pem")
 
     async def story() -> None:
-        async with Outside(lambda asked: Answer(200, pod("a", 1)), serving) as outside:
+        async with FakeServer(lambda request: Answer(200, pod("a", 1)), serving) as server:
             for vouching in (authority, stranger):
                 data = base64.b64encode(vouching.certificate).decode()
-                fields = f"server: '{outside.server}', certificate-authority-data: {data}"
-                cluster = await load_cluster(write(tmp_path / "config", f"token: {SECRET}", fields))
+                fields = f"server: '{server.url}', certificate-authority-data: {data}"
+                cluster = await load_rest_config(write(tmp_path / "config", f"token: {SECRET}", fields))
                 async with Client(cluster, random.Random(7)) as client:
                     if vouching is authority:
                         assert (await client.get(PODS, Key("default", "a"))).metadata.name == "a"
                     else:
                         with pytest.raises(Unreachable, match="certificate-authority belong to this server"):
                             await client.get(PODS, Key("default", "a"))
-            (asked,) = outside.asked
-            assert asked.headers["Authorization"] == f"Bearer {SECRET}"
+            (request,) = server.requests
+            assert request.headers["Authorization"] == f"Bearer {SECRET}"
 
     asyncio.run(story())

@@ -6,7 +6,7 @@ import pytest
 
 from quorate.api.meta import Key
 from quorate.kube.debounce import Debounce
-from tests.kube.virtual import VirtualClock
+from tests.kube.virtual_clock import VirtualClock
 
 A = Key("default", "a")
 

@@ -14,47 +14,47 @@ from quorate.api.syntax import is_dns_subdomain
 from quorate.kube import events
 from quorate.kube.events import EventRecorder, truncate
 from quorate.kube.resources import WORKLOADS
-from tests.kube.outside import Answer, Asked, Outside, refusal
-from tests.kube.virtual import VirtualClock
+from tests.kube.fake_server import Answer, FakeServer, Request, refusal
+from tests.kube.virtual_clock import VirtualClock
 
 WORKLOAD = ObjectReference(
     api_version="kueue.x-k8s.io/v1beta2", kind="Workload", namespace="research", name="w", uid=Uid("u1")
 )
 
-Story = Callable[[EventRecorder, VirtualClock, Outside], Awaitable[None]]
+Story = Callable[[EventRecorder, VirtualClock, FakeServer], Awaitable[None]]
 
 
-def echo(asked: Asked) -> Answer:
-    return Answer(200, {"metadata": {"name": "e"}} | asked.body)
+def echo(request: Request) -> Answer:
+    return Answer(200, {"metadata": {"name": "e"}} | request.body)
 
 
-def play(story: Story, script: Callable[[Asked], Answer] = echo) -> None:
+def play(story: Story, script: Callable[[Request], Answer] = echo) -> None:
     async def run() -> None:
         clock = VirtualClock()
-        async with Outside(script) as outside, outside.client() as client:
+        async with FakeServer(script) as server, server.client() as client:
             recorder = EventRecorder(client, clock, "quorate")
             running = asyncio.create_task(recorder.run())
-            await story(recorder, clock, outside)
+            await story(recorder, clock, server)
             recorder.stop()
             await running
 
     asyncio.run(run())
 
 
-def counts(outside: Outside) -> list[tuple[str, int]]:
-    return [(asked.method, asked.body.get("series", {}).get("count", 1)) for asked in outside.asked]
+def counts(server: FakeServer) -> list[tuple[str, int]]:
+    return [(request.method, request.body.get("series", {}).get("count", 1)) for request in server.requests]
 
 
 @pytest.mark.slow
 def test_an_event_has_every_field_the_api_demands() -> None:
-    async def story(recorder: EventRecorder, clock: VirtualClock, outside: Outside) -> None:
+    async def story(recorder: EventRecorder, clock: VirtualClock, server: FakeServer) -> None:
         recorder.event(WORKLOAD, "Normal", "QuotaReserved", "4 of 4 pods")
         await recorder.drained()
-        (asked,) = outside.asked
-        assert asked.path == "/apis/events.k8s.io/v1/namespaces/research/events"
-        name = asked.body["metadata"].pop("name")
+        (request,) = server.requests
+        assert request.path == "/apis/events.k8s.io/v1/namespaces/research/events"
+        name = request.body["metadata"].pop("name")
         assert name.startswith("w.")
-        assert asked.body == {
+        assert request.body == {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
             "metadata": {"namespace": "research"},
@@ -79,12 +79,12 @@ def test_an_event_has_every_field_the_api_demands() -> None:
 
 @pytest.mark.slow
 def test_about_an_object_with_a_long_name_an_event_has_a_name_that_is_one() -> None:
-    async def story(recorder: EventRecorder, clock: VirtualClock, outside: Outside) -> None:
+    async def story(recorder: EventRecorder, clock: VirtualClock, server: FakeServer) -> None:
         for length in range(220, 254):
             name = "a" * 200 + "-a.a" * 14
             recorder.event(replace(WORKLOAD, name=name[:length]), "Normal", "Admitted", "at last")
         await recorder.drained()
-        names = [asked.body["metadata"]["name"] for asked in outside.asked]
+        names = [request.body["metadata"]["name"] for request in server.requests]
         assert len(names) == 34
         assert all(map(is_dns_subdomain, names))
 
@@ -93,18 +93,18 @@ def test_about_an_object_with_a_long_name_an_event_has_a_name_that_is_one() -> N
 
 @pytest.mark.slow
 def test_the_same_again_is_counted_and_the_count_written_once_a_minute() -> None:
-    async def story(recorder: EventRecorder, clock: VirtualClock, outside: Outside) -> None:
+    async def story(recorder: EventRecorder, clock: VirtualClock, server: FakeServer) -> None:
         recorder.event(WORKLOAD, "Warning", "Pending", "no room")
         await recorder.drained()
         for second in range(1, 31):
             await clock.advance_to(1000.0 + second)
             recorder.event(WORKLOAD, "Warning", "Pending", "no room")
         await recorder.drained()
-        assert counts(outside) == [("POST", 1)]
+        assert counts(server) == [("POST", 1)]
         await clock.advance_to(1060.0)
         await recorder.drained()
-        assert counts(outside) == [("POST", 1), ("PATCH", 31)]
-        assert outside.asked[1].body == {
+        assert counts(server) == [("POST", 1), ("PATCH", 31)]
+        assert server.requests[1].body == {
             "series": {"count": 31, "lastObservedTime": "1970-01-01T00:17:10.000000Z"}
         }
 
@@ -113,15 +113,15 @@ def test_the_same_again_is_counted_and_the_count_written_once_a_minute() -> None
 
 @pytest.mark.slow
 def test_other_words_are_another_event_and_so_is_the_same_after_a_long_while() -> None:
-    async def story(recorder: EventRecorder, clock: VirtualClock, outside: Outside) -> None:
+    async def story(recorder: EventRecorder, clock: VirtualClock, server: FakeServer) -> None:
         recorder.event(WORKLOAD, "Normal", "Pending", "need 5, free 3")
         recorder.event(WORKLOAD, "Normal", "Pending", "need 5, free 4")
         await recorder.drained()
         await clock.advance_to(1000.0 + events.SERIES_ENDS_S + 1)
         recorder.event(WORKLOAD, "Normal", "Pending", "need 5, free 3")
         await recorder.drained()
-        assert counts(outside) == [("POST", 1)] * 3
-        assert len({asked.body["metadata"]["name"] for asked in outside.asked}) == 3
+        assert counts(server) == [("POST", 1)] * 3
+        assert len({request.body["metadata"]["name"] for request in server.requests}) == 3
 
     play(story)
 
@@ -140,17 +140,17 @@ def test_other_words_are_another_event_and_so_is_the_same_after_a_long_while() -
 def test_what_the_server_refuses(answers: list[Answer], methods: list[str]) -> None:
     left = iter(answers)
 
-    async def story(recorder: EventRecorder, clock: VirtualClock, outside: Outside) -> None:
+    async def story(recorder: EventRecorder, clock: VirtualClock, server: FakeServer) -> None:
         for moment in range(len(methods)):
             recorder.event(WORKLOAD, "Normal", "Pending", "no room")
             await recorder.drained()
             await clock.advance_to(1000.0 + moment * 61)
             await recorder.drained()
-        assert [asked.method for asked in outside.asked][: len(methods)] == methods
+        assert [request.method for request in server.requests][: len(methods)] == methods
 
-    def script(asked: Asked) -> Answer:
+    def script(request: Request) -> Answer:
         answer = next(left, None)
-        return echo(asked) if answer is None or answer.status == 200 else answer
+        return echo(request) if answer is None or answer.status == 200 else answer
 
     play(story, script)
 
@@ -159,7 +159,7 @@ def test_what_the_server_refuses(answers: list[Answer], methods: list[str]) -> N
 def test_a_server_that_fails_is_tried_again_and_gets_the_count() -> None:
     left = iter([Answer(500, {}), Answer(500, {})])
 
-    async def story(recorder: EventRecorder, clock: VirtualClock, outside: Outside) -> None:
+    async def story(recorder: EventRecorder, clock: VirtualClock, server: FakeServer) -> None:
         recorder.event(WORKLOAD, "Normal", "Pending", "no room")
         await recorder.drained()
         recorder.event(WORKLOAD, "Normal", "Pending", "no room")
@@ -167,21 +167,21 @@ def test_a_server_that_fails_is_tried_again_and_gets_the_count() -> None:
         await recorder.drained()
         await clock.advance_to(1002.0)
         await recorder.drained()
-        assert counts(outside) == [("POST", 1), ("POST", 2), ("POST", 2)]
+        assert counts(server) == [("POST", 1), ("POST", 2), ("POST", 2)]
 
-    play(story, lambda asked: next(left, None) or echo(asked))
+    play(story, lambda request: next(left, None) or echo(request))
 
 
 @pytest.mark.slow
 def test_what_the_server_cannot_take_is_dropped_and_said(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(recorder: EventRecorder, clock: VirtualClock, outside: Outside) -> None:
+    async def story(recorder: EventRecorder, clock: VirtualClock, server: FakeServer) -> None:
         for number in range(events.UNWRITTEN_MAX + 5):
             recorder.event(WORKLOAD, "Normal", "Pending", f"no room, {number} before")
         await recorder.drained()
-        assert len(outside.asked) == events.UNWRITTEN_MAX
+        assert len(server.requests) == events.UNWRITTEN_MAX
         recorder.event(WORKLOAD, "Normal", "Admitted", "at last")
         await recorder.drained()
-        assert outside.asked[-1].body["reason"] == "Admitted"
+        assert server.requests[-1].body["reason"] == "Admitted"
 
     play(story)
     said: list[Any] = [
@@ -207,17 +207,17 @@ def test_a_cut_text_fits_and_is_a_beginning(text: str, size_bytes: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("stored", "methods"), [(False, ["GET", "POST"]), (True, ["GET"])])
 def test_how_something_stands_is_told_once_whoever_tells_it(stored: bool, methods: list[str]) -> None:
-    def script(asked: Asked) -> Answer:
-        if asked.method == "GET":
+    def script(request: Request) -> Answer:
+        if request.method == "GET":
             return (
                 Answer(200, {"metadata": {"name": "e"}}) if stored else Answer(404, refusal(404, "NotFound"))
             )
-        return echo(asked)
+        return echo(request)
 
-    async def story(recorder: EventRecorder, clock: VirtualClock, outside: Outside) -> None:
+    async def story(recorder: EventRecorder, clock: VirtualClock, server: FakeServer) -> None:
         recorder.event(WORKLOAD, "Warning", "NotGated", "it runs outside of quota", unique=True)
         await recorder.drained()
-        assert [asked.method for asked in outside.asked] == methods
+        assert [request.method for request in server.requests] == methods
 
     play(story, script)
 
@@ -231,7 +231,7 @@ class Text:
 
 @pytest.mark.slow
 def test_a_description_is_recorded_again_only_after_another_report() -> None:
-    async def story(recorder: EventRecorder, clock: VirtualClock, outside: Outside) -> None:
+    async def story(recorder: EventRecorder, clock: VirtualClock, server: FakeServer) -> None:
         waits, starts = Text("Suspended", "no local queue"), Text("Started", "admitted")
         assert recorder.report(WORKLOAD, [waits], unique=True)
         assert not recorder.report(WORKLOAD, [waits], unique=True)

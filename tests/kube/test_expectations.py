@@ -8,7 +8,7 @@ from quorate.api.meta import Key
 from quorate.kube.expectations import OWN_WRITE_TIMEOUT_S, Expectations
 from quorate.kube.resources import JOBS
 from quorate.kube.writes import Patch
-from tests.kube.virtual import VirtualClock
+from tests.kube.virtual_clock import VirtualClock
 
 A = Key("default", "a")
 

@@ -9,7 +9,7 @@ from quorate.api.meta import Key
 from quorate.kube.feed import Feed, load
 from quorate.kube.informer import Informer
 from quorate.kube.resources import PODS
-from tests.kube.outside import Outside, Stream, frame, in_turn, listing, pod
+from tests.kube.fake_server import FakeServer, Stream, frame, in_turn, listing, pod
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +52,7 @@ def test_an_informer_passes_on_relevant_changes_and_notifies_of_decisive_ones() 
         )
         script = in_turn(listing(5, pod("a", 1)), Stream(changes, hold=silence))
         model = Model()
-        async with Outside(script) as outside, outside.client() as client:
+        async with FakeServer(script) as server, server.client() as client:
             informer = Informer(client, PODS)
             model.feed().subscribe(informer, model.changed)
             running = asyncio.create_task(informer.run())
@@ -72,7 +72,7 @@ def test_a_load_puts_every_listed_object_in_the_order_of_the_feeds() -> None:
         first, second = Model(), Model()
         second.calls = first.calls
         script = in_turn(listing(5, pod("a", 1), pod("b", 2)), listing(5, pod("a", 1), pod("b", 2)))
-        async with Outside(script) as outside, outside.client() as client:
+        async with FakeServer(script) as server, server.client() as client:
             await load(client, (first.feed(), second.feed()))
         return first.calls
 

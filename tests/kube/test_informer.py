@@ -8,10 +8,10 @@ from quorate.api.core import Pod
 from quorate.api.meta import Key
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import PODS
-from tests.kube.outside import (
+from tests.kube.fake_server import (
     Answer,
+    FakeServer,
     Hangup,
-    Outside,
     Stream,
     bookmark,
     frame,
@@ -40,7 +40,7 @@ async def wait_for(condition: Callable[[], bool]) -> None:
 def play(
     *said: Answer | Stream | Hangup,
     want: list[str],
-    then: Callable[[Informer[Pod], Outside], None] = lambda informer, outside: None,
+    then: Callable[[Informer[Pod], FakeServer], None] = lambda informer, server: None,
     on_change: Callable[[Change[Pod]], None] = lambda change: None,
 ) -> None:
     """Run an informer against an outside that says this and then keeps a watch open in silence."""
@@ -48,29 +48,29 @@ def play(
     async def story() -> None:
         silence = asyncio.Event()
         script = in_turn(*said, Stream((), hold=silence), Stream((), hold=silence))
-        async with Outside(script) as outside, outside.client() as client:
+        async with FakeServer(script) as server, server.client() as client:
             seen: list[str] = []
             informer = Informer(client, PODS)
             informer.subscribe(lambda change: seen.append(shown(change)))
             informer.subscribe(on_change)
             running = asyncio.create_task(informer.run())
-            await wait_for(lambda: len(outside.asked) > len(said) or running.done())
+            await wait_for(lambda: len(server.requests) > len(said) or running.done())
             silence.set()
             running.cancel()
             await asyncio.wait([running])
             assert seen == want
-            then(informer, outside)
+            then(informer, server)
 
     asyncio.run(story())
 
 
-def versions_watched(outside: Outside) -> list[str]:
-    return [asked.query["resourceVersion"] for asked in outside.asked if "watch" in asked.query]
+def versions_watched(server: FakeServer) -> list[str]:
+    return [request.query["resourceVersion"] for request in server.requests if "watch" in request.query]
 
 
 def test_it_lists_watches_and_goes_on_from_the_last_version_it_saw() -> None:
-    def then(informer: Informer[Pod], outside: Outside) -> None:
-        assert versions_watched(outside) == ["5", "7", "9"]
+    def then(informer: Informer[Pod], server: FakeServer) -> None:
+        assert versions_watched(server) == ["5", "7", "9"]
         assert [obj.metadata.name for obj in informer] == ["b"]
 
     play(
@@ -127,8 +127,8 @@ def test_indexes_follow_the_objects() -> None:
         first = listing(5, pod("b", 1, app="x"), pod("a", 2, app="x"), pod("c", 3, app="y"))
         events = (frame("MODIFIED", pod("b", 6, app="y")), frame("DELETED", pod("a", 7, app="x")))
         async with (
-            Outside(in_turn(first, Stream(events, hold=silence))) as outside,
-            outside.client() as client,
+            FakeServer(in_turn(first, Stream(events, hold=silence))) as server,
+            server.client() as client,
         ):
             informer = Informer(client, PODS)
             informer.add_index("app", lambda obj: obj.metadata.labels.values())
@@ -147,23 +147,23 @@ def test_it_looks_only_where_it_was_told_to() -> None:
     async def story() -> None:
         silence = asyncio.Event()
         async with (
-            Outside(in_turn(listing(5), Stream((), hold=silence))) as outside,
-            outside.client() as client,
+            FakeServer(in_turn(listing(5), Stream((), hold=silence))) as server,
+            server.client() as client,
         ):
             informer = Informer(client, PODS, "research", "app=x", "spec.nodeName=n")
             async with running(informer):
-                await wait_for(lambda: len(outside.asked) == 2)
+                await wait_for(lambda: len(server.requests) == 2)
                 silence.set()
-            for asked in outside.asked:
-                assert asked.path == "/api/v1/namespaces/research/pods"
-                assert asked.query["labelSelector"] == "app=x"
-                assert asked.query["fieldSelector"] == "spec.nodeName=n"
+            for request in server.requests:
+                assert request.path == "/api/v1/namespaces/research/pods"
+                assert request.query["labelSelector"] == "app=x"
+                assert request.query["fieldSelector"] == "spec.nodeName=n"
 
     asyncio.run(story())
 
 
 def test_a_late_subscriber_first_hears_of_all_there_is() -> None:
-    def then(informer: Informer[Pod], outside: Outside) -> None:
+    def then(informer: Informer[Pod], server: FakeServer) -> None:
         late: list[str] = []
         informer.subscribe(lambda change: late.append(shown(change)))
         assert late == ["a@2", "b@1"]
@@ -191,7 +191,7 @@ def test_a_subscriber_that_raises_ends_the_run_loudly() -> None:
         raise LookupError("no such queue")
 
     async def story() -> None:
-        async with Outside(in_turn(listing(5, pod("a", 1)))) as outside, outside.client() as client:
+        async with FakeServer(in_turn(listing(5, pod("a", 1)))) as server, server.client() as client:
             informer = Informer(client, PODS)
             informer.subscribe(refuse)
             with pytest.raises(LookupError) as caught:

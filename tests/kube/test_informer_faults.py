@@ -7,10 +7,21 @@ import pytest
 
 from quorate.api.core import Pod
 from quorate.api.meta import Key
-from quorate.kube.backoff import Backoff
+from quorate.kube.flowcontrol import Backoff
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import PODS, Json, metadata_of
-from tests.kube.outside import Answer, Asked, Hangup, Outside, Stream, bookmark, frame, listing, pod, refusal
+from tests.kube.fake_server import (
+    Answer,
+    FakeServer,
+    Hangup,
+    Request,
+    Stream,
+    bookmark,
+    frame,
+    listing,
+    pod,
+    refusal,
+)
 from tests.kube.test_informer import running, wait_for
 
 FAULTS: list[Hangup | Answer] = [Hangup(), Answer(403, {}), Answer(429, {}, {"Retry-After": "0"})]
@@ -20,7 +31,7 @@ NAMES = [f"p{number}" for number in range(8)]
 class World:
     """Pods that come, change and go, served by an API server that is having a very bad day.
 
-    It changes whenever it is asked something, and forgets its history now and then.  After ``days`` requests
+    It changes whenever it is asked something, and forgets its history now and then.  After ``days`` request
     it changes no more, and after some more it stops failing.
     """
 
@@ -33,14 +44,14 @@ class World:
         self._incarnation = 0
         self.pods: dict[str, Json] = {}
 
-    def answer(self, asked: Asked) -> Answer | Stream | Hangup:
+    def answer(self, request: Request) -> Answer | Stream | Hangup:
         self._days -= 1
         if self._days > 0:
             self._live()
         if self._days > -5 and self._rng.random() < 0.3:
             return self._rng.choice(FAULTS)
-        if "watch" in asked.query:
-            return self._watch(int(asked.query["resourceVersion"]))
+        if "watch" in request.query:
+            return self._watch(int(request.query["resourceVersion"]))
         return listing(self._version, *self.pods.values())
 
     def versions(self) -> dict[str, str]:
@@ -96,11 +107,11 @@ def test_the_copy_ends_up_equal_to_the_world(seed: int) -> None:
             copied = {obj.metadata.name: obj.metadata.resource_version for obj in informer}
             return copied == world.versions()
 
-        async with Outside(world.answer) as outside, outside.client() as client:
+        async with FakeServer(world.answer) as server, server.client() as client:
             informer = Informer(client, PODS, reconnect=Backoff(first_s=0.001, cap_s=0.01))
             informer.subscribe(retell)
             async with running(informer):
-                await wait_for(lambda: len(outside.asked) > 40 and equal())
+                await wait_for(lambda: len(server.requests) > 40 and equal())
             assert {key.name for key in told} == set(world.pods)
 
     asyncio.run(story())

@@ -7,7 +7,7 @@ import pytest
 from quorate.api.meta import Key
 from quorate.kube.errors import Conflict
 from quorate.kube.reconcile import Reconciler
-from tests.kube.virtual import VirtualClock, settle
+from tests.kube.virtual_clock import VirtualClock, settle
 
 A, B = Key("", "a"), Key("", "b")
 

@@ -9,8 +9,8 @@ from quorate.api.core import Namespace, Pod
 from quorate.api.events import ObjectReference
 from quorate.api.meta import ObjectMeta, Uid
 from quorate.kube import resources
-from quorate.kube.frames import Lines
 from quorate.kube.resources import CLUSTER_QUEUES, JOBS, NODES, PODS, Resource, untyped
+from quorate.kube.rest.decoding import Lines
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from typing import Any
 
 from aiohttp import web
 
-from quorate.kube.certificates import KeyPair
 from quorate.kube.clock import WallClock
+from quorate.kube.serving.certificates import KeyPair
 from quorate.local.certificates import new_authority, new_server_certificate
 
 Json = dict[str, Any]

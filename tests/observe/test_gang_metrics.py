@@ -7,13 +7,13 @@ import msgspec
 from quorate.api.meta import Key, Uid
 from quorate.gang.outcome import Bind
 from quorate.observe.gang_metrics import GangMetrics
-from quorate.scheduler.onlooker import Bound
-from quorate.scheduler.scheduler import Seen
+from quorate.scheduler.observer import Bound
+from quorate.scheduler.scheduler import SchedulerStatus
 from quorate.scheduler.timing import SessionTimer
 from tests.gang.vectors import settings_of
 from tests.gang.waiting import group, rq, world
 from tests.gang.world import World
-from tests.kube.virtual import VirtualClock
+from tests.kube.virtual_clock import VirtualClock
 
 
 class Ticking(VirtualClock):
@@ -28,7 +28,11 @@ class Watched:
     """``world`` as its metrics tell of it."""
 
     def __init__(self, world: World) -> None:
-        self.world, self.seen, self.clock = world, Seen(settings=world.settings), VirtualClock(world.now)
+        self.world, self.seen, self.clock = (
+            world,
+            SchedulerStatus(settings=world.settings),
+            VirtualClock(world.now),
+        )
         self.metrics = GangMetrics(self.seen, self.clock)
 
     def session(self) -> None:

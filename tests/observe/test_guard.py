@@ -7,15 +7,15 @@ import aiohttp
 import pytest
 
 from quorate.kube.client import Client
-from quorate.kube.config import Cluster
-from quorate.kube.credentials import Token
-from quorate.kube.reviews import KEPT_S, Reviewer
+from quorate.kube.rest.config import RestConfig
+from quorate.kube.rest.credentials import Token
+from quorate.kube.serving.delegated_auth import KEPT_S, DelegatedAuth
 from quorate.observe.custom_labels import CustomLabels
 from quorate.observe.guard import guarded
 from quorate.observe.replica import Replica
 from quorate.observe.view import View
 from quorate.observe.visibility import right_to_pending, visibility
-from tests.kube.virtual import VirtualClock
+from tests.kube.virtual_clock import VirtualClock
 from tests.local.clusters import api_server
 from tests.local.server.test_access import ACCOUNTS, a_rule, grant, token_of
 from tests.local.talk import talk_to
@@ -34,11 +34,11 @@ def test_only_those_see_it_who_may() -> None:
         async with (
             api_server() as server,
             talk_to(server) as talk,
-            Client(Cluster(server.url, credentials=Token(server.token)), random.Random(1)) as client,
+            Client(RestConfig(server.url, credentials=Token(server.token)), random.Random(1)) as client,
         ):
             await talk.create(ACCOUNTS, {"metadata": {"name": "robot"}})
             robot = {"Authorization": f"Bearer {await token_of(talk, 'robot')}"}
-            app = guarded(visibility(replica), Reviewer(client, clock), right_to_pending)
+            app = guarded(visibility(replica), DelegatedAuth(client, clock), right_to_pending)
             async with listening("visibilityServer", app) as url:
 
                 async def see(headers: dict[str, str]) -> tuple[int, str]:
@@ -68,9 +68,9 @@ def test_only_those_see_it_who_may() -> None:
 def test_while_the_api_server_is_silent_nobody_is_let_in() -> None:
     async def story() -> None:
         replica = Replica("standalone")
-        cluster = Cluster("http://127.0.0.1:9", credentials=Token("any"))
+        cluster = RestConfig("http://127.0.0.1:9", credentials=Token("any"))
         async with Client(cluster, random.Random(1), deadline_s=0.2) as client:
-            app = guarded(visibility(replica), Reviewer(client, VirtualClock(0.0)), right_to_pending)
+            app = guarded(visibility(replica), DelegatedAuth(client, VirtualClock(0.0)), right_to_pending)
             async with (
                 listening("visibilityServer", app) as url,
                 aiohttp.ClientSession(f"{url}/", headers={"Authorization": "Bearer t"}) as session,
@@ -85,10 +85,10 @@ def test_who_could_not_be_asked_for_a_certificate_is_made_to_connect_anew() -> N
 
     async def story() -> None:
         replica = Replica("standalone")
-        cluster = Cluster("http://127.0.0.1:9", credentials=Token("any"))
+        cluster = RestConfig("http://127.0.0.1:9", credentials=Token("any"))
         async with Client(cluster, random.Random(1), deadline_s=0.2) as client:
             for front_proxy, kept in ((None, True), (lambda certificate: True, False)):
-                reviewer = Reviewer(client, VirtualClock(0.0))
+                reviewer = DelegatedAuth(client, VirtualClock(0.0))
                 app = guarded(visibility(replica), reviewer, right_to_pending, front_proxy)
                 async with (
                     listening("visibilityServer", app) as url,

@@ -11,10 +11,10 @@ from quorate.api.configuration.process import Address
 from quorate.api.configuration.webhooks import TlsOptions
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.config import Cluster
-from quorate.kube.credentials import Token
-from quorate.kube.front_proxy import FrontProxy
-from quorate.kube.reviews import Reviewer
+from quorate.kube.rest.config import RestConfig
+from quorate.kube.rest.credentials import Token
+from quorate.kube.serving.delegated_auth import DelegatedAuth
+from quorate.kube.serving.front_proxy import FrontProxyVerifier
 from quorate.observe.metrics import metrics, right_to_metrics
 from quorate.observe.outward import Outward
 from quorate.observe.replica import Replica
@@ -28,11 +28,11 @@ pytestmark = pytest.mark.slow
 
 def outward(client: Client) -> Outward:
     clock = WallClock()
-    return Outward(Reviewer(client, clock), partial(FrontProxy, client), clock, TlsOptions())
+    return Outward(DelegatedAuth(client, clock), partial(FrontProxyVerifier, client), clock, TlsOptions())
 
 
 def of_a_cluster(server: RunningServer) -> Client:
-    return Client(Cluster(server.url, credentials=Token(server.token)), random.Random(1))
+    return Client(RestConfig(server.url, credentials=Token(server.token)), random.Random(1))
 
 
 @pytest.mark.parametrize(

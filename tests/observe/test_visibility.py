@@ -12,9 +12,9 @@ from quorate.api.configuration import Configuration
 from quorate.api.kueue import ClusterQueue, LocalQueue, ResourceFlavor, Workload
 from quorate.api.meta import Key
 from quorate.kube.client import Client
-from quorate.kube.config import Cluster
 from quorate.kube.informer import Informer
 from quorate.kube.resources import WORKLOADS
+from quorate.kube.rest.config import RestConfig
 from quorate.observe.custom_labels import CustomLabels
 from quorate.observe.replica import Replica
 from quorate.observe.view import View
@@ -230,4 +230,4 @@ async def ask(session: aiohttp.ClientSession, path: str) -> tuple[int, Any]:
 
 def a_silent_informer() -> Informer[Workload]:
     """One that is never run: the model is filled by hand."""
-    return Informer(Client(Cluster("http://127.0.0.1:1"), random.Random(1)), WORKLOADS)
+    return Informer(Client(RestConfig("http://127.0.0.1:1"), random.Random(1)), WORKLOADS)

@@ -7,11 +7,11 @@ import pytest
 from quorate.api.meta import Key, Uid
 from quorate.gang.outcome import Bind
 from quorate.kube.events import EventRecorder
+from quorate.scheduler.bind_gate import BindGate
 from quorate.scheduler.binder import ECHO_S, REFUSED_S, Binder
-from quorate.scheduler.onlooker import Bound
-from quorate.scheduler.precedence import Precedence
-from tests.kube.outside import Answer, Asked, Outside, refusal
-from tests.kube.virtual import VirtualClock, settle
+from quorate.scheduler.observer import Bound
+from tests.kube.fake_server import Answer, FakeServer, Request, refusal
+from tests.kube.virtual_clock import VirtualClock, settle
 
 
 def a_bind(name: str) -> Bind:
@@ -30,11 +30,11 @@ def a_bind(name: str) -> Bind:
 def test_a_refused_bind_is_undone_in_time_and_keeps_nobody_waiting(
     code: int, reason: str, undone_in_s: float
 ) -> None:
-    def script(asked: Asked) -> Answer:
-        return Answer(code, refusal(code, reason)) if "/first/" in asked.path else Answer(201)
+    def script(request: Request) -> Answer:
+        return Answer(code, refusal(code, reason)) if "/first/" in request.path else Answer(201)
 
     async def story() -> None:
-        async with Outside(script) as outside, outside.client() as client, asyncio.TaskGroup() as tasks:
+        async with FakeServer(script) as server, server.client() as client, asyncio.TaskGroup() as tasks:
             clock, through = VirtualClock(), asyncio.Event()
             undone: list[Bind] = []
 
@@ -47,7 +47,7 @@ def test_a_refused_bind_is_undone_in_time_and_keeps_nobody_waiting(
 
             binder = Binder(
                 client, clock, EventRecorder(client, clock, "quorate"), bound, undone.append, prepared,
-                Precedence(), at_once=1,
+                BindGate(), at_once=1,
             )  # fmt: skip
             binder.start(tasks, (a_bind("first"), a_bind("second")))
             await asyncio.wait_for(through.wait(), 30)

@@ -19,9 +19,9 @@ from quorate.cli.crds import gang_definitions, queueing_definitions
 from quorate.cli.run.apply import install_definitions
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.config import Cluster
-from quorate.kube.credentials import Token
 from quorate.kube.resources import NAMESPACES, untyped
+from quorate.kube.rest.config import RestConfig
+from quorate.kube.rest.credentials import Token
 from quorate.webhooks.ca_injection import MUTATING, VALIDATING
 from quorate.webhooks.process import run_webhooks, served_routes
 from quorate.webhooks.webhook_configurations import WebhookEndpoint, conversion, webhook_configurations
@@ -103,7 +103,7 @@ async def webhooked(
     *frameworks: str, serves: bool = True, pod_groups: PodGroupWebhooks | None = None
 ) -> AsyncIterator[Webhooked]:
     async with api_server() as server:
-        cluster = Cluster(server.url, credentials=Token(server.token))
+        cluster = RestConfig(server.url, credentials=Token(server.token))
         async with Client(cluster, random.Random(1)) as client:
             configuration = listening_at(free_port(), frameworks or ("batch/job",), pod_groups)
             world = Webhooked(client, configuration)

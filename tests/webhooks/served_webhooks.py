@@ -11,9 +11,9 @@ import aiohttp
 from aiohttp import web
 
 from quorate.api.configuration.webhooks import TlsOptions
-from quorate.kube.certificates import KeyPair, new_authority, new_server_certificate
 from quorate.kube.clock import WallClock
-from quorate.kube.tls import server_context, show
+from quorate.kube.serving.certificates import KeyPair, new_authority, new_server_certificate
+from quorate.kube.serving.tls import server_context, show
 
 
 def a_pair() -> tuple[KeyPair, bytes]:

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
 from quorate.api.meta import at_epoch
-from quorate.kube.certificates import vouches_for
+from quorate.kube.serving.certificates import is_valid_for
 from quorate.webhooks.certificate_rotation import renew
 
 NOW = 1_900_000_000.0
@@ -20,9 +20,9 @@ HOSTS = ("kueue-webhook-service.kueue-system.svc", "127.0.0.1")
 def test_an_empty_secret_gets_an_authority_and_a_certificate_it_vouches_for() -> None:
     made = renew({}, HOSTS, NOW)
     assert sorted(made.as_secret()) == ["ca.crt", "ca.key", "tls.crt", "tls.key"]
-    assert vouches_for(made.bundle, made.server, HOSTS)
-    assert not vouches_for(made.bundle, made.server, [*HOSTS, "elsewhere.svc"])
-    assert not vouches_for(renew({}, HOSTS, NOW).bundle, made.server, HOSTS)
+    assert is_valid_for(made.bundle, made.server, HOSTS)
+    assert not is_valid_for(made.bundle, made.server, [*HOSTS, "elsewhere.svc"])
+    assert not is_valid_for(renew({}, HOSTS, NOW).bundle, made.server, HOSTS)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_renewal(days: int, same_authority: bool, same_server: bool) -> None:
     assert (now.authority_key == stored["ca.key"], now.server.key == stored["tls.key"]) == (
         same_authority, same_server,
     )  # fmt: skip
-    assert vouches_for(now.bundle, now.server, HOSTS)
+    assert is_valid_for(now.bundle, now.server, HOSTS)
     assert renew(now.as_secret(), HOSTS, later).as_secret() == now.as_secret(), "it comes to rest"
 
 
@@ -59,7 +59,7 @@ def test_another_service_needs_another_certificate_of_the_same_authority() -> No
     stored = renew({}, HOSTS, NOW).as_secret()
     now = renew(stored, ["other.kueue-system.svc"], NOW)
     assert (now.authority_key, now.bundle) == (stored["ca.key"], stored["ca.crt"])
-    assert vouches_for(now.bundle, now.server, ["other.kueue-system.svc"])
+    assert is_valid_for(now.bundle, now.server, ["other.kueue-system.svc"])
 
 
 @pytest.mark.parametrize("name", ["ca.crt", "ca.key", "tls.crt", "tls.key"])
@@ -72,14 +72,14 @@ def test_rubbish_is_as_good_as_nothing(name: str, value: bytes | None) -> None:
     if value is not None:
         spoiled[name] = value
     now = renew(spoiled, HOSTS, NOW)
-    assert vouches_for(now.bundle, now.server, HOSTS)
+    assert is_valid_for(now.bundle, now.server, HOSTS)
 
 
 def test_a_key_of_another_certificate_is_noticed() -> None:
     one, other = renew({}, HOSTS, NOW).as_secret(), renew({}, HOSTS, NOW).as_secret()
     now = renew({**one, "tls.key": other["tls.key"]}, HOSTS, NOW)
     assert now.server.key != other["tls.key"]
-    assert vouches_for(one["ca.crt"], now.server, HOSTS)
+    assert is_valid_for(one["ca.crt"], now.server, HOSTS)
 
 
 def test_an_authority_that_kueue_made_is_taken_over() -> None:
@@ -104,4 +104,4 @@ def test_an_authority_that_kueue_made_is_taken_over() -> None:
     )
     now = renew({"ca.crt": certificate, "ca.key": pem}, HOSTS, NOW)
     assert now.bundle == certificate
-    assert vouches_for(certificate, now.server, HOSTS)
+    assert is_valid_for(certificate, now.server, HOSTS)

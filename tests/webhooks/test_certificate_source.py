@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from quorate.api.meta import Key
-from quorate.kube.certificates import KeyPair
 from quorate.kube.client import PatchKind
 from quorate.kube.clock import WallClock
+from quorate.kube.serving.certificates import KeyPair
 from quorate.webhooks.ca_injection import DEFINITIONS, MUTATING, VALIDATING
 from quorate.webhooks.certificate_rotation import renew
 from quorate.webhooks.certificate_source import (

@@ -13,7 +13,7 @@ from quorate.api.configuration import default_configuration
 from quorate.api.configuration.webhooks import TlsOptions
 from quorate.api.meta import Key
 from quorate.kube.errors import Unreachable
-from quorate.kube.tls import show
+from quorate.kube.serving.tls import show
 from quorate.webhooks.admission_review import AdmissionRequest, AdmissionResponse
 from quorate.webhooks.process import webhooks_by_route
 from quorate.webhooks.webhook_server import LARGEST_REVIEW_BYTES, webhook_server

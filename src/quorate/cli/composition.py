@@ -21,13 +21,13 @@ from quorate.cli.run.apply import install_definitions
 from quorate.controllers.process import run_queueing
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.config import load_cluster
-from quorate.kube.configured import Configured
+from quorate.kube.dynamic_configuration import DynamicConfiguration
+from quorate.kube.rest.config import load_rest_config
 from quorate.local.cluster import Settings, run_cluster
 from quorate.local.directory import HeldDirectory
 from quorate.observe.replica import Replica
 from quorate.scheduler.process import run_scheduler
-from quorate.scheduler.scheduler import Options, Seen
+from quorate.scheduler.scheduler import Options, SchedulerStatus
 
 Json = dict[str, Any]
 
@@ -56,7 +56,7 @@ async def run_queueing_cluster(
     """
     async with (
         run_cluster(directory, settings, clock, rng, new_uid, {GROUP: convert_version}),
-        Client(await load_cluster(directory.kubeconfig), rng) as client,
+        Client(await load_rest_config(directory.kubeconfig), rng) as client,
     ):
         definitions = (*queueing_definitions(), *gang_definitions())
         await install_definitions(client, map(_without_conversion, definitions))
@@ -75,7 +75,7 @@ async def _queueing(
     """The queueing controllers, at work when the block begins."""
     replica = Replica("standalone", configuration.metrics.custom_labels)
     async with asyncio.TaskGroup() as tasks, places_shown(client, clock, replica):
-        deciding = run_queueing(client, clock, Configured(configuration), rng, replica)
+        deciding = run_queueing(client, clock, DynamicConfiguration(configuration), rng, replica)
         controllers = tasks.create_task(deciding)
         await replica.ready.wait()
         yield
@@ -85,9 +85,9 @@ async def _queueing(
 @asynccontextmanager
 async def _scheduling(client: Client, clock: Clock, gangs: Gangs) -> AsyncIterator[None]:
     """The gang scheduler, at work when the block begins."""
-    seen = Seen()
+    seen = SchedulerStatus()
     async with asyncio.TaskGroup() as tasks:
-        configured = Configured(gangs.configuration)
+        configured = DynamicConfiguration(gangs.configuration)
         scheduler = tasks.create_task(run_scheduler(client, clock, gangs.options, configured, seen, None))
         await seen.ready.wait()
         yield

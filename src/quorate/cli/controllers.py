@@ -24,12 +24,10 @@ from quorate.cli.reload import ConfigurationFile
 from quorate.controllers.process import run_replica
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.config import load_cluster
-from quorate.kube.configured import Configured
+from quorate.kube.dynamic_configuration import DynamicConfiguration
 from quorate.kube.errors import NotFound
-from quorate.kube.front_proxy import FrontProxy
+from quorate.kube.flowcontrol import TokenBucketRateLimiter
 from quorate.kube.log import configure, logger
-from quorate.kube.pace import Throttle
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -39,7 +37,9 @@ from quorate.kube.resources import (
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
 )
-from quorate.kube.reviews import Reviewer
+from quorate.kube.rest.config import load_rest_config
+from quorate.kube.serving.delegated_auth import DelegatedAuth
+from quorate.kube.serving.front_proxy import FrontProxyVerifier
 from quorate.observe.health import health_checks
 from quorate.observe.metrics import metrics, right_to_metrics
 from quorate.observe.outward import Outward
@@ -92,7 +92,7 @@ def controllers(
     configure(log_format, logging.DEBUG if verbose else logging.INFO)
     for warning in loaded.warnings:
         logger(__name__).warning("configuration", file=config, finding=warning)
-    configured = Configured(with_webhooks(loaded.configuration, webhooks))
+    configured = DynamicConfiguration(with_webhooks(loaded.configuration, webhooks))
     following = []
     if config is not None:
         file = ConfigurationFile(config, configured, WallClock(), lambda new: with_webhooks(new, webhooks))
@@ -103,7 +103,7 @@ def controllers(
 async def _serve(
     kubeconfig: Path | None,
     context: str,
-    configured: Configured[Configuration],
+    configured: DynamicConfiguration[Configuration],
     files: Iterable[ConfigurationFile],
 ) -> None:
     configuration = configured.current
@@ -115,10 +115,10 @@ async def _serve(
     replica = Replica(role, configuration.metrics.custom_labels)
     async with (
         Client(
-            await load_cluster(kubeconfig, context),
+            await load_rest_config(kubeconfig, context),
             rng,
-            on_answer=replica.recorder.request_answered,
-            throttle=_throttle(configuration.client_connection),
+            on_response=replica.recorder.request_answered,
+            rate_limiter=_rate_limiter(configuration.client_connection),
         ) as client,
         serving(
             "health.healthProbeBindAddress", health.address, health_checks(health, replica.ready, webhooks)
@@ -147,7 +147,9 @@ async def _serve(
 
 def _outward(client: Client, configuration: Configuration) -> Outward:
     clock = WallClock()
-    return Outward(Reviewer(client, clock), partial(FrontProxy, client), clock, configuration.tls)
+    return Outward(
+        DelegatedAuth(client, clock), partial(FrontProxyVerifier, client), clock, configuration.tls
+    )
 
 
 @asynccontextmanager
@@ -160,8 +162,8 @@ async def _pages(outward: Outward, configuration: Configuration, replica: Replic
         yield
 
 
-def _throttle(pace: ClientConnection | None) -> Throttle | None:
-    return None if pace is None else Throttle(pace.qps, pace.burst)
+def _rate_limiter(pace: ClientConnection | None) -> TokenBucketRateLimiter | None:
+    return None if pace is None else TokenBucketRateLimiter(pace.qps, pace.burst)
 
 
 async def _announce(replica: Replica, server: str) -> None:

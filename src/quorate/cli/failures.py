@@ -16,7 +16,7 @@ KNOWN: Final = {
     "quorate.kube.errors.ApiError": "",
     "quorate.kube.errors.Unreachable": "",
     "quorate.kube.errors.Unreadable": "",
-    "quorate.kube.kubeconfig.InvalidKubeconfig": "",
+    "quorate.kube.rest.kubeconfig.InvalidKubeconfig": "",
     "quorate.local.cluster.AddressUnusable": "",
     "quorate.local.directory.DirectoryInUse": (
         "stop it with `quorate local down`, or choose another directory with --data-dir"

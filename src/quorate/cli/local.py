@@ -25,9 +25,9 @@ from quorate.cli.run.command import run
 from quorate.cli.run.description import Description
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.config import load_cluster
 from quorate.kube.log import configure
 from quorate.kube.resources import JOBS, NODES, PODS
+from quorate.kube.rest.config import load_rest_config
 from quorate.local.cluster import Settings
 from quorate.local.directory import ClusterDirectory, DirectoryInUse
 from quorate.scheduler.scheduler import NAMES, Options
@@ -203,7 +203,7 @@ def _gangs(scheduling: Scheduling, path: Path | None) -> Gangs | None:
 
 
 async def _contents(kubeconfig: Path) -> list[tuple[str, str]]:
-    async with Client(await load_cluster(kubeconfig), random.Random()) as client:
+    async with Client(await load_rest_config(kubeconfig), random.Random()) as client:
         nodes, jobs, pods = [await client.list(resource) for resource in (NODES, JOBS, PODS)]
         phases = [pod.status.phase for pod in pods.items]
         told = ", ".join(f"{phases.count(phase)} {phase.lower()}" for phase in sorted(set(phases)))

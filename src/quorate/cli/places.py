@@ -11,9 +11,9 @@ from quorate.api.kueue.visibility import GROUP, VERSIONS
 from quorate.api.meta import Key
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import Clock
-from quorate.kube.front_proxy import FrontProxy
 from quorate.kube.resources import Json, Resource, untyped
-from quorate.kube.reviews import Reviewer
+from quorate.kube.serving.delegated_auth import DelegatedAuth
+from quorate.kube.serving.front_proxy import FrontProxyVerifier
 from quorate.observe.outward import Outward
 from quorate.observe.replica import Replica
 from quorate.observe.visibility import right_to_pending, visibility
@@ -30,7 +30,7 @@ async def places_shown(client: Client, clock: Clock, replica: Replica) -> AsyncI
 
     The cluster forgets about it at the end: an API that nobody answers slows down every client.
     """
-    outward = Outward(Reviewer(client, clock), partial(FrontProxy, client), clock, TlsOptions())
+    outward = Outward(DelegatedAuth(client, clock), partial(FrontProxyVerifier, client), clock, TlsOptions())
     app = visibility(replica)
     async with outward.protected("visibilityServer", _ANY_PORT, app, right_to_pending, aggregated=True) as at:
         await _register(client, at.port)

@@ -12,7 +12,7 @@ from quorate.api.configuration import Configuration
 from quorate.api.configuration.reload import apply_reload
 from quorate.cli.files import InvalidFiles, configuration_in, text_of
 from quorate.kube.clock import Clock
-from quorate.kube.configured import Configured
+from quorate.kube.dynamic_configuration import DynamicConfiguration
 from quorate.kube.log import logger
 
 EVERY_S: Final = 1.0
@@ -51,7 +51,7 @@ class ConfigurationFile:
     def __init__(
         self,
         path: Path,
-        configured: Configured[Configuration],
+        configured: DynamicConfiguration[Configuration],
         clock: Clock,
         adapt: Callable[[Configuration], Configuration],
     ) -> None:
@@ -79,4 +79,4 @@ class ConfigurationFile:
             self._log.warning("configuration needs a restart for some fields", fields=", ".join(waiting))
         if new != running:
             self._log.info("configuration taken over")
-            self._configured.renew(new)
+            self._configured.update(new)

@@ -31,19 +31,19 @@ from quorate.cli.processes import (
 from quorate.cli.reload import follow
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.config import load_cluster
-from quorate.kube.configured import Configured
-from quorate.kube.front_proxy import FrontProxy
-from quorate.kube.leases import Terms
+from quorate.kube.dynamic_configuration import DynamicConfiguration
+from quorate.kube.leader_election import LeaseTimings
 from quorate.kube.log import configure, logger
-from quorate.kube.reviews import Reviewer
+from quorate.kube.rest.config import load_rest_config
+from quorate.kube.serving.delegated_auth import DelegatedAuth
+from quorate.kube.serving.front_proxy import FrontProxyVerifier
 from quorate.observe.gang_metrics import GangMetrics
 from quorate.observe.health import health_checks
 from quorate.observe.metrics import right_to_metrics
 from quorate.observe.outward import Outward
 from quorate.observe.serving import serving
-from quorate.scheduler.process import LEASE_NAME, Elected, run_scheduler, served_by
-from quorate.scheduler.scheduler import NAMES, Options, Seen
+from quorate.scheduler.process import LEASE_NAME, ElectionOptions, run_scheduler, served_kinds
+from quorate.scheduler.scheduler import NAMES, Options, SchedulerStatus
 
 NEEDED = ("podgroups", "queues")
 
@@ -147,7 +147,7 @@ def scheduler(
     configure(log_format, logging.DEBUG if verbose else logging.INFO)
     for warning in loaded.warnings:
         logger(__name__).warning("configuration", file=scheduler_conf, finding=warning)
-    configured = Configured(loaded.configuration)
+    configured = DynamicConfiguration(loaded.configuration)
     options = Options(
         names=tuple(scheduler_name) if scheduler_name else NAMES,
         period_s=schedule_period,
@@ -173,23 +173,23 @@ async def _serve(
     kubeconfig: Path | None,
     context: str,
     conf: Path | None,
-    configured: Configured[SchedulerConfiguration],
+    configured: DynamicConfiguration[SchedulerConfiguration],
     options: Options,
     lease: Key | None,
     listening: Listening,
 ) -> None:
     log = logger(__name__)
     clock = WallClock()
-    seen = Seen()
-    elected = None if lease is None else Elected(lease, Terms(), new_identity)
+    seen = SchedulerStatus()
+    elected = None if lease is None else ElectionOptions(lease, LeaseTimings(), new_identity)
     probes = health_checks(Health(), seen.ready, {})
     counted = GangMetrics(seen, clock)
     async with (
-        Client(await load_cluster(kubeconfig, context), random.Random()) as client,
+        Client(await load_rest_config(kubeconfig, context), random.Random()) as client,
         serving("--health-address", listening.health, probes),
-        Outward(Reviewer(client, clock), partial(FrontProxy, client), clock, TlsOptions()).serving(
-            "--metrics-address", listening.metrics, counted.application(), right_to_metrics
-        ),
+        Outward(
+            DelegatedAuth(client, clock), partial(FrontProxyVerifier, client), clock, TlsOptions()
+        ).serving("--metrics-address", listening.metrics, counted.application(), right_to_metrics),
     ):
         await _require_kinds(client)
         async with asyncio.TaskGroup() as tasks:
@@ -206,24 +206,24 @@ async def _serve(
                 part.cancel()
 
 
-def _take_over(path: Path, text: str, configured: Configured[SchedulerConfiguration]) -> None:
+def _take_over(path: Path, text: str, configured: DynamicConfiguration[SchedulerConfiguration]) -> None:
     """Raises ``InvalidFiles``."""
     loaded = scheduler_configuration_in(path, text)
     if loaded.configuration == configured.current:
         return
     for warning in loaded.warnings:
         logger(__name__).warning("configuration", file=path, finding=warning)
-    configured.renew(loaded.configuration)
+    configured.update(loaded.configuration)
 
 
-async def _announce(seen: Seen, server: str, names: tuple[str, ...]) -> None:
+async def _announce(seen: SchedulerStatus, server: str, names: tuple[str, ...]) -> None:
     await seen.ready.wait()
     logger(__name__).info("ready", server=server, scheduler_names=", ".join(names))
 
 
 async def _require_kinds(client: Client) -> None:
     """Raise ``Refusal`` when the cluster lacks a kind, rather than wait for it without a word."""
-    served = await served_by(client)
+    served = await served_kinds(client)
     missing = [plural for plural in NEEDED if plural not in served.plurals]
     if missing:
         raise Refusal(

@@ -9,7 +9,6 @@ from quorate.api.meta import Key, Uid
 from quorate.controllers.unplaced import unscheduled_pods
 from quorate.kube.client import Client
 from quorate.kube.events import EventRecorder
-from quorate.kube.frames import Misfit
 from quorate.kube.informer import Informer
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
@@ -27,6 +26,7 @@ from quorate.kube.resources import (
     metadata_of,
     reference,
 )
+from quorate.kube.rest.decoding import UndecodableObject
 
 UNREADABLE = "Unreadable"  # an event of ours: Kueue's own typed copies cannot hold such an object either
 POINTS_TO = "points to cluster queue"  # index of local queues by the name of their cluster queue
@@ -37,12 +37,12 @@ def report_undecodable_objects(informer: Informer[Any], events: EventRecorder) -
     """Have every object that ``informer`` leaves out told so: it has no status that could be written."""
     resource = informer.resource
 
-    def tell(misfit: Misfit) -> None:
-        about = reference(resource, misfit.key, misfit.uid)
-        text = f"left out of all decisions: {misfit.problem}"
+    def tell(undecodable: UndecodableObject) -> None:
+        about = reference(resource, undecodable.key, undecodable.uid)
+        text = f"left out of all decisions: {undecodable.problem}"
         events.event(about, "Warning", UNREADABLE, text, unique=True)
 
-    informer.subscribe_to_misfits(tell)
+    informer.subscribe_undecodable(tell)
 
 
 class Informers:

@@ -42,16 +42,16 @@ from quorate.controllers.serving.kinds import SETS
 from quorate.controllers.serving.reconciler import run_sets
 from quorate.controllers.volcano.manager import run_volcano
 from quorate.controllers.volcano.pod_groups.batch_job_group_controller import BatchJobMemberships
+from quorate.kube import leader_election
+from quorate.kube.cancellation import run_cancellable
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.configured import Configured, run_as_configured
+from quorate.kube.dynamic_configuration import DynamicConfiguration, run_with_current
 from quorate.kube.events import EventRecorder
 from quorate.kube.informer import Change, Informer
-from quorate.kube.leases import Terms
+from quorate.kube.leader_election import LeaseTimings
 from quorate.kube.log import logger
 from quorate.kube.resources import JOBS, NODES, Resource, T, metadata_of
-from quorate.kube.standing import stand
-from quorate.kube.stopping import unless_stopped
 from quorate.observe.recorder import Recorder
 from quorate.observe.replica import Replica
 from quorate.observe.view import View
@@ -63,7 +63,7 @@ COMPONENT = "quorate-controllers"
 async def run_replica(
     client: Client,
     clock: Clock,
-    configured: Configured[Configuration],
+    configured: DynamicConfiguration[Configuration],
     rng: random.Random,
     replica: Replica,
     new_identity: Callable[[], str],
@@ -78,7 +78,7 @@ async def run_replica(
         await run_queueing(client, clock, configured, rng, replica)
         return
     lease = Key(rules.namespace or configuration.namespace, rules.name)
-    terms = Terms(rules.lease_s, rules.renew_deadline_s, rules.retry_s)
+    terms = LeaseTimings(rules.lease_s, rules.renew_deadline_s, rules.retry_s)
 
     async def stand_by() -> None:
         replica.role = "follower"
@@ -88,14 +88,18 @@ async def run_replica(
         replica.role = "leader"
         await run_queueing(client, clock, configured, rng, replica)
 
-    await stand(client, clock, lease, terms, new_identity, follow=stand_by, lead=lead)
+    await leader_election.run(client, clock, lease, terms, new_identity, follow=stand_by, lead=lead)
 
 
 async def follow(
-    client: Client, clock: Clock, configured: Configured[Configuration], rng: random.Random, replica: Replica
+    client: Client,
+    clock: Clock,
+    configured: DynamicConfiguration[Configuration],
+    rng: random.Random,
+    replica: Replica,
 ) -> None:
     """Keep a model of what is stored until cancelled, and decide nothing."""
-    await run_as_configured(configured, lambda current: _follow(client, clock, current, rng, replica))
+    await run_with_current(configured, lambda current: _follow(client, clock, current, rng, replica))
 
 
 async def _follow(
@@ -115,7 +119,11 @@ async def _follow(
 
 
 async def run_queueing(
-    client: Client, clock: Clock, configured: Configured[Configuration], rng: random.Random, replica: Replica
+    client: Client,
+    clock: Clock,
+    configured: DynamicConfiguration[Configuration],
+    rng: random.Random,
+    replica: Replica,
 ) -> None:
     """Decide until cancelled.  ``replica`` is ready once everything stored is known and work has begun.
 
@@ -125,8 +133,8 @@ async def run_queueing(
     """
     while True:
         try:
-            await unless_stopped(
-                run_as_configured(configured, lambda current: _decide(client, clock, current, rng, replica))
+            await run_cancellable(
+                run_with_current(configured, lambda current: _decide(client, clock, current, rng, replica))
             )
         except* ModelMismatch as found:
             logger(__name__).error("building the model anew", problem=str(found.exceptions[0]))

@@ -22,7 +22,6 @@ from yarl import URL
 
 from quorate.api import codec
 from quorate.api.meta import Key
-from quorate.kube.config import Cluster
 from quorate.kube.errors import (
     ApiError,
     Gone,
@@ -31,10 +30,18 @@ from quorate.kube.errors import (
     Unreadable,
     error_from_answer,
 )
-from quorate.kube.frames import Bookmark, Lines, Listing, Misfit, WatchEvent, decode_frame, decode_page
-from quorate.kube.pace import Throttle
+from quorate.kube.flowcontrol import TokenBucketRateLimiter, retry_delay_s
 from quorate.kube.resources import Body, Resource, T, metadata_of
-from quorate.kube.retry import retry_delay_s
+from quorate.kube.rest.config import RestConfig
+from quorate.kube.rest.decoding import (
+    Bookmark,
+    Lines,
+    Listing,
+    UndecodableObject,
+    WatchEvent,
+    decode_frame,
+    decode_page,
+)
 
 PAGE_SIZE = 500
 WATCH_S = 300.0  # the server ends a watch after this; a fresh one starts on another server of several
@@ -56,7 +63,7 @@ class PatchKind(StrEnum):
 
 
 # Told of each attempt: verb (``WATCH`` when a watch begins), path, status code (0: no answer), seconds.
-OnAnswer = Callable[[str, str, int, float], None]
+OnResponse = Callable[[str, str, int, float], None]
 
 
 def _ignore(verb: str, path: str, code: int, seconds: float) -> None:
@@ -67,25 +74,25 @@ class Client:
     """An async context manager; requests outside it are a mistake.
 
     ``deadline_s`` bounds each request with all its attempts, not counting the wait for a turn.  Without a
-    ``throttle`` the server's own priority and fairness sets the pace: it answers 429 when it is too much.
+    ``rate_limiter`` the server's own priority and fairness sets the pace: it answers 429 when it is too much.
     """
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: RestConfig,
         rng: random.Random,
         *,
         concurrency: int = 100,
         deadline_s: float = 30.0,
         field_manager: str = "quorate",
-        on_answer: OnAnswer = _ignore,
-        throttle: Throttle | None = None,
+        on_response: OnResponse = _ignore,
+        rate_limiter: TokenBucketRateLimiter | None = None,
     ) -> None:
         self.cluster = cluster
-        self._on_answer = on_answer
+        self._on_answer = on_response
         self.rng = rng  # spreads the attempts of many clients that failed together
-        self._turns = asyncio.Semaphore(concurrency)
-        self._throttle = throttle
+        self._slots = asyncio.Semaphore(concurrency)
+        self._rate_limiter = rate_limiter
         self._deadline_s = deadline_s
         self._field_manager = field_manager
         self._session: aiohttp.ClientSession | None = None
@@ -146,15 +153,15 @@ class Client:
     ) -> Listing[T]:
         path = resource.path(namespace)
         items: list[T] = []
-        misfits: list[Misfit] = []
+        undecodable: list[UndecodableObject] = []
         continue_: dict[str, str] = {}
         while True:
             body = await self.request("GET", path, query={**query, **continue_})
             page = decode_page(resource, f"GET {path}", body)
             items += page.items
-            misfits += page.misfits
+            undecodable += page.undecodable
             if not page.continue_:
-                return Listing(tuple(items), page.resource_version, tuple(misfits))
+                return Listing(tuple(items), page.resource_version, tuple(undecodable))
             continue_ = {"continue": page.continue_}
 
     async def create(
@@ -238,9 +245,9 @@ class Client:
         Raises ``ApiError`` or ``Unreachable``.
         """
         clock = asyncio.get_running_loop().time
-        async with self._turns:
-            if self._throttle is not None:
-                await self._throttle.turn()
+        async with self._slots:
+            if self._rate_limiter is not None:
+                await self._rate_limiter.wait()
             deadline = clock() + self._deadline_s
             attempt = 1
             while True:
@@ -276,7 +283,7 @@ class Client:
             write.add_done_callback(_unheard)
             raise
 
-    async def writes_answered(self) -> None:
+    async def writes_finished(self) -> None:
         """Return once no write is under way any more, whoever asked for it: after at most the deadline."""
         if self._writes:
             await asyncio.wait(self._writes)
@@ -284,18 +291,18 @@ class Client:
     async def _answer(
         self, method: str, path: str, opening: aiohttp.client._RequestContextManager, deadline: float
     ) -> bytes:
-        asked, clock, code = f"{method} {path}", asyncio.get_running_loop().time, 0
+        request, clock, code = f"{method} {path}", asyncio.get_running_loop().time, 0
         began = clock()
         try:
             async with asyncio.timeout_at(deadline), opening as response:
                 answer = await response.read()
             code = response.status
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise self._unreachable(asked, error) from error
+            raise self._unreachable(request, error) from error
         finally:
             self._on_answer(method, path, code, clock() - began)
         if response.status >= 400:
-            raise error_from_answer(asked, response.status, answer, _retry_after_s(response))
+            raise error_from_answer(request, response.status, answer, _retry_after_s(response))
         return answer
 
     async def watch(
@@ -305,7 +312,7 @@ class Client:
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
-    ) -> AsyncIterator[WatchEvent[T] | Bookmark | Misfit]:
+    ) -> AsyncIterator[WatchEvent[T] | Bookmark | UndecodableObject]:
         """What happened after ``resource_version``, until the server ends the watch, as it does in time.
 
         Raises ``Gone`` when the server no longer knows that far back, ``Unreachable`` when the stream
@@ -318,7 +325,7 @@ class Client:
             "resourceVersion": resource_version,
             "timeoutSeconds": str(int(WATCH_S)),
         }
-        asked = f"WATCH {path}"
+        request = f"WATCH {path}"
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=WATCH_S + WATCH_SLACK_S)
         authorization = self.cluster.credentials.authorization()
         lines = Lines()
@@ -327,15 +334,15 @@ class Client:
             async with await self._let_in(path, opening) as response:
                 if response.status >= 400:
                     answer = await response.read()
-                    raise error_from_answer(asked, response.status, answer, _retry_after_s(response))
+                    raise error_from_answer(request, response.status, answer, _retry_after_s(response))
                 async for chunk in response.content.iter_any():
                     for line in lines.feed(chunk):
-                        yield decode_frame(resource, asked, line)
+                        yield decode_frame(resource, request, line)
         except Unauthorized:
             await self.cluster.credentials.renew(authorization)  # for the caller's next attempt
             raise
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise self._unreachable(asked, error) from error
+            raise self._unreachable(request, error) from error
 
     async def _let_in(
         self, path: str, opening: aiohttp.client._RequestContextManager
@@ -381,7 +388,7 @@ class Client:
     def _writing(self, dry_run: bool) -> dict[str, str]:
         return {"fieldManager": self._field_manager} | ({"dryRun": "All"} if dry_run else {})
 
-    def _unreachable(self, asked: str, error: Exception) -> Unreachable:
+    def _unreachable(self, request: str, error: Exception) -> Unreachable:
         sent = not isinstance(error, aiohttp.ClientConnectorError)
         match error:
             case aiohttp.ClientSSLError():
@@ -392,7 +399,7 @@ class Client:
                 problem = str(error) or "the deadline passed"
             case _:
                 problem = str(error) or repr(error)
-        return Unreachable(asked, self.cluster.server, problem, sent)
+        return Unreachable(request, self.cluster.server, problem, sent)
 
 
 def _unheard(write: asyncio.Task[bytes]) -> None:
@@ -401,11 +408,11 @@ def _unheard(write: asyncio.Task[bytes]) -> None:
         write.exception()
 
 
-def _decode(resource: Resource[T], asked: str, body: bytes) -> T:
+def _decode(resource: Resource[T], request: str, body: bytes) -> T:
     try:
         return codec.decode(resource.type, body)
     except msgspec.DecodeError as error:
-        raise Unreadable(asked, str(error)) from error
+        raise Unreadable(request, str(error)) from error
 
 
 def _namespace_of(body: Body) -> str:

@@ -57,7 +57,7 @@ class SteadyClock:
 _STEADY = SteadyClock()
 
 
-class Alarm:
+class Timer:
     """Sets an event when the clock reaches the moment it was last set for.
 
     To be set anew costs nothing while the moment stays, so a loop may do so at every turn.  How long it takes
@@ -70,7 +70,7 @@ class Alarm:
         self._moment: float | None = None  # when it is to ring; None: not at all
         self._sleep: asyncio.Task[None] | None = None  # there exactly while there is a moment
 
-    def set_for(self, moment: float | None) -> None:
+    def reset(self, moment: float | None) -> None:
         """Ring at ``moment`` and at no other; None: not at all."""
         if moment == self._moment:
             return

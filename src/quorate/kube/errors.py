@@ -40,7 +40,7 @@ class Status(Struct):
 class ApiError(Exception):
     """The server answered, and refused.
 
-    ``asked`` is the request in words ("PATCH /api/v1/..."); ``retry_after_s`` is how long the server asks
+    ``request`` is the request in words ("PATCH /api/v1/..."); ``retry_after_s`` is how long the server asks
     to be left alone, None when it does not say.
     """
 
@@ -48,20 +48,20 @@ class ApiError(Exception):
 
     def __init__(
         self,
-        asked: str,
+        request: str,
         status_code: int,
         reason: str,
         message: str,
         details: StatusDetails | None = None,
         retry_after_s: float | None = None,
     ) -> None:
-        super().__init__(asked, status_code, reason, message, details, retry_after_s)  # intact: it pickles
-        self.asked, self.status_code, self.reason, self.message = asked, status_code, reason, message
+        super().__init__(request, status_code, reason, message, details, retry_after_s)  # intact: it pickles
+        self.request, self.status_code, self.reason, self.message = request, status_code, reason, message
         self.details = details if details is not None else StatusDetails()
         self.retry_after_s = retry_after_s
 
     def __str__(self) -> str:
-        text = f"{self.asked}: {self.status_code}"
+        text = f"{self.request}: {self.status_code}"
         if self.reason:
             text += f" {self.reason}"
         if self.message:
@@ -111,26 +111,26 @@ class Unreachable(Exception):
     ``sent`` is False when the request certainly never reached the server.
     """
 
-    def __init__(self, asked: str, server: str, problem: str, sent: bool = True) -> None:
-        super().__init__(asked, server, problem, sent)
-        self.asked, self.server, self.problem, self.sent = asked, server, problem, sent
+    def __init__(self, request: str, server: str, problem: str, sent: bool = True) -> None:
+        super().__init__(request, server, problem, sent)
+        self.request, self.server, self.problem, self.sent = request, server, problem, sent
 
     def __str__(self) -> str:
-        return f"{self.asked}: no answer from {self.server}: {self.problem}"
+        return f"{self.request}: no answer from {self.server}: {self.problem}"
 
 
 class Unreadable(Exception):
     """What came back is not what the API promises: no JSON, or JSON of another shape."""
 
-    def __init__(self, asked: str, problem: str) -> None:
-        super().__init__(asked, problem)
-        self.asked, self.problem = asked, problem
+    def __init__(self, request: str, problem: str) -> None:
+        super().__init__(request, problem)
+        self.request, self.problem = request, problem
 
     def __str__(self) -> str:
-        return f"{self.asked}: the answer cannot be read: {self.problem}"
+        return f"{self.request}: the answer cannot be read: {self.problem}"
 
 
-def may_be_done(failure: ApiError | Unreachable | Unreadable) -> bool:
+def may_have_succeeded(failure: ApiError | Unreachable | Unreadable) -> bool:
     """Whether what was asked may have been done all the same, or may yet be: nobody said that it was not."""
     match failure:
         case Unreachable(sent=sent):
@@ -153,7 +153,7 @@ _BY_CODE = {
 }
 
 
-def error_from_status(asked: str, status: Status, retry_after_s: float | None = None) -> ApiError:
+def error_from_status(request: str, status: Status, retry_after_s: float | None = None) -> ApiError:
     """The exception for a refusal; an unknown code below 500 is a plain ``ApiError``.
 
     A patch that names another uid is a conflict, although the API calls it invalid: elsewhere it calls the
@@ -167,14 +167,14 @@ def error_from_status(asked: str, status: Status, retry_after_s: float | None = 
         kind = Conflict
     if retry_after_s is None and details.retry_after_seconds:
         retry_after_s = float(details.retry_after_seconds)
-    return kind(asked, status.code, status.reason, status.message, status.details, retry_after_s)
+    return kind(request, status.code, status.reason, status.message, status.details, retry_after_s)
 
 
-def error_from_answer(asked: str, status_code: int, body: bytes, retry_after_s: float | None) -> ApiError:
+def error_from_answer(request: str, status_code: int, body: bytes, retry_after_s: float | None) -> ApiError:
     """The exception for an answer of 400 and above; a proxy's answer need not have a Status for a body."""
     try:
         status = codec.decode(Status, body)
     except msgspec.DecodeError:
         status = Status(message=body[:200].decode(errors="replace").strip())
     # The line above the body is what the server meant; a Status may leave its code out.
-    return error_from_status(asked, msgspec.structs.replace(status, code=status_code), retry_after_s)
+    return error_from_status(request, msgspec.structs.replace(status, code=status_code), retry_after_s)

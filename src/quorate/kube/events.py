@@ -26,8 +26,8 @@ from quorate.kube.errors import (
     ServerError,
     TooManyRequests,
 )
+from quorate.kube.flowcontrol import RateLimiter
 from quorate.kube.log import logger
-from quorate.kube.pace import Turns
 from quorate.kube.patches import merge_patch
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import EVENTS, Resource
@@ -81,17 +81,23 @@ class _Series:
 class EventRecorder:
     """Records events as ``component``, such as "quorate"; ``instance`` identifies the process.
 
-    Each write first waits for ``turns``, if given.
+    Each write first waits for ``rate_limiter``, if given.
     """
 
     def __init__(
-        self, client: Client, clock: Clock, component: str, instance: str = "", *, turns: Turns | None = None
+        self,
+        client: Client,
+        clock: Clock,
+        component: str,
+        instance: str = "",
+        *,
+        rate_limiter: RateLimiter | None = None,
     ) -> None:
         self._client = client
         self._clock = clock
         self._component = component
         self._instance = (instance or component)[:WORD_CHARACTERS]
-        self._turns = turns
+        self._rate_limiter = rate_limiter
         self._series: dict[Key, _Series] = {}  # by the event's key, oldest first; at most REMEMBERED_MAX
         self._keys: dict[_Identity, Key] = {}  # the inverse of _series
         self._unwritten = 0  # series without a stored Event, at most UNWRITTEN_MAX
@@ -188,8 +194,8 @@ class EventRecorder:
         series = self._series.get(key)
         if series is None or series.written == series.count:
             return None
-        if self._turns is not None:
-            await self._turns.turn()
+        if self._rate_limiter is not None:
+            await self._rate_limiter.wait()
         count, event = series.count, series.as_event()
         try:
             if series.written == 0 and series.unique and await self._is_stored(key):

@@ -18,12 +18,12 @@ import msgspec
 
 from quorate.api.interning import share_unchanged_metadata
 from quorate.api.meta import Key
-from quorate.kube.backoff import Backoff
 from quorate.kube.client import Client
 from quorate.kube.errors import ApiError, Gone, Unreachable, Unreadable
-from quorate.kube.frames import Bookmark, Misfit, WatchEvent
+from quorate.kube.flowcontrol import Backoff
 from quorate.kube.log import logger
 from quorate.kube.resources import Resource, T, metadata_of
+from quorate.kube.rest.decoding import Bookmark, UndecodableObject, WatchEvent
 
 RECONNECT = Backoff(first_s=0.1, cap_s=10.0)
 STEADY_S = 5.0  # a watch that lasted this long was a good one, even if nothing happened in it
@@ -62,7 +62,7 @@ class Informer(Generic[T]):
         self._objects: dict[Key, T] = {}
         self._indexes: dict[str, _Index[T]] = {}
         self._subscribers: list[Callable[[Change[T]], None]] = []
-        self._told_of_misfits: list[Callable[[Misfit], None]] = []
+        self._told_of_misfits: list[Callable[[UndecodableObject], None]] = []
         self._version = ""  # everything up to here is in the cache; "" when a list is due
         self._log = logger(__name__).bind(resource=resource.plural)
 
@@ -93,7 +93,7 @@ class Informer(Generic[T]):
         for obj in self:
             on_change(Change(None, obj))
 
-    def subscribe_to_misfits(self, on_misfit: Callable[[Misfit], None]) -> None:
+    def subscribe_undecodable(self, on_misfit: Callable[[UndecodableObject], None]) -> None:
         """Have ``on_misfit`` called with every object that is left out from now on."""
         self._told_of_misfits.append(on_misfit)
 
@@ -124,8 +124,8 @@ class Informer(Generic[T]):
 
     async def _relist(self) -> None:
         listing = await self._client.list(self.resource, *self._scope)
-        for misfit in listing.misfits:
-            self._report(misfit)
+        for undecodable in listing.undecodable:
+            self._report(undecodable)
         present = {metadata_of(obj).key: obj for obj in listing.items}
         for key in sorted(self._objects.keys() - present.keys()):
             self._put(key, None)
@@ -142,7 +142,7 @@ class Informer(Generic[T]):
             match event:
                 case Bookmark(resource_version):
                     self._version = resource_version
-                case Misfit(key, resource_version):
+                case UndecodableObject(key, resource_version):
                     self._report(event)
                     self._put(key, None)
                     self._version = resource_version
@@ -179,10 +179,12 @@ class Informer(Generic[T]):
                 error.add_note(f"while {on_change} was told of a change of {self.resource.plural} {key}")
                 raise
 
-    def _report(self, misfit: Misfit) -> None:
-        self._log.error("object left out: it does not fit its type", key=misfit.key, problem=misfit.problem)
+    def _report(self, undecodable: UndecodableObject) -> None:
+        self._log.error(
+            "object left out: it does not fit its type", key=undecodable.key, problem=undecodable.problem
+        )
         for on_misfit in self._told_of_misfits:
-            on_misfit(misfit)
+            on_misfit(undecodable)
 
 
 class _Index(Generic[T]):

@@ -13,11 +13,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from quorate.api.meta import Key
-from quorate.kube.backoff import Backoff
-from quorate.kube.clock import Alarm, Clock
+from quorate.kube.clock import Clock, Timer
 from quorate.kube.errors import ApiError, Conflict, Unreachable, Unreadable
-from quorate.kube.keyqueue import KeyQueue
+from quorate.kube.flowcontrol import Backoff
 from quorate.kube.log import logger
+from quorate.kube.work_queue import WorkQueue
 
 RETRY = Backoff(first_s=0.01, cap_s=60.0)
 
@@ -31,18 +31,18 @@ class Reconciler:
         self._clock = clock
         self._workers = workers
         self._steady = clock.steady
-        self._queue = KeyQueue()  # its moments are those of the steady clock
+        self._queue = WorkQueue()  # its moments are those of the steady clock
         self._failures: dict[Key, int] = {}  # runs in a row that raised, for keys whose last run did
         self._busy = 0  # runs under way, at most _workers
         self._stopping = False
         self._news = asyncio.Event()  # set when the queue may have something to start or to wait for
-        self._alarm = Alarm(clock.steady, self._news)
+        self._timer = Timer(clock.steady, self._news)
         self._idle = asyncio.Event()  # set while nothing runs and nothing is ready
         self._idle.set()
         self._log = logger(__name__).bind(controller=name)
 
     def enqueue(self, key: Key) -> None:
-        self._queue.put(key)
+        self._queue.add(key)
         self._idle.clear()
         self._news.set()
 
@@ -51,7 +51,7 @@ class Reconciler:
         self.enqueue_in(key, moment - self._clock.now())
 
     def enqueue_in(self, key: Key, delay_s: float) -> None:
-        self._queue.put_at(key, self._steady.now() + delay_s)
+        self._queue.add_at(key, self._steady.now() + delay_s)
         self._news.set()
 
     def stop(self) -> None:
@@ -71,14 +71,14 @@ class Reconciler:
                     self._news.clear()
                     self._start_runs(tasks)
                     if self._busy < self._workers:
-                        self._alarm.set_for(self._queue.next_due())
+                        self._timer.reset(self._queue.next_due())
                     await self._news.wait()
         finally:
-            self._alarm.set_for(None)
+            self._timer.reset(None)
 
     def _start_runs(self, tasks: asyncio.TaskGroup) -> None:
         while self._busy < self._workers:
-            key = self._queue.take(self._steady.now())
+            key = self._queue.get(self._steady.now())
             if key is None:
                 break
             self._busy += 1
@@ -106,7 +106,7 @@ class Reconciler:
             if self._queue.idle:
                 self._idle.set()
         if again_in_s is not None:
-            self._queue.put_at(key, self._steady.now() + again_in_s)
+            self._queue.add_at(key, self._steady.now() + again_in_s)
 
     def _after_failure(self, key: Key) -> float:
         failures = self._failures[key] = self._failures.get(key, 0) + 1

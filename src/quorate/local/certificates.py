@@ -10,8 +10,8 @@ from typing import Final
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from quorate.kube import certificates
-from quorate.kube.certificates import KeyPair
+from quorate.kube.serving import certificates
+from quorate.kube.serving.certificates import KeyPair
 
 RENEW_BEFORE: Final = timedelta(days=30)
 _LOOPBACK: Final = ("localhost", "kubernetes.default.svc", "127.0.0.1", "::1")
@@ -47,4 +47,4 @@ def new_server_keys(now: float) -> ServerKeys:
 
 def expires_soon(certificate: bytes, now: float) -> bool:
     """Whether the PEM ``certificate`` ends within ``RENEW_BEFORE``, or has ended."""
-    return certificates.ends_within(certificate, RENEW_BEFORE, now)
+    return certificates.expires_within(certificate, RENEW_BEFORE, now)

@@ -13,7 +13,7 @@ from typing import Final
 
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.config import load_cluster
+from quorate.kube.rest.config import load_rest_config
 from quorate.local.controllers import run_controllers
 from quorate.local.directory import HeldDirectory
 from quorate.local.nodes import Fleet, run_nodes
@@ -61,7 +61,7 @@ async def run_cluster(
     """
     async with (
         run_server(directory, settings.port, clock, new_uid, converters) as url,
-        Client(await load_cluster(directory.kubeconfig), rng) as client,
+        Client(await load_rest_config(directory.kubeconfig), rng) as client,
         asyncio.TaskGroup() as parts,
     ):
         tasks = (

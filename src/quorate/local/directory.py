@@ -27,7 +27,7 @@ import msgspec
 import yaml
 
 from quorate.api.meta import Struct
-from quorate.kube.certificates import KeyPair
+from quorate.kube.serving.certificates import KeyPair
 from quorate.local.certificates import (
     ServerKeys,
     expires_soon,

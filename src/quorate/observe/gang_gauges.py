@@ -19,7 +19,7 @@ from quorate.gang.queue_report import queue_reports
 from quorate.kube.clock import Clock
 from quorate.observe.gang_catalogue import BY_NAME, PHASES
 from quorate.observe.queue_gauges import queue_gauges
-from quorate.scheduler.scheduler import Seen
+from quorate.scheduler.scheduler import SchedulerStatus
 
 Labels = tuple[str, ...]
 Values = Mapping[Labels, float]
@@ -34,7 +34,7 @@ class Record:
 
 
 class GangGauges(Collector):
-    def __init__(self, seen: Seen, records: Mapping[Uid, Record], clock: Clock) -> None:
+    def __init__(self, seen: SchedulerStatus, records: Mapping[Uid, Record], clock: Clock) -> None:
         self._seen = seen
         self._records = records
         self._clock = clock

@@ -19,17 +19,17 @@ from quorate.observe.bare_counter import counter_of
 from quorate.observe.gang_catalogue import BY_NAME, FAMILIES
 from quorate.observe.gang_gauges import GangGauges, Record
 from quorate.observe.page import page
-from quorate.scheduler.onlooker import Bound, Onlooker
-from quorate.scheduler.scheduler import Seen
+from quorate.scheduler.observer import Bound, SchedulerObserver
+from quorate.scheduler.scheduler import SchedulerStatus
 from quorate.scheduler.timing import SessionTimes
 
 _OF_GROUPS: Final = "volcano_job_retry_counts"  # kept and told with what else is told of each group
 
 
-class GangMetrics(Onlooker):
+class GangMetrics(SchedulerObserver):
     """Counts what the scheduler of ``seen`` does."""
 
-    def __init__(self, seen: Seen, clock: Clock) -> None:
+    def __init__(self, seen: SchedulerStatus, clock: Clock) -> None:
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = registry = CollectorRegistry()
         self._seen = seen
@@ -50,7 +50,7 @@ class GangMetrics(Onlooker):
         victims = BY_NAME["volcano_pod_preemption_victims"]
         self._victims = Gauge(victims.name, victims.help, registry=registry)
         registry.register(GangGauges(seen, self.records, clock))
-        seen.onlookers.append(self)
+        seen.observers.append(self)
 
     # What the scheduler tells.
 

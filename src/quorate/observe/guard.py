@@ -13,14 +13,14 @@ from aiohttp import web
 from quorate.api import codec
 from quorate.kube.errors import ApiError, Unreachable
 from quorate.kube.log import logger
-from quorate.kube.reviews import Access, User
+from quorate.kube.serving.delegated_auth import Access, User
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Reviews(Protocol):
-    async def user_of(self, token: str) -> User | None: ...
-    async def may(self, user: User, access: Access) -> bool: ...
+    async def authenticate(self, token: str) -> User | None: ...
+    async def is_allowed(self, user: User, access: Access) -> bool: ...
 
 
 def guarded(
@@ -41,7 +41,7 @@ def guarded(
             if user is None:
                 return refusal(401, "Unauthorized", "show a bearer token of this cluster")
             access = needed(request)
-            if not await reviews.may(user, access):
+            if not await reviews.is_allowed(user, access):
                 return refusal(403, "Forbidden", f"{user.name} may not {access.verb} {request.path}")
         except (ApiError, Unreachable) as error:
             logger(__name__).warning("cannot tell who asks", path=request.path, problem=str(error))
@@ -98,4 +98,4 @@ def _forwarded(
 
 async def _owner_of_token(request: web.Request, reviews: Reviews) -> User | None:
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-    return await reviews.user_of(token.strip()) if scheme.lower() == "bearer" and token.strip() else None
+    return await reviews.authenticate(token.strip()) if scheme.lower() == "bearer" and token.strip() else None

@@ -8,7 +8,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 import quorate
-from quorate.kube.reviews import Access, PathAccess
+from quorate.kube.serving.delegated_auth import Access, PathAccess
 from quorate.observe.catalogue import BY_NAME, FAMILIES, ROLE
 from quorate.observe.gauges import readings
 from quorate.observe.page import page

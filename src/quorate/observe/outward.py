@@ -14,11 +14,11 @@ from aiohttp import web
 
 from quorate.api.configuration.process import Address
 from quorate.api.configuration.webhooks import TlsOptions
-from quorate.kube.certificates import KeyPair, new_authority, new_server_certificate
 from quorate.kube.clock import Clock
-from quorate.kube.front_proxy import FrontProxy
-from quorate.kube.reviews import Access, Reviewer
-from quorate.kube.tls import server_context, show
+from quorate.kube.serving.certificates import KeyPair, new_authority, new_server_certificate
+from quorate.kube.serving.delegated_auth import Access, DelegatedAuth
+from quorate.kube.serving.front_proxy import FrontProxyVerifier
+from quorate.kube.serving.tls import server_context, show
 from quorate.observe.guard import guarded
 from quorate.observe.serving import serving
 
@@ -31,8 +31,8 @@ class Outward:
 
     def __init__(
         self,
-        reviewer: Reviewer,
-        front_proxy: Callable[[ssl.SSLContext], FrontProxy],
+        reviewer: DelegatedAuth,
+        front_proxy: Callable[[ssl.SSLContext], FrontProxyVerifier],
         clock: Clock,
         rules: TlsOptions,
     ) -> None:
@@ -76,7 +76,7 @@ class Outward:
         context = server_context(self._rules)
         show(context, self._certificate())
         proxy = self._front_proxy(context) if aggregated else None
-        guarded(app, self._reviewer, needed, None if proxy is None else proxy.is_one)
+        guarded(app, self._reviewer, needed, None if proxy is None else proxy.is_trusted)
         async with serving(field, address, app, context) as taken, asyncio.TaskGroup() as tasks:
             assert taken is not None, f"{field} listens nowhere"
             parts = [tasks.create_task(self._renew(context), name=f"certificate of {field}")]

@@ -87,7 +87,7 @@ class Recorder:
             self.record("quorate_cycle_decisions_total", {"decision": type(decision).__name__.lower()})
 
     def request_answered(self, verb: str, path: str, code: int, seconds: float) -> None:
-        """``code`` is 0 when there was no answer; see ``kube.client.OnAnswer``."""
+        """``code`` is 0 when there was no answer; see ``kube.client.OnResponse``."""
         asked = {"verb": verb, "resource": resource_of(path)}
         self.record("quorate_api_requests_total", asked | {"code": str(code)})
         self.record("quorate_api_request_duration_seconds", asked, seconds)

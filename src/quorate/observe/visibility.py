@@ -27,7 +27,7 @@ from quorate.api.kueue.visibility import (
     discovery,
 )
 from quorate.api.meta import Key, ObjectMeta, OwnerReference
-from quorate.kube.reviews import Access, PathAccess, ResourceAccess
+from quorate.kube.serving.delegated_auth import Access, PathAccess, ResourceAccess
 from quorate.observe.guard import refusal, status
 from quorate.observe.replica import Replica
 from quorate.queueing.cluster_queue import ClusterQueueState

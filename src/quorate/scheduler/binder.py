@@ -14,7 +14,6 @@ from typing import Final
 
 from quorate.api import codec
 from quorate.gang.outcome import Bind
-from quorate.kube.backoff import Backoff
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import (
@@ -27,10 +26,11 @@ from quorate.kube.errors import (
     Unreadable,
 )
 from quorate.kube.events import EventRecorder
+from quorate.kube.flowcontrol import Backoff
 from quorate.kube.log import logger
 from quorate.kube.resources import PLACEABLE_PODS, reference
-from quorate.scheduler.onlooker import Bound
-from quorate.scheduler.precedence import Precedence
+from quorate.scheduler.bind_gate import BindGate
+from quorate.scheduler.observer import Bound
 
 AGAIN: Final = Backoff(first_s=0.1, cap_s=10.0)
 ECHO_S: Final = 2.0  # within which the watch tells what a conflict was about
@@ -58,7 +58,7 @@ class Binder:
         on_bound: Callable[[Bound], None],
         on_refusal: Callable[[Bind], None],
         prepare: Callable[[Bind], Awaitable[bool]],
-        precedence: Precedence,
+        precedence: BindGate,
         *,
         at_once: int,
     ) -> None:

@@ -10,7 +10,6 @@ from typing import Final
 
 from quorate.api.meta import at_epoch
 from quorate.gang.outcome import Eviction
-from quorate.kube.backoff import Backoff
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import Clock
 from quorate.kube.errors import (
@@ -23,6 +22,7 @@ from quorate.kube.errors import (
     Unreadable,
 )
 from quorate.kube.events import EventRecorder
+from quorate.kube.flowcontrol import Backoff
 from quorate.kube.log import logger
 from quorate.kube.resources import PLACEABLE_PODS, reference
 

@@ -14,16 +14,16 @@ import msgspec
 from quorate.api.meta import Key, ObjectMeta, OwnerReference
 from quorate.api.volcano import PodGroup, Queue
 from quorate.api.volcano.legacy import IncubatorQueue, LegacyPodGroup, SigsQueue, pod_group_of, queue_of
-from quorate.kube.backoff import Backoff
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.discovery import plural_of
 from quorate.kube.errors import AlreadyExists, ApiError, Unreachable, Unreadable
+from quorate.kube.flowcontrol import Backoff
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.patches import merge_patch
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import LEGACY_POD_GROUPS, LEGACY_QUEUES, Resource
+from quorate.kube.rest.discovery import plural_of
 
 WORKERS: Final = 4
 AGAIN: Final = Backoff(first_s=0.5, cap_s=10.0)

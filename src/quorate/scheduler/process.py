@@ -14,15 +14,15 @@ from quorate.api import codec
 from quorate.api.meta import Key, Struct
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.volcano import GROUP, VERSION
-from quorate.kube.backoff import Backoff
+from quorate.kube import leader_election
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.configured import Configured, run_as_configured
+from quorate.kube.dynamic_configuration import DynamicConfiguration, run_with_current
 from quorate.kube.errors import ApiError, NotFound, Unreachable, Unreadable
-from quorate.kube.leases import Terms
+from quorate.kube.flowcontrol import Backoff
+from quorate.kube.leader_election import LeaseTimings
 from quorate.kube.log import logger
-from quorate.kube.standing import stand
-from quorate.scheduler.scheduler import Options, Scheduler, Seen
+from quorate.scheduler.scheduler import Options, Scheduler, SchedulerStatus
 
 # Volcano's own scheduler takes the lease "volcano": the two must not share it, as each has pods of its own.
 LEASE_NAME: Final = "quorate-scheduler"
@@ -30,11 +30,11 @@ AGAIN: Final = Backoff(first_s=0.5, cap_s=10.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Elected:
+class ElectionOptions:
     """By which lease replicas agree on the one that decides."""
 
     lease: Key
-    terms: Terms
+    terms: LeaseTimings
     new_identity: Callable[[], str]
 
 
@@ -54,16 +54,16 @@ async def run_scheduler(
     client: Client,
     clock: Clock,
     options: Options,
-    configured: Configured[SchedulerConfiguration],
-    seen: Seen,
-    elected: Elected | None,
+    configured: DynamicConfiguration[SchedulerConfiguration],
+    seen: SchedulerStatus,
+    elected: ElectionOptions | None,
 ) -> None:
     """Run until cancelled: decide always, or with ``elected`` while elected."""
 
     async def lead() -> None:
         served = await _until_answered(client, clock)
         try:
-            await run_as_configured(
+            await run_with_current(
                 configured,
                 lambda settings: Scheduler(
                     client, clock, options, settings, seen, status_subresource=served.status_subresource
@@ -79,7 +79,7 @@ async def run_scheduler(
     if elected is None:
         await lead()
         return
-    await stand(
+    await leader_election.run(
         client,
         clock,
         elected.lease,
@@ -95,7 +95,7 @@ async def _until_answered(client: Client, clock: Clock) -> Served:
     failures = 0
     while True:
         try:
-            return await served_by(client)
+            return await served_kinds(client)
         except (ApiError, Unreachable, Unreadable) as error:
             failures += 1
             again_in_s = AGAIN.jittered_s(failures, client.rng)
@@ -111,7 +111,7 @@ class _ResourceList(Struct):
     resources: tuple[_Resource, ...] = ()
 
 
-async def served_by(client: Client) -> Served:
+async def served_kinds(client: Client) -> Served:
     try:
         body = await client.request("GET", f"/apis/{GROUP}/{VERSION}")
     except NotFound:

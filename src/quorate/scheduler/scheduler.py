@@ -17,26 +17,26 @@ from quorate.gang.outcome import Bind, Eviction, Outcome
 from quorate.gang.run import run_session
 from quorate.gang.verdicts import NotEnoughResources
 from quorate.kube.client import Client
-from quorate.kube.clock import Alarm, Clock
+from quorate.kube.clock import Clock, Timer
 from quorate.kube.events import EventRecorder
 from quorate.kube.log import logger
 from quorate.kube.resources import POD_GROUPS, reference
-from quorate.scheduler.absences import Absences
+from quorate.scheduler.bind_gate import BindGate
 from quorate.scheduler.binder import Binder
 from quorate.scheduler.built_in_queues import BuiltInQueues
-from quorate.scheduler.claims import ClaimSettler
-from quorate.scheduler.demand import Demand
 from quorate.scheduler.evictor import Evictor
-from quorate.scheduler.feed import Feed
+from quorate.scheduler.feeds import Feed
 from quorate.scheduler.legacy import follow_legacy
-from quorate.scheduler.nominations import Nominator
-from quorate.scheduler.onlooker import Bound, Onlooker
-from quorate.scheduler.precedence import Precedence
-from quorate.scheduler.queue_statuses import QueueStatusWriter
-from quorate.scheduler.statuses import StatusWriter
+from quorate.scheduler.missing_references import MissingReferences
+from quorate.scheduler.nominator import Nominator
+from quorate.scheduler.observer import Bound, SchedulerObserver
+from quorate.scheduler.pod_conditions import PodConditionWriter
+from quorate.scheduler.pod_group_status import PodGroupStatusWriter
+from quorate.scheduler.provisioning_requests import ProvisioningRequester
+from quorate.scheduler.queues import QueueStatusWriter
 from quorate.scheduler.surroundings import SurroundingsFeed
-from quorate.scheduler.telling import PodTeller
 from quorate.scheduler.timing import SessionTimer, SessionTimes
+from quorate.scheduler.volume_binder import VolumeBinder
 
 COMPONENT: Final = "quorate-scheduler"
 NAMES: Final = ("quorate", "volcano")
@@ -55,13 +55,13 @@ class Options:
 
 
 @dataclass
-class Seen:
+class SchedulerStatus:
     """What others may see of a running scheduler."""
 
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     model: Model | None = None  # of the scheduler that decides, if one does here
     settings: SchedulerConfiguration | None = None  # that it decides by
-    onlookers: list[Onlooker] = field(default_factory=list)
+    observers: list[SchedulerObserver] = field(default_factory=list)
 
 
 class Scheduler:
@@ -73,7 +73,7 @@ class Scheduler:
         clock: Clock,
         options: Options,
         settings: SchedulerConfiguration,
-        seen: Seen,
+        seen: SchedulerStatus,
         *,
         status_subresource: str = "",
     ) -> None:
@@ -83,16 +83,16 @@ class Scheduler:
         self._settings = settings
         self._seen = seen
         self._changed = asyncio.Event()  # set when a session could answer differently than the last
-        self._alarm = Alarm(clock, self._changed)
+        self._timer = Timer(clock, self._changed)
         self.model = seen.model = Model(options.names)
         seen.settings = settings
-        self._precedence = Precedence()
-        self._events = EventRecorder(client, clock, COMPONENT, turns=self._precedence)
+        self._precedence = BindGate()
+        self._events = EventRecorder(client, clock, COMPONENT, rate_limiter=self._precedence)
         self._feed = Feed(client, clock, self._events, self.model, self._changed)
         surroundings = SurroundingsFeed(client, self.model, self._changed)
         # Pods come last: what they are judged by is there.
         self._informers = (*surroundings.informers, *self._feed.informers)
-        self._statuses = StatusWriter(
+        self._statuses = PodGroupStatusWriter(
             client, clock, self._feed.groups, self.model, self._precedence, subresource=status_subresource
         )
         self._queues = BuiltInQueues(client, clock, self._feed.queues)
@@ -105,14 +105,14 @@ class Scheduler:
             self._events,
             self._bound,
             self._bind_failed,
-            ClaimSettler(client, self.model).settle,
+            VolumeBinder(client, self.model).bind_volumes,
             self._precedence,
             at_once=options.binds_at_once,
         )
         self._evictor = Evictor(client, clock, self._events, self._eviction_failed)
         self._nominator = Nominator(client, clock)
-        self._teller = PodTeller(client, clock, self._events, self._feed.pods, self.model)
-        self._absences = Absences(
+        self._teller = PodConditionWriter(client, clock, self._events, self._feed.pods, self.model)
+        self._absences = MissingReferences(
             clock,
             self._events,
             self.model,
@@ -121,9 +121,9 @@ class Scheduler:
             self._feed.queues,
             options.names,
         )
-        self._demand: Demand | None = None
+        self._demand: ProvisioningRequester | None = None
         if options.provisioning_class:
-            self._demand = Demand(client, clock, self._feed.groups, options.provisioning_class)
+            self._demand = ProvisioningRequester(client, clock, self._feed.groups, options.provisioning_class)
         self._log = logger(__name__)
 
     async def run(self) -> None:
@@ -161,14 +161,14 @@ class Scheduler:
                 times = timer.times()
                 self._carry_out(tasks, outcome)
                 self._report(outcome, times)
-                self._alarm.set_for(outcome.wake_at)
+                self._timer.reset(outcome.wake_at)
                 await steady.sleep_until(
                     steady.now() + max(self._options.period_s, times.total_s * REST_PER_SESSION)
                 )
-                await self._precedence.turn()
+                await self._precedence.wait()
                 await self._changed.wait()
         finally:
-            self._alarm.set_for(None)
+            self._timer.reset(None)
 
     def _carry_out(self, tasks: asyncio.TaskGroup, outcome: Outcome) -> None:
         self._binder.start(tasks, outcome.binds)
@@ -195,8 +195,8 @@ class Scheduler:
         ]
 
     def _report(self, outcome: Outcome, times: SessionTimes) -> None:
-        for onlooker in self._seen.onlookers:
-            onlooker.session_ended(outcome, times)
+        for observer in self._seen.observers:
+            observer.session_ended(outcome, times)
         if outcome.binds or outcome.evictions or outcome.statuses:
             self._log.info(
                 "session ended",
@@ -207,14 +207,14 @@ class Scheduler:
             )
 
     def _bound(self, bound: Bound) -> None:
-        for onlooker in self._seen.onlookers:
-            onlooker.bound(bound)
+        for observer in self._seen.observers:
+            observer.bound(bound)
 
     def _bind_failed(self, bind: Bind) -> None:
         self.model.bind_failed(bind)
         self._changed.set()
-        for onlooker in self._seen.onlookers:
-            onlooker.bind_failed(bind.task)
+        for observer in self._seen.observers:
+            observer.bind_failed(bind.task)
 
     def _eviction_failed(self, eviction: Eviction) -> None:
         self.model.eviction_failed(eviction)

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from quorate.kube.certificates import (
+from quorate.kube.serving.certificates import (
     KeyPair,
     UnusableCertificate,
-    ends_within,
+    expires_within,
+    is_valid_for,
     new_authority,
     new_server_certificate,
-    vouches_for,
 )
 
 RENEW_AUTHORITY: Final = timedelta(days=365)  # a server certificate must not outlive who signed it
@@ -47,7 +47,7 @@ def renew(stored: Mapping[str, bytes], hosts: Sequence[str], now: float) -> Cert
     """What the Secret must hold by ``now``: what is ``stored`` as far as it is good, the rest made new."""
     try:
         authority = KeyPair(stored["ca.crt"], stored["ca.key"])
-        if not ends_within(authority.certificate, RENEW_AUTHORITY, now):
+        if not expires_within(authority.certificate, RENEW_AUTHORITY, now):
             return _of_authority(stored, authority, hosts, now)
         previous = _first(stored["ca.crt"])
     except (KeyError, UnusableCertificate):
@@ -62,7 +62,7 @@ def _of_authority(
 ) -> Certificates:
     try:
         server = KeyPair(stored["tls.crt"], stored["tls.key"])
-        if vouches_for(authority.certificate, server, hosts) and not ends_within(
+        if is_valid_for(authority.certificate, server, hosts) and not expires_within(
             server.certificate, RENEW_SERVER, now
         ):
             return Certificates(authority.certificate, authority.key, server)

@@ -8,12 +8,12 @@ from typing import Final, Protocol
 
 from quorate.api.configuration import Configuration
 from quorate.api.meta import Key
-from quorate.kube.certificates import KeyPair
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import AlreadyExists, Conflict, NotFound
 from quorate.kube.log import logger
 from quorate.kube.resources import Json, untyped
+from quorate.kube.serving.certificates import KeyPair
 from quorate.webhooks.ca_injection import CaInjector
 from quorate.webhooks.certificate_rotation import Certificates, renew
 

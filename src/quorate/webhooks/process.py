@@ -12,13 +12,13 @@ from quorate.api.configuration import Configuration
 from quorate.api.configuration.process import Address
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.integrations import BATCH_JOB, enabled_kinds
-from quorate.kube.certificates import KeyPair, UnusableCertificate
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, Unreachable, Unreadable
 from quorate.kube.log import logger
 from quorate.kube.resources import JOBS, Resource
-from quorate.kube.tls import server_context, show
+from quorate.kube.serving.certificates import KeyPair, UnusableCertificate
+from quorate.kube.serving.tls import server_context, show
 from quorate.observe.serving import serving
 from quorate.webhooks.admission_review import Handler
 from quorate.webhooks.certificate_source import (

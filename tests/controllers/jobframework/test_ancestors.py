@@ -15,9 +15,9 @@ from quorate.cli.run.apply import install_definitions
 from quorate.controllers.jobframework.ancestors import AncestorFinder, BrokenOwnerChain, OwnerNotFound
 from quorate.controllers.jobs.unstructured import UnstructuredJob, unstructured_resource
 from quorate.kube.client import Client
-from quorate.kube.config import Cluster
-from quorate.kube.credentials import Token
 from quorate.kube.resources import JOBS, Resource
+from quorate.kube.rest.config import RestConfig
+from quorate.kube.rest.credentials import Token
 from tests.e2e.kinds import definition
 from tests.local.clusters import api_server
 
@@ -43,7 +43,9 @@ def job(name: str, owner: str = "", *, queued: bool = False, owner_kind: str = "
     )
 
 
-NOWHERE = Client(Cluster("http://127.0.0.1:1"), random.Random(1))  # jobs are found in a copy: nobody is asked
+NOWHERE = Client(
+    RestConfig("http://127.0.0.1:1"), random.Random(1)
+)  # jobs are found in a copy: nobody is asked
 
 
 def manager(of: ObjectMeta, *others: ObjectMeta, manage_all: bool = False) -> str | BrokenOwnerChain | None:
@@ -123,7 +125,7 @@ def test_the_chain_leads_through_kinds_that_are_not_queued_here() -> None:
     async def story() -> None:
         async with (
             api_server() as server,
-            Client(Cluster(server.url, credentials=Token(server.token)), random.Random(1)) as client,
+            Client(RestConfig(server.url, credentials=Token(server.token)), random.Random(1)) as client,
         ):
             await install_definitions(client, [definition(THING), definition(BETWEEN)])
             top = await make(client, THING, "top", None)

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 from quorate.api.meta import Key
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import WallClock
-from quorate.kube.config import Cluster
-from quorate.kube.credentials import Token
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import Resource, untyped
+from quorate.kube.rest.config import RestConfig
+from quorate.kube.rest.credentials import Token
 from quorate.local.controllers import run_controllers
 from quorate.local.nodes import Fleet, run_nodes
 from tests.local.clusters import api_server
@@ -107,7 +107,7 @@ class LocalCluster:
 async def local_cluster(fleet: Fleet | None = None, speed: float = 10.0) -> AsyncIterator[LocalCluster]:
     """Whatever ends by itself ends the story, with its exception."""
     async with api_server() as server:
-        cluster = Cluster(server.url, credentials=Token(server.token))
+        cluster = RestConfig(server.url, credentials=Token(server.token))
         async with Client(cluster, random.Random(1)) as client, asyncio.TaskGroup() as tasks:
             controllers = tasks.create_task(run_controllers(client, WallClock(), random.Random(2)))
             local = LocalCluster(client, tasks)

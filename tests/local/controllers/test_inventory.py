@@ -8,9 +8,9 @@ import pytest
 from quorate.cli.run.apply import DEFINITIONS, install_definitions
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.config import Cluster
-from quorate.kube.credentials import Token
 from quorate.kube.resources import untyped
+from quorate.kube.rest.config import RestConfig
+from quorate.kube.rest.credentials import Token
 from quorate.local.controllers.inventory import Inventory, discover
 from tests.local.clusters import ListedLate, api_server
 
@@ -43,7 +43,7 @@ def definition(plural: str, kind: str, *versions: str) -> dict[str, object]:
 def test_a_kind_that_the_preferred_version_of_its_group_lacks_is_known_all_the_same() -> None:
     async def story() -> None:
         async with api_server() as server:
-            cluster = Cluster(server.url, credentials=Token(server.token))
+            cluster = RestConfig(server.url, credentials=Token(server.token))
             async with Client(cluster, random.Random(1)) as client:
                 kinds = [definition("apples", "Apple", "v1"), definition("pears", "Pear", "v2beta1")]
                 await install_definitions(client, [*kinds, definition("plums", "Plum", "v2beta1", "v1")])
@@ -60,7 +60,7 @@ def test_a_kind_that_the_preferred_version_of_its_group_lacks_is_known_all_the_s
 def test_a_kind_that_is_listed_after_its_definition_is_there_is_found() -> None:
     async def story() -> None:
         async with api_server() as server:
-            cluster = Cluster(server.url, credentials=Token(server.token))
+            cluster = RestConfig(server.url, credentials=Token(server.token))
             async with ListedLate(cluster, random.Random(1), groups="example.com") as client:
                 inventory = Inventory(client, WallClock())
                 seen = asyncio.Event()

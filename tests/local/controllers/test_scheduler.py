@@ -10,10 +10,10 @@ import pytest
 from quorate.api.core import Pod
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.config import Cluster
-from quorate.kube.credentials import Token
 from quorate.kube.informer import Informer
 from quorate.kube.resources import PODS
+from quorate.kube.rest.config import RestConfig
+from quorate.kube.rest.credentials import Token
 from quorate.local.controllers.scheduler import Scheduler
 from quorate.local.nodes.fleet import Fleet, register
 from tests.local.clusters import api_server
@@ -31,7 +31,7 @@ async def placed(made: list[dict[str, Any]], room: int) -> set[str]:
     """The pods that get a place on a node with room for ``room`` of them, made one after the other."""
     async with (
         api_server() as server,
-        Client(Cluster(server.url, credentials=Token(server.token)), random.Random(1)) as client,
+        Client(RestConfig(server.url, credentials=Token(server.token)), random.Random(1)) as client,
     ):
         await register(client, WallClock(), Fleet(1, memory=f"{room}Gi"), "node-1")
         pods = Informer(client, PODS)

@@ -15,8 +15,8 @@ from aiohttp import web
 
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.config import Cluster
-from quorate.kube.credentials import Token
+from quorate.kube.rest.config import RestConfig
+from quorate.kube.rest.credentials import Token
 from quorate.local.certificates import new_authority, new_server_certificate
 from quorate.local.controllers.inventory import discover
 from tests.local.clusters import api_server
@@ -247,7 +247,7 @@ def test_an_api_that_is_not_there_keeps_nobody_elses_kinds_out_of_sight() -> Non
             await talk.until(
                 f"{API_SERVICES}/{NAME}", lambda *a: availability(*a) == ("False", "ServiceNotFound")
             )
-            cluster = Cluster(server.url, credentials=Token(server.token))
+            cluster = RestConfig(server.url, credentials=Token(server.token))
             async with Client(cluster, random.Random(1)) as client:
                 found = {kind.plural for kind in await discover(client)}
             assert {"jobs", "configmaps"} <= found

@@ -17,15 +17,15 @@ from quorate.gang.queue import NamespaceQuota
 from quorate.gang.quota import QuotaSums, Subject
 from quorate.gang.quota_ledger import GroupWants
 from quorate.kube.client import Client
-from quorate.kube.config import Cluster
-from quorate.kube.credentials import Token
+from quorate.kube.rest.config import RestConfig
+from quorate.kube.rest.credentials import Token
 from quorate.webhooks.volcano.volcano_reader import (
     LOOK_AGAIN_S,
     CachedVolcanoReader,
     agreed,
     group_requirements,
 )
-from tests.kube.virtual import VirtualClock
+from tests.kube.virtual_clock import VirtualClock
 from tests.local.clusters import api_server
 
 
@@ -101,7 +101,7 @@ async def nowhere(name: str) -> Namespace | None:
 def test_a_cluster_without_the_kinds_is_not_listed_until_it_has_them() -> None:
     async def story() -> None:
         async with api_server() as server:
-            cluster = Cluster(server.url, credentials=Token(server.token))
+            cluster = RestConfig(server.url, credentials=Token(server.token))
             async with Client(cluster, random.Random(1)) as client:
                 clock = WaitedOn()
                 reader = CachedVolcanoReader(client, clock, ("volcano",), nowhere)

@@ -17,13 +17,13 @@ from quorate.api.scheduler_configuration import default_scheduler_configuration
 from quorate.api.volcano import Queue
 from quorate.controllers.process import run_queueing
 from quorate.kube.clock import WallClock
-from quorate.kube.configured import Configured
+from quorate.kube.dynamic_configuration import DynamicConfiguration
 from quorate.kube.errors import ApiError, Forbidden, ServerError
 from quorate.kube.resources import NAMESPACES, POD_GROUPS, PODS, QUEUES, RESOURCE_QUOTAS, untyped
 from quorate.local.nodes import Fleet, run_nodes
 from quorate.observe.replica import Replica
 from quorate.scheduler.process import run_scheduler
-from quorate.scheduler.scheduler import Options, Seen
+from quorate.scheduler.scheduler import Options, SchedulerStatus
 from quorate.webhooks.volcano.volcano_routes import KUBE_SYSTEM
 from tests.webhooks.cluster import OWN, WITHIN_S, Webhooked, webhooked
 
@@ -202,14 +202,14 @@ def test_members_may_be_kept_from_coming_too_early() -> None:
 async def deciding(world: Webhooked) -> AsyncIterator[None]:
     """With a node, and with all who decide about pods at work."""
     client, clock, rng = world.client, WallClock(), random.Random(1)
-    scheduling = Configured(default_scheduler_configuration())
+    scheduling = DynamicConfiguration(default_scheduler_configuration())
     replica = Replica("standalone")
     parts = [
         asyncio.create_task(part)
         for part in (
             run_nodes(client, clock, Fleet(1, cpu="4"), 1.0),
-            run_queueing(client, clock, Configured(world.configuration), rng, replica),
-            run_scheduler(client, clock, Options(), scheduling, Seen(), None),
+            run_queueing(client, clock, DynamicConfiguration(world.configuration), rng, replica),
+            run_scheduler(client, clock, Options(), scheduling, SchedulerStatus(), None),
         )
     ]
     try:

@@ -15,7 +15,7 @@ from quorate.api.kueue import GROUP, visibility
 from quorate.api.kueue.conversion import CONVERTED_KINDS
 from quorate.api.volcano import job as volcano_job
 from quorate.controllers.serving.kinds import SETS
-from quorate.kube import front_proxy
+from quorate.kube.serving import front_proxy
 from quorate.webhooks.ca_injection import INSTALLERS
 
 READ: Final = ("get", "list", "watch")

@@ -12,8 +12,8 @@ from quorate.api import codec
 from quorate.api.meta import ObjectMeta, Struct
 from quorate.cli.failures import message_of
 from quorate.kube.client import Client
-from quorate.kube.config import load_cluster
 from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, NAMESPACES, POD_GROUPS, WORKLOADS, Resource
+from quorate.kube.rest.config import load_rest_config
 
 Complete = Callable[[typer.Context, str], list[str]]
 
@@ -82,7 +82,7 @@ async def _asked(
     kubeconfig: Path | None, context: str, namespace: str, everywhere: bool, resource: Resource[Any]
 ) -> list[str]:
     async with asyncio.timeout(WITHIN_S):
-        cluster = await load_cluster(kubeconfig, context)
+        cluster = await load_rest_config(kubeconfig, context)
         place = "" if everywhere or not resource.namespaced else namespace or cluster.namespace
         async with Client(cluster, random.Random(), deadline_s=WITHIN_S) as client:
             body = await client.request("GET", resource.path(place), query={"limit": _MOST})

@@ -14,8 +14,8 @@ import uvloop
 from quorate.cli.failures import Refusal
 from quorate.cli.verbs import completion
 from quorate.kube.client import Client
-from quorate.kube.config import load_cluster
 from quorate.kube.errors import NotFound
+from quorate.kube.rest.config import load_rest_config
 
 T = TypeVar("T")
 
@@ -79,7 +79,7 @@ class Reach:
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator["Connection"]:
-        cluster = await load_cluster(self.kubeconfig, self.context)
+        cluster = await load_rest_config(self.kubeconfig, self.context)
         namespace = "" if self.all_namespaces else self.namespace or cluster.namespace
         async with Client(cluster, random.Random(), field_manager="quorate-cli") as client:
             yield Connection(client, namespace)

@@ -2,9 +2,9 @@
 
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
 from quorate.kube.client import Client
-from quorate.kube.discovery import plural_of
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import Json, Resource, untyped
+from quorate.kube.rest.discovery import plural_of
 
 
 class _Anything(Struct):

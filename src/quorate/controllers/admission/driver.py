@@ -15,7 +15,7 @@ from quorate.controllers.admission.pending_reasons import PendingReasonThrottle
 from quorate.controllers.admission.writer import AdmissionWriter
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.informers import Informers
-from quorate.kube.clock import Alarm
+from quorate.kube.clock import Timer
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import T, metadata_of
 from quorate.observe.recorder import Recorder
@@ -36,7 +36,7 @@ class Admission:
         self._clock = context.clock
         self._steady = context.clock.steady  # by which verdicts are told
         self._changed = asyncio.Event()  # set when the state has changed since the last cycle began
-        self._alarm = Alarm(context.clock, self._changed)
+        self._timer = Timer(context.clock, self._changed)
         self._verdicts = PendingReasonThrottle()
         self._carrier = AdmissionWriter(
             context,
@@ -115,12 +115,12 @@ class Admission:
             async with asyncio.TaskGroup() as writes:
                 while True:
                     self._changed.clear()
-                    self._alarm.set_for(self._decide(writes))
+                    self._timer.reset(self._decide(writes))
                     await asyncio.sleep(0)  # whatever else is ready to run may bring more to decide at once
                     await self._changed.wait()
                     await self._carrier.has_room()
         finally:
-            self._alarm.set_for(None)
+            self._timer.reset(None)
 
     def _decide(self, writes: asyncio.TaskGroup) -> float | None:
         """Run a cycle and begin to write what it decided; when to run the next if nothing changes before."""

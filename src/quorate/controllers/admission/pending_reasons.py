@@ -14,7 +14,7 @@ from collections import deque
 from typing import Final
 
 from quorate.api.meta import Key
-from quorate.kube.keyqueue import KeyQueue
+from quorate.kube.work_queue import WorkQueue
 
 SETTLES_WITHIN_S: Final = 1.0  # a verdict that is overtaken sooner is never told
 REPEATED_AFTER_S: Final = 5.0  # to tell another one to who was told one already
@@ -30,7 +30,7 @@ class PendingReasonThrottle:
     """
 
     def __init__(self) -> None:
-        self._due = KeyQueue()
+        self._due = WorkQueue()
         self._told_at: dict[
             Key, float
         ] = {}  # of those that were told one and are not known to wait no longer
@@ -51,7 +51,7 @@ class PendingReasonThrottle:
         self._newcomers.discard(key)
         told_at = self._told_at.get(key)
         moment = now + SETTLES_WITHIN_S
-        self._due.put_at(key, moment if told_at is None else max(moment, told_at + REPEATED_AFTER_S))
+        self._due.add_at(key, moment if told_at is None else max(moment, told_at + REPEATED_AFTER_S))
         self._untold_since.setdefault(key, now)
 
     def moved(self, now: float) -> None:
@@ -67,10 +67,10 @@ class PendingReasonThrottle:
     def take_due(self, now: float) -> list[Key]:
         """Those that are to be told now."""
         keys: list[Key] = []
-        while (key := self._due.take(now)) is not None:
+        while (key := self._due.get(now)) is not None:
             self._due.done(key)
             if self._is_busy(now) and now < self._untold_since.get(key, now) + OVERTAKEN_WITHIN_S:
-                self._due.put_at(key, now + SETTLES_WITHIN_S)
+                self._due.add_at(key, now + SETTLES_WITHIN_S)
                 continue
             self._told_at[key] = now
             self._untold_since.pop(key, None)

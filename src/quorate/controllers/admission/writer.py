@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from quorate.api.kueue import Workload, WorkloadStatus
 from quorate.api.meta import Key, ObjectMeta, is_older
 from quorate.controllers.context import ControllerContext
-from quorate.kube.backoff import Backoff
-from quorate.kube.errors import ApiError, Conflict, NotFound, Unreachable, Unreadable, may_be_done
+from quorate.kube.errors import ApiError, Conflict, NotFound, Unreachable, Unreadable, may_have_succeeded
 from quorate.kube.expectations import OWN_WRITE_TIMEOUT_S
+from quorate.kube.flowcontrol import Backoff
 from quorate.kube.log import logger
 from quorate.kube.resources import WORKLOADS, reference_to
 from quorate.kube.writes import Patch, send, status_patch
@@ -146,7 +146,7 @@ class AdmissionWriter:
                 self._refused_for_version(decision, versions)
                 return None
             except (ApiError, Unreachable, Unreadable) as error:
-                in_doubt = in_doubt or may_be_done(error)
+                in_doubt = in_doubt or may_have_succeeded(error)
                 await self._pause(decision, error)
             if not in_doubt:
                 self._give_back(decision)

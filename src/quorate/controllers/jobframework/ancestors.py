@@ -18,9 +18,9 @@ from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
 from quorate.controllers.jobframework.construct_workload import queue_name_of
 from quorate.controllers.jobframework.interface import JobObject
 from quorate.kube.client import Client
-from quorate.kube.discovery import plural_of
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import Resource
+from quorate.kube.rest.discovery import plural_of
 
 Find = Callable[[Key], JobObject | None]
 _KindName = tuple[str, str]  # apiVersion and kind

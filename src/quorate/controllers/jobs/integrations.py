@@ -28,11 +28,11 @@ from quorate.controllers.jobs.trainjob import TrainJob
 from quorate.controllers.jobs.unstructured import UnstructuredJob, UnstructuredJobKind, unstructured_resource
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.discovery import served_by
 from quorate.kube.errors import ApiError, Unreachable
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.resources import JOBS, Resource
+from quorate.kube.rest.discovery import served_resources
 
 BATCH_JOB: Final = "batch/job"
 PLAIN_PODS: Final = "pod"
@@ -151,7 +151,7 @@ async def until_served(resource: Resource[Any], client: Client, clock: Clock) ->
 async def _why_not_served(resource: Resource[Any], client: Client) -> str:
     """Empty when it is served."""
     try:
-        served = await served_by(client, resource.api_version)
+        served = await served_resources(client, resource.api_version)
     except (ApiError, Unreachable) as error:
         return str(error)
     if not served:

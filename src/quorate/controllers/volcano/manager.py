@@ -20,11 +20,11 @@ from quorate.controllers.volcano.pod_groups.group_pod import GROUP_PODS
 from quorate.controllers.volcano.pod_groups.pod_group_controller import PodGroupController
 from quorate.controllers.volcano.pod_groups.scheduling_gate_controller import SchedulingGateController
 from quorate.controllers.volcano.queue_controller import VolcanoQueueController
-from quorate.kube.discovery import served_by
 from quorate.kube.errors import ApiError, Unreachable
 from quorate.kube.informer import Informer
 from quorate.kube.log import logger
 from quorate.kube.resources import COMMANDS, JOBS, POD_GROUPS, QUEUES, VOLCANO_JOBS, Resource
+from quorate.kube.rest.discovery import served_resources
 
 LOOK_AGAIN_S: Final = 5.0  # one small request for each group of kinds that is not served
 
@@ -135,7 +135,7 @@ async def _is_served(context: ControllerContext, resource: Resource[Any]) -> boo
     """The cluster's answer, asked for until there is one."""
     while True:
         try:
-            served = await served_by(context.client, resource.api_version)
+            served = await served_resources(context.client, resource.api_version)
         except (ApiError, Unreachable) as error:
             logger(__name__).warning("not known what is served", kind=resource.kind, problem=str(error))
             await _pause(context)

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from quorate.kube.certificates import KeyPair
+from quorate.kube.serving.certificates import KeyPair
 from quorate.local.server.discovery import version_order
 from quorate.local.server.outside import NoService, Outside, Place, Unreachable
 from quorate.local.server.store import Entry, Stale, Store

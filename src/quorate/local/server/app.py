@@ -11,8 +11,8 @@ from typing import Any
 
 from aiohttp import web
 
-from quorate.kube.certificates import new_client_certificate
 from quorate.kube.clock import Clock
+from quorate.kube.serving.certificates import new_client_certificate
 from quorate.local.certificates import ServerKeys, new_server_keys
 from quorate.local.server import (
     bootstrap,

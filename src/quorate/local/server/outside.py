@@ -19,7 +19,7 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from quorate.kube.certificates import KeyPair
+from quorate.kube.serving.certificates import KeyPair
 from quorate.local.server.store import Key, Store
 
 Json = dict[str, Any]

@@ -21,11 +21,11 @@ from quorate.gang.quota_ledger import GroupWants, QuotaLedger
 from quorate.gang.reading import quota_of, quota_units
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.discovery import served_by
 from quorate.kube.errors import ApiError, Unreachable, Unreadable
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.resources import POD_GROUPS, QUEUES, RESOURCE_QUOTAS
+from quorate.kube.rest.discovery import served_resources
 from quorate.webhooks.volcano.quota_pod import QUOTA_PODS, QuotaPod, pod_use
 
 LOOK_AGAIN_S: Final = 30.0  # whether the kinds are served by now
@@ -124,7 +124,7 @@ class CachedVolcanoReader:
         log, said = logger(__name__), False
         while True:
             try:
-                served = {each.name for each in await served_by(self._client, POD_GROUPS.api_version)}
+                served = {each.name for each in await served_resources(self._client, POD_GROUPS.api_version)}
             except (ApiError, Unreachable, Unreadable) as error:
                 log.warning("cannot tell whether pod groups are served", problem=str(error))
                 served = set()

@@ -14,8 +14,8 @@ from quorate.controllers.volcano.job.pod_creator import AT_ONCE, PodCreator
 from quorate.controllers.volcano.job.pod_expectations import PodExpectations
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.config import Cluster
-from quorate.kube.credentials import Token
+from quorate.kube.rest.config import RestConfig
+from quorate.kube.rest.credentials import Token
 from quorate.observe.custom_labels import CustomLabels
 from quorate.observe.recorder import Recorder
 from tests.controllers.volcano.job.notation import NOW, a_job
@@ -33,7 +33,7 @@ def test_no_more_pods_are_made_once_their_group_is_sent_back() -> None:
     async def story() -> int:
         async with (
             api_server() as server,
-            Client(Cluster(server.url, credentials=Token(server.token)), random.Random(1)) as client,
+            Client(RestConfig(server.url, credentials=Token(server.token)), random.Random(1)) as client,
         ):
             record = Recorder(lambda: "leader", CustomLabels()).record
             creator = PodCreator(client, WallClock(), PodExpectations(WallClock()), record)

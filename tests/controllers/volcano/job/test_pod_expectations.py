@@ -8,7 +8,7 @@ from quorate.controllers.volcano.job.job_pods import JobPod
 from quorate.controllers.volcano.job.pod_expectations import ECHO_S, LostPods, PodExpectations
 from quorate.kube.informer import Change
 from tests.controllers.volcano.job.notation import NOW, a_group, a_job, members
-from tests.kube.virtual import VirtualClock
+from tests.kube.virtual_clock import VirtualClock
 
 JOB = a_job("worker=2")
 

@@ -19,10 +19,10 @@ from quorate.controllers.volcano.job.plugins import Plugin, plugins_of
 from quorate.controllers.volcano.job.plugins.interface import pod_name
 from quorate.controllers.volcano.job.pod_builder import build_pod
 from quorate.controllers.volcano.job.pod_expectations import PodExpectations
-from quorate.kube.backoff import Backoff
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import AlreadyExists, ApiError, ServerError, TooManyRequests, Unauthorized
+from quorate.kube.flowcontrol import Backoff
 
 AT_ONCE: Final = 32  # requests of one job under way
 PATIENCE: Final = Backoff(first_s=1.0, cap_s=60.0)

@@ -1,0 +1,25 @@
+"""Cancellation that is not lost when the work ends with an error at the same moment."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+async def run_cancellable(work: Coroutine[None, None, T]) -> T:
+    """Return or raise the result of ``work``; raise ``CancelledError`` if the caller was cancelled meanwhile.
+
+    A task group that ends with an error absorbs a cancellation of the same moment and (in Python 3.11) leaves
+    its task marked as cancelled.  ``work`` therefore runs in a task of its own, whose groups cannot mark the
+    caller's task, so that a caller that handles the error and starts again can still be cancelled.
+    """
+    caller = asyncio.current_task()
+    assert caller is not None, "awaited outside of a task"
+    before = caller.cancelling()
+    try:
+        return await asyncio.create_task(work)
+    except BaseException:
+        if caller.cancelling() > before:
+            raise asyncio.CancelledError from None
+        raise

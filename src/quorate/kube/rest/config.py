@@ -1,0 +1,123 @@
+"""Where the API server is and how to be let in: kubeconfig files, or the files every pod has.
+
+Tokens, certificates and passwords are read here.  A user that needs a plugin (``exec``, ``auth-provider``)
+is left to kubernetes_asyncio, imported only then: it costs a third of a second and 38 MB.
+"""
+
+import os
+import ssl
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from quorate.kube.rest.credentials import Anonymous, BasicAuth, Credentials, Token, TokenFile
+from quorate.kube.rest.kubeconfig import Certificate, InvalidKubeconfig, KubeconfigContext, read_kubeconfig
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+@dataclass(frozen=True, slots=True)
+class RestConfig:
+    """One API server and our way in; ``tls`` is None for plain http."""
+
+    server: str  # scheme, host and port, perhaps a path; no slash at the end
+    tls: ssl.SSLContext | None = field(default=None, repr=False)
+    credentials: Credentials = field(default_factory=Anonymous)
+    tls_server_name: str = ""  # the name the certificate must carry; "" is the host of ``server``
+    proxy: str = ""
+    namespace: str = "default"
+
+
+async def load_rest_config(kubeconfig: Path | None = None, context: str = "") -> RestConfig:
+    """The cluster of ``context`` (by default the current one) in ``kubeconfig``.
+
+    Without a file: the first of $KUBECONFIG's files that exists, then ~/.kube/config, then, in a pod, the
+    service account.  Raises ``InvalidKubeconfig``.
+    """
+    path = kubeconfig if kubeconfig is not None else _default_kubeconfig()
+    if path is None:
+        if "KUBERNETES_SERVICE_HOST" in os.environ:
+            return in_cluster_config()
+        raise InvalidKubeconfig(
+            "kubeconfig", "none found in $KUBECONFIG or ~/.kube/config; name one with --kubeconfig"
+        )
+    return await _cluster_of(read_kubeconfig(path, context))
+
+
+async def _cluster_of(entry: KubeconfigContext) -> RestConfig:
+    server = entry.cluster.server.rstrip("/")
+    if not server.startswith(("http://", "https://")):
+        raise InvalidKubeconfig(f"{entry.path}: cluster server", f"{server!r} is no http:// or https:// URL")
+    certificate = entry.certificate()
+    if entry.user.exec is not None or entry.user.auth_provider is not None:
+        from quorate.kube.rest.exec_plugin import load_plugin  # imports kubernetes_asyncio
+
+        credentials, issued = await load_plugin(entry)
+        certificate = issued or certificate
+    else:
+        credentials = _credentials(entry)
+    return RestConfig(
+        server=server,
+        tls=_tls(entry, certificate) if server.startswith("https://") else None,
+        credentials=credentials,
+        tls_server_name=entry.cluster.tls_server_name,
+        proxy=entry.cluster.proxy_url,
+        namespace=entry.namespace,
+    )
+
+
+def in_cluster_config(directory: Path = SERVICE_ACCOUNT) -> RestConfig:
+    """The cluster whose pod this process runs in, as its service account."""
+    host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+    if ":" in host:  # an IPv6 address
+        host = f"[{host}]"
+    try:
+        return RestConfig(
+            server=f"https://{host}:{port}",
+            tls=ssl.create_default_context(cafile=directory / "ca.crt"),
+            credentials=TokenFile(directory / "token"),
+            namespace=(directory / "namespace").read_text().strip(),
+        )
+    except OSError as error:
+        raise InvalidKubeconfig(str(directory), f"{error}; does the pod mount its token?") from error
+
+
+def _default_kubeconfig() -> Path | None:
+    listed = [Path(name) for name in os.environ.get("KUBECONFIG", "").split(os.pathsep) if name]
+    return next((path for path in listed or [Path.home() / ".kube" / "config"] if path.exists()), None)
+
+
+def _credentials(entry: KubeconfigContext) -> Credentials:
+    user = entry.user
+    if user.token_file:
+        try:
+            return TokenFile(entry.path.parent / user.token_file)
+        except OSError as error:
+            raise InvalidKubeconfig(f"{entry.path}: tokenFile", str(error)) from error
+    if user.token:
+        return Token(user.token)
+    if user.username:
+        return BasicAuth(user.username, user.password)
+    return Anonymous()
+
+
+def _tls(entry: KubeconfigContext, certificate: Certificate | None) -> ssl.SSLContext:
+    try:
+        authority = entry.authority()
+        context = ssl.create_default_context(cadata=authority.decode() if authority else None)
+        if entry.cluster.insecure_skip_tls_verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if certificate is not None:
+            _load_certificate(context, certificate)
+    except (ssl.SSLError, UnicodeDecodeError) as error:
+        raise InvalidKubeconfig(f"{entry.path}: certificates", str(error)) from error
+    return context
+
+
+def _load_certificate(context: ssl.SSLContext, certificate: Certificate) -> None:
+    # The ssl module reads chains from files only; this one is readable by us alone and lives for one call.
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(certificate.certificate + b"\n" + certificate.key)
+        file.flush()
+        context.load_cert_chain(file.name)

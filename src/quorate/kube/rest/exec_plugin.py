@@ -1,0 +1,62 @@
+"""Users whose credentials come from a program or a provider: kubernetes_asyncio knows how."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from kubernetes_asyncio.client import Configuration
+from kubernetes_asyncio.config import ConfigException, load_kube_config
+
+from quorate.kube.log import logger
+from quorate.kube.rest.credentials import Credentials
+from quorate.kube.rest.kubeconfig import Certificate, InvalidKubeconfig, KubeconfigContext
+
+
+class PluginCredentials:
+    """A bearer token that is asked for again when the server no longer takes it."""
+
+    def __init__(self, path: Path, context: str) -> None:
+        self._path, self._context = path, context
+        self._token = ""
+        self._asking = asyncio.Lock()
+
+    def authorization(self) -> str:
+        return f"Bearer {self._token}" if self._token else ""
+
+    async def renew(self, refused: str) -> bool:
+        async with self._asking:  # a hundred requests may be refused at once; one asks for all
+            if self.authorization() == refused:
+                try:
+                    await self.ask()
+                except InvalidKubeconfig as error:
+                    # It worked at the start, so this is a bad moment rather than a bad file: the request
+                    # is refused, and whoever made it tries again.
+                    logger(__name__).warning("credentials not renewed", problem=str(error))
+                    return False
+            return self.authorization() != refused
+
+    async def ask(self) -> Any:
+        """Run the plugin; the whole of what kubernetes_asyncio made of its answer."""
+        configuration = Configuration()
+        try:
+            await load_kube_config(str(self._path), self._context, configuration, persist_config=True)
+        except ConfigException as error:
+            raise InvalidKubeconfig(f"{self._path}: context {self._context}", str(error)) from error
+        self._token = configuration.api_key.get("BearerToken", "").removeprefix("Bearer ")
+        return configuration
+
+    def __repr__(self) -> str:
+        return f"Plugin({str(self._path)!r}, {self._context!r})"
+
+
+async def load_plugin(entry: KubeconfigContext) -> tuple[Credentials, Certificate | None]:
+    plugin = PluginCredentials(entry.path, entry.context)
+    configuration = await plugin.ask()
+    certificate = None
+    if configuration.cert_file and configuration.key_file:
+        certificate = Certificate(_read(configuration.cert_file), _read(configuration.key_file))
+    return plugin, certificate
+
+
+def _read(path: str) -> bytes:
+    return Path(path).read_bytes()

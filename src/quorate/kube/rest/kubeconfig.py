@@ -1,0 +1,176 @@
+"""The kubeconfig file, as ``kubectl config`` writes it: its fields, and what one of its contexts picks."""
+
+import base64
+import binascii
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import yaml
+
+F = TypeVar("F")
+
+
+class InvalidKubeconfig(Exception):
+    """``place`` is the file and the field in it."""
+
+    def __init__(self, place: str, problem: str) -> None:
+        super().__init__(place, problem)
+        self.place, self.problem = place, problem
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.problem}"
+
+
+class _Fields(msgspec.Struct, frozen=True, rename="kebab"):
+    """Fields we do not know are skipped."""
+
+
+class ClusterFields(_Fields, frozen=True):
+    server: str = ""
+    certificate_authority: str = ""
+    certificate_authority_data: str = ""
+    insecure_skip_tls_verify: bool = False
+    tls_server_name: str = ""
+    proxy_url: str = ""
+
+
+class UserFields(_Fields, frozen=True):
+    token: str = ""
+    token_file: str = msgspec.field(default="", name="tokenFile")
+    username: str = ""
+    password: str = ""
+    client_certificate: str = ""
+    client_certificate_data: str = ""
+    client_key: str = ""
+    client_key_data: str = ""
+    exec: dict[str, Any] | None = None
+    auth_provider: dict[str, Any] | None = None
+
+    def __repr__(self) -> str:
+        return "UserFields(...)"  # every field of it may be a secret
+
+
+class ContextFields(_Fields, frozen=True):
+    cluster: str = ""
+    user: str = ""
+    namespace: str = ""
+
+
+class _NamedCluster(_Fields, frozen=True):
+    name: str
+    cluster: ClusterFields = ClusterFields()
+
+
+class _NamedUser(_Fields, frozen=True):
+    name: str
+    user: UserFields = UserFields()
+
+
+class _NamedContext(_Fields, frozen=True):
+    name: str
+    context: ContextFields = ContextFields()
+
+
+class _Kubeconfig(_Fields, frozen=True):
+    clusters: tuple[_NamedCluster, ...] = ()
+    users: tuple[_NamedUser, ...] = ()
+    contexts: tuple[_NamedContext, ...] = ()
+    current_context: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """PEM texts of a client certificate and its key."""
+
+    certificate: bytes
+    key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class KubeconfigContext:
+    """What one context picks.  Names of files in it are relative to the kubeconfig's directory."""
+
+    path: Path
+    context: str
+    namespace: str
+    cluster: ClusterFields
+    user: UserFields
+
+    def authority(self) -> bytes | None:
+        """The PEM text of the authorities that may vouch for the server; None for the system's own."""
+        return self._pem(
+            "certificate-authority",
+            self.cluster.certificate_authority,
+            self.cluster.certificate_authority_data,
+        )
+
+    def certificate(self) -> Certificate | None:
+        user = self.user
+        certificate = self._pem("client-certificate", user.client_certificate, user.client_certificate_data)
+        key = self._pem("client-key", user.client_key, user.client_key_data)
+        if certificate is None:
+            return None
+        if key is None:
+            raise InvalidKubeconfig(f"{self.path}: user", "has a client-certificate but no client-key")
+        return Certificate(certificate, key)
+
+    def _pem(self, name: str, file: str, data: str) -> bytes | None:
+        if data:
+            try:
+                return base64.b64decode(data, validate=True)
+            except binascii.Error as error:
+                raise InvalidKubeconfig(f"{self.path}: {name}-data", f"is no base64: {error}") from error
+        if file:
+            try:
+                return (self.path.parent / file).read_bytes()
+            except OSError as error:
+                raise InvalidKubeconfig(f"{self.path}: {name}", str(error)) from error
+        return None
+
+
+def read_kubeconfig(path: Path, context: str = "") -> KubeconfigContext:
+    """What ``context`` picks from the file, or its current context.  Raises ``InvalidKubeconfig``."""
+    config = _parse(path)
+    name = context or config.current_context
+    contexts = {entry.name: entry.context for entry in config.contexts}
+    chosen = _named(path, "context", contexts, name)
+    clusters = {entry.name: entry.cluster for entry in config.clusters}
+    users = {entry.name: entry.user for entry in config.users}
+    return KubeconfigContext(
+        path=path,
+        context=name,
+        namespace=chosen.namespace or "default",
+        cluster=_named(path, "cluster", clusters, chosen.cluster),
+        user=_named(path, "user", users, chosen.user) if chosen.user else UserFields(),
+    )
+
+
+def _parse(path: Path) -> _Kubeconfig:
+    try:
+        document = yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except OSError as error:
+        raise InvalidKubeconfig(str(path), (error.strerror or str(error)).lower()) from error
+    except yaml.MarkedYAMLError as error:
+        line = "" if error.problem_mark is None else f":{error.problem_mark.line + 1}"
+        raise InvalidKubeconfig(f"{path}{line}", f"is no YAML: {error.problem}") from error
+    except yaml.YAMLError as error:  # bytes that are no text
+        raise InvalidKubeconfig(str(path), f"is no YAML: {error}") from error
+    if not isinstance(document, dict):
+        raise InvalidKubeconfig(
+            str(path), "is no kubeconfig: expected a mapping with clusters, users and contexts"
+        )
+    # kubectl writes null for a section that is empty.
+    present = {name: value for name, value in document.items() if value is not None}
+    try:
+        return msgspec.convert(present, _Kubeconfig)
+    except msgspec.ValidationError as error:
+        raise InvalidKubeconfig(str(path), str(error)) from error
+
+
+def _named(path: Path, what: str, entries: dict[str, F], name: str) -> F:
+    if name in entries:
+        return entries[name]
+    names = ", ".join(entries) or "none"
+    raise InvalidKubeconfig(f"{path}: {what}s", f"there is no {what} {name!r} (there are: {names})")

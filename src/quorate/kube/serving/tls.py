@@ -1,0 +1,47 @@
+"""The TLS a server of ours speaks, with a certificate that can be replaced while it serves."""
+
+import os
+import ssl
+import tempfile
+from typing import Final
+
+from quorate.api.configuration.webhooks import TlsOptions
+from quorate.kube.serving.certificates import KeyPair, UnusableCertificate
+
+_VERSIONS: Final = {
+    "VersionTLS10": ssl.TLSVersion.TLSv1,
+    "VersionTLS11": ssl.TLSVersion.TLSv1_1,
+    "VersionTLS12": ssl.TLSVersion.TLSv1_2,
+    "VersionTLS13": ssl.TLSVersion.TLSv1_3,
+}
+
+
+def server_context(rules: TlsOptions) -> ssl.SSLContext:
+    """A context without a certificate yet, that asks clients for none."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = _VERSIONS[rules.minimum_version]
+    if rules.ciphers:
+        context.set_ciphers(":".join(rules.ciphers))
+    if rules.curve:
+        context.set_ecdh_curve(rules.curve)
+    return context
+
+
+def show(context: ssl.SSLContext, pair: KeyPair) -> None:
+    """From now on handshakes show ``pair``; connections that stand go on.  Raises ``UnusableCertificate``."""
+    content = pair.certificate.rstrip() + b"\n" + pair.key
+    # The library reads files only.  One in memory leaves no key behind, and needs no disk to write on.
+    if hasattr(os, "memfd_create"):
+        with open(os.memfd_create("tls"), "wb") as file:
+            _load(context, file.fileno(), content)
+    else:
+        with tempfile.NamedTemporaryFile() as named:
+            _load(context, named.fileno(), content, named.name)
+
+
+def _load(context: ssl.SSLContext, descriptor: int, content: bytes, name: str = "") -> None:
+    os.write(descriptor, content)
+    try:
+        context.load_cert_chain(name or f"/proc/self/fd/{descriptor}")
+    except ssl.SSLError as error:
+        raise UnusableCertificate(f"certificate and key do not go together: {error}") from error

@@ -1,0 +1,69 @@
+"""The work queue of a controller: which key is next, without I/O or waiting.
+
+A key is a name, not an event: however often it is added, one run sees the latest state.  A key is therefore
+queued at most once; a key added while it runs runs once more afterwards, never concurrently; and of several
+delayed additions the earliest counts, because that run determines anew when to run again.
+"""
+
+import heapq
+from collections import deque
+
+from quorate.api.meta import Key
+
+
+class WorkQueue:
+    def __init__(self) -> None:
+        self._ready: deque[Key] = deque()  # the keys of _waiting, in the order of arrival
+        self._waiting: set[Key] = set()  # disjoint from _running
+        self._running: set[Key] = set()
+        self._again: set[Key] = set()  # added while running; a subset of _running
+        self._due: dict[Key, float] = {}  # the earliest moment of each delayed key
+        # (moment, key) of each entry of _due, and outdated pairs, which are skipped when they reach the top:
+        # that is cheaper than searching for them.  Each pair is pushed and popped once.
+        self._heap: list[tuple[float, Key]] = []
+
+    def add(self, key: Key) -> None:
+        if key in self._running:
+            self._again.add(key)
+        elif key not in self._waiting:
+            self._waiting.add(key)
+            self._ready.append(key)
+
+    def add_at(self, key: Key, moment: float) -> None:
+        """Add ``key`` at ``moment``, unless an earlier moment is already set."""
+        if moment < self._due.get(key, float("inf")):
+            self._due[key] = moment
+            heapq.heappush(self._heap, (moment, key))
+
+    def get(self, now: float) -> Key | None:
+        """Return the next key, which counts as running until ``done``; None when no key is ready."""
+        while (moment := self.next_due()) is not None and moment <= now:
+            _, key = heapq.heappop(self._heap)
+            del self._due[key]
+            self.add(key)
+        if not self._ready:
+            return None
+        key = self._ready.popleft()
+        self._waiting.remove(key)
+        self._running.add(key)
+        return key
+
+    def done(self, key: Key) -> None:
+        self._running.remove(key)
+        if key in self._again:
+            self._again.remove(key)
+            self.add(key)
+
+    def next_due(self) -> float | None:
+        """Return the earliest moment of a delayed key; None when no key is delayed."""
+        while self._heap:
+            moment, key = self._heap[0]
+            if self._due.get(key) == moment:
+                return moment
+            heapq.heappop(self._heap)
+        return None
+
+    @property
+    def idle(self) -> bool:
+        """True when no key runs or is ready; delayed keys do not count."""
+        return not self._running and not self._ready

@@ -1,0 +1,27 @@
+"""The word on pods for why they have no node: autoscalers add nodes for one of them alone."""
+
+import pytest
+
+from quorate.gang.verdicts import (
+    AwaitsRoom,
+    GangUnschedulable,
+    NotEnoughResources,
+    NotEnoughTasks,
+    QueueNotOpen,
+    Verdict,
+)
+from quorate.scheduler.pod_conditions import reason_of
+
+
+@pytest.mark.parametrize(
+    ("verdict", "want"),
+    [
+        (NotEnoughResources(()), "Unschedulable"),
+        (GangUnschedulable(1, 2, "0/1 nodes are available"), "Unschedulable"),
+        (AwaitsRoom(nodes=2, leaving=1), "Schedulable"),
+        (NotEnoughTasks(1, 2), "NotEnoughTasks"),
+        (QueueNotOpen("q"), "QueueNotOpen"),
+    ],
+)
+def test_only_who_lacks_nodes_is_unschedulable(verdict: Verdict, want: str) -> None:
+    assert reason_of(verdict) == want
