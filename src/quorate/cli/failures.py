@@ -12,7 +12,7 @@ KNOWN: Final = {
     "quorate.cli.failures.Refusal": "",
     "quorate.cli.files.InvalidFiles": "",
     "quorate.cli.run.apply.DefinitionNotServed": "",
-    "quorate.controllers.informers.NotSynced": "",
+    "quorate.controllers.informers.CacheSyncTimeout": "",
     "quorate.kube.errors.ApiError": "",
     "quorate.kube.errors.Unreachable": "",
     "quorate.kube.errors.Unreadable": "",
