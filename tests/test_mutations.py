@@ -1,0 +1,13 @@
+"""Each mutation of ``mutations.yaml`` still finds its place in the code."""
+
+import ast
+
+import pytest
+
+from tests.mutations import MUTATIONS, ROOT, Mutation
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: each.rule)
+def test_a_mutation_finds_its_place(mutation: Mutation) -> None:
+    unbroken = ast.unparse(ast.parse(mutation.path(ROOT / "src").read_text()))
+    assert mutation.applied_to(ROOT / "src") != unbroken
