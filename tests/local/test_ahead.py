@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Iterable
 from quorate.api.core import Pod
 from quorate.api.meta import Key, ObjectMeta, at_epoch
 from quorate.kube.informer import Change
-from quorate.local.ahead import Ahead, Cache
+from quorate.local.own_writes import Ahead, Cache
 
 
 class Shown:

@@ -8,8 +8,10 @@ from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.meta import Uid, at_epoch
-from quorate.local.controllers.job.failures import Backoff
-from quorate.local.controllers.job.objects import (
+from quorate.local.controllers.job.failure_policy import Backoff
+from quorate.local.controllers.job.pod_template import new_pod
+from quorate.local.controllers.job.sync import JobPlan, plan
+from quorate.local.controllers.job.types import (
     INDEX_ANNOTATION,
     TRACKING_FINALIZER,
     Job,
@@ -19,8 +21,6 @@ from quorate.local.controllers.job.objects import (
     PodSpec,
     PodStatus,
 )
-from quorate.local.controllers.job.plan import JobPlan, plan
-from quorate.local.controllers.job.pods import new_pod
 
 START = 1_700_000_000.0
 

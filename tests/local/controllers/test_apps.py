@@ -12,9 +12,9 @@ from quorate.api.meta import Key
 from quorate.kube.errors import Conflict, Invalid
 from quorate.kube.resources import Json, untyped
 from quorate.local.controllers.apps.deployment import Sizes, sizes
-from quorate.local.controllers.apps.objects import Deployment, ReplicaSet, StatefulSet
 from quorate.local.controllers.apps.replica_set import surplus
 from quorate.local.controllers.apps.stateful_set import REVISION, revision_name, step
+from quorate.local.controllers.apps.types import Deployment, ReplicaSet, StatefulSet
 from quorate.local.nodes import Fleet
 from tests.local.controllers.living import PODS, LocalCluster, local_cluster
 

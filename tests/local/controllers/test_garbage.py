@@ -4,7 +4,7 @@ import pytest
 
 from quorate.api.meta import ObjectMeta, OwnerReference, Uid, at_epoch
 from quorate.kube.resources import Resource
-from quorate.local.controllers.garbage import (
+from quorate.local.controllers.garbage_collector import (
     FOREGROUND,
     ORPHAN,
     Action,
@@ -14,7 +14,7 @@ from quorate.local.controllers.garbage import (
     Owner,
     judge,
 )
-from quorate.local.controllers.inventory import Entry, Thing
+from quorate.local.controllers.metadata_cache import Entry, Thing
 
 THINGS = Resource("", "v1", "configmaps", "ConfigMap", True, Thing)
 

@@ -11,7 +11,7 @@ from quorate.kube.clock import WallClock
 from quorate.kube.resources import untyped
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
-from quorate.local.controllers.inventory import Inventory, discover
+from quorate.local.controllers.metadata_cache import Inventory, discover
 from tests.local.clusters import ListedLate, api_server
 
 pytestmark = pytest.mark.slow

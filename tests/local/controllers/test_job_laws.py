@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.local.controllers.job.verdict import is_finished
+from quorate.local.controllers.job.finish import is_finished
 from tests.local.controllers.jobworld import JobWorld, a_job
 from tests.search import examples
 

@@ -7,12 +7,12 @@ from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.meta import at_epoch
-from quorate.local.controllers.job.failures import Backoff, Match, delay_s, match_policy
-from quorate.local.controllers.job.indexes import format_indexes, parse_indexes
-from quorate.local.controllers.job.objects import Job, PodFailurePolicy
-from quorate.local.controllers.job.plan import JobPlan, plan
-from quorate.local.controllers.job.pods import name_prefix, new_pod
-from quorate.local.controllers.job.staffing import NewPod
+from quorate.local.controllers.job.failure_policy import Backoff, Match, delay_s, match_policy
+from quorate.local.controllers.job.pod_management import NewPod
+from quorate.local.controllers.job.pod_summary import format_indexes, parse_indexes
+from quorate.local.controllers.job.pod_template import name_prefix, new_pod
+from quorate.local.controllers.job.sync import JobPlan, plan
+from quorate.local.controllers.job.types import Job, PodFailurePolicy
 from tests.local.controllers.jobworld import START, JobWorld, a_job, a_pod, exited, indexes
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.core import Node, Pod, Taint, Toleration
-from quorate.local.controllers.placement import (
+from quorate.local.controllers.scheduler_filters import (
     NodeRoom,
     Placement,
     Refusal,

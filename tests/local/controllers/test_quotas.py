@@ -4,8 +4,7 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.core import Pod, ResourceQuotaSpec
-from quorate.local.scopes import counts_pod
-from quorate.local.usage import usage
+from quorate.local.resource_quota import counts_pod, usage
 
 
 def a_pod(phase: str = "Running") -> Pod:

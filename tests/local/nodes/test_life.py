@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from quorate.api import codec
 from quorate.api.meta import at_epoch, find_condition
 from quorate.kube.patches import status_merge_patch
-from quorate.local.nodes.life import Progress, Stage, Step, counts_as_running, live, stage_of
-from quorate.local.nodes.objects import Pod
-from quorate.local.nodes.script import InvalidScript, Script, read_script
-from quorate.local.nodes.statuses import Place
+from quorate.local.nodes.behavior import InvalidScript, Script, read_script
+from quorate.local.nodes.lifecycle import Progress, Stage, Step, counts_as_running, live, stage_of
+from quorate.local.nodes.pod_status import Place
+from quorate.local.nodes.pod_types import Pod
 
 START = 1_700_000_000.0
 PLACE = Place(host_ip="10.0.0.1", pod_ip="10.64.0.1")

@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from quorate.local.objects import types
-from quorate.local.objects.patch import fields, managed_fields
+from quorate.local.objects import schema_types
+from quorate.local.objects.patch import field_set, managed_fields
 from quorate.local.objects.patch.apply import Application, apply
 from quorate.local.objects.patch.managed_fields import applier, track_update, updater
-from quorate.local.objects.types import Json, MapOf
+from quorate.local.objects.schema_types import Json, MapOf
 from quorate.local.server.errors import StatusError
 
 
 def kind_of(api_version: str, name: str) -> MapOf:
-    found = types.builtin(api_version, name)
+    found = schema_types.builtin(api_version, name)
     assert found is not None
     return found
 
@@ -197,7 +197,7 @@ def test_a_configuration_must_fit_the_type(config: Json, want: str) -> None:
 
 def test_a_creation_owns_only_what_the_servers_empty_object_lacks() -> None:
     new = {**a_pod(), "spec": {"containers": [{"name": "c", "image": "i"}]}}
-    entries = track_update(types.empty(POD), new, POD, updater("u", "v1"), "t1")
+    entries = track_update(schema_types.empty(POD), new, POD, updater("u", "v1"), "t1")
     item: Json = {".": {}, "f:image": {}, "f:name": {}}
     assert entries[0]["fieldsV1"] == {
         "f:spec": {"f:containers": {'k:{"name":"c"}': item}},
@@ -215,4 +215,4 @@ def test_a_creation_owns_only_what_the_servers_empty_object_lacks() -> None:
     ],
 )
 def test_reading_and_writing_field_sets_is_identity(spelled: Any) -> None:
-    assert fields.write(fields.read(spelled)) == spelled
+    assert field_set.write(field_set.read(spelled)) == spelled

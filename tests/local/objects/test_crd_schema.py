@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from quorate.local.objects.crd.cel import InvalidRule, Reads, reads_of
-from quorate.local.objects.crd.filling import fill_defaults, prune
+from quorate.local.objects.crd.defaulting import fill_defaults, prune
 from quorate.local.objects.crd.schema import Schema, compile_schema, object_type
 from quorate.local.objects.crd.validation import validate
-from quorate.local.objects.types import Json, ListOf, MapOf, Relation
+from quorate.local.objects.schema_types import Json, ListOf, MapOf, Relation
 from quorate.local.server.errors import Cause
 
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from quorate.local.objects import types
+from quorate.local.objects import schema_types
 from quorate.local.objects.decoding import Misfit, read
-from quorate.local.objects.types import Json
+from quorate.local.objects.schema_types import Json
 
 
 def as_kind(name: str, obj: Json) -> tuple[Json, list[str]]:
-    kind = types.builtin("v1", name)
+    kind = schema_types.builtin("v1", name)
     assert kind is not None
     return read(obj, kind)
 

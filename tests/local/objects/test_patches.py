@@ -4,15 +4,14 @@ from typing import Any
 
 import pytest
 
-from quorate.local.objects import types
-from quorate.local.objects.patch.json_patch import json_patch
-from quorate.local.objects.patch.merge import merge_patch
-from quorate.local.objects.patch.strategic import strategic_merge
+from quorate.local.objects import schema_types
+from quorate.local.objects.patch.json_patches import json_patch, merge_patch
+from quorate.local.objects.patch.strategic_merge import strategic_merge
 from quorate.local.server.errors import StatusError
 
 
-def kind_of(api_version: str, name: str) -> types.MapOf:
-    found = types.builtin(api_version, name)
+def kind_of(api_version: str, name: str) -> schema_types.MapOf:
+    found = schema_types.builtin(api_version, name)
     assert found is not None
     return found
 

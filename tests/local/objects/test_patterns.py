@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from quorate.local.objects.crd.patterns import compile_pattern
+from quorate.local.objects.crd.go_regexp import compile_pattern
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from quorate.local.objects.protobuf import MAGIC, Malformed, read
-from quorate.local.objects.types import Json
+from quorate.local.objects.schema_types import Json
 
 
 def message(*fields: tuple[int, Any]) -> bytes:

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from quorate.local.objects.crd.definition import Column
+from quorate.local.objects.schema_types import Json
 from quorate.local.objects.tables.builtin import builtin_layout, selector_text
 from quorate.local.objects.tables.durations import human
 from quorate.local.objects.tables.json_path import compile_path
 from quorate.local.objects.tables.layout import custom_layout, partial_list, table
-from quorate.local.objects.types import Json
 
 CREATED = "2024-01-01T00:00:00Z"
 NOW = 1_704_067_200.0 + 90

@@ -18,7 +18,7 @@ from quorate.kube.clock import WallClock
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
 from quorate.local.certificates import new_authority, new_server_certificate
-from quorate.local.controllers.inventory import discover
+from quorate.local.controllers.metadata_cache import discover
 from tests.local.clusters import api_server
 from tests.local.hooks import serving
 from tests.local.talk import Talk, talk_to, told

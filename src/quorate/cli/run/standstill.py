@@ -26,7 +26,7 @@ from quorate.api.quantity import Quantity
 from quorate.cli.run.amounts import in_words, plural, readable
 from quorate.cli.run.world import TERMINAL, JobView, World, wanted_pods
 from quorate.gang.annotations import REQUEUE_NOT_BEFORE
-from quorate.local.controllers.placement import NodeRoom, Placement, amounts_of, choose_node
+from quorate.local.controllers.scheduler_filters import NodeRoom, Placement, amounts_of, choose_node
 
 PROGRESSING = "simulate.quorate.dev/Progressing"
 

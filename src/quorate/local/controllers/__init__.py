@@ -7,20 +7,20 @@ from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.informer import Informer
 from quorate.kube.resources import PODS, SERVICE_ACCOUNTS
-from quorate.local.controllers.apps import objects as apps
+from quorate.local.controllers.apps import types as apps
 from quorate.local.controllers.apps.deployment import DeploymentController
 from quorate.local.controllers.apps.replica_set import ReplicaSetController
 from quorate.local.controllers.apps.stateful_set import StatefulSetController
-from quorate.local.controllers.cluster_roles import CLUSTER_ROLES, ClusterRoleAggregator
-from quorate.local.controllers.garbage import GarbageCollector
-from quorate.local.controllers.inventory import Inventory
-from quorate.local.controllers.job import objects as job
+from quorate.local.controllers.cluster_role_aggregation import CLUSTER_ROLES, ClusterRoleAggregator
+from quorate.local.controllers.garbage_collector import GarbageCollector
+from quorate.local.controllers.job import types as job
 from quorate.local.controllers.job.controller import JobController
-from quorate.local.controllers.namespaces import NAMESPACES, NamespaceController
-from quorate.local.controllers.quotas import QuotaController
+from quorate.local.controllers.job.ttl_after_finished import TtlController
+from quorate.local.controllers.metadata_cache import Inventory
+from quorate.local.controllers.namespace import NAMESPACES, NamespaceController
+from quorate.local.controllers.resource_quota import QuotaController
 from quorate.local.controllers.scheduler import Scheduler
-from quorate.local.controllers.service_accounts import ServiceAccountController
-from quorate.local.controllers.ttl import TtlController
+from quorate.local.controllers.service_account import ServiceAccountController
 
 __all__ = ["run_controllers"]
 

@@ -23,8 +23,8 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.patches import status_merge_patch
 from quorate.kube.resources import NODES, PODS
-from quorate.local.controllers.events import EventWriter
-from quorate.local.controllers.placement import (
+from quorate.local.controllers.core_events import EventWriter
+from quorate.local.controllers.scheduler_filters import (
     Amounts,
     NodeRoom,
     Placement,

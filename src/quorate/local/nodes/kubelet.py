@@ -10,12 +10,12 @@ from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.patches import status_merge_patch
 from quorate.kube.reconcile import Reconciler
-from quorate.local.ahead import Ahead
+from quorate.local.nodes.behavior import TOGETHER
 from quorate.local.nodes.fleet import Addresses, Fleet
-from quorate.local.nodes.life import Progress, Step, counts_as_running, live
-from quorate.local.nodes.objects import PODS, Pod
-from quorate.local.nodes.script import TOGETHER
-from quorate.local.nodes.statuses import Place
+from quorate.local.nodes.lifecycle import Progress, Step, counts_as_running, live
+from quorate.local.nodes.pod_status import Place
+from quorate.local.nodes.pod_types import PODS, Pod
+from quorate.local.own_writes import Ahead
 
 WORKERS = 16
 

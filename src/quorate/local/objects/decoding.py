@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from quorate.api.quantity import InvalidQuantity, parse_quantity
-from quorate.local.objects.patch.merge import go_kind
-from quorate.local.objects.types import Anything, Json, ListOf, MapOf, Scalar, Type
+from quorate.local.objects.patch.json_patches import go_kind
+from quorate.local.objects.schema_types import Anything, Json, ListOf, MapOf, Scalar, Type
 
 
 class Misfit(Exception):

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import yaml
 
-from quorate.local.objects.types import Anything, Json, ListOf, MapOf, Scalar, Type, builtin
+from quorate.local.objects.schema_types import Anything, Json, ListOf, MapOf, Scalar, Type, builtin
 
 MAGIC = b"k8s\x00"
 

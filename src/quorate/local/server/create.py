@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from quorate.local.objects import types
+from quorate.local.objects import schema_types
 from quorate.local.server import admission, answers, quota, tracking
 from quorate.local.server.answers import Answer
 from quorate.local.server.bodies import read_object
@@ -55,7 +55,7 @@ async def create_object(call: Call, obj: Json, dry_run: bool, tracked: bool = Fa
     admission.require_namespace(call, obj)
     call.kind.rules.default(obj)
     if not tracked:
-        tracking.track(call, obj, types.empty(call.kind.type))
+        tracking.track(call, obj, schema_types.empty(call.kind.type))
     admission.complete(call, obj)
     obj = await webhooks.mutated(call, "CREATE", obj)
     require_rights(call, obj)

@@ -11,23 +11,14 @@ from typing import Any
 
 from quorate.local.objects import decoding
 from quorate.local.objects.crd import definition as definitions
+from quorate.local.objects.crd.defaulting import fill_defaults, prune
 from quorate.local.objects.crd.definition import Definition, Version
-from quorate.local.objects.crd.filling import fill_defaults, prune
 from quorate.local.objects.crd.validation import validate
+from quorate.local.objects.schema_types import Anything, MapOf, object_meta
 from quorate.local.objects.tables.layout import custom_layout
-from quorate.local.objects.types import Anything, MapOf, object_meta
 from quorate.local.server.conversion import Convert
 from quorate.local.server.errors import Cause, bad_request
-from quorate.local.server.kinds import (
-    SCALE,
-    STATUS,
-    Conversion,
-    Decoded,
-    Kind,
-    Registry,
-    Rules,
-    unchanged,
-)
+from quorate.local.server.kinds import SCALE, STATUS, Conversion, Decoded, Kind, Registry, Rules, unchanged
 from quorate.local.server.store import Entry, Stale, Store
 
 Json = dict[str, Any]

@@ -6,8 +6,8 @@ lists and maps are left out, and which numbers and booleans are, since most of t
 
 from typing import Any
 
-from quorate.local.objects import decoding, types
-from quorate.local.objects.types import Anything, ListOf, MapOf, Scalar, Type
+from quorate.local.objects import decoding, schema_types
+from quorate.local.objects.schema_types import Anything, ListOf, MapOf, Scalar, Type
 from quorate.local.server.errors import bad_request
 from quorate.local.server.kinds import Decoded, Kind
 
@@ -88,7 +88,7 @@ ALWAYS_ZERO: dict[str, Json] = {
 
 def type_of(kind: Kind) -> MapOf:
     """Raises KeyError for a built-in kind that the table of types does not have."""
-    found = types.builtin(kind.api_version, kind.kind)
+    found = schema_types.builtin(kind.api_version, kind.kind)
     if found is None:
         raise KeyError(kind.api_version, kind.kind)
     return found

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from quorate.local.objects.crd.definition import ScalePaths
+from quorate.local.objects.schema_types import MapOf
 from quorate.local.objects.tables.layout import Layout
-from quorate.local.objects.types import MapOf
 from quorate.local.server.errors import Cause
 from quorate.local.server.store import Entry, in_form
 

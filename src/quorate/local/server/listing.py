@@ -9,14 +9,7 @@ import msgspec
 from quorate.local.server import answers, selectors
 from quorate.local.server.answers import Answer, Page
 from quorate.local.server.call import Call, invalid_options
-from quorate.local.server.errors import (
-    Cause,
-    StatusError,
-    bad_request,
-    forbidden_field,
-    gone,
-    not_supported,
-)
+from quorate.local.server.errors import Cause, StatusError, bad_request, forbidden_field, gone, not_supported
 from quorate.local.server.store import Compacted, Entry, Key
 
 Json = dict[str, Any]

@@ -7,8 +7,8 @@ built-in kinds the table of types knows the fields but not what they are for, so
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from quorate.local.objects import types
-from quorate.local.objects.types import Anything, ListOf, MapOf, Scalar, Type
+from quorate.local.objects import schema_types
+from quorate.local.objects.schema_types import Anything, ListOf, MapOf, Scalar, Type
 from quorate.local.server.discovery import SERVER_VERSION
 from quorate.local.server.kinds import Kind, Registry
 from quorate.local.server.store import Store
@@ -113,7 +113,7 @@ def _schema_name(kind: Kind) -> str:
 
 def _as_object(schema: Json, kind: Kind, schemas: dict[str, Json]) -> Json:
     """The schema of a custom resource with what every object has."""
-    meta = types.object_meta()
+    meta = schema_types.object_meta()
     _describe(meta, schemas)
     every = {
         "apiVersion": {"type": "string"},

@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from quorate.local.objects import types
+from quorate.local.objects import schema_types
 from quorate.local.objects.patch import managed_fields
 from quorate.local.objects.patch.apply import Application, apply
-from quorate.local.objects.patch.json_patch import json_patch
-from quorate.local.objects.patch.merge import merge_patch
-from quorate.local.objects.patch.strategic import strategic_merge
+from quorate.local.objects.patch.json_patches import json_patch, merge_patch
+from quorate.local.objects.patch.strategic_merge import strategic_merge
 from quorate.local.server import create, media, tracking, update
 from quorate.local.server.answers import Answer
 from quorate.local.server.bodies import field_validation
@@ -145,7 +144,7 @@ async def _apply(call: Call, dry_run: bool) -> Answer:
     if call.asked.subresource:
         raise call.not_found()
     call.require("create")
-    bare = types.empty(call.kind.type) | {"apiVersion": call.kind.api_version, "kind": call.kind.kind}
+    bare = schema_types.empty(call.kind.type) | {"apiVersion": call.kind.api_version, "kind": call.kind.kind}
     bare["metadata"] = {"name": call.name} | ({"namespace": call.namespace} if call.namespace else {})
     new = applied(bare)
     for name in ("resourceVersion", "uid"):

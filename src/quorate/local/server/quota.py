@@ -12,11 +12,10 @@ import msgspec
 from quorate.api import codec
 from quorate.api.core import Pod, ResourceQuotaSpec, Resources
 from quorate.api.quantity import parse_quantity
-from quorate.local.scopes import counts_pod, is_scoped
+from quorate.local.resource_quota import counts_pod, is_scoped, usage
 from quorate.local.server.call import Call
 from quorate.local.server.errors import StatusError, forbidden
 from quorate.local.server.store import Entry, Stale
-from quorate.local.usage import usage
 
 Json = dict[str, Any]
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from quorate.local.objects import types
+from quorate.local.objects import schema_types
 from quorate.local.objects.tables.builtin import selector_text
 from quorate.local.server import answers, bodies, patches, update
 from quorate.local.server.answers import Answer
@@ -14,7 +14,7 @@ from quorate.local.server.webhooks import admission as webhooks
 
 Json = dict[str, Any]
 
-_TYPE = types.builtin("autoscaling/v1", "Scale")
+_TYPE = schema_types.builtin("autoscaling/v1", "Scale")
 assert _TYPE is not None
 SCALE = Kind("autoscaling", "v1", "Scale", "scales", True, type=_TYPE)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from quorate.local.objects.types import Anything, ListOf, MapOf, Scalar, Type
+from quorate.local.objects.schema_types import Anything, ListOf, MapOf, Scalar, Type
 from quorate.local.server import builtin
 from quorate.local.server.errors import qualified
 from quorate.local.server.kinds import Kind

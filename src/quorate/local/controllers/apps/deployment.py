@@ -13,8 +13,7 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.patches import status_merge_patch
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import Json
-from quorate.local.ahead import Ahead
-from quorate.local.controllers.apps.objects import (
+from quorate.local.controllers.apps.types import (
     DEPLOYMENTS,
     REPLICA_SETS,
     Deployment,
@@ -24,6 +23,7 @@ from quorate.local.controllers.apps.objects import (
     owned_by,
     revision_of,
 )
+from quorate.local.own_writes import Ahead
 
 HASH: Final = "pod-template-hash"
 _OWN: Final = "deployment.kubernetes.io/"

@@ -12,8 +12,7 @@ from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.patches import status_merge_patch
 from quorate.kube.reconcile import Reconciler
-from quorate.local.ahead import Ahead
-from quorate.local.controllers.apps.objects import (
+from quorate.local.controllers.apps.types import (
     PODS,
     REPLICA_SETS,
     ReplicaSet,
@@ -23,6 +22,7 @@ from quorate.local.controllers.apps.objects import (
     is_ready,
     owned_by,
 )
+from quorate.local.own_writes import Ahead
 
 MOST_AT_ONCE: Final = 500  # pods made or deleted in one go, as in Kubernetes
 

@@ -17,8 +17,7 @@ from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.patches import status_merge_patch
 from quorate.kube.reconcile import Reconciler
-from quorate.local.ahead import Ahead
-from quorate.local.controllers.apps.objects import (
+from quorate.local.controllers.apps.types import (
     PODS,
     STATEFUL_SETS,
     StatefulSet,
@@ -29,6 +28,7 @@ from quorate.local.controllers.apps.objects import (
     owned_by,
     revision_of,
 )
+from quorate.local.own_writes import Ahead
 
 INDEX: Final = "apps.kubernetes.io/pod-index"
 POD_NAME: Final = "statefulset.kubernetes.io/pod-name"

@@ -16,21 +16,13 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.patches import status_merge_patch
 from quorate.kube.reconcile import Reconciler
-from quorate.local.ahead import Ahead
-from quorate.local.controllers.events import EventType, EventWriter
-from quorate.local.controllers.job.failures import Backoff
-from quorate.local.controllers.job.objects import (
-    JOBS,
-    OUR_NAME,
-    PODS,
-    TRACKING_FINALIZER,
-    Job,
-    JobStatus,
-    Pod,
-)
-from quorate.local.controllers.job.plan import JobPlan, plan
-from quorate.local.controllers.job.pods import new_pod
-from quorate.local.controllers.job.staffing import NewPod
+from quorate.local.controllers.core_events import EventType, EventWriter
+from quorate.local.controllers.job.failure_policy import Backoff
+from quorate.local.controllers.job.pod_management import NewPod
+from quorate.local.controllers.job.pod_template import new_pod
+from quorate.local.controllers.job.sync import JobPlan, plan
+from quorate.local.controllers.job.types import JOBS, OUR_NAME, PODS, TRACKING_FINALIZER, Job, JobStatus, Pod
+from quorate.local.own_writes import Ahead
 
 JOB_NAME_LABEL: Final = "batch.kubernetes.io/job-name"
 WORKERS: Final = 8

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from quorate.local.objects.crd import structure
+from quorate.local.objects.crd import structural_schema
 from quorate.local.objects.crd.schema import Schema, compile_schema, object_type
-from quorate.local.objects.types import Json, MapOf
+from quorate.local.objects.schema_types import Json, MapOf
 from quorate.local.server import errors
 from quorate.local.server.errors import Cause
 
@@ -320,4 +320,4 @@ def _version_findings(spec: Json) -> Iterator[Cause]:
         if not schema:
             yield errors.required(f"{path}.schema.openAPIV3Schema", "schemas are required")
             continue
-        yield from structure.findings(schema, f"{path}.schema.openAPIV3Schema")
+        yield from structural_schema.findings(schema, f"{path}.schema.openAPIV3Schema")

@@ -10,8 +10,17 @@ from functools import cached_property
 from typing import Any
 
 from quorate.local.objects.crd.cel import Rule, compile_rules
-from quorate.local.objects.crd.patterns import compile_pattern
-from quorate.local.objects.types import Anything, Json, ListOf, MapOf, Relation, Scalar, Type, object_meta
+from quorate.local.objects.crd.go_regexp import compile_pattern
+from quorate.local.objects.schema_types import (
+    Anything,
+    Json,
+    ListOf,
+    MapOf,
+    Relation,
+    Scalar,
+    Type,
+    object_meta,
+)
 
 IDENTITY = ("apiVersion", "kind", "metadata")
 """fields of every object, whatever its schema says"""

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from quorate.local.objects.crd.cel import Rule
-from quorate.local.objects.crd.formats import FORMATS
 from quorate.local.objects.crd.schema import UNLIMITED, Limits, Schema, escaped
-from quorate.local.objects.types import Json
+from quorate.local.objects.crd.string_formats import FORMATS
+from quorate.local.objects.schema_types import Json
 from quorate.local.server import errors
 from quorate.local.server.errors import Cause
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from quorate.local.objects.patch import fields, managed_fields
-from quorate.local.objects.patch.fields import FieldSet, Path
+from quorate.local.objects.patch import field_set, managed_fields
+from quorate.local.objects.patch.field_set import FieldSet, Path
 from quorate.local.objects.patch.managed_fields import Manager, Owners, Ownership
-from quorate.local.objects.types import Anything, Json, ListOf, MapOf, Scalar, Type
+from quorate.local.objects.schema_types import Anything, Json, ListOf, MapOf, Scalar, Type
 from quorate.local.server.errors import Cause, StatusError, internal
 
 
@@ -43,12 +43,12 @@ def apply(live: Json, application: Application, kind: MapOf, now: str) -> Json:
 
     merged: Json = merge(bare, config, kind)
     last = owners.get(application.manager)
-    claimed = managed_fields.tracked(fields.owned(config, kind), application.ignored)
+    claimed = managed_fields.tracked(field_set.owned(config, kind), application.ignored)
     owners[application.manager] = Ownership(claimed, application.api_version, last.time if last else None)
     if last and last.fields:
         merged = _prune(merged, kind, owners, last.fields)
 
-    difference = managed_fields.tracked_difference(fields.compare(bare, merged, kind), application.ignored)
+    difference = managed_fields.tracked_difference(field_set.compare(bare, merged, kind), application.ignored)
     if not application.force:
         _refuse_conflicts(owners, application.manager, difference.changed)
     owners = managed_fields.take_over(owners, application.manager, difference)
@@ -61,7 +61,7 @@ def apply(live: Json, application: Application, kind: MapOf, now: str) -> Json:
 
 
 def _writable(config: Json, kind: MapOf, ignored: Iterable[Path]) -> Json:
-    left = fields.without(config, kind, frozenset(ignored))
+    left = field_set.without(config, kind, frozenset(ignored))
     return left if isinstance(left, dict) else {}
 
 
@@ -75,7 +75,7 @@ def _refuse_conflicts(owners: Owners, applier: Manager, changed: FieldSet) -> No
     if not conflicts:
         return
     causes = [
-        Cause(fields.show(path), "FieldManagerConflict", f"conflict with {describe(manager)}")
+        Cause(field_set.show(path), "FieldManagerConflict", f"conflict with {describe(manager)}")
         for manager, path in conflicts
     ]
     raise StatusError(
@@ -86,10 +86,10 @@ def _refuse_conflicts(owners: Owners, applier: Manager, changed: FieldSet) -> No
 def _conflict_message(conflicts: list[tuple[Manager, Path]]) -> str:
     if len(conflicts) == 1:
         manager, path = conflicts[0]
-        return f"Apply failed with 1 conflict: conflict with {describe(manager)}: {fields.show(path)}"
+        return f"Apply failed with 1 conflict: conflict with {describe(manager)}: {field_set.show(path)}"
     lines: dict[str, list[str]] = {}
     for manager, path in conflicts:
-        lines.setdefault(f"conflicts with {describe(manager)}:", []).append(f"- {fields.show(path)}")
+        lines.setdefault(f"conflicts with {describe(manager)}:", []).append(f"- {field_set.show(path)}")
     text = "\n".join("\n".join([head, *paths]) for head, paths in lines.items())
     return f"Apply failed with {len(conflicts)} conflicts: {text}"
 
@@ -104,8 +104,8 @@ def describe(manager: Manager) -> str:
 
 def merge(live: Any, config: Any, kind: Type) -> Any:
     """The live value with the configuration laid over it; lists keep the live order, new items come last."""
-    kind = fields.actual(kind, config)
-    theirs, ours = fields.parts(kind, live), fields.parts(kind, config)
+    kind = field_set.actual(kind, config)
+    theirs, ours = field_set.parts(kind, live), field_set.parts(kind, config)
     if ours is None or theirs is None:
         return config
     merged = {element: part for element, (_, part) in theirs.items()}
@@ -138,21 +138,21 @@ def _interleave(live: list[str], config: list[str]) -> list[str]:
 
 def _prune(merged: Json, kind: MapOf, owners: Owners, last: FieldSet) -> Json:
     """Remove what the manager applied last time, except what anybody owns now or nobody ever owned."""
-    everything = fields.with_declared(fields.owned(merged, kind), kind)
+    everything = field_set.with_declared(field_set.owned(merged, kind), kind)
     # Nobody owns an object's identity, yet it stays.
     claimed = managed_fields.UNTRACKED.union(*(ownership.fields for ownership in owners.values()))
-    claimed = fields.with_declared(claimed, kind)
-    last = fields.with_declared(last, kind)
+    claimed = field_set.with_declared(claimed, kind)
+    last = field_set.with_declared(last, kind)
 
-    stripped = _contents(fields.without(merged, kind, last), kind)
-    stripped = _contents(fields.without(merged, kind, everything - stripped - claimed), kind)
-    pruned = fields.without(merged, kind, (everything - stripped) & last)
+    stripped = _contents(field_set.without(merged, kind, last), kind)
+    stripped = _contents(field_set.without(merged, kind, everything - stripped - claimed), kind)
+    pruned = field_set.without(merged, kind, (everything - stripped) & last)
     assert isinstance(pruned, dict), "identity is never owned, so something is left"
     return pruned
 
 
 def _contents(value: Any, kind: MapOf) -> FieldSet:
-    return fields.with_declared(fields.owned(value, kind), kind)
+    return field_set.with_declared(field_set.owned(value, kind), kind)
 
 
 def check(config: Json, kind: MapOf, api_version: str) -> None:
@@ -213,7 +213,7 @@ def _list_misfits(value: Any, kind: ListOf, path: str) -> Iterable[str]:
         element = f"i:{index}"
         if kind.keys or kind.relation.value == "set":
             try:
-                element = fields.item_element(kind, item)
+                element = field_set.item_element(kind, item)
             except KeyError as missing:
                 yield f'{path}: element {index}: an item of a keyed list omits "{missing.args[0]}"'
                 continue
@@ -221,9 +221,9 @@ def _list_misfits(value: Any, kind: ListOf, path: str) -> Iterable[str]:
                 yield f"{path}: element {index}: expected map, got {_go(item)}"
                 continue
             if element in seen:
-                yield f"{path}: duplicate entries for key {fields.show((element,))}"
+                yield f"{path}: duplicate entries for key {field_set.show((element,))}"
             seen.add(element)
-        yield from _misfits(item, kind.item, f"{path}{fields.show((element,))}")
+        yield from _misfits(item, kind.item, f"{path}{field_set.show((element,))}")
 
 
 def _go(value: Any) -> str:

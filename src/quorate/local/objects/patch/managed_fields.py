@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from quorate.local.objects.patch import fields
-from quorate.local.objects.patch.fields import Difference, FieldSet, Path
-from quorate.local.objects.types import Json, MapOf
+from quorate.local.objects.patch import field_set
+from quorate.local.objects.patch.field_set import Difference, FieldSet, Path
+from quorate.local.objects.schema_types import Json, MapOf
 
 MAX_UPDATE_MANAGERS = 10
 """more updating managers than this are folded into one, as kube-apiserver does"""
@@ -76,7 +76,9 @@ def read(entries: Iterable[Json]) -> dict[Manager, Ownership]:
             "" if operation == "Apply" else api_version,
             entry.get("subresource", ""),
         )
-        owners[manager] = Ownership(fields.read(entry.get("fieldsV1") or {}), api_version, entry.get("time"))
+        owners[manager] = Ownership(
+            field_set.read(entry.get("fieldsV1") or {}), api_version, entry.get("time")
+        )
     return owners
 
 
@@ -103,7 +105,7 @@ def _entry(manager: Manager, ownership: Ownership) -> Json:
         "apiVersion": ownership.api_version,
         "time": ownership.time,
         "fieldsType": "FieldsV1",
-        "fieldsV1": fields.write(ownership.fields),
+        "fieldsV1": field_set.write(ownership.fields),
         "subresource": manager.subresource,
     }
     return {key: value for key, value in entry.items() if value not in (None, "")}
@@ -152,7 +154,7 @@ def track_update(
     elif entries == [] or entries == [{}]:
         return []
     owners = read(entries)
-    difference = tracked_difference(fields.compare(bare(old), bare(new), kind), ignored)
+    difference = tracked_difference(field_set.compare(bare(old), bare(new), kind), ignored)
     owners = take_over(owners, writer, difference)
     own = owners.pop(writer, None)
     kept = own.fields - difference.removed if own else frozenset()

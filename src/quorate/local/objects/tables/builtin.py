@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from quorate.local.objects.crd.definition import Column
+from quorate.local.objects.schema_types import Json
 from quorate.local.objects.tables import storage
 from quorate.local.objects.tables.durations import age, epoch, human
 from quorate.local.objects.tables.layout import NAME, Layout, columns, created, plain_cells
 from quorate.local.objects.tables.pods import POD
-from quorate.local.objects.types import Json
 
 NONE, UNKNOWN = "<none>", "<unknown>"
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from quorate.local.objects.crd.definition import Column
+from quorate.local.objects.schema_types import Json
 from quorate.local.objects.tables.durations import age, epoch, human
 from quorate.local.objects.tables.json_path import compile_path
-from quorate.local.objects.types import Json
 
 Cells = Callable[[Json, float], list[Any]]
 """an object's cells, in the order of the columns, seen at a moment (epoch seconds)"""

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
+from quorate.local.objects.schema_types import Json
 from quorate.local.objects.tables.layout import NAME, Layout, columns, created
-from quorate.local.objects.types import Json
 
 _SHORT: Final = {
     "ReadWriteOnce": "RWO",

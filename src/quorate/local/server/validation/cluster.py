@@ -1,20 +1,8 @@
 """What an administrator sets up: namespaces, nodes, priority classes, runtime classes."""
 
-from quorate.local.server.errors import (
-    Cause,
-    duplicate,
-    forbidden_field,
-    not_supported,
-)
+from quorate.local.server.errors import Cause, duplicate, forbidden_field, not_supported
 from quorate.local.server.validation import names
-from quorate.local.server.validation.fields import (
-    Causes,
-    Json,
-    one_of,
-    present,
-    spelled,
-    unchanged,
-)
+from quorate.local.server.validation.fields import Causes, Json, one_of, present, spelled, unchanged
 from quorate.local.server.validation.placement import TAINT_EFFECTS
 from quorate.local.server.validation.resources import amount, container_resource_name, known_name
 

@@ -8,13 +8,7 @@ import ipaddress
 from collections.abc import Iterator
 
 from quorate.api.quantity import parse_quantity
-from quorate.local.server.errors import (
-    Cause,
-    duplicate,
-    forbidden_field,
-    invalid_value,
-    required,
-)
+from quorate.local.server.errors import Cause, duplicate, forbidden_field, invalid_value, required
 from quorate.local.server.validation import metadata, names
 from quorate.local.server.validation.containers import PROBES, container
 from quorate.local.server.validation.fields import (
@@ -29,12 +23,7 @@ from quorate.local.server.validation.fields import (
     well_named,
     within,
 )
-from quorate.local.server.validation.placement import (
-    affinity,
-    scheduling_gates,
-    tolerations,
-    topology_spread,
-)
+from quorate.local.server.validation.placement import affinity, scheduling_gates, tolerations, topology_spread
 from quorate.local.server.validation.resources import amount, container_resource_name, requirements
 from quorate.local.server.validation.volumes import volumes
 

@@ -6,14 +6,7 @@ from urllib.parse import urlsplit
 
 from cryptography import x509
 
-from quorate.local.server.errors import (
-    Cause,
-    duplicate,
-    invalid_value,
-    not_supported,
-    required,
-    too_many,
-)
+from quorate.local.server.errors import Cause, duplicate, invalid_value, not_supported, required, too_many
 from quorate.local.server.validation import names, selection
 from quorate.local.server.validation.fields import Causes, Json, one_of, spelled
 from quorate.local.server.webhooks.conditions import InvalidExpression, compile_condition

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from quorate.local.objects.patch.json_patch import json_patch
+from quorate.local.objects.patch.json_patches import json_patch
 from quorate.local.server.call import Call
 from quorate.local.server.errors import StatusError, forbidden, internal_error
 from quorate.local.server.kinds import Kind

@@ -10,7 +10,7 @@ from quorate.kube.errors import AlreadyExists, Conflict, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import Resource
-from quorate.local.controllers.inventory import Entry, Inventory, Thing
+from quorate.local.controllers.metadata_cache import Entry, Inventory, Thing
 
 EVERY_CLUSTER_HAS: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
 OUR_FINALIZER: Final = "kubernetes"

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from quorate.local.objects.types import Anything, Json, ListOf, MapOf, Relation, Scalar, Type
+from quorate.local.objects.schema_types import Anything, Json, ListOf, MapOf, Relation, Scalar, Type
 
 Path: TypeAlias = tuple[str, ...]
 FieldSet: TypeAlias = frozenset[Path]

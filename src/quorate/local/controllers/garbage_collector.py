@@ -19,7 +19,7 @@ from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.reconcile import Reconciler
-from quorate.local.controllers.inventory import Entry, Inventory, Thing
+from quorate.local.controllers.metadata_cache import Entry, Inventory, Thing
 
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"

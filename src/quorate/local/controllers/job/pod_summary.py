@@ -11,14 +11,43 @@ from dataclasses import dataclass
 
 from quorate.api.batch import UncountedTerminatedPods
 from quorate.api.meta import is_true
-from quorate.local.controllers.job.failures import (
+from quorate.local.controllers.job.failure_policy import (
     counts_against_limit,
     fails_index,
     failures_before,
     has_failed,
 )
-from quorate.local.controllers.job.indexes import IndexSet, parse_indexes
-from quorate.local.controllers.job.objects import Job, JobSpec, Pod
+from quorate.local.controllers.job.types import Job, JobSpec, Pod
+
+IndexSet = frozenset[int]
+
+
+def parse_indexes(text: str, completions: int) -> IndexSet:
+    """The indexes named in ``text`` that are below ``completions``: an elastic job may have shrunk.
+
+    Raises ``ValueError`` for what is no such text.
+    """
+    found: set[int] = set()
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        found.update(range(int(first), min(int(last or first), completions - 1) + 1))
+    return frozenset(found)
+
+
+def format_indexes(indexes: Iterable[int]) -> str:
+    runs: list[tuple[int, int]] = []
+    for index in sorted(indexes):
+        if runs and index == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], index)
+        else:
+            runs.append((index, index))
+    return ",".join(_run(first, last) for first, last in runs)
+
+
+def _run(first: int, last: int) -> str:
+    if first == last:
+        return str(first)
+    return f"{first}-{last}" if last - first > 1 else f"{first},{last}"
 
 
 @dataclass(frozen=True, slots=True)

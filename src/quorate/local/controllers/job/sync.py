@@ -13,17 +13,13 @@ from msgspec.structs import replace
 
 from quorate.api.batch import UncountedTerminatedPods
 from quorate.api.meta import ConditionStatus, at_epoch, find_condition
-from quorate.local.controllers.job.census import Census, count_ready, take_census, within
-from quorate.local.controllers.job.failures import (
+from quorate.local.controllers.job.failure_policy import (
     Backoff,
     counts_against_limit,
     finished_at,
     has_failed,
 )
-from quorate.local.controllers.job.indexes import format_indexes
-from quorate.local.controllers.job.objects import Job, JobCondition, JobSpec, JobStatus, Pod
-from quorate.local.controllers.job.staffing import NewPod, Staffing, staff
-from quorate.local.controllers.job.verdict import (
+from quorate.local.controllers.job.finish import (
     COMPLETIONS_REACHED,
     Verdict,
     deadline,
@@ -31,6 +27,9 @@ from quorate.local.controllers.job.verdict import (
     is_finished,
     judge,
 )
+from quorate.local.controllers.job.pod_management import NewPod, Staffing, staff
+from quorate.local.controllers.job.pod_summary import Census, count_ready, format_indexes, take_census, within
+from quorate.local.controllers.job.types import Job, JobCondition, JobSpec, JobStatus, Pod
 
 MOST_UNCOUNTED: Final = 500  # uids in the status at once, which bounds the size of the object
 

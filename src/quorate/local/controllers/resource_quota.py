@@ -14,9 +14,8 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.patches import status_merge_patch
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import RESOURCE_QUOTAS
-from quorate.local.controllers.inventory import Entry, Inventory
-from quorate.local.scopes import counts_pod, is_scoped
-from quorate.local.usage import usage
+from quorate.local.controllers.metadata_cache import Entry, Inventory
+from quorate.local.resource_quota import counts_pod, is_scoped, usage
 
 
 class QuotaController:

@@ -12,8 +12,8 @@ Source of the rules: the API conventions on strategic merge patch; which list me
 
 from typing import Any
 
-from quorate.local.objects.patch.merge import go_kind
-from quorate.local.objects.types import Json, ListOf, MapOf, Type
+from quorate.local.objects.patch.json_patches import go_kind
+from quorate.local.objects.schema_types import Json, ListOf, MapOf, Type
 from quorate.local.server.errors import StatusError, bad_request, internal
 
 _DELETE_VALUES = "$deleteFromPrimitiveList/"

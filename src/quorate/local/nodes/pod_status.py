@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from quorate.api.meta import Condition, ConditionStatus, find_condition, with_condition
-from quorate.local.nodes.objects import (
+from quorate.local.nodes.behavior import PREFIX
+from quorate.local.nodes.pod_types import (
     IP,
     Container,
     ContainerState,
@@ -19,7 +20,6 @@ from quorate.local.nodes.objects import (
     Terminated,
     Waiting,
 )
-from quorate.local.nodes.script import PREFIX
 
 PROGRESSING: Final = PREFIX + "Progressing"
 CRASHED: Final = "CrashLoopBackOff"

@@ -4,14 +4,14 @@ from typing import Any, Final
 
 import msgspec
 
-from quorate.local.controllers.job.objects import (
+from quorate.local.controllers.job.pod_management import NewPod
+from quorate.local.controllers.job.types import (
     INDEX_ANNOTATION,
     INDEX_FAILURES_ANNOTATION,
     INDEX_IGNORED_FAILURES_ANNOTATION,
     TRACKING_FINALIZER,
     Job,
 )
-from quorate.local.controllers.job.staffing import NewPod
 
 Json = dict[str, Any]
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from quorate.local.objects.crd.cel import InvalidRule
-from quorate.local.objects.crd.filling import prune
+from quorate.local.objects.crd.defaulting import prune
 from quorate.local.objects.crd.schema import IDENTITY, compile_schema
 from quorate.local.objects.crd.validation import validate
-from quorate.local.objects.types import Json
+from quorate.local.objects.schema_types import Json
 from quorate.local.server import errors
 from quorate.local.server.errors import Cause
 

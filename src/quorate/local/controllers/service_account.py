@@ -10,7 +10,7 @@ from quorate.kube.errors import AlreadyExists, Forbidden, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import SERVICE_ACCOUNTS
-from quorate.local.controllers.namespaces import Namespace
+from quorate.local.controllers.namespace import Namespace
 
 NAME: Final = "default"
 

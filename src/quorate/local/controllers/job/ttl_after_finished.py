@@ -6,7 +6,7 @@ from quorate.kube.clock import Clock
 from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.reconcile import Reconciler
-from quorate.local.controllers.job.objects import JOBS, Job
+from quorate.local.controllers.job.types import JOBS, Job
 
 
 def expiry(job: Job) -> float | None:

@@ -5,10 +5,9 @@ from typing import Final
 
 from quorate.api.batch import decode_template
 from quorate.api.meta import Condition, epoch, find_condition, is_true
-from quorate.local.controllers.job.census import Census
-from quorate.local.controllers.job.failures import has_failed, match_policy
-from quorate.local.controllers.job.indexes import parse_indexes
-from quorate.local.controllers.job.objects import Job, JobSpec, JobStatus
+from quorate.local.controllers.job.failure_policy import has_failed, match_policy
+from quorate.local.controllers.job.pod_summary import Census, parse_indexes
+from quorate.local.controllers.job.types import Job, JobSpec, JobStatus
 
 
 @dataclass(frozen=True, slots=True)

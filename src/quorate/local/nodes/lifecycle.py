@@ -15,10 +15,10 @@ from enum import Enum, auto
 from typing import Final
 
 from quorate.api.meta import at_epoch, epoch, find_condition
-from quorate.local.nodes import statuses
-from quorate.local.nodes.objects import Pod, PodStatus
-from quorate.local.nodes.script import InvalidScript, Script, read_script
-from quorate.local.nodes.statuses import Place
+from quorate.local.nodes import pod_status
+from quorate.local.nodes.behavior import InvalidScript, Script, read_script
+from quorate.local.nodes.pod_status import Place
+from quorate.local.nodes.pod_types import Pod, PodStatus
 
 FIRST_CRASH_DELAY_S: Final = 10.0
 LONGEST_CRASH_DELAY_S: Final = 300.0
@@ -73,7 +73,7 @@ def stage_of(pod: Pod) -> Stage:
     states = [status.state for status in pod.status.container_statuses]
     if any(state.running for state in states):
         return Stage.RUNNING
-    if any(state.waiting and state.waiting.reason == statuses.CRASHED for state in states):
+    if any(state.waiting and state.waiting.reason == pod_status.CRASHED for state in states):
         return Stage.CRASHED
     return Stage.CREATING
 
@@ -95,18 +95,18 @@ def live(pod: Pod, progress: Progress | None, peers: int, place: Place, now: flo
     if pod.metadata.deletion_timestamp is not None:
         if stage is Stage.ENDED:
             return Step(None, delete=True)
-        return Step(None, statuses.ended(pod, KILLED, at_epoch(now)))
+        return Step(None, pod_status.ended(pod, KILLED, at_epoch(now)))
     if stage is Stage.ENDED:
         return Step(None)
     try:
         script = read_script(pod.metadata.annotations, pod.spec.restart_policy)
     except InvalidScript as error:
-        status = statuses.refused(pod, place, str(error), at_epoch(now))
+        status = pod_status.refused(pod, place, str(error), at_epoch(now))
         return Step(None, status if status != pod.status else None)
     match stage:
         case Stage.BOUND:
             begun = Progress(since=now)
-            status = statuses.creating(pod, place, at_epoch(now))
+            status = pod_status.creating(pod, place, at_epoch(now))
             return Step(begun, status, wake_at=begun.complete_at(script.start_delay_s, speed))
         case Stage.CREATING | Stage.CRASHED:
             span_s = script.start_delay_s if stage is Stage.CREATING else _crash_delay_s(pod)
@@ -120,8 +120,8 @@ def live(pod: Pod, progress: Progress | None, peers: int, place: Place, now: flo
 
 
 def _run(pod: Pod, script: Script, peers: int, now: float, speed: float) -> Step:
-    status = statuses.running(pod, at_epoch(now), restarted=stage_of(pod) is Stage.CRASHED)
-    status = statuses.with_company(status, peers + 1, script.together, at_epoch(now))
+    status = pod_status.running(pod, at_epoch(now), restarted=stage_of(pod) is Stage.CRASHED)
+    status = pod_status.with_company(status, peers + 1, script.together, at_epoch(now))
     begun = Progress(since=now if peers + 1 >= script.together else None)
     wake_at = None if script.duration_s is None else begun.complete_at(script.duration_s, speed)
     return Step(begun, status, wake_at=wake_at)
@@ -133,9 +133,9 @@ def _gather(pod: Pod, progress: Progress, script: Script, peers: int, now: float
     together = peers + 1 >= script.together
     progress = progress.gathering(together, now, speed)
     wake_at = None if script.duration_s is None else progress.complete_at(script.duration_s, speed)
-    if statuses.has_company(pod.status, script.together) == together:
+    if pod_status.has_company(pod.status, script.together) == together:
         return Step(progress, wake_at=wake_at)
-    status = statuses.with_company(pod.status, peers + 1, script.together, at_epoch(now))
+    status = pod_status.with_company(pod.status, peers + 1, script.together, at_epoch(now))
     return Step(progress, status, wake_at=wake_at)
 
 
@@ -143,9 +143,9 @@ def _end(pod: Pod, script: Script, now: float, speed: float) -> Step:
     policy = pod.spec.restart_policy
     if policy == "Always" or (policy == "OnFailure" and script.exit_code):
         crashed = Progress(since=now)
-        status = statuses.crashed(pod, script.exit_code, at_epoch(now))
+        status = pod_status.crashed(pod, script.exit_code, at_epoch(now))
         return Step(crashed, status, wake_at=crashed.complete_at(_crash_delay_s(pod), speed))
-    return Step(None, statuses.ended(pod, script.exit_code, at_epoch(now)))
+    return Step(None, pod_status.ended(pod, script.exit_code, at_epoch(now)))
 
 
 def _crash_delay_s(pod: Pod) -> float:
@@ -157,7 +157,7 @@ def _entered(pod: Pod, stage: Stage) -> float | None:
     """Since when the pod gathers life in its stage, as its status tells; None: it waits for company."""
     moments: list[datetime | None] = [pod.status.start_time]
     containers = pod.status.container_statuses
-    company = find_condition(pod.status.conditions, statuses.PROGRESSING)
+    company = find_condition(pod.status.conditions, pod_status.PROGRESSING)
     if stage is Stage.RUNNING and company is not None:
         if company.status != "True":
             return None

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from quorate.api.meta import epoch, find_condition
-from quorate.local.controllers.job.objects import (
+from quorate.local.controllers.job.types import (
     INDEX_FAILURES_ANNOTATION,
     INDEX_IGNORED_FAILURES_ANNOTATION,
     FailureRule,

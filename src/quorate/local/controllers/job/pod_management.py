@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from quorate.api.meta import epoch, is_true
-from quorate.local.controllers.job.census import Census, within
-from quorate.local.controllers.job.failures import (
+from quorate.local.controllers.job.failure_policy import (
     Backoff,
     IndexFailures,
     delay_s,
     failures_with,
     finished_at,
 )
-from quorate.local.controllers.job.objects import Job, Pod
+from quorate.local.controllers.job.pod_summary import Census, within
+from quorate.local.controllers.job.types import Job, Pod
 
 MOST_PER_SYNC: Final = 500  # pods created or given up at once; the others follow in the next round
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from quorate.local.objects.crd.schema import IDENTITY, Schema
-from quorate.local.objects.types import Json, MapOf, object_meta
+from quorate.local.objects.schema_types import Json, MapOf, object_meta
 
 
 def prune(value: Json, schema: Schema) -> list[str]:
