@@ -39,7 +39,7 @@ async def local_server(directory: Path) -> AsyncIterator[Path]:
 
 async def _serve(directory: Path) -> None:
     clock = WallClock()
-    with ClusterDirectory(directory).hold(clock.now()) as held:
+    with ClusterDirectory(directory).lock(clock.now()) as held:
         async with run_server(held, 0, clock, new_uid, {GROUP: convert_version}):
             await until_stopped(lambda: print("ready", flush=True))  # noqa: T201  for who started it
 

@@ -150,8 +150,8 @@ def test_every_cel_rule_compiles() -> None:
 @pytest.mark.parametrize("kind", sorted(DEFINITIONS))
 def test_the_local_api_server_accepts_every_definition(kind: str) -> None:
     definition = deepcopy(DEFINITIONS[kind])
-    local.fill_in(definition)
-    assert local.findings(definition) == []
+    local.set_defaults(definition)
+    assert local.definition_findings(definition) == []
 
 
 @pytest.mark.parametrize(

@@ -77,8 +77,8 @@ def test_every_mistake_of_a_configuration_is_listed(quorate: Quorate, here: Path
 
 def test_a_second_up_on_a_directory_is_refused(quorate: Quorate, here: Path) -> None:
     now = WallClock().now()
-    with ClusterDirectory(here / "data").hold(now) as held:
-        held.announce("https://127.0.0.1:7443", held.credentials(now))
+    with ClusterDirectory(here / "data").lock(now) as held:
+        held.publish_address("https://127.0.0.1:7443", held.credentials(now))
         for command in ("up", "reset"):
             done = quorate("local", command, "--data-dir", "data")
             assert done.code == 2
@@ -89,7 +89,7 @@ def test_a_second_up_on_a_directory_is_refused(quorate: Quorate, here: Path) -> 
 
 def test_a_stopped_cluster_has_a_status_and_can_be_reset(quorate: Quorate, here: Path) -> None:
     now = WallClock().now()
-    with ClusterDirectory(here / "data").hold(now) as held:
+    with ClusterDirectory(here / "data").lock(now) as held:
         held.credentials(now)
     done = quorate("local", "status", "--data-dir", "data")
     assert done.code == 1

@@ -81,7 +81,7 @@ async def replay(area: str, directory: Path) -> Answer | None:
 async def control_plane(directory: Path, *, with_controllers: bool) -> AsyncIterator[RunningServer]:
     """An API server and its controllers, no nodes, as when recorded; kubectl sends a token over TLS only."""
     clock = WallClock()
-    with ClusterDirectory(directory).hold(clock.now()) as held:
+    with ClusterDirectory(directory).lock(clock.now()) as held:
         credentials = held.credentials(clock.now())
     trust = ssl.create_default_context(cadata=credentials.authority.decode())
     async with (

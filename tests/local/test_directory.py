@@ -18,7 +18,7 @@ YEAR_S = 365 * 86_400.0
 HOLDER = """
 import sys, pathlib
 from quorate.local.directory import ClusterDirectory
-with ClusterDirectory(pathlib.Path(sys.argv[1])).hold(0.0):
+with ClusterDirectory(pathlib.Path(sys.argv[1])).lock(0.0):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -30,10 +30,10 @@ def directory(tmp_path: Path) -> ClusterDirectory:
 
 
 def test_a_second_holder_is_refused_and_told_who_was_first(directory: ClusterDirectory) -> None:
-    with directory.hold(NOW) as held:
-        held.announce("https://127.0.0.1:6443", held.credentials(NOW))
+    with directory.lock(NOW) as locked:
+        locked.publish_address("https://127.0.0.1:6443", locked.credentials(NOW))
         first = r"process \d+ already runs a cluster here at https://127.0.0.1:6443"
-        with pytest.raises(DirectoryInUse, match=first), directory.hold(NOW):
+        with pytest.raises(DirectoryInUse, match=first), directory.lock(NOW):
             pass
         running = directory.running()
         assert running is not None
@@ -51,32 +51,32 @@ def test_the_hold_ends_with_the_process_however_it_ends(directory: ClusterDirect
         assert running.pid == process.pid
         process.kill()
     assert directory.running() is None
-    with directory.hold(NOW):
+    with directory.lock(NOW):
         pass
 
 
 def test_identity_survives_a_restart(directory: ClusterDirectory) -> None:
-    with directory.hold(NOW) as held:
-        first = held.credentials(NOW)
-    with directory.hold(NOW) as held:
-        second = held.credentials(NOW + 100 * 86_400)
+    with directory.lock(NOW) as locked:
+        first = locked.credentials(NOW)
+    with directory.lock(NOW) as locked:
+        second = locked.credentials(NOW + 100 * 86_400)
     assert (first.token, first.authority) == (second.token, second.authority)
 
 
 def test_only_the_server_certificate_is_renewed_when_it_ends_soon(directory: ClusterDirectory) -> None:
-    with directory.hold(NOW) as held:
-        first = held.credentials(NOW)
+    with directory.lock(NOW) as locked:
+        first = locked.credentials(NOW)
         certificate = (directory.path / "server.crt").read_bytes()
-        second = held.credentials(NOW + YEAR_S)
+        second = locked.credentials(NOW + YEAR_S)
         renewed = (directory.path / "server.crt").read_bytes()
     assert certificate != renewed
     assert (first.token, first.authority) == (second.token, second.authority)
 
 
 def test_every_file_is_its_owners_only(directory: ClusterDirectory) -> None:
-    with directory.hold(NOW) as held:
-        held.announce("https://127.0.0.1:1", held.credentials(NOW))
-        assert held.database.exists()
+    with directory.lock(NOW) as locked:
+        locked.publish_address("https://127.0.0.1:1", locked.credentials(NOW))
+        assert locked.database.exists()
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in directory.path.iterdir()}
     assert set(modes) == {
         "ca.crt",
@@ -93,9 +93,9 @@ def test_every_file_is_its_owners_only(directory: ClusterDirectory) -> None:
 
 
 def test_the_kubeconfig_names_server_authority_and_token(directory: ClusterDirectory) -> None:
-    with directory.hold(NOW) as held:
-        credentials = held.credentials(NOW)
-        held.announce("https://127.0.0.1:7443", credentials)
+    with directory.lock(NOW) as locked:
+        credentials = locked.credentials(NOW)
+        locked.publish_address("https://127.0.0.1:7443", credentials)
     config = yaml.safe_load(directory.kubeconfig.read_text())
     cluster = config["clusters"][0]["cluster"]
     assert cluster["server"] == "https://127.0.0.1:7443"
@@ -105,8 +105,8 @@ def test_the_kubeconfig_names_server_authority_and_token(directory: ClusterDirec
 
 
 def test_removing_takes_what_is_ours_and_nothing_else(directory: ClusterDirectory) -> None:
-    with directory.hold(NOW) as held:
-        held.credentials(NOW)
+    with directory.lock(NOW) as locked:
+        locked.credentials(NOW)
     (directory.path / "notes.txt").write_text("keep")
     removed = {path.name for path in directory.remove(NOW)}
     assert removed == {"running.json", "token", "ca.crt", "ca.key", "server.crt", "server.key"}
@@ -117,12 +117,12 @@ def test_removing_takes_what_is_ours_and_nothing_else(directory: ClusterDirector
 
 
 def test_a_held_directory_is_not_removed(directory: ClusterDirectory) -> None:
-    with directory.hold(NOW), pytest.raises(DirectoryInUse):
+    with directory.lock(NOW), pytest.raises(DirectoryInUse):
         directory.remove(NOW)
 
 
 def test_a_file_is_no_directory(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("")
     advice = "data: .*choose another with --data-dir"
-    with pytest.raises(DirectoryUnusable, match=advice), ClusterDirectory(tmp_path / "data").hold(NOW):
+    with pytest.raises(DirectoryUnusable, match=advice), ClusterDirectory(tmp_path / "data").lock(NOW):
         pass

@@ -24,7 +24,7 @@ from quorate.kube.clock import Clock
 from quorate.kube.dynamic_configuration import DynamicConfiguration
 from quorate.kube.rest.config import load_rest_config
 from quorate.local.cluster import Settings, run_cluster
-from quorate.local.directory import HeldDirectory
+from quorate.local.directory import LockedDirectory
 from quorate.observe.replica import Replica
 from quorate.scheduler.process import run_scheduler
 from quorate.scheduler.scheduler import Options, SchedulerStatus
@@ -42,7 +42,7 @@ class Gangs:
 
 @asynccontextmanager
 async def run_queueing_cluster(
-    directory: HeldDirectory,
+    directory: LockedDirectory,
     settings: Settings,
     configuration: Configuration | None,
     clock: Clock,

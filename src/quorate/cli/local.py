@@ -99,7 +99,7 @@ def up(
     gangs = _gangs(scheduling, scheduler_conf)
     configure("console")
     clock = WallClock()
-    with ClusterDirectory(data_dir).hold(clock.now()) as directory:
+    with ClusterDirectory(data_dir).lock(clock.now()) as directory:
 
         async def serve() -> None:
             async with run_queueing_cluster(

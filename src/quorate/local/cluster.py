@@ -15,7 +15,7 @@ from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.rest.config import load_rest_config
 from quorate.local.controllers import run_controllers
-from quorate.local.directory import HeldDirectory
+from quorate.local.directory import LockedDirectory
 from quorate.local.nodes import Fleet, run_nodes
 from quorate.local.server.app import ApiServer
 from quorate.local.server.authentication import User
@@ -47,7 +47,7 @@ class AddressUnusable(Exception):
 
 @asynccontextmanager
 async def run_cluster(
-    directory: HeldDirectory,
+    directory: LockedDirectory,
     settings: Settings,
     clock: Clock,
     rng: random.Random,
@@ -75,7 +75,7 @@ async def run_cluster(
 
 @asynccontextmanager
 async def run_server(
-    directory: HeldDirectory,
+    directory: LockedDirectory,
     port: int,
     clock: Clock,
     new_uid: Callable[[], str],
@@ -95,7 +95,7 @@ async def run_server(
         except OSError as error:
             raise AddressUnusable(port, _reason(error)) from error
         url = f"https://{HOST}:{server.port}"
-        directory.announce(url, credentials)
+        directory.publish_address(url, credentials)
         yield url
     finally:
         await server.stop()

@@ -47,7 +47,7 @@ _FILES: Final = (
 )  # fmt: skip
 
 
-class Running(Struct):
+class RunningCluster(Struct):
     """Who runs the cluster of a directory; ``server`` is empty until it listens."""
 
     pid: int
@@ -58,7 +58,7 @@ class Running(Struct):
 class DirectoryInUse(Exception):
     """Another process runs a cluster in this directory."""
 
-    def __init__(self, path: Path, running: Running) -> None:
+    def __init__(self, path: Path, running: RunningCluster) -> None:
         super().__init__(path, running)
         self.path, self.running = path, running
 
@@ -97,7 +97,7 @@ class ClusterDirectory:
     def kubeconfig(self) -> Path:
         return self.path / "kubeconfig"
 
-    def running(self) -> Running | None:
+    def running(self) -> RunningCluster | None:
         """The process that runs a cluster here now; ``None`` if nobody does."""
         try:
             file = (self.path / _RUNNING).open("rb")
@@ -106,10 +106,10 @@ class ClusterDirectory:
         except OSError as error:
             raise DirectoryUnusable(self.path, _reason(error)) from error
         with file:
-            return None if _locked(file, fcntl.LOCK_SH) else _read(file)
+            return None if _try_lock(file, fcntl.LOCK_SH) else _read_record(file)
 
     @contextmanager
-    def hold(self, since: float) -> Iterator["HeldDirectory"]:
+    def lock(self, since: float) -> Iterator["LockedDirectory"]:
         """Make the directory if need be and keep everybody else out of it until the block ends.
 
         Raises ``DirectoryInUse`` or ``DirectoryUnusable``.
@@ -120,11 +120,11 @@ class ClusterDirectory:
         except OSError as error:
             raise DirectoryUnusable(self.path, _reason(error)) from error
         with record:
-            if not _locked(record, fcntl.LOCK_EX):
-                raise DirectoryInUse(self.path, _read(record))
-            held = HeldDirectory(self.path, record, Running(pid=os.getpid(), since=since))
+            if not _try_lock(record, fcntl.LOCK_EX):
+                raise DirectoryInUse(self.path, _read_record(record))
+            locked = LockedDirectory(self.path, record, RunningCluster(pid=os.getpid(), since=since))
             try:
-                yield held
+                yield locked
             finally:
                 record.truncate(0)
 
@@ -135,7 +135,7 @@ class ClusterDirectory:
         """
         if not self.path.is_dir():
             return ()
-        with self.hold(since):
+        with self.lock(since):
             known = tuple(self.path / name for name in _FILES)
             present = tuple(path for path in known if path.exists())
             for path in present:
@@ -145,10 +145,10 @@ class ClusterDirectory:
         return present
 
 
-class HeldDirectory:
+class LockedDirectory:
     """A data directory while this process holds its lock."""
 
-    def __init__(self, path: Path, record: IO[bytes], running: Running) -> None:
+    def __init__(self, path: Path, record: IO[bytes], running: RunningCluster) -> None:
         self.path = path
         self._record = record
         self._running = running
@@ -173,17 +173,17 @@ class HeldDirectory:
         """
         authority = self._pair("ca")
         if authority is None or expires_soon(authority.certificate, now):
-            authority = self._keep("ca", new_authority(now))
+            authority = self._store_pair("ca", new_authority(now))
             server = None
         else:
             server = self._pair("server")
         if server is None or expires_soon(server.certificate, now):
-            self._keep("server", new_server_certificate(authority, now))
+            self._store_pair("server", new_server_certificate(authority, now))
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain(self.path / "server.crt", self.path / "server.key")
         return Credentials(authority.certificate, tls, self._token())
 
-    def announce(self, server: str, credentials: Credentials) -> None:
+    def publish_address(self, server: str, credentials: Credentials) -> None:
         """Say where the cluster listens: in the record, and in a kubeconfig that reaches it."""
         self._running = msgspec.structs.replace(self._running, server=server)
         self._write_record()
@@ -196,7 +196,7 @@ class HeldDirectory:
             self._write(path.name, new_signing_key())
         authority = self._pair("front-proxy-ca")
         if authority is None or expires_soon(authority.certificate, now):
-            authority = self._keep("front-proxy-ca", new_authority(now))
+            authority = self._store_pair("front-proxy-ca", new_authority(now))
         return ServerKeys(path.read_bytes(), authority)
 
     def _token(self) -> str:
@@ -211,7 +211,7 @@ class HeldDirectory:
             return None
         return KeyPair(certificate.read_bytes(), key.read_bytes())
 
-    def _keep(self, name: str, pair: KeyPair) -> KeyPair:
+    def _store_pair(self, name: str, pair: KeyPair) -> KeyPair:
         self._write(f"{name}.key", pair.key)
         self._write(f"{name}.crt", pair.certificate)
         return pair
@@ -231,7 +231,7 @@ class HeldDirectory:
         self._record.flush()
 
 
-def _locked(file: IO[bytes], kind: int) -> bool:
+def _try_lock(file: IO[bytes], kind: int) -> bool:
     """Whether the lock could be taken; it is kept until ``file`` is closed."""
     try:
         fcntl.flock(file, kind | fcntl.LOCK_NB)
@@ -240,10 +240,10 @@ def _locked(file: IO[bytes], kind: int) -> bool:
     return True
 
 
-def _read(file: IO[bytes]) -> Running:
+def _read_record(file: IO[bytes]) -> RunningCluster:
     content = file.read()
     # Between taking the lock and writing the record the file is empty: somebody is just starting.
-    return msgspec.json.decode(content, type=Running) if content else Running(pid=0)
+    return msgspec.json.decode(content, type=RunningCluster) if content else RunningCluster(pid=0)
 
 
 def _reason(error: OSError) -> str:

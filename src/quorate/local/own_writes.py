@@ -13,7 +13,7 @@ from quorate.kube.informer import Change
 from quorate.kube.resources import T, metadata_of
 
 
-class Cache(Protocol[T]):
+class IndexedCache(Protocol[T]):
     """What is needed of an informer."""
 
     def get(self, key: Key) -> T | None: ...
@@ -22,13 +22,13 @@ class Cache(Protocol[T]):
     def subscribe(self, on_change: Callable[[Change[T]], None]) -> None: ...
 
 
-class Ahead(Generic[T]):
+class MutationCache(Generic[T]):
     """The objects of a cache, or as our own writes left them where those are newer.
 
     Relies on versions that are numbers in the order of the writes, as the API has promised since 1.35.
     """
 
-    def __init__(self, cache: Cache[T], group_of: Callable[[T], Hashable]) -> None:
+    def __init__(self, cache: IndexedCache[T], group_of: Callable[[T], Hashable]) -> None:
         self._cache = cache
         self._group_of = group_of
         # By key, objects newer than all that the watch has shown.
@@ -42,7 +42,7 @@ class Ahead(Generic[T]):
     def get(self, key: Key) -> T | None:
         return self._newer[key] if key in self._newer else self._cache.get(key)
 
-    def group(self, value: Hashable) -> list[T]:
+    def by_group(self, value: Hashable) -> list[T]:
         """The objects of one group, by key."""
         members = {metadata_of(obj).key: obj for obj in self._cache.by_index("group", value)}
         for key, obj in self._newer.items():
@@ -51,7 +51,7 @@ class Ahead(Generic[T]):
                 members[key] = obj
         return [members[key] for key in sorted(members)]
 
-    def put(self, written: T) -> None:
+    def record(self, written: T) -> None:
         """Keep what the server answered to a write, unless the watch has shown it already.
 
         An object that is only waiting to be removed is not kept: the watch shows no such last version, it

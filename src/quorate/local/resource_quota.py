@@ -12,7 +12,7 @@ from quorate.api.meta import SelectorRequirement, matches_requirement
 from quorate.api.quantity import Quantity
 
 # Names from before count/<resource>.<group> that count objects of one kind.
-PLAIN_COUNTS: Final = (
+LEGACY_COUNT_NAMES: Final = (
     "configmaps",
     "persistentvolumeclaims",
     "replicationcontrollers",
@@ -22,7 +22,7 @@ PLAIN_COUNTS: Final = (
 )
 
 
-def usage(limited: Iterable[str], pods: Iterable[Pod], counts: Mapping[str, int]) -> Resources:
+def quota_usage(limited: Iterable[str], pods: Iterable[Pod], counts: Mapping[str, int]) -> Resources:
     """How much is used of each limited name; pods that have ended use nothing but their place in a count.
 
     ``counts`` is by plural and group: ``pods``, ``jobs.batch``.  Names of things nobody counts are left out.
@@ -37,7 +37,7 @@ def usage(limited: Iterable[str], pods: Iterable[Pod], counts: Mapping[str, int]
             used[name] = Quantity.of_units(len(living))
         elif name.startswith("count/"):
             used[name] = Quantity.of_units(counts.get(name.removeprefix("count/"), 0))
-        elif name in PLAIN_COUNTS:
+        elif name in LEGACY_COUNT_NAMES:
             used[name] = Quantity.of_units(counts.get(name, 0))
         elif kind == "limits":
             used[name] = limits.get(resource, Quantity(0))
@@ -48,11 +48,11 @@ def usage(limited: Iterable[str], pods: Iterable[Pod], counts: Mapping[str, int]
     return used
 
 
-def is_scoped(spec: ResourceQuotaSpec) -> bool:
+def has_scopes(spec: ResourceQuotaSpec) -> bool:
     return bool(spec.scopes or spec.scope_selector is not None)
 
 
-def counts_pod(spec: ResourceQuotaSpec, pod: Pod) -> bool:
+def matches_scopes(spec: ResourceQuotaSpec, pod: Pod) -> bool:
     return all(_matches(scope, pod) for scope in _scopes(spec))
 
 
@@ -66,9 +66,9 @@ def _scopes(spec: ResourceQuotaSpec) -> Iterator[ScopeRequirement]:
 def _matches(scope: ScopeRequirement, pod: Pod) -> bool:
     match scope.scope_name:
         case "Terminating":
-            return _ends_by_itself(pod)
+            return _is_terminating(pod)
         case "NotTerminating":
-            return not _ends_by_itself(pod)
+            return not _is_terminating(pod)
         case "BestEffort":
             return _is_best_effort(pod)
         case "NotBestEffort":
@@ -81,7 +81,7 @@ def _matches(scope: ScopeRequirement, pod: Pod) -> bool:
             return False
 
 
-def _ends_by_itself(pod: Pod) -> bool:
+def _is_terminating(pod: Pod) -> bool:
     return pod.spec.active_deadline_seconds is not None
 
 

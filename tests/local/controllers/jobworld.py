@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from quorate.api import codec
 from quorate.api.meta import Uid, at_epoch
 from quorate.local.controllers.job.failure_policy import Backoff
-from quorate.local.controllers.job.pod_template import new_pod
-from quorate.local.controllers.job.sync import JobPlan, plan
+from quorate.local.controllers.job.pod_template import pod_from_template
+from quorate.local.controllers.job.sync import SyncResult, sync_job
 from quorate.local.controllers.job.types import (
     INDEX_ANNOTATION,
     TRACKING_FINALIZER,
@@ -67,14 +67,14 @@ class JobWorld:
     made: int = 0  # pods ever created
     told: list[str] = field(default_factory=list)  # reasons of events, in order
 
-    def reconcile(self) -> JobPlan:
-        decided = plan(self.job, tuple(self.pods.values()), self.now, self.backoff)
+    def reconcile(self) -> SyncResult:
+        decided = sync_job(self.job, tuple(self.pods.values()), self.now, self.backoff)
         for pod in decided.discard:
             self.delete(self.untrack(pod).metadata.name)
         for pod in decided.delete:
             self.delete(pod.metadata.name)
         for new in decided.create:
-            body = codec.decode(Pod, codec.encode(new_pod(self.job, new)))
+            body = codec.decode(Pod, codec.encode(pod_from_template(self.job, new)))
             name = f"{body.metadata.generate_name}{self.made:05}"
             self.made += 1
             metadata = replace(body.metadata, name=name, uid=Uid(name), creation_timestamp=at_epoch(self.now))
@@ -87,7 +87,7 @@ class JobWorld:
         self.told += [event.reason for event in decided.events]
         return decided
 
-    def settle(self) -> JobPlan:
+    def settle(self) -> SyncResult:
         """Reconcile until a plan changes nothing, and answer it; no case needs nearly as many rounds."""
         for _ in range(20):
             before = (self.job, dict(self.pods))

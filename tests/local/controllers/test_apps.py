@@ -11,9 +11,9 @@ from quorate.api.core import Pod
 from quorate.api.meta import Key
 from quorate.kube.errors import Conflict, Invalid
 from quorate.kube.resources import Json, untyped
-from quorate.local.controllers.apps.deployment import Sizes, sizes
-from quorate.local.controllers.apps.replica_set import surplus
-from quorate.local.controllers.apps.stateful_set import REVISION, revision_name, step
+from quorate.local.controllers.apps.deployment import ReplicaCounts, rollout_step
+from quorate.local.controllers.apps.replica_set import pods_to_delete
+from quorate.local.controllers.apps.stateful_set import REVISION_LABEL, next_changes, revision_name
 from quorate.local.controllers.apps.types import Deployment, ReplicaSet, StatefulSet
 from quorate.local.nodes import Fleet
 from tests.local.controllers.living import PODS, LocalCluster, local_cluster
@@ -26,7 +26,7 @@ STATEFUL_SETS = untyped("apps", "v1", "statefulsets", "StatefulSet", True)
 def a_pod(name: str, state: str = "ready", node: str = "node-1", revision: str = "") -> Pod:
     """``state``: ready, waiting, failed, or one of them and ``-gone``."""
     phase, _, gone = state.partition("-")
-    metadata: Json = {"name": name, "labels": {REVISION: revision}}
+    metadata: Json = {"name": name, "labels": {REVISION_LABEL: revision}}
     if gone:
         metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     conditions = [{"type": "Ready", "status": "True"}] if phase == "ready" else []
@@ -36,8 +36,8 @@ def a_pod(name: str, state: str = "ready", node: str = "node-1", revision: str =
 
 def test_a_replica_set_that_shrinks_keeps_what_serves() -> None:
     pods = [a_pod("a"), a_pod("b", "waiting"), a_pod("c", "waiting", node=""), a_pod("d")]
-    assert [pod.metadata.name for pod in surplus(pods, 2)] == ["b", "c"]
-    assert surplus(pods, 4) == []
+    assert [pod.metadata.name for pod in pods_to_delete(pods, 2)] == ["b", "c"]
+    assert pods_to_delete(pods, 4) == []
 
 
 def a_deployment(replicas: int, **strategy: Any) -> Deployment:
@@ -54,34 +54,46 @@ def a_replica_set(size: int, available: int, present: int | None = None) -> Repl
 @pytest.mark.parametrize(
     ("strategy", "new", "old", "want"),
     [
-        pytest.param({}, None, [], Sizes(4, ()), id="the first pods come at once"),
+        pytest.param({}, None, [], ReplicaCounts(4, ()), id="the first pods come at once"),
         pytest.param(
-            {}, None, [a_replica_set(4, 4)], Sizes(1, (3,)), id="a new template: one more, one fewer"
+            {}, None, [a_replica_set(4, 4)], ReplicaCounts(1, (3,)), id="a new template: one more, one fewer"
         ),
-        pytest.param({}, a_replica_set(1, 0), [a_replica_set(3, 3)], Sizes(2, (3,)), id="none to spare yet"),
-        pytest.param({}, a_replica_set(2, 2), [a_replica_set(3, 3)], Sizes(2, (1,)), id="two have come"),
         pytest.param(
-            {}, a_replica_set(1, 0), [a_replica_set(4, 0)], Sizes(1, (0,)), id="the old never served"
+            {}, a_replica_set(1, 0), [a_replica_set(3, 3)], ReplicaCounts(2, (3,)), id="none to spare yet"
+        ),
+        pytest.param(
+            {}, a_replica_set(2, 2), [a_replica_set(3, 3)], ReplicaCounts(2, (1,)), id="two have come"
+        ),
+        pytest.param(
+            {}, a_replica_set(1, 0), [a_replica_set(4, 0)], ReplicaCounts(1, (0,)), id="the old never served"
         ),
         pytest.param(
             {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
             None,
             [a_replica_set(4, 4)],
-            Sizes(0, (3,)),
+            ReplicaCounts(0, (3,)),
             id="no more than wanted",
         ),
         pytest.param(
-            {"type": "Recreate"}, None, [a_replica_set(4, 4)], Sizes(0, (0,)), id="recreate: all go first"
+            {"type": "Recreate"},
+            None,
+            [a_replica_set(4, 4)],
+            ReplicaCounts(0, (0,)),
+            id="recreate: all go first",
         ),
         pytest.param(
-            {"type": "Recreate"}, None, [a_replica_set(0, 0)], Sizes(4, (0,)), id="recreate: then all come"
+            {"type": "Recreate"},
+            None,
+            [a_replica_set(0, 0)],
+            ReplicaCounts(4, (0,)),
+            id="recreate: then all come",
         ),
     ],
 )
 def test_a_deployment_moves_its_pods_a_step_at_a_time(
-    strategy: Json, new: ReplicaSet | None, old: list[ReplicaSet], want: Sizes
+    strategy: Json, new: ReplicaSet | None, old: list[ReplicaSet], want: ReplicaCounts
 ) -> None:
-    assert sizes(a_deployment(4, **strategy), new, old) == want
+    assert rollout_step(a_deployment(4, **strategy), new, old) == want
 
 
 def a_stateful_set(replicas: int, management: str = "OrderedReady") -> StatefulSet:
@@ -107,16 +119,16 @@ NOW_REVISION = revision_name(a_stateful_set(0))
 )
 def test_a_stateful_set_keeps_its_order(replicas: int, management: str, states: str, want: str) -> None:
     pods = [a_pod(f"db-{n}", state, revision=NOW_REVISION) for n, state in enumerate(states.split())]
-    todo = step(a_stateful_set(replicas, management), pods)
+    todo = next_changes(a_stateful_set(replicas, management), pods)
     words = [f"+{each}" for each in todo.create] + [f"-{each.metadata.name}" for each in todo.delete]
     assert " ".join(words) == want
 
 
 def test_a_stateful_set_replaces_pods_of_another_template_from_the_last() -> None:
     pods = [a_pod("db-0", revision="old"), a_pod("db-1", revision="old")]
-    assert [pod.metadata.name for pod in step(a_stateful_set(2), pods).delete] == ["db-1"]
+    assert [pod.metadata.name for pod in next_changes(a_stateful_set(2), pods).delete] == ["db-1"]
     pods = [a_pod("db-0", revision="old"), a_pod("db-1", revision=NOW_REVISION)]
-    assert [pod.metadata.name for pod in step(a_stateful_set(2), pods).delete] == ["db-0"]
+    assert [pod.metadata.name for pod in next_changes(a_stateful_set(2), pods).delete] == ["db-0"]
 
 
 def body(name: str, replicas: int, image: str = "busybox", **spec: Any) -> Json:

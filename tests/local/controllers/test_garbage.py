@@ -9,17 +9,19 @@ from quorate.local.controllers.garbage_collector import (
     ORPHAN,
     Action,
     Delete,
-    DropFinalizer,
-    DropOwners,
-    Owner,
-    judge,
+    OwnerState,
+    RemoveFinalizer,
+    RemoveOwners,
+    collection_actions,
 )
-from quorate.local.controllers.metadata_cache import Entry, Thing
+from quorate.local.controllers.metadata_cache import CachedObject, PartialObjectMetadata
 
-THINGS = Resource("", "v1", "configmaps", "ConfigMap", True, Thing)
+THINGS = Resource("", "v1", "configmaps", "ConfigMap", True, PartialObjectMetadata)
 
 
-def thing(uid: str, *finalizers: str, owners: str = "", blocks: bool = False, deleted: bool = False) -> Entry:
+def thing(
+    uid: str, *finalizers: str, owners: str = "", blocks: bool = False, deleted: bool = False
+) -> CachedObject:
     """``owners`` are uids of one letter each."""
     references = tuple(
         OwnerReference(
@@ -27,7 +29,7 @@ def thing(uid: str, *finalizers: str, owners: str = "", blocks: bool = False, de
         )
         for owner in owners
     )
-    return Entry(
+    return CachedObject(
         THINGS,
         ObjectMeta(
             name=uid,
@@ -54,7 +56,7 @@ BLOCKING = thing("child", owners="x", blocks=True)
             thing("a", owners="pq"),
             "absent there",
             [],
-            (DropOwners(thing("a", owners="pq"), frozenset({Uid("p")})),),
+            (RemoveOwners(thing("a", owners="pq"), frozenset({Uid("p")})),),
             id="one of two owners has gone",
         ),
         pytest.param(
@@ -81,11 +83,11 @@ BLOCKING = thing("child", owners="x", blocks=True)
             thing("x", ORPHAN, deleted=True),
             "",
             [CHILD],
-            (DropOwners(CHILD, frozenset({Uid("x")})),),
+            (RemoveOwners(CHILD, frozenset({Uid("x")})),),
             id="orphans first",
         ),
         pytest.param(
-            thing("x", ORPHAN, deleted=True), "", [], (DropFinalizer(ORPHAN),), id="then it goes itself"
+            thing("x", ORPHAN, deleted=True), "", [], (RemoveFinalizer(ORPHAN),), id="then it goes itself"
         ),
         pytest.param(
             thing("x", FOREGROUND, deleted=True), "", [BLOCKING], (), id="a dependent holds it back"
@@ -94,18 +96,20 @@ BLOCKING = thing("child", owners="x", blocks=True)
             thing("x", FOREGROUND, deleted=True),
             "",
             [CHILD],
-            (DropFinalizer(FOREGROUND),),
+            (RemoveFinalizer(FOREGROUND),),
             id="one that does not block does not",
         ),
         pytest.param(thing("x", deleted=True, owners="p"), "absent", [], (), id="already on its way"),
     ],
 )
-def test_judge(entry: Entry, owners: str, dependents: list[Entry], want: tuple[Action, ...]) -> None:
+def test_judge(
+    entry: CachedObject, owners: str, dependents: list[CachedObject], want: tuple[Action, ...]
+) -> None:
     fates = dict(
         zip(
             (reference.uid for reference in entry.metadata.owner_references),
-            (Owner[fate.upper()] for fate in owners.split()),
+            (OwnerState[fate.upper()] for fate in owners.split()),
             strict=True,
         )
     )
-    assert judge(entry, fates, dependents) == want
+    assert collection_actions(entry, fates, dependents) == want

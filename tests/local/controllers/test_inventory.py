@@ -11,7 +11,7 @@ from quorate.kube.clock import WallClock
 from quorate.kube.resources import untyped
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
-from quorate.local.controllers.metadata_cache import Inventory, discover
+from quorate.local.controllers.metadata_cache import MetadataCache, discover
 from tests.local.clusters import ListedLate, api_server
 
 pytestmark = pytest.mark.slow
@@ -62,7 +62,7 @@ def test_a_kind_that_is_listed_after_its_definition_is_there_is_found() -> None:
         async with api_server() as server:
             cluster = RestConfig(server.url, credentials=Token(server.token))
             async with ListedLate(cluster, random.Random(1), groups="example.com") as client:
-                inventory = Inventory(client, WallClock())
+                inventory = MetadataCache(client, WallClock())
                 seen = asyncio.Event()
                 inventory.subscribe(
                     lambda _, new: seen.set() if new and new.resource.plural == "plums" else None

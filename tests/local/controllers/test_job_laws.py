@@ -63,7 +63,9 @@ def check(world: JobWorld) -> None:
     assert status.active == len(live), "the status is wrong about the active pods"
     if is_finished(status):
         assert not live, "a finished job has pods"
-        assert not any(pod.tracked for pod in world.pods.values()), "a finished job holds on to a pod"
+        assert not any(pod.has_tracking_finalizer for pod in world.pods.values()), (
+            "a finished job holds on to a pod"
+        )
 
 
 @given(world=worlds(), story=st.lists(st.tuples(st.sampled_from(HAPPENINGS), st.integers(0, 3)), max_size=25))
@@ -95,5 +97,7 @@ def test_every_pod_that_ends_is_counted_once(world: JobWorld, ends: list[bool]) 
         succeeded, failed = succeeded + success, failed + (not success)
         world.settle()
         if not world.true_conditions:
-            kept = sum(pod.tracked and pod.status.phase == "Failed" for pod in world.pods.values())
+            kept = sum(
+                pod.has_tracking_finalizer and pod.status.phase == "Failed" for pod in world.pods.values()
+            )
             assert (world.status.succeeded, world.status.failed + kept) == (succeeded, failed)

@@ -7,11 +7,16 @@ from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.meta import at_epoch
-from quorate.local.controllers.job.failure_policy import Backoff, Match, delay_s, match_policy
-from quorate.local.controllers.job.pod_management import NewPod
+from quorate.local.controllers.job.failure_policy import (
+    Backoff,
+    PolicyMatch,
+    backoff_delay_s,
+    match_pod_failure_policy,
+)
+from quorate.local.controllers.job.pod_management import PodToCreate
 from quorate.local.controllers.job.pod_summary import format_indexes, parse_indexes
-from quorate.local.controllers.job.pod_template import name_prefix, new_pod
-from quorate.local.controllers.job.sync import JobPlan, plan
+from quorate.local.controllers.job.pod_template import name_prefix, pod_from_template
+from quorate.local.controllers.job.sync import SyncResult, sync_job
 from quorate.local.controllers.job.types import Job, PodFailurePolicy
 from tests.local.controllers.jobworld import START, JobWorld, a_job, a_pod, exited, indexes
 
@@ -43,7 +48,7 @@ def test_a_job_runs_to_completion() -> None:
     world.settle()
     assert (world.status.succeeded, world.status.active) == (2, 0)
     assert world.true_conditions == ["SuccessCriteriaMet", "Complete"]
-    assert not any(pod.tracked for pod in world.pods.values())
+    assert not any(pod.has_tracking_finalizer for pod in world.pods.values())
     assert world.told == ["Completed"]
 
 
@@ -66,9 +71,9 @@ def test_a_crash_between_listing_and_releasing_counts_the_pod_once() -> None:
     world.settle()
     (name,) = world.pods
     world.finish(name)
-    tracked = world.pods[name]
+    has_tracking_finalizer = world.pods[name]
     world.reconcile()
-    world.pods[name] = tracked
+    world.pods[name] = has_tracking_finalizer
     world.settle()
     assert world.status.succeeded == 1
 
@@ -145,7 +150,7 @@ def test_shrinking_an_elastic_job_forgets_the_indexes_it_gives_up() -> None:
 def test_two_pods_of_one_index_become_one() -> None:
     job = a_job(completions=2, parallelism=2, completionMode="Indexed")
     pods = [a_pod("a", index=0), a_pod("b", "Running", index=0), a_pod("c", index=1)]
-    decided = plan(job, pods, START, Backoff())
+    decided = sync_job(job, pods, START, Backoff())
     assert [pod.metadata.name for pod in decided.discard] == ["a"]
     assert not decided.create
 
@@ -163,7 +168,7 @@ def test_a_failed_pod_is_replaced_after_a_delay_that_doubles() -> None:
 
 
 def test_the_delay_between_tries_has_a_ceiling() -> None:
-    assert [delay_s(failures) for failures in (0, 1, 2, 6, 7, 5000)] == [0, 10, 20, 320, 600, 600]
+    assert [backoff_delay_s(failures) for failures in (0, 1, 2, 6, 7, 5000)] == [0, 10, 20, 320, 600, 600]
 
 
 def test_a_success_ends_the_row_of_failures() -> None:
@@ -192,7 +197,7 @@ def test_one_failure_too_many_fails_the_job_and_takes_its_pods_down() -> None:
 def test_restarts_in_place_count_against_the_limit() -> None:
     job = a_job(restart="OnFailure", backoffLimit=2)
     restarted: dict[str, Any] = {"containerStatuses": [{"name": "main", "restartCount": 2}]}
-    decided = plan(job, [a_pod("a", "Running", **restarted)], START, Backoff())
+    decided = sync_job(job, [a_pod("a", "Running", **restarted)], START, Backoff())
     assert [condition.reason for condition in decided.status.conditions] == ["BackoffLimitExceeded"]
 
 
@@ -262,7 +267,7 @@ def test_a_success_policy_ends_the_job_before_all_indexes_are_done() -> None:
         pytest.param(
             {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [5]}},
             5,
-            Match(
+            PolicyMatch(
                 "FailJob",
                 "Container main for pod ns/p failed with exit code 5 matching FailJob rule at index 0",
             ),
@@ -289,15 +294,15 @@ def test_a_success_policy_ends_the_job_before_all_indexes_are_done() -> None:
         pytest.param(
             {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]},
             137,
-            Match("Ignore", "Pod ns/p has condition DisruptionTarget matching Ignore rule at index 0"),
+            PolicyMatch("Ignore", "Pod ns/p has condition DisruptionTarget matching Ignore rule at index 0"),
             id="a condition",
         ),
     ],
 )
-def test_pod_failure_policy(rule: dict[str, Any], code: int, want: Match | None) -> None:
+def test_pod_failure_policy(rule: dict[str, Any], code: int, want: PolicyMatch | None) -> None:
     disrupted = [{"type": "DisruptionTarget", "status": "True"}]
     pod = a_pod("p", "Failed", conditions=disrupted, **exited(code))
-    assert match_policy(codec.convert(PodFailurePolicy, {"rules": [rule]}), pod) == want
+    assert match_pod_failure_policy(codec.convert(PodFailurePolicy, {"rules": [rule]}), pod) == want
 
 
 def test_an_ignored_failure_does_not_count() -> None:
@@ -343,7 +348,7 @@ def _being_deleted() -> Job:
 @pytest.mark.parametrize("job", [_finished(), _being_deleted()], ids=["finished", "being deleted"])
 def test_a_job_that_is_over_only_lets_go_of_its_pods(job: Job) -> None:
     pod = a_pod("a")
-    assert plan(job, [pod], START, Backoff()) == JobPlan(job.status, Backoff(), release=(pod,))
+    assert sync_job(job, [pod], START, Backoff()) == SyncResult(job.status, Backoff(), release=(pod,))
 
 
 def test_a_pod_carries_the_template_its_index_and_its_owner() -> None:
@@ -363,7 +368,7 @@ def test_a_pod_carries_the_template_its_index_and_its_owner() -> None:
             "fieldRef": {"fieldPath": "metadata.labels['batch.kubernetes.io/job-completion-index']"}
         },
     }
-    assert new_pod(job, NewPod(3)) == {
+    assert pod_from_template(job, PodToCreate(3)) == {
         "metadata": {
             "generateName": "j-3-",
             "namespace": "ns",

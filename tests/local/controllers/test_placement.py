@@ -7,16 +7,16 @@ import pytest
 from quorate.api import codec
 from quorate.api.core import Node, Pod, Taint, Toleration
 from quorate.local.controllers.scheduler_filters import (
-    NodeRoom,
-    Placement,
-    Refusal,
-    amounts_of,
-    choose_node,
+    FitError,
+    NodeInfo,
+    SelectedNode,
+    pod_amounts,
+    select_node,
     tolerates,
 )
 
 
-def a_node(name: str, cpu: str = "4", memory: str = "8Gi", **more: Any) -> NodeRoom:
+def a_node(name: str, cpu: str = "4", memory: str = "8Gi", **more: Any) -> NodeInfo:
     """``more``: labels, taints, unschedulable, ready, and resources by name."""
     allocatable = {"cpu": cpu, "memory": memory, "pods": "3", **more.get("resources", {})}
     wire = {
@@ -27,7 +27,7 @@ def a_node(name: str, cpu: str = "4", memory: str = "8Gi", **more: Any) -> NodeR
             "conditions": [{"type": "Ready", "status": more.get("ready", "True")}],
         },
     }
-    return NodeRoom(codec.decode(Node, codec.encode(wire)))
+    return NodeInfo(codec.decode(Node, codec.encode(wire)))
 
 
 def a_pod(cpu: str = "1", memory: str = "1Gi", **spec: Any) -> Pod:
@@ -131,38 +131,38 @@ GPU_TAINT = {"key": "gpu", "value": "t4", "effect": "NoSchedule"}
         ),
     ],
 )
-def test_choose_node(pod: Pod, nodes: list[NodeRoom], want: str) -> None:
-    choice = choose_node(pod, nodes)
+def test_choose_node(pod: Pod, nodes: list[NodeInfo], want: str) -> None:
+    choice = select_node(pod, nodes)
     match choice:
-        case Placement(node):
+        case SelectedNode(node):
             assert node == want
-        case Refusal():
+        case FitError():
             assert str(choice) == want
 
 
 def test_what_is_taken_is_not_free_and_comes_back() -> None:
     room, pod = a_node("a"), a_pod("3")
-    room.take(amounts_of(pod.spec))
-    assert str(choose_node(pod, [room])) == "0/1 nodes are available: 1 Insufficient cpu"
-    room.give_back(amounts_of(pod.spec))
-    assert choose_node(pod, [room]) == Placement("a")
+    room.add_pod(pod_amounts(pod.spec))
+    assert str(select_node(pod, [room])) == "0/1 nodes are available: 1 Insufficient cpu"
+    room.remove_pod(pod_amounts(pod.spec))
+    assert select_node(pod, [room]) == SelectedNode("a")
 
 
 def test_a_node_holds_so_many_pods_and_no_more() -> None:
     room, pod = a_node("a"), a_pod("0", "0")
     for _ in range(3):
-        assert choose_node(pod, [room]) == Placement("a")
-        room.take(amounts_of(pod.spec))
-    assert str(choose_node(pod, [room])) == "0/1 nodes are available: 1 Too many pods"
+        assert select_node(pod, [room]) == SelectedNode("a")
+        room.add_pod(pod_amounts(pod.spec))
+    assert str(select_node(pod, [room])) == "0/1 nodes are available: 1 Too many pods"
 
 
 def test_equal_pods_spread_over_equal_nodes() -> None:
     rooms = {name: a_node(name) for name in ("a", "b")}
     chosen = []
     for _ in range(4):
-        choice = choose_node(a_pod(), rooms.values())
-        assert isinstance(choice, Placement)
-        rooms[choice.node].take(amounts_of(a_pod().spec))
+        choice = select_node(a_pod(), rooms.values())
+        assert isinstance(choice, SelectedNode)
+        rooms[choice.node].add_pod(pod_amounts(a_pod().spec))
         chosen.append(choice.node)
     assert chosen == ["a", "b", "a", "b"]
 

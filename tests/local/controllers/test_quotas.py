@@ -4,7 +4,7 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.core import Pod, ResourceQuotaSpec
-from quorate.local.resource_quota import counts_pod, usage
+from quorate.local.resource_quota import matches_scopes, quota_usage
 
 
 def a_pod(phase: str = "Running") -> Pod:
@@ -35,12 +35,12 @@ PODS = [a_pod(), a_pod("Pending"), a_pod("Succeeded")]
     ],
 )
 def test_usage(name: str, want: str) -> None:
-    used = usage([name], PODS, {"configmaps": 7, "jobs.batch": 3})
+    used = quota_usage([name], PODS, {"configmaps": 7, "jobs.batch": 3})
     assert {limited: str(amount) for limited, amount in used.items()} == {name: want}
 
 
 def test_what_nobody_counts_is_left_out() -> None:
-    assert usage(["services.nodeports"], PODS, {}) == {}
+    assert quota_usage(["services.nodeports"], PODS, {}) == {}
 
 
 def a_quota(**spec: object) -> ResourceQuotaSpec:
@@ -80,4 +80,4 @@ def scoped_pod(cpu: str = "", **spec: object) -> Pod:
     ],
 )
 def test_which_pods_a_quota_with_scopes_counts(spec: ResourceQuotaSpec, pod: Pod, want: bool) -> None:
-    assert counts_pod(spec, pod) is want
+    assert matches_scopes(spec, pod) is want

@@ -11,13 +11,13 @@ from msgspec.structs import replace
 from quorate.api import codec
 from quorate.api.meta import at_epoch, find_condition
 from quorate.kube.patches import status_merge_patch
-from quorate.local.nodes.behavior import InvalidScript, Script, read_script
-from quorate.local.nodes.lifecycle import Progress, Stage, Step, counts_as_running, live, stage_of
-from quorate.local.nodes.pod_status import Place
+from quorate.local.nodes.behavior import InvalidBehavior, PodBehavior, parse_behavior
+from quorate.local.nodes.lifecycle import Progress, Stage, Step, counts_as_running, next_step, stage_of
+from quorate.local.nodes.pod_status import PodAddresses
 from quorate.local.nodes.pod_types import Pod
 
 START = 1_700_000_000.0
-PLACE = Place(host_ip="10.0.0.1", pod_ip="10.64.0.1")
+PLACE = PodAddresses(host_ip="10.0.0.1", pod_ip="10.64.0.1")
 
 
 def a_pod(script: Mapping[str, str] | None = None, policy: str = "Never", deleted: bool = False) -> Pod:
@@ -47,7 +47,7 @@ class Life:
         self.writes = 0
 
     def step(self) -> Step:
-        step = live(self.pod, self.progress, self.peers, PLACE, self.now, self.speed)
+        step = next_step(self.pod, self.progress, self.peers, PLACE, self.now, self.speed)
         self.progress = step.progress
         if step.status is not None:
             assert step.status != self.pod.status, "a write that changes nothing"
@@ -198,8 +198,8 @@ def test_an_annotation_that_makes_no_sense_keeps_the_pod_from_starting(
 ) -> None:
     life = Life(a_pod({name: value}))
     message = f"annotation simulate.quorate.dev/{name}: {value!r} {rule}"
-    with pytest.raises(InvalidScript, match="annotation"):
-        read_script(life.pod.metadata.annotations, "Never")
+    with pytest.raises(InvalidBehavior, match="annotation"):
+        parse_behavior(life.pod.metadata.annotations, "Never")
     life.step()
     (container,) = life.pod.status.container_statuses
     assert container.state.waiting is not None
@@ -212,7 +212,7 @@ def test_an_annotation_that_makes_no_sense_keeps_the_pod_from_starting(
 
 def test_a_script_may_mix_units() -> None:
     annotations = {"simulate.quorate.dev/duration": "1h1m1.5s250ms"}
-    assert read_script(annotations, "Never") == Script(duration_s=3661.75)
+    assert parse_behavior(annotations, "Never") == PodBehavior(duration_s=3661.75)
 
 
 @given(

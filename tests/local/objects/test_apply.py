@@ -13,7 +13,7 @@ from quorate.local.server.errors import StatusError
 
 
 def kind_of(api_version: str, name: str) -> MapOf:
-    found = schema_types.builtin(api_version, name)
+    found = schema_types.builtin_type(api_version, name)
     assert found is not None
     return found
 
@@ -51,7 +51,9 @@ class Story:
     def owners(self) -> str:
         """`b=k,m@t04` for each manager: the keys of data it owns, and when it last changed something."""
         shown = []
-        for manager, ownership in managed_fields.read(self.live["metadata"]["managedFields"]).items():
+        for manager, ownership in managed_fields.decode_managers(
+            self.live["metadata"]["managedFields"]
+        ).items():
             keys = ",".join(sorted(path[-1][2:] for path in ownership.fields))
             shown.append(f"{manager.name}={keys}@{ownership.time or 'never'}")
         return " ".join(shown)
@@ -197,7 +199,7 @@ def test_a_configuration_must_fit_the_type(config: Json, want: str) -> None:
 
 def test_a_creation_owns_only_what_the_servers_empty_object_lacks() -> None:
     new = {**a_pod(), "spec": {"containers": [{"name": "c", "image": "i"}]}}
-    entries = track_update(schema_types.empty(POD), new, POD, updater("u", "v1"), "t1")
+    entries = track_update(schema_types.empty_object(POD), new, POD, updater("u", "v1"), "t1")
     item: Json = {".": {}, "f:image": {}, "f:name": {}}
     assert entries[0]["fieldsV1"] == {
         "f:spec": {"f:containers": {'k:{"name":"c"}': item}},
@@ -215,4 +217,4 @@ def test_a_creation_owns_only_what_the_servers_empty_object_lacks() -> None:
     ],
 )
 def test_reading_and_writing_field_sets_is_identity(spelled: Any) -> None:
-    assert field_set.write(field_set.read(spelled)) == spelled
+    assert field_set.encode_fields_v1(field_set.decode_fields_v1(spelled)) == spelled

@@ -25,7 +25,7 @@ def a_definition(plural: str = "widgets", kind: str = "Widget", **spec: Any) -> 
             **spec,
         },
     }
-    crd.fill_in(made)
+    crd.set_defaults(made)
     return made
 
 
@@ -68,7 +68,7 @@ def test_names_and_conversion_are_filled_in() -> None:
     ],
 )
 def test_findings(change: Json, want: str) -> None:
-    assert " ".join(cause.field for cause in crd.findings(a_definition(**change))) == want
+    assert " ".join(cause.field for cause in crd.definition_findings(a_definition(**change))) == want
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_schema_findings(schema: Json, want: str) -> None:
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     if not schema:
         version["schema"] = {"openAPIV3Schema": {"description": "nothing"}}
-    found = crd.findings(a_definition(versions=[version]))
+    found = crd.definition_findings(a_definition(versions=[version]))
     prefix = "spec.versions[0].schema.openAPIV3Schema."
     assert " ".join(cause.field.removeprefix(prefix) for cause in found) == want
 
@@ -194,9 +194,9 @@ def test_identity_cannot_be_updated(change: Json, want: list[str]) -> None:
 
 def test_a_new_definition_is_named_for_what_it_defines() -> None:
     definition = a_definition()
-    assert crd.new_findings(definition) == []
+    assert crd.creation_findings(definition) == []
     definition["metadata"]["name"] = "gadgets.example.com"
-    assert [cause.field for cause in crd.new_findings(definition)] == ["metadata.name"]
+    assert [cause.field for cause in crd.creation_findings(definition)] == ["metadata.name"]
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_a_new_definition_is_named_for_what_it_defines() -> None:
 def test_a_group_of_the_community_takes_approval(group: str, said: str, want: str) -> None:
     definition = a_definition(group=group)
     definition["metadata"] = {"name": f"widgets.{group}", "annotations": {crd.APPROVED: said}}
-    assert " ".join(cause.reason for cause in crd.new_findings(definition)) == want
+    assert " ".join(cause.reason for cause in crd.creation_findings(definition)) == want
 
 
 def test_a_stored_version_cannot_be_dropped() -> None:
@@ -224,11 +224,19 @@ def test_a_stored_version_cannot_be_dropped() -> None:
 
 def test_versions_sort_as_clients_prefer_them() -> None:
     names = ["v1alpha1", "v2beta1", "foo", "v1", "v1beta2", "v10", "v2"]
-    assert sorted(names, key=crd.preference) == ["v10", "v2", "v1", "v2beta1", "v1beta2", "v1alpha1", "foo"]
+    assert sorted(names, key=crd.version_priority) == [
+        "v10",
+        "v2",
+        "v1",
+        "v2beta1",
+        "v1beta2",
+        "v1alpha1",
+        "foo",
+    ]
 
 
 def test_free_names_are_accepted_at_once() -> None:
-    status = crd.established(a_definition(), [], "now")
+    status = crd.naming_status(a_definition(), [], "now")
     assert [(c["type"], c["status"], c["reason"]) for c in status["conditions"]] == [
         ("NamesAccepted", "True", "NoConflicts"),
         ("Established", "True", "InitialNamesAccepted"),
@@ -239,7 +247,7 @@ def test_free_names_are_accepted_at_once() -> None:
 
 def test_names_that_somebody_has_are_not() -> None:
     taken = crd.compile_definition(a_definition())
-    status = crd.established(a_definition("gadgets", "Widget"), [taken], "now")
+    status = crd.naming_status(a_definition("gadgets", "Widget"), [taken], "now")
     assert [(c["status"], c["reason"]) for c in status["conditions"]] == [
         ("False", "NameConflict"),
         ("False", "NotAccepted"),
@@ -248,9 +256,9 @@ def test_names_that_somebody_has_are_not() -> None:
 
 def test_conditions_keep_the_time_of_their_last_change() -> None:
     definition = a_definition()
-    definition["status"] = crd.established(definition, [], "first")
+    definition["status"] = crd.naming_status(definition, [], "first")
     definition["spec"]["versions"] = [a_version("v1"), a_version("v2", True)]
-    status = crd.established(definition, [], "second")
+    status = crd.naming_status(definition, [], "second")
     assert {c["lastTransitionTime"] for c in status["conditions"]} == {"first"}
     assert status["storedVersions"] == ["v1", "v2"]
 
@@ -278,8 +286,8 @@ def test_a_compiled_definition_knows_what_to_serve() -> None:
 def test_the_queueing_definitions_are_accepted_and_compile() -> None:
     field_list = files("quorate.api.crds").joinpath("kueue.yaml").read_text("utf-8")
     for definition in custom_resource_definitions(field_list):
-        crd.fill_in(definition)
-        assert crd.findings(definition) == []
-        assert crd.new_findings(definition) == []
+        crd.set_defaults(definition)
+        assert crd.definition_findings(definition) == []
+        assert crd.creation_findings(definition) == []
         compiled = crd.compile_definition(definition)
         assert compiled.versions[compiled.storage_version].served

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from quorate.local.objects.crd.cel import InvalidRule, Reads, reads_of
-from quorate.local.objects.crd.defaulting import fill_defaults, prune
-from quorate.local.objects.crd.schema import Schema, compile_schema, object_type
+from quorate.local.objects.crd.cel import FieldTree, InvalidRule, referenced_fields
+from quorate.local.objects.crd.defaulting import apply_defaults, prune
+from quorate.local.objects.crd.schema import Schema, compile_schema, object_merge_type
 from quorate.local.objects.crd.validation import validate
-from quorate.local.objects.schema_types import Json, ListOf, MapOf, Relation
+from quorate.local.objects.schema_types import Json, ListMergeType, ListOf, MapOf
 from quorate.local.server.errors import Cause
 
 
@@ -214,8 +214,8 @@ def test_rules(old: Json, new: Json, want: str) -> None:
         pytest.param("oldSelf.a == 1", "self", {}, id="not mentioned"),
     ],
 )
-def test_what_a_rule_reads(rule: str, variable: str, want: Reads) -> None:
-    assert reads_of(rule, variable) == want
+def test_what_a_rule_reads(rule: str, variable: str, want: FieldTree) -> None:
+    assert referenced_fields(rule, variable) == want
 
 
 def test_rules_are_not_evaluated_on_a_value_of_the_wrong_type() -> None:
@@ -313,25 +313,25 @@ def test_fill_defaults(spec: Json, want: Json) -> None:
         plain=STRING,
     )
     value: Json = {"spec": spec}
-    fill_defaults(value, schema)
+    apply_defaults(value, schema)
     assert value == {"spec": want}
 
 
 def test_an_object_without_a_spec_gets_none() -> None:
     value: Json = {}
-    fill_defaults(value, schema_of(size=INTEGER | {"default": 3}))
+    apply_defaults(value, schema_of(size=INTEGER | {"default": 3}))
     assert value == {}
 
 
 def test_how_a_schema_merges() -> None:
     atomic = {"type": "object", "x-kubernetes-map-type": "atomic"}
-    kind = object_type(schema_of(keyed=KEYED, whole=atomic, plain={"type": "array", "items": STRING}))
+    kind = object_merge_type(schema_of(keyed=KEYED, whole=atomic, plain={"type": "array", "items": STRING}))
     spec = kind.fields["spec"]
     assert isinstance(spec, MapOf)
     keyed, whole, plain = (spec.fields[name] for name in ("keyed", "whole", "plain"))
     assert isinstance(keyed, ListOf)
-    assert (keyed.relation, keyed.keys) == (Relation.MAP, ("k",))
+    assert (keyed.relation, keyed.keys) == (ListMergeType.MAP, ("k",))
     assert isinstance(whole, MapOf)
     assert whole.atomic
     assert isinstance(plain, ListOf)
-    assert plain.relation is Relation.ATOMIC
+    assert plain.relation is ListMergeType.ATOMIC

@@ -3,14 +3,14 @@
 import pytest
 
 from quorate.local.objects import schema_types
-from quorate.local.objects.decoding import Misfit, read
+from quorate.local.objects.decoding import UndecodableObject, decode_object
 from quorate.local.objects.schema_types import Json
 
 
 def as_kind(name: str, obj: Json) -> tuple[Json, list[str]]:
-    kind = schema_types.builtin("v1", name)
+    kind = schema_types.builtin_type("v1", name)
     assert kind is not None
-    return read(obj, kind)
+    return decode_object(obj, kind)
 
 
 def test_unknown_fields_are_dropped_and_named() -> None:
@@ -75,5 +75,5 @@ def test_values_are_written_back_in_one_form(kind: str, obj: Json, want: Json) -
     ],
 )
 def test_values_of_the_wrong_type_are_refused(kind: str, obj: Json, want: str) -> None:
-    with pytest.raises(Misfit, match=want):
+    with pytest.raises(UndecodableObject, match=want):
         as_kind(kind, obj)

@@ -11,7 +11,7 @@ from quorate.local.server.errors import StatusError
 
 
 def kind_of(api_version: str, name: str) -> schema_types.MapOf:
-    found = schema_types.builtin(api_version, name)
+    found = schema_types.builtin_type(api_version, name)
     assert found is not None
     return found
 

@@ -7,9 +7,9 @@ import pytest
 from quorate.local.objects.crd.definition import Column
 from quorate.local.objects.schema_types import Json
 from quorate.local.objects.tables.builtin import builtin_layout, selector_text
-from quorate.local.objects.tables.durations import human
+from quorate.local.objects.tables.durations import human_duration
 from quorate.local.objects.tables.json_path import compile_path
-from quorate.local.objects.tables.layout import custom_layout, partial_list, table
+from quorate.local.objects.tables.layout import custom_layout, partial_object_list, table
 
 CREATED = "2024-01-01T00:00:00Z"
 NOW = 1_704_067_200.0 + 90
@@ -47,7 +47,7 @@ def cells(group: str, kind: str, obj: Json) -> list[Any]:
     ],
 )
 def test_human_durations(seconds: int, want: str) -> None:
-    assert human(seconds) == want
+    assert human_duration(seconds) == want
 
 
 def a_status(name: str, state: str, restarts: int = 0) -> Json:
@@ -372,5 +372,5 @@ def test_a_row_carries_what_was_asked_for(include: str, want: Json | None) -> No
 
 
 def test_a_list_of_metadata() -> None:
-    got = partial_list([named(spec={})], metadata={"resourceVersion": "5"})
+    got = partial_object_list([named(spec={})], metadata={"resourceVersion": "5"})
     assert [set(item) for item in got["items"]] == [{"kind", "apiVersion", "metadata"}]

@@ -23,7 +23,7 @@ from quorate.kube.clock import Clock
 from quorate.kube.informer import Informer
 from quorate.kube.resources import CLUSTER_QUEUES, JOBS, NODES, POD_GROUPS, PODS, WORKLOADS
 from quorate.local.cluster import Settings
-from quorate.local.directory import ClusterDirectory, HeldDirectory
+from quorate.local.directory import ClusterDirectory, LockedDirectory
 
 LOOK_EVERY_S: Final = 0.2
 # Longer than any verdict lags behind the event that calls for it: the scheduler and the queueing cycle answer
@@ -130,11 +130,11 @@ def judge(world: World, readiness: WaitForPodsReady | None, still_s: float) -> E
 
 
 @contextmanager
-def fresh_directory(now: float) -> Iterator[HeldDirectory]:
+def fresh_directory(now: float) -> Iterator[LockedDirectory]:
     """A data directory of its own, gone afterwards."""
     with (
         tempfile.TemporaryDirectory(prefix="quorate-run-") as path,
-        ClusterDirectory(Path(path)).hold(now) as directory,
+        ClusterDirectory(Path(path)).lock(now) as directory,
     ):
         yield directory
 

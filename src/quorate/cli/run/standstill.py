@@ -26,7 +26,7 @@ from quorate.api.quantity import Quantity
 from quorate.cli.run.amounts import in_words, plural, readable
 from quorate.cli.run.world import TERMINAL, JobView, World, wanted_pods
 from quorate.gang.annotations import REQUEUE_NOT_BEFORE
-from quorate.local.controllers.scheduler_filters import NodeRoom, Placement, amounts_of, choose_node
+from quorate.local.controllers.scheduler_filters import NodeInfo, SelectedNode, pod_amounts, select_node
 
 PROGRESSING = "simulate.quorate.dev/Progressing"
 
@@ -162,16 +162,16 @@ def _admitted_movements(
             yield "runs against its readiness clock"
 
 
-def _rooms(world: World) -> dict[str, NodeRoom]:
+def _rooms(world: World) -> dict[str, NodeInfo]:
     """The nodes as the scheduler sees them: with what the pods on them take."""
-    rooms = {node.metadata.name: NodeRoom(node) for node in world.nodes}
+    rooms = {node.metadata.name: NodeInfo(node) for node in world.nodes}
     for pod in world.pods:
         if pod.spec.node_name in rooms and pod.status.phase not in TERMINAL:
-            rooms[pod.spec.node_name].take(amounts_of(pod.spec))
+            rooms[pod.spec.node_name].add_pod(pod_amounts(pod.spec))
     return rooms
 
 
-def _pod_movement(pod: Pod, rooms: Mapping[str, NodeRoom]) -> str | None:
+def _pod_movement(pod: Pod, rooms: Mapping[str, NodeInfo]) -> str | None:
     if pod.metadata.deletion_timestamp is not None:
         return "is being deleted"
     if pod.status.phase in TERMINAL:
@@ -180,7 +180,9 @@ def _pod_movement(pod: Pod, rooms: Mapping[str, NodeRoom]) -> str | None:
         placed = find_condition(pod.status.conditions, "PodScheduled")
         if placed is None or placed.status != "False":
             return "has not been judged by the scheduler"
-        finds_room = not pod.spec.scheduling_gates and isinstance(choose_node(pod, rooms.values()), Placement)
+        finds_room = not pod.spec.scheduling_gates and isinstance(
+            select_node(pod, rooms.values()), SelectedNode
+        )
         return "was refused by the scheduler, but finds room now" if finds_room else None
     if pod.spec.node_name not in rooms:
         return None  # bound to a node that nobody plays

@@ -7,7 +7,7 @@ from typing import Final
 from quorate.api.kueue import ACTIVE, ClusterQueue, LocalQueue, Workload
 from quorate.api.meta import Key, OwnerReference, find_condition, is_true
 from quorate.cli.verbs.tables import Column, age
-from quorate.local.objects.tables.durations import human
+from quorate.local.objects.tables.durations import human_duration
 from quorate.queueing import conditions as c
 
 _LONGEST_JOB_TYPE: Final = 30
@@ -137,4 +137,4 @@ def _execution_time(workload: Workload, now: float) -> str:
         return ""
     finished = find_condition(workload.status.conditions, c.FINISHED)
     ended = c.transition_time(finished) if finished is not None and finished.status == "True" else now
-    return human(ended - c.transition_time(admitted))
+    return human_duration(ended - c.transition_time(admitted))

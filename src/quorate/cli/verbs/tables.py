@@ -16,7 +16,7 @@ from quorate.api import codec
 from quorate.api.meta import epoch
 from quorate.cli.verbs.options import Output
 from quorate.kube.resources import HasMetadata, Json, Resource, untyped
-from quorate.local.objects.tables.durations import human
+from quorate.local.objects.tables.durations import human_duration
 
 T = TypeVar("T", bound=HasMetadata)
 
@@ -114,7 +114,7 @@ def whole(resource: Resource[Any]) -> Resource[Json]:
 
 
 def age(moment: datetime | None, now: float) -> str:
-    return "<unknown>" if moment is None else human(now - epoch(moment))
+    return "<unknown>" if moment is None else human_duration(now - epoch(moment))
 
 
 def wants_documents(output: Output) -> bool:

@@ -15,8 +15,8 @@ from quorate.local.controllers.cluster_role_aggregation import CLUSTER_ROLES, Cl
 from quorate.local.controllers.garbage_collector import GarbageCollector
 from quorate.local.controllers.job import types as job
 from quorate.local.controllers.job.controller import JobController
-from quorate.local.controllers.job.ttl_after_finished import TtlController
-from quorate.local.controllers.metadata_cache import Inventory
+from quorate.local.controllers.job.ttl_after_finished import TtlAfterFinishedController
+from quorate.local.controllers.metadata_cache import MetadataCache
 from quorate.local.controllers.namespace import NAMESPACES, NamespaceController
 from quorate.local.controllers.resource_quota import QuotaController
 from quorate.local.controllers.scheduler import Scheduler
@@ -37,13 +37,13 @@ async def run_controllers(
     roles = Informer(client, CLUSTER_ROLES)
     deployments, replica_sets = Informer(client, apps.DEPLOYMENTS), Informer(client, apps.REPLICA_SETS)
     stateful_sets = Informer(client, apps.STATEFUL_SETS)
-    inventory = Inventory(client, clock)
+    inventory = MetadataCache(client, clock)
     controllers = (
         JobController(client, clock, rng, jobs, job_pods),
         DeploymentController(client, clock, deployments, replica_sets),
         ReplicaSetController(client, clock, replica_sets, pods),
         StatefulSetController(client, clock, stateful_sets, pods),
-        TtlController(client, clock, jobs),
+        TtlAfterFinishedController(client, clock, jobs),
         GarbageCollector(client, clock, inventory),
         NamespaceController(client, clock, namespaces, inventory),
         ServiceAccountController(client, clock, namespaces, accounts),

@@ -32,7 +32,7 @@ class ClusterRole(Struct):
     aggregation_rule: AggregationRule | None = None
 
 
-def aggregated(
+def aggregated_rules(
     role: ClusterRole, rule: AggregationRule, roles: Iterable[ClusterRole]
 ) -> tuple[PolicyRule, ...]:
     """The rules of all roles but the role itself that a selector picks, by name, each rule once."""
@@ -76,7 +76,7 @@ class ClusterRoleAggregator:
         role = self._roles.get(key)
         if role is None or role.aggregation_rule is None:
             return
-        rules = aggregated(role, role.aggregation_rule, self._roles)
+        rules = aggregated_rules(role, role.aggregation_rule, self._roles)
         if rules == (role.rules or ()):
             return
         body: dict[str, Any] = {"rules": msgspec.to_builtins(rules)}

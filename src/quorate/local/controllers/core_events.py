@@ -15,24 +15,24 @@ from quorate.kube.resources import untyped
 
 CORE_EVENTS: Final = untyped("", "v1", "events", "Event", True)
 EventType = Literal["Normal", "Warning"]
-MOST_WAITING: Final = 1000
-MOST_REMEMBERED: Final = 1000
+QUEUE_CAPACITY: Final = 1000
+CORRELATOR_CAPACITY: Final = 1000
 
 
-class EventWriter:
-    """``tell`` never blocks and never fails: an event that cannot be written is logged and lost."""
+class EventRecorder:
+    """``event`` never blocks and never fails: an event that cannot be written is logged and lost."""
 
     def __init__(self, client: Client, clock: Clock, rng: random.Random, component: str) -> None:
         self._client = client
         self._clock = clock
         self._rng = rng  # names the events
         self._component = component
-        self._waiting: asyncio.Queue[tuple[ObjectReference, str, str, str]] = asyncio.Queue(MOST_WAITING)
+        self._waiting: asyncio.Queue[tuple[ObjectReference, str, str, str]] = asyncio.Queue(QUEUE_CAPACITY)
         # What was told lately, the latest last, and under which name and how often.
-        self._told: OrderedDict[tuple[str, str, str], tuple[Key, int]] = OrderedDict()
+        self._recent: OrderedDict[tuple[str, str, str], tuple[Key, int]] = OrderedDict()
         self._log = logger(__name__).bind(component=component)
 
-    def tell(self, about: ObjectReference, type_: EventType, reason: str, message: str) -> None:
+    def event(self, about: ObjectReference, type_: EventType, reason: str, message: str) -> None:
         try:
             self._waiting.put_nowait((about, type_, reason, message))
         except asyncio.QueueFull:
@@ -48,7 +48,7 @@ class EventWriter:
 
     async def _write(self, about: ObjectReference, type_: str, reason: str, message: str) -> None:
         identity = (about.uid, reason, message)
-        if identity in self._told and await self._count_again(*identity):
+        if identity in self._recent and await self._count_again(*identity):
             return
         name = f"{about.name}.{self._rng.getrandbits(64):016x}"
         moment = at_epoch(self._clock.now())
@@ -71,7 +71,7 @@ class EventWriter:
 
     async def _count_again(self, uid: str, reason: str, message: str) -> bool:
         """Whether the event was still there to be counted once more."""
-        key, count = self._told[uid, reason, message]
+        key, count = self._recent[uid, reason, message]
         patch = {"count": count + 1, "lastTimestamp": at_epoch(self._clock.now())}
         try:
             await self._client.patch(CORE_EVENTS, key, patch)
@@ -81,7 +81,7 @@ class EventWriter:
         return True
 
     def _remember(self, identity: tuple[str, str, str], key: Key, count: int) -> None:
-        self._told[identity] = (key, count)
-        self._told.move_to_end(identity)
-        if len(self._told) > MOST_REMEMBERED:
-            self._told.popitem(last=False)
+        self._recent[identity] = (key, count)
+        self._recent.move_to_end(identity)
+        if len(self._recent) > CORRELATOR_CAPACITY:
+            self._recent.popitem(last=False)

@@ -19,16 +19,16 @@ from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.reconcile import Reconciler
-from quorate.local.controllers.metadata_cache import Entry, Inventory, Thing
+from quorate.local.controllers.metadata_cache import CachedObject, MetadataCache, PartialObjectMetadata
 
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
-MOST_ABSENT: Final = 10_000
-CATCH_UP_S: Final = 0.1
-UNSEEN_S: Final = 1.0  # how long until an owner that no watch has shown is looked for again
+ABSENT_OWNER_CAPACITY: Final = 10_000
+CONFLICT_RETRY_S: Final = 0.1
+UNSEEN_OWNER_RETRY_S: Final = 1.0  # how long until an owner that no watch has shown is looked for again
 
 
-class Owner(Enum):
+class OwnerState(Enum):
     """What has become of one owner."""
 
     THERE = auto()
@@ -42,61 +42,63 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
-class DropOwners:
+class RemoveOwners:
     """Take these owners out of ``entry``."""
 
-    entry: Entry
+    entry: CachedObject
     owners: frozenset[Uid]
 
 
 @dataclass(frozen=True, slots=True)
-class DropFinalizer:
+class RemoveFinalizer:
     finalizer: str
 
 
-Action = Delete | DropOwners | DropFinalizer
+Action = Delete | RemoveOwners | RemoveFinalizer
 
 
-def judge(entry: Entry, owners: Mapping[Uid, Owner], dependents: Sequence[Entry]) -> tuple[Action, ...]:
+def collection_actions(
+    entry: CachedObject, owners: Mapping[Uid, OwnerState], dependents: Sequence[CachedObject]
+) -> tuple[Action, ...]:
     """What is to be done about one object; ``owners`` says what has become of each that it names."""
     metadata = entry.metadata
     if metadata.deletion_timestamp is not None:
         if ORPHAN in metadata.finalizers:
-            orphans = tuple(DropOwners(dependent, frozenset({metadata.uid})) for dependent in dependents)
-            return orphans or (DropFinalizer(ORPHAN),)
-        blocked = any(_blocks(dependent, metadata.uid) for dependent in dependents)
+            orphans = tuple(RemoveOwners(dependent, frozenset({metadata.uid})) for dependent in dependents)
+            return orphans or (RemoveFinalizer(ORPHAN),)
+        blocked = any(_blocks_owner_deletion(dependent, metadata.uid) for dependent in dependents)
         if FOREGROUND in metadata.finalizers and not blocked:
-            return (DropFinalizer(FOREGROUND),)
+            return (RemoveFinalizer(FOREGROUND),)
         return ()
     fates = set(owners.values())
-    if Owner.THERE in fates:
-        gone = frozenset(uid for uid, fate in owners.items() if fate is not Owner.THERE)
-        return (DropOwners(entry, gone),) if gone else ()
+    if OwnerState.THERE in fates:
+        gone = frozenset(uid for uid, owner_state in owners.items() if owner_state is not OwnerState.THERE)
+        return (RemoveOwners(entry, gone),) if gone else ()
     if not fates:
         return ()
     if ORPHAN in metadata.finalizers:
         return (Delete("Orphan"),)
-    if FOREGROUND in metadata.finalizers or (Owner.WAITS in fates and dependents):
+    if FOREGROUND in metadata.finalizers or (OwnerState.WAITS in fates and dependents):
         return (Delete("Foreground"),)
     return (Delete("Background"),)
 
 
-def _blocks(dependent: Entry, owner: Uid) -> bool:
+def _blocks_owner_deletion(dependent: CachedObject, owner: Uid) -> bool:
     return any(
         reference.uid == owner and reference.block_owner_deletion
         for reference in dependent.metadata.owner_references
     )
 
 
-def fate(metadata: ObjectMeta) -> Owner:
+def owner_state(metadata: ObjectMeta) -> OwnerState:
     waits = metadata.deletion_timestamp is not None and FOREGROUND in metadata.finalizers
-    return Owner.WAITS if waits else Owner.THERE
+    return OwnerState.WAITS if waits else OwnerState.THERE
 
 
 class GarbageCollector:
     """Objects are known to the reconciler by their uid."""
 
-    def __init__(self, client: Client, clock: Clock, inventory: Inventory) -> None:
+    def __init__(self, client: Client, clock: Clock, inventory: MetadataCache) -> None:
         self._client = client
         self._clock = clock
         self._inventory = inventory
@@ -109,8 +111,8 @@ class GarbageCollector:
         await self._inventory.synced.wait()
         await self._reconciler.run()
 
-    def _on_change(self, old: Entry | None, new: Entry | None) -> None:
-        if old is not None and new is not None and _same_to_us(old.metadata, new.metadata):
+    def _on_change(self, old: CachedObject | None, new: CachedObject | None) -> None:
+        if old is not None and new is not None and _is_irrelevant_update(old.metadata, new.metadata):
             return
         entry = new or old
         assert entry is not None
@@ -131,21 +133,21 @@ class GarbageCollector:
         entry = self._inventory.get(Uid(key.name))
         if entry is None:
             return None
-        owners: dict[Uid, Owner] = {}
+        owners: dict[Uid, OwnerState] = {}
         again_at = None
         for reference in entry.metadata.owner_references:
             known = self._inventory.get(reference.uid)
             owners[reference.uid] = (
-                fate(known.metadata) if known else await self._ask(reference, entry.metadata.namespace)
+                owner_state(known.metadata) if known else await self._ask(reference, entry.metadata.namespace)
             )
-            if known is None and owners[reference.uid] is not Owner.ABSENT:
+            if known is None and owners[reference.uid] is not OwnerState.ABSENT:
                 # Until its watch shows it, nobody will tell us when it goes.
-                again_at = self._clock.now() + UNSEEN_S
-        for action in judge(entry, owners, self._inventory.dependents(entry.uid)):
-            await self._carry_out(entry, action)
+                again_at = self._clock.now() + UNSEEN_OWNER_RETRY_S
+        for action in collection_actions(entry, owners, self._inventory.dependents(entry.uid)):
+            await self._execute(entry, action)
         return again_at
 
-    async def _ask(self, reference: OwnerReference, namespace: str) -> Owner:
+    async def _ask(self, reference: OwnerReference, namespace: str) -> OwnerState:
         """What the server says of an owner that no watch has shown.
 
         That proves nothing, as watches of two kinds are not in step.  Nor is an owner gone whose kind the
@@ -153,25 +155,25 @@ class GarbageCollector:
         """
         kind = self._inventory.kind_of(reference)
         if reference.uid in self._absent:
-            return Owner.ABSENT
+            return OwnerState.ABSENT
         if kind is None:
-            return Owner.THERE
+            return OwnerState.THERE
         key = Key(namespace if kind.namespaced else "", reference.name)
         try:
-            owner: Thing = await self._client.get(kind, key)
+            owner: PartialObjectMetadata = await self._client.get(kind, key)
         except NotFound:
             return self._note_absent(reference.uid)
         if owner.metadata.uid != reference.uid:
             return self._note_absent(reference.uid)
-        return fate(owner.metadata)
+        return owner_state(owner.metadata)
 
-    def _note_absent(self, uid: Uid) -> Owner:
+    def _note_absent(self, uid: Uid) -> OwnerState:
         self._absent[uid] = None
-        if len(self._absent) > MOST_ABSENT:
+        if len(self._absent) > ABSENT_OWNER_CAPACITY:
             self._absent.popitem(last=False)
-        return Owner.ABSENT
+        return OwnerState.ABSENT
 
-    async def _carry_out(self, entry: Entry, action: Action) -> None:
+    async def _execute(self, entry: CachedObject, action: Action) -> None:
         metadata = entry.metadata
         try:
             match action:
@@ -183,14 +185,14 @@ class GarbageCollector:
                         uid=metadata.uid,
                         resource_version=metadata.resource_version,
                     )
-                case DropOwners(target, owners):
+                case RemoveOwners(target, owners):
                     kept = [
                         reference
                         for reference in target.metadata.owner_references
                         if reference.uid not in owners
                     ]
                     await self._patch(target, {"ownerReferences": codec.to_builtins(kept) or None})
-                case DropFinalizer(finalizer):
+                case RemoveFinalizer(finalizer):
                     left = [other for other in metadata.finalizers if other != finalizer]
                     await self._patch(entry, {"finalizers": left or None})
                 case _:
@@ -199,14 +201,14 @@ class GarbageCollector:
             return  # gone by itself
         except Conflict:
             # Changed since the watch last showed it, perhaps in a way that does not make us look again.
-            self._reconciler.enqueue_at(Key("", metadata.uid), self._clock.now() + CATCH_UP_S)
+            self._reconciler.enqueue_at(Key("", metadata.uid), self._clock.now() + CONFLICT_RETRY_S)
 
-    async def _patch(self, entry: Entry, fields: Mapping[str, object]) -> None:
+    async def _patch(self, entry: CachedObject, fields: Mapping[str, object]) -> None:
         metadata = {"uid": entry.uid, "resourceVersion": entry.metadata.resource_version, **fields}
         await self._client.patch(entry.resource, entry.metadata.key, {"metadata": metadata})
 
 
-def _same_to_us(old: ObjectMeta, new: ObjectMeta) -> bool:
+def _is_irrelevant_update(old: ObjectMeta, new: ObjectMeta) -> bool:
     return (
         old.owner_references == new.owner_references
         and old.finalizers == new.finalizers

@@ -18,25 +18,25 @@ from quorate.kube.log import logger
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import Resource
 
-NEEDED_VERBS: Final = {"list", "watch", "delete"}
+REQUIRED_VERBS: Final = {"list", "watch", "delete"}
 # Events own nothing, nobody owns them, and there are more of them than of all else.
 UNWATCHED: Final = {("", "events"), ("events.k8s.io", "events")}
 DEFINITIONS: Final = ("apiextensions.k8s.io", "customresourcedefinitions")
-DISCOVER: Final = Key("", "discovery")
+DISCOVERY_KEY: Final = Key("", "discovery")
 # A server lists a new kind a moment after it has its definition, and then nothing more happens to that.
-LISTED_WITHIN_S: Final = 30.0
-LOOK_AGAIN_S: Final = 0.5
+DISCOVERY_DELAY_S: Final = 30.0
+REDISCOVER_S: Final = 0.5
 
 
-class Thing(Struct):
+class PartialObjectMetadata(Struct):
     """Any object."""
 
     metadata: ObjectMeta
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    resource: Resource[Thing]
+class CachedObject:
+    resource: Resource[PartialObjectMetadata]
     metadata: ObjectMeta
 
     @property
@@ -68,7 +68,7 @@ class ApiGroupList(Struct):
     groups: tuple[ApiGroup, ...] = ()
 
 
-async def discover(client: Client) -> tuple[Resource[Thing], ...]:
+async def discover(client: Client) -> tuple[Resource[PartialObjectMetadata], ...]:
     """The kinds whose objects can be listed, watched and deleted, each in one version.
 
     That is the one its group prefers of those that have the kind: Kubeflow's jobs have none in common.
@@ -76,7 +76,7 @@ async def discover(client: Client) -> tuple[Resource[Thing], ...]:
     answer = codec.decode(ApiGroupList, await client.request("GET", "/apis"))
     versions = [("", "v1")]
     versions += [(group.name, each.version) for group in answer.groups for each in group.versions]
-    found: dict[tuple[str, str], Resource[Thing]] = {}
+    found: dict[tuple[str, str], Resource[PartialObjectMetadata]] = {}
     for group, version in versions:
         path = f"/apis/{group}/{version}" if group else f"/api/{version}"
         try:
@@ -86,54 +86,58 @@ async def discover(client: Client) -> tuple[Resource[Thing], ...]:
             # there: that must not keep everybody else's objects out of sight.
             continue
         for kind in listed.resources:
-            if NEEDED_VERBS.issubset(kind.verbs) and "/" not in kind.name:
-                resource = Resource(group, version, kind.name, kind.kind, kind.namespaced, Thing)
+            if REQUIRED_VERBS.issubset(kind.verbs) and "/" not in kind.name:
+                resource = Resource(
+                    group, version, kind.name, kind.kind, kind.namespaced, PartialObjectMetadata
+                )
                 found.setdefault((group, kind.name), resource)
     return tuple(found.values())
 
 
-class Inventory:
+class MetadataCache:
     def __init__(self, client: Client, clock: Clock) -> None:
         self.synced = asyncio.Event()  # set once everything there was at the start is known
-        self.kinds: tuple[Resource[Thing], ...] = ()  # those the server had when last asked
+        self.kinds: tuple[Resource[PartialObjectMetadata], ...] = ()  # those the server had when last asked
         self._discovered = asyncio.Event()
         self._client = client
         self._clock = clock
-        self._entries: dict[Uid, Entry] = {}
+        self._entries: dict[Uid, CachedObject] = {}
         self._dependents: dict[Uid, set[Uid]] = {}  # by owner; owners need not exist; no set is empty
         self._by_namespace: dict[str, set[Uid]] = {}  # no set is empty
-        self._watches: dict[Resource[Thing], tuple[Informer[Thing], asyncio.Task[None]]] = {}
-        self._subscribers: list[Callable[[Entry | None, Entry | None], None]] = []
+        self._watches: dict[
+            Resource[PartialObjectMetadata], tuple[Informer[PartialObjectMetadata], asyncio.Task[None]]
+        ] = {}
+        self._subscribers: list[Callable[[CachedObject | None, CachedObject | None], None]] = []
         self._reconciler = Reconciler("discovery", self._rediscover, clock, workers=1)
         self._tasks: asyncio.TaskGroup | None = None
         self._log = logger(__name__)
 
-    def get(self, uid: Uid) -> Entry | None:
+    def get(self, uid: Uid) -> CachedObject | None:
         return self._entries.get(uid)
 
-    def dependents(self, owner: Uid) -> list[Entry]:
+    def dependents(self, owner: Uid) -> list[CachedObject]:
         """Who names ``owner`` as one of its owners, by uid."""
         return [self._entries[uid] for uid in sorted(self._dependents.get(owner, ()))]
 
-    def in_namespace(self, namespace: str) -> list[Entry]:
+    def in_namespace(self, namespace: str) -> list[CachedObject]:
         return [self._entries[uid] for uid in sorted(self._by_namespace.get(namespace, ()))]
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[CachedObject]:
         return iter(list(self._entries.values()))
 
-    def kind_of(self, owner: OwnerReference) -> Resource[Thing] | None:
+    def kind_of(self, owner: OwnerReference) -> Resource[PartialObjectMetadata] | None:
         """The kind of an owner, whichever of its versions the reference names."""
         group = owner.api_version.rpartition("/")[0]
         return next((kind for kind in self.kinds if (kind.group, kind.kind) == (group, owner.kind)), None)
 
-    def subscribe(self, on_change: Callable[[Entry | None, Entry | None], None]) -> None:
+    def subscribe(self, on_change: Callable[[CachedObject | None, CachedObject | None], None]) -> None:
         """Have ``on_change(old, new)`` called with every change; None is "not there"."""
         self._subscribers.append(on_change)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
-            self._reconciler.enqueue(DISCOVER)
+            self._reconciler.enqueue(DISCOVERY_KEY)
             tasks.create_task(self._reconciler.run())
             await self._discovered.wait()
             for informer, _ in list(self._watches.values()):
@@ -154,12 +158,12 @@ class Inventory:
             informer.subscribe(self._on_change_of(kind))
             self._watches[kind] = (informer, self._tasks.create_task(informer.run()))
         self._discovered.set()
-        return self._clock.now() + LOOK_AGAIN_S if self._awaits_kinds() else None
+        return self._clock.now() + REDISCOVER_S if self._awaits_kinds() else None
 
     def _awaits_kinds(self) -> bool:
         """Whether there is a new definition of a kind that the server does not list."""
         listed = {f"{kind.plural}.{kind.group}" for kind in self.kinds}
-        recent = self._clock.now() - LISTED_WITHIN_S
+        recent = self._clock.now() - DISCOVERY_DELAY_S
         return any(
             definition.metadata.name not in listed
             and definition.metadata.creation_timestamp is not None
@@ -169,17 +173,19 @@ class Inventory:
             for definition in definitions
         )
 
-    def _on_change_of(self, kind: Resource[Thing]) -> Callable[[Change[Thing]], None]:
-        def on_change(change: Change[Thing]) -> None:
-            old = Entry(kind, change.old.metadata) if change.old else None
-            new = Entry(kind, change.new.metadata) if change.new else None
+    def _on_change_of(
+        self, kind: Resource[PartialObjectMetadata]
+    ) -> Callable[[Change[PartialObjectMetadata]], None]:
+        def on_change(change: Change[PartialObjectMetadata]) -> None:
+            old = CachedObject(kind, change.old.metadata) if change.old else None
+            new = CachedObject(kind, change.new.metadata) if change.new else None
             self._put(old, new)
             if (kind.group, kind.plural) == DEFINITIONS:
-                self._reconciler.enqueue(DISCOVER)
+                self._reconciler.enqueue(DISCOVERY_KEY)
 
         return on_change
 
-    def _put(self, old: Entry | None, new: Entry | None) -> None:
+    def _put(self, old: CachedObject | None, new: CachedObject | None) -> None:
         if old is not None:
             self._entries.pop(old.uid, None)
             _unlink(self._by_namespace, old.metadata.namespace, old.uid)

@@ -10,14 +10,14 @@ from quorate.kube.errors import AlreadyExists, Conflict, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import Resource
-from quorate.local.controllers.metadata_cache import Entry, Inventory, Thing
+from quorate.local.controllers.metadata_cache import CachedObject, MetadataCache, PartialObjectMetadata
 
-EVERY_CLUSTER_HAS: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
-OUR_FINALIZER: Final = "kubernetes"
+SYSTEM_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
+FINALIZER: Final = "kubernetes"
 # What was admitted just before the deletion must be seen before the namespace is emptied: as long as the
 # original waits, which may have several API servers to wait for.
-GRACE_S: Final = 5.0
-LOOK_AGAIN_S: Final = 1.0  # while contents take their time; a change of them wakes us earlier
+DELETION_GRACE_S: Final = 5.0
+CONTENT_RETRY_S: Final = 1.0  # while contents take their time; a change of them wakes us earlier
 
 
 class NamespaceSpec(Struct):
@@ -39,7 +39,7 @@ class NamespaceController:
     """
 
     def __init__(
-        self, client: Client, clock: Clock, namespaces: Informer[Namespace], inventory: Inventory
+        self, client: Client, clock: Clock, namespaces: Informer[Namespace], inventory: MetadataCache
     ) -> None:
         self._client = client
         self._clock = clock
@@ -48,7 +48,7 @@ class NamespaceController:
         self._reconciler = Reconciler("namespace", self.reconcile, clock)
         namespaces.subscribe(self._on_namespace)
         inventory.subscribe(self._on_content)
-        for name in EVERY_CLUSTER_HAS:
+        for name in SYSTEM_NAMESPACES:
             self._reconciler.enqueue(Key("", name))
 
     async def run(self) -> None:
@@ -62,7 +62,7 @@ class NamespaceController:
         if change.new is None or namespace.metadata.deletion_timestamp is not None:
             self._reconciler.enqueue(namespace.metadata.key)
 
-    def _on_content(self, old: Entry | None, new: Entry | None) -> None:
+    def _on_content(self, old: CachedObject | None, new: CachedObject | None) -> None:
         entry = old or new
         assert entry is not None
         namespace = self._namespaces.get(Key("", entry.metadata.namespace))
@@ -71,21 +71,21 @@ class NamespaceController:
 
     async def reconcile(self, key: Key) -> float | None:
         namespace = self._namespaces.get(key)
-        if namespace is None and key.name in EVERY_CLUSTER_HAS:
+        if namespace is None and key.name in SYSTEM_NAMESPACES:
             await self._create(key.name)
         if namespace is None or namespace.metadata.deletion_timestamp is None:
             return None
-        if OUR_FINALIZER not in namespace.spec.finalizers:
+        if FINALIZER not in namespace.spec.finalizers:
             return None
-        due = epoch(namespace.metadata.deletion_timestamp) + GRACE_S
+        due = epoch(namespace.metadata.deletion_timestamp) + DELETION_GRACE_S
         if self._clock.now() < due:
             return due
         left = self._inventory.in_namespace(key.name)
         await asyncio.gather(*(self._delete(entry) for entry in left))
         # The watches may be behind: only a list shows that nothing is left.
         if left or await self._empty(key.name):
-            return self._clock.now() + LOOK_AGAIN_S
-        kept = [finalizer for finalizer in namespace.spec.finalizers if finalizer != OUR_FINALIZER]
+            return self._clock.now() + CONTENT_RETRY_S
+        kept = [finalizer for finalizer in namespace.spec.finalizers if finalizer != FINALIZER]
         body = {"metadata": {"name": key.name}, "spec": {"finalizers": kept}}
         try:
             await self._client.replace(NAMESPACES, key, body, subresource="finalize")
@@ -99,7 +99,7 @@ class NamespaceController:
         except AlreadyExists:
             return  # the server made it itself
 
-    async def _delete(self, entry: Entry) -> None:
+    async def _delete(self, entry: CachedObject) -> None:
         if entry.metadata.deletion_timestamp is not None:
             return
         try:
@@ -114,7 +114,7 @@ class NamespaceController:
         kinds = [kind for kind in self._inventory.kinds if kind.namespaced]
         return sum(await asyncio.gather(*(self._empty_kind(kind, namespace) for kind in kinds)))
 
-    async def _empty_kind(self, kind: Resource[Thing], namespace: str) -> int:
+    async def _empty_kind(self, kind: Resource[PartialObjectMetadata], namespace: str) -> int:
         try:
             listing = await self._client.list(kind, namespace)
         except NotFound:

@@ -14,14 +14,14 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.patches import status_merge_patch
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import RESOURCE_QUOTAS
-from quorate.local.controllers.metadata_cache import Entry, Inventory
-from quorate.local.resource_quota import counts_pod, is_scoped, usage
+from quorate.local.controllers.metadata_cache import CachedObject, MetadataCache
+from quorate.local.resource_quota import has_scopes, matches_scopes, quota_usage
 
 
 class QuotaController:
     """Works once its informer, which it does not run itself, has synced."""
 
-    def __init__(self, client: Client, clock: Clock, pods: Informer[Pod], inventory: Inventory) -> None:
+    def __init__(self, client: Client, clock: Clock, pods: Informer[Pod], inventory: MetadataCache) -> None:
         self._client = client
         self._pods = pods
         self._inventory = inventory
@@ -52,7 +52,7 @@ class QuotaController:
         if change.new is None or change.new.status.phase in ("Succeeded", "Failed"):
             self._enqueue_all(pod.metadata.namespace)
 
-    def _on_object(self, old: Entry | None, new: Entry | None) -> None:
+    def _on_object(self, old: CachedObject | None, new: CachedObject | None) -> None:
         entry = old or new
         if entry is not None and new is None:
             self._enqueue_all(entry.metadata.namespace)
@@ -66,11 +66,13 @@ class QuotaController:
         if quota is None or quota.metadata.deletion_timestamp is not None:
             return
         counts: Counter[str] = Counter()
-        for entry in () if is_scoped(quota.spec) else self._inventory.in_namespace(key.namespace):
+        for entry in () if has_scopes(quota.spec) else self._inventory.in_namespace(key.namespace):
             kind = entry.resource
             counts[f"{kind.plural}.{kind.group}" if kind.group else kind.plural] += 1
-        pods = [pod for pod in self._pods.by_index("namespace", key.namespace) if counts_pod(quota.spec, pod)]
-        status = ResourceQuotaStatus(hard=quota.spec.hard, used=usage(quota.spec.hard, pods, counts))
+        pods = [
+            pod for pod in self._pods.by_index("namespace", key.namespace) if matches_scopes(quota.spec, pod)
+        ]
+        status = ResourceQuotaStatus(hard=quota.spec.hard, used=quota_usage(quota.spec.hard, pods, counts))
         patch = status_merge_patch(quota.metadata, quota.status, status)
         if patch:
             await self._client.patch(RESOURCE_QUOTAS, key, patch, subresource="status")

@@ -23,20 +23,20 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.patches import status_merge_patch
 from quorate.kube.resources import NODES, PODS
-from quorate.local.controllers.core_events import EventWriter
+from quorate.local.controllers.core_events import EventRecorder
 from quorate.local.controllers.scheduler_filters import (
-    Amounts,
-    NodeRoom,
-    Placement,
-    Refusal,
-    amounts_of,
-    choose_node,
+    FitError,
+    NodeInfo,
+    ResourceAmounts,
+    SelectedNode,
+    pod_amounts,
+    select_node,
 )
 
-OUR_NAME: Final = "default-scheduler"
+SCHEDULER_NAME: Final = "default-scheduler"
 RETRY_S: Final = 1.0  # after the API refused or could not be reached
 
-Rank = tuple[int, float, int, Key]
+QueueKey = tuple[int, float, int, Key]
 
 
 class Scheduler:
@@ -45,106 +45,106 @@ class Scheduler:
     def __init__(self, client: Client, clock: Clock, rng: random.Random, pods: Informer[Pod]) -> None:
         self._client = client
         self._clock = clock
-        self._node_cache = Informer(client, NODES)
+        self._node_informer = Informer(client, NODES)
         self._pods_synced = pods.synced
-        self._events = EventWriter(client, clock, rng, OUR_NAME)
-        self._rooms: dict[str, NodeRoom] = {}
+        self._events = EventRecorder(client, clock, rng, SCHEDULER_NAME)
+        self._nodes: dict[str, NodeInfo] = {}
         # What bound pods hold, also of those we bound and the watch has not shown bound yet, and of those
         # on nodes that are not there (yet).
-        self._held: dict[Uid, tuple[str, Amounts]] = {}
+        self._assumed: dict[Uid, tuple[str, ResourceAmounts]] = {}
         self._pending: dict[Key, Pod] = {}  # ours to bind: each in the queue or refused
         self._arrivals: dict[Key, int] = {}  # of every pending pod, its place in the order they came
-        self._arrival = count()
-        self._queue: list[Rank] = []  # a heap; entries of pods that are no longer pending are skipped
-        self._refused: set[Key] = set()  # pending, and refused since anything last became free
-        self._refusals: dict[bytes, Refusal] = {}  # by encoded spec: equal pods need not be judged again
-        self._news = asyncio.Event()
+        self._next_arrival = count()
+        self._queue: list[QueueKey] = []  # a heap; entries of pods that are no longer pending are skipped
+        self._unschedulable: set[Key] = set()  # pending, and refused since anything last became free
+        self._fit_errors: dict[bytes, FitError] = {}  # by encoded spec: equal pods need not be judged again
+        self._wakeup = asyncio.Event()
         self._log = logger(__name__)
-        self._node_cache.subscribe(self._on_node)
+        self._node_informer.subscribe(self._on_node)
         pods.subscribe(self._on_pod)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._node_cache.run())
+            tasks.create_task(self._node_informer.run())
             tasks.create_task(self._events.run())
-            await self._node_cache.synced.wait()
+            await self._node_informer.synced.wait()
             await self._pods_synced.wait()
             while True:
-                await self._news.wait()
-                self._news.clear()
+                await self._wakeup.wait()
+                self._wakeup.clear()
                 await self._drain()
 
     def _on_node(self, change: Change[Node]) -> None:
         if change.new is None:
             assert change.old is not None
-            del self._rooms[change.old.metadata.name]
+            del self._nodes[change.old.metadata.name]
             return
-        room = self._rooms.get(change.new.metadata.name)
-        if room is not None:
-            room.node = change.new
+        node_info = self._nodes.get(change.new.metadata.name)
+        if node_info is not None:
+            node_info.node = change.new
         else:
-            room = self._rooms[change.new.metadata.name] = NodeRoom(change.new)
-            for node, amounts in self._held.values():
-                if node == room.name:
-                    room.take(amounts)
-        self._reconsider()
+            node_info = self._nodes[change.new.metadata.name] = NodeInfo(change.new)
+            for node, amounts in self._assumed.values():
+                if node == node_info.name:
+                    node_info.add_pod(amounts)
+        self._retry_unschedulable()
 
     def _on_pod(self, change: Change[Pod]) -> None:
         pod = change.new
         if pod is None or pod.status.phase in ("Succeeded", "Failed"):
             gone = pod or change.old
             assert gone is not None
-            self._forget(gone.metadata.key)
-            self._release(gone.metadata.uid)
+            self._remove_pending(gone.metadata.key)
+            self._forget_assumed(gone.metadata.uid)
         elif pod.spec.node_name:
-            self._forget(pod.metadata.key)
-            self._hold(pod, pod.spec.node_name)
-        elif pod.metadata.uid in self._held:
+            self._remove_pending(pod.metadata.key)
+            self._assume(pod, pod.spec.node_name)
+        elif pod.metadata.uid in self._assumed:
             return  # bound by us a moment ago
-        elif _is_ours(pod):
+        elif _is_schedulable(pod):
             known = self._pending.get(pod.metadata.key)
             self._pending[pod.metadata.key] = pod
             if known is None or known.spec != pod.spec:
                 self._enqueue(pod)
         else:
-            self._forget(pod.metadata.key)
+            self._remove_pending(pod.metadata.key)
 
-    def _hold(self, pod: Pod, node: str) -> None:
-        if pod.metadata.uid in self._held:
+    def _assume(self, pod: Pod, node: str) -> None:
+        if pod.metadata.uid in self._assumed:
             return
-        amounts = amounts_of(pod.spec)
-        self._held[pod.metadata.uid] = (node, amounts)
-        if node in self._rooms:
-            self._rooms[node].take(amounts)
+        amounts = pod_amounts(pod.spec)
+        self._assumed[pod.metadata.uid] = (node, amounts)
+        if node in self._nodes:
+            self._nodes[node].add_pod(amounts)
 
-    def _release(self, uid: Uid) -> None:
-        node, amounts = self._held.pop(uid, ("", {}))
-        if node in self._rooms:
-            self._rooms[node].give_back(amounts)
-            self._reconsider()
+    def _forget_assumed(self, uid: Uid) -> None:
+        node, amounts = self._assumed.pop(uid, ("", {}))
+        if node in self._nodes:
+            self._nodes[node].remove_pod(amounts)
+            self._retry_unschedulable()
 
     def _enqueue(self, pod: Pod) -> None:
-        self._refused.discard(pod.metadata.key)
-        arrival = self._arrivals.setdefault(pod.metadata.key, next(self._arrival))
-        heappush(self._queue, _rank(pod, arrival))
-        self._news.set()
+        self._unschedulable.discard(pod.metadata.key)
+        arrival = self._arrivals.setdefault(pod.metadata.key, next(self._next_arrival))
+        heappush(self._queue, _queue_key(pod, arrival))
+        self._wakeup.set()
 
-    def _forget(self, key: Key) -> None:
+    def _remove_pending(self, key: Key) -> None:
         self._pending.pop(key, None)
         self._arrivals.pop(key, None)
-        self._refused.discard(key)
+        self._unschedulable.discard(key)
 
-    def _reconsider(self) -> None:
+    def _retry_unschedulable(self) -> None:
         """Something may have become free: what was refused is asked again."""
-        self._refusals.clear()
-        for key in sorted(self._refused):
+        self._fit_errors.clear()
+        for key in sorted(self._unschedulable):
             self._enqueue(self._pending[key])
 
     async def _drain(self) -> None:
         while self._queue:
             *_, key = heappop(self._queue)
             pod = self._pending.get(key)
-            if pod is None or key in self._refused:
+            if pod is None or key in self._unschedulable:
                 continue
             try:
                 await self._schedule(pod)
@@ -158,14 +158,14 @@ class Scheduler:
 
     async def _schedule(self, pod: Pod) -> None:
         shape = codec.encode(pod.spec)
-        choice = self._refusals.get(shape) or choose_node(pod, self._rooms.values())
+        choice = self._fit_errors.get(shape) or select_node(pod, self._nodes.values())
         match choice:
-            case Placement(node):
+            case SelectedNode(node):
                 await self._bind(pod, node)
-            case Refusal():
-                self._refusals[shape] = choice
-                self._refused.add(pod.metadata.key)
-                await self._explain(pod, str(choice))
+            case FitError():
+                self._fit_errors[shape] = choice
+                self._unschedulable.add(pod.metadata.key)
+                await self._report_unschedulable(pod, str(choice))
             case _:
                 assert_never(choice)
 
@@ -178,20 +178,22 @@ class Scheduler:
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
         # Held before it is asked for: the watch may be faster than the answer.
-        self._forget(key)
-        self._hold(pod, node)
+        self._remove_pending(key)
+        self._assume(pod, node)
         try:
             path = PODS.path(key.namespace, key.name, "binding")
             await self._client.request("POST", path, body=codec.encode(body))
         except (ApiError, Unreachable):
-            self._release(pod.metadata.uid)
+            self._forget_assumed(pod.metadata.uid)
             raise
         self._log.debug("pod bound", pod=key, node=node)
-        self._events.tell(_about(pod), "Normal", "Scheduled", f"Successfully assigned {key} to {node}")
+        self._events.event(
+            _pod_reference(pod), "Normal", "Scheduled", f"Successfully assigned {key} to {node}"
+        )
 
-    async def _explain(self, pod: Pod, message: str) -> None:
-        said = find_condition(pod.status.conditions, "PodScheduled")
-        if said is not None and (said.status, said.message) == ("False", message):
+    async def _report_unschedulable(self, pod: Pod, message: str) -> None:
+        current = find_condition(pod.status.conditions, "PodScheduled")
+        if current is not None and (current.status, current.message) == ("False", message):
             return
         new = Condition(
             type="PodScheduled",
@@ -203,18 +205,18 @@ class Scheduler:
         status = replace(pod.status, conditions=with_condition(pod.status.conditions, new))
         patch = status_merge_patch(pod.metadata, pod.status, status)
         await self._client.patch(PODS, pod.metadata.key, patch, subresource="status")
-        self._events.tell(_about(pod), "Warning", "FailedScheduling", message)
+        self._events.event(_pod_reference(pod), "Warning", "FailedScheduling", message)
 
 
-def _is_ours(pod: Pod) -> bool:
+def _is_schedulable(pod: Pod) -> bool:
     return (
-        pod.spec.scheduler_name == OUR_NAME
+        pod.spec.scheduler_name == SCHEDULER_NAME
         and not pod.spec.scheduling_gates
         and pod.metadata.deletion_timestamp is None
     )
 
 
-def _rank(pod: Pod, arrival: int) -> Rank:
+def _queue_key(pod: Pod, arrival: int) -> QueueKey:
     """The order of the queue: higher priority, then older, then as they came.
 
     Creation is known to the second only.  Within it the order of the watch is the order in which pods were
@@ -224,7 +226,7 @@ def _rank(pod: Pod, arrival: int) -> Rank:
     return (-(pod.spec.priority or 0), epoch(pod.metadata.creation_timestamp), arrival, pod.metadata.key)
 
 
-def _about(pod: Pod) -> ObjectReference:
+def _pod_reference(pod: Pod) -> ObjectReference:
     metadata = pod.metadata
     return ObjectReference(
         api_version="v1",

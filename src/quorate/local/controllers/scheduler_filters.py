@@ -15,14 +15,14 @@ from quorate.api.core import Node, NodeSelectorTerm, Pod, PodSpec, Taint, Tolera
 from quorate.api.core.pod_resources import pod_requests
 from quorate.api.meta import find_condition, matches_requirement
 
-Amounts = Mapping[str, int]  # by resource, in nano-units
+ResourceAmounts = Mapping[str, int]  # by resource, in nano-units
 
-SCORED: Final = ("cpu", "memory")
+SCORED_RESOURCES: Final = ("cpu", "memory")
 NANO: Final = 10**9
 
 
 @dataclass(slots=True)
-class NodeRoom:
+class NodeInfo:
     """A node, and how much of it is taken."""
 
     node: Node
@@ -37,61 +37,61 @@ class NodeRoom:
         amount = self.node.status.allocatable.get(resource)
         return amount.nanos if amount is not None else 0
 
-    def take(self, amounts: Amounts) -> None:
+    def add_pod(self, amounts: ResourceAmounts) -> None:
         self.used.update(amounts)
         self.pods += 1
 
-    def give_back(self, amounts: Amounts) -> None:
+    def remove_pod(self, amounts: ResourceAmounts) -> None:
         self.used.subtract(amounts)
         self.pods -= 1
         assert all(amount >= 0 for amount in self.used.values()), f"more given back than taken: {self}"
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class SelectedNode:
     node: str
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class FitError:
     """Why no node takes the pod: how many were asked, and each reason with the number that gave it."""
 
-    asked: int
+    node_count: int
     reasons: tuple[tuple[str, int], ...]
 
     def __str__(self) -> str:
-        if not self.asked:
+        if not self.node_count:
             return "no nodes available to schedule pods"
         reasons = ", ".join(f"{count} {reason}" for reason, count in self.reasons)
-        return f"0/{self.asked} nodes are available: {reasons}"
+        return f"0/{self.node_count} nodes are available: {reasons}"
 
 
-def amounts_of(spec: PodSpec) -> Amounts:
+def pod_amounts(spec: PodSpec) -> ResourceAmounts:
     return {name: amount.nanos for name, amount in pod_requests(spec).items()} | {"pods": NANO}
 
 
-def choose_node(pod: Pod, nodes: Iterable[NodeRoom]) -> Placement | Refusal:
-    amounts = amounts_of(pod.spec)
+def select_node(pod: Pod, nodes: Iterable[NodeInfo]) -> SelectedNode | FitError:
+    amounts = pod_amounts(pod.spec)
     best: tuple[tuple[int, int, str], str] | None = None
     reasons: Counter[str] = Counter()
-    asked = 0
-    for room in nodes:
-        asked += 1
-        against = _objections(pod.spec, amounts, room)
-        reasons.update(against)
-        if against:
+    node_count = 0
+    for node_info in nodes:
+        node_count += 1
+        failures = _filter_failures(pod.spec, amounts, node_info)
+        reasons.update(failures)
+        if failures:
             continue
-        rank = (-_free_share(amounts, room), room.pods, room.name)
+        rank = (-_least_allocated_score(amounts, node_info), node_info.pods, node_info.name)
         if best is None or rank < best[0]:
-            best = (rank, room.name)
+            best = (rank, node_info.name)
     if best is not None:
-        return Placement(best[1])
-    return Refusal(asked, tuple(sorted(reasons.items())))
+        return SelectedNode(best[1])
+    return FitError(node_count, tuple(sorted(reasons.items())))
 
 
-def _objections(spec: PodSpec, amounts: Amounts, room: NodeRoom) -> list[str]:
+def _filter_failures(spec: PodSpec, amounts: ResourceAmounts, node_info: NodeInfo) -> list[str]:
     """What speaks against the node; more than one thing only about room."""
-    node = room.node
+    node = node_info.node
     if node.spec.unschedulable:
         return ["node(s) were unschedulable"]
     ready = find_condition(node.status.conditions, "Ready")
@@ -100,12 +100,12 @@ def _objections(spec: PodSpec, amounts: Amounts, room: NodeRoom) -> list[str]:
     for taint in node.spec.taints:
         if taint.effect in ("NoSchedule", "NoExecute") and not tolerates(spec.tolerations, taint):
             return [f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"]
-    if not matches_node(spec, node):
+    if not matches_node_affinity(spec, node):
         return ["node(s) didn't match Pod's node affinity/selector"]
     return [
         "Too many pods" if resource == "pods" else f"Insufficient {resource}"
         for resource, amount in sorted(amounts.items())
-        if amount > 0 and room.used[resource] + amount > room.allocatable(resource)
+        if amount > 0 and node_info.used[resource] + amount > node_info.allocatable(resource)
     ]
 
 
@@ -118,7 +118,7 @@ def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
     )
 
 
-def matches_node(spec: PodSpec, node: Node) -> bool:
+def matches_node_affinity(spec: PodSpec, node: Node) -> bool:
     """The node selector and, of the required affinity, at least one term; an empty term matches nothing."""
     labels = node.metadata.labels
     if any(labels.get(key) != value for key, value in spec.node_selector.items()):
@@ -137,11 +137,11 @@ def _matches_term(term: NodeSelectorTerm, node: Node) -> bool:
     )
 
 
-def _free_share(amounts: Amounts, room: NodeRoom) -> int:
+def _least_allocated_score(amounts: ResourceAmounts, node_info: NodeInfo) -> int:
     """What would be left free of cpu and memory, together in thousandths of the node."""
     share = 0
-    for resource in SCORED:
-        whole = room.allocatable(resource)
+    for resource in SCORED_RESOURCES:
+        whole = node_info.allocatable(resource)
         if whole > 0:
-            share += (whole - room.used[resource] - amounts.get(resource, 0)) * 1000 // whole
+            share += (whole - node_info.used[resource] - amounts.get(resource, 0)) * 1000 // whole
     return share

@@ -12,7 +12,7 @@ from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import SERVICE_ACCOUNTS
 from quorate.local.controllers.namespace import Namespace
 
-NAME: Final = "default"
+DEFAULT_SERVICE_ACCOUNT: Final = "default"
 
 
 class ServiceAccountController:
@@ -50,10 +50,12 @@ class ServiceAccountController:
         namespace = self._namespaces.get(key)
         if namespace is None or namespace.metadata.deletion_timestamp is not None:
             return
-        if self._accounts.get(Key(key.name, NAME)) is not None:
+        if self._accounts.get(Key(key.name, DEFAULT_SERVICE_ACCOUNT)) is not None:
             return
         try:
-            await self._client.create(SERVICE_ACCOUNTS, {"metadata": {"name": NAME}}, key.name)
+            await self._client.create(
+                SERVICE_ACCOUNTS, {"metadata": {"name": DEFAULT_SERVICE_ACCOUNT}}, key.name
+            )
         except (AlreadyExists, NotFound):
             return  # made by somebody else, or the namespace has gone
         except Forbidden as refusal:

@@ -21,14 +21,14 @@ _UNIT_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class PodBehavior:
     start_delay_s: float = 1.0
     duration_s: float | None = 1.0  # None: it never ends by itself
     together: int = 1  # pods of its owner that must run at once for time to count
     exit_code: int = 0
 
 
-class InvalidScript(ValueError):
+class InvalidBehavior(ValueError):
     """One annotation breaks its rule."""
 
     def __init__(self, annotation: str, value: str, rule: str) -> None:
@@ -39,15 +39,15 @@ class InvalidScript(ValueError):
         return f"annotation {self.annotation}: {self.value!r} {self.rule}"
 
 
-def read_script(annotations: Mapping[str, str], restart_policy: str) -> Script:
-    """Raises ``InvalidScript``.
+def parse_behavior(annotations: Mapping[str, str], restart_policy: str) -> PodBehavior:
+    """Raises ``InvalidBehavior``.
 
     A pod that is always restarted is a service: unless told otherwise it runs until it is deleted.
     """
-    default = Script() if restart_policy != "Always" else Script(duration_s=None)
+    default = PodBehavior() if restart_policy != "Always" else PodBehavior(duration_s=None)
     start_delay, duration = annotations.get(START_DELAY), annotations.get(DURATION)
     together = _whole_number(annotations, TOGETHER, default.together, 1, 1_000_000)
-    return Script(
+    return PodBehavior(
         start_delay_s=default.start_delay_s if start_delay is None else _seconds(START_DELAY, start_delay),
         duration_s=default.duration_s if duration is None else _seconds_or_forever(duration),
         together=together,
@@ -57,7 +57,7 @@ def read_script(annotations: Mapping[str, str], restart_policy: str) -> Script:
 
 def _seconds(annotation: str, text: str) -> float:
     if not _DURATION.fullmatch(text):
-        raise InvalidScript(annotation, text, "is not a duration (write 500ms, 2s or 1m30s)")
+        raise InvalidBehavior(annotation, text, "is not a duration (write 500ms, 2s or 1m30s)")
     return sum(float(amount) * _UNIT_S[unit] for amount, unit in _DURATION_PART.findall(text))
 
 
@@ -70,5 +70,5 @@ def _whole_number(annotations: Mapping[str, str], annotation: str, default: int,
     if text is None:
         return default
     if not (text.isascii() and text.isdecimal() and low <= int(text) <= high):
-        raise InvalidScript(annotation, text, f"is not a whole number from {low} to {high}")
+        raise InvalidBehavior(annotation, text, f"is not a whole number from {low} to {high}")
     return int(text)

@@ -107,7 +107,7 @@ async def register(client: Client, clock: Clock, fleet: Fleet, name: str) -> Non
         await client.patch(NODES, key, {"spec": {"taints": left or None}})
 
 
-class Addresses:
+class PodAddressPool:
     """Gives each pod an address nobody has."""
 
     def __init__(self, taken: Iterable[str]) -> None:

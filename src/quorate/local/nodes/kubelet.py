@@ -1,4 +1,4 @@
-"""The shell of the simulated nodes: watches the pods bound to them and carries out ``live``."""
+"""The shell of the simulated nodes: watches the pods bound to them and carries out ``next_step``."""
 
 import asyncio
 from collections import Counter
@@ -11,11 +11,11 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.patches import status_merge_patch
 from quorate.kube.reconcile import Reconciler
 from quorate.local.nodes.behavior import TOGETHER
-from quorate.local.nodes.fleet import Addresses, Fleet
-from quorate.local.nodes.lifecycle import Progress, Step, counts_as_running, live
-from quorate.local.nodes.pod_status import Place
+from quorate.local.nodes.fleet import Fleet, PodAddressPool
+from quorate.local.nodes.lifecycle import Progress, Step, counts_as_running, next_step
+from quorate.local.nodes.pod_status import PodAddresses
 from quorate.local.nodes.pod_types import PODS, Pod
-from quorate.local.own_writes import Ahead
+from quorate.local.own_writes import MutationCache
 
 WORKERS = 16
 
@@ -30,10 +30,10 @@ class Kubelet:
         self._speed = speed
         self._names = frozenset(fleet.names)
         self._cache = Informer(client, PODS)
-        self._pods = Ahead(self._cache, owner_of)
+        self._pods = MutationCache(self._cache, owner_of)
         self._progress: dict[Uid, Progress] = {}  # of live pods whose present stage began or was read here
         self._running: Counter[Uid] = Counter()  # by owner, its pods that count as running
-        self._addresses = Addresses(())
+        self._addresses = PodAddressPool(())
         self._reconciler = Reconciler("kubelet", self.reconcile, clock, WORKERS)
 
     async def run(self) -> None:
@@ -41,7 +41,7 @@ class Kubelet:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._cache.run())
             await self._cache.synced.wait()
-            self._addresses = Addresses(pod.status.pod_ip for pod in self._cache if pod.status.pod_ip)
+            self._addresses = PodAddressPool(pod.status.pod_ip for pod in self._cache if pod.status.pod_ip)
             tasks.create_task(self._reconciler.run())
 
     def _on_pod(self, change: Change[Pod]) -> None:
@@ -64,7 +64,7 @@ class Kubelet:
         after = self._running[owner] = before + by
         if not after:
             del self._running[owner]
-        for peer in self._pods.group(owner):
+        for peer in self._pods.by_group(owner):
             wanted = peer.metadata.annotations.get(TOGETHER, "")
             if wanted.isdecimal() and (before >= int(wanted)) != (after >= int(wanted)):
                 self._reconciler.enqueue(peer.metadata.key)
@@ -74,9 +74,13 @@ class Kubelet:
         if pod is None or pod.spec.node_name not in self._names:
             return None
         uid = pod.metadata.uid
-        place = Place(self._fleet.address(pod.spec.node_name), pod.status.pod_ip or self._addresses.give())
-        step = live(pod, self._progress.get(uid), self._peers(pod), place, self._clock.now(), self._speed)
-        await self._carry_out(pod, step)
+        place = PodAddresses(
+            self._fleet.address(pod.spec.node_name), pod.status.pod_ip or self._addresses.give()
+        )
+        step = next_step(
+            pod, self._progress.get(uid), self._peers(pod), place, self._clock.now(), self._speed
+        )
+        await self._execute(pod, step)
         if step.progress is None:
             self._progress.pop(uid, None)
         else:
@@ -91,7 +95,7 @@ class Kubelet:
         cached = self._cache.get(pod.metadata.key)  # what the count was made from
         return self._running[owner] - (cached is not None and counts_as_running(cached))
 
-    async def _carry_out(self, pod: Pod, step: Step) -> None:
+    async def _execute(self, pod: Pod, step: Step) -> None:
         key = pod.metadata.key
         if step.delete:
             try:
@@ -101,7 +105,7 @@ class Kubelet:
         if step.status is not None:
             patch = status_merge_patch(pod.metadata, pod.status, step.status)
             try:
-                self._pods.put(await self._client.patch(PODS, key, patch, subresource="status"))
+                self._pods.record(await self._client.patch(PODS, key, patch, subresource="status"))
             except NotFound:
                 return
 

@@ -16,13 +16,13 @@ from typing import Final
 
 from quorate.api.meta import at_epoch, epoch, find_condition
 from quorate.local.nodes import pod_status
-from quorate.local.nodes.behavior import InvalidScript, Script, read_script
-from quorate.local.nodes.pod_status import Place
+from quorate.local.nodes.behavior import InvalidBehavior, PodBehavior, parse_behavior
+from quorate.local.nodes.pod_status import PodAddresses
 from quorate.local.nodes.pod_types import Pod, PodStatus
 
-FIRST_CRASH_DELAY_S: Final = 10.0
-LONGEST_CRASH_DELAY_S: Final = 300.0
-KILLED: Final = 143  # the exit code of a process ended by SIGTERM
+INITIAL_CRASH_DELAY_S: Final = 10.0
+MAX_CRASH_DELAY_S: Final = 300.0
+SIGTERM_EXIT_CODE: Final = 143  # the exit code of a process ended by SIGTERM
 _ROUNDING_S: Final = 1e-6  # today's seconds since the epoch are four times as exact as this
 
 
@@ -73,7 +73,7 @@ def stage_of(pod: Pod) -> Stage:
     states = [status.state for status in pod.status.container_statuses]
     if any(state.running for state in states):
         return Stage.RUNNING
-    if any(state.waiting and state.waiting.reason == pod_status.CRASHED for state in states):
+    if any(state.waiting and state.waiting.reason == pod_status.CRASH_LOOP_BACK_OFF for state in states):
         return Stage.CRASHED
     return Stage.CREATING
 
@@ -85,7 +85,9 @@ def counts_as_running(pod: Pod) -> bool:
     return pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None
 
 
-def live(pod: Pod, progress: Progress | None, peers: int, place: Place, now: float, speed: float) -> Step:
+def next_step(
+    pod: Pod, progress: Progress | None, peers: int, place: PodAddresses, now: float, speed: float
+) -> Step:
     """The next step of a pod bound to a simulated node.
 
     ``progress`` is what the previous step answered, None when there was none; ``peers`` is how many *other*
@@ -95,13 +97,13 @@ def live(pod: Pod, progress: Progress | None, peers: int, place: Place, now: flo
     if pod.metadata.deletion_timestamp is not None:
         if stage is Stage.ENDED:
             return Step(None, delete=True)
-        return Step(None, pod_status.ended(pod, KILLED, at_epoch(now)))
+        return Step(None, pod_status.ended(pod, SIGTERM_EXIT_CODE, at_epoch(now)))
     if stage is Stage.ENDED:
         return Step(None)
     try:
-        script = read_script(pod.metadata.annotations, pod.spec.restart_policy)
-    except InvalidScript as error:
-        status = pod_status.refused(pod, place, str(error), at_epoch(now))
+        script = parse_behavior(pod.metadata.annotations, pod.spec.restart_policy)
+    except InvalidBehavior as error:
+        status = pod_status.config_error(pod, place, str(error), at_epoch(now))
         return Step(None, status if status != pod.status else None)
     match stage:
         case Stage.BOUND:
@@ -110,36 +112,38 @@ def live(pod: Pod, progress: Progress | None, peers: int, place: Place, now: flo
             return Step(begun, status, wake_at=begun.complete_at(script.start_delay_s, speed))
         case Stage.CREATING | Stage.CRASHED:
             span_s = script.start_delay_s if stage is Stage.CREATING else _crash_delay_s(pod)
-            progress = progress or Progress(since=_entered(pod, stage))
+            progress = progress or Progress(since=_stage_entered_at(pod, stage))
             if not progress.complete(span_s, now, speed):
                 return Step(progress, wake_at=progress.complete_at(span_s, speed))
             return _run(pod, script, peers, now, speed)
         case Stage.RUNNING:
-            progress = progress or Progress(since=_entered(pod, stage))
-            return _gather(pod, progress, script, peers, now, speed)
+            progress = progress or Progress(since=_stage_entered_at(pod, stage))
+            return _keep_running(pod, progress, script, peers, now, speed)
 
 
-def _run(pod: Pod, script: Script, peers: int, now: float, speed: float) -> Step:
+def _run(pod: Pod, script: PodBehavior, peers: int, now: float, speed: float) -> Step:
     status = pod_status.running(pod, at_epoch(now), restarted=stage_of(pod) is Stage.CRASHED)
-    status = pod_status.with_company(status, peers + 1, script.together, at_epoch(now))
+    status = pod_status.with_peers_condition(status, peers + 1, script.together, at_epoch(now))
     begun = Progress(since=now if peers + 1 >= script.together else None)
     wake_at = None if script.duration_s is None else begun.complete_at(script.duration_s, speed)
     return Step(begun, status, wake_at=wake_at)
 
 
-def _gather(pod: Pod, progress: Progress, script: Script, peers: int, now: float, speed: float) -> Step:
+def _keep_running(
+    pod: Pod, progress: Progress, script: PodBehavior, peers: int, now: float, speed: float
+) -> Step:
     if script.duration_s is not None and progress.complete(script.duration_s, now, speed):
         return _end(pod, script, now, speed)
     together = peers + 1 >= script.together
     progress = progress.gathering(together, now, speed)
     wake_at = None if script.duration_s is None else progress.complete_at(script.duration_s, speed)
-    if pod_status.has_company(pod.status, script.together) == together:
+    if pod_status.has_enough_peers(pod.status, script.together) == together:
         return Step(progress, wake_at=wake_at)
-    status = pod_status.with_company(pod.status, peers + 1, script.together, at_epoch(now))
+    status = pod_status.with_peers_condition(pod.status, peers + 1, script.together, at_epoch(now))
     return Step(progress, status, wake_at=wake_at)
 
 
-def _end(pod: Pod, script: Script, now: float, speed: float) -> Step:
+def _end(pod: Pod, script: PodBehavior, now: float, speed: float) -> Step:
     policy = pod.spec.restart_policy
     if policy == "Always" or (policy == "OnFailure" and script.exit_code):
         crashed = Progress(since=now)
@@ -150,10 +154,10 @@ def _end(pod: Pod, script: Script, now: float, speed: float) -> Step:
 
 def _crash_delay_s(pod: Pod) -> float:
     restarts = max((status.restart_count for status in pod.status.container_statuses), default=0)
-    return min(FIRST_CRASH_DELAY_S * 2.0 ** min(restarts, 10), LONGEST_CRASH_DELAY_S)
+    return min(INITIAL_CRASH_DELAY_S * 2.0 ** min(restarts, 10), MAX_CRASH_DELAY_S)
 
 
-def _entered(pod: Pod, stage: Stage) -> float | None:
+def _stage_entered_at(pod: Pod, stage: Stage) -> float | None:
     """Since when the pod gathers life in its stage, as its status tells; None: it waits for company."""
     moments: list[datetime | None] = [pod.status.start_time]
     containers = pod.status.container_statuses

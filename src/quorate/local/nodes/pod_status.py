@@ -10,30 +10,30 @@ from msgspec.structs import replace
 from quorate.api.meta import Condition, ConditionStatus, find_condition, with_condition
 from quorate.local.nodes.behavior import PREFIX
 from quorate.local.nodes.pod_types import (
-    IP,
     Container,
     ContainerState,
+    ContainerStateRunning,
+    ContainerStateTerminated,
+    ContainerStateWaiting,
     ContainerStatus,
     Pod,
+    PodIP,
     PodStatus,
-    Running,
-    Terminated,
-    Waiting,
 )
 
 PROGRESSING: Final = PREFIX + "Progressing"
-CRASHED: Final = "CrashLoopBackOff"
+CRASH_LOOP_BACK_OFF: Final = "CrashLoopBackOff"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PodAddresses:
     """Where a pod lives: the address of its node and its own."""
 
     host_ip: str
     pod_ip: str
 
 
-class Said(NamedTuple):
+class ConditionValue(NamedTuple):
     """What a condition says."""
 
     status: ConditionStatus
@@ -41,20 +41,20 @@ class Said(NamedTuple):
     message: str = ""
 
 
-TRUE: Final = Said("True")
+TRUE: Final = ConditionValue("True")
 
 
-def creating(pod: Pod, place: Place, moment: datetime) -> PodStatus:
+def creating(pod: Pod, place: PodAddresses, moment: datetime) -> PodStatus:
     status = replace(
         pod.status,
         phase="Pending",
         start_time=moment,
         host_ip=place.host_ip,
-        host_ips=(IP(ip=place.host_ip),),
+        host_ips=(PodIP(ip=place.host_ip),),
         pod_ip=place.pod_ip,
-        pod_ips=(IP(ip=place.pod_ip),),
-        container_statuses=_of_each(pod.spec.containers, _waiting("ContainerCreating")),
-        init_container_statuses=_of_each(pod.spec.init_containers, _waiting("PodInitializing")),
+        pod_ips=(PodIP(ip=place.pod_ip),),
+        container_statuses=_container_statuses(pod.spec.containers, _waiting("ContainerCreating")),
+        init_container_statuses=_container_statuses(pod.spec.init_containers, _waiting("PodInitializing")),
     )
     ready = _unready(pod)
     return _conditions(
@@ -62,30 +62,32 @@ def creating(pod: Pod, place: Place, moment: datetime) -> PodStatus:
     )
 
 
-def refused(pod: Pod, place: Place, message: str, moment: datetime) -> PodStatus:
+def config_error(pod: Pod, place: PodAddresses, message: str, moment: datetime) -> PodStatus:
     """The pod cannot be started as it is written; says why where kubectl shows it."""
     started = pod.status if pod.status.start_time else creating(pod, place, moment)
     waiting = _waiting("CreateContainerConfigError", message)
-    return replace(started, container_statuses=_of_each(pod.spec.containers, waiting))
+    return replace(started, container_statuses=_container_statuses(pod.spec.containers, waiting))
 
 
 def running(pod: Pod, moment: datetime, *, restarted: bool) -> PodStatus:
     def run(container: Container) -> ContainerStatus:
-        before = _before(pod, container)
+        before = _previous_status(pod, container)
         return ContainerStatus(
             name=container.name,
             image=container.image,
             ready=True,
             started=True,
             restart_count=before.restart_count + (1 if restarted else 0),
-            state=ContainerState(running=Running(started_at=moment)),
+            state=ContainerState(running=ContainerStateRunning(started_at=moment)),
             last_state=before.last_state,
         )
 
     def initialise(container: Container) -> ContainerStatus:
         if container.restart_policy == "Always":
             return run(container)
-        done = Terminated(exit_code=0, reason="Completed", started_at=moment, finished_at=moment)
+        done = ContainerStateTerminated(
+            exit_code=0, reason="Completed", started_at=moment, finished_at=moment
+        )
         return _status(container, ContainerState(terminated=done), ready=True)
 
     status = replace(
@@ -101,13 +103,15 @@ def ended(pod: Pod, exit_code: int, moment: datetime) -> PodStatus:
     """The containers have stopped for good; a pod that never started has failed too."""
     phase = "Failed" if exit_code else "Succeeded"
     status = replace(pod.status, phase=phase, container_statuses=_stopped(pod, exit_code, moment))
-    over = Said("False", "PodFailed" if exit_code else "PodCompleted")
+    over = ConditionValue("False", "PodFailed" if exit_code else "PodCompleted")
     return _conditions(status, moment, ContainersReady=over, Ready=over)
 
 
 def crashed(pod: Pod, exit_code: int, moment: datetime) -> PodStatus:
     """The containers have stopped and wait to be started again."""
-    waiting = ContainerState(waiting=Waiting(reason=CRASHED, message="back-off restarting container"))
+    waiting = ContainerState(
+        waiting=ContainerStateWaiting(reason=CRASH_LOOP_BACK_OFF, message="back-off restarting container")
+    )
     again = tuple(
         replace(stopped, state=waiting, last_state=stopped.state)
         for stopped in _stopped(pod, exit_code, moment)
@@ -117,26 +121,30 @@ def crashed(pod: Pod, exit_code: int, moment: datetime) -> PodStatus:
     return _conditions(status, moment, ContainersReady=ready, Ready=ready)
 
 
-def has_company(status: PodStatus, together: int) -> bool:
+def has_enough_peers(status: PodStatus, together: int) -> bool:
     """Whether the status says that the pod gathers time."""
     condition = find_condition(status.conditions, PROGRESSING)
     return together <= 1 or (condition is not None and condition.status == "True")
 
 
-def with_company(status: PodStatus, running: int, together: int, moment: datetime) -> PodStatus:
+def with_peers_condition(status: PodStatus, running: int, together: int, moment: datetime) -> PodStatus:
     if together <= 1:
         return status
     message = f"{running} of {together} pods run"
     enough = running >= together
-    said = Said("True", "PeersRun", message) if enough else Said("False", "WaitingForPeers", message)
+    said = (
+        ConditionValue("True", "PeersRun", message)
+        if enough
+        else ConditionValue("False", "WaitingForPeers", message)
+    )
     return _conditions(status, moment, **{PROGRESSING: said})
 
 
 def _stopped(pod: Pod, exit_code: int, moment: datetime) -> tuple[ContainerStatus, ...]:
     def stop(container: Container) -> ContainerStatus:
-        before = _before(pod, container)
+        before = _previous_status(pod, container)
         began = before.state.running.started_at if before.state.running else moment
-        end = Terminated(
+        end = ContainerStateTerminated(
             exit_code=exit_code,
             reason="Error" if exit_code else "Completed",
             started_at=began,
@@ -147,7 +155,7 @@ def _stopped(pod: Pod, exit_code: int, moment: datetime) -> tuple[ContainerStatu
     return tuple(map(stop, pod.spec.containers))
 
 
-def _before(pod: Pod, container: Container) -> ContainerStatus:
+def _previous_status(pod: Pod, container: Container) -> ContainerStatus:
     statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
     found = next((status for status in statuses if status.name == container.name), None)
     return found or _status(container, ContainerState())
@@ -158,22 +166,22 @@ def _status(container: Container, state: ContainerState, *, ready: bool = False)
 
 
 def _waiting(reason: str, message: str = "") -> Callable[[Container], ContainerStatus]:
-    state = ContainerState(waiting=Waiting(reason=reason, message=message))
+    state = ContainerState(waiting=ContainerStateWaiting(reason=reason, message=message))
     return lambda container: _status(container, state)
 
 
-def _of_each(
+def _container_statuses(
     containers: Iterable[Container], status_of: Callable[[Container], ContainerStatus]
 ) -> tuple[ContainerStatus, ...]:
     return tuple(map(status_of, containers))
 
 
-def _unready(pod: Pod) -> Said:
+def _unready(pod: Pod) -> ConditionValue:
     names = " ".join(container.name for container in pod.spec.containers)
-    return Said("False", "ContainersNotReady", f"containers with unready status: [{names}]")
+    return ConditionValue("False", "ContainersNotReady", f"containers with unready status: [{names}]")
 
 
-def _conditions(status: PodStatus, moment: datetime, **said: Said) -> PodStatus:
+def _conditions(status: PodStatus, moment: datetime, **said: ConditionValue) -> PodStatus:
     conditions: Iterable[Condition] = status.conditions
     for type_, (value, reason, message) in said.items():
         new = Condition(type=type_, status=value, reason=reason, message=message, last_transition_time=moment)

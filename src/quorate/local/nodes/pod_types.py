@@ -9,16 +9,16 @@ from quorate.api.meta import ObjectMeta, Struct
 from quorate.kube.resources import Resource
 
 
-class Waiting(Struct):
+class ContainerStateWaiting(Struct):
     reason: str = ""
     message: str = ""
 
 
-class Running(Struct):
+class ContainerStateRunning(Struct):
     started_at: datetime | None = None
 
 
-class Terminated(Struct, omit_defaults=False):
+class ContainerStateTerminated(Struct, omit_defaults=False):
     exit_code: int = 0
     reason: str = ""
     started_at: datetime | None = None
@@ -26,9 +26,9 @@ class Terminated(Struct, omit_defaults=False):
 
 
 class ContainerState(Struct):
-    waiting: Waiting | None = None
-    running: Running | None = None
-    terminated: Terminated | None = None
+    waiting: ContainerStateWaiting | None = None
+    running: ContainerStateRunning | None = None
+    terminated: ContainerStateTerminated | None = None
 
 
 class ContainerStatus(Struct, omit_defaults=False):
@@ -55,7 +55,7 @@ class PodSpec(Struct):
     init_containers: tuple[Container, ...] = ()
 
 
-class IP(Struct):
+class PodIP(Struct):
     ip: str
 
 
@@ -65,9 +65,9 @@ class PodStatus(core.PodStatus):
     phase: str = ""
     message: str = ""
     host_ip: str = msgspec.field(default="", name="hostIP")
-    host_ips: tuple[IP, ...] = msgspec.field(default=(), name="hostIPs")
+    host_ips: tuple[PodIP, ...] = msgspec.field(default=(), name="hostIPs")
     pod_ip: str = msgspec.field(default="", name="podIP")
-    pod_ips: tuple[IP, ...] = msgspec.field(default=(), name="podIPs")
+    pod_ips: tuple[PodIP, ...] = msgspec.field(default=(), name="podIPs")
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
 

@@ -12,14 +12,14 @@ from typing import Any
 
 from quorate.api.quantity import InvalidQuantity, parse_quantity
 from quorate.local.objects.patch.json_patches import go_kind
-from quorate.local.objects.schema_types import Anything, Json, ListOf, MapOf, Scalar, Type
+from quorate.local.objects.schema_types import Json, ListOf, MapOf, Scalar, Type, Untyped
 
 
-class Misfit(Exception):
+class UndecodableObject(Exception):
     """A value that its field cannot hold; the text says which, in kube-apiserver's words."""
 
 
-def read(obj: Json, kind: MapOf) -> tuple[Json, list[str]]:
+def decode_object(obj: Json, kind: MapOf) -> tuple[Json, list[str]]:
     """The object without the fields that its kind does not have and without nulls; the paths of those fields.
 
     Raises Misfit.
@@ -42,17 +42,17 @@ def _fields(obj: Json, kind: MapOf, owner: str, path: str, unknown: list[str]) -
 
 def _value(value: Any, kind: Type, owner: str, path: str, unknown: list[str]) -> Any:
     match kind:
-        case Anything():
+        case Untyped():
             return value
         case Scalar(name):
             return _scalar(value, name, owner)
         case ListOf(item):
             if not isinstance(value, list):
-                raise _unreadable(value, owner, "a list")
+                raise _unmarshal_error(value, owner, "a list")
             return [_value(part, item, owner, f"{path}[{n}]", unknown) for n, part in enumerate(value)]
         case MapOf():
             if not isinstance(value, dict):
-                raise _unreadable(value, owner, kind.name or "a map")
+                raise _unmarshal_error(value, owner, kind.name or "a map")
             return dict(_fields(value, kind, kind.name or owner, path, unknown))
 
 
@@ -74,7 +74,7 @@ def _scalar(value: Any, name: str, owner: str) -> Any:
             return value
         case "int-or-string", str():
             return value
-    raise _unreadable(value, owner, name)
+    raise _unmarshal_error(value, owner, name)
 
 
 def _quantity(value: str | float) -> str:
@@ -82,16 +82,16 @@ def _quantity(value: str | float) -> str:
         return str(parse_quantity(value if isinstance(value, str | int) else repr(value)))
     except InvalidQuantity as refusal:
         pattern = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
-        raise Misfit(f"quantities must match the regular expression '{pattern}'") from refusal
+        raise UndecodableObject(f"quantities must match the regular expression '{pattern}'") from refusal
 
 
 def _time(value: str, micro: bool) -> str:
     try:
         moment = datetime.fromisoformat(value)
     except ValueError as refusal:
-        raise Misfit(f'parsing time "{value}": cannot parse "{value}" as RFC 3339') from refusal
+        raise UndecodableObject(f'parsing time "{value}": cannot parse "{value}" as RFC 3339') from refusal
     if moment.tzinfo is None:
-        raise Misfit(f'parsing time "{value}": cannot parse "" as "Z07:00"')
+        raise UndecodableObject(f'parsing time "{value}": cannot parse "" as "Z07:00"')
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ" if micro else "%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -99,9 +99,11 @@ def _bytes(value: str) -> str:
     try:
         base64.b64decode(value, validate=True)
     except binascii.Error as refusal:
-        raise Misfit("illegal base64 data") from refusal
+        raise UndecodableObject("illegal base64 data") from refusal
     return value
 
 
-def _unreadable(value: Any, owner: str, wanted: str) -> Misfit:
-    return Misfit(f"json: cannot unmarshal {go_kind(value)} into Go struct field {owner} of type {wanted}")
+def _unmarshal_error(value: Any, owner: str, wanted: str) -> UndecodableObject:
+    return UndecodableObject(
+        f"json: cannot unmarshal {go_kind(value)} into Go struct field {owner} of type {wanted}"
+    )

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import yaml
 
-from quorate.local.objects.schema_types import Anything, Json, ListOf, MapOf, Scalar, Type, builtin
+from quorate.local.objects.schema_types import Json, ListOf, MapOf, Scalar, Type, Untyped, builtin_type
 
 MAGIC = b"k8s\x00"
 
@@ -33,7 +33,7 @@ def read(body: bytes) -> Json:
     envelope = dict(_fields(body[len(MAGIC) :]))
     names = dict(_fields(_bytes(envelope.get(1, b""))))
     api_version, name = _text(names.get(1, b"")), _text(names.get(2, b""))
-    kind = builtin(api_version, name)
+    kind = builtin_type(api_version, name)
     if kind is None or kind.name not in _numbers():
         raise Malformed(f"{name} of {api_version} is not known in the protobuf format")
     return {"apiVersion": api_version, "kind": name} | _message(_bytes(envelope.get(2, b"")), kind)
@@ -90,7 +90,7 @@ def _value(value: Wire, kind: Type) -> Any:
         case Scalar("int-or-string"):
             parts = dict(_fields(_bytes(value)))
             return _text(parts.get(3, b"")) if parts.get(1) else _signed(parts.get(2, 0))
-        case Scalar() | ListOf() | Anything():
+        case Scalar() | ListOf() | Untyped():
             raise Malformed("a field of a type that no message has")
 
 

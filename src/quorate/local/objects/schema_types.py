@@ -17,7 +17,7 @@ import yaml
 Json: TypeAlias = dict[str, Any]
 
 
-class Relation(Enum):
+class ListMergeType(Enum):
     """Who may own what in a list or a map."""
 
     ATOMIC = "atomic"
@@ -36,7 +36,7 @@ class Scalar:
 
 
 @dataclass(frozen=True, slots=True)
-class Anything:
+class Untyped:
     """A value whose type nobody declared: scalars and lists are wholes, maps merge key by key."""
 
     atomic: bool = False
@@ -45,7 +45,7 @@ class Anything:
 @dataclass(frozen=True, slots=True)
 class ListOf:
     item: "Type"
-    relation: Relation = Relation.ATOMIC
+    relation: ListMergeType = ListMergeType.ATOMIC
     keys: tuple[str, ...] = ()
     """for Relation.MAP: the fields that tell two items apart"""
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class MapOf:
         return self.fields.get(name, self.rest)
 
 
-Type: TypeAlias = Scalar | Anything | ListOf | MapOf
+Type: TypeAlias = Scalar | Untyped | ListOf | MapOf
 
 SCALARS = (
     "string",
@@ -92,25 +92,25 @@ SCALARS = (
 )
 
 
-def builtin(api_version: str, kind: str) -> MapOf | None:
+def builtin_type(api_version: str, kind: str) -> MapOf | None:
     """The type of a built-in kind, None if it is not one of them."""
     kinds, types = _builtin_types()
     name = kinds.get(f"{api_version}/{kind}")
     return types[name] if name else None
 
 
-def object_meta() -> MapOf:
+def object_meta_type() -> MapOf:
     """The type of `metadata`, the same in every kind."""
     return _builtin_types()[1]["ObjectMeta"]
 
 
-def empty(kind: MapOf) -> Json:
+def empty_object(kind: MapOf) -> Json:
     """The server's form of an object of which nothing is set; a creation owns what it adds to this."""
     bare: Json = {}
     for name in sorted(kind.always):
         match kind.fields[name]:
             case MapOf() as inner:
-                bare[name] = empty(inner)
+                bare[name] = empty_object(inner)
             case _:
                 bare[name] = None
     return bare
@@ -125,21 +125,21 @@ def _builtin_types() -> tuple[dict[str, str], dict[str, MapOf]]:
     for name, fields in document["types"].items():
         for field_name, notation in fields.items():
             words = notation.split()
-            types[name].fields[field_name] = _read(words, types)
+            types[name].fields[field_name] = _parse_notation(words, types)
             if "always" in words:
                 types[name].always.add(field_name)
     return document["kinds"], types
 
 
-def _read(words: list[str], types: Mapping[str, MapOf]) -> Type:
+def _parse_notation(words: list[str], types: Mapping[str, MapOf]) -> Type:
     """One field's notation, split into words: see `builtin_types.yaml`."""
     match words:
         case ["list", *rest]:
-            return _read_list(rest, types)
+            return _parse_list_notation(rest, types)
         case ["map", *rest]:
-            return MapOf(rest=_read(rest, types), atomic="atomic" in rest)
+            return MapOf(rest=_parse_notation(rest, types), atomic="atomic" in rest)
         case ["any", *_]:
-            return Anything(atomic=True)
+            return Untyped(atomic=True)
         case [name, *_] if name in SCALARS:
             return Scalar(name)
         case [name, *_]:
@@ -147,11 +147,11 @@ def _read(words: list[str], types: Mapping[str, MapOf]) -> Type:
     raise ValueError("a field without a type")
 
 
-def _read_list(words: list[str], types: Mapping[str, MapOf]) -> ListOf:
-    item = _read(words, types)
+def _parse_list_notation(words: list[str], types: Mapping[str, MapOf]) -> ListOf:
+    item = _parse_notation(words, types)
     argument = dict(zip(words, [*words[1:], ""], strict=True))
     keys = argument.get("keys") or argument.get("by") or ""
-    relation = Relation.SET if "set" in words else Relation.MAP if keys else Relation.ATOMIC
+    relation = ListMergeType.SET if "set" in words else ListMergeType.MAP if keys else ListMergeType.ATOMIC
     return ListOf(
         item,
         relation,

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from quorate.local.objects.tables.builtin import builtin_layout
-from quorate.local.objects.tables.layout import partial, partial_list, table
+from quorate.local.objects.tables.layout import partial_object, partial_object_list, table
 from quorate.local.server.call import Call
 from quorate.local.server.errors import bad_request, details_of
 from quorate.local.server.kinds import Kind
@@ -45,7 +45,7 @@ def single(call: Call, obj: Json, code: int = 200) -> Answer:
             metadata = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
             return document(call, tabulated(call, [obj], metadata), code)
         case Form.METADATA:
-            return document(call, partial(obj, version), code)
+            return document(call, partial_object(obj, version), code)
         case Form.METADATA_LIST:
             raise not_acceptable()
     return document(call, obj, code)
@@ -136,7 +136,7 @@ def listed(call: Call, page: Page) -> Answer:
         case Form.METADATA_LIST:
             objects = (entry.decode() for entry in page.entries)
             version = call.accepted.version
-            return document(call, partial_list(objects, metadata=metadata, version=version))
+            return document(call, partial_object_list(objects, metadata=metadata, version=version))
         case Form.METADATA:
             raise not_acceptable()
     content = {

@@ -55,7 +55,7 @@ async def create_object(call: Call, obj: Json, dry_run: bool, tracked: bool = Fa
     admission.require_namespace(call, obj)
     call.kind.rules.default(obj)
     if not tracked:
-        tracking.track(call, obj, schema_types.empty(call.kind.type))
+        tracking.track(call, obj, schema_types.empty_object(call.kind.type))
     admission.complete(call, obj)
     obj = await webhooks.mutated(call, "CREATE", obj)
     require_rights(call, obj)

@@ -11,10 +11,10 @@ from typing import Any
 
 from quorate.local.objects import decoding
 from quorate.local.objects.crd import definition as definitions
-from quorate.local.objects.crd.defaulting import fill_defaults, prune
+from quorate.local.objects.crd.defaulting import apply_defaults, prune
 from quorate.local.objects.crd.definition import Definition, Version
 from quorate.local.objects.crd.validation import validate
-from quorate.local.objects.schema_types import Anything, MapOf, object_meta
+from quorate.local.objects.schema_types import MapOf, Untyped, object_meta_type
 from quorate.local.objects.tables.layout import custom_layout
 from quorate.local.server.conversion import Convert
 from quorate.local.server.errors import Cause, bad_request
@@ -28,7 +28,7 @@ RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
 VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 """In the order in which discovery lists them for custom resources."""
 
-_ENVELOPE = MapOf("", {"metadata": object_meta()}, Anything())
+_ENVELOPE = MapOf("", {"metadata": object_meta_type()}, Untyped())
 """A custom resource as it is read first: of metadata the fields are known, the rest is its schema's."""
 
 
@@ -75,7 +75,7 @@ class Definitions:
 
     async def _establish(self, entry: Entry, obj: Json) -> None:
         taken = [compiled for _, compiled in self._served.values()]
-        status = definitions.established(obj, taken, self._timestamp())
+        status = definitions.naming_status(obj, taken, self._timestamp())
         if status == obj.get("status"):
             return
         try:
@@ -148,7 +148,7 @@ def _rules(kind: Kind, version: Version) -> Rules:
 
     return Rules(
         decode=partial(_decode, kind, version),
-        default=lambda obj: fill_defaults(obj, schema),
+        default=lambda obj: apply_defaults(obj, schema),
         begin=_without_status if version.has_status else unchanged,
         carry_status=_keep_metadata,
         validate_new=check,
@@ -160,8 +160,8 @@ def _rules(kind: Kind, version: Version) -> Rules:
 def _decode(kind: Kind, version: Version, obj: Json) -> Decoded:
     """Raises StatusError(400) for metadata of the wrong type."""
     try:
-        read, unknown = decoding.read(obj, _ENVELOPE)
-    except decoding.Misfit as misfit:
+        read, unknown = decoding.decode_object(obj, _ENVELOPE)
+    except decoding.UndecodableObject as misfit:
         where = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
         raise bad_request(f"{where}: {misfit}") from misfit
     unknown += prune(read, version.schema)
@@ -191,7 +191,7 @@ def _conversion(kind: Kind, version: Version, storage: Version, convert: Convert
         results = await convert([obj | was for obj in objects], names[to_storage])
         for result in results:
             prune(result, schema)
-            fill_defaults(result, schema)
+            apply_defaults(result, schema)
         return [
             {name: part for name, part in result.items() if name not in ("apiVersion", "kind")}
             for result in results

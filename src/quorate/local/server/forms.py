@@ -7,7 +7,7 @@ lists and maps are left out, and which numbers and booleans are, since most of t
 from typing import Any
 
 from quorate.local.objects import decoding, schema_types
-from quorate.local.objects.schema_types import Anything, ListOf, MapOf, Scalar, Type
+from quorate.local.objects.schema_types import ListOf, MapOf, Scalar, Type, Untyped
 from quorate.local.server.errors import bad_request
 from quorate.local.server.kinds import Decoded, Kind
 
@@ -88,7 +88,7 @@ ALWAYS_ZERO: dict[str, Json] = {
 
 def type_of(kind: Kind) -> MapOf:
     """Raises KeyError for a built-in kind that the table of types does not have."""
-    found = schema_types.builtin(kind.api_version, kind.kind)
+    found = schema_types.builtin_type(kind.api_version, kind.kind)
     if found is None:
         raise KeyError(kind.api_version, kind.kind)
     return found
@@ -98,8 +98,8 @@ def decode(kind: Kind, obj: Json) -> Decoded:
     """Raises StatusError(400) for a value that its field cannot hold."""
     shape = type_of(kind)
     try:
-        read, unknown = decoding.read(obj, shape)
-    except decoding.Misfit as misfit:
+        read, unknown = decoding.decode_object(obj, shape)
+    except decoding.UndecodableObject as misfit:
         where = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
         raise bad_request(f"{where}: {misfit}") from misfit
     return Decoded(tidy(read, shape), tuple(f'unknown field "{path}"' for path in unknown))
@@ -137,7 +137,7 @@ def _is_absent(value: Any, name: str, declared: Type, owner: MapOf) -> bool:
             return value == [] and name not in owner.always
         case MapOf(fields=fields):
             return value == {} and not fields
-        case Anything():
+        case Untyped():
             return False
         case Scalar():
             if value == "":

@@ -9,7 +9,7 @@ from typing import Any
 
 from quorate.local.objects.crd.definition import ScalePaths
 from quorate.local.objects.schema_types import MapOf
-from quorate.local.objects.tables.layout import Layout
+from quorate.local.objects.tables.layout import TableLayout
 from quorate.local.server.errors import Cause
 from quorate.local.server.store import Entry, in_form
 
@@ -113,7 +113,7 @@ class Kind:
     custom: bool = False
     """Defined by a CustomResourceDefinition: list items carry apiVersion and kind."""
     list_kind: str = ""
-    layout: Layout | None = None
+    layout: TableLayout | None = None
     """Its table; None: the built-in one for its name."""
     warning: str = ""
     """Sent with every answer, such as that the version is deprecated."""

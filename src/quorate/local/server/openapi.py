@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from quorate.local.objects import schema_types
-from quorate.local.objects.schema_types import Anything, ListOf, MapOf, Scalar, Type
+from quorate.local.objects.schema_types import ListOf, MapOf, Scalar, Type, Untyped
 from quorate.local.server.discovery import SERVER_VERSION
 from quorate.local.server.kinds import Kind, Registry
 from quorate.local.server.store import Store
@@ -113,7 +113,7 @@ def _schema_name(kind: Kind) -> str:
 
 def _as_object(schema: Json, kind: Kind, schemas: dict[str, Json]) -> Json:
     """The schema of a custom resource with what every object has."""
-    meta = schema_types.object_meta()
+    meta = schema_types.object_meta_type()
     _describe(meta, schemas)
     every = {
         "apiVersion": {"type": "string"},
@@ -144,7 +144,7 @@ def _schema(shape: Type, schemas: dict[str, Json]) -> Json:
             return _reference(shape)
         case MapOf(rest=rest) if rest is not None:
             return {"type": "object", "additionalProperties": _schema(rest, schemas)}
-        case MapOf() | Anything():
+        case MapOf() | Untyped():
             return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 

@@ -144,7 +144,10 @@ async def _apply(call: Call, dry_run: bool) -> Answer:
     if call.asked.subresource:
         raise call.not_found()
     call.require("create")
-    bare = schema_types.empty(call.kind.type) | {"apiVersion": call.kind.api_version, "kind": call.kind.kind}
+    bare = schema_types.empty_object(call.kind.type) | {
+        "apiVersion": call.kind.api_version,
+        "kind": call.kind.kind,
+    }
     bare["metadata"] = {"name": call.name} | ({"namespace": call.namespace} if call.namespace else {})
     new = applied(bare)
     for name in ("resourceVersion", "uid"):

@@ -12,7 +12,7 @@ import msgspec
 from quorate.api import codec
 from quorate.api.core import Pod, ResourceQuotaSpec, Resources
 from quorate.api.quantity import parse_quantity
-from quorate.local.resource_quota import counts_pod, is_scoped, usage
+from quorate.local.resource_quota import has_scopes, matches_scopes, quota_usage
 from quorate.local.server.call import Call
 from quorate.local.server.errors import StatusError, forbidden
 from quorate.local.server.store import Entry, Stale
@@ -68,11 +68,11 @@ def _charged(call: Call, obj: Json, entry: Entry) -> Json | None:
 
 def _counts(spec: ResourceQuotaSpec, call: Call, obj: Json) -> bool:
     """Whether the quota is about the object at all; one with scopes is about pods only."""
-    if not is_scoped(spec):
+    if not has_scopes(spec):
         return True
     if call.kind.resource != "pods":
         return False
-    return counts_pod(spec, codec.decode(Pod, msgspec.json.encode(obj)))
+    return matches_scopes(spec, codec.decode(Pod, msgspec.json.encode(obj)))
 
 
 def amounts(written: dict[str, str]) -> Resources:
@@ -81,7 +81,7 @@ def amounts(written: dict[str, str]) -> Resources:
 
 def _use(call: Call, obj: Json, limited: Iterable[str]) -> Resources:
     pods = [codec.decode(Pod, msgspec.json.encode(obj))] if call.kind.resource == "pods" else []
-    return usage(limited, pods, {call.kind.resource: 1})
+    return quota_usage(limited, pods, {call.kind.resource: 1})
 
 
 def _silent(spec: Json, limited: Iterable[str]) -> Iterator[str]:

@@ -30,9 +30,9 @@ from quorate.local.server.validation import (
 
 RULES: dict[str, Rules] = {
     "customresourcedefinitions.apiextensions.k8s.io": Rules(
-        default=definition.fill_in,
+        default=definition.set_defaults,
         validate=definitions.validate,
-        validate_new=definition.new_findings,
+        validate_new=definition.creation_findings,
         validate_update=definition.update_findings,
     ),
     "pods": Rules(

@@ -14,7 +14,7 @@ from quorate.local.server.webhooks import admission as webhooks
 
 Json = dict[str, Any]
 
-_TYPE = schema_types.builtin("autoscaling/v1", "Scale")
+_TYPE = schema_types.builtin_type("autoscaling/v1", "Scale")
 assert _TYPE is not None
 SCALE = Kind("autoscaling", "v1", "Scale", "scales", True, type=_TYPE)
 

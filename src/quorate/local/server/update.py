@@ -80,7 +80,7 @@ async def change(
             tracking.track(call, merged, old)
         if not reviewed:
             await webhooks.admitted(call, "UPDATE", merged, old)
-        if managed_fields.same_but_for_times(old, merged):
+        if managed_fields.is_equal_except_times(old, merged):
             return answers.stored(call, entry)
         if dry_run:
             return answers.single(call, merged)

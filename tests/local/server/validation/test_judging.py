@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from quorate.local.objects.schema_types import Anything, ListOf, MapOf, Scalar, Type
+from quorate.local.objects.schema_types import ListOf, MapOf, Scalar, Type, Untyped
 from quorate.local.server import builtin
 from quorate.local.server.errors import qualified
 from quorate.local.server.kinds import Kind
@@ -58,7 +58,7 @@ def a_value(shape: Type, rng: Random) -> Any:
         case MapOf(rest=rest) if rest is not None:
             return {rng.choice(WORDS): a_value(rest, rng) for _ in range(rng.randrange(3))}
         case _:
-            assert isinstance(shape, Anything | MapOf)
+            assert isinstance(shape, Untyped | MapOf)
             return {}
 
 

@@ -20,25 +20,25 @@ from quorate.local.controllers.apps.types import (
     DeploymentStatus,
     ReplicaSet,
     RollingUpdate,
-    owned_by,
-    revision_of,
+    owner_references,
+    template_hash,
 )
-from quorate.local.own_writes import Ahead
+from quorate.local.own_writes import MutationCache
 
-HASH: Final = "pod-template-hash"
-_OWN: Final = "deployment.kubernetes.io/"
-REVISION: Final = f"{_OWN}revision"
+POD_TEMPLATE_HASH: Final = "pod-template-hash"
+_DEPLOYMENT_PREFIX: Final = "deployment.kubernetes.io/"
+REVISION: Final = f"{_DEPLOYMENT_PREFIX}revision"
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-class Sizes(msgspec.Struct, frozen=True):
+class ReplicaCounts(msgspec.Struct, frozen=True):
     """How many pods the newest ReplicaSet and the older ones are to have."""
 
     new: int
     old: tuple[int, ...]
 
 
-def sizes(deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> Sizes:
+def rollout_step(deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> ReplicaCounts:
     """The next step to where all pods are of the newest template.
 
     A rolling update makes at most ``maxSurge`` pods more than wanted and leaves at most ``maxUnavailable``
@@ -49,8 +49,8 @@ def sizes(deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaS
     remaining = [each.spec.replicas for each in old]
     if deployment.spec.strategy.type == "Recreate":
         gone = all(each.status.replicas == 0 for each in old)
-        return Sizes(wanted if gone else present, tuple(0 for _ in old))
-    surge, unavailable = _bounds(deployment.spec.strategy.rolling_update, wanted)
+        return ReplicaCounts(wanted if gone else present, tuple(0 for _ in old))
+    surge, unavailable = _surge_and_unavailable(deployment.spec.strategy.rolling_update, wanted)
     grown = min(wanted, max(present, wanted + surge - sum(remaining)))
     available = sum(each.status.available_replicas for each in (*old, *([new] if new is not None else [])))
     # Old pods that are not available are no loss; of the others as many as the newest can spare.
@@ -61,16 +61,16 @@ def sizes(deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaS
         less = min(each.status.available_replicas, spare)
         spare -= less
         shrunk.append(max(size - idle - less, 0))
-    return Sizes(grown, tuple(shrunk))
+    return ReplicaCounts(grown, tuple(shrunk))
 
 
-def _bounds(rolling: RollingUpdate, wanted: int) -> tuple[int, int]:
-    surge = math.ceil(_part(rolling.max_surge, wanted))
-    unavailable = math.floor(_part(rolling.max_unavailable, wanted))
+def _surge_and_unavailable(rolling: RollingUpdate, wanted: int) -> tuple[int, int]:
+    surge = math.ceil(_int_or_percent(rolling.max_surge, wanted))
+    unavailable = math.floor(_int_or_percent(rolling.max_unavailable, wanted))
     return (surge, unavailable) if surge or unavailable else (0, 1)
 
 
-def _part(amount: int | str, of: int) -> float:
+def _int_or_percent(amount: int | str, of: int) -> float:
     """A number, or percents of ``of``."""
     return amount if isinstance(amount, int) else int(amount.removesuffix("%")) * of / 100
 
@@ -84,8 +84,8 @@ class DeploymentController:
         self._client = client
         self._clock = clock
         self._synced = (deployments.synced, sets.synced)
-        self._deployments = Ahead(deployments, lambda each: each.metadata.key)
-        self._sets = Ahead(sets, _deployment_of)
+        self._deployments = MutationCache(deployments, lambda each: each.metadata.key)
+        self._sets = MutationCache(sets, _controlling_deployment)
         self._reconciler = Reconciler("deployment", self.reconcile, clock)
         deployments.subscribe(lambda change: self._reconciler.enqueue(change.key))
         sets.subscribe(self._on_set)
@@ -97,7 +97,7 @@ class DeploymentController:
 
     def _on_set(self, change: Change[ReplicaSet]) -> None:
         for each in (change.old, change.new):
-            key = None if each is None else _deployment_of(each)
+            key = None if each is None else _controlling_deployment(each)
             if key is not None:
                 self._reconciler.enqueue(key)
 
@@ -106,15 +106,17 @@ class DeploymentController:
         if deployment is None or deployment.metadata.deletion_timestamp is not None:
             return
         uid = deployment.metadata.uid
-        owned = [each for each in self._sets.group(key) if (c := each.metadata.controller) and c.uid == uid]
-        revision = revision_of(deployment.spec.template)
-        new = next((each for each in owned if each.metadata.labels.get(HASH) == revision), None)
+        owned = [
+            each for each in self._sets.by_group(key) if (c := each.metadata.controller) and c.uid == uid
+        ]
+        revision = template_hash(deployment.spec.template)
+        new = next((each for each in owned if each.metadata.labels.get(POD_TEMPLATE_HASH) == revision), None)
         old = [each for each in owned if each is not new]
         if not deployment.spec.paused:
-            decided = sizes(deployment, new, old)
+            decided = rollout_step(deployment, new, old)
             if new is None:
                 new = await self._create(deployment, revision, decided.new, len(old) + 1)
-            elif (untold := _untold(deployment, new)) or new.spec.replicas != decided.new:
+            elif (untold := _missing_annotations(deployment, new)) or new.spec.replicas != decided.new:
                 new = await self._change(new, decided.new, untold)
             for each, size in zip(list(old), decided.old, strict=True):
                 if each.spec.replicas != size:
@@ -124,14 +126,14 @@ class DeploymentController:
     async def _create(self, of: Deployment, revision: str, size: int, number: int) -> ReplicaSet:
         template: Json = msgspec.json.decode(of.spec.template)
         metadata = template.setdefault("metadata", {})
-        metadata["labels"] = {**(metadata.get("labels") or {}), HASH: revision}
-        matched = {**(of.spec.selector.get("matchLabels") or {}), HASH: revision}
+        metadata["labels"] = {**(metadata.get("labels") or {}), POD_TEMPLATE_HASH: revision}
+        matched = {**(of.spec.selector.get("matchLabels") or {}), POD_TEMPLATE_HASH: revision}
         body = {
             "metadata": {
                 "name": f"{of.metadata.name}-{revision}",
                 "labels": metadata["labels"],
-                "annotations": {**_passed_on(of), REVISION: str(number)},
-                "ownerReferences": owned_by(DEPLOYMENTS, of.metadata),
+                "annotations": {**_propagated_annotations(of), REVISION: str(number)},
+                "ownerReferences": owner_references(DEPLOYMENTS, of.metadata),
             },
             "spec": {
                 "replicas": size,
@@ -140,21 +142,21 @@ class DeploymentController:
             },
         }
         made = await self._client.create(REPLICA_SETS, body, of.metadata.namespace)
-        self._sets.put(made)
+        self._sets.record(made)
         return made
 
     async def _change(self, of: ReplicaSet, size: int, annotations: Mapping[str, str]) -> ReplicaSet:
         told = {"resourceVersion": of.metadata.resource_version, "annotations": dict(annotations)}
         body = {"metadata": told, "spec": {"replicas": size}}
         changed = await self._client.patch(REPLICA_SETS, of.metadata.key, body)
-        self._sets.put(changed)
+        self._sets.record(changed)
         return changed
 
     async def _report(self, of: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> None:
         every = [*old, *([new] if new is not None else [])]
         present = sum(each.status.replicas for each in every)
         available = sum(each.status.available_replicas for each in every)
-        _, unavailable = _bounds(of.spec.strategy.rolling_update, of.spec.replicas)
+        _, unavailable = _surge_and_unavailable(of.spec.strategy.rolling_update, of.spec.replicas)
         enough = available >= of.spec.replicas - unavailable
         moment = at_epoch(self._clock.now())
         condition = Condition(
@@ -176,25 +178,25 @@ class DeploymentController:
         patch = status_merge_patch(of.metadata, of.status, status)
         if patch:
             written = await self._client.patch(DEPLOYMENTS, of.metadata.key, patch, subresource="status")
-            self._deployments.put(written)
+            self._deployments.record(written)
 
 
-def _passed_on(deployment: Deployment) -> Mapping[str, str]:
+def _propagated_annotations(deployment: Deployment) -> Mapping[str, str]:
     """The annotations that the newest ReplicaSet takes over: all but those about the rollout itself."""
     annotations = deployment.metadata.annotations
     return {
         name: text
         for name, text in annotations.items()
-        if not name.startswith(_OWN) and name != _LAST_APPLIED
+        if not name.startswith(_DEPLOYMENT_PREFIX) and name != _LAST_APPLIED
     }
 
 
-def _untold(deployment: Deployment, new: ReplicaSet) -> Mapping[str, str]:
+def _missing_annotations(deployment: Deployment, new: ReplicaSet) -> Mapping[str, str]:
     has = new.metadata.annotations
-    return {name: text for name, text in _passed_on(deployment).items() if has.get(name) != text}
+    return {name: text for name, text in _propagated_annotations(deployment).items() if has.get(name) != text}
 
 
-def _deployment_of(replica_set: ReplicaSet) -> Key | None:
+def _controlling_deployment(replica_set: ReplicaSet) -> Key | None:
     owner = replica_set.metadata.controller
     ours = owner is not None and owner.kind == DEPLOYMENTS.kind
     return Key(replica_set.metadata.namespace, owner.name) if owner is not None and ours else None

@@ -17,17 +17,17 @@ from quorate.local.controllers.apps.types import (
     REPLICA_SETS,
     ReplicaSet,
     ReplicaSetStatus,
-    from_template,
-    is_live,
+    is_active,
     is_ready,
-    owned_by,
+    owner_references,
+    pod_from_template,
 )
-from quorate.local.own_writes import Ahead
+from quorate.local.own_writes import MutationCache
 
-MOST_AT_ONCE: Final = 500  # pods made or deleted in one go, as in Kubernetes
+BURST_REPLICAS: Final = 500  # pods made or deleted in one go, as in Kubernetes
 
 
-def surplus(pods: Iterable[Pod], wanted: int) -> list[Pod]:
+def pods_to_delete(pods: Iterable[Pod], wanted: int) -> list[Pod]:
     """Whom to delete: those without a node first, then those not ready, then the youngest."""
     by_worth = sorted(
         pods, key=lambda pod: (not pod.spec.node_name, not is_ready(pod), _created(pod), pod.metadata.name)
@@ -47,7 +47,7 @@ class ReplicaSetController:
         self._client = client
         self._synced = (sets.synced, pods.synced)
         self._sets = sets
-        self._pods = Ahead(pods, set_of)
+        self._pods = MutationCache(pods, _controlling_set)
         self._reconciler = Reconciler("replica-set", self.reconcile, clock)
         sets.subscribe(lambda change: self._reconciler.enqueue(change.key))
         pods.subscribe(self._on_pod)
@@ -59,7 +59,7 @@ class ReplicaSetController:
 
     def _on_pod(self, change: Change[Pod]) -> None:
         for pod in (change.old, change.new):
-            key = None if pod is None else set_of(pod)
+            key = None if pod is None else _controlling_set(pod)
             if key is not None:
                 self._reconciler.enqueue(key)
 
@@ -70,19 +70,19 @@ class ReplicaSetController:
         uid = replica_set.metadata.uid
         live = [
             pod
-            for pod in self._pods.group(key)
-            if (owner := pod.metadata.controller) is not None and owner.uid == uid and is_live(pod)
+            for pod in self._pods.by_group(key)
+            if (owner := pod.metadata.controller) is not None and owner.uid == uid and is_active(pod)
         ]
         wanted = replica_set.spec.replicas
-        await asyncio.gather(*(self._delete(pod) for pod in surplus(live, wanted)[:MOST_AT_ONCE]))
-        missing = min(wanted - len(live), MOST_AT_ONCE)
+        await asyncio.gather(*(self._delete(pod) for pod in pods_to_delete(live, wanted)[:BURST_REPLICAS]))
+        missing = min(wanted - len(live), BURST_REPLICAS)
         await asyncio.gather(*(self._create(replica_set) for _ in range(missing)))
         await self._report(replica_set, live)
 
     async def _create(self, of: ReplicaSet) -> None:
-        owner = owned_by(REPLICA_SETS, of.metadata)
-        body = from_template(of.spec.template, owner, generateName=f"{of.metadata.name}-")
-        self._pods.put(await self._client.create(PODS, body, of.metadata.namespace))
+        owner = owner_references(REPLICA_SETS, of.metadata)
+        body = pod_from_template(of.spec.template, owner, generateName=f"{of.metadata.name}-")
+        self._pods.record(await self._client.create(PODS, body, of.metadata.namespace))
 
     async def _delete(self, pod: Pod) -> None:
         try:
@@ -104,7 +104,7 @@ class ReplicaSetController:
             await self._client.patch(REPLICA_SETS, of.metadata.key, patch, subresource="status")
 
 
-def set_of(pod: Pod) -> Key | None:
+def _controlling_set(pod: Pod) -> Key | None:
     owner = pod.metadata.controller
     ours = owner is not None and owner.kind == REPLICA_SETS.kind
     return Key(pod.metadata.namespace, owner.name) if owner is not None and ours else None

@@ -22,47 +22,47 @@ from quorate.local.controllers.apps.types import (
     STATEFUL_SETS,
     StatefulSet,
     StatefulSetStatus,
-    from_template,
-    is_live,
+    is_active,
     is_ready,
-    owned_by,
-    revision_of,
+    owner_references,
+    pod_from_template,
+    template_hash,
 )
-from quorate.local.own_writes import Ahead
+from quorate.local.own_writes import MutationCache
 
-INDEX: Final = "apps.kubernetes.io/pod-index"
-POD_NAME: Final = "statefulset.kubernetes.io/pod-name"
-REVISION: Final = "controller-revision-hash"
+POD_INDEX_LABEL: Final = "apps.kubernetes.io/pod-index"
+POD_NAME_LABEL: Final = "statefulset.kubernetes.io/pod-name"
+REVISION_LABEL: Final = "controller-revision-hash"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PodChanges:
     create: tuple[int, ...] = ()  # ordinals
     delete: tuple[Pod, ...] = ()
 
 
-def step(of: StatefulSet, pods: Sequence[Pod]) -> Step:
+def next_changes(of: StatefulSet, pods: Sequence[Pod]) -> PodChanges:
     """What may be done now: with ``OrderedReady`` one thing at a time, and only next to ready pods."""
     by_ordinal = {ordinal_of(pod): pod for pod in pods}
     wanted = range(of.spec.replicas)
-    ended = tuple(pod for pod in pods if not is_live(pod) and pod.metadata.deletion_timestamp is None)
+    ended = tuple(pod for pod in pods if not is_active(pod) and pod.metadata.deletion_timestamp is None)
     surplus = [by_ordinal[each] for each in sorted(by_ordinal, reverse=True) if each not in wanted]
     missing = [each for each in wanted if each not in by_ordinal]
     if of.spec.pod_management_policy == "Parallel":
         going = tuple(pod for pod in surplus if pod.metadata.deletion_timestamp is None)
-        return Step(tuple(missing), (*ended, *going))
+        return PodChanges(tuple(missing), (*ended, *going))
     if ended:
-        return Step(delete=ended[:1])
+        return PodChanges(delete=ended[:1])
     for each in wanted:
         pod = by_ordinal.get(each)
         if pod is None:
-            return Step(create=(each,))
-        if not (is_live(pod) and is_ready(pod)):
-            return Step() if not surplus else Step(delete=_first_going(surplus))
-    return Step(delete=_first_going(surplus) or _outdated(of, by_ordinal))
+            return PodChanges(create=(each,))
+        if not (is_active(pod) and is_ready(pod)):
+            return PodChanges() if not surplus else PodChanges(delete=_first_to_delete(surplus))
+    return PodChanges(delete=_first_to_delete(surplus) or _outdated(of, by_ordinal))
 
 
-def _first_going(surplus: Sequence[Pod]) -> tuple[Pod, ...]:
+def _first_to_delete(surplus: Sequence[Pod]) -> tuple[Pod, ...]:
     """The last of the set, unless one is on its way out already."""
     if any(pod.metadata.deletion_timestamp is not None for pod in surplus):
         return ()
@@ -76,8 +76,8 @@ def _outdated(of: StatefulSet, by_ordinal: dict[int, Pod]) -> tuple[Pod, ...]:
     name = revision_name(of)
     for ordinal in sorted(by_ordinal, reverse=True):
         pod = by_ordinal[ordinal]
-        if ordinal >= strategy.rolling_update.partition and pod.metadata.labels.get(REVISION) != name:
-            return (pod,) if is_live(pod) else ()
+        if ordinal >= strategy.rolling_update.partition and pod.metadata.labels.get(REVISION_LABEL) != name:
+            return (pod,) if is_active(pod) else ()
     return ()
 
 
@@ -86,7 +86,7 @@ def ordinal_of(pod: Pod) -> int:
 
 
 def revision_name(of: StatefulSet) -> str:
-    return f"{of.metadata.name}-{revision_of(of.spec.template)}"
+    return f"{of.metadata.name}-{template_hash(of.spec.template)}"
 
 
 class StatefulSetController:
@@ -97,10 +97,10 @@ class StatefulSetController:
     ) -> None:
         self._client = client
         self._synced = (sets.synced, pods.synced)
-        self._sets = Ahead(sets, lambda each: each.metadata.key)
+        self._sets = MutationCache(sets, lambda each: each.metadata.key)
         self._pods = pods
         self._reconciler = Reconciler("stateful-set", self.reconcile, clock)
-        pods.add_index("stateful set", lambda pod: (_set_of(pod),))
+        pods.add_index("stateful set", lambda pod: (_controlling_set(pod),))
         sets.subscribe(lambda change: self._reconciler.enqueue(change.key))
         pods.subscribe(self._on_pod)
 
@@ -111,7 +111,7 @@ class StatefulSetController:
 
     def _on_pod(self, change: Change[Pod]) -> None:
         for pod in (change.old, change.new):
-            key = None if pod is None else _set_of(pod)
+            key = None if pod is None else _controlling_set(pod)
             if key is not None:
                 self._reconciler.enqueue(key)
 
@@ -124,7 +124,7 @@ class StatefulSetController:
             for pod in self._pods.by_index("stateful set", key)
             if (owner := pod.metadata.controller) is not None and owner.uid == of.metadata.uid
         ]
-        todo = step(of, pods)
+        todo = next_changes(of, pods)
         await asyncio.gather(*(self._delete(pod) for pod in todo.delete))
         # A pod keeps its name: one that is created again before the watch shows it is refused as existing.
         await asyncio.gather(*(self._create(of, ordinal) for ordinal in todo.create))
@@ -132,8 +132,12 @@ class StatefulSetController:
 
     async def _create(self, of: StatefulSet, ordinal: int) -> None:
         name = f"{of.metadata.name}-{ordinal}"
-        body = from_template(of.spec.template, owned_by(STATEFUL_SETS, of.metadata), name=name)
-        body["metadata"]["labels"] |= {INDEX: str(ordinal), POD_NAME: name, REVISION: revision_name(of)}
+        body = pod_from_template(of.spec.template, owner_references(STATEFUL_SETS, of.metadata), name=name)
+        body["metadata"]["labels"] |= {
+            POD_INDEX_LABEL: str(ordinal),
+            POD_NAME_LABEL: name,
+            REVISION_LABEL: revision_name(of),
+        }
         body["spec"]["hostname"] = name
         await self._client.create(PODS, body, of.metadata.namespace)
 
@@ -145,8 +149,8 @@ class StatefulSetController:
 
     async def _report(self, of: StatefulSet, pods: Sequence[Pod]) -> None:
         name = revision_name(of)
-        updated = sum(pod.metadata.labels.get(REVISION) == name for pod in pods)
-        ready = sum(is_ready(pod) and is_live(pod) for pod in pods)
+        updated = sum(pod.metadata.labels.get(REVISION_LABEL) == name for pod in pods)
+        ready = sum(is_ready(pod) and is_active(pod) for pod in pods)
         done = updated == len(pods) == of.spec.replicas
         status = StatefulSetStatus(
             replicas=len(pods),
@@ -162,10 +166,10 @@ class StatefulSetController:
         patch = status_merge_patch(of.metadata, of.status, status)
         if patch:
             written = await self._client.patch(STATEFUL_SETS, of.metadata.key, patch, subresource="status")
-            self._sets.put(written)
+            self._sets.record(written)
 
 
-def _set_of(pod: Pod) -> Key | None:
+def _controlling_set(pod: Pod) -> Key | None:
     owner = pod.metadata.controller
     ours = owner is not None and owner.kind == STATEFUL_SETS.kind
     return Key(pod.metadata.namespace, owner.name) if owner is not None and ours else None

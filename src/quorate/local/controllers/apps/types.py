@@ -13,7 +13,7 @@ from quorate.kube.resources import PODS, Json, Resource
 __all__ = ["DEPLOYMENTS", "PODS", "REPLICA_SETS", "STATEFUL_SETS"]
 
 
-class _Templated(Struct):
+class _ReplicatedSpec(Struct):
     replicas: int = 1
     template: msgspec.Raw = EMPTY_OBJECT
 
@@ -32,7 +32,7 @@ class Strategy(Struct):
     rolling_update: RollingUpdate = RollingUpdate()
 
 
-class ReplicaSetSpec(_Templated):
+class ReplicaSetSpec(_ReplicatedSpec):
     selector: Json = msgspec.field(default_factory=dict)
 
 
@@ -50,7 +50,7 @@ class ReplicaSet(Struct):
     status: ReplicaSetStatus = ReplicaSetStatus()
 
 
-class DeploymentSpec(_Templated):
+class DeploymentSpec(_ReplicatedSpec):
     selector: Json = msgspec.field(default_factory=dict)
     strategy: Strategy = Strategy()
     paused: bool = False
@@ -73,7 +73,7 @@ class Deployment(Struct):
     status: DeploymentStatus = DeploymentStatus()
 
 
-class StatefulSetSpec(_Templated):
+class StatefulSetSpec(_ReplicatedSpec):
     pod_management_policy: str = "OrderedReady"
     update_strategy: Strategy = Strategy()
 
@@ -101,7 +101,7 @@ REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet", True, 
 STATEFUL_SETS: Final = Resource("apps", "v1", "statefulsets", "StatefulSet", True, StatefulSet)
 
 
-def is_live(pod: Pod) -> bool:
+def is_active(pod: Pod) -> bool:
     """Whether it serves or may come to; one that has ended or is on its way out does not."""
     return pod.metadata.deletion_timestamp is None and pod.status.phase not in ("Succeeded", "Failed")
 
@@ -110,14 +110,14 @@ def is_ready(pod: Pod) -> bool:
     return is_true(pod.status.conditions, "Ready")
 
 
-def revision_of(template: msgspec.Raw) -> str:
+def template_hash(template: msgspec.Raw) -> str:
     """A short name of what a template says, the same for the same words."""
     document = msgspec.json.decode(template)
     text = msgspec.json.encode(document, order="deterministic")
     return hashlib.sha1(text, usedforsecurity=False).hexdigest()[:10]
 
 
-def owned_by(resource: Resource[Any], metadata: ObjectMeta) -> list[Json]:
+def owner_references(resource: Resource[Any], metadata: ObjectMeta) -> list[Json]:
     """The owner references of what an object makes."""
     return [
         {
@@ -131,7 +131,7 @@ def owned_by(resource: Resource[Any], metadata: ObjectMeta) -> list[Json]:
     ]
 
 
-def from_template(template: msgspec.Raw, owner: list[Json], **named: str) -> Json:
+def pod_from_template(template: msgspec.Raw, owner: list[Json], **named: str) -> Json:
     """A pod as the template says; ``named`` is its name or the beginning of one, and its namespace."""
     document: Json = msgspec.json.decode(template)
     described = document.get("metadata") or {}

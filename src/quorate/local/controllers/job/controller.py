@@ -1,4 +1,4 @@
-"""The shell of the Job controller: reads caches, asks ``plan``, writes."""
+"""The shell of the Job controller: reads caches, asks ``sync_job``, writes."""
 
 import asyncio
 import random
@@ -16,18 +16,26 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.patches import status_merge_patch
 from quorate.kube.reconcile import Reconciler
-from quorate.local.controllers.core_events import EventType, EventWriter
+from quorate.local.controllers.core_events import EventRecorder, EventType
 from quorate.local.controllers.job.failure_policy import Backoff
-from quorate.local.controllers.job.pod_management import NewPod
-from quorate.local.controllers.job.pod_template import new_pod
-from quorate.local.controllers.job.sync import JobPlan, plan
-from quorate.local.controllers.job.types import JOBS, OUR_NAME, PODS, TRACKING_FINALIZER, Job, JobStatus, Pod
-from quorate.local.own_writes import Ahead
+from quorate.local.controllers.job.pod_management import PodToCreate
+from quorate.local.controllers.job.pod_template import pod_from_template
+from quorate.local.controllers.job.sync import SyncResult, sync_job
+from quorate.local.controllers.job.types import (
+    JOB_CONTROLLER_NAME,
+    JOBS,
+    PODS,
+    TRACKING_FINALIZER,
+    Job,
+    JobStatus,
+    Pod,
+)
+from quorate.local.own_writes import MutationCache
 
 JOB_NAME_LABEL: Final = "batch.kubernetes.io/job-name"
 WORKERS: Final = 8
 
-Refusal = ApiError | Unreachable
+WriteError = ApiError | Unreachable
 
 
 class JobController:
@@ -39,10 +47,10 @@ class JobController:
         self._client = client
         self._clock = clock
         self._synced = (jobs.synced, pods.synced)
-        self._jobs = Ahead(jobs, lambda job: job.metadata.key)
-        self._pods = Ahead(pods, job_key)
+        self._jobs = MutationCache(jobs, lambda job: job.metadata.key)
+        self._pods = MutationCache(pods, job_key)
         self._backoffs: dict[Uid, Backoff] = {}  # of jobs that have lost pods since their last success
-        self._events = EventWriter(client, clock, rng, "job-controller")
+        self._events = EventRecorder(client, clock, rng, "job-controller")
         self._log = logger(__name__)
         self._reconciler = Reconciler("job", self.reconcile, clock, WORKERS)
         jobs.subscribe(self._on_job)
@@ -69,19 +77,21 @@ class JobController:
 
     async def reconcile(self, key: Key) -> float | None:
         job = self._jobs.get(key)
-        named = self._pods.group(key)
+        named = self._pods.by_group(key)
         owner = job.metadata.uid if job else None
         pods = [pod for pod in named if pod.metadata.controller and pod.metadata.controller.uid == owner]
         mine = {pod.metadata.uid for pod in pods}
-        await self._release([pod for pod in named if pod.tracked and pod.metadata.uid not in mine])
-        if job is None or job.spec.managed_by not in ("", OUR_NAME):
+        await self._release(
+            [pod for pod in named if pod.has_tracking_finalizer and pod.metadata.uid not in mine]
+        )
+        if job is None or job.spec.managed_by not in ("", JOB_CONTROLLER_NAME):
             return None
         backoff = self._backoffs.get(job.metadata.uid, Backoff())
-        decided = plan(job, pods, self._clock.now(), backoff)
-        await self._carry_out(job, decided)
+        decided = sync_job(job, pods, self._clock.now(), backoff)
+        await self._execute(job, decided)
         return decided.wake_at
 
-    async def _carry_out(self, job: Job, decided: JobPlan) -> None:
+    async def _execute(self, job: Job, decided: SyncResult) -> None:
         await self._release(decided.discard)
         await self._delete(job, (*decided.discard, *decided.delete))
         created, refusal = await self._create(job, decided.create)
@@ -94,7 +104,7 @@ class JobController:
         await self._release(decided.release)
         for event in decided.events:
             type_: EventType = "Warning" if event.warning else "Normal"
-            self._events.tell(_about(job), type_, event.reason, event.message)
+            self._events.event(_job_reference(job), type_, event.reason, event.message)
         self._log.debug(
             "job reconciled",
             job=job.metadata.key,
@@ -106,7 +116,7 @@ class JobController:
         if refusal is not None:
             raise refusal  # the status is true; the reconciler tries again, ever later
 
-    async def _create(self, job: Job, wanted: Sequence[NewPod]) -> tuple[int, Refusal | None]:
+    async def _create(self, job: Job, wanted: Sequence[PodToCreate]) -> tuple[int, WriteError | None]:
         """Create pods in batches of 1, 2, 4, 8, ...; answers how many there are, and what stopped it.
 
         The slow start keeps a job whose pods are all refused from asking hundreds of times.
@@ -122,15 +132,17 @@ class JobController:
             size *= 2
         return created, None
 
-    async def _create_one(self, job: Job, new: NewPod) -> Refusal | None:
+    async def _create_one(self, job: Job, new: PodToCreate) -> WriteError | None:
         try:
-            pod = await self._client.create(PODS, new_pod(job, new))
+            pod = await self._client.create(PODS, pod_from_template(job, new))
         except (ApiError, Unreachable) as error:
             problem = error.message if isinstance(error, ApiError) else str(error)
-            self._events.tell(_about(job), "Warning", "FailedCreate", f"Error creating: {problem}")
+            self._events.event(_job_reference(job), "Warning", "FailedCreate", f"Error creating: {problem}")
             return error
-        self._pods.put(pod)
-        self._events.tell(_about(job), "Normal", "SuccessfulCreate", f"Created pod: {pod.metadata.name}")
+        self._pods.record(pod)
+        self._events.event(
+            _job_reference(job), "Normal", "SuccessfulCreate", f"Created pod: {pod.metadata.name}"
+        )
         return None
 
     async def _delete(self, job: Job, pods: Sequence[Pod]) -> None:
@@ -139,7 +151,9 @@ class JobController:
                 await self._client.delete(PODS, pod.metadata.key, uid=pod.metadata.uid)
             except NotFound:
                 return
-            self._events.tell(_about(job), "Normal", "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}")
+            self._events.event(
+                _job_reference(job), "Normal", "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}"
+            )
 
         await asyncio.gather(*(delete(pod) for pod in pods))
 
@@ -151,14 +165,14 @@ class JobController:
                 )
             except NotFound:
                 return
-            self._pods.put(released)
+            self._pods.record(released)
 
         await asyncio.gather(*(release(pod) for pod in pods))
 
     async def _write(self, job: Job, status: JobStatus) -> None:
         patch = status_merge_patch(job.metadata, job.status, status)
         if patch:
-            self._jobs.put(await self._client.patch(JOBS, job.metadata.key, patch, subresource="status"))
+            self._jobs.record(await self._client.patch(JOBS, job.metadata.key, patch, subresource="status"))
 
 
 def job_key(pod: Pod) -> Key | None:
@@ -167,7 +181,7 @@ def job_key(pod: Pod) -> Key | None:
     if owner is not None:
         return Key(pod.metadata.namespace, owner.name) if owner.kind == "Job" else None
     name = pod.metadata.labels.get(JOB_NAME_LABEL)
-    return Key(pod.metadata.namespace, name) if name and pod.tracked else None
+    return Key(pod.metadata.namespace, name) if name and pod.has_tracking_finalizer else None
 
 
 def _release_patch(pod: Pod) -> dict[str, Any]:
@@ -180,7 +194,7 @@ def _release_patch(pod: Pod) -> dict[str, Any]:
     }
 
 
-def _about(job: Job) -> ObjectReference:
+def _job_reference(job: Job) -> ObjectReference:
     metadata = job.metadata
     return ObjectReference(
         api_version="batch/v1",

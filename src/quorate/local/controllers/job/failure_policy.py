@@ -8,15 +8,15 @@ from quorate.api.meta import epoch, find_condition
 from quorate.local.controllers.job.types import (
     INDEX_FAILURES_ANNOTATION,
     INDEX_IGNORED_FAILURES_ANNOTATION,
-    FailureRule,
     JobSpec,
-    OnExitCodes,
     Pod,
     PodFailurePolicy,
+    PodFailurePolicyOnExitCodes,
+    PodFailurePolicyRule,
 )
 
-FIRST_DELAY_S: Final = 10.0
-LONGEST_DELAY_S: Final = 600.0
+INITIAL_BACKOFF_S: Final = 10.0
+MAX_BACKOFF_S: Final = 600.0
 
 
 def has_failed(spec: JobSpec, pod: Pod) -> bool:
@@ -50,32 +50,32 @@ def finished_at(pod: Pod) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class PolicyMatch:
     """The first rule of a pod failure policy that a failed pod meets."""
 
     action: str
     message: str
 
 
-def match_policy(policy: PodFailurePolicy | None, pod: Pod) -> Match | None:
+def match_pod_failure_policy(policy: PodFailurePolicy | None, pod: Pod) -> PolicyMatch | None:
     for number, rule in enumerate(policy.rules if policy else ()):
-        cause = _cause(rule, pod)
+        cause = _match_reason(rule, pod)
         if cause:
-            return Match(rule.action, f"{cause} matching {rule.action} rule at index {number}")
+            return PolicyMatch(rule.action, f"{cause} matching {rule.action} rule at index {number}")
     return None
 
 
 def counts_against_limit(spec: JobSpec, pod: Pod) -> bool:
-    match = match_policy(spec.pod_failure_policy, pod)
+    match = match_pod_failure_policy(spec.pod_failure_policy, pod)
     return match is None or match.action != "Ignore"
 
 
-def _cause(rule: FailureRule, pod: Pod) -> str | None:
+def _match_reason(rule: PodFailurePolicyRule, pod: Pod) -> str | None:
     who = pod.metadata.key
     if rule.on_exit_codes is not None:
         for status in (*pod.status.container_statuses, *pod.status.init_container_statuses):
             ended = status.state.terminated
-            if ended and _matches_code(rule.on_exit_codes, status.name, ended.exit_code):
+            if ended and _matches_exit_code(rule.on_exit_codes, status.name, ended.exit_code):
                 return f"Container {status.name} for pod {who} failed with exit code {ended.exit_code}"
         return None
     for wanted in rule.on_pod_conditions:
@@ -85,7 +85,7 @@ def _cause(rule: FailureRule, pod: Pod) -> str | None:
     return None
 
 
-def _matches_code(wanted: OnExitCodes, container: str, code: int) -> bool:
+def _matches_exit_code(wanted: PodFailurePolicyOnExitCodes, container: str, code: int) -> bool:
     if code == 0 or wanted.container_name not in ("", container):
         return False
     return (code in wanted.values) == (wanted.operator == "In")
@@ -103,7 +103,7 @@ class IndexFailures:
         return self.counted + self.ignored
 
 
-def failures_before(pod: Pod) -> IndexFailures:
+def previous_failures(pod: Pod) -> IndexFailures:
     """The failures of its index that the pod was created after."""
     annotations = pod.metadata.annotations
     return IndexFailures(
@@ -112,8 +112,8 @@ def failures_before(pod: Pod) -> IndexFailures:
     )
 
 
-def failures_with(spec: JobSpec, failed: Pod) -> IndexFailures:
-    before = failures_before(failed)
+def failures_including(spec: JobSpec, failed: Pod) -> IndexFailures:
+    before = previous_failures(failed)
     if counts_against_limit(spec, failed):
         return IndexFailures(before.counted + 1, before.ignored)
     return IndexFailures(before.counted, before.ignored + 1)
@@ -121,18 +121,18 @@ def failures_with(spec: JobSpec, failed: Pod) -> IndexFailures:
 
 def fails_index(spec: JobSpec, pod: Pod) -> bool:
     """Whether this failed pod was the last its index may have (``backoffLimitPerIndex``)."""
-    match = match_policy(spec.pod_failure_policy, pod)
+    match = match_pod_failure_policy(spec.pod_failure_policy, pod)
     if match and match.action in ("FailIndex", "Ignore"):
         return match.action == "FailIndex"
-    return failures_before(pod).counted >= (spec.backoff_limit_per_index or 0)
+    return previous_failures(pod).counted >= (spec.backoff_limit_per_index or 0)
 
 
-def delay_s(failures: int) -> float:
+def backoff_delay_s(failures: int) -> float:
     """How long after its last failure something that failed ``failures`` times in a row is tried again."""
     if failures == 0:
         return 0.0
     doublings = min(failures - 1, 10)  # beyond that the ceiling has long been reached
-    return min(FIRST_DELAY_S * 2.0**doublings, LONGEST_DELAY_S)
+    return min(INITIAL_BACKOFF_S * 2.0**doublings, MAX_BACKOFF_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class Backoff:
 
     @property
     def ready_at(self) -> float:
-        return self.last_failure + delay_s(self.failures)
+        return self.last_failure + backoff_delay_s(self.failures)
 
     def after(self, succeeded: Iterable[float], failed: Iterable[float]) -> "Backoff":
         """The same once pods have ended at these times; only failures after the last success count."""

@@ -14,8 +14,8 @@ from quorate.api.meta import is_true
 from quorate.local.controllers.job.failure_policy import (
     counts_against_limit,
     fails_index,
-    failures_before,
     has_failed,
+    previous_failures,
 )
 from quorate.local.controllers.job.types import Job, JobSpec, Pod
 
@@ -41,18 +41,18 @@ def format_indexes(indexes: Iterable[int]) -> str:
             runs[-1] = (runs[-1][0], index)
         else:
             runs.append((index, index))
-    return ",".join(_run(first, last) for first, last in runs)
+    return ",".join(_format_range(first, last) for first, last in runs)
 
 
-def _run(first: int, last: int) -> str:
+def _format_range(first: int, last: int) -> str:
     if first == last:
         return str(first)
     return f"{first}-{last}" if last - first > 1 else f"{first},{last}"
 
 
 @dataclass(frozen=True, slots=True)
-class Census:
-    tracked: tuple[Pod, ...]  # all that carry the finalizer
+class PodSummary:
+    has_tracking_finalizer: tuple[Pod, ...]  # all that carry the finalizer
     active: tuple[Pod, ...]  # neither ended nor being deleted
     terminating: tuple[Pod, ...]  # being deleted, but not ended yet
     ready: int  # of the active ones
@@ -64,23 +64,27 @@ class Census:
     failed_indexes: IndexSet
     # By index, the failed pod whose replacement must be told how often the index has failed.  It keeps its
     # finalizer, and so exists, until that replacement does.
-    inherited: Mapping[int, Pod]
+    last_failed: Mapping[int, Pod]
 
 
-def take_census(job: Job, pods: Sequence[Pod]) -> Census:
+def summarize_pods(job: Job, pods: Sequence[Pod]) -> PodSummary:
     spec, status = job.spec, job.status
     uncounted = status.uncounted_terminated_pods or UncountedTerminatedPods()
-    tracked = tuple(pod for pod in pods if pod.tracked)
-    new = [pod for pod in tracked if not {pod.metadata.uid} & {*uncounted.succeeded, *uncounted.failed}]
-    in_range = [pod for pod in new if within(spec, pod)]
+    has_tracking_finalizer = tuple(pod for pod in pods if pod.has_tracking_finalizer)
+    new = [
+        pod
+        for pod in has_tracking_finalizer
+        if not {pod.metadata.uid} & {*uncounted.succeeded, *uncounted.failed}
+    ]
+    in_range = [pod for pod in new if is_index_in_range(spec, pod)]
     new_succeeded = tuple(pod for pod in in_range if pod.status.phase == "Succeeded")
     new_failed = tuple(pod for pod in in_range if has_failed(spec, pod))
     active = tuple(pod for pod in pods if is_active(pod))
-    completed = _completed(job, new_succeeded)
+    completed = _completed_indexes(job, new_succeeded)
     failed_indexes = _failed_indexes(job, new_failed) - completed
     counted = len(uncounted.succeeded) + len(new_succeeded) + status.succeeded
-    return Census(
-        tracked=tracked,
+    return PodSummary(
+        has_tracking_finalizer=has_tracking_finalizer,
         active=active,
         terminating=tuple(pod for pod in pods if pod.metadata.deletion_timestamp and not has_ended(pod)),
         ready=count_ready(active),
@@ -92,7 +96,7 @@ def take_census(job: Job, pods: Sequence[Pod]) -> Census:
         + sum(counts_against_limit(spec, pod) for pod in new_failed),
         completed=completed,
         failed_indexes=failed_indexes,
-        inherited=_inherited(spec, pods, completed | failed_indexes, active),
+        last_failed=_last_failed_pods(spec, pods, completed | failed_indexes, active),
     )
 
 
@@ -108,14 +112,14 @@ def count_ready(pods: Iterable[Pod]) -> int:
     return sum(is_true(pod.status.conditions, "Ready") for pod in pods)
 
 
-def within(spec: JobSpec, pod: Pod) -> bool:
+def is_index_in_range(spec: JobSpec, pod: Pod) -> bool:
     """Whether the pod's outcome can matter: an elastic job that shrank disregards the indexes it gave up."""
     if not spec.indexed:
         return True
     return pod.index is not None and pod.index < (spec.completions or 0)
 
 
-def _completed(job: Job, new_succeeded: Iterable[Pod]) -> IndexSet:
+def _completed_indexes(job: Job, new_succeeded: Iterable[Pod]) -> IndexSet:
     if not job.spec.indexed:
         return frozenset()
     recorded = parse_indexes(job.status.completed_indexes, job.spec.completions or 0)
@@ -130,15 +134,15 @@ def _failed_indexes(job: Job, new_failed: Iterable[Pod]) -> IndexSet:
     return recorded | {pod.index for pod in new_failed if pod.index is not None and fails_index(spec, pod)}
 
 
-def _inherited(
+def _last_failed_pods(
     spec: JobSpec, pods: Sequence[Pod], settled: IndexSet, active: Sequence[Pod]
 ) -> dict[int, Pod]:
     if spec.backoff_limit_per_index is None:
         return {}
     replaced = settled | {pod.index for pod in active}
     latest: dict[int, Pod] = {}
-    for pod in sorted(pods, key=lambda pod: (failures_before(pod).total, pod.metadata.name)):
-        if has_failed(spec, pod) and within(spec, pod) and pod.index not in replaced:
+    for pod in sorted(pods, key=lambda pod: (previous_failures(pod).total, pod.metadata.name)):
+        if has_failed(spec, pod) and is_index_in_range(spec, pod) and pod.index not in replaced:
             assert pod.index is not None
             latest[pod.index] = pod
     return latest

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
-from quorate.local.controllers.job.pod_management import NewPod
+from quorate.local.controllers.job.pod_management import PodToCreate
 from quorate.local.controllers.job.types import (
     INDEX_ANNOTATION,
     INDEX_FAILURES_ANNOTATION,
@@ -17,10 +17,10 @@ Json = dict[str, Any]
 
 INDEX_VARIABLE: Final = "JOB_COMPLETION_INDEX"
 # The server appends five letters to a generated name and allows 63 in all.
-LONGEST_PREFIX: Final = 58
+MAX_PREFIX_LENGTH: Final = 58
 
 
-def new_pod(job: Job, new: NewPod) -> Json:
+def pod_from_template(job: Job, new: PodToCreate) -> Json:
     """The body to create: the job's template, unknown fields included, and what marks it as its own."""
     template: Json = msgspec.json.decode(job.spec.template)
     metadata = {
@@ -41,18 +41,18 @@ def new_pod(job: Job, new: NewPod) -> Json:
         ],
     }
     if new.index is not None:
-        _give_index(job, new, metadata, template["spec"])
+        _add_completion_index(job, new, metadata, template["spec"])
     return {"metadata": metadata, "spec": template["spec"]}
 
 
 def name_prefix(job_name: str, index: int | None) -> str:
     if index is None:
-        return f"{job_name}-"[:LONGEST_PREFIX]
+        return f"{job_name}-"[:MAX_PREFIX_LENGTH]
     tail = f"-{index}-"
-    return job_name[: LONGEST_PREFIX - len(tail)] + tail
+    return job_name[: MAX_PREFIX_LENGTH - len(tail)] + tail
 
 
-def _give_index(job: Job, new: NewPod, metadata: Json, spec: Json) -> None:
+def _add_completion_index(job: Job, new: PodToCreate, metadata: Json, spec: Json) -> None:
     metadata["labels"][INDEX_ANNOTATION] = str(new.index)
     metadata["annotations"][INDEX_ANNOTATION] = str(new.index)
     if new.failures is not None:

@@ -21,71 +21,79 @@ from quorate.local.controllers.job.failure_policy import (
 )
 from quorate.local.controllers.job.finish import (
     COMPLETIONS_REACHED,
-    Verdict,
+    FinishedReason,
+    are_completions_reached,
     deadline,
-    has_completed,
+    finished_reason,
     is_finished,
-    judge,
 )
-from quorate.local.controllers.job.pod_management import NewPod, Staffing, staff
-from quorate.local.controllers.job.pod_summary import Census, count_ready, format_indexes, take_census, within
+from quorate.local.controllers.job.pod_management import PodChanges, PodToCreate, manage_pods
+from quorate.local.controllers.job.pod_summary import (
+    PodSummary,
+    count_ready,
+    format_indexes,
+    is_index_in_range,
+    summarize_pods,
+)
 from quorate.local.controllers.job.types import Job, JobCondition, JobSpec, JobStatus, Pod
 
-MOST_UNCOUNTED: Final = 500  # uids in the status at once, which bounds the size of the object
+MAX_UNCOUNTED: Final = 500  # uids in the status at once, which bounds the size of the object
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class JobEvent:
     warning: bool
     reason: str
     message: str
 
 
 @dataclass(frozen=True, slots=True)
-class JobPlan:
+class SyncResult:
     status: JobStatus
     backoff: Backoff  # true once the status is written
-    create: tuple[NewPod, ...] = ()
+    create: tuple[PodToCreate, ...] = ()
     discard: tuple[Pod, ...] = ()  # first released, then deleted: they count neither way
     delete: tuple[Pod, ...] = ()
     release: tuple[Pod, ...] = ()  # to lose the tracking finalizer
-    events: tuple[Event, ...] = ()
+    events: tuple[JobEvent, ...] = ()
     wake_at: float | None = None
 
 
-def plan(job: Job, pods: Sequence[Pod], now: float, backoff: Backoff) -> JobPlan:
+def sync_job(job: Job, pods: Sequence[Pod], now: float, backoff: Backoff) -> SyncResult:
     """``pods`` are those the job controls; ``backoff`` is what the previous plan answered."""
     if is_finished(job.status) or job.metadata.deletion_timestamp:
-        return JobPlan(job.status, backoff, release=tuple(pod for pod in pods if pod.tracked))
-    census = take_census(job, pods)
-    backoff = backoff.after(map(finished_at, census.new_succeeded), map(finished_at, census.new_failed))
-    verdict = judge(job, census, now)
-    staffing = Staffing() if verdict else staff(job, census, now, backoff)
-    delete = census.active if verdict else ()
-    gone = {pod.metadata.uid for pod in (*staffing.discard, *delete)}
-    staying = [pod for pod in census.active if pod.metadata.uid not in gone]
-    active = len(staying) + len(staffing.create)
-    if verdict is None and has_completed(job, census, active):
-        verdict = COMPLETIONS_REACHED
-    release = _releasable(job.spec, census, staffing, verdict)
+        return SyncResult(
+            job.status, backoff, release=tuple(pod for pod in pods if pod.has_tracking_finalizer)
+        )
+    summary = summarize_pods(job, pods)
+    backoff = backoff.after(map(finished_at, summary.new_succeeded), map(finished_at, summary.new_failed))
+    finished = finished_reason(job, summary, now)
+    changes = PodChanges() if finished else manage_pods(job, summary, now, backoff)
+    delete = summary.active if finished else ()
+    gone = {pod.metadata.uid for pod in (*changes.discard, *delete)}
+    staying = [pod for pod in summary.active if pod.metadata.uid not in gone]
+    active = len(staying) + len(changes.create)
+    if finished is None and are_completions_reached(job, summary, active):
+        finished = COMPLETIONS_REACHED
+    release = _pods_to_release(job.spec, summary, changes, finished)
 
     status = replace(
-        _account(job, census, release, verdict),
+        _counted_status(job, summary, release, finished),
         active=active,
         ready=count_ready(staying),
-        terminating=len(census.terminating) + len(gone),
+        terminating=len(summary.terminating) + len(gone),
     )
     moment = at_epoch(now)
-    status, switched = (status, ()) if verdict else _switch(job.spec, status, moment)
+    status, switched = (status, ()) if finished else _suspended_condition(job.spec, status, moment)
     if status.start_time is None and not job.spec.suspend:
         status = replace(status, start_time=moment)
-    status, ended = _conclude(status, census, verdict, moment)
-    wakes = (staffing.wake_at, None if verdict else deadline(job.spec, status))
-    return JobPlan(
+    status, ended = _finish_conditions(status, summary, finished, moment)
+    wakes = (changes.wake_at, None if finished else deadline(job.spec, status))
+    return SyncResult(
         status,
         backoff,
-        create=staffing.create,
-        discard=staffing.discard,
+        create=changes.create,
+        discard=changes.discard,
         delete=delete,
         release=release,
         events=(*switched, *ended),
@@ -93,96 +101,114 @@ def plan(job: Job, pods: Sequence[Pod], now: float, backoff: Backoff) -> JobPlan
     )
 
 
-def _releasable(
-    spec: JobSpec, census: Census, staffing: Staffing, verdict: Verdict | None
+def _pods_to_release(
+    spec: JobSpec, summary: PodSummary, changes: PodChanges, finished: FinishedReason | None
 ) -> tuple[Pod, ...]:
     """The pods whose outcome this plan records; of a job that is over, all that are left."""
-    kept = {pod.metadata.uid for pod in staffing.discard}
-    if verdict is None:
-        kept |= {pod.metadata.uid for pod in census.inherited.values()}
-        kept |= {pod.metadata.uid for pod in census.tracked if not _has_outcome(spec, pod)}
-    return tuple(pod for pod in census.tracked if pod.metadata.uid not in kept)[:MOST_UNCOUNTED]
+    kept = {pod.metadata.uid for pod in changes.discard}
+    if finished is None:
+        kept |= {pod.metadata.uid for pod in summary.last_failed.values()}
+        kept |= {pod.metadata.uid for pod in summary.has_tracking_finalizer if not _has_outcome(spec, pod)}
+    return tuple(pod for pod in summary.has_tracking_finalizer if pod.metadata.uid not in kept)[
+        :MAX_UNCOUNTED
+    ]
 
 
 def _has_outcome(spec: JobSpec, pod: Pod) -> bool:
     return pod.status.phase == "Succeeded" or has_failed(spec, pod)
 
 
-def _account(job: Job, census: Census, release: Sequence[Pod], verdict: Verdict | None) -> JobStatus:
+def _counted_status(
+    job: Job, summary: PodSummary, release: Sequence[Pod], finished: FinishedReason | None
+) -> JobStatus:
     """The counters and indexes once the pods of ``release`` are listed, and those listed before counted."""
     status = job.status
     listed = status.uncounted_terminated_pods or UncountedTerminatedPods()
-    tracked = {pod.metadata.uid for pod in census.tracked}
+    has_tracking_finalizer = {pod.metadata.uid for pod in summary.has_tracking_finalizer}
     new = [pod for pod in release if pod.metadata.uid not in {*listed.succeeded, *listed.failed}]
-    succeeded = [uid for uid in listed.succeeded if uid in tracked]
-    failed = [uid for uid in listed.failed if uid in tracked]
+    succeeded = [uid for uid in listed.succeeded if uid in has_tracking_finalizer]
+    failed = [uid for uid in listed.failed if uid in has_tracking_finalizer]
     status = replace(
         status,
         succeeded=status.succeeded + len(listed.succeeded) - len(succeeded),
         failed=status.failed + len(listed.failed) - len(failed),
     )
-    failed += [pod.metadata.uid for pod in new if _is_loss(job.spec, pod, verdict)]
+    failed += [pod.metadata.uid for pod in new if _counts_as_failed(job.spec, pod, finished)]
     if job.spec.indexed:
         status = replace(
-            status, succeeded=len(census.completed), completed_indexes=format_indexes(census.completed)
+            status, succeeded=len(summary.completed), completed_indexes=format_indexes(summary.completed)
         )
     else:
         succeeded += [pod.metadata.uid for pod in new if pod.status.phase == "Succeeded"]
     if job.spec.backoff_limit_per_index is not None:
-        status = replace(status, failed_indexes=format_indexes(census.failed_indexes))
+        status = replace(status, failed_indexes=format_indexes(summary.failed_indexes))
     uncounted = UncountedTerminatedPods(succeeded=tuple(succeeded), failed=tuple(failed))
     return replace(status, uncounted_terminated_pods=uncounted)
 
 
-def _is_loss(spec: JobSpec, pod: Pod, verdict: Verdict | None) -> bool:
+def _counts_as_failed(spec: JobSpec, pod: Pod, finished: FinishedReason | None) -> bool:
     """Whether a pod about to be released counts as failed.
 
     Those a failed job takes down with it do; those a job that succeeded no longer needs do not.
     """
-    if pod.status.phase == "Succeeded" or not within(spec, pod) or not counts_against_limit(spec, pod):
+    if (
+        pod.status.phase == "Succeeded"
+        or not is_index_in_range(spec, pod)
+        or not counts_against_limit(spec, pod)
+    ):
         return False
-    if verdict is None:
+    if finished is None:
         return has_failed(spec, pod)
-    return pod.status.phase == "Failed" or not verdict.success
+    return pod.status.phase == "Failed" or not finished.success
 
 
-def _switch(spec: JobSpec, status: JobStatus, moment: datetime) -> tuple[JobStatus, tuple[Event, ...]]:
+def _suspended_condition(
+    spec: JobSpec, status: JobStatus, moment: datetime
+) -> tuple[JobStatus, tuple[JobEvent, ...]]:
     """The Suspended condition; a job that resumes starts anew, its deadline too."""
     before = find_condition(status.conditions, "Suspended")
     suspended = before is not None and before.status == "True"
     if spec.suspend == suspended:
         return status, ()
     if spec.suspend:
-        conditions = _with(status.conditions, "Suspended", "True", "JobSuspended", "Job suspended", moment)
-        return replace(status, conditions=conditions, start_time=None), (
-            Event(False, "Suspended", "Job suspended"),
+        conditions = _with_job_condition(
+            status.conditions, "Suspended", "True", "JobSuspended", "Job suspended", moment
         )
-    conditions = _with(status.conditions, "Suspended", "False", "JobResumed", "Job resumed", moment)
+        return replace(status, conditions=conditions, start_time=None), (
+            JobEvent(False, "Suspended", "Job suspended"),
+        )
+    conditions = _with_job_condition(
+        status.conditions, "Suspended", "False", "JobResumed", "Job resumed", moment
+    )
     return replace(status, conditions=conditions, start_time=moment), (
-        Event(False, "Resumed", "Job resumed"),
+        JobEvent(False, "Resumed", "Job resumed"),
     )
 
 
-def _conclude(
-    status: JobStatus, census: Census, verdict: Verdict | None, moment: datetime
-) -> tuple[JobStatus, tuple[Event, ...]]:
+def _finish_conditions(
+    status: JobStatus, summary: PodSummary, finished: FinishedReason | None, moment: datetime
+) -> tuple[JobStatus, tuple[JobEvent, ...]]:
     """The interim condition at once; the terminal one when every pod has ended and is counted."""
-    if verdict is None:
+    if finished is None:
         return status, ()
     conditions = status.conditions
-    if find_condition(conditions, verdict.interim) is None:
-        conditions = _with(conditions, verdict.interim, "True", verdict.reason, verdict.message, moment)
-    if census.tracked or status.terminating or status.active:
+    if find_condition(conditions, finished.interim) is None:
+        conditions = _with_job_condition(
+            conditions, finished.interim, "True", finished.reason, finished.message, moment
+        )
+    if summary.has_tracking_finalizer or status.terminating or status.active:
         return replace(status, conditions=conditions), ()
-    conditions = _with(conditions, verdict.terminal, "True", verdict.reason, verdict.message, moment)
-    if not verdict.success:
-        return replace(status, conditions=conditions), (Event(True, verdict.reason, verdict.message),)
+    conditions = _with_job_condition(
+        conditions, finished.terminal, "True", finished.reason, finished.message, moment
+    )
+    if not finished.success:
+        return replace(status, conditions=conditions), (JobEvent(True, finished.reason, finished.message),)
     return replace(status, conditions=conditions, completion_time=moment), (
-        Event(False, "Completed", "Job completed"),
+        JobEvent(False, "Completed", "Job completed"),
     )
 
 
-def _with(
+def _with_job_condition(
     conditions: Sequence[JobCondition],
     type_: str,
     value: ConditionStatus,

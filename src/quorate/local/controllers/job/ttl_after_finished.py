@@ -9,7 +9,7 @@ from quorate.kube.reconcile import Reconciler
 from quorate.local.controllers.job.types import JOBS, Job
 
 
-def expiry(job: Job) -> float | None:
+def expires_at(job: Job) -> float | None:
     """When the job is to be deleted; None while that is not known, and for one that is being deleted."""
     if job.spec.ttl_seconds_after_finished is None or job.metadata.deletion_timestamp is not None:
         return None
@@ -20,7 +20,7 @@ def expiry(job: Job) -> float | None:
     return None
 
 
-class TtlController:
+class TtlAfterFinishedController:
     """Works on an informer it does not run itself."""
 
     def __init__(self, client: Client, clock: Clock, jobs: Informer[Job]) -> None:
@@ -34,12 +34,12 @@ class TtlController:
         await self._reconciler.run()
 
     def _on_job(self, change: Change[Job]) -> None:
-        if change.new is not None and expiry(change.new) is not None:
+        if change.new is not None and expires_at(change.new) is not None:
             self._reconciler.enqueue(change.new.metadata.key)
 
     async def reconcile(self, key: Key) -> float | None:
         job = self._jobs.get(key)
-        end = expiry(job) if job else None
+        end = expires_at(job) if job else None
         if job is None or end is None or self._clock.now() < end:
             return end
         try:

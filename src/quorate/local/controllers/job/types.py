@@ -11,37 +11,39 @@ TRACKING_FINALIZER: Final = "batch.kubernetes.io/job-tracking"
 INDEX_ANNOTATION: Final = "batch.kubernetes.io/job-completion-index"
 INDEX_FAILURES_ANNOTATION: Final = "batch.kubernetes.io/job-index-failure-count"
 INDEX_IGNORED_FAILURES_ANNOTATION: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
-OUR_NAME: Final = "kubernetes.io/job-controller"  # the value of spec.managedBy that means this controller
+JOB_CONTROLLER_NAME: Final = (
+    "kubernetes.io/job-controller"  # the value of spec.managedBy that means this controller
+)
 
 
-class OnExitCodes(Struct):
+class PodFailurePolicyOnExitCodes(Struct):
     operator: str
     values: tuple[int, ...]
     container_name: str = ""
 
 
-class OnPodCondition(Struct):
+class PodFailurePolicyOnPodCondition(Struct):
     type: str
     status: str = "True"
 
 
-class FailureRule(Struct):
+class PodFailurePolicyRule(Struct):
     action: str
-    on_exit_codes: OnExitCodes | None = None
-    on_pod_conditions: tuple[OnPodCondition, ...] = ()
+    on_exit_codes: PodFailurePolicyOnExitCodes | None = None
+    on_pod_conditions: tuple[PodFailurePolicyOnPodCondition, ...] = ()
 
 
 class PodFailurePolicy(Struct):
-    rules: tuple[FailureRule, ...] = ()
+    rules: tuple[PodFailurePolicyRule, ...] = ()
 
 
-class SuccessRule(Struct):
+class SuccessPolicyRule(Struct):
     succeeded_indexes: str | None = None
     succeeded_count: int | None = None
 
 
 class SuccessPolicy(Struct):
-    rules: tuple[SuccessRule, ...] = ()
+    rules: tuple[SuccessPolicyRule, ...] = ()
 
 
 class JobSpec(batch.JobSpec):
@@ -89,13 +91,13 @@ class Job(Struct):
     status: JobStatus = JobStatus()
 
 
-class Terminated(Struct):
+class ContainerStateTerminated(Struct):
     exit_code: int = 0
     finished_at: datetime | None = None
 
 
 class ContainerState(Struct):
-    terminated: Terminated | None = None
+    terminated: ContainerStateTerminated | None = None
 
 
 class ContainerStatus(Struct):
@@ -123,7 +125,7 @@ class Pod(Struct):
     status: PodStatus = PodStatus()
 
     @property
-    def tracked(self) -> bool:
+    def has_tracking_finalizer(self) -> bool:
         """Whether the job has still to record how this pod ended."""
         return TRACKING_FINALIZER in self.metadata.finalizers
 

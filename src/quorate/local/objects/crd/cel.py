@@ -44,7 +44,7 @@ class Violation:
 class Rule:
     text: str
     program: cel.Expression
-    about_transition: bool
+    is_transition_rule: bool
     """mentions oldSelf"""
     optional_old_self: bool
     """is evaluated without an old value too; oldSelf is then an optional"""
@@ -52,19 +52,19 @@ class Rule:
     message_program: cel.Expression | None
     reason: str
     field_path: str
-    reads: "Reads"
+    self_fields: "FieldTree"
     """of self"""
-    reads_old: "Reads"
+    old_self_fields: "FieldTree"
     """of oldSelf"""
 
     def violation(self, value: Any, olds: Sequence[Any]) -> Violation | None:
         """What is wrong with `value`; None if the rule holds.  `olds` has what it replaces, if anything."""
         # Every variable is copied into the runtime, so a rule gets only what it can read.
-        bound: Json = {"self": _part(value, self.reads)}
+        bound: Json = {"self": _project(value, self.self_fields)}
         if self.optional_old_self:
-            bound["oldSelves"] = [_part(old, self.reads_old) for old in olds]
-        elif self.about_transition:
-            bound["oldSelf"] = _part(olds[0], self.reads_old)
+            bound["oldSelves"] = [_project(old, self.old_self_fields) for old in olds]
+        elif self.is_transition_rule:
+            bound["oldSelf"] = _project(olds[0], self.old_self_fields)
         result = self.program.eval(data=bound)
         if result.type() == cel.Type.BOOL:
             if result.value():
@@ -93,7 +93,7 @@ def _compile(rule: Json, index: int) -> Rule:
     return Rule(
         text=text,
         program=_program(text, index, "rule", optional, cel.Type.BOOL),
-        about_transition=bool(_OLD_SELF.search(text)),
+        is_transition_rule=bool(_OLD_SELF.search(text)),
         optional_old_self=optional,
         message=rule.get("message", ""),
         message_program=_program(message_expression, index, "messageExpression", optional, cel.Type.STRING)
@@ -101,40 +101,40 @@ def _compile(rule: Json, index: int) -> Rule:
         else None,
         reason=rule.get("reason") or "FieldValueInvalid",
         field_path=rule.get("fieldPath") or "",
-        reads=reads_of(text, "self"),
-        reads_old=reads_of(text, "oldSelf"),
+        self_fields=referenced_fields(text, "self"),
+        old_self_fields=referenced_fields(text, "oldSelf"),
     )
 
 
-Reads = dict[str, "Reads"] | None
+FieldTree = dict[str, "FieldTree"] | None
 """which fields of a value are read, and which of these; None: all of it"""
 
 
-def reads_of(text: str, variable: str) -> Reads:
+def referenced_fields(text: str, variable: str) -> FieldTree:
     """What a rule can read of a variable at most, by how the text goes on where it names it."""
     paths: set[tuple[str, ...]] = set()
     for found in re.finditer(rf"(?<![\w.]){variable}\b((?:\.\w+)*)(\s*\()?", text):
         path = tuple(found[1].split(".")[1:])
         paths.add(path[:-1] if found[2] else path)  # what is called is a method, not a field
-    return _tree(paths)
+    return _field_tree(paths)
 
 
-def _tree(paths: set[tuple[str, ...]]) -> Reads:
+def _field_tree(paths: set[tuple[str, ...]]) -> FieldTree:
     if () in paths:
         return None
-    return {name: _tree({path[1:] for path in paths if path[0] == name}) for name, *_ in paths}
+    return {name: _field_tree({path[1:] for path in paths if path[0] == name}) for name, *_ in paths}
 
 
-def _part(value: Any, reads: Reads) -> Any:
-    if reads is None or not isinstance(value, dict):
+def _project(value: Any, self_fields: FieldTree) -> Any:
+    if self_fields is None or not isinstance(value, dict):
         return value
-    return {name: _part(value[name], inner) for name, inner in reads.items() if name in value}
+    return {name: _project(value[name], inner) for name, inner in self_fields.items() if name in value}
 
 
 def _program(text: str, index: int, field: str, optional: bool, want: cel.Type) -> cel.Expression:
     # CEL's runtime takes no optional as a variable, so it is built in the expression from a list of at most
     # one.
-    whole = f"cel.bind(oldSelf, {_OPTIONAL}, {text})" if optional else text
+    whole = f"cel.bind(oldSelf, {_OPTIONAL_OLD_SELF}, {text})" if optional else text
     try:
         program = _ENVIRONMENT.compile(whole)
     except RuntimeError as refusal:  # all that the runtime raises
@@ -145,7 +145,7 @@ def _program(text: str, index: int, field: str, optional: bool, want: cel.Type) 
     return program
 
 
-_OPTIONAL = "size(oldSelves) == 0 ? optional.none() : optional.of(oldSelves[0])"
+_OPTIONAL_OLD_SELF = "size(oldSelves) == 0 ? optional.none() : optional.of(oldSelves[0])"
 
 
 _LIST = cel.Type.List(cel.Type.DYN)

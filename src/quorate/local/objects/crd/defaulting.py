@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from quorate.local.objects.crd.schema import IDENTITY, Schema
-from quorate.local.objects.schema_types import Json, MapOf, object_meta
+from quorate.local.objects.schema_types import Json, MapOf, object_meta_type
 
 
 def prune(value: Json, schema: Schema) -> list[str]:
@@ -27,13 +27,13 @@ def _prune(value: Any, schema: Schema, path: str) -> Iterator[str]:
 def _prune_object(value: Json, schema: Schema, path: str, *, embedded: bool) -> Iterator[str]:
     for name in sorted(value):
         here = f"{path}.{name}" if path else name
-        inner = schema.of_field(name)
+        inner = schema.field_schema(name)
         if embedded and name in IDENTITY:
             if name == "metadata":
-                yield from _prune_metadata(value[name], object_meta(), here)
+                yield from _prune_metadata(value[name], object_meta_type(), here)
         elif inner:
             yield from _prune(value[name], inner, here)
-        elif not schema.preserves_unknown:
+        elif not schema.preserve_unknown_fields:
             del value[name]
             yield here
 
@@ -45,7 +45,7 @@ def _prune_metadata(value: Any, kind: MapOf, path: str) -> Iterator[str]:
             yield f"{path}.{name}"
 
 
-def fill_defaults(value: Any, schema: Schema) -> None:
+def apply_defaults(value: Any, schema: Schema) -> None:
     """Set, in place, what was left out and has a default; a null that may not be one counts as left out.
 
     A default is filled in itself, so it need not repeat the defaults inside it.
@@ -56,11 +56,11 @@ def fill_defaults(value: Any, schema: Schema) -> None:
             if part.has_default and left_out:
                 value[name] = copy.deepcopy(part.default)
         for name in list(value):
-            inner = schema.of_field(name)
+            inner = schema.field_schema(name)
             if inner and value[name] is None and not inner.nullable:
                 del value[name]
             elif inner:
-                fill_defaults(value[name], inner)
+                apply_defaults(value[name], inner)
     elif isinstance(value, list) and schema.items:
         for item in value:
-            fill_defaults(item, schema.items)
+            apply_defaults(item, schema.items)

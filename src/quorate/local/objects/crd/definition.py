@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from quorate.local.objects.crd import structural_schema
-from quorate.local.objects.crd.schema import Schema, compile_schema, object_type
+from quorate.local.objects.crd.schema import Schema, compile_schema, object_merge_type
 from quorate.local.objects.schema_types import Json, MapOf
 from quorate.local.server import errors
 from quorate.local.server.errors import Cause
@@ -72,7 +72,7 @@ class Definition:
     """`spec.conversion`: strategy None changes nothing but apiVersion; Webhook asks a service"""
 
 
-def fill_in(definition: Json) -> None:
+def set_defaults(definition: Json) -> None:
     """Set, in place, what a definition may leave out."""
     spec = definition["spec"]
     names = spec.setdefault("names", {})
@@ -101,7 +101,7 @@ def compile_definition(definition: Json) -> Definition:
         namespaced=spec["scope"] == "Namespaced",
         versions={
             version["name"]: _compile_version(version, group, kind)
-            for version in sorted(spec["versions"], key=lambda version: preference(version["name"]))
+            for version in sorted(spec["versions"], key=lambda version: version_priority(version["name"]))
         },
         storage_version=next(version["name"] for version in spec["versions"] if version["storage"]),
         conversion=spec["conversion"],
@@ -120,7 +120,7 @@ def _compile_version(version: Json, group: str, kind: str) -> Version:
         name=version["name"],
         served=version["served"],
         schema=schema,
-        type=object_type(schema),
+        type=object_merge_type(schema),
         columns=tuple(_column(column) for column in version.get("additionalPrinterColumns") or []),
         has_status="status" in subresources,
         scale=ScalePaths(
@@ -147,7 +147,7 @@ def _column(column: Json) -> Column:
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 
 
-def preference(version: str) -> tuple[Any, ...]:
+def version_priority(version: str) -> tuple[Any, ...]:
     """A key that sorts versions as clients prefer them: v2, v1, v1beta1, v1alpha2, then other names."""
     match = _VERSION.fullmatch(version)
     if not match:
@@ -157,13 +157,13 @@ def preference(version: str) -> tuple[Any, ...]:
     return 0, -stability, -int(major), -int(minor or 0)
 
 
-def established(definition: Json, taken: Sequence[Definition], now: str) -> Json:
+def naming_status(definition: Json, taken: Sequence[Definition], now: str) -> Json:
     """The status of a definition once its names are judged against those already served, RFC 3339 `now`.
 
     A definition whose names somebody else has is not established; one that was established stays so.
     """
     spec, old = definition["spec"], definition.get("status") or {}
-    clash = _clash(spec, taken)
+    clash = _name_conflict(spec, taken)
     if clash:
         accepted = (False, "NameConflict", clash)
         ready = (False, "NotAccepted", "not all names are accepted")
@@ -180,12 +180,12 @@ def established(definition: Json, taken: Sequence[Definition], now: str) -> Json
             _condition("NamesAccepted", accepted, old_conditions, now),
             _condition("Established", ready, old_conditions, now),
         ],
-        "acceptedNames": (old.get("acceptedNames") or _no_names()) if clash else dict(spec["names"]),
+        "acceptedNames": (old.get("acceptedNames") or _empty_names()) if clash else dict(spec["names"]),
         "storedVersions": stored if storage in stored else [*stored, storage],
     }
 
 
-def _no_names() -> Json:
+def _empty_names() -> Json:
     return {"plural": "", "kind": ""}
 
 
@@ -202,7 +202,7 @@ def _condition(kind: str, verdict: tuple[bool, str, str], old: Mapping[str, Json
     }
 
 
-def _clash(spec: Json, taken: Sequence[Definition]) -> str:
+def _name_conflict(spec: Json, taken: Sequence[Definition]) -> str:
     names = spec["names"]
     words = {names["plural"], names["singular"], *names.get("shortNames", ())}
     kinds = {names["kind"], names["listKind"]}
@@ -222,13 +222,13 @@ _LOWERCASE_NAME = "must be a lowercase RFC 1035 label"
 _ABOUT_APPROVAL = "see https://github.com/kubernetes/enhancements/pull/1111"
 
 
-def findings(definition: Json) -> list[Cause]:
+def definition_findings(definition: Json) -> list[Cause]:
     """Everything that is wrong with a definition, new or not."""
     spec = definition.get("spec") or {}
     return [*_name_findings(spec), *_version_findings(spec)]
 
 
-def new_findings(definition: Json) -> list[Cause]:
+def creation_findings(definition: Json) -> list[Cause]:
     """What is wrong with a new definition's own name, and with whom it says its group has been asked."""
     return [*_own_name_findings(definition), *_approval_findings(definition)]
 
@@ -320,4 +320,4 @@ def _version_findings(spec: Json) -> Iterator[Cause]:
         if not schema:
             yield errors.required(f"{path}.schema.openAPIV3Schema", "schemas are required")
             continue
-        yield from structural_schema.findings(schema, f"{path}.schema.openAPIV3Schema")
+        yield from structural_schema.schema_findings(schema, f"{path}.schema.openAPIV3Schema")

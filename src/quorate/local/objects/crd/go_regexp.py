@@ -37,17 +37,17 @@ def _translate(text: str) -> str:
             scopes[-1] += 1
             at = flags.end()
             continue
-        piece = _piece(text, at)
+        piece = _next_token(text, at)
         at += len(piece)
         if piece == "(":
             scopes.append(0)
         elif piece == ")" and len(scopes) > 1:
             piece = ")" * scopes.pop() + ")"
-        written.append(_spelled(piece))
+        written.append(_python_syntax(piece))
     return "".join(written) + ")" * scopes[0]
 
 
-def _piece(text: str, at: int) -> str:
+def _next_token(text: str, at: int) -> str:
     """The next character, escape or bracket expression."""
     if text[at] == "\\":
         return text[at : at + 2]
@@ -65,7 +65,7 @@ def _piece(text: str, at: int) -> str:
     return text[at : end + 1]
 
 
-def _spelled(piece: str) -> str:
+def _python_syntax(piece: str) -> str:
     if piece == "$":
         return r"\Z"
     if piece == r"\z":

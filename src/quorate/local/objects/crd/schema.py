@@ -12,14 +12,14 @@ from typing import Any
 from quorate.local.objects.crd.cel import Rule, compile_rules
 from quorate.local.objects.crd.go_regexp import compile_pattern
 from quorate.local.objects.schema_types import (
-    Anything,
     Json,
+    ListMergeType,
     ListOf,
     MapOf,
-    Relation,
     Scalar,
     Type,
-    object_meta,
+    Untyped,
+    object_meta_type,
 )
 
 IDENTITY = ("apiVersion", "kind", "metadata")
@@ -27,7 +27,7 @@ IDENTITY = ("apiVersion", "kind", "metadata")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ValueValidation:
     """Value validations as the schema spells them; None: no limit."""
 
     enum: tuple[Any, ...] | None = None
@@ -47,7 +47,7 @@ class Limits:
     max_properties: int | None = None
 
 
-UNLIMITED = Limits()
+NO_VALUE_VALIDATION = ValueValidation()
 
 
 @dataclass(frozen=True)
@@ -62,17 +62,17 @@ class Schema:
     nullable: bool = False
     has_default: bool = False
     default: Any = None
-    preserves_unknown: bool = False
+    preserve_unknown_fields: bool = False
     embedded: bool = False
     int_or_string: bool = False
     list_type: str = "atomic"
     list_keys: tuple[str, ...] = ()
     map_type: str = "granular"
-    limits: Limits = UNLIMITED
+    limits: ValueValidation = NO_VALUE_VALIDATION
     all_of: tuple["Schema", ...] = ()
     any_of: tuple["Schema", ...] = ()
     one_of: tuple["Schema", ...] = ()
-    none_of: "Schema | None" = None
+    not_: "Schema | None" = None
     rules: tuple[Rule, ...] = ()
 
     @cached_property
@@ -83,7 +83,7 @@ class Schema:
     @cached_property
     def has_escaped_names(self) -> bool:
         """Whether a field here or below has a name that CEL cannot spell."""
-        return any(escaped(name) != name for name in self.properties) or any(
+        return any(cel_name(name) != name for name in self.properties) or any(
             child.has_escaped_names for child in self.children
         )
 
@@ -93,16 +93,16 @@ class Schema:
         return self.list_type in ("set", "map") or any(child.has_distinct_items for child in self.children)
 
     @cached_property
-    def is_combined(self) -> bool:
+    def has_combinators(self) -> bool:
         """Whether other schemas have a say in it: allOf, anyOf, oneOf, not."""
-        return bool(self.all_of or self.any_of or self.one_of or self.none_of)
+        return bool(self.all_of or self.any_of or self.one_of or self.not_)
 
     @property
     def children(self) -> tuple["Schema", ...]:
         inner = (self.items, self.values)
         return (*self.properties.values(), *(child for child in inner if child))
 
-    def of_field(self, name: str) -> "Schema | None":
+    def field_schema(self, name: str) -> "Schema | None":
         return self.properties.get(name, self.values)
 
 
@@ -121,7 +121,7 @@ def compile_schema(source: Json) -> Schema:
         nullable=bool(source.get("nullable")),
         has_default="default" in source,
         default=source.get("default"),
-        preserves_unknown=bool(source.get("x-kubernetes-preserve-unknown-fields")),
+        preserve_unknown_fields=bool(source.get("x-kubernetes-preserve-unknown-fields")),
         embedded=bool(source.get("x-kubernetes-embedded-resource")),
         int_or_string=int_or_string,
         list_type=source.get("x-kubernetes-list-type", "atomic"),
@@ -132,13 +132,13 @@ def compile_schema(source: Json) -> Schema:
         # The only anyOf a structural schema may have beside int-or-string repeats what that says.
         any_of=() if int_or_string else tuple(map(compile_schema, source.get("anyOf", ()))),
         one_of=tuple(map(compile_schema, source.get("oneOf", ()))),
-        none_of=compile_schema(source["not"]) if "not" in source else None,
+        not_=compile_schema(source["not"]) if "not" in source else None,
         rules=compile_rules(source.get("x-kubernetes-validations", ())),
     )
 
 
-def _limits(source: Json) -> Limits:
-    limits = Limits(
+def _limits(source: Json) -> ValueValidation:
+    limits = ValueValidation(
         enum=tuple(source["enum"]) if "enum" in source else None,
         pattern=compile_pattern(source["pattern"]) if source.get("pattern") else None,
         pattern_text=source.get("pattern", ""),
@@ -155,51 +155,56 @@ def _limits(source: Json) -> Limits:
         min_properties=source.get("minProperties"),
         max_properties=source.get("maxProperties"),
     )
-    return UNLIMITED if limits == UNLIMITED else limits  # the same one, to be told at a glance
+    return (
+        NO_VALUE_VALIDATION if limits == NO_VALUE_VALIDATION else limits
+    )  # the same one, to be told at a glance
 
 
-def object_type(schema: Schema) -> MapOf:
+def object_merge_type(schema: Schema) -> MapOf:
     """The type of whole objects, for patches and for who owns which field."""
-    kind = type_of(schema)
+    kind = merge_type(schema)
     fields: dict[str, Type] = dict(kind.fields) if isinstance(kind, MapOf) else {}
-    fields |= {"apiVersion": Scalar("string"), "kind": Scalar("string"), "metadata": object_meta()}
-    return MapOf(fields=fields, rest=Anything() if schema.preserves_unknown else None)
+    fields |= {"apiVersion": Scalar("string"), "kind": Scalar("string"), "metadata": object_meta_type()}
+    return MapOf(fields=fields, rest=Untyped() if schema.preserve_unknown_fields else None)
 
 
-def type_of(schema: Schema) -> Type:
+def merge_type(schema: Schema) -> Type:
     """How a value of this schema merges."""
     if schema.int_or_string:
         return Scalar("int-or-string")
     match schema.type:
         case "object":
-            return _object_type(schema)
+            return _map_merge_type(schema)
         case "array" if schema.items:
-            return _list_type(schema, schema.items)
+            return _list_merge_type(schema, schema.items)
         case "string" | "integer" | "number" | "boolean":
             return Scalar(schema.type)
         case _:
-            return Anything()
+            return Untyped()
 
 
-def _object_type(schema: Schema) -> Type:
+def _map_merge_type(schema: Schema) -> Type:
     rest: Type | None = None
     if schema.values:
-        rest = type_of(schema.values)
-    elif schema.preserves_unknown or schema.embedded:
-        rest = Anything()
-    fields = {name: type_of(part) for name, part in schema.properties.items()}
+        rest = merge_type(schema.values)
+    elif schema.preserve_unknown_fields or schema.embedded:
+        rest = Untyped()
+    fields = {name: merge_type(part) for name, part in schema.properties.items()}
     return MapOf(fields=fields, rest=rest, atomic=schema.map_type == "atomic")
 
 
-def _list_type(schema: Schema, items: Schema) -> Type:
-    relations = {"set": Relation.SET, "map": Relation.MAP}
+def _list_merge_type(schema: Schema, items: Schema) -> Type:
+    relations = {"set": ListMergeType.SET, "map": ListMergeType.MAP}
     defaults = {
         key: items.properties[key].default
         for key in schema.list_keys
         if key in items.properties and items.properties[key].has_default
     }
     return ListOf(
-        type_of(items), relations.get(schema.list_type, Relation.ATOMIC), schema.list_keys, defaults=defaults
+        merge_type(items),
+        relations.get(schema.list_type, ListMergeType.ATOMIC),
+        schema.list_keys,
+        defaults=defaults,
     )
 
 
@@ -213,7 +218,7 @@ _RESERVED = frozenset(
 )
 
 
-def escaped(name: str) -> str:
+def cel_name(name: str) -> str:
     """The field's name in CEL: what CEL cannot spell is replaced, reserved words get underscores around."""
     if name in _RESERVED:
         return f"__{name}__"

@@ -17,13 +17,13 @@ from quorate.local.objects.schema_types import Json
 from quorate.local.server import errors
 from quorate.local.server.errors import Cause
 
-UNSUPPORTED = ("$ref", "additionalItems", "definitions", "dependencies", "id", "patternProperties")
-KINDS = (
+UNSUPPORTED_KEYWORDS = ("$ref", "additionalItems", "definitions", "dependencies", "id", "patternProperties")
+LIST_AND_MAP_TYPES = (
     ("x-kubernetes-list-type", "array", ("atomic", "map", "set")),
     ("x-kubernetes-map-type", "object", ("atomic", "granular")),
 )
 INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
-SHAPING = (
+STRUCTURAL_KEYWORDS = (
     "additionalProperties", "default", "description", "nullable", "title", "type",
     "x-kubernetes-embedded-resource", "x-kubernetes-int-or-string", "x-kubernetes-list-map-keys",
     "x-kubernetes-list-type", "x-kubernetes-map-type", "x-kubernetes-preserve-unknown-fields",
@@ -32,7 +32,7 @@ SHAPING = (
 """what only the schema itself says of a value, and none of the conditions it puts beside it"""
 
 
-def findings(schema: Json, path: str) -> list[Cause]:
+def schema_findings(schema: Json, path: str) -> list[Cause]:
     """Everything that is wrong with an `openAPIV3Schema`; `path` leads to it."""
     found = [*_root_findings(schema, path), *_findings(schema, path)]
     return found or list(_defaults_findings(schema, path))
@@ -79,21 +79,21 @@ def _findings(schema: Json, path: str) -> Iterator[Cause]:
     if schema.get("x-kubernetes-preserve-unknown-fields") is False:
         where = f"{path}.x-kubernetes-preserve-unknown-fields"
         yield errors.invalid_value(where, False, "must be true or undefined")
-    for name in UNSUPPORTED:
+    for name in UNSUPPORTED_KEYWORDS:
         if name in schema:
             yield errors.forbidden_field(f"{path}.{name}", f"{name} is not supported")
     yield from _kind_findings(schema, path)
     yield from _compilation_findings(schema, path)
-    for where, condition in _conditions(schema, path):
-        yield from _condition_findings(condition, where)
-    for where, part in _parts(schema, path):
+    for where, condition in _value_validations(schema, path):
+        yield from _value_validation_findings(condition, where)
+    for where, part in _nested_schemas(schema, path):
         if not part.get("type") and not _is_typeless(part):
             what = "array items" if where.endswith(".items") else "object fields"
             yield errors.required(f"{where}.type", f"must not be empty for specified {what}")
         yield from _findings(part, where)
 
 
-def _parts(schema: Json, path: str) -> Iterator[tuple[str, Json]]:
+def _nested_schemas(schema: Json, path: str) -> Iterator[tuple[str, Json]]:
     """The schemas of what is in a value."""
     for name, part in (schema.get("properties") or {}).items():
         yield f"{path}.properties[{name}]", part
@@ -102,7 +102,7 @@ def _parts(schema: Json, path: str) -> Iterator[tuple[str, Json]]:
             yield f"{path}.{name}", schema[name]
 
 
-def _conditions(schema: Json, path: str) -> Iterator[tuple[str, Json]]:
+def _value_validations(schema: Json, path: str) -> Iterator[tuple[str, Json]]:
     """What is said of a value beside its schema.  That it is a number or a text may be said in two forms."""
     for name in ("allOf", "anyOf", "oneOf"):
         conditions = schema.get(name) or []
@@ -117,20 +117,20 @@ def _conditions(schema: Json, path: str) -> Iterator[tuple[str, Json]]:
         yield f"{path}.not", schema["not"]
 
 
-def _condition_findings(condition: Json, path: str) -> Iterator[Cause]:
-    for name in SHAPING:
+def _value_validation_findings(condition: Json, path: str) -> Iterator[Cause]:
+    for name in STRUCTURAL_KEYWORDS:
         if condition.get(name):
             yield errors.forbidden_field(f"{path}.{name}", "must be undefined to be structural")
     if "metadata" in (condition.get("properties") or {}):
         where = f"{path}.properties[metadata]"
         yield errors.forbidden_field(where, "must not be specified in a nested context")
-    for where, part in (*_parts(condition, path), *_conditions(condition, path)):
-        yield from _condition_findings(part, where)
+    for where, part in (*_nested_schemas(condition, path), *_value_validations(condition, path)):
+        yield from _value_validation_findings(part, where)
 
 
 def _kind_findings(schema: Json, path: str) -> Iterator[Cause]:
     kind = schema.get("type", "")
-    for name, needed, known in KINDS:
+    for name, needed, known in LIST_AND_MAP_TYPES:
         value = schema.get(name)
         if value is None:
             continue
@@ -182,7 +182,7 @@ def _defaults_findings(schema: Json, path: str) -> Iterator[Cause]:
     """Of a schema that is sound otherwise: what it fills in must be what it takes, as it stands there."""
     if schema.get("default") is not None:
         yield from _default_findings(schema, path)
-    for where, part in _parts(schema, path):
+    for where, part in _nested_schemas(schema, path):
         yield from _defaults_findings(part, where)
 
 

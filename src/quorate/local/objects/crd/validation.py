@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from quorate.local.objects.crd.cel import Rule
-from quorate.local.objects.crd.schema import UNLIMITED, Limits, Schema, escaped
+from quorate.local.objects.crd.schema import NO_VALUE_VALIDATION, Schema, ValueValidation, cel_name
 from quorate.local.objects.crd.string_formats import FORMATS
 from quorate.local.objects.schema_types import Json
 from quorate.local.server import errors
@@ -77,14 +77,14 @@ def _check(value: Any, schema: Schema, path: str, old: Any) -> Iterator[Cause]:
         if found == "number" and schema.type == "integer":
             yield _unplaced(f"Checked value must be of type integer (default format) in {path}")
         return
-    if schema.limits is not UNLIMITED:
+    if schema.limits is not NO_VALUE_VALIDATION:
         yield from _limit_causes(value, schema.limits, path)
     if isinstance(value, dict):
         yield from _object_causes(value, schema, path, old)
     elif isinstance(value, list) and schema.items:
         for index, (item, before) in enumerate(_paired(value, schema, old)):
             yield from _check(item, schema.items, f"{path}[{index}]", before)
-    if schema.is_combined:
+    if schema.has_combinators:
         yield from _combination_causes(value, schema, path)
 
 
@@ -97,13 +97,13 @@ def _object_causes(value: Json, schema: Schema, path: str, old: Any) -> Iterator
     needed = [*schema.required, *(name for name in ("apiVersion", "kind") if schema.embedded)]
     yield from (errors.required(f"{prefix}{name}") for name in needed if name not in value)
     for name, part in value.items():
-        inner = schema.of_field(name)
+        inner = schema.field_schema(name)
         if inner:
             before = old.get(name, _MISSING) if isinstance(old, dict) else _MISSING
             yield from _check(part, inner, f"{prefix}{name}", before)
 
 
-def _limit_causes(value: Any, limits: Limits, path: str) -> Iterator[Cause]:
+def _limit_causes(value: Any, limits: ValueValidation, path: str) -> Iterator[Cause]:
     if limits.enum is not None and not any(_same(value, allowed) for allowed in limits.enum):
         yield errors.not_supported(path, value, [str(allowed) for allowed in limits.enum])
     match value:
@@ -130,7 +130,7 @@ def _limit_causes(value: Any, limits: Limits, path: str) -> Iterator[Cause]:
 _INTEGER_BITS = {"int32": 32, "int64": 64}
 
 
-def _number_causes(value: float, limits: Limits, path: str) -> Iterator[Cause]:
+def _number_causes(value: float, limits: ValueValidation, path: str) -> Iterator[Cause]:
     def wrong(rule: str) -> Cause:
         return errors.invalid_value(path, value, f"{path} in body should be {rule}")
 
@@ -150,7 +150,7 @@ def _number_causes(value: float, limits: Limits, path: str) -> Iterator[Cause]:
         yield _unplaced(f"Checked value must be of type integer with format {limits.format} in {path}")
 
 
-def _string_causes(value: str, limits: Limits, path: str) -> Iterator[Cause]:
+def _string_causes(value: str, limits: ValueValidation, path: str) -> Iterator[Cause]:
     """Of length and pattern only the first finding is told, as kube-apiserver does."""
     if limits.max_length is not None and len(value) > limits.max_length:
         yield errors.too_long(path, value, limits.max_length)
@@ -175,7 +175,7 @@ def _combination_causes(value: Any, schema: Schema, path: str) -> Iterator[Cause
     def judge(alternatives: Sequence[Schema]) -> list[list[Cause]]:
         return [list(_check(value, part, path, _MISSING)) for part in alternatives]
 
-    if schema.none_of and not judge([schema.none_of])[0]:
+    if schema.not_ and not judge([schema.not_])[0]:
         yield wrong("not validate the schema (not)")
     if schema.any_of:
         judged = judge(schema.any_of)
@@ -222,7 +222,7 @@ def _list_causes(value: Any, schema: Schema, path: str, old: Any) -> Iterator[Ca
                 yield from _list_causes(item, schema.items, f"{path}[{index}]", before)
     elif isinstance(value, dict):
         for name, part in value.items():
-            inner = schema.of_field(name)
+            inner = schema.field_schema(name)
             if inner:
                 before = old.get(name, _MISSING) if isinstance(old, dict) else _MISSING
                 yield from _list_causes(part, inner, f"{path}.{name}" if path else name, before)
@@ -252,7 +252,7 @@ def _rule_causes(value: Any, schema: Schema, path: str, old: Any) -> Iterator[Ca
                 yield _violated(violation.reason, path + violation.field_path, shown, violation.message)
     if isinstance(value, dict):
         for name, part in value.items():
-            inner = schema.of_field(name)
+            inner = schema.field_schema(name)
             if inner:
                 before = old.get(name, _MISSING) if isinstance(old, dict) else _MISSING
                 below = f"{path}.{name}" if path else name
@@ -265,7 +265,7 @@ def _rule_causes(value: Any, schema: Schema, path: str, old: Any) -> Iterator[Ca
 
 
 def _is_due(rule: Rule, value: Any, old: Any) -> bool:
-    if rule.about_transition:
+    if rule.is_transition_rule:
         return old is not _MISSING or rule.optional_old_self
     return not _same(value, old)
 
@@ -295,8 +295,8 @@ def _spelled(value: Any, schema: Schema) -> Any:
         return value
     spelled: Json = {}
     for name, part in value.items():
-        inner = schema.of_field(name)
-        spelled[escaped(name) if name in schema.properties else name] = (
+        inner = schema.field_schema(name)
+        spelled[cel_name(name) if name in schema.properties else name] = (
             _spelled(part, inner) if inner else part
         )
     return spelled

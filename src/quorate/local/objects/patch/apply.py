@@ -13,7 +13,7 @@ from typing import Any
 from quorate.local.objects.patch import field_set, managed_fields
 from quorate.local.objects.patch.field_set import FieldSet, Path
 from quorate.local.objects.patch.managed_fields import Manager, Owners, Ownership
-from quorate.local.objects.schema_types import Anything, Json, ListOf, MapOf, Scalar, Type
+from quorate.local.objects.schema_types import Json, ListOf, MapOf, Scalar, Type, Untyped
 from quorate.local.server.errors import Cause, StatusError, internal
 
 
@@ -36,32 +36,37 @@ def apply(live: Json, application: Application, kind: MapOf, now: str) -> Json:
     3339. Raises StatusError: 409 with a cause per field that another manager owns with another value, 500
     for a configuration that does not fit the type.
     """
-    check(application.config, kind, application.api_version)
-    owners = managed_fields.read((live.get("metadata") or {}).get("managedFields") or [])
-    bare = managed_fields.bare(live)
+    check_types(application.config, kind, application.api_version)
+    owners = managed_fields.decode_managers((live.get("metadata") or {}).get("managedFields") or [])
+    bare = managed_fields.without_managed_fields(live)
     config = _writable(application.config, kind, application.ignored)
 
     merged: Json = merge(bare, config, kind)
     last = owners.get(application.manager)
-    claimed = managed_fields.tracked(field_set.owned(config, kind), application.ignored)
+    claimed = managed_fields.trackable(field_set.applied_fields(config, kind), application.ignored)
     owners[application.manager] = Ownership(claimed, application.api_version, last.time if last else None)
     if last and last.fields:
         merged = _prune(merged, kind, owners, last.fields)
 
-    difference = managed_fields.tracked_difference(field_set.compare(bare, merged, kind), application.ignored)
+    difference = managed_fields.trackable_difference(
+        field_set.compare(bare, merged, kind), application.ignored
+    )
     if not application.force:
         _refuse_conflicts(owners, application.manager, difference.changed)
-    owners = managed_fields.take_over(owners, application.manager, difference)
+    owners = managed_fields.transfer_ownership(owners, application.manager, difference)
     if merged != bare:
         owners[application.manager] = replace(owners[application.manager], time=now)
     if not claimed:
         del owners[application.manager]
-    merged["metadata"] = {**merged.get("metadata", {}), "managedFields": managed_fields.write(owners)}
+    merged["metadata"] = {
+        **merged.get("metadata", {}),
+        "managedFields": managed_fields.encode_managers(owners),
+    }
     return merged
 
 
 def _writable(config: Json, kind: MapOf, ignored: Iterable[Path]) -> Json:
-    left = field_set.without(config, kind, frozenset(ignored))
+    left = field_set.remove_fields(config, kind, frozenset(ignored))
     return left if isinstance(left, dict) else {}
 
 
@@ -75,7 +80,7 @@ def _refuse_conflicts(owners: Owners, applier: Manager, changed: FieldSet) -> No
     if not conflicts:
         return
     causes = [
-        Cause(field_set.show(path), "FieldManagerConflict", f"conflict with {describe(manager)}")
+        Cause(field_set.format_path(path), "FieldManagerConflict", f"conflict with {describe(manager)}")
         for manager, path in conflicts
     ]
     raise StatusError(
@@ -86,10 +91,14 @@ def _refuse_conflicts(owners: Owners, applier: Manager, changed: FieldSet) -> No
 def _conflict_message(conflicts: list[tuple[Manager, Path]]) -> str:
     if len(conflicts) == 1:
         manager, path = conflicts[0]
-        return f"Apply failed with 1 conflict: conflict with {describe(manager)}: {field_set.show(path)}"
+        return (
+            f"Apply failed with 1 conflict: conflict with {describe(manager)}: {field_set.format_path(path)}"
+        )
     lines: dict[str, list[str]] = {}
     for manager, path in conflicts:
-        lines.setdefault(f"conflicts with {describe(manager)}:", []).append(f"- {field_set.show(path)}")
+        lines.setdefault(f"conflicts with {describe(manager)}:", []).append(
+            f"- {field_set.format_path(path)}"
+        )
     text = "\n".join("\n".join([head, *paths]) for head, paths in lines.items())
     return f"Apply failed with {len(conflicts)} conflicts: {text}"
 
@@ -104,7 +113,7 @@ def describe(manager: Manager) -> str:
 
 def merge(live: Any, config: Any, kind: Type) -> Any:
     """The live value with the configuration laid over it; lists keep the live order, new items come last."""
-    kind = field_set.actual(kind, config)
+    kind = field_set.resolve_type(kind, config)
     theirs, ours = field_set.parts(kind, live), field_set.parts(kind, config)
     if ours is None or theirs is None:
         return config
@@ -138,26 +147,26 @@ def _interleave(live: list[str], config: list[str]) -> list[str]:
 
 def _prune(merged: Json, kind: MapOf, owners: Owners, last: FieldSet) -> Json:
     """Remove what the manager applied last time, except what anybody owns now or nobody ever owned."""
-    everything = field_set.with_declared(field_set.owned(merged, kind), kind)
+    everything = field_set.with_declared_ancestors(field_set.applied_fields(merged, kind), kind)
     # Nobody owns an object's identity, yet it stays.
-    claimed = managed_fields.UNTRACKED.union(*(ownership.fields for ownership in owners.values()))
-    claimed = field_set.with_declared(claimed, kind)
-    last = field_set.with_declared(last, kind)
+    claimed = managed_fields.NEVER_OWNED.union(*(ownership.fields for ownership in owners.values()))
+    claimed = field_set.with_declared_ancestors(claimed, kind)
+    last = field_set.with_declared_ancestors(last, kind)
 
-    stripped = _contents(field_set.without(merged, kind, last), kind)
-    stripped = _contents(field_set.without(merged, kind, everything - stripped - claimed), kind)
-    pruned = field_set.without(merged, kind, (everything - stripped) & last)
+    stripped = _contained_fields(field_set.remove_fields(merged, kind, last), kind)
+    stripped = _contained_fields(field_set.remove_fields(merged, kind, everything - stripped - claimed), kind)
+    pruned = field_set.remove_fields(merged, kind, (everything - stripped) & last)
     assert isinstance(pruned, dict), "identity is never owned, so something is left"
     return pruned
 
 
-def _contents(value: Any, kind: MapOf) -> FieldSet:
-    return field_set.with_declared(field_set.owned(value, kind), kind)
+def _contained_fields(value: Any, kind: MapOf) -> FieldSet:
+    return field_set.with_declared_ancestors(field_set.applied_fields(value, kind), kind)
 
 
-def check(config: Json, kind: MapOf, api_version: str) -> None:
+def check_types(config: Json, kind: MapOf, api_version: str) -> None:
     """Raise StatusError (500, as kube-apiserver) when the configuration does not fit the type."""
-    findings = list(_misfits(config, kind, ""))
+    findings = list(_type_errors(config, kind, ""))
     if findings:
         metadata = config.get("metadata") or {}
         version = api_version if "/" in api_version else f"/{api_version}"
@@ -181,32 +190,32 @@ _SCALAR_TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-def _misfits(value: Any, kind: Type, path: str) -> Iterable[str]:
-    if value is None or isinstance(kind, Anything):
+def _type_errors(value: Any, kind: Type, path: str) -> Iterable[str]:
+    if value is None or isinstance(kind, Untyped):
         return
     match kind:
         case Scalar(name):
             wanted = _SCALAR_TYPES.get(name, (str, int, float))
             if not isinstance(value, wanted) or (isinstance(value, bool) and name != "boolean"):
                 shown = "numeric (int or float)" if name in ("integer", "number") else name
-                yield f"{path}: expected {shown}, got {_go(value)}"
+                yield f"{path}: expected {shown}, got {_go_value(value)}"
         case ListOf():
-            yield from _list_misfits(value, kind, path)
+            yield from _list_type_errors(value, kind, path)
         case MapOf():
             if not isinstance(value, dict):
-                yield f"{path}: expected map, got {_go(value)}"
+                yield f"{path}: expected map, got {_go_value(value)}"
                 return
             for name, part in value.items():
                 part_kind = kind.field_type(name)
                 if part_kind is None:
                     yield f"{path}.{name}: field not declared in schema"
                 else:
-                    yield from _misfits(part, part_kind, f"{path}.{name}")
+                    yield from _type_errors(part, part_kind, f"{path}.{name}")
 
 
-def _list_misfits(value: Any, kind: ListOf, path: str) -> Iterable[str]:
+def _list_type_errors(value: Any, kind: ListOf, path: str) -> Iterable[str]:
     if not isinstance(value, list):
-        yield f"{path}: expected list, got {_go(value)}"
+        yield f"{path}: expected list, got {_go_value(value)}"
         return
     seen = set[str]()
     for index, item in enumerate(value):
@@ -218,15 +227,15 @@ def _list_misfits(value: Any, kind: ListOf, path: str) -> Iterable[str]:
                 yield f'{path}: element {index}: an item of a keyed list omits "{missing.args[0]}"'
                 continue
             except TypeError:
-                yield f"{path}: element {index}: expected map, got {_go(item)}"
+                yield f"{path}: element {index}: expected map, got {_go_value(item)}"
                 continue
             if element in seen:
-                yield f"{path}: duplicate entries for key {field_set.show((element,))}"
+                yield f"{path}: duplicate entries for key {field_set.format_path((element,))}"
             seen.add(element)
-        yield from _misfits(item, kind.item, f"{path}{field_set.show((element,))}")
+        yield from _type_errors(item, kind.item, f"{path}{field_set.format_path((element,))}")
 
 
-def _go(value: Any) -> str:
+def _go_value(value: Any) -> str:
     """A value as the reference prints it."""
     text = {True: "true", False: "false"}.get(value) if isinstance(value, bool) else str(value)
     return f"&value.valueUnstructured{{Value:{text}}}"

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from quorate.local.objects.schema_types import Anything, Json, ListOf, MapOf, Relation, Scalar, Type
+from quorate.local.objects.schema_types import Json, ListMergeType, ListOf, MapOf, Scalar, Type, Untyped
 
 Path: TypeAlias = tuple[str, ...]
 FieldSet: TypeAlias = frozenset[Path]
 
-_UNDECLARED = Anything()
+_UNDECLARED = Untyped()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,12 @@ class Difference:
         return self.added | self.modified
 
 
-def read(fields_v1: Json) -> FieldSet:
+def decode_fields_v1(fields_v1: Json) -> FieldSet:
     """The set that `fieldsV1` spells."""
-    return frozenset(_read(fields_v1, ()))
+    return frozenset(_decode_fields_v1(fields_v1, ()))
 
 
-def _read(node: Json, path: Path) -> Iterator[Path]:
+def _decode_fields_v1(node: Json, path: Path) -> Iterator[Path]:
     for element, inner in node.items():
         if element == ".":
             yield path
@@ -46,10 +46,10 @@ def _read(node: Json, path: Path) -> Iterator[Path]:
         here = (*path, element)
         if not inner:
             yield here
-        yield from _read(inner, here)
+        yield from _decode_fields_v1(inner, here)
 
 
-def write(fields: FieldSet) -> Json:
+def encode_fields_v1(fields: FieldSet) -> Json:
     """The set as `fieldsV1`: "." marks a member that also has members below it."""
     root: Json = {}
     for path in sorted(fields):  # a path sorts before the paths below it
@@ -63,7 +63,7 @@ def write(fields: FieldSet) -> Json:
     return root
 
 
-def show(path: Path) -> str:
+def format_path(path: Path) -> str:
     """A path as people read it: `.status.conditions[type="Ready"].status`."""
     text = ""
     for element in path:
@@ -83,7 +83,7 @@ def item_element(kind: ListOf, item: Any) -> str:
 
     Raises KeyError with the missing key when an item lacks a key without default.
     """
-    if kind.relation is Relation.SET:
+    if kind.relation is ListMergeType.SET:
         return "v:" + _compact(item)
     keys = {key: item[key] if key in item else kind.defaults[key] for key in sorted(kind.keys)}
     return "k:" + _compact(keys)
@@ -93,42 +93,42 @@ def _compact(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-def actual(kind: Type, value: Any) -> Type:
+def resolve_type(kind: Type, value: Any) -> Type:
     """What `value` is where `kind` is declared: undeclared values show their own type."""
-    if isinstance(kind, Anything) and not kind.atomic and isinstance(value, dict):
+    if isinstance(kind, Untyped) and not kind.atomic and isinstance(value, dict):
         return MapOf(rest=kind)
     return kind
 
 
 def parts(kind: Type, value: Any) -> dict[str, tuple[Type, Any]] | None:
     """The separately owned parts of a value by path element, None if the value is one whole."""
-    match actual(kind, value):
+    match resolve_type(kind, value):
         case MapOf(atomic=False) as mapping if isinstance(value, dict):
             return {
                 f"f:{name}": (mapping.field_type(name) or _UNDECLARED, part) for name, part in value.items()
             }
-        case ListOf(relation=Relation.SET | Relation.MAP) as listing if isinstance(value, list):
+        case ListOf(relation=ListMergeType.SET | ListMergeType.MAP) as listing if isinstance(value, list):
             return {item_element(listing, item): (listing.item, item) for item in value}
         case _:
             return None
 
 
-def owned(value: Any, kind: Type) -> FieldSet:
+def applied_fields(value: Any, kind: Type) -> FieldSet:
     """Everything an applied configuration claims."""
-    return frozenset(_owned(value, kind, ()))
+    return frozenset(_applied_fields(value, kind, ()))
 
 
-def _owned(value: Any, kind: Type, path: Path) -> Iterator[Path]:
-    kind = actual(kind, value)
+def _applied_fields(value: Any, kind: Type, path: Path) -> Iterator[Path]:
+    kind = resolve_type(kind, value)
     inner = parts(kind, value)
     if inner is None:
         # An absent value of a type with parts claims nothing by itself; its parent says that it is there.
-        if value is not None or isinstance(kind, Scalar | Anything):
+        if value is not None or isinstance(kind, Scalar | Untyped):
             yield path
         return
     for element, (part_kind, part) in inner.items():
         here = (*path, element)
-        yield from _owned(part, part_kind, here)
+        yield from _applied_fields(part, part_kind, here)
         # Items and free keys are owned beside their contents; a declared object only when there is nothing in
         # it.
         free = not isinstance(kind, MapOf) or element[2:] not in kind.fields
@@ -152,7 +152,7 @@ def compare(old: Any, new: Any, kind: Type) -> Difference:
         if _same(old, new):
             return
         if isinstance(old, dict) and isinstance(new, dict):
-            old, new = _differing(old, new)
+            old, new = _without_equal_fields(old, new)
         old_parts, new_parts = parts(kind, old), parts(kind, new)
         if not old_parts and not new_parts:
             modified.add(path)
@@ -176,7 +176,7 @@ def _same(old: Any, new: Any) -> bool:
     return type(old) is type(new) and bool(old == new)
 
 
-def _differing(old: Json, new: Json) -> tuple[Json, Json]:
+def _without_equal_fields(old: Json, new: Json) -> tuple[Json, Json]:
     """Both without what they agree in, which is most of them: its paths are not worth being made up."""
     agreed = {name for name, part in old.items() if name in new and _same(part, new[name])}
     if not agreed:
@@ -187,7 +187,7 @@ def _differing(old: Json, new: Json) -> tuple[Json, Json]:
     )
 
 
-def with_declared(fields: FieldSet, kind: Type) -> FieldSet:
+def with_declared_ancestors(fields: FieldSet, kind: Type) -> FieldSet:
     """The set with every declared field on the way to a member made a member too."""
     return fields | frozenset(_declared_prefixes(fields, kind))
 
@@ -205,12 +205,14 @@ def _declared_prefixes(fields: Iterable[Path], kind: Type) -> Iterator[Path]:
                 here = here.item if isinstance(here, ListOf) else None
 
 
-def without(value: Any, kind: Type, fields: FieldSet) -> Any:
+def remove_fields(value: Any, kind: Type, fields: FieldSet) -> Any:
     """The value without the parts in the set; a map or list that loses its last part goes with it."""
-    return _without(value, kind, fields, {path[:depth] for path in fields for depth in range(len(path))}, ())
+    return _remove_fields(
+        value, kind, fields, {path[:depth] for path in fields for depth in range(len(path))}, ()
+    )
 
 
-def _without(value: Any, kind: Type, fields: FieldSet, above: set[Path], path: Path) -> Any:
+def _remove_fields(value: Any, kind: Type, fields: FieldSet, above: set[Path], path: Path) -> Any:
     inner = parts(kind, value)
     if path not in above or not inner:
         return value
@@ -219,7 +221,7 @@ def _without(value: Any, kind: Type, fields: FieldSet, above: set[Path], path: P
         here = (*path, element)
         if here in fields:
             continue
-        left = _without(part, part_kind, fields, above, here)
+        left = _remove_fields(part, part_kind, fields, above, here)
         if left is not None or part is None:
             kept[element] = left
     if not kept:

@@ -15,9 +15,9 @@ from quorate.local.objects.schema_types import Json, MapOf
 
 MAX_UPDATE_MANAGERS = 10
 """more updating managers than this are folded into one, as kube-apiserver does"""
-FOLDED_MANAGER = "ancient-changes"
+ANCIENT_CHANGES = "ancient-changes"
 
-UNTRACKED: FieldSet = frozenset(
+NEVER_OWNED: FieldSet = frozenset(
     {("f:apiVersion",), ("f:kind",), ("f:metadata",)}
     | {
         ("f:metadata", f"f:{name}")
@@ -65,7 +65,7 @@ def applier(name: str, subresource: str = "") -> Manager:
     return Manager(name, "Apply", "", subresource)
 
 
-def read(entries: Iterable[Json]) -> dict[Manager, Ownership]:
+def decode_managers(entries: Iterable[Json]) -> dict[Manager, Ownership]:
     """The entries of an object's `metadata.managedFields`."""
     owners: dict[Manager, Ownership] = {}
     for entry in entries:
@@ -77,12 +77,12 @@ def read(entries: Iterable[Json]) -> dict[Manager, Ownership]:
             entry.get("subresource", ""),
         )
         owners[manager] = Ownership(
-            field_set.read(entry.get("fieldsV1") or {}), api_version, entry.get("time")
+            field_set.decode_fields_v1(entry.get("fieldsV1") or {}), api_version, entry.get("time")
         )
     return owners
 
 
-def write(owners: Owners) -> list[Json]:
+def encode_managers(owners: Owners) -> list[Json]:
     """The owners as `metadata.managedFields`: appliers first, then by time and name."""
 
     def order(item: tuple[Manager, Ownership]) -> tuple[Any, ...]:
@@ -105,30 +105,30 @@ def _entry(manager: Manager, ownership: Ownership) -> Json:
         "apiVersion": ownership.api_version,
         "time": ownership.time,
         "fieldsType": "FieldsV1",
-        "fieldsV1": field_set.write(ownership.fields),
+        "fieldsV1": field_set.encode_fields_v1(ownership.fields),
         "subresource": manager.subresource,
     }
     return {key: value for key, value in entry.items() if value not in (None, "")}
 
 
-def tracked(found: FieldSet, ignored: Iterable[Path] = ()) -> FieldSet:
+def trackable(found: FieldSet, ignored: Iterable[Path] = ()) -> FieldSet:
     """The fields somebody may own: not identity, and not what the written (sub)resource resets."""
     prefixes = tuple(ignored)
     return frozenset(
-        path for path in found if path not in UNTRACKED and not any(path[: len(p)] == p for p in prefixes)
+        path for path in found if path not in NEVER_OWNED and not any(path[: len(p)] == p for p in prefixes)
     )
 
 
-def tracked_difference(difference: Difference, ignored: Iterable[Path] = ()) -> Difference:
+def trackable_difference(difference: Difference, ignored: Iterable[Path] = ()) -> Difference:
     prefixes = tuple(ignored)
     return Difference(
-        tracked(difference.added, prefixes),
-        tracked(difference.modified, prefixes),
-        tracked(difference.removed, prefixes),
+        trackable(difference.added, prefixes),
+        trackable(difference.modified, prefixes),
+        trackable(difference.removed, prefixes),
     )
 
 
-def take_over(owners: Owners, writer: Manager, difference: Difference) -> dict[Manager, Ownership]:
+def transfer_ownership(owners: Owners, writer: Manager, difference: Difference) -> dict[Manager, Ownership]:
     """The owners after `writer` made this difference: others lose what it changed or removed."""
     left: dict[Manager, Ownership] = {}
     for manager, ownership in owners.items():
@@ -153,19 +153,21 @@ def track_update(
         entries = (old.get("metadata") or {}).get("managedFields") or []
     elif entries == [] or entries == [{}]:
         return []
-    owners = read(entries)
-    difference = tracked_difference(field_set.compare(bare(old), bare(new), kind), ignored)
-    owners = take_over(owners, writer, difference)
+    owners = decode_managers(entries)
+    difference = trackable_difference(
+        field_set.compare(without_managed_fields(old), without_managed_fields(new), kind), ignored
+    )
+    owners = transfer_ownership(owners, writer, difference)
     own = owners.pop(writer, None)
     kept = own.fields - difference.removed if own else frozenset()
     if difference.changed:
         owners[writer] = Ownership(kept | difference.changed, writer.api_version, now)
     elif own and kept:
         owners[writer] = replace(own, fields=kept)
-    return write(fold(owners, writer))
+    return encode_managers(cap_update_managers(owners, writer))
 
 
-def fold(owners: Owners, writer: Manager) -> dict[Manager, Ownership]:
+def cap_update_managers(owners: Owners, writer: Manager) -> dict[Manager, Ownership]:
     """Merge the oldest updating managers into one while there are too many."""
     left = dict(owners)
     updating = sorted(
@@ -174,7 +176,7 @@ def fold(owners: Owners, writer: Manager) -> dict[Manager, Ownership]:
     )
     while len(updating) + (writer in left) > MAX_UPDATE_MANAGERS:
         first, second = updating[:2]
-        merged = updater(FOLDED_MANAGER, left[first].api_version)
+        merged = updater(ANCIENT_CHANGES, left[first].api_version)
         union = left.pop(first).fields | left[second].fields
         time = left.pop(second).time
         left[merged] = Ownership(union, merged.api_version, time)
@@ -182,7 +184,7 @@ def fold(owners: Owners, writer: Manager) -> dict[Manager, Ownership]:
     return left
 
 
-def bare(value: Json) -> Json:
+def without_managed_fields(value: Json) -> Json:
     """The object without the entries themselves, so that they do not count as a difference."""
     metadata = value.get("metadata")
     if not metadata or "managedFields" not in metadata:
@@ -190,12 +192,12 @@ def bare(value: Json) -> Json:
     return {**value, "metadata": {key: part for key, part in metadata.items() if key != "managedFields"}}
 
 
-def same_but_for_times(old: Json, new: Json) -> bool:
+def is_equal_except_times(old: Json, new: Json) -> bool:
     """Whether nothing but resource version and times of managers differs: not worth a write."""
-    return _timeless(old) == _timeless(new)
+    return _without_times(old) == _without_times(new)
 
 
-def _timeless(value: Json) -> Json:
+def _without_times(value: Json) -> Json:
     metadata = {
         key: part
         for key, part in value["metadata"].items()

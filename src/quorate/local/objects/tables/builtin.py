@@ -6,15 +6,15 @@ from typing import Any
 from quorate.local.objects.crd.definition import Column
 from quorate.local.objects.schema_types import Json
 from quorate.local.objects.tables import storage
-from quorate.local.objects.tables.durations import age, epoch, human
-from quorate.local.objects.tables.layout import NAME, Layout, columns, created, plain_cells
+from quorate.local.objects.tables.durations import age, epoch, human_duration
+from quorate.local.objects.tables.layout import NAME, TableLayout, age_of, columns, plain_cells
 from quorate.local.objects.tables.pods import POD
 
 NONE, UNKNOWN = "<none>", "<unknown>"
 
 
-AGE_ONLY = Layout((NAME, *columns("Age")), plain_cells)
-CREATED_AT = Layout(
+AGE_ONLY = TableLayout((NAME, *columns("Age")), plain_cells)
+CREATED_AT = TableLayout(
     (NAME, Column("Created At", "date", "")),
     lambda obj, now: [obj["metadata"]["name"], obj["metadata"].get("creationTimestamp")],
 )
@@ -24,39 +24,39 @@ def _data_count(obj: Json) -> int:
     return len(obj.get("data") or {}) + len(obj.get("binaryData") or {})
 
 
-CONFIG_MAP = Layout(
+CONFIG_MAP = TableLayout(
     (NAME, Column("Data", "string", ""), *columns("Age")),
-    lambda obj, now: [obj["metadata"]["name"], _data_count(obj), created(obj, now)],
+    lambda obj, now: [obj["metadata"]["name"], _data_count(obj), age_of(obj, now)],
 )
-SECRET = Layout(
+SECRET = TableLayout(
     (NAME, *columns("Type,Data,Age")),
-    lambda obj, now: [obj["metadata"]["name"], obj.get("type", ""), _data_count(obj), created(obj, now)],
+    lambda obj, now: [obj["metadata"]["name"], obj.get("type", ""), _data_count(obj), age_of(obj, now)],
 )
-NAMESPACE = Layout(
+NAMESPACE = TableLayout(
     (NAME, *columns("Status,Age")),
-    lambda obj, now: [obj["metadata"]["name"], (obj.get("status") or {}).get("phase", ""), created(obj, now)],
+    lambda obj, now: [obj["metadata"]["name"], (obj.get("status") or {}).get("phase", ""), age_of(obj, now)],
 )
-LEASE = Layout(
+LEASE = TableLayout(
     (NAME, *columns("Holder,Age")),
     lambda obj, now: [
         obj["metadata"]["name"],
         (obj.get("spec") or {}).get("holderIdentity") or "",
-        created(obj, now),
+        age_of(obj, now),
     ],
 )
-PRIORITY_CLASS = Layout(
+PRIORITY_CLASS = TableLayout(
     (NAME, *columns("Value,Global-Default,Age,PreemptionPolicy")),
     lambda obj, now: [
         obj["metadata"]["name"],
         obj.get("value", 0),
         obj.get("globalDefault", False),
-        created(obj, now),
+        age_of(obj, now),
         obj.get("preemptionPolicy", ""),
     ],
 )
-RUNTIME_CLASS = Layout(
+RUNTIME_CLASS = TableLayout(
     (NAME, *columns("Handler,Age")),
-    lambda obj, now: [obj["metadata"]["name"], obj.get("handler", ""), created(obj, now)],
+    lambda obj, now: [obj["metadata"]["name"], obj.get("handler", ""), age_of(obj, now)],
 )
 
 
@@ -95,19 +95,19 @@ def _job(obj: Json, now: float) -> list[Any]:
     duration = ""
     if status.get("startTime"):
         end = epoch(status["completionTime"]) if status.get("completionTime") else now
-        duration = human(end - epoch(status["startTime"]))
+        duration = human_duration(end - epoch(status["startTime"]))
     return [
         obj["metadata"]["name"],
         next((state for state in _JOB_STATES if state in holding), "Running"),
         f"{status.get('succeeded', 0)}/{wanted}",
         duration,
-        created(obj, now),
+        age_of(obj, now),
         *_containers(spec["template"]),
         selector_text(spec.get("selector")),
     ]
 
 
-JOB = Layout((NAME, *columns("Status,Completions,Duration,Age", "Containers,Images,Selector")), _job)
+JOB = TableLayout((NAME, *columns("Status,Completions,Duration,Age", "Containers,Images,Selector")), _job)
 
 
 def _deployment(obj: Json, now: float) -> list[Any]:
@@ -117,13 +117,13 @@ def _deployment(obj: Json, now: float) -> list[Any]:
         f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 1)}",
         status.get("updatedReplicas", 0),
         status.get("availableReplicas", 0),
-        created(obj, now),
+        age_of(obj, now),
         *_containers(spec["template"]),
         selector_text(spec.get("selector")),
     ]
 
 
-DEPLOYMENT = Layout(
+DEPLOYMENT = TableLayout(
     (NAME, *columns("Ready,Up-to-date,Available,Age", "Containers,Images,Selector")), _deployment
 )
 
@@ -135,13 +135,13 @@ def _replica_set(obj: Json, now: float) -> list[Any]:
         spec.get("replicas", 1),
         status.get("replicas", 0),
         status.get("readyReplicas", 0),
-        created(obj, now),
+        age_of(obj, now),
         *_containers(spec["template"]),
         selector_text(spec.get("selector")),
     ]
 
 
-REPLICA_SET = Layout(
+REPLICA_SET = TableLayout(
     (NAME, *columns("Desired,Current,Ready,Age", "Containers,Images,Selector")), _replica_set
 )
 
@@ -151,12 +151,12 @@ def _stateful_set(obj: Json, now: float) -> list[Any]:
     return [
         obj["metadata"]["name"],
         f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 1)}",
-        created(obj, now),
+        age_of(obj, now),
         *_containers(spec["template"]),
     ]
 
 
-STATEFUL_SET = Layout((NAME, *columns("Ready,Age", "Containers,Images")), _stateful_set)
+STATEFUL_SET = TableLayout((NAME, *columns("Ready,Age", "Containers,Images")), _stateful_set)
 
 
 def _node(obj: Json, now: float) -> list[Any]:
@@ -172,7 +172,7 @@ def _node(obj: Json, now: float) -> list[Any]:
         obj["metadata"]["name"],
         ",".join(states),
         ",".join(sorted(set(_roles(labels)))) or NONE,
-        created(obj, now),
+        age_of(obj, now),
         info.get("kubeletVersion", ""),
         addresses.get("InternalIP", NONE),
         addresses.get("ExternalIP", NONE),
@@ -191,7 +191,7 @@ def _roles(labels: Json) -> Iterable[str]:
             yield value
 
 
-NODE = Layout(
+NODE = TableLayout(
     (
         NAME,
         *columns(
@@ -228,7 +228,7 @@ def _event(obj: Json, now: float) -> list[Any]:
     ]
 
 
-EVENT = Layout(
+EVENT = TableLayout(
     (
         *columns("Last Seen,Type,Reason,Object"),
         *columns("", "Subobject,Source"),
@@ -255,7 +255,7 @@ def _service(obj: Json, now: float) -> list[Any]:
         addresses[0],
         ",".join(external) or ("<pending>" if kind == "LoadBalancer" else NONE),
         ",".join(_port(port) for port in spec.get("ports") or []) or NONE,
-        created(obj, now),
+        age_of(obj, now),
         selector_text({"matchLabels": spec.get("selector") or {}}),
     ]
 
@@ -265,7 +265,7 @@ def _port(port: Json) -> str:
     return f"{port['port']}{node_port}/{port.get('protocol', 'TCP')}"
 
 
-SERVICE = Layout((NAME, *columns("Type,Cluster-IP,External-IP,Port(s),Age", "Selector")), _service)
+SERVICE = TableLayout((NAME, *columns("Type,Cluster-IP,External-IP,Port(s),Age", "Selector")), _service)
 
 
 def _quota(obj: Json, now: float) -> list[Any]:
@@ -274,10 +274,10 @@ def _quota(obj: Json, now: float) -> list[Any]:
     shown = {name: f"{name}: {used.get(name, '0')}/{hard[name]}" for name in sorted(hard)}
     limits = [text for name, text in shown.items() if name.startswith("limits.")]
     requests = [text for name, text in shown.items() if not name.startswith("limits.")]
-    return [obj["metadata"]["name"], ", ".join(requests), ", ".join(limits), created(obj, now)]
+    return [obj["metadata"]["name"], ", ".join(requests), ", ".join(limits), age_of(obj, now)]
 
 
-QUOTA = Layout((NAME, *columns("Request,Limit,Age")), _quota)
+QUOTA = TableLayout((NAME, *columns("Request,Limit,Age")), _quota)
 
 
 def _binding(obj: Json, now: float) -> list[Any]:
@@ -290,16 +290,16 @@ def _binding(obj: Json, now: float) -> list[Any]:
         )
 
     people = (named("User"), named("Group"), named("ServiceAccount"))
-    return [obj["metadata"]["name"], f"{role['kind']}/{role['name']}", created(obj, now), *people]
+    return [obj["metadata"]["name"], f"{role['kind']}/{role['name']}", age_of(obj, now), *people]
 
 
-BINDING = Layout((NAME, *columns("Role,Age", "Users,Groups,ServiceAccounts")), _binding)
-WEBHOOKS = Layout(
+BINDING = TableLayout((NAME, *columns("Role,Age", "Users,Groups,ServiceAccounts")), _binding)
+WEBHOOKS = TableLayout(
     (NAME, *columns("Webhooks,Age")),
-    lambda obj, now: [obj["metadata"]["name"], len(obj.get("webhooks") or []), created(obj, now)],
+    lambda obj, now: [obj["metadata"]["name"], len(obj.get("webhooks") or []), age_of(obj, now)],
 )
 
-_LAYOUTS: dict[tuple[str, str], Layout] = {
+_LAYOUTS: dict[tuple[str, str], TableLayout] = {
     ("", "ConfigMap"): CONFIG_MAP,
     ("", "Event"): EVENT,
     ("", "LimitRange"): CREATED_AT,
@@ -331,6 +331,6 @@ _LAYOUTS: dict[tuple[str, str], Layout] = {
 }
 
 
-def builtin_layout(group: str, kind: str) -> Layout:
+def builtin_layout(group: str, kind: str) -> TableLayout:
     """The layout of a built-in kind; name and age for those without one of their own."""
     return _LAYOUTS.get((group, kind), AGE_ONLY)

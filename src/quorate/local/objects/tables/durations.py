@@ -17,7 +17,7 @@ _STEPS = (
 )
 
 
-def human(duration_s: float) -> str:
+def human_duration(duration_s: float) -> str:
     """`45s`, `4m12s`, `2d5h`, `3y40d`; a clock may be a second off, more is `<invalid>`."""
     seconds = int(duration_s)
     if seconds < -1:
@@ -38,4 +38,4 @@ def epoch(time: str) -> float:
 
 def age(time: str | None, now: float) -> str:
     """How long ago an RFC 3339 time was; `<unknown>` if there is none."""
-    return human(now - epoch(time)) if time else "<unknown>"
+    return human_duration(now - epoch(time)) if time else "<unknown>"

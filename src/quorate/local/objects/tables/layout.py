@@ -7,7 +7,7 @@ from typing import Any
 
 from quorate.local.objects.crd.definition import Column
 from quorate.local.objects.schema_types import Json
-from quorate.local.objects.tables.durations import age, epoch, human
+from quorate.local.objects.tables.durations import age, epoch, human_duration
 from quorate.local.objects.tables.json_path import compile_path
 
 Cells = Callable[[Json, float], list[Any]]
@@ -21,7 +21,7 @@ def no_conditions(_: Json) -> list[Json]:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class TableLayout:
     columns: tuple[Column, ...]
     cells: Cells
     conditions: Callable[[Json], list[Json]] = no_conditions
@@ -34,12 +34,12 @@ def columns(names: str, wide: str = "") -> tuple[Column, ...]:
     return (*narrow, *(Column(name, "string", "", priority=1) for name in wide.split(",") if name))
 
 
-def created(obj: Json, now: float) -> str:
+def age_of(obj: Json, now: float) -> str:
     return age(obj["metadata"].get("creationTimestamp"), now)
 
 
 def table(
-    layout: Layout,
+    layout: TableLayout,
     objects: Iterable[Json],
     now: float,
     *,
@@ -73,7 +73,7 @@ def table(
     }
 
 
-def _row(layout: Layout, obj: Json, now: float, include: str, version: str) -> Json:
+def _row(layout: TableLayout, obj: Json, now: float, include: str, version: str) -> Json:
     conditions = layout.conditions(obj)
     row: Json = {"cells": layout.cells(obj, now)}
     if conditions:
@@ -84,11 +84,11 @@ def _row(layout: Layout, obj: Json, now: float, include: str, version: str) -> J
         case "Object":
             row["object"] = obj
         case _:
-            row["object"] = partial(obj, version)
+            row["object"] = partial_object(obj, version)
     return row
 
 
-def partial(obj: Json, version: str = "v1") -> Json:
+def partial_object(obj: Json, version: str = "v1") -> Json:
     """An object of which only the metadata is shown."""
     return {
         "kind": "PartialObjectMetadata",
@@ -97,16 +97,16 @@ def partial(obj: Json, version: str = "v1") -> Json:
     }
 
 
-def partial_list(objects: Iterable[Json], *, metadata: Json, version: str = "v1") -> Json:
+def partial_object_list(objects: Iterable[Json], *, metadata: Json, version: str = "v1") -> Json:
     return {
         "kind": "PartialObjectMetadataList",
         "apiVersion": f"meta.k8s.io/{version}",
         "metadata": metadata,
-        "items": [partial(obj, version) for obj in objects],
+        "items": [partial_object(obj, version) for obj in objects],
     }
 
 
-def custom_layout(columns: Sequence[Column]) -> Layout:
+def custom_layout(columns: Sequence[Column]) -> TableLayout:
     """The layout of a custom resource: its name and the columns its definition has, its age if none."""
     wanted = columns or (Column("Age", "date", ".metadata.creationTimestamp"),)
     finders = [(column.type, compile_path(column.json_path)) for column in wanted]
@@ -115,7 +115,7 @@ def custom_layout(columns: Sequence[Column]) -> Layout:
         found = [(kind, find(obj)) for kind, find in finders]
         return [obj["metadata"]["name"], *(_cell(kind, values, now) for kind, values in found)]
 
-    return Layout((NAME, *wanted), cells)
+    return TableLayout((NAME, *wanted), cells)
 
 
 def _cell(kind: str, values: Sequence[Any], now: float) -> Any:
@@ -143,7 +143,7 @@ def _cell(kind: str, values: Sequence[Any], now: float) -> Any:
 
 def _date(text: str, now: float) -> str:
     try:
-        return human(now - epoch(text))
+        return human_duration(now - epoch(text))
     except ValueError:
         return "<invalid>"
 

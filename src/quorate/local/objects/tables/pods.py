@@ -6,7 +6,7 @@ from typing import Any
 from quorate.local.objects.crd.definition import Column
 from quorate.local.objects.schema_types import Json
 from quorate.local.objects.tables.durations import age
-from quorate.local.objects.tables.layout import NAME, Layout
+from quorate.local.objects.tables.layout import NAME, TableLayout
 
 NONE = "<none>"
 
@@ -16,16 +16,16 @@ def _cells(pod: Json, now: float) -> list[Any]:
     sidecars = {c["name"] for c in spec.get("initContainers") or [] if c.get("restartPolicy") == "Always"}
     main = status.get("containerStatuses") or []
     initial = status.get("initContainerStatuses") or []
-    initializing = _initializing(initial, sidecars, len(spec.get("initContainers") or []))
+    initializing = _init_reason(initial, sidecars, len(spec.get("initContainers") or []))
 
-    word = _pod_word(status)
+    word = _pod_reason(status)
     counted = [c for c in initial if c["name"] in sidecars]
     ready = sum(bool(c.get("ready")) for c in counted)
-    if initializing and not _holds(status, "Initialized"):
+    if initializing and not _is_condition_true(status, "Initialized"):
         word, counted = initializing, initial
     else:
-        word = _container_word(main, word, _holds(status, "Ready"))
-        ready += sum(_runs(c) for c in main)
+        word = _container_reason(main, word, _is_condition_true(status, "Ready"))
+        ready += sum(_is_running_and_ready(c) for c in main)
         counted = [*counted, *main]
     if metadata.get("deletionTimestamp"):
         lost = status.get("reason") == "NodeLost"
@@ -44,14 +44,14 @@ def _cells(pod: Json, now: float) -> list[Any]:
     ]
 
 
-def _pod_word(status: Json) -> str:
+def _pod_reason(status: Json) -> str:
     for condition in status.get("conditions") or []:
         if condition["type"] == "PodScheduled" and condition.get("reason") == "SchedulingGated":
             return "SchedulingGated"
     return str(status.get("reason") or status.get("phase") or "")
 
 
-def _initializing(initial: list[Json], sidecars: set[str], total: int) -> str:
+def _init_reason(initial: list[Json], sidecars: set[str], total: int) -> str:
     """What the first init container that is not done is doing; empty when all are."""
     for index, container in enumerate(initial):
         state = container.get("state") or {}
@@ -61,38 +61,38 @@ def _initializing(initial: list[Json], sidecars: set[str], total: int) -> str:
         if container["name"] in sidecars and container.get("started"):
             continue
         if ended:
-            return f"Init:{_end(ended)}"
+            return f"Init:{_termination_reason(ended)}"
         if waiting.get("reason") not in (None, "", "PodInitializing"):
             return f"Init:{waiting['reason']}"
         return f"Init:{index}/{total}"
     return ""
 
 
-def _container_word(containers: list[Json], word: str, is_ready: bool) -> str:
+def _container_reason(containers: list[Json], word: str, is_ready: bool) -> str:
     """What the first container with something to say says; the pod's own word if none has."""
     for container in reversed(containers):
         state = container.get("state") or {}
         if (state.get("waiting") or {}).get("reason"):
             word = state["waiting"]["reason"]
         elif state.get("terminated"):
-            word = _end(state["terminated"])
-    if word == "Completed" and any(map(_runs, containers)):
+            word = _termination_reason(state["terminated"])
+    if word == "Completed" and any(map(_is_running_and_ready, containers)):
         return "Running" if is_ready else "NotReady"
     return word
 
 
-def _end(terminated: Json) -> str:
+def _termination_reason(terminated: Json) -> str:
     if terminated.get("reason"):
         return str(terminated["reason"])
     signal = terminated.get("signal")
     return f"Signal:{signal}" if signal else f"ExitCode:{terminated['exitCode']}"
 
 
-def _runs(container: Json) -> bool:
+def _is_running_and_ready(container: Json) -> bool:
     return bool(container.get("ready")) and (container.get("state") or {}).get("running") is not None
 
 
-def _holds(status: Json, kind: str) -> bool:
+def _is_condition_true(status: Json, kind: str) -> bool:
     conditions = status.get("conditions") or []
     return any(c["type"] == kind and c["status"] == "True" for c in conditions)
 
@@ -109,7 +109,7 @@ def _restarts(containers: Iterable[Json], now: float) -> str:
 def _gates(gates: list[Json], status: Json) -> str:
     if not gates:
         return NONE
-    return f"{sum(_holds(status, gate['conditionType']) for gate in gates)}/{len(gates)}"
+    return f"{sum(_is_condition_true(status, gate['conditionType']) for gate in gates)}/{len(gates)}"
 
 
 _ENDS = {
@@ -125,7 +125,7 @@ def _conditions(pod: Json) -> list[Json]:
     return [{"type": "Completed", "status": "True", "reason": phase, "message": _ENDS[phase]}]
 
 
-POD = Layout(
+POD = TableLayout(
     (
         NAME,
         *(Column(name, "string", "") for name in ("Ready", "Status", "Restarts", "Age")),

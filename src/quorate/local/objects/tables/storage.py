@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from quorate.local.objects.schema_types import Json
-from quorate.local.objects.tables.layout import NAME, Layout, columns, created
+from quorate.local.objects.tables.layout import NAME, TableLayout, age_of, columns
 
 _SHORT: Final = {
     "ReadWriteOnce": "RWO",
@@ -39,12 +39,12 @@ def _volume(obj: Json, now: float) -> list[Any]:
         spec.get("storageClassName", ""),
         spec.get("volumeAttributesClassName") or _UNSET,
         (obj.get("status") or {}).get("reason", ""),
-        created(obj, now),
+        age_of(obj, now),
         spec.get("volumeMode") or _UNSET,
     ]
 
 
-VOLUME = Layout(
+VOLUME = TableLayout(
     (
         NAME,
         *columns(
@@ -67,12 +67,12 @@ def _claim(obj: Json, now: float) -> list[Any]:
         _modes(status.get("accessModes") or ()) if bound else "",
         spec.get("storageClassName", ""),
         spec.get("volumeAttributesClassName") or _UNSET,
-        created(obj, now),
+        age_of(obj, now),
         spec.get("volumeMode") or _UNSET,
     ]
 
 
-CLAIM = Layout(
+CLAIM = TableLayout(
     (
         NAME,
         *columns("Status,Volume,Capacity,Access Modes,StorageClass,VolumeAttributesClass,Age", "VolumeMode"),
@@ -90,16 +90,16 @@ def _class(obj: Json, now: float) -> list[Any]:
         obj.get("reclaimPolicy", ""),
         obj.get("volumeBindingMode", ""),
         obj.get("allowVolumeExpansion", False),
-        created(obj, now),
+        age_of(obj, now),
     ]
 
 
-STORAGE_CLASS = Layout(
+STORAGE_CLASS = TableLayout(
     (NAME, *columns("Provisioner,ReclaimPolicy,VolumeBindingMode,AllowVolumeExpansion,Age")), _class
 )
-CSI_NODE = Layout(
+CSI_NODE = TableLayout(
     (NAME, *columns("Drivers,Age")),
     lambda obj, now: [
-        obj["metadata"]["name"], len((obj.get("spec") or {}).get("drivers") or ()), created(obj, now),
+        obj["metadata"]["name"], len((obj.get("spec") or {}).get("drivers") or ()), age_of(obj, now),
     ],
 )  # fmt: skip

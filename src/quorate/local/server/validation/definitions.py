@@ -11,7 +11,7 @@ STRATEGIES = ("None", "Webhook")
 
 def validate(definition: Json) -> list[Cause]:
     conversion = (definition.get("spec") or {}).get("conversion") or {}
-    return [*definitions.findings(definition), *_conversion(conversion)]
+    return [*definitions.definition_findings(definition), *_conversion(conversion)]
 
 
 def _conversion(conversion: Json) -> Causes:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Iterable
 from quorate.api.core import Pod
 from quorate.api.meta import Key, ObjectMeta, at_epoch
 from quorate.kube.informer import Change
-from quorate.local.own_writes import Ahead, Cache
+from quorate.local.own_writes import IndexedCache, MutationCache
 
 
 class Shown:
@@ -50,32 +50,32 @@ def a_pod(name: str, version: int, group: str = "g", deleted: bool = False) -> P
     )
 
 
-def an_ahead() -> tuple[Shown, Ahead[Pod]]:
+def an_ahead() -> tuple[Shown, MutationCache[Pod]]:
     shown = Shown()
-    cache: Cache[Pod] = shown
-    return shown, Ahead(cache, lambda pod: pod.metadata.labels["group"])
+    cache: IndexedCache[Pod] = shown
+    return shown, MutationCache(cache, lambda pod: pod.metadata.labels["group"])
 
 
 def test_what_was_written_is_seen_before_the_watch_shows_it() -> None:
     shown, ahead = an_ahead()
     shown.show(a_pod("a", 1))
-    ahead.put(a_pod("b", 2))
-    ahead.put(a_pod("a", 3, group="h"))
-    assert [pod.metadata.name for pod in ahead.group("g")] == ["b"]
-    assert [pod.metadata.name for pod in ahead.group("h")] == ["a"]
+    ahead.record(a_pod("b", 2))
+    ahead.record(a_pod("a", 3, group="h"))
+    assert [pod.metadata.name for pod in ahead.by_group("g")] == ["b"]
+    assert [pod.metadata.name for pod in ahead.by_group("h")] == ["a"]
     assert ahead.get(Key("ns", "a")) == a_pod("a", 3, group="h")
 
 
 def test_the_watch_is_believed_once_it_has_come_as_far() -> None:
     shown, ahead = an_ahead()
-    ahead.put(a_pod("a", 2))
+    ahead.record(a_pod("a", 2))
     shown.show(a_pod("a", 5))
     assert ahead.get(Key("ns", "a")) == a_pod("a", 5)
 
 
 def test_an_older_version_shown_by_the_watch_is_not_believed() -> None:
     shown, ahead = an_ahead()
-    ahead.put(a_pod("a", 5))
+    ahead.record(a_pod("a", 5))
     shown.show(a_pod("a", 2))
     assert ahead.get(Key("ns", "a")) == a_pod("a", 5)
 
@@ -84,29 +84,29 @@ def test_an_answer_that_comes_after_the_watch_is_old_news() -> None:
     shown, ahead = an_ahead()
     shown.show(a_pod("a", 2))
     shown.show_gone(a_pod("a", 2))
-    ahead.put(a_pod("a", 2))
+    ahead.record(a_pod("a", 2))
     assert ahead.get(Key("ns", "a")) is None
 
 
 def test_what_the_watch_shows_gone_is_gone() -> None:
     shown, ahead = an_ahead()
     shown.show(a_pod("a", 1))
-    ahead.put(a_pod("a", 2))
+    ahead.record(a_pod("a", 2))
     shown.show_gone(a_pod("a", 1))
     assert ahead.get(Key("ns", "a")) is None
-    assert ahead.group("g") == []
+    assert ahead.by_group("g") == []
 
 
 def test_an_object_whose_last_finalizer_we_took_is_not_kept_alive() -> None:
     shown, ahead = an_ahead()
     shown.show(a_pod("a", 1))
     shown.show_gone(a_pod("a", 1))
-    ahead.put(a_pod("a", 2, deleted=True))
-    assert ahead.group("g") == []
+    ahead.record(a_pod("a", 2, deleted=True))
+    assert ahead.by_group("g") == []
 
 
 def test_what_never_shows_is_forgotten_when_the_watch_has_passed_it() -> None:
     shown, ahead = an_ahead()
-    ahead.put(a_pod("a", 2))
+    ahead.record(a_pod("a", 2))
     shown.show(a_pod("b", 3))
     assert ahead.get(Key("ns", "a")) is None
