@@ -17,7 +17,7 @@ from bench.admission.report import how_it_went, measures
 from bench.admission.run import NotDone, Outcome, Plan, run
 from bench.limits import load
 from bench.worlds import BASELINE, LARGE_SCALE, World
-from quorate.cli.processes import stopped_by_signals
+from quorate.cli.process import run_until_signal
 
 
 class Name(StrEnum):
@@ -86,7 +86,7 @@ def _run(plan: Plan, console: Console) -> Outcome:
             progress.update(created, completed=record.workloads)
             progress.update(finished, completed=record.finished)
 
-        return uvloop.run(stopped_by_signals(run(plan, show)))
+        return uvloop.run(run_until_signal(run(plan, show)))
 
 
 def _broken(world: World, outcome: Outcome, console: Console) -> bool:

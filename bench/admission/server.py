@@ -15,7 +15,7 @@ import uvloop
 
 from quorate.api.kueue import GROUP
 from quorate.api.kueue.conversion import convert_version
-from quorate.cli.processes import look_for_garbage_rarely, new_uid, until_stopped
+from quorate.cli.process import new_uid, tune_garbage_collection, wait_for_signal
 from quorate.kube.clock import WallClock
 from quorate.local.cluster import run_server
 from quorate.local.directory import ClusterDirectory
@@ -41,9 +41,9 @@ async def _serve(directory: Path) -> None:
     clock = WallClock()
     with ClusterDirectory(directory).lock(clock.now()) as held:
         async with run_server(held, 0, clock, new_uid, {GROUP: convert_version}):
-            await until_stopped(lambda: print("ready", flush=True))  # noqa: T201  for who started it
+            await wait_for_signal(lambda: print("ready", flush=True))  # noqa: T201  for who started it
 
 
 if __name__ == "__main__":
-    look_for_garbage_rarely()
+    tune_garbage_collection()
     uvloop.run(_serve(Path(sys.argv[1])))

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from bench.binding.run import NotDone, Outcome, Plan, run
 from bench.limits import load
-from quorate.cli.processes import stopped_by_signals
+from quorate.cli.process import run_until_signal
 
 BINDS_AT_ONCE = 64
 GANGS_OF = (10, 50)  # members: a status is written for each gang, so smaller ones cost more
@@ -60,7 +60,7 @@ def _run(plan: Plan, console: Console) -> Outcome:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         bound = progress.add_task("bound", total=plan.pods)
-        return uvloop.run(stopped_by_signals(run(plan, lambda pods: progress.update(bound, completed=pods))))
+        return uvloop.run(run_until_signal(run(plan, lambda pods: progress.update(bound, completed=pods))))
 
 
 if __name__ == "__main__":

@@ -131,15 +131,15 @@ def test_the_example_holds_without_a_file() -> None:
 def test_the_messages_are_those_that_are_given() -> None:
     _, messages = blocks()
     slip, refused, warned = messages.splitlines()
-    assert told_of('actions: "enqeue, allocate"\n') == [slip]
+    assert explain_group('actions: "enqeue, allocate"\n') == [slip]
     tiers = "actions: allocate\n\ntiers: [{plugins: [\n  {name: gang},\n  {name: tdm}]}]\n"
-    assert told_of(tiers) == [refused]
+    assert explain_group(tiers) == [refused]
     factor = "{name: overcommit, arguments: {overcommit-factor: 0.5}}"
     body = f"{{actions: allocate, tiers: [{{plugins: [{{name: gang}}]}}, {{plugins: [{factor}]}}]}}"
     assert load_scheduler_configuration(body).warnings == (warned,)
 
 
-def told_of(text: str) -> list[str]:
+def explain_group(text: str) -> list[str]:
     with pytest.raises(InvalidConfiguration) as refusal:
         load_scheduler_configuration(text)
     return str(refusal.value).splitlines()

@@ -5,8 +5,8 @@ import pytest
 from quorate.api.kueue import Workload
 from quorate.api.meta import ObjectMeta, OwnerReference, Uid
 from quorate.api.volcano import PodGroup, PodGroupCondition, PodGroupStatus
-from quorate.cli.verbs.account import Account
 from quorate.cli.verbs.explain import with_pod_group
+from quorate.cli.verbs.explanation import WorkloadExplanation
 
 LACKS = PodGroupCondition(
     type="Unschedulable",
@@ -38,6 +38,6 @@ def owned_by(job: str) -> ObjectMeta:
 )
 def test_an_admitted_job_may_wait_for_its_pod_group(of: str, phase: str, standing: str, says: str) -> None:
     group = PodGroup(metadata=owned_by(of), status=PodGroupStatus(phase=phase, conditions=(LACKS,)))
-    admitted = Account(workload="lab/of-train", standing="runs", says="it is admitted")
+    admitted = WorkloadExplanation(workload="lab/of-train", standing="runs", says="it is admitted")
     account = with_pod_group(admitted, Workload(metadata=owned_by("train")), [group])
     assert (account.standing, account.says) == (standing, says)

@@ -6,7 +6,7 @@ import pytest
 
 from quorate.api.quantity import parse_quantity
 from quorate.cli.files import InvalidFiles
-from quorate.cli.run.description import Description
+from quorate.cli.run.cluster_description import ClusterDescription
 from quorate.cli.run.manifests import read_directory
 
 FLAVOR = "apiVersion: kueue.x-k8s.io/v1beta1\nkind: ResourceFlavor\nmetadata: {name: default-flavor}\n"
@@ -89,7 +89,7 @@ def test_what_is_for_others_is_not_applied(directory: Path) -> None:
     })  # fmt: skip
     manifests = read_directory(directory)
     assert [each.kind for each in manifests.objects] == ["ResourceFlavor"]
-    assert manifests.description == Description(nodes=2, memory=parse_quantity("8429Mi"))
+    assert manifests.cluster_description == ClusterDescription(nodes=2, memory=parse_quantity("8429Mi"))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from quorate.api.meta import ObjectMeta
 from quorate.api.scheduler_configuration import default_scheduler_configuration
 from quorate.api.volcano import PodGroup, PodGroupCondition, PodGroupSpec, PodGroupStatus
-from quorate.cli.verbs.podgroup import told_of
+from quorate.cli.verbs.podgroup import explain_group
 from quorate.gang.explain import Outlook
 
 LACKS = PodGroupCondition(
@@ -58,4 +58,4 @@ def test_where_a_group_stands(
         spec=PodGroupSpec(min_member=2, queue="team"),
         status=PodGroupStatus(phase=phase, conditions=(LACKS,)),
     )
-    assert told_of(group, members, outlook, default_scheduler_configuration()).state == state
+    assert explain_group(group, members, outlook, default_scheduler_configuration()).state == state

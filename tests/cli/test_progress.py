@@ -8,8 +8,8 @@ import pytest
 from quorate.api import codec
 from quorate.api.kueue import ClusterQueue
 from quorate.api.meta import epoch
+from quorate.cli.run.observation import PodCount
 from quorate.cli.run.progress import JobRecord, QueueProgress, job_progress, job_record, queue_progress
-from quorate.cli.run.world import PodCount
 from tests.cli.worlds import ADMITTED, LACKS_NODES, START, Crowd, a_world, condition
 
 NO_ROOM = condition("QuotaReserved", "False", "Pending", "insufficient unused quota")

@@ -11,7 +11,7 @@ import pytest
 from quorate.cli.reference import PAGES
 from quorate.cli.reference.commands import page
 from quorate.cli.reference.events import EVENTS
-from quorate.cli.reference.placement_verdicts import REASONS
+from quorate.cli.reference.filter_failures import REASONS
 from quorate.placement.filters import failures
 from quorate.placement.filters.failures import FilterFailure
 

@@ -9,12 +9,12 @@ from rich.console import Console
 
 from quorate.cli.demo import as_documented, comparison, lesson
 from quorate.cli.exits import Exit
-from quorate.cli.run.outcome import Completed, Ending, Failed, Outcome, Stuck, TimedOut
+from quorate.cli.run.deadlock import BlockedJob, NoProgress, Shortage
+from quorate.cli.run.observation import PodCount
+from quorate.cli.run.outcome import Completed, Deadlocked, Ending, Failed, Outcome, TimedOut
 from quorate.cli.run.progress import JobProgress, JobRecord, QueueProgress
 from quorate.cli.run.report import outcome_in_words, print_outcome
 from quorate.cli.run.screen import LineScreen, Picture, open_screen, pods_in_words
-from quorate.cli.run.standstill import Shortage, Standstill, StuckJob
-from quorate.cli.run.world import PodCount
 
 RECORD = JobRecord("job1", None, None, None, None, 0, "completed")
 FULL = PodCount(wanted=20, ready=14, running=14, unplaced=6)
@@ -66,10 +66,10 @@ def test_a_terminal_gets_a_picture_and_keeps_the_last_one() -> None:
     assert "14 ready, 6 without a node of 20 pods" in shown
 
 
-STARVED = StuckJob("job1", 14, 20, {}, (Shortage(6, {}, "no room"),), "")
-UNADMITTED = StuckJob("late", 0, 1, {}, (), "no quota")
-STANDSTILL = Standstill((STARVED, UNADMITTED), ("memory: 213Mi free of 8429Mi",), "")
-DEADLOCK = Standstill((STARVED, replace(STARVED, name="job2")), (), "")
+STARVED = BlockedJob("job1", 14, 20, {}, (Shortage(6, {}, "no room"),), "")
+UNADMITTED = BlockedJob("late", 0, 1, {}, (), "no quota")
+NO_PROGRESS = NoProgress((STARVED, UNADMITTED), ("memory: 213Mi free of 8429Mi",), "")
+DEADLOCK = NoProgress((STARVED, replace(STARVED, name="job2")), (), "")
 
 
 BROKEN = JobRecord("job2", None, None, None, None, 0, "failed", "BackoffLimitExceeded: too many")
@@ -84,7 +84,7 @@ BROKEN = JobRecord("job2", None, None, None, None, 0, "failed", "BackoffLimitExc
         ),
         pytest.param(
             [BROKEN],
-            Stuck(STANDSTILL),
+            Deadlocked(NO_PROGRESS),
             [
                 "job2 failed: BackoffLimitExceeded: too many",
                 "standstill: nothing can make progress any more",
@@ -92,7 +92,7 @@ BROKEN = JobRecord("job2", None, None, None, None, 0, "failed", "BackoffLimitExc
                 "  late waits: no quota",
                 "  memory: 213Mi free of 8429Mi",
             ],
-            Exit.STANDSTILL,
+            Exit.NO_PROGRESS,
         ),
         pytest.param(
             [],
@@ -129,7 +129,7 @@ def test_the_final_table_counts_from_the_first_submission_and_fits_a_terminal() 
 def test_the_runs_of_the_demo_are_compared_job_by_job() -> None:
     console, text = a_console(width=100)
     stuck = replace(DONE, finished=None, result="unfinished")
-    without = Outcome(Stuck(STANDSTILL), (stuck, replace(DONE, name="quick-job")), 20.0)
+    without = Outcome(Deadlocked(NO_PROGRESS), (stuck, replace(DONE, name="quick-job")), 20.0)
     ready = Outcome(Completed(), (DONE, replace(DONE, name="quick-job")), 20.0)
     grouped = Outcome(TimedOut(60.0, ("job1",)), (LATE_JOB, replace(DONE, name="quick-job")), 20.0)
     console.print(comparison(without, ready, grouped))
@@ -143,16 +143,31 @@ def test_the_runs_of_the_demo_are_compared_job_by_job() -> None:
 @pytest.mark.parametrize(
     ("without", "ready", "grouped", "as_it_says", "lesson_begins"),
     [
-        pytest.param(Stuck(DEADLOCK), Completed(), Completed(), True, "Quota counts", id="as documented"),
+        pytest.param(
+            Deadlocked(DEADLOCK), Completed(), Completed(), True, "Quota counts", id="as documented"
+        ),
         pytest.param(Completed(), Completed(), Completed(), False, "this time quota alone", id="no deadlock"),
         pytest.param(
-            Stuck(STANDSTILL), Completed(), Completed(), False, "this time quota alone", id="one is stuck"
+            Deadlocked(NO_PROGRESS),
+            Completed(),
+            Completed(),
+            False,
+            "this time quota alone",
+            id="one is stuck",
         ),
         pytest.param(
-            Stuck(DEADLOCK), Stuck(STANDSTILL), Completed(), False, "with waitForPodsReady every job was to"
+            Deadlocked(DEADLOCK),
+            Deadlocked(NO_PROGRESS),
+            Completed(),
+            False,
+            "with waitForPodsReady every job was to",
         ),
         pytest.param(
-            Stuck(DEADLOCK), Completed(), Stuck(STANDSTILL), False, "with pod groups every job was to"
+            Deadlocked(DEADLOCK),
+            Completed(),
+            Deadlocked(NO_PROGRESS),
+            False,
+            "with pod groups every job was to",
         ),
     ],
 )

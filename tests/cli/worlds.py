@@ -8,7 +8,7 @@ from quorate.api.batch import Job
 from quorate.api.core import Node, Pod
 from quorate.api.kueue import Workload
 from quorate.api.volcano import PodGroup
-from quorate.cli.run.world import World, observe
+from quorate.cli.run.observation import ObservedCluster, observe
 
 START = "2030-01-01T00:00:00Z"
 
@@ -119,7 +119,7 @@ def a_node(name: str = "node-0", memory: str = "8429Mi") -> Node:
     )
 
 
-def a_world(*crowds: Crowd, nodes: Iterable[Node] | None = None) -> World:
+def a_world(*crowds: Crowd, nodes: Iterable[Node] | None = None) -> ObservedCluster:
     return observe(
         [crowd.job for crowd in crowds],
         [crowd.workload for crowd in crowds if crowd.workload is not None],

@@ -9,9 +9,9 @@ from typing import Any
 
 from quorate.api import codec
 from quorate.api.meta import Struct
-from quorate.cli.deployment.replicas import service_account
-from quorate.cli.deployment.rights import Right
-from quorate.cli.preflight.rights import denied
+from quorate.cli.deployment.controller_rules import Right
+from quorate.cli.deployment.replicated import service_account
+from quorate.cli.preflight.access_reviews import denied
 from quorate.kube.client import Client
 from quorate.kube.errors import Forbidden
 from quorate.kube.resources import NAMESPACES, SERVICE_ACCOUNTS, untyped

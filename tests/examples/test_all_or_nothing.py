@@ -14,13 +14,13 @@ from quorate.api.quantity import parse_quantity
 EXAMPLE = Path(__file__).parents[2] / "examples" / "all-or-nothing"
 
 
-def text_of(name: str) -> str:
+def read_text(name: str) -> str:
     return (EXAMPLE / name).read_text(encoding="utf-8")
 
 
 def objects_of(name: str) -> dict[str, Any]:
     """The objects of a file by kind."""
-    documents = read_documents(text_of(name))
+    documents = read_documents(read_text(name))
     assert not any(document.findings for document in documents)
     return {document.value["kind"]: document.value for document in documents}
 
@@ -49,10 +49,10 @@ def test_the_cluster_has_room_for_one_job_and_the_quota_for_two() -> None:
 
 
 def test_the_two_jobs_differ_in_nothing_but_their_number() -> None:
-    first = text_of("2-job1.yaml")
+    first = read_text("2-job1.yaml")
     for name in ("job", "svc", "script-code"):
         first = first.replace(f"{name}1", f"{name}2")
-    assert first == text_of("3-job2.yaml")
+    assert first == read_text("3-job2.yaml")
 
 
 def test_jobs_name_their_queue_by_label_and_by_annotation() -> None:
@@ -61,8 +61,8 @@ def test_jobs_name_their_queue_by_label_and_by_annotation() -> None:
 
 
 def test_the_configurations_differ_in_waiting_for_pods() -> None:
-    without = load_configuration(text_of("without-pods-ready.yaml"))
-    waiting = load_configuration(text_of("with-pods-ready.yaml"))
+    without = load_configuration(read_text("without-pods-ready.yaml"))
+    waiting = load_configuration(read_text("with-pods-ready.yaml"))
     assert without.warnings == waiting.warnings == ()
     assert without.configuration.wait_for_pods_ready is None
     assert waiting.configuration.wait_for_pods_ready == WaitForPodsReady(

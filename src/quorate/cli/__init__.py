@@ -8,62 +8,62 @@ import textwrap
 import typer
 
 from quorate import __version__
-from quorate.cli.deferred import Deferred, DeferredGroup
 from quorate.cli.exits import Exit
-from quorate.cli.failures import message_of
+from quorate.cli.failures import user_message
+from quorate.cli.lazy_commands import LazyCommand, LazyGroup
 
 
-class Commands(DeferredGroup):
+class Commands(LazyGroup):
     deferred = (
-        Deferred(
+        LazyCommand(
             "local", "quorate.cli.local:local",
             "A Kubernetes cluster on this machine: real API server and controllers, simulated nodes.",
         ),
-        Deferred(
+        LazyCommand(
             "queue", "quorate.cli.verbs.queue:queue",
             "Cluster queues and local queues: list, describe, create, stop, resume.",
         ),
-        Deferred(
+        LazyCommand(
             "workload", "quorate.cli.verbs.workload:workload",
             "Workloads, one for each job: list, describe, explain, stop, resume, delete, and their pods.",
         ),
-        Deferred(
+        LazyCommand(
             "podgroup", "quorate.cli.verbs.podgroup:podgroup",
             "Pod groups, sets of pods that start together: list, explain.",
         ),
-        Deferred(
+        LazyCommand(
             "flavor", "quorate.cli.verbs.flavor:flavor",
             "Flavors, the kinds of capacity there are: list, create.",
         ),
-        Deferred(
+        LazyCommand(
             "demo", "quorate.cli.demo:demo",
             "Watch two jobs block each other for good, then the same jobs complete, in two ways.",
         ),
-        Deferred(
+        LazyCommand(
             "controllers", "quorate.cli.controllers:controllers",
             "Run the queueing controllers for a cluster until Ctrl-C or SIGTERM.",
         ),
-        Deferred(
+        LazyCommand(
             "scheduler", "quorate.cli.scheduler:scheduler",
             "Run the gang scheduler for a cluster until Ctrl-C or SIGTERM.",
         ),
-        Deferred(
+        LazyCommand(
             "crds", "quorate.cli.crds:crds",
             "Write the CustomResourceDefinitions of the queueing kinds, to install them in a cluster.",
         ),
-        Deferred(
+        LazyCommand(
             "manifests", "quorate.cli.deployment.command:manifests",
             "Write all that an installation in a cluster is made of, to be applied with kubectl.",
         ),
-        Deferred(
+        LazyCommand(
             "preflight", "quorate.cli.preflight.command:preflight",
             "Check a cluster before or after an installation, and say what is wrong and what to do.",
         ),
-        Deferred(
+        LazyCommand(
             "webhooks", "quorate.cli.webhooks:webhooks",
             "Write the webhook configurations for the kinds of a Configuration, to install them in a cluster.",  # noqa: E501
         ),
-        Deferred(
+        LazyCommand(
             "version", "quorate.cli.version:version",
             "Print the version of this program, of the cluster, and the image of the controllers in it.",
         ),
@@ -114,7 +114,7 @@ def main() -> None:
         typer.echo("stopped", err=True)
         sys.exit(Exit.INTERRUPTED)
     except Exception as error:
-        message = message_of(error)
+        message = user_message(error)
         if message is None:
             raise
         for line in message.splitlines():

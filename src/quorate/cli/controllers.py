@@ -17,10 +17,10 @@ from quorate.api.configuration import Configuration
 from quorate.api.configuration.process import ClientConnection
 from quorate.api.kueue import GROUP, VERSION
 from quorate.api.meta import Struct
-from quorate.cli.failures import Refusal
+from quorate.cli.configuration_reload import ConfigurationFile
+from quorate.cli.failures import UsageError
 from quorate.cli.files import read_configuration
-from quorate.cli.processes import Context, Kubeconfig, LogFormat, Verbose, new_identity, until_stopped
-from quorate.cli.reload import ConfigurationFile
+from quorate.cli.process import Context, Kubeconfig, LogFormat, Verbose, new_identity, wait_for_signal
 from quorate.controllers.process import run_replica
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
@@ -139,7 +139,7 @@ async def _serve(
                 tasks.create_task(deciding),
                 tasks.create_task(_announce(replica, client.cluster.server)),
             ]
-            await until_stopped(lambda: log.info("starting", server=client.cluster.server))
+            await wait_for_signal(lambda: log.info("starting", server=client.cluster.server))
             log.info("stopping")
             for part in parts:
                 part.cancel()
@@ -180,7 +180,7 @@ class _ServedList(Struct):
 
 
 async def _require_kinds(client: Client) -> None:
-    """Raise ``Refusal`` when the cluster lacks a kind, rather than wait for it without a word."""
+    """Raise ``UsageError`` when the cluster lacks a kind, rather than wait for it without a word."""
     try:
         body = await client.request("GET", f"/apis/{GROUP}/{VERSION}")
     except NotFound:
@@ -188,7 +188,7 @@ async def _require_kinds(client: Client) -> None:
     served = {each.name for each in codec.decode(_ServedList, body).resources}
     missing = [resource.plural for resource in NEEDED if resource.plural not in served]
     if missing:
-        raise Refusal(
+        raise UsageError(
             f"{client.cluster.server} does not serve {', '.join(missing)} of {GROUP}/{VERSION} "
             "(install the definitions: quorate crds --output crds, then kubectl apply --server-side -f crds)"
         )

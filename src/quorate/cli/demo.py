@@ -11,9 +11,9 @@ from rich.text import Text
 
 from quorate.api.meta import epoch
 from quorate.cli.run.amounts import plural
+from quorate.cli.run.cluster_description import ClusterDescription
 from quorate.cli.run.command import run_directory
-from quorate.cli.run.description import Description
-from quorate.cli.run.outcome import Completed, Outcome, Stuck
+from quorate.cli.run.outcome import Completed, Deadlocked, Outcome
 from quorate.cli.run.report import first_submitted, outcome_in_words, print_outcome
 from quorate.cli.run.screen import open_console
 
@@ -60,7 +60,7 @@ def as_documented(without: Outcome, ready: Outcome, grouped: Outcome) -> bool:
 
 
 def is_deadlock(outcome: Outcome) -> bool:
-    return isinstance(outcome.ending, Stuck) and outcome.ending.standstill.is_deadlock
+    return isinstance(outcome.ending, Deadlocked) and outcome.ending.standstill.is_deadlock
 
 
 def comparison(without: Outcome, ready: Outcome, grouped: Outcome) -> Table:
@@ -78,7 +78,7 @@ def _fate(name: str, outcome: Outcome) -> Text:
     if record.result == "completed" and record.finished is not None:
         after_s = epoch(record.finished) - first_submitted(outcome.records)
         return Text(f"completed after {after_s:.0f} s", "green")
-    stuck = outcome.ending.standstill.jobs if isinstance(outcome.ending, Stuck) else ()
+    stuck = outcome.ending.standstill.jobs if isinstance(outcome.ending, Deadlocked) else ()
     for job in stuck:
         if job.name == name:
             return Text(f"stuck with {job.running} of {plural(job.wanted, 'pod')}", "red")
@@ -113,7 +113,7 @@ def _until_deadlock(console: Console, speed: float) -> Outcome:
 def _run(console: Console, config: str, speed: float, scheduler_name: str = "") -> Outcome:
     with as_file(files("quorate") / EXAMPLE) as directory:
         outcome = run_directory(
-            directory, directory / config, Description(), speed, _TIMEOUT_S, console, scheduler_name
+            directory, directory / config, ClusterDescription(), speed, _TIMEOUT_S, console, scheduler_name
         )
     print_outcome(console, outcome)
     return outcome

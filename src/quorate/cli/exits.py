@@ -7,6 +7,6 @@ class Exit(IntEnum):
     COMPLETED = 0
     FAILED = 1
     BAD_INPUT = 2  # also what the option parser uses
-    STANDSTILL = 3
+    NO_PROGRESS = 3
     TIMED_OUT = 4
     INTERRUPTED = 130  # as shells say of what SIGINT ended

@@ -3,13 +3,13 @@
 from typing import Final
 
 
-class Refusal(Exception):
+class UsageError(Exception):
     """A command cannot do what it was asked; the text says why and what to do."""
 
 
 # What to do beside what the error says.  By name: who fails need not import what others would fail with.
 KNOWN: Final = {
-    "quorate.cli.failures.Refusal": "",
+    "quorate.cli.failures.UsageError": "",
     "quorate.cli.files.InvalidFiles": "",
     "quorate.cli.run.apply.DefinitionNotServed": "",
     "quorate.controllers.informers.CacheSyncTimeout": "",
@@ -26,10 +26,10 @@ KNOWN: Final = {
 }
 
 
-def message_of(error: BaseException) -> str | None:
+def user_message(error: BaseException) -> str | None:
     """What to tell the user; ``None`` when only a traceback can help, because we are wrong."""
     if isinstance(error, BaseExceptionGroup):
-        messages = [message_of(each) for each in error.exceptions]
+        messages = [user_message(each) for each in error.exceptions]
         known = [message for message in messages if message is not None]
         return "\n".join(known) if len(known) == len(messages) else None
     for kind in type(error).__mro__:

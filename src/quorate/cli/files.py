@@ -47,7 +47,7 @@ class InvalidFiles(Exception):
         return hash(self.findings)
 
 
-def located(path: Path, findings: Iterable[Finding]) -> Iterator[str]:
+def compiler_lines(path: Path, findings: Iterable[Finding]) -> Iterator[str]:
     """Findings as compilers print them, so that editors can jump there."""
     for finding in findings:
         yield f"{path}:{finding.line or 1}: {Finding(finding.path, finding.value, finding.rule)}"
@@ -57,14 +57,14 @@ def read_configuration(path: Path | None) -> LoadedConfiguration:
     """The controllers' configuration; the defaults without a file.  Raises ``InvalidFiles``."""
     if path is None:
         return LoadedConfiguration(default_configuration(), ())
-    return configuration_in(path, text_of(path))
+    return configuration_in(path, read_text(path))
 
 
 def read_scheduler_configuration(path: Path | None) -> LoadedSchedulerConfiguration:
     """The gang scheduler's configuration; the defaults without a file.  Raises ``InvalidFiles``."""
     if path is None:
         return LoadedSchedulerConfiguration(default_scheduler_configuration(), ())
-    return scheduler_configuration_in(path, text_of(path))
+    return scheduler_configuration_in(path, read_text(path))
 
 
 def scheduler_configuration_in(path: Path, text: str) -> LoadedSchedulerConfiguration:
@@ -72,10 +72,10 @@ def scheduler_configuration_in(path: Path, text: str) -> LoadedSchedulerConfigur
     try:
         return load_scheduler_configuration(text)
     except InvalidConfiguration as error:
-        raise InvalidFiles(located(path, error.findings)) from error
+        raise InvalidFiles(compiler_lines(path, error.findings)) from error
 
 
-def text_of(path: Path) -> str:
+def read_text(path: Path) -> str:
     """Raises ``InvalidFiles``, also for more than a ConfigMap can hold, without reading all of it."""
     try:
         with path.open("rb") as file:
@@ -96,4 +96,4 @@ def configuration_in(path: Path, text: str) -> LoadedConfiguration:
     try:
         return load_configuration(text)
     except InvalidConfiguration as error:
-        raise InvalidFiles(located(path, error.findings)) from error
+        raise InvalidFiles(compiler_lines(path, error.findings)) from error

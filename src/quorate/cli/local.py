@@ -15,14 +15,14 @@ from rich.console import Console
 from rich.table import Table
 
 from quorate.api.configuration import Configuration
-from quorate.cli.composition import Gangs, run_queueing_cluster
-from quorate.cli.failures import Refusal
+from quorate.cli.failures import UsageError
 from quorate.cli.files import Config, SchedulerConf, read_configuration, read_scheduler_configuration
-from quorate.cli.nodes import NodeCpu, NodeMemory, NodePods, Nodes, Speed, fleet
-from quorate.cli.processes import look_for_garbage_rarely, stopped_by_signals
+from quorate.cli.node_options import NodeCpu, NodeMemory, NodePods, Nodes, Speed, fleet
+from quorate.cli.process import run_until_signal, tune_garbage_collection
+from quorate.cli.queueing_cluster import GangSchedulerSettings, run_queueing_cluster
 from quorate.cli.run.amounts import plural
+from quorate.cli.run.cluster_description import ClusterDescription
 from quorate.cli.run.command import run
-from quorate.cli.run.description import Description
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.log import configure
@@ -87,23 +87,25 @@ def up(
 
     [b]Example:[/b] quorate local up --nodes 2 --node-memory 8429Mi
     """
-    described = Description(nodes=nodes, cpu=node_cpu, memory=node_memory, pods=node_pods)
+    described = ClusterDescription(nodes=nodes, cpu=node_cpu, memory=node_memory, pods=node_pods)
     settings = Settings(fleet(described), port, speed, plain_scheduler=scheduling is not Scheduling.GANG)
     if without_controllers and config is not None:
-        raise Refusal(
+        raise UsageError(
             "--config is for the controllers that --without-controllers leaves out (drop one of them)"
         )
     if scheduling is Scheduling.PLAIN and scheduler_conf is not None:
-        raise Refusal("--scheduler-conf is for the scheduler that --scheduling plain leaves out (drop one)")
+        raise UsageError(
+            "--scheduler-conf is for the scheduler that --scheduling plain leaves out (drop one)"
+        )
     configuration = None if without_controllers else _configuration(config)
-    gangs = _gangs(scheduling, scheduler_conf)
+    gang_scheduler = _gangs(scheduling, scheduler_conf)
     configure("console")
     clock = WallClock()
     with ClusterDirectory(data_dir).lock(clock.now()) as directory:
 
         async def serve() -> None:
             async with run_queueing_cluster(
-                directory, settings, configuration, clock, random.Random(), gangs
+                directory, settings, configuration, clock, random.Random(), gang_scheduler
             ) as client:
                 typer.echo(f"export KUBECONFIG={directory.kubeconfig}")
                 typer.echo(
@@ -112,8 +114,8 @@ def up(
                 await asyncio.Event().wait()  # until a signal cancels it
 
         try:
-            look_for_garbage_rarely()
-            uvloop.run(stopped_by_signals(serve()))
+            tune_garbage_collection()
+            uvloop.run(run_until_signal(serve()))
         except asyncio.CancelledError:
             typer.echo("stopped; the state is kept", err=True)
 
@@ -127,12 +129,12 @@ def down(data_dir: DataDir = DEFAULT_DIRECTORY) -> None:
     directory = ClusterDirectory(data_dir)
     running = directory.running()
     if running is None:
-        raise Refusal(f"{directory.path}: no cluster runs here (quorate local up starts one)")
+        raise UsageError(f"{directory.path}: no cluster runs here (quorate local up starts one)")
     os.kill(running.pid, signal.SIGTERM)
     deadline = time.monotonic() + _STOPS_WITHIN_S
     while directory.running() is not None:
         if time.monotonic() >= deadline:
-            raise Refusal(
+            raise UsageError(
                 f"process {running.pid} has not stopped within {_STOPS_WITHIN_S:g} s (kill -9 {running.pid})"
             )
         time.sleep(0.05)
@@ -192,14 +194,14 @@ def _configuration(path: Path | None) -> Configuration:
     return loaded.configuration
 
 
-def _gangs(scheduling: Scheduling, path: Path | None) -> Gangs | None:
+def _gangs(scheduling: Scheduling, path: Path | None) -> GangSchedulerSettings | None:
     if scheduling is Scheduling.PLAIN:
         return None
     loaded = read_scheduler_configuration(path)
     for warning in loaded.warnings:
         typer.echo(f"warning: {path}: {warning}", err=True)
     names = (*NAMES, "default-scheduler") if scheduling is Scheduling.GANG else NAMES
-    return Gangs(loaded.configuration, Options(names=names))
+    return GangSchedulerSettings(loaded.configuration, Options(names=names))
 
 
 async def _contents(kubeconfig: Path) -> list[tuple[str, str]]:

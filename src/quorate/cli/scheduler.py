@@ -17,18 +17,18 @@ from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.syntax import is_dns_label
 from quorate.api.volcano import GROUP, VERSION
-from quorate.cli.failures import Refusal
+from quorate.cli.configuration_reload import follow
+from quorate.cli.failures import UsageError
 from quorate.cli.files import SchedulerConf, read_scheduler_configuration, scheduler_configuration_in
-from quorate.cli.processes import (
+from quorate.cli.process import (
     Context,
     Kubeconfig,
     LogFormat,
     Verbose,
-    look_for_garbage_rarely,
     new_identity,
-    until_stopped,
+    tune_garbage_collection,
+    wait_for_signal,
 )
-from quorate.cli.reload import follow
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.dynamic_configuration import DynamicConfiguration
@@ -157,7 +157,7 @@ def scheduler(
     )
     lease = Key(lease_namespace, LEASE_NAME) if leader_elect else None
     listening = Listening(health_address, metrics_address)
-    look_for_garbage_rarely()
+    tune_garbage_collection()
     uvloop.run(_serve(kubeconfig, context, scheduler_conf, configured, options, lease, listening))
 
 
@@ -200,7 +200,7 @@ async def _serve(
             if conf is not None:
                 following = follow(conf, clock, lambda text: _take_over(conf, text, configured))
                 parts.append(tasks.create_task(following))
-            await until_stopped(lambda: log.info("starting", server=client.cluster.server))
+            await wait_for_signal(lambda: log.info("starting", server=client.cluster.server))
             log.info("stopping")
             for part in parts:
                 part.cancel()
@@ -222,11 +222,11 @@ async def _announce(seen: SchedulerStatus, server: str, names: tuple[str, ...]) 
 
 
 async def _require_kinds(client: Client) -> None:
-    """Raise ``Refusal`` when the cluster lacks a kind, rather than wait for it without a word."""
+    """Raise ``UsageError`` when the cluster lacks a kind, rather than wait for it without a word."""
     served = await served_kinds(client)
     missing = [plural for plural in NEEDED if plural not in served.plurals]
     if missing:
-        raise Refusal(
+        raise UsageError(
             f"{client.cluster.server} does not serve {', '.join(missing)} of {GROUP}/{VERSION} "
             "(install the definitions: quorate crds --output crds, then "
             "kubectl apply --server-side -f crds/gang)"

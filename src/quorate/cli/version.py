@@ -42,7 +42,7 @@ def version(
         typer.echo(f"cluster      {served.git_version} at {cluster.server}")
         typer.echo(f"controllers  {await _controllers(connection, namespace)}")
 
-    o.at(o.Reach(kubeconfig, context), ask)
+    o.at(o.ClusterOptions(kubeconfig, context), ask)
 
 
 async def _controllers(connection: o.Connection, namespace: str) -> str:

@@ -48,7 +48,7 @@ class Evictor:
         tasks.create_task(self._evict(eviction), name=f"evict {eviction.task}")
 
     async def _evict(self, eviction: Eviction) -> None:
-        text = message_of(eviction)
+        text = user_message(eviction)
         failures = 0
         steady = self._clock.steady
         while True:
@@ -91,6 +91,6 @@ class Evictor:
         )
 
 
-def message_of(eviction: Eviction) -> str:
+def user_message(eviction: Eviction) -> str:
     whole = " with all of its pod group" if eviction.whole else ""
     return f"evicted{whole} so that pod group {eviction.beneficiary} can be placed ({eviction.action})"

@@ -10,7 +10,7 @@ import yaml
 from quorate.api.scheduler_configuration import default_scheduler_configuration, load_scheduler_configuration
 from quorate.cli.deployment import scheduler
 from quorate.cli.deployment.manifests import IMAGE, gang_installation
-from quorate.cli.deployment.scheduler_rights import DEMAND_RIGHTS, LEGACY_RIGHTS, SCHEDULER_RIGHTS
+from quorate.cli.deployment.scheduler_rules import DEMAND_RIGHTS, LEGACY_RIGHTS, SCHEDULER_RIGHTS
 from tests.cli.conftest import Quorate
 from tests.cli.deployment.test_chart import named, rendered
 from tests.cli.deployment.test_manifests import DEPLOY, objects

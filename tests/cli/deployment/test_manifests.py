@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from quorate.api.configuration import DEFAULT_NAMESPACE, load_configuration
+from quorate.cli.deployment.controller_rules import JOBS, RIGHTS, Right, rights_of_declared
 from quorate.cli.deployment.controllers import CONFIGURATION_FILE
 from quorate.cli.deployment.manifests import IMAGE, chart, gang_installation, installation
-from quorate.cli.deployment.rights import JOBS, RIGHTS, Right, rights_of_declared
 from quorate.cli.deployment.roles import ACCOUNT, people_roles
 from quorate.cli.deployment.scheduler import NAMESPACE
 from quorate.controllers.jobs.integrations import FOREIGN

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from quorate.api.configuration.webhooks import CertificateManagement
-from quorate.cli.deployment import replicas
+from quorate.cli.deployment import replicated
 from quorate.cli.deployment.roles import ACCOUNT, NAME_LABEL
 
 Json = dict[str, Any]
@@ -64,11 +64,13 @@ integrations:
 
 
 def service_account(namespace: str) -> Json:
-    return replicas.service_account(ACCOUNT, namespace)
+    return replicated.service_account(ACCOUNT, namespace)
 
 
 def configuration(namespace: str) -> Json:
-    return replicas.configuration(CONFIGURATION, namespace, CONFIGURATION_FILE, configuration_text(namespace))
+    return replicated.configuration(
+        CONFIGURATION, namespace, CONFIGURATION_FILE, configuration_text(namespace)
+    )
 
 
 def deployment(namespace: str, image: str) -> Json:
@@ -83,25 +85,25 @@ def deployment(namespace: str, image: str) -> Json:
         "requests": {"cpu": "500m", "memory": "512Mi"},
         "limits": {"cpu": "2", "memory": "1Gi"},
     }
-    container = replicas.container("controllers", image, args, ports, resources)
-    return replicas.deployment(ACCOUNT, namespace, SELECTOR, container, CONFIGURATION)
+    container = replicated.container("controllers", image, args, ports, resources)
+    return replicated.deployment(ACCOUNT, namespace, SELECTOR, container, CONFIGURATION)
 
 
 def disruption_budget(namespace: str) -> Json:
-    return replicas.disruption_budget(ACCOUNT, namespace, SELECTOR)
+    return replicated.disruption_budget(ACCOUNT, namespace, SELECTOR)
 
 
 def services(namespace: str) -> Iterator[Json]:
     """Those the API server asks have Kueue's names: whatever was made to lead there leads here."""
-    yield replicas.service(WEBHOOK_SERVICE, namespace, SELECTOR, ("webhook", 443))
-    yield replicas.service(VISIBILITY_SERVICE, namespace, SELECTOR, ("visibility", 443))
-    yield replicas.service("quorate-metrics", namespace, SELECTOR, ("metrics", METRICS_PORT))
+    yield replicated.service(WEBHOOK_SERVICE, namespace, SELECTOR, ("webhook", 443))
+    yield replicated.service(VISIBILITY_SERVICE, namespace, SELECTOR, ("visibility", 443))
+    yield replicated.service("quorate-metrics", namespace, SELECTOR, ("metrics", METRICS_PORT))
 
 
 def network_policy(namespace: str) -> Json:
     ports = (WEBHOOK_PORT, METRICS_PORT, VISIBILITY_PORT, HEALTH_PORT)
-    return replicas.network_policy(ACCOUNT, namespace, SELECTOR, ports)
+    return replicated.network_policy(ACCOUNT, namespace, SELECTOR, ports)
 
 
 def service_monitor(namespace: str) -> Json:
-    return replicas.service_monitor(ACCOUNT, namespace, "metrics")
+    return replicated.service_monitor(ACCOUNT, namespace, "metrics")

@@ -13,7 +13,7 @@ from quorate.api.kueue.conversion import CONVERTED_KINDS
 from quorate.cli.crds import queueing_definitions
 from quorate.cli.deployment import controllers as c
 from quorate.cli.deployment import scheduler
-from quorate.cli.deployment.replicas import namespace_object
+from quorate.cli.deployment.replicated import namespace_object
 from quorate.cli.deployment.roles import (
     ACCOUNT,
     controller_roles,

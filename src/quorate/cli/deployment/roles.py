@@ -9,7 +9,7 @@ from typing import Any, Final
 from quorate.api import volcano
 from quorate.api.kueue import GROUP
 from quorate.api.volcano import job as volcano_job
-from quorate.cli.deployment.rights import (
+from quorate.cli.deployment.controller_rules import (
     ADMIN,
     JOBS,
     OWN,

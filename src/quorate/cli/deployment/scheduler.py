@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from quorate.api.scheduler_configuration import DEFAULT_FILE
-from quorate.cli.deployment import replicas
+from quorate.cli.deployment import replicated
 from quorate.cli.deployment.roles import NAME_LABEL, account_roles
-from quorate.cli.deployment.scheduler_rights import DEMAND_RIGHTS, LEGACY_RIGHTS, SCHEDULER_RIGHTS
+from quorate.cli.deployment.scheduler_rules import DEMAND_RIGHTS, LEGACY_RIGHTS, SCHEDULER_RIGHTS
 
 Json = dict[str, Any]
 
@@ -22,7 +22,7 @@ METRICS: Final = "scheduler-metrics"  # apart from those of the controllers, whi
 
 
 def configuration(namespace: str) -> Json:
-    return replicas.configuration(CONFIGURATION, namespace, CONFIGURATION_FILE, CONFIGURATION_TEXT)
+    return replicated.configuration(CONFIGURATION, namespace, CONFIGURATION_FILE, CONFIGURATION_TEXT)
 
 
 def roles(namespace: str) -> Iterator[Json]:
@@ -41,9 +41,9 @@ def legacy_roles(namespace: str) -> Iterator[Json]:
 
 
 def workload(namespace: str, image: str) -> Iterator[Json]:
-    yield replicas.service_account(ACCOUNT, namespace)
+    yield replicated.service_account(ACCOUNT, namespace)
     yield _deployment(namespace, image)
-    yield replicas.disruption_budget(ACCOUNT, namespace, SELECTOR)
+    yield replicated.disruption_budget(ACCOUNT, namespace, SELECTOR)
 
 
 def _deployment(namespace: str, image: str) -> Json:
@@ -61,21 +61,21 @@ def _deployment(namespace: str, image: str) -> Json:
         "limits": {"cpu": "2", "memory": "2Gi"},
     }
     ports = (("health", HEALTH_PORT), ("metrics", METRICS_PORT))
-    container = replicas.container("scheduler", image, args, ports, resources)
+    container = replicated.container("scheduler", image, args, ports, resources)
     # Without it nobody is placed, so it must not give way to those whom it places.
     critical = {"priorityClassName": "system-cluster-critical"}
-    return replicas.deployment(ACCOUNT, namespace, SELECTOR, container, CONFIGURATION, **critical)
+    return replicated.deployment(ACCOUNT, namespace, SELECTOR, container, CONFIGURATION, **critical)
 
 
 def network_policy(namespace: str) -> Json:
-    return replicas.network_policy(ACCOUNT, namespace, SELECTOR, (HEALTH_PORT, METRICS_PORT))
+    return replicated.network_policy(ACCOUNT, namespace, SELECTOR, (HEALTH_PORT, METRICS_PORT))
 
 
 def service(namespace: str) -> Json:
-    return replicas.service(
+    return replicated.service(
         f"quorate-{METRICS}", namespace, SELECTOR, ("metrics", METRICS_PORT), serves=METRICS
     )
 
 
 def service_monitor(namespace: str) -> Json:
-    return replicas.service_monitor(ACCOUNT, namespace, METRICS)
+    return replicated.service_monitor(ACCOUNT, namespace, METRICS)

@@ -8,11 +8,12 @@ from quorate.api import codec
 from quorate.api.configuration import Configuration
 from quorate.api.core import Namespace
 from quorate.api.meta import Struct
-from quorate.cli.deployment.rights import RIGHTS, rights_of_declared
-from quorate.cli.failures import Refusal
+from quorate.cli.deployment.controller_rules import RIGHTS, rights_of_declared
+from quorate.cli.failures import UsageError
 from quorate.cli.files import Config
 from quorate.cli.preflight import objects as kinds
-from quorate.cli.preflight.cluster import (
+from quorate.cli.preflight.access_reviews import denied
+from quorate.cli.preflight.cluster_checks import (
     conversion_remarks,
     definition_remarks,
     manager_remarks,
@@ -20,13 +21,12 @@ from quorate.cli.preflight.cluster import (
     version_remarks,
     webhook_remarks,
 )
-from quorate.cli.preflight.queues import Setup, queue_remarks
-from quorate.cli.preflight.remarks import Remark, Severity, info, warning, worst_first
-from quorate.cli.preflight.rights import denied
+from quorate.cli.preflight.findings import PreflightFinding, Severity, by_severity, info, warning
+from quorate.cli.preflight.queue_checks import Setup, queue_remarks
 from quorate.cli.verbs import options as o
-from quorate.cli.verbs.configuration import configuration_used
-from quorate.cli.verbs.model import judge_all, model_of
-from quorate.cli.verbs.tables import print_rows, print_value, wants_documents
+from quorate.cli.verbs.configuration_in_force import configuration_in_force
+from quorate.cli.verbs.model import evaluate_all, model_of
+from quorate.cli.verbs.printing import print_rows, print_value, wants_documents
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import Forbidden, NotFound
@@ -45,7 +45,7 @@ _COLOURS = {"ERROR": "bold red", "WARNING": "yellow"}
 class Report(Struct):
     errors: int
     warnings: int
-    remarks: tuple[Remark, ...]
+    remarks: tuple[PreflightFinding, ...]
 
 
 class _Version(Struct):
@@ -79,14 +79,14 @@ def preflight(
     [b]Example:[/b] quorate preflight --service-account kueue-system/quorate-controllers
     """
     if account and account.count("/") != 1:
-        raise Refusal(f"--service-account: {account!r} is not NAMESPACE/NAME")
+        raise UsageError(f"--service-account: {account!r} is not NAMESPACE/NAME")
 
-    async def look(connection: o.Connection) -> tuple[Remark, ...]:
-        used = await configuration_used(connection.client, config)
+    async def look(connection: o.Connection) -> tuple[PreflightFinding, ...]:
+        used = await configuration_in_force(connection.client, config)
         found = await Look(connection.client, used.configuration, account).all()
         return (*found, info("configuration", f"judged by {used.origin}"))
 
-    remarks = worst_first(o.at(o.Reach(kubeconfig, context), look))
+    remarks = by_severity(o.at(o.ClusterOptions(kubeconfig, context), look))
     errors = sum(remark.severity is Severity.ERROR for remark in remarks)
     warnings = sum(remark.severity is Severity.WARNING for remark in remarks)
     if wants_documents(output):
@@ -97,7 +97,7 @@ def preflight(
     raise typer.Exit(1 if errors else 0)
 
 
-def _in_words(remark: Remark) -> str:
+def _in_words(remark: PreflightFinding) -> str:
     return f"{remark.says} ({remark.remedy})" if remark.remedy else remark.says
 
 
@@ -108,9 +108,9 @@ class Look:
         self._client = client
         self._configuration = configuration
         self._account = account
-        self._unseen: list[Remark] = []
+        self._unseen: list[PreflightFinding] = []
 
-    async def all(self) -> tuple[Remark, ...]:
+    async def all(self) -> tuple[PreflightFinding, ...]:
         version = codec.decode(_Version, await self._client.request("GET", "/version"))
         remarks = [*version_remarks(version.git_version)]
         definitions = await self._list(kinds.DEFINITIONS)
@@ -142,7 +142,7 @@ class Look:
             self._unseen.append(makes(resource.plural, f"they could not be looked at: {failure.message}"))
             return None
 
-    async def _rights(self) -> list[Remark]:
+    async def _rights(self) -> list[PreflightFinding]:
         who = f"rights of {self._account}" if self._account else "your rights"
         namespace = self._configuration.namespace
         rights = (*RIGHTS, *rights_of_declared(self._configuration.integrations))
@@ -152,7 +152,7 @@ class Look:
             return [warning(who, f"they could not be asked for: {failure.message}")]
         return list(rights_remarks(who, missing))
 
-    async def _queues(self) -> list[Remark]:
+    async def _queues(self) -> list[PreflightFinding]:
         now = WallClock().now()
         try:
             state = await model_of(self._client, self._configuration, now)
@@ -161,4 +161,4 @@ class Look:
         except (Forbidden, NotFound) as failure:
             return [warning("queues", f"they could not be looked at: {failure.message}")]
         nodes = await self._try(NODES)
-        return list(queue_remarks(Setup(state, judge_all(state, now), namespaces, nodes, local_queues)))
+        return list(queue_remarks(Setup(state, evaluate_all(state, now), namespaces, nodes, local_queues)))

@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from quorate.cli import app
-from quorate.cli.deferred import Deferred
+from quorate.cli.lazy_commands import LazyCommand
 
 _HEAD: Final = """\
 # Commands
@@ -30,7 +30,7 @@ def page() -> str:
 
 
 def _commands(command: object, path: tuple[str, ...]) -> Iterator[str]:
-    if isinstance(command, Deferred):
+    if isinstance(command, LazyCommand):
         command = command.load()
     if isinstance(command, TyperGroup):
         for name, inner in command.commands.items():

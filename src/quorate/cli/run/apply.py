@@ -12,7 +12,7 @@ from quorate.api import codec
 from quorate.api.crds import MANAGED_LABELS
 from quorate.api.findings import Finding
 from quorate.api.meta import Condition, Key, Struct, is_true
-from quorate.cli.files import InvalidFiles, located
+from quorate.cli.files import InvalidFiles, compiler_lines
 from quorate.cli.run.manifest import Manifest, document_finding
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.errors import ApiError, NotFound
@@ -99,7 +99,7 @@ async def create_all(client: Client, manifests: Sequence[Manifest]) -> None:
             served[manifest.api_version] = await _served(client, manifest.api_version)
         match _resource(manifest, served[manifest.api_version]):
             case Finding() as finding:
-                refusals += located(manifest.file, [finding])
+                refusals += compiler_lines(manifest.file, [finding])
             case resource:
                 try:
                     await client.create(resource, manifest.body, manifest.home if resource.namespaced else "")

@@ -10,19 +10,19 @@ import uvloop
 from rich.console import Console
 
 from quorate.api.scheduler_configuration import default_scheduler_configuration
-from quorate.cli.composition import Gangs
 from quorate.cli.files import Config, InvalidFiles, read_configuration
-from quorate.cli.nodes import NodeCpu, NodeMemory, NodePods, Nodes, Speed, fleet
-from quorate.cli.processes import stopped_by_signals
+from quorate.cli.node_options import NodeCpu, NodeMemory, NodePods, Nodes, Speed, fleet
+from quorate.cli.process import run_until_signal
+from quorate.cli.queueing_cluster import GangSchedulerSettings
 from quorate.cli.run.amounts import plural
-from quorate.cli.run.description import Description
+from quorate.cli.run.cluster_description import ClusterDescription
+from quorate.cli.run.follow import Plan
+from quorate.cli.run.follow import run as run_plan
 from quorate.cli.run.manifest import with_scheduler
 from quorate.cli.run.manifests import read_directory
 from quorate.cli.run.outcome import Outcome
 from quorate.cli.run.report import print_outcome
 from quorate.cli.run.screen import open_console, open_screen
-from quorate.cli.run.session import Plan
-from quorate.cli.run.session import run as run_plan
 from quorate.kube.clock import WallClock
 from quorate.kube.log import configure
 from quorate.local.cluster import Settings
@@ -63,7 +63,7 @@ def run(
 
     [b]Example:[/b] quorate local run examples/all-or-nothing --config examples/all-or-nothing/with-pods-ready.yaml
     """  # noqa: E501  the example is one line, to be copied
-    options = Description(nodes=nodes, cpu=node_cpu, memory=node_memory, pods=node_pods)
+    options = ClusterDescription(nodes=nodes, cpu=node_cpu, memory=node_memory, pods=node_pods)
     console = open_console()
     outcome = run_directory(directory, config, options, speed, timeout, console, scheduler_name)
     print_outcome(console, outcome)
@@ -73,7 +73,7 @@ def run(
 def run_directory(
     directory: Path,
     config: Path | None,
-    options: Description,
+    options: ClusterDescription,
     speed: float,
     timeout_s: float,
     console: Console,
@@ -85,12 +85,12 @@ def run_directory(
     """
     loaded = read_configuration(config)
     manifests = read_directory(directory)
-    settings = Settings(fleet(options, manifests.description), speed=speed)
+    settings = Settings(fleet(options, manifests.cluster_description), speed=speed)
     objects = manifests.objects
     if scheduler_name:
         objects = tuple(with_scheduler(each, scheduler_name) for each in objects)
-    gangs = Gangs(default_scheduler_configuration(), Options())
-    plan = Plan(objects, loaded.configuration, settings, timeout_s, gangs)
+    gang_scheduler = GangSchedulerSettings(default_scheduler_configuration(), Options())
+    plan = Plan(objects, loaded.configuration, settings, timeout_s, gang_scheduler)
     if plan.jobs == 0:
         raise InvalidFiles([f"{directory}: holds no Job, so there is nothing to wait for"])
     configure("console", logging.ERROR)  # what goes wrong and is put right would only break the picture
@@ -98,7 +98,7 @@ def run_directory(
         for warning in loaded.warnings:
             screen.say(f"warning: {config}: {warning}")
         screen.say(f"{plural(plan.jobs, 'job')} on {_in_words(settings.fleet)}")
-        return uvloop.run(stopped_by_signals(run_plan(plan, screen, WallClock(), random.Random())))
+        return uvloop.run(run_until_signal(run_plan(plan, screen, WallClock(), random.Random())))
 
 
 def _in_words(fleet: Fleet) -> str:

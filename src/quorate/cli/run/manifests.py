@@ -1,8 +1,8 @@
 """The manifests of a directory: read, checked as far as a file can be checked, in the order to apply them.
 
 Two kinds of document are not applied: a ``Configuration`` of the controllers (chosen with ``--config``)
-and the description of the cluster to run on (see ``description``).  What only a server can know, such as
-whether it serves a kind, is left to it.
+and the description of the cluster to run on (see ``cluster_description``).  The server checks what only a
+server can know, such as whether it serves a kind.
 """
 
 from collections.abc import Iterator
@@ -15,9 +15,9 @@ from quorate.api.decoding.documents import Document, InvalidYaml, read_documents
 from quorate.api.findings import Finding, child_path
 from quorate.api.quantity import InvalidQuantity, parse_quantity
 from quorate.api.validation import manifest_findings
-from quorate.cli.files import InvalidFiles, located
-from quorate.cli.run import description
-from quorate.cli.run.description import Description, read_description
+from quorate.cli.files import InvalidFiles, compiler_lines
+from quorate.cli.run import cluster_description
+from quorate.cli.run.cluster_description import ClusterDescription, read_description
 from quorate.cli.run.manifest import Manifest, document_finding
 from quorate.cli.run.references import unknown_references
 
@@ -36,7 +36,7 @@ _QUANTITY_MAPS: Final = ("requests", "limits")
 @dataclass(frozen=True, slots=True)
 class Manifests:
     objects: tuple[Manifest, ...]  # in the order to apply them; jobs last, in the order of their files
-    description: Description
+    cluster_description: ClusterDescription
 
 
 def read_directory(directory: Path) -> Manifests:
@@ -50,7 +50,7 @@ def read_directory(directory: Path) -> Manifests:
     except OSError as error:
         raise InvalidFiles([f"{error.filename}: {(error.strerror or '').lower()}"]) from error
     findings: list[str] = []
-    descriptions: list[Description] = []
+    descriptions: list[ClusterDescription] = []
     manifests: list[Manifest] = []
     for path, text in texts:
         try:
@@ -63,23 +63,25 @@ def read_directory(directory: Path) -> Manifests:
             continue
         for document in documents:
             what, wrong = _read(path, document)
-            findings += located(path, wrong)
-            if isinstance(what, Description):
+            findings += compiler_lines(path, wrong)
+            if isinstance(what, ClusterDescription):
                 descriptions.append(what)
             elif what is not None:
                 manifests.append(what)
     for manifest in manifests:
-        findings += located(manifest.file, unknown_references(manifest, manifests))
+        findings += compiler_lines(manifest.file, unknown_references(manifest, manifests))
     if len(descriptions) > 1:
         findings.append(f"{directory}: describes {len(descriptions)} clusters (keep one)")
     if not manifests and not findings:
         findings.append(f"{directory}: holds no manifest (looked for *{', *'.join(_SUFFIXES)})")
     if findings:
         raise InvalidFiles(findings)
-    return Manifests(tuple(sorted(manifests, key=_rank)), descriptions[0] if descriptions else Description())
+    return Manifests(
+        tuple(sorted(manifests, key=_rank)), descriptions[0] if descriptions else ClusterDescription()
+    )
 
 
-def _read(path: Path, document: Document) -> tuple[Manifest | Description | None, list[Finding]]:
+def _read(path: Path, document: Document) -> tuple[Manifest | ClusterDescription | None, list[Finding]]:
     """What one document is (nothing, if it is for others or cannot be used) and what is wrong with it."""
     value = document.value
     if not isinstance(value, dict):
@@ -87,7 +89,7 @@ def _read(path: Path, document: Document) -> tuple[Manifest | Description | None
             document_finding(document, "", value, "is no object (write apiVersion, kind and metadata)")
         ]
     api_version = value.get("apiVersion")
-    if api_version == description.API_VERSION:
+    if api_version == cluster_description.API_VERSION:
         return read_description(document)
     if isinstance(api_version, str) and api_version.startswith(f"{configuration.GROUP}/"):
         return None, []

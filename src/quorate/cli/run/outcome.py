@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from quorate.cli.exits import Exit
+from quorate.cli.run.deadlock import NoProgress
 from quorate.cli.run.progress import JobRecord
-from quorate.cli.run.standstill import Standstill
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +22,11 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Stuck:
+class Deadlocked:
     """Jobs are left and nothing can make progress any more."""
 
-    standstill: Standstill
-    exit = Exit.STANDSTILL
+    standstill: NoProgress
+    exit = Exit.NO_PROGRESS
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class TimedOut:
     exit = Exit.TIMED_OUT
 
 
-Ending = Completed | Failed | Stuck | TimedOut
+Ending = Completed | Failed | Deadlocked | TimedOut
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from quorate.api.kueue import ClusterQueue, FlavorUsage, ResourceQuota
 from quorate.api.meta import Condition, epoch, find_condition
 from quorate.api.quantity import Quantity
 from quorate.cli.run.amounts import in_words, plural, readable
-from quorate.cli.run.standstill import PROGRESSING, shortages
-from quorate.cli.run.world import JobView, PodCount, World
+from quorate.cli.run.deadlock import PROGRESSING, shortages
+from quorate.cli.run.observation import ObservedCluster, ObservedJob, PodCount
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class JobRecord:
         return epoch(self.admitted) - epoch(self.submitted)
 
 
-def job_progress(view: JobView, world: World, now: float) -> JobProgress:
+def job_progress(view: ObservedJob, world: ObservedCluster, now: float) -> JobProgress:
     """The state of one job at ``now`` (seconds since the epoch)."""
     state, because = _state(view, world, now)
     return JobProgress(view.name, state, view.count, because)
@@ -70,7 +70,7 @@ def queue_progress(queue: ClusterQueue) -> QueueProgress:
     )
 
 
-def job_record(view: JobView) -> JobRecord:
+def job_record(view: ObservedJob) -> JobRecord:
     """What remains to be told of a job when the run is over."""
     admitted = view.condition("Admitted")
     return JobRecord(
@@ -87,7 +87,7 @@ def job_record(view: JobView) -> JobRecord:
     )
 
 
-def _state(view: JobView, world: World, now: float) -> tuple[str, str]:
+def _state(view: ObservedJob, world: ObservedCluster, now: float) -> tuple[str, str]:
     if view.completed:
         return "completed", ""
     if view.failure is not None:
@@ -106,7 +106,7 @@ def _state(view: JobView, world: World, now: float) -> tuple[str, str]:
     return _started(view, world)
 
 
-def _waiting(view: JobView, world: World, now: float) -> tuple[str, str]:
+def _waiting(view: ObservedJob, world: ObservedCluster, now: float) -> tuple[str, str]:
     assert view.workload is not None, "only a workload waits for quota"
     evicted = _message(view.condition("Evicted"))
     requeue = view.workload.status.requeue_state
@@ -122,16 +122,16 @@ def _waiting(view: JobView, world: World, now: float) -> tuple[str, str]:
     return "queued", reserved.message
 
 
-def _is_up(view: JobView) -> bool:
+def _is_up(view: ObservedJob) -> bool:
     return view.has("PodsReady") or view.has("Finished")
 
 
-def _unready(view: JobView) -> str:
+def _unready(view: ObservedJob) -> str:
     count = view.count
     return f"{view.name} has {count.ready + count.succeeded} of {plural(count.wanted, 'pod')} ready"
 
 
-def _started(view: JobView, world: World) -> tuple[str, str]:
+def _started(view: ObservedJob, world: ObservedCluster) -> tuple[str, str]:
     count = view.count
     if count.unplaced:
         unplaced = [pod for pod in view.pods if not pod.spec.node_name]
@@ -173,7 +173,7 @@ def _use(quota: ResourceQuota, usage: FlavorUsage | None, prefix: str) -> str:
     return f"{prefix}{in_words({quota.name: used})} of {readable(quota.nominal_quota)}"
 
 
-def _unseen(view: JobView) -> str:
+def _unseen(view: ObservedJob) -> str:
     return f"queue {view.queue} has not looked at it yet"
 
 

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from quorate.api.meta import epoch
-from quorate.cli.run.outcome import Completed, Ending, Failed, Outcome, Stuck, TimedOut
+from quorate.cli.run.outcome import Completed, Deadlocked, Ending, Failed, Outcome, TimedOut
 from quorate.cli.run.progress import JobRecord
 
 
@@ -54,7 +54,7 @@ def _ending_in_words(ending: Ending) -> tuple[str, ...]:
             return ("every job completed",)
         case Failed():
             return ()
-        case Stuck(standstill):
+        case Deadlocked(standstill):
             what = "deadlock" if standstill.is_deadlock else "standstill"
             told = [f"{what}: nothing can make progress any more"]
             told += [f"  {job}" for job in standstill.jobs]

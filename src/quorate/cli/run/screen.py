@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from quorate.cli.run.amounts import plural
+from quorate.cli.run.observation import PodCount
 from quorate.cli.run.progress import JobProgress, QueueProgress
-from quorate.cli.run.world import PodCount
 
 _BAR_CELLS: Final = 20
 _WRITE_EVERY_S: Final = 1.0

@@ -10,7 +10,7 @@ import typer
 
 from quorate.api import codec
 from quorate.api.meta import ObjectMeta, Struct
-from quorate.cli.failures import message_of
+from quorate.cli.failures import user_message
 from quorate.kube.client import Client
 from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, NAMESPACES, POD_GROUPS, WORKLOADS, Resource
 from quorate.kube.rest.config import load_rest_config
@@ -73,7 +73,7 @@ def _names(ctx: typer.Context, resource: Resource[Any]) -> list[str]:
     except TimeoutError:
         return []
     except Exception as error:
-        if message_of(error) is None:
+        if user_message(error) is None:
             raise
         return []
 

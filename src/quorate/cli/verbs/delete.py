@@ -12,17 +12,17 @@ import typer
 
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid
-from quorate.cli.failures import Refusal
+from quorate.cli.failures import UsageError
 from quorate.cli.verbs import options as o
-from quorate.cli.verbs.jobs import SomeWorkloads, named_workloads
+from quorate.cli.verbs.job_names import SomeWorkloads, named_workloads
 from quorate.cli.verbs.owners import Owners
-from quorate.cli.verbs.tables import name_of
+from quorate.cli.verbs.printing import name_of
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import WORKLOADS, Resource
 
 
 @dataclass(frozen=True, slots=True)
-class Doomed:
+class Deletion:
     """Something that is to be deleted, and the workload that goes with it: its own name, if it is one."""
 
     resource: Resource[Any]
@@ -52,19 +52,21 @@ def delete(
     [b]Example:[/b] quorate workload delete job/train
     """
     if all_ == bool(names):
-        raise Refusal("name workloads, or give --all" if not names else "--all and names exclude each other")
-    reach = o.Reach(kubeconfig, context, namespace)
+        raise UsageError(
+            "name workloads, or give --all" if not names else "--all and names exclude each other"
+        )
+    cluster_options = o.ClusterOptions(kubeconfig, context, namespace)
 
-    async def find(connection: o.Connection) -> Sequence[Doomed]:
+    async def find(connection: o.Connection) -> Sequence[Deletion]:
         if names:
             found = [each for name in names for each in await named_workloads(connection, name)]
         else:
             found = [*(await connection.client.list(WORKLOADS, connection.namespace)).items]
         if not found:
             o.say_none_found(connection)
-        return await _doomed(connection, found)
+        return await _deletions(connection, found)
 
-    doomed = o.at(reach, find)
+    doomed = o.at(cluster_options, find)
     jobs = [each for each in doomed if each.is_job]
     if jobs and not yes and dry_run is o.DryRun.NONE:
         typer.echo("This also deletes:")
@@ -77,30 +79,30 @@ def delete(
             await _delete(connection, each, dry_run)
 
     if doomed:
-        o.at(reach, carry_out)
+        o.at(cluster_options, carry_out)
 
 
-async def _doomed(connection: o.Connection, workloads: Iterable[Workload]) -> Sequence[Doomed]:
+async def _deletions(connection: o.Connection, workloads: Iterable[Workload]) -> Sequence[Deletion]:
     """Each object once, in the order of the workloads."""
     owners = Owners(connection.client)
-    found: dict[Uid, Doomed] = {}
+    found: dict[Uid, Deletion] = {}
     for workload in workloads:
         metadata = workload.metadata
         if not metadata.owner_references:
-            found[metadata.uid] = Doomed(WORKLOADS, metadata.key, metadata.uid, metadata.name)
+            found[metadata.uid] = Deletion(WORKLOADS, metadata.key, metadata.uid, metadata.name)
         for owner in metadata.owner_references:
             kind = await owners.kind_of(owner)
             if kind is None:
-                raise Refusal(
+                raise UsageError(
                     f"{owner.kind} {owner.name} of workload {metadata.name} cannot be deleted: "
                     f"{connection.client.cluster.server} does not serve {owner.api_version}"
                 )
             key = Key(metadata.namespace, owner.name)
-            found.setdefault(owner.uid, Doomed(kind, key, owner.uid, metadata.name))
+            found.setdefault(owner.uid, Deletion(kind, key, owner.uid, metadata.name))
     return (*found.values(),)
 
 
-async def _delete(connection: o.Connection, doomed: Doomed, dry_run: o.DryRun) -> None:
+async def _delete(connection: o.Connection, doomed: Deletion, dry_run: o.DryRun) -> None:
     rehearsed = "" if dry_run is o.DryRun.NONE else f" ({dry_run} dry run)"
     if dry_run is not o.DryRun.CLIENT:
         try:

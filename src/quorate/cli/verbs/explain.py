@@ -10,12 +10,12 @@ from quorate.api.kueue import Workload
 from quorate.api.volcano import PENDING, UNSCHEDULABLE, PodGroup, find_condition
 from quorate.cli.files import Config
 from quorate.cli.verbs import options as o
-from quorate.cli.verbs.account import Account, account_of
-from quorate.cli.verbs.configuration import configuration_used
-from quorate.cli.verbs.description import Facts, Lines, Listed, Section, print_sections
-from quorate.cli.verbs.jobs import Workloads, named_workloads
-from quorate.cli.verbs.model import judge_all, model_of
-from quorate.cli.verbs.tables import print_value, wants_documents
+from quorate.cli.verbs.configuration_in_force import configuration_in_force
+from quorate.cli.verbs.describe import Facts, Lines, Listed, Section, print_sections
+from quorate.cli.verbs.explanation import WorkloadExplanation, explanation_of
+from quorate.cli.verbs.job_names import Workloads, named_workloads
+from quorate.cli.verbs.model import evaluate_all, model_of
+from quorate.cli.verbs.printing import print_value, wants_documents
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import Forbidden, NotFound
 from quorate.kube.resources import POD_GROUPS
@@ -38,26 +38,26 @@ def explain(
     """
 
     async def show(connection: o.Connection) -> None:
-        used = await configuration_used(connection.client, config)
+        used = await configuration_in_force(connection.client, config)
         accounts = await _accounts(connection, names, used.configuration)
         typer.echo(f"judged by {used.origin}", err=True)
         for account in accounts:
             if wants_documents(output):
                 print_value(account, output)
             else:
-                print_sections(account_in_words(account))
+                print_sections(explanation_sections(account))
 
-    o.at(o.Reach(kubeconfig, context, namespace), show)
+    o.at(o.ClusterOptions(kubeconfig, context, namespace), show)
 
 
 async def _accounts(
     connection: o.Connection, names: list[str], configuration: Configuration
-) -> list[Account]:
+) -> list[WorkloadExplanation]:
     found = [each for name in names for each in await named_workloads(connection, name)]
     now = WallClock().now()
     state = await model_of(connection.client, configuration, now)
-    decided = judge_all(state, now)
-    accounts = [account_of(state, decided, each) for each in found]
+    decided = evaluate_all(state, now)
+    accounts = [explanation_of(state, decided, each) for each in found]
     groups = await _pod_groups(connection) if any(each.standing == "runs" for each in accounts) else ()
     return [with_pod_group(account, each, groups) for account, each in zip(accounts, found, strict=True)]
 
@@ -69,7 +69,9 @@ async def _pod_groups(connection: o.Connection) -> Sequence[PodGroup]:
         return ()  # the cluster has no such kind, or the user is not to know
 
 
-def with_pod_group(account: Account, workload: Workload, groups: Sequence[PodGroup]) -> Account:
+def with_pod_group(
+    account: WorkloadExplanation, workload: Workload, groups: Sequence[PodGroup]
+) -> WorkloadExplanation:
     """``account``; of one that is admitted, what the pod group of its job waits for, if it does."""
     jobs = {owner.uid for owner in workload.metadata.owner_references}
     for group in groups:
@@ -85,7 +87,7 @@ def with_pod_group(account: Account, workload: Workload, groups: Sequence[PodGro
     return account
 
 
-def account_in_words(account: Account) -> tuple[Section, ...]:
+def explanation_sections(account: WorkloadExplanation) -> tuple[Section, ...]:
     before = ""
     if account.ahead is not None:
         more = ", ..." if account.ahead > len(account.first_ahead) else ""

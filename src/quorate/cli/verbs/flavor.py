@@ -6,8 +6,8 @@ import typer
 
 from quorate.api.kueue import ResourceFlavor
 from quorate.cli.verbs import options as o
-from quorate.cli.verbs.quotas import pairs, taints, tolerations
-from quorate.cli.verbs.tables import Column, age, print_documents, print_objects, wants_documents, whole
+from quorate.cli.verbs.printing import Column, age, print_documents, print_objects, wants_documents, whole
+from quorate.cli.verbs.quota_options import pairs, taints, tolerations
 from quorate.cli.verbs.writing import create_object
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import RESOURCE_FLAVORS
@@ -49,7 +49,7 @@ def list_(
         else:
             typer.echo("No resources found", err=True)
 
-    o.at(o.Reach(kubeconfig, context), show)
+    o.at(o.ClusterOptions(kubeconfig, context), show)
 
 
 @flavor.command()
@@ -90,4 +90,4 @@ def create(
     async def write(connection: o.Connection) -> None:
         await create_object(connection, RESOURCE_FLAVORS, name, spec, dry_run, output)
 
-    o.at(o.Reach(kubeconfig, context), write)
+    o.at(o.ClusterOptions(kubeconfig, context), write)

@@ -65,7 +65,7 @@ async def model_of(client: Client, configuration: Configuration, now: float) -> 
     return state
 
 
-def judge_all(state: State, now: float) -> dict[Key, Decision]:
+def evaluate_all(state: State, now: float) -> dict[Key, Decision]:
     """What the core would decide now about everybody; ``state`` goes on as if it were written."""
     decided: dict[Key, Decision] = {}
     for _ in range(_MOST_CYCLES):

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 import uvloop
 
-from quorate.cli.failures import Refusal
+from quorate.cli.failures import UsageError
 from quorate.cli.verbs import completion
 from quorate.kube.client import Client
 from quorate.kube.errors import NotFound
@@ -65,7 +65,7 @@ Rehearsal = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class ClusterOptions:
     """The cluster the command line names, and the part of it."""
 
     kubeconfig: Path | None
@@ -75,7 +75,7 @@ class Reach:
 
     def __post_init__(self) -> None:
         if self.namespace and self.all_namespaces:
-            raise Refusal("-n names one namespace and -A means all of them (drop one of the two)")
+            raise UsageError("-n names one namespace and -A means all of them (drop one of the two)")
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator["Connection"]:
@@ -96,17 +96,17 @@ class Connection:
         return f"namespace {self.namespace}" if self.namespace else "any namespace"
 
 
-def at(reach: Reach, work: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
+def at(cluster_options: ClusterOptions, work: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
     """What ``work`` returns, done with the cluster."""
 
     async def connected() -> T:
-        async with reach.connect() as connection:
+        async with cluster_options.connect() as connection:
             try:
                 return await work(connection)
             except NotFound as error:
                 if error.details.name:
                     raise
-                raise Refusal(f"{error} (quorate preflight tells what the cluster lacks)") from error
+                raise UsageError(f"{error} (quorate preflight tells what the cluster lacks)") from error
 
     return uvloop.run(connected())
 

@@ -9,14 +9,14 @@ import typer
 from quorate.api.meta import Key, ObjectMeta, Uid, at_epoch, epoch
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.volcano import INQUEUE, PENDING, UNSCHEDULABLE, PodGroup, find_condition
-from quorate.cli.failures import Refusal
+from quorate.cli.failures import UsageError
 from quorate.cli.files import SchedulerConf, read_scheduler_configuration
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
-from quorate.cli.verbs.description import Facts, Listed, Section, print_sections
+from quorate.cli.verbs.describe import Facts, Listed, Section, print_sections
 from quorate.cli.verbs.gang_model import gang_model_of
-from quorate.cli.verbs.jobs import uids_of
-from quorate.cli.verbs.tables import (
+from quorate.cli.verbs.job_names import uids_of
+from quorate.cli.verbs.printing import (
     Column,
     age,
     print_documents,
@@ -75,7 +75,7 @@ def list_(
             return
         print_objects(_columns(now, namespaces=all_namespaces), sorted(groups, key=_age_rank), output)
 
-    o.at(o.Reach(kubeconfig, context, namespace, all_namespaces), show)
+    o.at(o.ClusterOptions(kubeconfig, context, namespace, all_namespaces), show)
 
 
 def _age_rank(group: PodGroup) -> tuple[float, Key]:
@@ -137,17 +137,20 @@ def explain(
         outlooks = _outlooks(model, settings, now)
         for group in found:
             key = group.metadata.key
-            told = told_of(group, members.get(key, 0), outlooks.get(key), settings)
+            told = explain_group(group, members.get(key, 0), outlooks.get(key), settings)
             if wants_documents(output):
                 print_value(told, output)
             else:
                 print_sections(in_words(told))
 
-    o.at(o.Reach(kubeconfig, context, namespace), show)
+    o.at(o.ClusterOptions(kubeconfig, context, namespace), show)
 
 
 async def _named(connection: o.Connection, groups: Sequence[PodGroup], written: str) -> list[PodGroup]:
-    """The pod group of that name, or those of the job ``TYPE[.GROUP]/NAME``.  Raises ``Refusal`` if none."""
+    """Return the pod group of that name, or those of the job ``TYPE[.GROUP]/NAME``.
+
+    Raises ``UsageError`` if there is none.
+    """
     if "/" in written:
         meant = await uids_of(connection, written)  # of the job, or of the group as kubectl writes its name
         found = [each for each in groups if not _uids(each.metadata).isdisjoint(meant)]
@@ -159,7 +162,7 @@ async def _named(connection: o.Connection, groups: Sequence[PodGroup], written: 
         found = [each for each in groups if each.metadata.name == written]
         lacking = f"no pod group {written} in {connection.place}"
     if not found:
-        raise Refusal(lacking)
+        raise UsageError(lacking)
     return found
 
 
@@ -181,7 +184,7 @@ class Check(msgspec.Struct, frozen=True, rename="camel"):
     never: bool  # it asks for more than there could be with everything else gone
 
 
-class Told(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class Described(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """What ``explain`` answers, in whichever form."""
 
     pod_group: str
@@ -195,9 +198,11 @@ class Told(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     checks: tuple[Check, ...] = ()
 
 
-def told_of(group: PodGroup, members: int, outlook: Outlook | None, settings: SchedulerConfiguration) -> Told:
+def explain_group(
+    group: PodGroup, members: int, outlook: Outlook | None, settings: SchedulerConfiguration
+) -> Described:
     """``members``: how many pods it has; ``outlook``: ``None`` when it does not wait."""
-    told = Told(
+    told = Described(
         pod_group=str(group.metadata.key),
         queue=group.spec.queue,
         phase=group.status.phase or PENDING,
@@ -238,7 +243,7 @@ def _standing(
     return "is admitted next" if outlook.admitted else "waits"
 
 
-def in_words(told: Told) -> tuple[Section, ...]:
+def in_words(told: Described) -> tuple[Section, ...]:
     place = "" if told.position is None else f"{told.position} of {told.waiting} that wait"
     facts = Facts((
         ("Pod group", told.pod_group),

@@ -5,9 +5,9 @@ from typing import Any
 from quorate.api import codec
 from quorate.api.meta import ObjectMeta, Struct, Uid
 from quorate.cli.verbs import options as o
-from quorate.cli.verbs.jobs import Workloads, uids_of
+from quorate.cli.verbs.job_names import Workloads, uids_of
 from quorate.cli.verbs.owners import Owners
-from quorate.cli.verbs.tables import print_documents, print_rows, wants_documents, whole
+from quorate.cli.verbs.printing import print_documents, print_rows, wants_documents, whole
 from quorate.kube.resources import PODS, metadata_of
 
 _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -71,7 +71,7 @@ def pods(
         else:
             o.say_none_found(connection)
 
-    o.at(o.Reach(kubeconfig, context, namespace), show)
+    o.at(o.ClusterOptions(kubeconfig, context, namespace), show)
 
 
 async def _table(connection: o.Connection) -> _Table:

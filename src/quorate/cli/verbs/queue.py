@@ -7,13 +7,13 @@ import typer
 
 from quorate.api.kueue import StopPolicy
 from quorate.api.meta import Key
-from quorate.cli.failures import Refusal
+from quorate.cli.failures import UsageError
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
-from quorate.cli.verbs.description import cluster_queue_in_words, local_queue_in_words, print_sections
-from quorate.cli.verbs.quotas import pairs, resource_groups
-from quorate.cli.verbs.rows import cluster_queue_columns, is_active, local_queue_columns
-from quorate.cli.verbs.tables import print_document, print_documents, print_objects, wants_documents, whole
+from quorate.cli.verbs.columns import cluster_queue_columns, is_active, local_queue_columns
+from quorate.cli.verbs.describe import cluster_queue_in_words, local_queue_in_words, print_sections
+from quorate.cli.verbs.printing import print_document, print_documents, print_objects, wants_documents, whole
+from quorate.cli.verbs.quota_options import pairs, resource_groups
 from quorate.cli.verbs.writing import create_object, patch_spec
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, Resource
@@ -106,10 +106,10 @@ def list_(
     if wanted is Kind.CLUSTER:
         _refuse_namespace(namespace, all_namespaces)
         if cluster_queue:
-            raise Refusal("-c is for local queues (add --local)")
+            raise UsageError("-c is for local queues (add --local)")
     elif active is not None:
-        raise Refusal("--active is for cluster queues (leave out lq and --local)")
-    reach = o.Reach(kubeconfig, context, namespace, all_namespaces)
+        raise UsageError("--active is for cluster queues (leave out lq and --local)")
+    cluster_options = o.ClusterOptions(kubeconfig, context, namespace, all_namespaces)
     now = WallClock().now()
 
     async def cluster_queues(connection: o.Connection) -> None:
@@ -139,7 +139,7 @@ def list_(
         else:
             o.say_none_found(connection)
 
-    o.at(reach, cluster_queues if wanted is Kind.CLUSTER else local_queues)
+    o.at(cluster_options, cluster_queues if wanted is Kind.CLUSTER else local_queues)
 
 
 @queue.command()
@@ -171,7 +171,7 @@ def describe(
             else:
                 print_sections(local_queue_in_words(await connection.client.get(LOCAL_QUEUES, key), now))
 
-    o.at(o.Reach(kubeconfig, context, namespace), show)
+    o.at(o.ClusterOptions(kubeconfig, context, namespace), show)
 
 
 @queue.command()
@@ -262,13 +262,13 @@ def create(
     labels = pairs("--namespace-selector", namespace_selector or [])
     of_cluster = any(given.values()) or bool(labels)
     if kind is Kind.LOCAL and (of_cluster or not cluster_queue):
-        raise Refusal(
+        raise UsageError(
             "a local queue has no quota of its own (leave out what is for cluster queues)"
             if of_cluster
             else "a local queue leads to a cluster queue (name it with -c)"
         )
     if kind is Kind.CLUSTER and cluster_queue:
-        raise Refusal("-c is for local queues (write lq/NAME or --local)")
+        raise UsageError("-c is for local queues (write lq/NAME or --local)")
 
     async def write(connection: o.Connection) -> None:
         spec: dict[str, Any] = {"clusterQueue": cluster_queue}
@@ -280,7 +280,7 @@ def create(
             await connection.client.get(CLUSTER_QUEUES, Key("", cluster_queue))
         await create_object(connection, _RESOURCES[kind], plain, spec, dry_run, output)
 
-    o.at(o.Reach(kubeconfig, context, namespace), write)
+    o.at(o.ClusterOptions(kubeconfig, context, namespace), write)
 
 
 @queue.command()
@@ -301,8 +301,8 @@ def stop(
     [b]Example:[/b] quorate queue stop research --keep-already-running
     """
     policy: StopPolicy = "Hold" if keep_already_running else "HoldAndDrain"
-    reach = o.Reach(kubeconfig, context, namespace)
-    _set_policy(reach, _targets(names, local, namespace), policy, "stopped", dry_run, output)
+    cluster_options = o.ClusterOptions(kubeconfig, context, namespace)
+    _set_policy(cluster_options, _targets(names, local, namespace), policy, "stopped", dry_run, output)
 
 
 @queue.command()
@@ -319,12 +319,12 @@ def resume(
 
     [b]Example:[/b] quorate queue resume lq/team-a --namespace team-a
     """
-    reach = o.Reach(kubeconfig, context, namespace)
-    _set_policy(reach, _targets(names, local, namespace), "None", "resumed", dry_run, output)
+    cluster_options = o.ClusterOptions(kubeconfig, context, namespace)
+    _set_policy(cluster_options, _targets(names, local, namespace), "None", "resumed", dry_run, output)
 
 
 def _set_policy(
-    reach: o.Reach,
+    cluster_options: o.ClusterOptions,
     targets: list[tuple[Kind, str]],
     policy: StopPolicy,
     done: str,
@@ -337,7 +337,7 @@ def _set_policy(
             spec = {"stopPolicy": policy}
             await patch_spec(connection, _RESOURCES[kind], key, spec, done, dry_run, output)
 
-    o.at(reach, write)
+    o.at(cluster_options, write)
 
 
 def _targets(names: list[str], local: bool, namespace: str) -> list[tuple[Kind, str]]:
@@ -355,9 +355,11 @@ def _kind_of(written: str, local: bool) -> Kind:
     name, _, group = written.lower().partition(".")
     kind = _NAMES.get(name)
     if kind is None or group not in ("", CLUSTER_QUEUES.group):
-        raise Refusal(f"{written!r} is no kind of queue (write cq for cluster queues, lq for local queues)")
+        raise UsageError(
+            f"{written!r} is no kind of queue (write cq for cluster queues, lq for local queues)"
+        )
     if local and kind is Kind.CLUSTER:
-        raise Refusal(f"{written} are cluster queues and --local means the others (drop one of the two)")
+        raise UsageError(f"{written} are cluster queues and --local means the others (drop one of the two)")
     return kind
 
 
@@ -369,7 +371,7 @@ def _refuse_namespace(namespace: str, all_namespaces: bool) -> None:
     """Cluster queues have no namespace: who gives one means a local queue, perhaps of the same name."""
     if namespace or all_namespaces:
         flag = "-A" if all_namespaces else "-n"
-        raise Refusal(
+        raise UsageError(
             f"{flag} is for local queues, and cluster queues are in no namespace (lq, lq/NAME or --local)"
         )
 

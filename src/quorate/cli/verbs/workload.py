@@ -7,30 +7,30 @@ import typer
 
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
-from quorate.cli.deferred import Deferred, DeferredGroup
+from quorate.cli.lazy_commands import LazyCommand, LazyGroup
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
+from quorate.cli.verbs.columns import Status, cluster_queue_of, status_of, workload_columns
 from quorate.cli.verbs.delete import delete
-from quorate.cli.verbs.description import print_sections, workload_in_words
-from quorate.cli.verbs.jobs import Workloads, named_workloads, workloads_of
+from quorate.cli.verbs.describe import print_sections, workload_in_words
+from quorate.cli.verbs.job_names import Workloads, named_workloads, workloads_of
 from quorate.cli.verbs.pods import pods
-from quorate.cli.verbs.positions import positions
-from quorate.cli.verbs.rows import Status, cluster_queue_of, status_of, workload_columns
-from quorate.cli.verbs.tables import (
+from quorate.cli.verbs.printing import (
     print_document,
     print_documents,
     print_objects,
     wants_documents,
     whole,
 )
+from quorate.cli.verbs.queue_positions import positions
 from quorate.cli.verbs.writing import patch_spec
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import LOCAL_QUEUES, WORKLOADS
 
 
-class Commands(DeferredGroup):
+class Commands(LazyGroup):
     deferred = (
-        Deferred(
+        LazyCommand(
             "explain", "quorate.cli.verbs.explain:explain",
             "Say why a workload waits, in numbers, and what it would take to start it.",
         ),
@@ -127,7 +127,7 @@ def list_(
         else:
             o.say_none_found(connection)
 
-    o.at(o.Reach(kubeconfig, context, namespace, all_namespaces), show)
+    o.at(o.ClusterOptions(kubeconfig, context, namespace, all_namespaces), show)
 
 
 @workload.command()
@@ -155,7 +155,7 @@ def describe(
                 leads_to = {each.metadata.key: each.spec.cluster_queue for each in queues}
                 print_sections(workload_in_words(found, cluster_queue_of(found, leads_to), now))
 
-    o.at(o.Reach(kubeconfig, context, namespace), show)
+    o.at(o.ClusterOptions(kubeconfig, context, namespace), show)
 
 
 @workload.command()
@@ -171,7 +171,7 @@ def stop(
 
     [b]Example:[/b] quorate workload stop job/train
     """
-    _set_active(o.Reach(kubeconfig, context, namespace), names, False, "stopped", dry_run, output)
+    _set_active(o.ClusterOptions(kubeconfig, context, namespace), names, False, "stopped", dry_run, output)
 
 
 @workload.command()
@@ -187,7 +187,7 @@ def resume(
 
     [b]Example:[/b] quorate workload resume job/train
     """
-    _set_active(o.Reach(kubeconfig, context, namespace), names, True, "resumed", dry_run, output)
+    _set_active(o.ClusterOptions(kubeconfig, context, namespace), names, True, "resumed", dry_run, output)
 
 
 workload.command()(delete)
@@ -195,7 +195,12 @@ workload.command()(pods)
 
 
 def _set_active(
-    reach: o.Reach, names: list[str], active: bool, done: str, dry_run: o.DryRun, output: o.Output
+    cluster_options: o.ClusterOptions,
+    names: list[str],
+    active: bool,
+    done: str,
+    dry_run: o.DryRun,
+    output: o.Output,
 ) -> None:
     async def write(connection: o.Connection) -> None:
         for name in names:
@@ -203,7 +208,7 @@ def _set_active(
                 key = found.metadata.key
                 await patch_spec(connection, WORKLOADS, key, {"active": active}, done, dry_run, output)
 
-    o.at(reach, write)
+    o.at(cluster_options, write)
 
 
 def _statuses(written: list[str]) -> frozenset[Status]:

@@ -7,7 +7,7 @@ import typer
 
 from quorate.api.meta import Key
 from quorate.cli.verbs.options import Connection, DryRun, Output
-from quorate.cli.verbs.tables import name_of, print_document, wants_documents, whole
+from quorate.cli.verbs.printing import name_of, print_document, wants_documents, whole
 from quorate.kube.patches import merged
 from quorate.kube.resources import Json, Resource
 

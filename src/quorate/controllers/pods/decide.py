@@ -48,8 +48,8 @@ def _followed(unit: Unit, workload: Workload, catalogue: Catalogue, rules: PodRu
     """What follows from how the pods fare and from what became of their workload."""
     if unit.outcome is not None:
         return _finished(unit.outcome, workload, now)
-    if told_of := _replacement(unit, workload, now) or _readiness(unit, workload, rules, now):
-        return PodPlan(workload=told_of)
+    if explain_group := _replacement(unit, workload, now) or _readiness(unit, workload, rules, now):
+        return PodPlan(workload=explain_group)
     plan = _next_step(unit, workload, catalogue, rules, now)
     if plan == IDLE and rules.gates.reclaimable_pods and (reclaimed := _reclaimed(unit, workload)):
         return PodPlan(workload=reclaimed, patient=True)

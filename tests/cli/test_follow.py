@@ -2,9 +2,9 @@
 
 import pytest
 
-from quorate.cli.run.outcome import Completed, Ending, Failed, Stuck
-from quorate.cli.run.session import SETTLED_AFTER_S, Stillness, judge
-from quorate.cli.run.world import World
+from quorate.cli.run.follow import SETTLED_AFTER_S, QuietPeriod, ending_of
+from quorate.cli.run.observation import ObservedCluster
+from quorate.cli.run.outcome import Completed, Deadlocked, Ending, Failed
 from tests.cli.worlds import Crowd, a_world, condition
 
 COMPLETE = {"conditions": [condition("Complete")]}
@@ -16,7 +16,7 @@ STUCK = {"idle": 14, "unplaced": 6}
     ("world", "still_s", "ending"),
     [
         pytest.param(a_world(Crowd("a", STUCK)), SETTLED_AFTER_S - 0.1, None, id="a pause is no end"),
-        pytest.param(a_world(Crowd("a", STUCK)), SETTLED_AFTER_S, Stuck, id="stillness is"),
+        pytest.param(a_world(Crowd("a", STUCK)), SETTLED_AFTER_S, Deadlocked, id="stillness is"),
         pytest.param(a_world(), 0.0, None, id="without jobs nothing has ended"),
         pytest.param(a_world(Crowd("a", job_status=COMPLETE)), 0.0, Completed),
         pytest.param(
@@ -30,8 +30,8 @@ STUCK = {"idle": 14, "unplaced": 6}
         ),
     ],
 )
-def test_judge(world: World, still_s: float, ending: type[Ending] | None) -> None:
-    judged = judge(world, None, still_s)
+def test_judge(world: ObservedCluster, still_s: float, ending: type[Ending] | None) -> None:
+    judged = ending_of(world, None, still_s)
     assert (judged is None) if ending is None else isinstance(judged, ending)
 
 
@@ -46,6 +46,6 @@ def test_stillness_begins_anew_with_every_write_and_every_movement() -> None:
         (after, True, 7.0, 0.0),  # a clock runs
         (after, False, 7.5, 0.5),
     ]
-    stillness = Stillness()
+    stillness = QuietPeriod()
     for world, moving, moment, lasted_s in looks:
         assert stillness.lasted_s(world, moving, moment) == lasted_s

@@ -35,7 +35,7 @@ class PodCount:
 
 
 @dataclass(frozen=True, slots=True)
-class JobView:
+class ObservedJob:
     job: Job
     workload: Workload | None
     pods: tuple[Pod, ...]
@@ -112,8 +112,8 @@ class JobView:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
-    jobs: tuple[JobView, ...]  # by creation, then name
+class ObservedCluster:
+    jobs: tuple[ObservedJob, ...]  # by creation, then name
     nodes: tuple[Node, ...]  # by name
     pods: tuple[Pod, ...]  # all of them, those of no job too
     cluster_queues: tuple[ClusterQueue, ...]  # by name
@@ -155,7 +155,7 @@ def observe(
     nodes: Iterable[Node],
     cluster_queues: Iterable[ClusterQueue],
     groups: Iterable[PodGroup] = (),
-) -> World:
+) -> ObservedCluster:
     """Join what was read: workloads, pods and pod groups belong to the job that controls them."""
     workload_of = {owner.uid: each for each in workloads if (owner := each.metadata.controller) is not None}
     group_of = {owner.uid: each for each in groups if (owner := each.metadata.controller) is not None}
@@ -167,8 +167,8 @@ def observe(
     views = []
     for job in jobs:
         uid = job.metadata.uid
-        views.append(JobView(job, workload_of.get(uid), tuple(pods_of[uid]), group_of.get(uid)))
-    return World(
+        views.append(ObservedJob(job, workload_of.get(uid), tuple(pods_of[uid]), group_of.get(uid)))
+    return ObservedCluster(
         jobs=tuple(sorted(views, key=_age)),
         nodes=tuple(sorted(nodes, key=lambda node: node.metadata.name)),
         pods=all_pods,
@@ -181,6 +181,6 @@ def wanted_pods(spec: JobSpec) -> int:
     return spec.completions if spec.completions is not None else spec.parallelism
 
 
-def _age(view: JobView) -> tuple[bool, datetime | int, str]:
+def _age(view: ObservedJob) -> tuple[bool, datetime | int, str]:
     created = view.job.metadata.creation_timestamp
     return (created is None, created or 0, str(view.job.metadata.key))

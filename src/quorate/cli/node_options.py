@@ -5,10 +5,10 @@ from typing import Annotated, Final
 import typer
 
 from quorate.api.quantity import InvalidQuantity, Quantity, parse_quantity
-from quorate.cli.run.description import Description
+from quorate.cli.run.cluster_description import ClusterDescription
 from quorate.local.nodes import Fleet
 
-DEFAULT: Final = Description(nodes=1, cpu=parse_quantity("8"), memory=parse_quantity("16Gi"), pods=110)
+DEFAULT: Final = ClusterDescription(nodes=1, cpu=parse_quantity("8"), memory=parse_quantity("16Gi"), pods=110)
 
 
 def _amount(text: str) -> Quantity:
@@ -56,7 +56,7 @@ Speed = Annotated[
 ]  # fmt: skip
 
 
-def fleet(options: Description, described: Description = Description()) -> Fleet:  # noqa: B008  it is frozen
+def fleet(options: ClusterDescription, described: ClusterDescription = ClusterDescription()) -> Fleet:  # noqa: B008  it is frozen
     """The nodes to play: the command line first, then the directory's description, then the defaults."""
     chosen = options.over(described).over(DEFAULT)
     assert chosen.nodes is not None, "the defaults leave nothing open"

@@ -33,7 +33,7 @@ _STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
 _GARBAGE_AFTER: Final = (50_000, 20, 20)
 
 
-def look_for_garbage_rarely() -> None:
+def tune_garbage_collection() -> None:
     """Have Python look for circles of objects after 50,000 new ones, not after 700.
 
     For who keeps a large cluster in memory and is sent thousands of objects a second, none of which is ever
@@ -51,7 +51,7 @@ def new_uid() -> str:
     return str(uuid.uuid4())  # noqa: TID251  the one source of identity of the processes we compose
 
 
-async def until_stopped(announce: Callable[[], None]) -> None:
+async def wait_for_signal(announce: Callable[[], None]) -> None:
     """Return at SIGINT or SIGTERM; ``announce`` is called once they are listened for."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -61,7 +61,7 @@ async def until_stopped(announce: Callable[[], None]) -> None:
     await stopped.wait()
 
 
-async def stopped_by_signals(work: Coroutine[None, None, T]) -> T:
+async def run_until_signal(work: Coroutine[None, None, T]) -> T:
     """What ``work`` returns; SIGINT and SIGTERM end it in order, by cancelling it, at whatever moment."""
     task = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()

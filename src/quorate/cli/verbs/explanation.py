@@ -1,7 +1,7 @@
-"""Where a workload stands: why it waits, with the numbers, and what it would take.
+"""Explain the state of a workload: why it waits, with numbers, and what would remove the reason.
 
-An ``Account`` is a value, so that a terminal and ``-o json`` tell the same.  The verdict is that of the
-queueing core (``queueing.explain``); here it is only put into words.
+A ``WorkloadExplanation`` is a value, so that a terminal and ``-o json`` show the same.  The queueing core
+evaluates the workload (``queueing.explain``); this module renders the result.
 """
 
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ import msgspec
 
 from quorate.api.kueue import ADMISSION_GATED_BY, Workload
 from quorate.api.meta import Key, Struct, find_condition
+from quorate.cli.verbs.columns import why_not_running
 from quorate.cli.verbs.remedies import Reason, reason_of, remedies
-from quorate.cli.verbs.rows import why_not_running
 from quorate.queueing import conditions as c
 from quorate.queueing.decisions import Decision, Preempt, Reserve
 from quorate.queueing.explain import Explanation, QuotaHolder, explain
@@ -23,7 +23,7 @@ _RESUME: Final = "quorate workload resume lets it queue again"
 Standing = Literal["waits", "can start", "has quota", "runs", "finished", "kept out"]
 
 
-class HeldBy(Struct):
+class BlockedBy(Struct):
     """A workload that holds some of what is lacking."""
 
     workload: str
@@ -34,7 +34,7 @@ class HeldBy(Struct):
     evicted: bool = False  # it is about to give it back
 
 
-class Account(Struct):
+class WorkloadExplanation(Struct):
     workload: str
     standing: Standing
     says: str  # in one sentence
@@ -44,16 +44,16 @@ class Account(Struct):
     first_ahead: tuple[str, ...] = ()
     reasons: tuple[Reason, ...] = ()
     can_never_fit: bool = False
-    held_by: tuple[HeldBy, ...] = ()
+    held_by: tuple[BlockedBy, ...] = ()
     would_take: tuple[str, ...] = ()
 
 
-def account_of(state: State, decided: Mapping[Key, Decision], workload: Workload) -> Account:
+def explanation_of(state: State, decided: Mapping[Key, Decision], workload: Workload) -> WorkloadExplanation:
     """``state`` after everybody was judged; ``decided`` is what came of it."""
     key = workload.metadata.key
     decision = decided.get(key)
     standing, says = _standing(workload, decision)
-    account = Account(
+    account = WorkloadExplanation(
         workload=str(key),
         standing=standing,
         says=says,
@@ -112,7 +112,9 @@ def _cluster_queue(state: State, workload: Workload) -> str:
     return local.cluster_queue if local is not None else ""
 
 
-def _with_reasons(account: Account, state: State, explanation: Explanation, key: Key) -> Account:
+def _with_reasons(
+    account: WorkloadExplanation, state: State, explanation: Explanation, key: Key
+) -> WorkloadExplanation:
     causes = explanation.hold.reasons if explanation.hold is not None else ()
     if explanation.hold is None:
         says = "it has not been judged yet: those before it are tried first"
@@ -132,9 +134,9 @@ def _with_reasons(account: Account, state: State, explanation: Explanation, key:
     )
 
 
-def _held_by(holder: QuotaHolder) -> HeldBy:
+def _held_by(holder: QuotaHolder) -> BlockedBy:
     flavor, resource = holder.pair
-    return HeldBy(
+    return BlockedBy(
         workload=str(holder.key),
         cluster_queue=holder.cluster_queue,
         flavor=flavor,

@@ -23,7 +23,7 @@ from quorate.api.quantity import Quantity
 API_VERSION: Final = "local.quorate.dev/v1alpha1"
 
 
-class Description(msgspec.Struct, frozen=True, kw_only=True):
+class ClusterDescription(msgspec.Struct, frozen=True, kw_only=True):
     """Equal nodes and what each offers; ``None`` is for somebody else to say."""
 
     nodes: int | None = None
@@ -31,22 +31,22 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     memory: Quantity | None = None
     pods: int | None = None
 
-    def over(self, other: "Description") -> "Description":
+    def over(self, other: "ClusterDescription") -> "ClusterDescription":
         """``self``, and ``other`` where it says nothing."""
         ours = {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
         return msgspec.structs.replace(other, **ours)
 
 
-def read_description(document: Document) -> tuple[Description, list[Finding]]:
+def read_description(document: Document) -> tuple[ClusterDescription, list[Finding]]:
     """What the document says, and what is wrong with it."""
     context = DecodeContext(document)
-    return context.root().read(section(_fields), Description()), context.findings
+    return context.root().read(section(_fields), ClusterDescription()), context.findings
 
 
-def _fields(fields: Section) -> Description:
+def _fields(fields: Section) -> ClusterDescription:
     fields.take("apiVersion", choice((API_VERSION,)), API_VERSION)
     fields.take("kind", choice(("Cluster",)), "Cluster")
-    return Description(
+    return ClusterDescription(
         nodes=fields.take("nodes", integer(0), None),
         cpu=fields.take("cpu", quantity, None),
         memory=fields.take("memory", quantity, None),

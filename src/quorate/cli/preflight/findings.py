@@ -13,7 +13,7 @@ class Severity(StrEnum):
     INFO = "info"  # worth knowing
 
 
-class Remark(Struct):
+class PreflightFinding(Struct):
     severity: Severity
     about: str  # the object or part of the cluster
     says: str
@@ -23,18 +23,18 @@ class Remark(Struct):
 _RANK: Final = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
 
 
-def error(about: str, says: str, remedy: str = "") -> Remark:
-    return Remark(severity=Severity.ERROR, about=about, says=says, remedy=remedy)
+def error(about: str, says: str, remedy: str = "") -> PreflightFinding:
+    return PreflightFinding(severity=Severity.ERROR, about=about, says=says, remedy=remedy)
 
 
-def warning(about: str, says: str, remedy: str = "") -> Remark:
-    return Remark(severity=Severity.WARNING, about=about, says=says, remedy=remedy)
+def warning(about: str, says: str, remedy: str = "") -> PreflightFinding:
+    return PreflightFinding(severity=Severity.WARNING, about=about, says=says, remedy=remedy)
 
 
-def info(about: str, says: str, remedy: str = "") -> Remark:
-    return Remark(severity=Severity.INFO, about=about, says=says, remedy=remedy)
+def info(about: str, says: str, remedy: str = "") -> PreflightFinding:
+    return PreflightFinding(severity=Severity.INFO, about=about, says=says, remedy=remedy)
 
 
-def worst_first(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
+def by_severity(remarks: Iterable[PreflightFinding]) -> tuple[PreflightFinding, ...]:
     """By severity, otherwise in the order they were made."""
     return tuple(sorted(remarks, key=lambda remark: _RANK[remark.severity]))

@@ -1,7 +1,7 @@
-"""Whether anything in a run can still happen by itself; if not, who holds what and what each lacks.
+"""Find out whether a run can still make progress; if not, which job holds what and what each job is short of.
 
-The model: the world moves only when somebody acts or a clock runs out.  ``movements`` names every actor and
-clock that may still do something; it errs towards movement, so that a run is declared dead only when
+The model: a cluster changes only when a component acts or a clock expires.  ``pending_changes`` names each
+component and clock that may still act; it errs towards movement, so that a run is declared dead only when
 
 - no pod is being created, started, stopped or judged by the scheduler, none that it refused would find room
   now (asked of the scheduler's own rule), and none adds to its running time;
@@ -24,7 +24,7 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import find_condition
 from quorate.api.quantity import Quantity
 from quorate.cli.run.amounts import in_words, plural, readable
-from quorate.cli.run.world import TERMINAL, JobView, World, wanted_pods
+from quorate.cli.run.observation import TERMINAL, ObservedCluster, ObservedJob, wanted_pods
 from quorate.gang.annotations import REQUEUE_NOT_BEFORE
 from quorate.local.controllers.scheduler_filters import NodeInfo, SelectedNode, pod_amounts, select_node
 
@@ -48,7 +48,7 @@ class Shortage:
 
 
 @dataclass(frozen=True, slots=True)
-class StuckJob:
+class BlockedJob:
     name: str
     running: int
     wanted: int
@@ -65,10 +65,10 @@ class StuckJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Standstill:
+class NoProgress:
     """Why nothing moves: every unfinished job, and the room that is left of what they lack."""
 
-    jobs: tuple[StuckJob, ...]
+    jobs: tuple[BlockedJob, ...]
     room: tuple[str, ...]
     advice: str  # empty when there is none to give
 
@@ -78,33 +78,33 @@ class Standstill:
         return sum(bool(job.running and job.lacks) for job in self.jobs) >= 2
 
 
-def movements(world: World, readiness: WaitForPodsReady | None) -> Iterator[str]:
+def pending_changes(world: ObservedCluster, readiness: WaitForPodsReady | None) -> Iterator[str]:
     """Everything that may still change the world without anybody's help, in words."""
     for view in world.jobs:
         if not view.finished:
-            yield from _job_movements(view, readiness)
+            yield from _job_changes(view, readiness)
     rooms = _rooms(world)
     for pod in world.pods:
-        if (movement := _pod_movement(pod, rooms)) is not None:
+        if (movement := _pod_change(pod, rooms)) is not None:
             yield f"pod {pod.metadata.name} {movement}"
 
 
-def analyse(world: World, readiness: WaitForPodsReady | None) -> Standstill:
+def analyse(world: ObservedCluster, readiness: WaitForPodsReady | None) -> NoProgress:
     """What to tell of a world in which nothing moves."""
     free = {node.metadata.name: world.free(node) for node in world.nodes}
     stuck = tuple(_stuck(view, list(free.values())) for view in world.jobs if not view.finished)
     short = {name for job in stuck for shortage in job.lacks for name in shortage.each}
-    standstill = Standstill(stuck, tuple(_room(world.nodes, free, name) for name in sorted(short)), "")
+    standstill = NoProgress(stuck, tuple(_room(world.nodes, free, name) for name in sorted(short)), "")
     if not standstill.is_deadlock or (readiness is not None and readiness.block_admission):
         return standstill
     advice = (
         "each job holds room that another needs; with waitForPodsReady and blockAdmission they would be "
         "admitted one after the other (--config)"
     )
-    return Standstill(standstill.jobs, standstill.room, advice)
+    return NoProgress(standstill.jobs, standstill.room, advice)
 
 
-def _job_movements(view: JobView, readiness: WaitForPodsReady | None) -> Iterator[str]:
+def _job_changes(view: ObservedJob, readiness: WaitForPodsReady | None) -> Iterator[str]:
     job, name = view.job, view.name
     if job.metadata.deletion_timestamp is not None:
         yield f"job {name} is being deleted"
@@ -112,7 +112,7 @@ def _job_movements(view: JobView, readiness: WaitForPodsReady | None) -> Iterato
         if view.queue:
             yield f"job {name} has no workload yet"
     else:
-        for movement in _workload_movements(view, view.workload, readiness):
+        for movement in _workload_changes(view, view.workload, readiness):
             yield f"workload of {name} {movement}"
     if job.spec.suspend:
         return
@@ -124,8 +124,8 @@ def _job_movements(view: JobView, readiness: WaitForPodsReady | None) -> Iterato
         yield f"job {name} has {plural(live, 'pod')} and will be given others or be finished"
 
 
-def _workload_movements(
-    view: JobView, workload: Workload, readiness: WaitForPodsReady | None
+def _workload_changes(
+    view: ObservedJob, workload: Workload, readiness: WaitForPodsReady | None
 ) -> Iterator[str]:
     status = workload.status
     if view.has("Finished"):
@@ -141,11 +141,11 @@ def _workload_movements(
     if view.has("Evicted") or not workload.spec.active:
         yield "is being evicted"
     elif view.has("Admitted"):
-        yield from _admitted_movements(view, workload, readiness)
+        yield from _admitted_changes(view, workload, readiness)
 
 
-def _admitted_movements(
-    view: JobView, workload: Workload, readiness: WaitForPodsReady | None
+def _admitted_changes(
+    view: ObservedJob, workload: Workload, readiness: WaitForPodsReady | None
 ) -> Iterator[str]:
     if view.job.spec.suspend and not view.awaits_nodes:
         yield "is admitted, its job is to be started"
@@ -162,7 +162,7 @@ def _admitted_movements(
             yield "runs against its readiness clock"
 
 
-def _rooms(world: World) -> dict[str, NodeInfo]:
+def _rooms(world: ObservedCluster) -> dict[str, NodeInfo]:
     """The nodes as the scheduler sees them: with what the pods on them take."""
     rooms = {node.metadata.name: NodeInfo(node) for node in world.nodes}
     for pod in world.pods:
@@ -171,7 +171,7 @@ def _rooms(world: World) -> dict[str, NodeInfo]:
     return rooms
 
 
-def _pod_movement(pod: Pod, rooms: Mapping[str, NodeInfo]) -> str | None:
+def _pod_change(pod: Pod, rooms: Mapping[str, NodeInfo]) -> str | None:
     if pod.metadata.deletion_timestamp is not None:
         return "is being deleted"
     if pod.status.phase in TERMINAL:
@@ -192,10 +192,10 @@ def _pod_movement(pod: Pod, rooms: Mapping[str, NodeInfo]) -> str | None:
     return "runs" if progressing is None or progressing.status != "False" else None
 
 
-def _stuck(view: JobView, free: list[Resources]) -> StuckJob:
+def _stuck(view: ObservedJob, free: list[Resources]) -> BlockedJob:
     count = view.count
     holding = [pod for pod in view.pods if pod.spec.node_name and pod.status.phase not in TERMINAL]
-    return StuckJob(
+    return BlockedJob(
         name=view.name,
         running=count.running,
         wanted=count.wanted,
@@ -205,7 +205,7 @@ def _stuck(view: JobView, free: list[Resources]) -> StuckJob:
     )
 
 
-def _waits(view: JobView) -> str:
+def _waits(view: ObservedJob) -> str:
     """What keeps a job from being admitted; empty when it is."""
     if view.workload is None:
         return "it is suspended and names no queue" if view.job.spec.suspend else ""

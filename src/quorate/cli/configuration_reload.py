@@ -10,7 +10,7 @@ from typing import Final
 
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.reload import apply_reload
-from quorate.cli.files import InvalidFiles, configuration_in, text_of
+from quorate.cli.files import InvalidFiles, configuration_in, read_text
 from quorate.kube.clock import Clock
 from quorate.kube.dynamic_configuration import DynamicConfiguration
 from quorate.kube.log import logger
@@ -42,7 +42,7 @@ async def follow(path: Path, clock: Clock, take_over: Callable[[str], None]) -> 
 
 def _read(path: Path) -> str | InvalidFiles:
     try:
-        return text_of(path)
+        return read_text(path)
     except InvalidFiles as invalid:
         return invalid
 

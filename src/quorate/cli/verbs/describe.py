@@ -11,8 +11,8 @@ from quorate.api.core import Resources
 from quorate.api.kueue import ClusterQueue, FlavorUsage, LocalQueue, ResourceGroup, Workload
 from quorate.api.meta import Condition, LabelSelector
 from quorate.cli.run.amounts import in_words
-from quorate.cli.verbs.rows import is_active, status_of, why_inactive
-from quorate.cli.verbs.tables import age, broken, print_rows
+from quorate.cli.verbs.columns import is_active, status_of, why_inactive
+from quorate.cli.verbs.printing import age, broken, print_rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from quorate.api import codec
 from quorate.api.meta import Struct
-from quorate.cli.deployment.rights import OWN, Right
+from quorate.cli.deployment.controller_rules import OWN, Right
 from quorate.kube.client import Client
 
 _GROUP = "/apis/authorization.k8s.io/v1"

@@ -25,7 +25,7 @@ _ANY_PORT: Final = Address("127.0.0.1", 0)
 
 
 @asynccontextmanager
-async def places_shown(client: Client, clock: Clock, replica: Replica) -> AsyncIterator[None]:
+async def serve_visibility(client: Client, clock: Clock, replica: Replica) -> AsyncIterator[None]:
     """Answer the visibility API of the cluster of ``client``, on this machine, while the block lasts.
 
     The cluster forgets about it at the end: an API that nobody answers slows down every client.

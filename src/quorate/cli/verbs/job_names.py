@@ -8,7 +8,7 @@ import typer
 from quorate.api import codec
 from quorate.api.kueue import JOB_UID, Workload
 from quorate.api.meta import Key, ObjectMeta, Struct, Uid
-from quorate.cli.failures import Refusal
+from quorate.cli.failures import UsageError
 from quorate.cli.verbs import completion
 from quorate.cli.verbs.options import Connection
 from quorate.kube.client import Client
@@ -52,7 +52,10 @@ class _Groups(Struct):
 
 
 async def named_workloads(connection: Connection, written: str) -> tuple[Workload, ...]:
-    """The workload of that name, or those of the job ``TYPE[.GROUP]/NAME``.  Raises ``Refusal`` if none."""
+    """Return the workload of that name, or those of the job ``TYPE[.GROUP]/NAME``.
+
+    Raises ``UsageError`` if there is none.
+    """
     type_, slash, name = written.rpartition("/")
     if not slash or type_.partition(".")[0].lower() in _OURS:
         return (await connection.client.get(WORKLOADS, Key(connection.namespace, name)),)
@@ -60,7 +63,7 @@ async def named_workloads(connection: Connection, written: str) -> tuple[Workloa
     listed = await connection.client.list(WORKLOADS, connection.namespace)
     found = tuple(each for each in listed.items if belongs(each))
     if not found:
-        raise Refusal(
+        raise UsageError(
             f"{written} in {connection.place} has no workload (does it name a queue in its label "
             "kueue.x-k8s.io/queue-name, and do the controllers run?)"
         )
@@ -92,9 +95,9 @@ async def _uid_of(connection: Connection, written: str) -> Uid:
     """Of the job ``TYPE[.GROUP]/NAME``."""
     type_, slash, name = written.rpartition("/")
     if not slash or not type_ or not name:
-        raise Refusal(f"{written!r} names no job (write TYPE/NAME or TYPE.GROUP/NAME, such as job/train)")
+        raise UsageError(f"{written!r} names no job (write TYPE/NAME or TYPE.GROUP/NAME, such as job/train)")
     if not connection.namespace:
-        raise Refusal("a job is looked for in one namespace (write -n NAMESPACE instead of -A)")
+        raise UsageError("a job is looked for in one namespace (write -n NAMESPACE instead of -A)")
     resource = await _kind(connection.client, type_)
     job = await connection.client.get(resource, Key(connection.namespace, name))
     return metadata_of(job).uid
@@ -114,7 +117,7 @@ async def _kind(client: Client, written: str) -> Resource[Json]:
                         if name in _names(served) and served.scope == "Namespaced":
                             kind = served.response_kind.kind
                             return untyped(found.metadata.name, version.version, served.resource, kind, True)
-    raise Refusal(
+    raise UsageError(
         f"{client.cluster.server} serves no namespaced kind {written!r} (kubectl api-resources lists them)"
     )
 

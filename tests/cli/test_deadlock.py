@@ -3,7 +3,7 @@
 import pytest
 
 from quorate.api.configuration import WaitForPodsReady
-from quorate.cli.run.standstill import analyse, movements
+from quorate.cli.run.deadlock import analyse, pending_changes
 from tests.cli.worlds import ADMITTED, LACKS_NODES, Crowd, a_node, a_world, condition
 
 ON = WaitForPodsReady(timeout_s=600, recovery_timeout_s=600, block_admission="AllQueues")
@@ -138,7 +138,7 @@ TWO_HALVES = (
     ],
 )
 def test_movements(crowd: Crowd, readiness: WaitForPodsReady | None, moves: list[str]) -> None:
-    assert list(movements(a_world(crowd), readiness)) == moves
+    assert list(pending_changes(a_world(crowd), readiness)) == moves
 
 
 def test_two_jobs_that_hold_what_the_other_needs_are_a_deadlock() -> None:

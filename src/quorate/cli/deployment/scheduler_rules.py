@@ -9,7 +9,7 @@ from typing import Final
 from quorate.api import volcano
 from quorate.api.kueue import provisioning
 from quorate.api.volcano import legacy as volcano_legacy
-from quorate.cli.deployment.rights import OWN, READ, Right
+from quorate.cli.deployment.controller_rules import OWN, READ, Right
 
 SCHEDULER_RIGHTS: Final = (
     Right("the pods to be placed, and those that have a place", "", ("pods",), READ),

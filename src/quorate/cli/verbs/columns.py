@@ -6,7 +6,7 @@ from typing import Final
 
 from quorate.api.kueue import ACTIVE, ClusterQueue, LocalQueue, Workload
 from quorate.api.meta import Key, OwnerReference, find_condition, is_true
-from quorate.cli.verbs.tables import Column, age
+from quorate.cli.verbs.printing import Column, age
 from quorate.local.objects.tables.durations import human_duration
 from quorate.queueing import conditions as c
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from quorate.cli.failures import Refusal
-from quorate.cli.verbs.quotas import pairs, resource_groups, taints, tolerations
+from quorate.cli.failures import UsageError
+from quorate.cli.verbs.quota_options import pairs, resource_groups, taints, tolerations
 
 
 def test_flavors_of_the_same_resources_share_a_group() -> None:
@@ -52,7 +52,7 @@ def test_limits_stand_beside_the_quota_they_are_of() -> None:
     ],
 )
 def test_quotas_that_make_no_sense_are_refused(nominal: list[str], borrowing: list[str], says: str) -> None:
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(UsageError) as refused:
         resource_groups(nominal, borrowing, [])
     assert says in str(refused.value)
 
@@ -67,7 +67,7 @@ def test_labels_taints_and_tolerations_are_read() -> None:
         {"key": "old", "effect": "NoExecute", "operator": "Exists"},
     ]
     for read, written in ((taints, "gpu=yes"), (tolerations, "gpu=yes:Never"), (taints, ":NoSchedule")):
-        with pytest.raises(Refusal, match="is no taint"):
+        with pytest.raises(UsageError, match="is no taint"):
             read([written])
-    with pytest.raises(Refusal, match="is no label"):
+    with pytest.raises(UsageError, match="is no label"):
         pairs("--x", ["a"])

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Final
 
 from quorate.api.configuration import Configuration, WaitForPodsReady
-from quorate.cli.composition import Gangs, run_queueing_cluster
+from quorate.cli.queueing_cluster import GangSchedulerSettings, run_queueing_cluster
 from quorate.cli.run.apply import create_all
+from quorate.cli.run.deadlock import analyse, pending_changes
 from quorate.cli.run.manifest import Manifest
-from quorate.cli.run.outcome import Completed, Ending, Failed, Outcome, Stuck, TimedOut
+from quorate.cli.run.observation import ObservedCluster, observe
+from quorate.cli.run.outcome import Completed, Deadlocked, Ending, Failed, Outcome, TimedOut
 from quorate.cli.run.progress import job_progress, job_record, queue_progress
 from quorate.cli.run.screen import Picture, Screen
-from quorate.cli.run.standstill import analyse, movements
-from quorate.cli.run.world import World, observe
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.informer import Informer
@@ -37,7 +37,7 @@ class Plan:
     configuration: Configuration
     settings: Settings
     timeout_s: float
-    gangs: Gangs | None = None  # how a gang scheduler runs besides, if one does
+    gang_scheduler: GangSchedulerSettings | None = None  # how a gang scheduler runs besides, if one does
 
     @property
     def jobs(self) -> int:
@@ -49,10 +49,12 @@ async def run(plan: Plan, screen: Screen, clock: Clock, rng: random.Random) -> O
 
     Raises ``InvalidFiles`` when the server refuses a manifest.
     """
-    with fresh_directory(clock.now()) as directory:
-        cluster = run_queueing_cluster(directory, plan.settings, plan.configuration, clock, rng, plan.gangs)
+    with temporary_directory(clock.now()) as directory:
+        cluster = run_queueing_cluster(
+            directory, plan.settings, plan.configuration, clock, rng, plan.gang_scheduler
+        )
         async with cluster as client, asyncio.TaskGroup() as tasks:
-            sights = Sights(client)
+            sights = ClusterObserver(client)
             watching = tasks.create_task(sights.run())
             await create_all(client, plan.manifests)
             outcome = await follow(plan, sights, screen, clock)
@@ -60,7 +62,7 @@ async def run(plan: Plan, screen: Screen, clock: Clock, rng: random.Random) -> O
     return outcome
 
 
-class Sights:
+class ClusterObserver:
     """Copies in memory of everything a run shows and is judged by."""
 
     def __init__(self, client: Client) -> None:
@@ -80,20 +82,20 @@ class Sights:
             tasks.create_task(self._cluster_queues.run())
             tasks.create_task(self._groups.run())
 
-    def world(self) -> World:
+    def world(self) -> ObservedCluster:
         return observe(
             self._jobs, self._workloads, self._pods, self._nodes, self._cluster_queues, self._groups
         )
 
 
-class Stillness:
+class QuietPeriod:
     """For how long the world has been the same with nothing about to change it."""
 
     def __init__(self) -> None:
-        self._world: World | None = None
+        self._world: ObservedCluster | None = None
         self._since = 0.0  # when the present stillness began
 
-    def lasted_s(self, world: World, moving: bool, moment: float) -> float:
+    def lasted_s(self, world: ObservedCluster, moving: bool, moment: float) -> float:
         """The stillness so far, seconds; to be told of every look at the world, in order."""
         if moving or self._world is None or world.fingerprint != self._world.fingerprint:
             self._since = moment
@@ -101,20 +103,20 @@ class Stillness:
         return moment - self._since
 
 
-async def follow(plan: Plan, sights: Sights, screen: Screen, clock: Clock) -> Outcome:
+async def follow(plan: Plan, sights: ClusterObserver, screen: Screen, clock: Clock) -> Outcome:
     """Show the run and look for its end, a few times a second."""
     loop_time = asyncio.get_running_loop().time
     began = loop_time()
-    stillness = Stillness()
+    stillness = QuietPeriod()
     readiness = plan.configuration.wait_for_pods_ready
     while True:
         world, elapsed_s = sights.world(), loop_time() - began
-        moving = tuple(movements(world, readiness))
+        moving = tuple(pending_changes(world, readiness))
         still_s = stillness.lasted_s(world, bool(moving), elapsed_s)
         note = f"nothing has moved for {still_s:.0f} s" if still_s >= 1 else ""
         screen.show(_picture(world, elapsed_s, clock.now(), note))
         # A job that was just created may not have been seen yet; a world without it is not judged.
-        ending = judge(world, readiness, still_s) if len(world.jobs) >= plan.jobs else None
+        ending = ending_of(world, readiness, still_s) if len(world.jobs) >= plan.jobs else None
         if ending is None and elapsed_s >= plan.timeout_s:
             ending = TimedOut(plan.timeout_s, tuple(view.name for view in world.jobs if not view.finished))
         if ending is not None:
@@ -122,15 +124,15 @@ async def follow(plan: Plan, sights: Sights, screen: Screen, clock: Clock) -> Ou
         await asyncio.sleep(LOOK_EVERY_S)
 
 
-def judge(world: World, readiness: WaitForPodsReady | None, still_s: float) -> Ending | None:
+def ending_of(world: ObservedCluster, readiness: WaitForPodsReady | None, still_s: float) -> Ending | None:
     """How the run has ended by itself; ``None`` while it has not."""
     if world.finished:
         return Completed() if all(view.completed for view in world.jobs) else Failed()
-    return Stuck(analyse(world, readiness)) if still_s >= SETTLED_AFTER_S else None
+    return Deadlocked(analyse(world, readiness)) if still_s >= SETTLED_AFTER_S else None
 
 
 @contextmanager
-def fresh_directory(now: float) -> Iterator[LockedDirectory]:
+def temporary_directory(now: float) -> Iterator[LockedDirectory]:
     """A data directory of its own, gone afterwards."""
     with (
         tempfile.TemporaryDirectory(prefix="quorate-run-") as path,
@@ -139,7 +141,7 @@ def fresh_directory(now: float) -> Iterator[LockedDirectory]:
         yield directory
 
 
-def _picture(world: World, elapsed_s: float, now: float, note: str) -> Picture:
+def _picture(world: ObservedCluster, elapsed_s: float, now: float, note: str) -> Picture:
     return Picture(
         elapsed_s,
         tuple(job_progress(view, world, now) for view in world.jobs),

@@ -23,15 +23,15 @@ PLACES: Final = tuple(Key(DEFAULT_NAMESPACE, name) for name in (CONFIGURATION, "
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
+class ConfigurationInForce:
     configuration: Configuration
     origin: str  # in words
 
 
-async def configuration_used(client: Client, path: Path | None) -> Used:
+async def configuration_in_force(client: Client, path: Path | None) -> ConfigurationInForce:
     """Raises ``InvalidFiles`` for a file; what cannot be had from the cluster leaves the defaults."""
     if path is not None:
-        return Used(read_configuration(path).configuration, str(path))
+        return ConfigurationInForce(read_configuration(path).configuration, str(path))
     for key in PLACES:
         try:
             text = (await client.get(CONFIG_MAPS, key)).data.get(CONFIGURATION_FILE, "")
@@ -40,11 +40,11 @@ async def configuration_used(client: Client, path: Path | None) -> Used:
         except Forbidden:
             return _defaults(f"ConfigMap {key} is not yours to read")
         try:
-            return Used(load_configuration(text).configuration, f"ConfigMap {key}")
+            return ConfigurationInForce(load_configuration(text).configuration, f"ConfigMap {key}")
         except InvalidConfiguration as error:
             return _defaults(f"ConfigMap {key}: {error.findings[0]}")
     return _defaults(f"there is no ConfigMap {PLACES[0]}")
 
 
-def _defaults(why: str) -> Used:
-    return Used(default_configuration(), f"the defaults ({why}; --config FILE gives another)")
+def _defaults(why: str) -> ConfigurationInForce:
+    return ConfigurationInForce(default_configuration(), f"the defaults ({why}; --config FILE gives another)")

@@ -10,8 +10,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from quorate.cli import app
-from quorate.cli.deferred import Deferred
 from quorate.cli.failures import KNOWN
+from quorate.cli.lazy_commands import LazyCommand
 from tests.cli.conftest import Quorate
 
 CLIENT = ("aiohttp", "cryptography", "uvloop", "quorate.kube")
@@ -46,10 +46,10 @@ def test_no_more_is_imported_than_is_needed(module: str, unneeded: tuple[str, ..
     assert found == []
 
 
-def deferred(group: object) -> Iterator[Deferred]:
+def deferred(group: object) -> Iterator[LazyCommand]:
     if isinstance(group, TyperGroup):
         for command in group.commands.values():
-            if isinstance(command, Deferred):
+            if isinstance(command, LazyCommand):
                 yield command
                 yield from deferred(command.load())
 
@@ -57,7 +57,7 @@ def deferred(group: object) -> Iterator[Deferred]:
 @pytest.mark.parametrize(
     "command", [*deferred(typer.main.get_command(app))], ids=lambda command: command.name
 )
-def test_what_the_list_says_of_a_command_is_how_its_help_begins(command: Deferred) -> None:
+def test_what_the_list_says_of_a_command_is_how_its_help_begins(command: LazyCommand) -> None:
     loaded = command.load()
     assert isinstance(loaded, TyperCommand | TyperGroup)
     assert (loaded.name, (loaded.help or "").splitlines()[0]) == (command.name, command.help)

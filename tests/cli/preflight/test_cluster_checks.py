@@ -7,7 +7,7 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.meta import Key, at_epoch
-from quorate.cli.preflight.cluster import (
+from quorate.cli.preflight.cluster_checks import (
     conversion_remarks,
     definition_remarks,
     manager_remarks,
@@ -15,8 +15,8 @@ from quorate.cli.preflight.cluster import (
     version_remarks,
     webhook_remarks,
 )
+from quorate.cli.preflight.findings import PreflightFinding, Severity, by_severity, error, info, warning
 from quorate.cli.preflight.objects import Definition, Deployment, Endpoints, HeldLease, WebhookConfiguration
-from quorate.cli.preflight.remarks import Remark, Severity, error, info, warning, worst_first
 
 NOW = 1_000_000.0
 SERVICE = Key("kueue-system", "kueue-webhook-service")
@@ -26,7 +26,7 @@ READY = {
 EMPTY = {SERVICE: codec.convert(Endpoints, {"metadata": {}})}
 
 
-def told(remarks: Iterable[Remark]) -> list[str]:
+def told(remarks: Iterable[PreflightFinding]) -> list[str]:
     return [f"{remark.severity} {remark.about}: {remark.says}" for remark in remarks]
 
 
@@ -228,4 +228,4 @@ def test_rights_that_are_missing_are_told_by_what_they_are_needed_for() -> None:
 
 def test_the_worst_is_said_first() -> None:
     remarks = (info("a", ""), error("b", ""), warning("c", ""), error("d", ""))
-    assert [remark.about for remark in worst_first(remarks)] == ["b", "d", "c", "a"]
+    assert [remark.about for remark in by_severity(remarks)] == ["b", "d", "c", "a"]

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from quorate.api.quantity import InvalidQuantity, Quantity, parse_quantity
-from quorate.cli.failures import Refusal
+from quorate.cli.failures import UsageError
 
 Json = dict[str, Any]
 Amounts = dict[str, dict[str, Quantity]]  # by flavor and resource, in the order they were written
@@ -27,7 +27,7 @@ def resource_groups(nominal: Sequence[str], borrowing: Sequence[str], lending: S
         for flavor, resources in given.items():
             unknown = [name for name in resources if name not in quotas.get(flavor, {})]
             if unknown:
-                raise Refusal(
+                raise UsageError(
                     f"{option}: {flavor}:{unknown[0]} has no --nominal-quota (give it one, 0 will do)"
                 )
     groups: dict[tuple[str, ...], list[Json]] = {}
@@ -45,7 +45,7 @@ def _group_of(groups: Iterable[tuple[str, ...]], flavor: str, resources: tuple[s
         if set(covered) == set(resources):
             return covered
         if both := set(covered) & set(resources):
-            raise Refusal(
+            raise UsageError(
                 f"--nominal-quota: {flavor} has {', '.join(resources)}, another flavor {', '.join(covered)}: "
                 f"{min(both)} can be in one group only (give both the same resources, 0 will do)"
             )
@@ -73,16 +73,18 @@ def amounts(option: str, written: Sequence[str]) -> Amounts:
     for one in (part.strip() for each in written for part in each.split(",")):
         flavor, colon, rest = one.partition(":")
         if not flavor or not colon:
-            raise Refusal(f"{option}: {one!r} names no flavor and resources (write FLAVOR:cpu=8;memory=36Gi)")
+            raise UsageError(
+                f"{option}: {one!r} names no flavor and resources (write FLAVOR:cpu=8;memory=36Gi)"
+            )
         if flavor in found:
-            raise Refusal(f"{option}: flavor {flavor} is named twice")
+            raise UsageError(f"{option}: flavor {flavor} is named twice")
         found[flavor] = {}
         for pair in rest.split(";"):
             name, _, amount = pair.partition("=")
             try:
                 found[flavor][name] = parse_quantity(amount)
             except InvalidQuantity as error:
-                raise Refusal(f"{option}: {flavor}:{name}: {error}") from error
+                raise UsageError(f"{option}: {flavor}:{name}: {error}") from error
     return found
 
 
@@ -92,7 +94,7 @@ def pairs(option: str, written: Sequence[str]) -> dict[str, str]:
     for one in (part.strip() for each in written for part in each.split(",")):
         key, equals, value = one.partition("=")
         if not key or not equals:
-            raise Refusal(f"{option}: {one!r} is no label (write KEY=VALUE)")
+            raise UsageError(f"{option}: {one!r} is no label (write KEY=VALUE)")
         found[key] = value
     return found
 
@@ -116,5 +118,5 @@ def _taint(option: str, written: str) -> Json:
     pair, colon, effect = written.rpartition(":")
     key, equals, value = pair.partition("=")
     if not colon or not key or effect not in ("NoSchedule", "PreferNoSchedule", "NoExecute"):
-        raise Refusal(f"{option}: {written!r} is no taint (write KEY=VALUE:NoSchedule or KEY:NoSchedule)")
+        raise UsageError(f"{option}: {written!r} is no taint (write KEY=VALUE:NoSchedule or KEY:NoSchedule)")
     return {"key": key, "effect": effect, **({"value": value} if equals else {})}

@@ -15,9 +15,9 @@ from quorate.api.kueue import GROUP
 from quorate.api.kueue.conversion import convert_version
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.cli.crds import gang_definitions, queueing_definitions
-from quorate.cli.places import places_shown
-from quorate.cli.processes import new_uid
+from quorate.cli.process import new_uid
 from quorate.cli.run.apply import install_definitions
+from quorate.cli.visibility import serve_visibility
 from quorate.controllers.process import run_queueing
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
@@ -33,7 +33,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Gangs:
+class GangSchedulerSettings:
     """How a gang scheduler is to run beside the cluster."""
 
     configuration: SchedulerConfiguration
@@ -47,12 +47,12 @@ async def run_queueing_cluster(
     configuration: Configuration | None,
     clock: Clock,
     rng: random.Random,
-    gangs: Gangs | None = None,
+    gang_scheduler: GangSchedulerSettings | None = None,
 ) -> AsyncIterator[Client]:
     """A cluster with our kinds installed, for as long as the block lasts.
 
     With a ``configuration`` the queueing controllers run beside it and are at work when the block begins, and
-    so does the gang scheduler with ``gangs``; without, they are somebody else's to start.
+    so does the gang scheduler with ``gang_scheduler``; without, they are somebody else's to start.
     """
     async with (
         run_cluster(directory, settings, clock, rng, new_uid, {GROUP: convert_version}),
@@ -63,8 +63,8 @@ async def run_queueing_cluster(
         async with AsyncExitStack() as stack:
             if configuration is not None:
                 await stack.enter_async_context(_queueing(client, clock, rng, configuration))
-            if gangs is not None:
-                await stack.enter_async_context(_scheduling(client, clock, gangs))
+            if gang_scheduler is not None:
+                await stack.enter_async_context(_run_gang_scheduler(client, clock, gang_scheduler))
             yield client
 
 
@@ -74,7 +74,7 @@ async def _queueing(
 ) -> AsyncIterator[None]:
     """The queueing controllers, at work when the block begins."""
     replica = Replica("standalone", configuration.metrics.custom_labels)
-    async with asyncio.TaskGroup() as tasks, places_shown(client, clock, replica):
+    async with asyncio.TaskGroup() as tasks, serve_visibility(client, clock, replica):
         deciding = run_queueing(client, clock, DynamicConfiguration(configuration), rng, replica)
         controllers = tasks.create_task(deciding)
         await replica.ready.wait()
@@ -83,12 +83,16 @@ async def _queueing(
 
 
 @asynccontextmanager
-async def _scheduling(client: Client, clock: Clock, gangs: Gangs) -> AsyncIterator[None]:
+async def _run_gang_scheduler(
+    client: Client, clock: Clock, gang_scheduler: GangSchedulerSettings
+) -> AsyncIterator[None]:
     """The gang scheduler, at work when the block begins."""
     seen = SchedulerStatus()
     async with asyncio.TaskGroup() as tasks:
-        configured = DynamicConfiguration(gangs.configuration)
-        scheduler = tasks.create_task(run_scheduler(client, clock, gangs.options, configured, seen, None))
+        configured = DynamicConfiguration(gang_scheduler.configuration)
+        scheduler = tasks.create_task(
+            run_scheduler(client, clock, gang_scheduler.options, configured, seen, None)
+        )
         await seen.ready.wait()
         yield
         scheduler.cancel()

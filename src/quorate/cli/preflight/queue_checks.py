@@ -14,7 +14,7 @@ from quorate.api.core.pod_resources import sum_resources
 from quorate.api.kueue import LocalQueue, ResourceGroup
 from quorate.api.meta import Key, find_condition, matches_selector
 from quorate.api.quantity import Quantity
-from quorate.cli.preflight.remarks import Remark, error, info, warning
+from quorate.cli.preflight.findings import PreflightFinding, error, info, warning
 from quorate.controllers.provisioning.request_names import CONTROLLER as PROVISIONING
 from quorate.queueing.cluster_queue import (
     ClusterQueueState,
@@ -49,7 +49,7 @@ class Setup:
         return [queues[name] for name in sorted(queues)]
 
 
-def queue_remarks(setup: Setup) -> Iterator[Remark]:
+def queue_remarks(setup: Setup) -> Iterator[PreflightFinding]:
     if not setup.cluster_queues:
         yield info(
             "cluster queues", "there is none yet, so nothing is admitted", "docs/concepts/quota.md has one"
@@ -66,7 +66,7 @@ def queue_remarks(setup: Setup) -> Iterator[Remark]:
     yield from _pending(setup)
 
 
-def _inactive(setup: Setup) -> Iterator[Remark]:
+def _inactive(setup: Setup) -> Iterator[PreflightFinding]:
     for queue in setup.cluster_queues:
         for why in queue.inactive_reasons:
             about, text = f"cluster queue {queue.name}", inactive_message(why)
@@ -85,7 +85,7 @@ def _inactive(setup: Setup) -> Iterator[Remark]:
                     )
 
 
-def _offers(setup: Setup) -> Iterator[Remark]:
+def _offers(setup: Setup) -> Iterator[PreflightFinding]:
     for queue in setup.cluster_queues:
         if not any(group.flavors for group in queue.spec.resource_groups):
             yield error(
@@ -95,7 +95,7 @@ def _offers(setup: Setup) -> Iterator[Remark]:
             )
 
 
-def _namespaces(setup: Setup) -> Iterator[Remark]:
+def _namespaces(setup: Setup) -> Iterator[PreflightFinding]:
     for queue in setup.cluster_queues:
         about, selector = f"cluster queue {queue.name}", queue.spec.namespace_selector
         if selector is None:
@@ -108,7 +108,7 @@ def _namespaces(setup: Setup) -> Iterator[Remark]:
             yield warning(about, "its namespaceSelector matches no namespace there is", "label a namespace")
 
 
-def _local_queues(setup: Setup) -> Iterator[Remark]:
+def _local_queues(setup: Setup) -> Iterator[PreflightFinding]:
     labels = {each.metadata.name: each.metadata.labels for each in setup.namespaces}
     used: set[str] = set()
     for local in setup.local_queues:
@@ -141,7 +141,7 @@ def _local_queues(setup: Setup) -> Iterator[Remark]:
             )
 
 
-def _cohorts(setup: Setup) -> Iterator[Remark]:
+def _cohorts(setup: Setup) -> Iterator[PreflightFinding]:
     tree = setup.state.quota
     if tree.looped:
         names = ", ".join(sorted(node.name for node in tree.looped))
@@ -157,7 +157,7 @@ def _cohorts(setup: Setup) -> Iterator[Remark]:
             yield info(f"cohort {name}", f"{child.name} is alone in it, so there is nobody to borrow from")
 
 
-def _limits_without_cohort(setup: Setup) -> Iterator[Remark]:
+def _limits_without_cohort(setup: Setup) -> Iterator[PreflightFinding]:
     for queue in setup.cluster_queues:
         if queue.spec.cohort_name:
             continue
@@ -190,7 +190,7 @@ def _quotas(groups: Iterable[ResourceGroup]) -> Iterator[tuple[FlavorResource, b
                 yield FlavorResource(flavor.name, quota.name), limited
 
 
-def _reclaim(setup: Setup) -> Iterator[Remark]:
+def _reclaim(setup: Setup) -> Iterator[PreflightFinding]:
     """Who lends without limit and may not reclaim waits for its own quota as long as borrowers like."""
     fair = setup.state.configuration.fair_sharing is not None
     for queue in setup.cluster_queues:
@@ -221,7 +221,7 @@ def _may_borrow(queue: ClusterQueueState, flavor: str, resource: str) -> bool:
     return limits is not None and limits.borrowing != 0
 
 
-def _nodes(setup: Setup) -> Iterator[Remark]:
+def _nodes(setup: Setup) -> Iterator[PreflightFinding]:
     """Quota that no node can honour: pods of admitted jobs would not find a place."""
     if setup.nodes is None:
         return
@@ -254,7 +254,7 @@ def _nodes(setup: Setup) -> Iterator[Remark]:
             )
 
 
-def _not_here(setup: Setup) -> Iterator[Remark]:
+def _not_here(setup: Setup) -> Iterator[PreflightFinding]:
     """Objects of Kueue's that nobody acts on, here or yet."""
     for name, flavor in sorted(setup.state.flavors.items()):
         if flavor.spec.topology_name:
@@ -283,7 +283,7 @@ def _not_here(setup: Setup) -> Iterator[Remark]:
             )
 
 
-def _pending(setup: Setup) -> Iterator[Remark]:
+def _pending(setup: Setup) -> Iterator[PreflightFinding]:
     state = setup.state
     uncovered: dict[tuple[str, str], list[Key]] = defaultdict(list)
     lost: dict[InadmissibleReason, list[Key]] = defaultdict(list)
@@ -314,7 +314,7 @@ def _count(keys: Sequence[Key]) -> str:
     return f"{keys[0]} waits" if len(keys) == 1 else f"{len(keys)} workloads, such as {keys[0]}, wait"
 
 
-def _never(setup: Setup) -> Iterator[Remark]:
+def _never(setup: Setup) -> Iterator[PreflightFinding]:
     """Workloads that can never start; in a strict queue the first of them stops all behind it."""
     for queue in setup.cluster_queues:
         entries = sorted((*queue.pending.active(), *queue.pending.inadmissible()), key=queue.pending.rank)[

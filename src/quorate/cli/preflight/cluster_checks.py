@@ -6,6 +6,7 @@ from typing import Final
 
 from quorate.api.kueue import GROUP, VERSION
 from quorate.api.meta import Key, epoch, is_true
+from quorate.cli.preflight.findings import PreflightFinding, error, info, warning
 from quorate.cli.preflight.objects import (
     ClientConfig,
     Definition,
@@ -14,7 +15,6 @@ from quorate.cli.preflight.objects import (
     HeldLease,
     WebhookConfiguration,
 )
-from quorate.cli.preflight.remarks import Remark, error, info, warning
 
 _OLDEST: Final = (1, 25)  # the first whose definitions may hold rules
 _MATCHES: Final = (1, 28)  # the first that asks webhooks only where their conditions say so
@@ -23,7 +23,7 @@ _OTHERS: Final = ("multikueueclusters", "multikueueconfigs", "provisioningreques
 _INSTALL: Final = "quorate crds --output crds, then kubectl apply --server-side -f crds"
 
 
-def version_remarks(git_version: str) -> Iterator[Remark]:
+def version_remarks(git_version: str) -> Iterator[PreflightFinding]:
     numbers = re.match(r"v(\d+)\.(\d+)", git_version)
     found = tuple(map(int, numbers.groups())) if numbers is not None else ()
     if not found:
@@ -44,7 +44,9 @@ def version_remarks(git_version: str) -> Iterator[Remark]:
         yield info("server", f"Kubernetes {git_version}")
 
 
-def definition_remarks(definitions: Iterable[Definition], wanted: Iterable[str]) -> Iterator[Remark]:
+def definition_remarks(
+    definitions: Iterable[Definition], wanted: Iterable[str]
+) -> Iterator[PreflightFinding]:
     """Which of the queueing kinds are there, in which versions, and whose."""
     found = {each.spec.names.plural: each for each in definitions if each.spec.group == GROUP}
     sound: dict[str, list[str]] = {}  # by what there is to say about them
@@ -96,7 +98,7 @@ def _whose(definition: Definition) -> str:
 
 def conversion_remarks(
     definitions: Iterable[Definition], endpoints: Mapping[Key, Endpoints]
-) -> Iterator[Remark]:
+) -> Iterator[PreflightFinding]:
     for definition in definitions:
         conversion = definition.spec.conversion
         if definition.spec.group != GROUP or conversion.strategy != "Webhook" or conversion.webhook is None:
@@ -112,7 +114,7 @@ def conversion_remarks(
 
 def webhook_remarks(
     configurations: Iterable[WebhookConfiguration], endpoints: Mapping[Key, Endpoints]
-) -> Iterator[Remark]:
+) -> Iterator[PreflightFinding]:
     """About the webhooks for queueing kinds and jobs; those of others are left alone."""
     ours = [each for each in configurations if _is_queueing(each)]
     if not ours:
@@ -157,7 +159,7 @@ def _unreachable(client: ClientConfig, endpoints: Mapping[Key, Endpoints]) -> st
 
 def manager_remarks(
     deployments: Iterable[Deployment], leases: Iterable[HeldLease], lease_name: str, now: float
-) -> Iterator[Remark]:
+) -> Iterator[PreflightFinding]:
     """Who decides in this cluster: two at once would undo each other's work."""
     deciding = [each for each in deployments if _product(each) and each.spec.replicas > 0]
     for each in deciding:
@@ -202,7 +204,7 @@ def _is_held(lease: HeldLease, now: float) -> bool:
     )
 
 
-def rights_remarks(about: str, denied: Mapping[str, tuple[str, ...]]) -> Iterator[Remark]:
+def rights_remarks(about: str, denied: Mapping[str, tuple[str, ...]]) -> Iterator[PreflightFinding]:
     """``denied``: by what they are needed for, the rights that are missing."""
     for needed_for, rights in denied.items():
         yield error(

@@ -10,9 +10,9 @@ from quorate.api import codec
 from quorate.api.configuration import default_configuration
 from quorate.api.core import Namespace, Node
 from quorate.api.kueue import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload
-from quorate.cli.preflight.queues import Setup, queue_remarks
-from quorate.cli.preflight.remarks import Remark, Severity
-from quorate.cli.verbs.model import judge_all
+from quorate.cli.preflight.findings import PreflightFinding, Severity
+from quorate.cli.preflight.queue_checks import Setup, queue_remarks
+from quorate.cli.verbs.model import evaluate_all
 from quorate.queueing.state import State
 
 SOUND = """
@@ -39,7 +39,7 @@ Node one: {status: {allocatable: {cpu: 8}}}
 """  # fmt: skip
 
 
-def looked_at(documents: str, *, may_see_nodes: bool = True) -> list[Remark]:
+def looked_at(documents: str, *, may_see_nodes: bool = True) -> list[PreflightFinding]:
     """The remarks on objects written as ``Kind name: fields``; namespaced ones are in ``default``."""
     state = State(default_configuration())
     namespaces = [codec.convert(Namespace, {"metadata": {"name": "default"}})]
@@ -76,7 +76,7 @@ def looked_at(documents: str, *, may_see_nodes: bool = True) -> list[Remark]:
         state.put_local_queue(local)
     for workload in workloads:
         state.put_workload(workload, 0.0)
-    decided = judge_all(state, 0.0)
+    decided = evaluate_all(state, 0.0)
     seen = nodes if may_see_nodes else None
     return list(queue_remarks(Setup(state, decided, namespaces, seen, local_queues)))
 

@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 
-class Deferred(TyperCommand):
+class LazyCommand(TyperCommand):
     """What the list of commands shows of one; ``load`` has the command itself."""
 
     def __init__(self, name: str, place: str, says: str) -> None:
@@ -30,8 +30,8 @@ class Deferred(TyperCommand):
         return loaded
 
 
-class DeferredGroup(TyperGroup):
-    deferred: ClassVar[Sequence[Deferred]] = ()
+class LazyGroup(TyperGroup):
+    deferred: ClassVar[Sequence[LazyCommand]] = ()
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -41,4 +41,4 @@ class DeferredGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Asked by whoever goes on to use the command that ``args`` begin with."""
         name, command, rest = super().resolve_command(ctx, args)
-        return name, command.load() if isinstance(command, Deferred) else command, rest
+        return name, command.load() if isinstance(command, LazyCommand) else command, rest
