@@ -54,7 +54,10 @@ def test_a_group_on_its_way_out_admits_nobody() -> None:
 def test_why_a_group_waits_is_told_on_the_job() -> None:
     plan = planned(a_job(), "", a_group("Pending", "NotEnoughResources"))
     assert [(event.reason, event.message) for event in plan.events] == [
-        ("PodGroupPending", "pod group default/train-uid-of-train is pending: NotEnoughResources: short of cpu")
+        (
+            "PodGroupPending",
+            "pod group default/train-uid-of-train is pending: NotEnoughResources: short of cpu",
+        )
     ]
 
 

@@ -19,10 +19,10 @@ from quorate.controllers.volcano.job.job_sync import NewPod
 from quorate.controllers.volcano.job.plugins import Plugin, plugins_of
 from quorate.controllers.volcano.job.plugins.interface import pod_name
 from quorate.controllers.volcano.job.pod_builder import build_pod
-from quorate.kube.flowcontrol import Backoff
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import AlreadyExists, ApiError, ServerError, TooManyRequests, Unauthorized
+from quorate.kube.flowcontrol import Backoff
 
 MAX_IN_FLIGHT: Final = 32  # requests of one job
 REFUSED_BACKOFF: Final = Backoff(first_s=1.0, cap_s=60.0)
