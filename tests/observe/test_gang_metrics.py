@@ -7,9 +7,8 @@ import msgspec
 from quorate.api.meta import Key, Uid
 from quorate.gang.outcome import Bind
 from quorate.observe.gang_metrics import GangMetrics
-from quorate.scheduler.observer import Bound
+from quorate.scheduler.observer import Bound, SessionTimer
 from quorate.scheduler.scheduler import SchedulerStatus
-from quorate.scheduler.timing import SessionTimer
 from tests.gang.vectors import settings_of
 from tests.gang.waiting import group, rq, world
 from tests.gang.world import World
@@ -224,7 +223,7 @@ def test_evictions_are_attempts_and_victims() -> None:
 def test_a_bind_as_it_went() -> None:
     told = placing(["gang"])
     bind = Bind(Key("default", "p"), Uid("u"), Key("default", "g"), "n1", created=990)
-    told.metrics.bound(Bound(bind, prepared_s=0.25, asked_s=2))
+    told.metrics.bound(Bound(bind, pre_bind_s=0.25, bind_s=2))
     told.metrics.bind_failed(Key("default", "q"))
     assert told.value("task_scheduling_latency_milliseconds_sum", stage="Bound") == 10_000
     assert told.value("task_scheduling_latency_milliseconds_sum", stage="PreBound") == 8_000

@@ -1,4 +1,4 @@
-"""While binds queue up, what is only told makes way; nobody makes way for ever."""
+"""While binds are queued other writes wait, but only for a bounded time."""
 
 import asyncio
 
@@ -10,45 +10,45 @@ from quorate.scheduler.bind_gate import BindGate
 NEVER_S = 60.0
 
 
-def test_nobody_waits_where_no_bind_does() -> None:
+def test_an_open_gate_does_not_delay() -> None:
     async def story() -> None:
         await asyncio.wait_for(BindGate().wait(), NEVER_S)
 
     asyncio.run(story())
 
 
-def test_who_makes_way_goes_on_when_no_more_binds_queue_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bind_gate, "PATIENCE_S", NEVER_S)
+def test_a_waiting_write_continues_when_the_gate_opens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bind_gate, "MAX_WAIT_S", NEVER_S)
 
     async def story() -> None:
-        binds = BindGate()
-        binds.take()
-        told = asyncio.create_task(binds.wait())
+        gate = BindGate()
+        gate.close()
+        write = asyncio.create_task(gate.wait())
         await asyncio.sleep(0)
-        assert not told.done()
-        binds.give_back()
-        await asyncio.wait_for(told, NEVER_S / 2)
+        assert not write.done()
+        gate.open()
+        await asyncio.wait_for(write, NEVER_S / 2)
 
     asyncio.run(story())
 
 
-def test_and_after_a_while_also_if_there_is_no_end_of_binds() -> None:
+def test_a_waiting_write_continues_after_a_while_although_the_gate_stays_closed() -> None:
     async def story() -> None:
-        binds = BindGate()
-        binds.take()
-        await asyncio.wait_for(binds.wait(), NEVER_S)
-        assert binds.taken
+        gate = BindGate()
+        gate.close()
+        await asyncio.wait_for(gate.wait(), NEVER_S)
+        assert gate.is_closed
 
     asyncio.run(story())
 
 
-def test_whoever_asked_is_called_each_time_it_is_given_back() -> None:
-    binds = BindGate()
+def test_callbacks_run_each_time_the_gate_opens() -> None:
+    gate = BindGate()
     calls: list[bool] = []
-    binds.when_free(lambda: calls.append(binds.taken))
-    binds.give_back()  # nobody had it
+    gate.on_open(lambda: calls.append(gate.is_closed))
+    gate.open()  # it is open already
     for _ in range(2):
-        binds.take()
-        binds.take()
-        binds.give_back()
+        gate.close()
+        gate.close()
+        gate.open()
     assert calls == [False, False]

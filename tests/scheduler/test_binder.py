@@ -1,4 +1,4 @@
-"""What becomes of a bind that the API refuses, and of those behind it."""
+"""A refused bind is undone after a delay and does not hold up the binds behind it."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from quorate.api.meta import Key, Uid
 from quorate.gang.outcome import Bind
 from quorate.kube.events import EventRecorder
 from quorate.scheduler.bind_gate import BindGate
-from quorate.scheduler.binder import ECHO_S, REFUSED_S, Binder
+from quorate.scheduler.binder import CONFLICT_S, REFUSED_S, Binder
 from quorate.scheduler.observer import Bound
 from tests.kube.fake_server import Answer, FakeServer, Request, refusal
 from tests.kube.virtual_clock import VirtualClock, settle
@@ -22,12 +22,12 @@ def a_bind(name: str) -> Bind:
 @pytest.mark.parametrize(
     ("code", "reason", "undone_in_s"),
     [
-        pytest.param(403, "Forbidden", REFUSED_S, id="one that is forbidden is not asked for at once"),
-        pytest.param(409, "Conflict", ECHO_S, id="of one in conflict the watch is to tell first"),
-        pytest.param(404, "NotFound", 0.0, id="a pod that is gone is not waited for"),
+        pytest.param(403, "Forbidden", REFUSED_S, id="a forbidden bind is not retried at once"),
+        pytest.param(409, "Conflict", CONFLICT_S, id="a conflict leaves the watch time to deliver its cause"),
+        pytest.param(404, "NotFound", 0.0, id="a deleted pod needs no delay"),
     ],
 )
-def test_a_refused_bind_is_undone_in_time_and_keeps_nobody_waiting(
+def test_a_refused_bind_is_undone_after_its_delay_and_does_not_block_the_next(
     code: int, reason: str, undone_in_s: float
 ) -> None:
     def script(request: Request) -> Answer:
@@ -35,22 +35,22 @@ def test_a_refused_bind_is_undone_in_time_and_keeps_nobody_waiting(
 
     async def story() -> None:
         async with FakeServer(script) as server, server.client() as client, asyncio.TaskGroup() as tasks:
-            clock, through = VirtualClock(), asyncio.Event()
+            clock, second_bound = VirtualClock(), asyncio.Event()
             undone: list[Bind] = []
 
-            def bound(one: Bound) -> None:
-                assert one.bind == a_bind("second")
-                through.set()
+            def on_bound(bound: Bound) -> None:
+                assert bound.bind == a_bind("second")
+                second_bound.set()
 
-            async def prepared(_: Bind) -> bool:
+            async def pre_bind(_: Bind) -> bool:
                 return True
 
             binder = Binder(
-                client, clock, EventRecorder(client, clock, "quorate"), bound, undone.append, prepared,
-                BindGate(), at_once=1,
+                client, clock, EventRecorder(client, clock, "quorate"), on_bound, undone.append, pre_bind,
+                BindGate(), workers=1,
             )  # fmt: skip
             binder.start(tasks, (a_bind("first"), a_bind("second")))
-            await asyncio.wait_for(through.wait(), 30)
+            await asyncio.wait_for(second_bound.wait(), 30)
             await settle()
             assert undone == ([] if undone_in_s else [a_bind("first")])
             await clock.advance_to(clock.now() + undone_in_s)

@@ -1,4 +1,4 @@
-"""The word on pods for why they have no node: autoscalers add nodes for one of them alone."""
+"""The reason of PodScheduled: autoscalers add nodes for Unschedulable only."""
 
 import pytest
 
@@ -23,5 +23,5 @@ from quorate.scheduler.pod_conditions import reason_of
         (QueueNotOpen("q"), "QueueNotOpen"),
     ],
 )
-def test_only_who_lacks_nodes_is_unschedulable(verdict: Verdict, want: str) -> None:
+def test_only_a_shortage_of_nodes_is_unschedulable(verdict: Verdict, want: str) -> None:
     assert reason_of(verdict) == want

@@ -1,4 +1,4 @@
-"""When the status of a pod group is written: at once what operators act on, the rest when binds let it."""
+"""When the status of a pod group is written: admissions at once, the rest with lower priority than binds."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -20,13 +20,13 @@ WITHIN_S = 30.0
 BOUND, WAITING = Key("research", "bound"), Key("research", "waiting")
 
 
-class Desk:
-    """A writer of statuses at work, over two groups that are Pending."""
+class Harness:
+    """A running status writer and two pod groups that are Pending."""
 
     def __init__(
-        self, server: FakeServer, writer: PodGroupStatusWriter, clock: VirtualClock, binds: BindGate
+        self, server: FakeServer, writer: PodGroupStatusWriter, clock: VirtualClock, gate: BindGate
     ) -> None:
-        self.binds = binds
+        self.gate = gate
         self._clock = clock
         self._writer = writer
         self._server = server
@@ -39,9 +39,9 @@ class Desk:
         await self._clock.advance_to(self._clock.now() + seconds)
 
     async def written(self, count: int) -> list[str]:
-        """What the first so many writes said, in their order."""
+        """Return the first ``count`` writes, in order."""
         async with asyncio.timeout(WITHIN_S):
-            while len(self._patches()) < count:  # noqa: ASYNC110  the server at the other end has no event
+            while len(self._patches()) < count:  # noqa: ASYNC110  the server signals nothing
                 await asyncio.sleep(0.001)
         return self._patches()
 
@@ -71,15 +71,15 @@ def script(request: Request) -> Answer | Stream:
     return Answer(body={"metadata": {"resourceVersion": "1"}, "items": [group(BOUND), group(WAITING)]})
 
 
-def play(story: Callable[[Desk], Awaitable[None]]) -> None:
+def play(story: Callable[[Harness], Awaitable[None]]) -> None:
     async def run() -> None:
         async with FakeServer(script) as server, server.client() as client:
-            groups, clock, binds = Informer(client, POD_GROUPS), VirtualClock(), BindGate()
-            writer = PodGroupStatusWriter(client, clock, groups, Model(("quorate",)), binds, subresource="")
+            groups, clock, gate = Informer(client, POD_GROUPS), VirtualClock(), BindGate()
+            writer = PodGroupStatusWriter(client, clock, groups, Model(("quorate",)), gate, subresource="")
             work = [asyncio.create_task(part) for part in (groups.run(), writer.run())]
             try:
                 await groups.synced.wait()
-                await story(Desk(server, writer, clock, binds))
+                await story(Harness(server, writer, clock, gate))
             finally:
                 for task in work:
                     task.cancel()
@@ -89,45 +89,45 @@ def play(story: Callable[[Desk], Awaitable[None]]) -> None:
 
 
 @pytest.mark.slow
-def test_one_write_admits_a_group_and_tells_that_it_runs_if_its_binds_had_to_queue_up() -> None:
-    async def story(desk: Desk) -> None:
-        desk.binds.take()
-        desk.decide(BOUND, "Inqueue", being_bound=True)
-        desk.decide(WAITING, "Inqueue")
-        assert await desk.written(1) == ["waiting Inqueue"]
-        desk.decide(BOUND, "Running")
-        await desk.pass_s(WRITE_DELAY_S)
-        assert await desk.written(2) == ["waiting Inqueue", "bound Running"]
+def test_one_write_admits_a_group_and_reports_it_running_while_binds_are_queued() -> None:
+    async def story(harness: Harness) -> None:
+        harness.gate.close()
+        harness.decide(BOUND, "Inqueue", being_bound=True)
+        harness.decide(WAITING, "Inqueue")
+        assert await harness.written(1) == ["waiting Inqueue"]
+        harness.decide(BOUND, "Running")
+        await harness.pass_s(WRITE_DELAY_S)
+        assert await harness.written(2) == ["waiting Inqueue", "bound Running"]
 
     play(story)
 
 
 @pytest.mark.slow
-def test_an_admission_that_made_way_is_written_as_soon_as_no_more_binds_queue_up() -> None:
-    async def story(desk: Desk) -> None:
-        desk.binds.take()
-        desk.decide(BOUND, "Inqueue", being_bound=True)
-        desk.binds.give_back()
-        assert await desk.written(1) == ["bound Inqueue"]
+def test_a_delayed_admission_is_written_as_soon_as_no_binds_are_queued() -> None:
+    async def story(harness: Harness) -> None:
+        harness.gate.close()
+        harness.decide(BOUND, "Inqueue", being_bound=True)
+        harness.gate.open()
+        assert await harness.written(1) == ["bound Inqueue"]
 
     play(story)
 
 
 @pytest.mark.slow
-def test_nor_does_an_admission_make_way_for_ever() -> None:
-    async def story(desk: Desk) -> None:
-        desk.binds.take()
-        desk.decide(BOUND, "Inqueue", being_bound=True)
-        await desk.pass_s(ADMISSION_WRITE_DELAY_S)
-        assert await desk.written(1) == ["bound Inqueue"]
+def test_the_delay_of_an_admission_is_bounded() -> None:
+    async def story(harness: Harness) -> None:
+        harness.gate.close()
+        harness.decide(BOUND, "Inqueue", being_bound=True)
+        await harness.pass_s(ADMISSION_WRITE_DELAY_S)
+        assert await harness.written(1) == ["bound Inqueue"]
 
     play(story)
 
 
 @pytest.mark.slow
-def test_an_admission_is_written_at_once_where_binds_do_not_queue_up() -> None:
-    async def story(desk: Desk) -> None:
-        desk.decide(BOUND, "Inqueue", being_bound=True)
-        assert await desk.written(1) == ["bound Inqueue"]
+def test_an_admission_is_written_at_once_if_no_binds_are_queued() -> None:
+    async def story(harness: Harness) -> None:
+        harness.decide(BOUND, "Inqueue", being_bound=True)
+        assert await harness.written(1) == ["bound Inqueue"]
 
     play(story)

@@ -27,6 +27,26 @@ SchedulerConf = Annotated[
 ]
 
 
+def _scheduler_name(written: str) -> str:
+    if not written:
+        raise typer.BadParameter(
+            "'' names no scheduler (write the schedulerName of the pods, or leave it out)"
+        )
+    return written
+
+
+SchedulerNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--scheduler-name",
+        metavar="NAME",
+        parser=_scheduler_name,
+        help="The schedulerName of pods to place; may be given several times. Default: quorate, volcano.",
+        show_default=False,
+    ),
+]
+
+
 _LARGEST: Final = 1 << 20
 
 

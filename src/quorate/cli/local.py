@@ -30,7 +30,7 @@ from quorate.kube.resources import JOBS, NODES, PODS
 from quorate.kube.rest.config import load_rest_config
 from quorate.local.cluster import Settings
 from quorate.local.directory import ClusterDirectory, DirectoryInUse
-from quorate.scheduler.scheduler import NAMES, Options
+from quorate.scheduler.scheduler import SCHEDULER_NAMES, Options
 
 DEFAULT_PORT: Final = 7443
 _STOPS_WITHIN_S: Final = 15.0
@@ -200,7 +200,7 @@ def _gangs(scheduling: Scheduling, path: Path | None) -> GangSchedulerSettings |
     loaded = read_scheduler_configuration(path)
     for warning in loaded.warnings:
         typer.echo(f"warning: {path}: {warning}", err=True)
-    names = (*NAMES, "default-scheduler") if scheduling is Scheduling.GANG else NAMES
+    names = (*SCHEDULER_NAMES, "default-scheduler") if scheduling is Scheduling.GANG else SCHEDULER_NAMES
     return GangSchedulerSettings(loaded.configuration, Options(names=names))
 
 

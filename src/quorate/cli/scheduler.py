@@ -19,7 +19,12 @@ from quorate.api.syntax import is_dns_label
 from quorate.api.volcano import GROUP, VERSION
 from quorate.cli.configuration_reload import follow
 from quorate.cli.failures import UsageError
-from quorate.cli.files import SchedulerConf, read_scheduler_configuration, scheduler_configuration_in
+from quorate.cli.files import (
+    SchedulerConf,
+    SchedulerNames,
+    read_scheduler_configuration,
+    scheduler_configuration_in,
+)
 from quorate.cli.process import (
     Context,
     Kubeconfig,
@@ -43,7 +48,7 @@ from quorate.observe.metrics import right_to_metrics
 from quorate.observe.outward import Outward
 from quorate.observe.serving import serving
 from quorate.scheduler.process import LEASE_NAME, ElectionOptions, run_scheduler, served_kinds
-from quorate.scheduler.scheduler import NAMES, Options, SchedulerStatus
+from quorate.scheduler.scheduler import SCHEDULER_NAMES, Options, SchedulerStatus
 
 NEEDED = ("podgroups", "queues")
 
@@ -53,14 +58,6 @@ def _address(written: str) -> Address:
     if address is None:
         raise typer.BadParameter(f"{written!r} is no address (write :8081 or 127.0.0.1:8081)")
     return address
-
-
-def _scheduler_name(written: str) -> str:
-    if not written:
-        raise typer.BadParameter(
-            "'' names no scheduler (write the schedulerName of the pods, or leave it out)"
-        )
-    return written
 
 
 def _namespace(written: str) -> str:
@@ -75,15 +72,7 @@ def scheduler(
     kubeconfig: Kubeconfig = None,
     context: Context = "",
     scheduler_conf: SchedulerConf = None,
-    scheduler_name: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            parser=_scheduler_name,
-            help="The schedulerName of pods to place; may be given several times. Default: quorate, volcano.",
-            show_default=False,
-        ),
-    ] = None,
+    scheduler_name: SchedulerNames = None,
     schedule_period: Annotated[
         float,
         typer.Option(metavar="SECONDS", min=0.0, max=3600.0, help="The least time between two sessions."),
@@ -149,9 +138,9 @@ def scheduler(
         logger(__name__).warning("configuration", file=scheduler_conf, finding=warning)
     configured = DynamicConfiguration(loaded.configuration)
     options = Options(
-        names=tuple(scheduler_name) if scheduler_name else NAMES,
+        names=tuple(scheduler_name) if scheduler_name else SCHEDULER_NAMES,
         period_s=schedule_period,
-        binds_at_once=binds_at_once,
+        bind_workers=binds_at_once,
         provisioning_class=provisioning_class,
         legacy_apis=legacy_apis,
     )

@@ -2,10 +2,15 @@
 
 import asyncio
 import random
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from quorate.kube.errors import ApiError, ServerError, TooManyRequests, Unreachable
+from quorate.kube.clock import Clock
+from quorate.kube.errors import ApiError, ServerError, TooManyRequests, Unreachable, Unreadable
+from quorate.kube.log import logger
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,23 @@ def retry_delay_s(method: str, attempt: int, failure: ApiError | Unreachable) ->
             return RETRY.delay_s(attempt) if reads else None
         case _:
             return None
+
+
+STARTUP = Backoff(first_s=0.5, cap_s=10.0)
+
+
+async def until_answered(request: Callable[[], Awaitable[T]], clock: Clock, rng: random.Random) -> T:
+    """Repeat ``request`` with backoff until the API server answers it, and return the answer."""
+    steady = clock.steady
+    failures = 0
+    while True:
+        try:
+            return await request()
+        except (ApiError, Unreachable, Unreadable) as error:
+            failures += 1
+            retry_in_s = STARTUP.jittered_s(failures, rng)
+            logger(__name__).warning("waiting for the API server", problem=str(error), retry_in_s=retry_in_s)
+            await steady.sleep_until(steady.now() + retry_in_s)
 
 
 class RateLimiter(Protocol):

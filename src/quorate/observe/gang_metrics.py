@@ -19,9 +19,8 @@ from quorate.observe.bare_counter import counter_of
 from quorate.observe.gang_catalogue import BY_NAME, FAMILIES
 from quorate.observe.gang_gauges import GangGauges, Record
 from quorate.observe.page import page
-from quorate.scheduler.observer import Bound, SchedulerObserver
+from quorate.scheduler.observer import Bound, SchedulerObserver, SessionTimes
 from quorate.scheduler.scheduler import SchedulerStatus
-from quorate.scheduler.timing import SessionTimes
 
 _OF_GROUPS: Final = "volcano_job_retry_counts"  # kept and told with what else is told of each group
 
@@ -70,10 +69,10 @@ class GangMetrics(SchedulerObserver):
     def bound(self, bound: Bound) -> None:
         waited_s = self._since(bound.bind.created)
         self._count("schedule_attempts_total", "scheduled")
-        self._observe("task_scheduling_latency_milliseconds", max(0.0, waited_s - bound.asked_s), "PreBound")
+        self._observe("task_scheduling_latency_milliseconds", max(0.0, waited_s - bound.bind_s), "PreBound")
         self._observe("task_scheduling_latency_milliseconds", waited_s, "Bound")
-        self._observe("scheduling_stage_duration_milliseconds", bound.prepared_s, "PreBind")
-        self._observe("scheduling_stage_duration_milliseconds", bound.asked_s, "Bind")
+        self._observe("scheduling_stage_duration_milliseconds", bound.pre_bind_s, "PreBind")
+        self._observe("scheduling_stage_duration_milliseconds", bound.bind_s, "Bind")
 
     def bind_failed(self, task: Key) -> None:
         self._count("schedule_attempts_total", "error")

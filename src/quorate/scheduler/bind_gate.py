@@ -1,7 +1,7 @@
-"""Binds go before what is only told: statuses nobody acts on, and events.
+"""Priority of binds over writes that can wait: statuses that no controller acts on, and events.
 
-The server that takes both has only so much time.  So while more binds wait than may be under way, what is
-only told makes way; but not for ever, as there may be no end of binds.
+The API server that takes both has a limited capacity.  While more binds are queued than may be in flight, the
+other writes wait; but only for a bounded time, because binds may never cease.
 """
 
 import asyncio
@@ -9,36 +9,36 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-PATIENCE_S: Final = 0.1  # how long whoever has something to tell makes way for binds
+MAX_WAIT_S: Final = 0.1  # the longest that one write waits for binds
 
 
 class BindGate:
-    """``taken`` exactly while binds wait for others to be through."""
+    """A rate limiter for other writes, closed exactly while binds are queued."""
 
     def __init__(self) -> None:
-        self._free = asyncio.Event()
-        self._free.set()
-        self._when_free: list[Callable[[], None]] = []
+        self._open = asyncio.Event()
+        self._open.set()
+        self._callbacks: list[Callable[[], None]] = []
 
     @property
-    def taken(self) -> bool:
-        return not self._free.is_set()
+    def is_closed(self) -> bool:
+        return not self._open.is_set()
 
-    def take(self) -> None:
-        self._free.clear()
+    def close(self) -> None:
+        self._open.clear()
 
-    def give_back(self) -> None:
-        if self.taken:
-            self._free.set()
-            for call in self._when_free:
-                call()
+    def open(self) -> None:
+        if self.is_closed:
+            self._open.set()
+            for callback in self._callbacks:
+                callback()
 
-    def when_free(self, call: Callable[[], None]) -> None:
-        """Have ``call`` called each time it is given back."""
-        self._when_free.append(call)
+    def on_open(self, callback: Callable[[], None]) -> None:
+        """Call ``callback`` each time the gate opens."""
+        self._callbacks.append(callback)
 
     async def wait(self) -> None:
-        """Return when nobody goes before any more, or after making way for long enough."""
+        """Return when the gate is open, or after the longest wait."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE_S):
-                await self._free.wait()
+            async with asyncio.timeout(MAX_WAIT_S):
+                await self._open.wait()

@@ -1,9 +1,9 @@
-"""Telling the API which node each pod runs on, many at a time.
+"""Binding of pods to nodes, many concurrently.
 
-A bind whose answer is lost is asked for again: the pod refuses a second node, so only one of them counts.
-One that is refused for good is undone in the model, and the next session finds another place for the task,
-or gives up the whole gang (see ``gang.repair``).  Not at once: what a policy, a missing role or a namespace
-on its way out refuses would be asked for at every session.
+A bind whose response is lost is sent again: the pod refuses a second node, so only one of them takes
+effect.  A bind that is refused for good is undone in the model, and the next session finds another node for
+the task or gives up the whole gang (see ``gang.repair``).  The undo is delayed, because a bind that a
+policy, a missing role or a terminating namespace refuses would otherwise be sent again by every session.
 """
 
 import asyncio
@@ -32,22 +32,21 @@ from quorate.kube.resources import PLACEABLE_PODS, reference
 from quorate.scheduler.bind_gate import BindGate
 from quorate.scheduler.observer import Bound
 
-AGAIN: Final = Backoff(first_s=0.1, cap_s=10.0)
-ECHO_S: Final = 2.0  # within which the watch tells what a conflict was about
-REFUSED_S: Final = 5.0  # after which what was refused is asked for again
-TOLD_MOST: Final = 5000  # events about binds that wait for the binds themselves to be through
+RETRY: Final = Backoff(first_s=0.1, cap_s=10.0)
+CONFLICT_S: Final = 2.0  # within which the watch delivers the cause of a conflict
+REFUSED_S: Final = 5.0  # until a refused bind is undone
+EVENTS_MAX: Final = 5000  # events of binds, recorded once no binds are queued
 
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    undone_in_s: float  # when the task may be placed anew
+    undo_in_s: float  # until the task may be placed again
 
 
 class Binder:
-    """``on_bound`` is called with each bind that came about, ``on_refusal`` with each that did not and is
-    no longer on its way.
+    """Calls ``on_bound`` for each successful bind, ``on_refusal`` for each that is refused for good.
 
-    ``prepare`` is asked before each bind to do what it takes, and whether it can be done.
+    ``pre_bind`` is called before each attempt; it returns False if the pod cannot be bound.
     """
 
     def __init__(
@@ -57,51 +56,51 @@ class Binder:
         events: EventRecorder,
         on_bound: Callable[[Bound], None],
         on_refusal: Callable[[Bind], None],
-        prepare: Callable[[Bind], Awaitable[bool]],
-        precedence: BindGate,
+        pre_bind: Callable[[Bind], Awaitable[bool]],
+        gate: BindGate,
         *,
-        at_once: int,
+        workers: int,
     ) -> None:
         self._client = client
         self._clock = clock
         self._events = events
         self._on_bound = on_bound
         self._on_refusal = on_refusal
-        self._prepare = prepare
-        self._precedence = precedence  # taken while binds wait
-        self._waiting: deque[Bind] = deque()
-        self._workers = at_once
+        self._pre_bind = pre_bind
+        self._gate = gate  # closed while binds are queued
+        self._queue: deque[Bind] = deque()
+        self._workers = workers
         self._busy = 0  # at most _workers
-        self._done: deque[Bind] = deque(maxlen=TOLD_MOST)  # not yet told of: telling competes with binding
+        self._unreported: deque[Bind] = deque(maxlen=EVENTS_MAX)  # events compete with binds for the server
         self._log = logger(__name__)
 
     def start(self, tasks: asyncio.TaskGroup, binds: Iterable[Bind]) -> None:
-        self._waiting.extend(binds)
-        begun = min(self._workers - self._busy, len(self._waiting))
-        for _ in range(begun):
+        self._queue.extend(binds)
+        started = min(self._workers - self._busy, len(self._queue))
+        for _ in range(started):
             self._busy += 1
             tasks.create_task(self._work(tasks), name="bind")
-        if len(self._waiting) > begun:
-            self._precedence.take()
+        if len(self._queue) > started:
+            self._gate.close()
 
     async def _work(self, tasks: asyncio.TaskGroup) -> None:
-        """Bind one after the other until none waits."""
+        """Bind until the queue is empty."""
         try:
-            while self._waiting:
-                bind = self._waiting.popleft()
-                if not self._waiting:
-                    self._precedence.give_back()
+            while self._queue:
+                bind = self._queue.popleft()
+                if not self._queue:
+                    self._gate.open()
                 match await self._bind(bind):
                     case Bound() as bound:
-                        self._done.append(bind)
+                        self._unreported.append(bind)
                         self._on_bound(bound)
-                    case _Refused(undone_in_s):
-                        # Not here: the next bind need not wait for it.
-                        tasks.create_task(self._undo(bind, undone_in_s), name="refused bind")
+                    case _Refused(undo_in_s):
+                        # In a task of its own: the next bind must not wait for the delay.
+                        tasks.create_task(self._undo(bind, undo_in_s), name="refused bind")
         finally:
             self._busy -= 1
         if not self._busy:
-            self._tell()
+            self._record_events()
 
     async def _undo(self, bind: Bind, in_s: float) -> None:
         steady = self._clock.steady
@@ -123,33 +122,31 @@ class Binder:
         while True:
             began = steady.now()
             try:
-                if not await self._prepare(bind):
+                if not await self._pre_bind(bind):
                     return _Refused(0.0)
-                prepared = steady.now()
+                ready = steady.now()
                 await self._client.request("POST", path, body=body)
             except Conflict as refusal:
-                # Bound already, by a request whose answer was lost or by another scheduler, or another pod
-                # by now: the watch is about to say which.
+                # Already bound, by an attempt whose response was lost or by another scheduler, or replaced
+                # by another pod: the watch will deliver which.
                 self._log.info("bind refused", pod=bind.task, node=bind.node, problem=str(refusal))
-                return _Refused(ECHO_S)
+                return _Refused(CONFLICT_S)
             except (ServerError, TooManyRequests, Unreachable, Unreadable) as failure:
                 failures += 1
-                again_in_s = AGAIN.jittered_s(failures, self._client.rng)
-                self._log.warning(
-                    "bind not answered", pod=bind.task, problem=str(failure), again_in_s=again_in_s
-                )
-                await steady.sleep_until(steady.now() + again_in_s)
+                retry_in_s = RETRY.jittered_s(failures, self._client.rng)
+                self._log.warning("bind failed", pod=bind.task, problem=str(failure), retry_in_s=retry_in_s)
+                await steady.sleep_until(steady.now() + retry_in_s)
             except NotFound:
                 return _Refused(0.0)
             except ApiError as refusal:
                 self._log.warning("bind refused", pod=bind.task, node=bind.node, problem=str(refusal))
                 return _Refused(REFUSED_S)
             else:
-                return Bound(bind, prepared_s=prepared - began, asked_s=steady.now() - prepared)
+                return Bound(bind, pre_bind_s=ready - began, bind_s=steady.now() - ready)
 
-    def _tell(self) -> None:
-        for bind in self._done:
-            about = reference(PLACEABLE_PODS, bind.task, bind.uid)
-            text = f"Successfully assigned {bind.task} to {bind.node}"
-            self._events.event(about, "Normal", "Scheduled", text, action="Binding")
-        self._done.clear()
+    def _record_events(self) -> None:
+        for bind in self._unreported:
+            regarding = reference(PLACEABLE_PODS, bind.task, bind.uid)
+            message = f"Successfully assigned {bind.task} to {bind.node}"
+            self._events.event(regarding, "Normal", "Scheduled", message, action="Binding")
+        self._unreported.clear()

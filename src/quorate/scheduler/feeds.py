@@ -1,142 +1,111 @@
-"""What the cluster says, told to the model of the gang core as it comes.
+"""Feeds of the gang model: which kinds the scheduler reads, and what each change does to the model.
 
-Most of what happens to pods and nodes decides nothing: heartbeats, probes, our own notes.  ``changed`` is
-set only by what a session could answer differently to.
+The running scheduler subscribes the feeds to informers; ``load_model`` fills a model from lists, for commands
+that evaluate pod groups once.  Most updates of pods and nodes cannot change a decision: heartbeats, probes,
+our own annotations.  A session follows only the changes that can.
 """
 
-import asyncio
+from collections.abc import Callable, Collection
 from typing import Any
 
-from quorate.api.core import ResourceQuota
+from quorate.api.core import Namespace
 from quorate.api.core.scheduling import Node, Pod
-from quorate.api.meta import find_condition
-from quorate.api.volcano import PodGroup
+from quorate.api.core.volumes import CSINode
+from quorate.api.meta import Key, find_condition
+from quorate.api.volcano import Queue
 from quorate.gang.model import Model
-from quorate.gang.quota import unevaluable_scopes
 from quorate.gang.reading import differ_in_standing_only
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.events import EventRecorder
-from quorate.kube.informer import Change, Informer
-from quorate.kube.log import logger
+from quorate.kube.feed import Feed, load
+from quorate.kube.informer import Informer
 from quorate.kube.resources import (
+    CSI_NODES,
+    NAMESPACES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
     PLACEABLE_NODES,
     PLACEABLE_PODS,
     POD_GROUPS,
     PRIORITY_CLASSES,
     QUEUES,
     RESOURCE_QUOTAS,
-    reference_to,
+    STORAGE_CLASSES,
+    Resource,
 )
-from quorate.scheduler.unserved import unserved
 
 
-class Feed:
-    """The informers and what they feed; running them is the caller's."""
+def gang_feeds(model: Model, clock: Clock) -> tuple[Feed[Any], ...]:
+    """Return one feed per kind; pods are last, because all other kinds decide how they are evaluated."""
+    constraints, storage = model.constraints, model.storage
 
-    def __init__(
-        self, client: Client, clock: Clock, events: EventRecorder, model: Model, changed: asyncio.Event
-    ) -> None:
-        self._clock = clock
-        self._events = events
-        self._model = model
-        self._changed = changed
-        self._log = logger(__name__)
-        self.pods = Informer(client, PLACEABLE_PODS)
-        self.nodes = Informer(client, PLACEABLE_NODES)
-        self.groups = Informer(client, POD_GROUPS)
-        self.queues = Informer(client, QUEUES)
-        self.quotas = Informer(client, RESOURCE_QUOTAS)
-        self.classes = Informer(client, PRIORITY_CLASSES)
-        self.pods.subscribe(self._on_pod)
-        self.nodes.subscribe(self._on_node)
-        self.groups.subscribe(self._on_group)
-        self.queues.subscribe(self._on_queue)
-        self.quotas.subscribe(self._on_quota)
-        self.classes.subscribe(self._on_class)
+    def put_namespace(namespace: Namespace) -> None:
+        constraints.set_namespace(namespace.metadata.name, namespace.metadata.labels)
 
-    @property
-    def informers(self) -> tuple[Informer[Any], ...]:
-        return (self.nodes, self.queues, self.classes, self.quotas, self.groups, self.pods)
-
-    def _on_pod(self, change: Change[Pod]) -> None:
-        if change.new is None:
-            self._model.remove_pod(change.key)
-        else:
-            self._model.set_pod(change.new)
-        if change.old is None or change.new is None or not _decides_alike(change.old, change.new):
-            self._changed.set()
-
-    def _on_node(self, change: Change[Node]) -> None:
-        if change.new is None:
-            self._model.remove_node(change.key.name)
-        elif change.old is None or _offers(change.old) != _offers(change.new):
-            self._model.set_node(change.new)
-        else:
-            return
-        self._changed.set()
-
-    def _on_group(self, change: Change[PodGroup]) -> None:
-        if change.new is None:
-            self._model.remove_group(change.key)
-        else:
-            self._model.set_group(change.new)
-            if change.old is None or change.old.spec != change.new.spec:
-                self._tell_of_unserved(change.new)
-        self._changed.set()
-
-    def _tell_of_unserved(self, group: PodGroup) -> None:
-        for sentence in unserved(group.spec):
-            about = reference_to(POD_GROUPS, group)
-            self._events.event(about, "Warning", "NotServed", sentence, unique=True)
-
-    def _on_queue(self, change: Change[Any]) -> None:
-        if change.new is None:
-            self._model.remove_queue(change.key.name)
-        elif change.old is None or (change.old.spec, change.old.status.state) != (
-            change.new.spec,
-            change.new.status.state,
-        ):
-            self._model.set_queue(change.new)
-        else:
-            return
-        self._changed.set()
-
-    def _on_quota(self, change: Change[Any]) -> None:
-        if change.new is None:
-            self._model.remove_quota(change.key)
-        else:
-            self._model.set_quota(change.new, self._clock.now())
-            self._tell_of_quota(change.new, change.old)
-        self._changed.set()
-
-    def _tell_of_quota(self, quota: ResourceQuota, old: ResourceQuota | None) -> None:
-        """That it is ignored: once, and again when its scopes change."""
-        scopes = unevaluable_scopes(quota.spec)
-        if scopes and (old is None or unevaluable_scopes(old.spec) != scopes):
-            self._log.warning(
-                "quota ignored: its scopes are not known", quota=quota.metadata.key, scopes=scopes
-            )
-
-    def _on_class(self, change: Change[Any]) -> None:
-        if change.new is None:
-            self._model.remove_priority_class(change.key.name)
-        else:
-            self._model.set_priority_class(change.new)
-        self._changed.set()
+    return (
+        Feed(
+            NAMESPACES,
+            put_namespace,
+            lambda key: constraints.set_namespace(key.name, {}),
+            is_relevant=lambda old, new: old.metadata.labels != new.metadata.labels,
+        ),
+        Feed(STORAGE_CLASSES, storage.set_class, _by_name(storage.remove_class)),
+        Feed(CSI_NODES, constraints.set_drivers, _by_name(constraints.remove_drivers), _specs_differ),
+        Feed(PERSISTENT_VOLUMES, storage.set_volume, _by_name(storage.remove_volume)),
+        Feed(PERSISTENT_VOLUME_CLAIMS, storage.set_claim, storage.remove_claim),
+        Feed(PLACEABLE_NODES, model.set_node, _by_name(model.remove_node), _nodes_differ),
+        Feed(QUEUES, model.set_queue, _by_name(model.remove_queue), _queues_differ),
+        Feed(PRIORITY_CLASSES, model.set_priority_class, _by_name(model.remove_priority_class)),
+        Feed(RESOURCE_QUOTAS, lambda quota: model.set_quota(quota, clock.now()), model.remove_quota),
+        Feed(POD_GROUPS, model.set_group, model.remove_group),
+        Feed(PLACEABLE_PODS, model.set_pod, model.remove_pod, is_decisive=_pods_differ),
+    )
 
 
-def _decides_alike(one: Pod, other: Pod) -> bool:
-    """Whether no session could answer differently to one than to the other: conditions do not count."""
-    return differ_in_standing_only(one, other) and (
-        one.node_name,
-        one.status.phase,
-        one.status.nominated_node_name,
-    ) == (other.node_name, other.status.phase, other.status.nominated_node_name)
+def subscribe_informers(
+    client: Client, feeds: tuple[Feed[Any], ...], changed: Callable[[], object]
+) -> dict[Resource[Any], Informer[Any]]:
+    """Return an informer per feed, in the same order; ``changed`` is called when a decision may differ."""
+    informers = {feed.resource: Informer(client, feed.resource) for feed in feeds}
+    for feed in feeds:
+        feed.subscribe(informers[feed.resource], changed)
+    return informers
 
 
-def _offers(node: Node) -> tuple[Any, ...]:
-    """What of a node any decision depends on: of its conditions, whether it is ready."""
+async def load_model(client: Client, clock: Clock, schedulers: Collection[str]) -> Model:
+    """Return the model that a scheduler with the names ``schedulers`` would have if it started now."""
+    model = Model(tuple(schedulers))
+    await load(client, gang_feeds(model, clock))
+    return model
+
+
+def _by_name(remove: Callable[[str], object]) -> Callable[[Key], object]:
+    return lambda key: remove(key.name)
+
+
+def _specs_differ(old: CSINode, new: CSINode) -> bool:
+    return old.spec != new.spec
+
+
+def _queues_differ(old: Queue, new: Queue) -> bool:
+    return (old.spec, old.status.state) != (new.spec, new.status.state)
+
+
+def _pods_differ(old: Pod, new: Pod) -> bool:
+    """Return True if a session could decide differently; conditions do not count."""
+    return not differ_in_standing_only(old, new) or _scheduling_status(old) != _scheduling_status(new)
+
+
+def _scheduling_status(pod: Pod) -> tuple[str, str, str]:
+    return pod.node_name, pod.status.phase, pod.status.nominated_node_name
+
+
+def _nodes_differ(old: Node, new: Node) -> bool:
+    return _scheduling_properties(old) != _scheduling_properties(new)
+
+
+def _scheduling_properties(node: Node) -> tuple[Any, ...]:
+    """Return what decisions read of a node; of its conditions that is only Ready."""
     ready = find_condition(node.status.conditions, "Ready")
     return (
         node.metadata.labels,

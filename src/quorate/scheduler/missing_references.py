@@ -1,7 +1,7 @@
-"""Telling of what is named and is not there: the queue of a pod group, the pod group of a pod.
+"""Events for references to objects that do not exist: the queue of a pod group, the pod group of a pod.
 
-No session looks at such groups and pods, so that nothing else would ever say why they wait.  What they name
-may be about to come: it is made at the same time, and heard of a moment later.
+Sessions ignore such groups and pods, so that nothing else reports why they wait.  The event is delayed,
+because the missing object is often created at the same time and seen a moment later.
 """
 
 from collections.abc import Collection, Iterator
@@ -21,11 +21,11 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import PLACEABLE_PODS, POD_GROUPS, reference_to
 
-TOLD_AFTER_S: Final = 2.0
+REPORT_DELAY_S: Final = 2.0
 
 
 class MissingReferences:
-    """To be made after those who feed ``model`` from the informers, and run once they have synced."""
+    """Create it after the feeds of ``model`` are subscribed, and run it once the informers have synced."""
 
     def __init__(
         self,
@@ -42,60 +42,60 @@ class MissingReferences:
         self._pods = pods
         self._groups = groups
         self._schedulers = schedulers
-        self._of_groups = Reconciler("queues that are missed", self._tell_group, clock, workers=1)
-        self._of_pods = Reconciler("pod groups that are missed", self._tell_pod, clock, workers=1)
+        self._group_reports = Reconciler("missing queues", self._report_group, clock, workers=1)
+        self._pod_reports = Reconciler("missing pod groups", self._report_pod, clock, workers=1)
         pods.subscribe(self._on_pod)
         groups.subscribe(self._on_group)
         queues.subscribe(self._on_queue)
 
     @property
     def reconcilers(self) -> tuple[Reconciler, ...]:
-        """Which are to be run."""
-        return (self._of_groups, self._of_pods)
+        """The reconcilers to run."""
+        return (self._group_reports, self._pod_reports)
 
     def _on_pod(self, change: Change[Pod]) -> None:
-        if change.new is not None and self._missed_by(change.new) is not None:
-            self._of_pods.enqueue_in(change.key, TOLD_AFTER_S)
+        if change.new is not None and self._missing_group(change.new) is not None:
+            self._pod_reports.enqueue_in(change.key, REPORT_DELAY_S)
 
     def _on_group(self, change: Change[PodGroup]) -> None:
         if change.new is not None:
             if _queue_of(change.new) not in self._model.queues:
-                self._of_groups.enqueue_in(change.key, TOLD_AFTER_S)
-        elif (left := self._model.gangs.get(change.key)) is not None:
-            for task in left.with_standing(Standing.PENDING):
-                self._of_pods.enqueue_in(task.key, TOLD_AFTER_S)
+                self._group_reports.enqueue_in(change.key, REPORT_DELAY_S)
+        elif (orphaned := self._model.gangs.get(change.key)) is not None:
+            for task in orphaned.with_standing(Standing.PENDING):
+                self._pod_reports.enqueue_in(task.key, REPORT_DELAY_S)
 
     def _on_queue(self, change: Change[Queue]) -> None:
         if change.new is None:
             for group in self._groups:
                 if _queue_of(group) == change.key.name:
-                    self._of_groups.enqueue_in(group.metadata.key, TOLD_AFTER_S)
+                    self._group_reports.enqueue_in(group.metadata.key, REPORT_DELAY_S)
 
-    def _missed_by(self, pod: Pod) -> Key | None:
-        """The pod group that ``pod`` waits for, if there is none of that name."""
+    def _missing_group(self, pod: Pod) -> Key | None:
+        """Return the pod group that ``pod`` waits for, if it does not exist."""
         group = group_of(pod, self._schedulers)
         if group is None or pod.node_name or pod.metadata.deletion_timestamp is not None:
             return None
         return group if self._groups.get(group) is None else None
 
-    async def _tell_pod(self, key: Key) -> None:
+    async def _report_pod(self, key: Key) -> None:
         pod = self._pods.get(key)
-        group = None if pod is None else self._missed_by(pod)
+        group = None if pod is None else self._missing_group(pod)
         if pod is not None and group is not None:
-            about = reference_to(PLACEABLE_PODS, pod)
-            said = (
+            regarding = reference_to(PLACEABLE_PODS, pod)
+            message = (
                 f"pod group {group} does not exist, and this pod is placed with it "
-                f"(create it, or take away the annotation {GROUP_NAME})"
+                f"(create it, or remove the annotation {GROUP_NAME})"
             )
-            self._events.event(about, "Warning", "FailedScheduling", said, "Scheduling", unique=True)
+            self._events.event(regarding, "Warning", "FailedScheduling", message, "Scheduling", unique=True)
 
-    async def _tell_group(self, key: Key) -> None:
+    async def _report_group(self, key: Key) -> None:
         group = self._groups.get(key)
         if group is None or (queue := _queue_of(group)) in self._model.queues:
             return
-        said = f"queue {queue} does not exist (create it, or name one that kubectl get queues lists)"
-        for about in (reference_to(POD_GROUPS, group), *_owners(group.metadata)):
-            self._events.event(about, "Warning", "QueueNotFound", said, unique=True)
+        message = f"queue {queue} does not exist (create it, or name one that kubectl get queues lists)"
+        for regarding in (reference_to(POD_GROUPS, group), *_owners(group.metadata)):
+            self._events.event(regarding, "Warning", "QueueNotFound", message, unique=True)
 
 
 def _queue_of(group: PodGroup) -> str:
@@ -103,7 +103,7 @@ def _queue_of(group: PodGroup) -> str:
 
 
 def _owners(metadata: ObjectMeta) -> Iterator[ObjectReference]:
-    """Whom users look at: the job that the group was made for."""
+    """Yield the controller of a pod group: the job on which users look for events."""
     for owner in metadata.owner_references:
         if owner.controller:
             yield ObjectReference(

@@ -1,23 +1,61 @@
-"""What a running scheduler tells those who look on."""
+"""What observers of a running scheduler are notified of: sessions with their durations, and binds."""
 
 from dataclasses import dataclass
 
 from quorate.api.meta import Key
 from quorate.gang.outcome import Bind, Outcome
-from quorate.scheduler.timing import SessionTimes
+from quorate.gang.stopwatch import Part, Stopwatch
+from quorate.kube.clock import Clock
+
+NamedDurations = tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionTimes:
+    """Durations in seconds; plugins and actions by name, in the order of execution."""
+
+    total_s: float
+    opening_s: float  # until the first action, plugins included
+    plugins_s: NamedDurations = ()
+    actions_s: NamedDurations = ()
+
+
+class SessionTimer(Stopwatch):
+    """Measures one session, which begins when the timer is created."""
+
+    def __init__(self, steady: Clock) -> None:
+        self._steady = steady
+        self._began = steady.now()
+        self._marks: list[tuple[Part, str, float]] = []
+
+    def begins(self, part: Part, name: str = "") -> None:
+        self._marks.append((part, name, self._steady.now()))
+
+    def times(self) -> SessionTimes:
+        """Return the durations of the session, which ends now."""
+        ended = self._steady.now()
+        ends = (*(at for _, _, at in self._marks[1:]), ended)
+        lasted = [(part, name, end - at) for (part, name, at), end in zip(self._marks, ends, strict=True)]
+        opened = next((at for part, _, at in self._marks if part in ("action", "closing")), ended)
+        return SessionTimes(
+            total_s=ended - self._began,
+            opening_s=opened - self._began,
+            plugins_s=tuple((name, duration_s) for part, name, duration_s in lasted if part == "plugin"),
+            actions_s=tuple((name, duration_s) for part, name, duration_s in lasted if part == "action"),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A bind that the API took, and how long it took the last time it was asked for."""
+    """A successful bind, with the durations of its last attempt."""
 
     bind: Bind
-    prepared_s: float  # until the claims of the pod could be used
-    asked_s: float  # from then on until the API answered
+    pre_bind_s: float  # until the volumes of the pod were bound
+    bind_s: float  # of the bind request itself
 
 
 class SchedulerObserver:
-    """Told at once of what happened; this one does not care."""
+    """Notified synchronously; this base class ignores everything."""
 
     def session_ended(self, outcome: Outcome, times: SessionTimes) -> None:
         pass
@@ -26,4 +64,4 @@ class SchedulerObserver:
         pass
 
     def bind_failed(self, task: Key) -> None:
-        """Of a bind that did not come about and is no longer on its way."""
+        """A bind was refused for good."""

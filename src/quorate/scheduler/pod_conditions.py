@@ -1,11 +1,12 @@
-"""Saying on pods why they have no node: the condition PodScheduled, which people and autoscalers look at.
+"""Writes of the pod condition PodScheduled=False, which users and autoscalers read.
 
-Nodes that are short are said in the word that autoscalers wait for, Unschedulable.  What more nodes would not
-help (a queue's share, a namespace's quota) has the word of its verdict, so that nobody adds nodes for it; and
-who is promised nodes that others have still to leave is Schedulable.
+The reason is Unschedulable only if more nodes would help, because autoscalers act on that word.  A shortage
+that nodes do not cure (the share of a queue, the quota of a namespace) has the reason of its verdict, and
+a gang whose nodes are still being vacated by evicted pods has the reason Schedulable.
 
-A gang of thousands waits for one reason, and the numbers in it may be others at every session.  So its pods
-are told when they come, when the word changes, and of other numbers once a minute at most.
+All pods of a gang, possibly thousands, wait for one reason, and its numbers may change with every session.
+A pod's condition is therefore written when the pod is new, when the reason changes, and for changed
+numbers at most once per ``REPEATED_AFTER_S``.
 """
 
 from collections.abc import Mapping
@@ -22,21 +23,21 @@ from quorate.kube.clock import Clock
 from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.events import EventRecorder
 from quorate.kube.informer import Informer
-from quorate.kube.reconcile import Reconciler
+from quorate.kube.latest import LatestValueWriter
 from quorate.kube.resources import PLACEABLE_PODS, reference_to
 
 REPEATED_AFTER_S: Final = 60.0
-WORKERS: Final = 4  # few: binds go before
+WORKERS: Final = 4  # few: binds have priority
 UNSCHEDULABLE: Final = "Unschedulable"
 SCHEDULABLE: Final = "Schedulable"
 SCHEDULED: Final = "PodScheduled"
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _GangCondition:
     reason: str
-    text: str
-    members: int  # pending ones when it was said
+    message: str
+    pending: int  # pods without a node at that time
     at: float
 
 
@@ -49,50 +50,52 @@ class PodConditionWriter:
         self._events = events
         self._pods = pods
         self._model = model
-        self._said: dict[Key, _Said] = {}  # of each gang that waits: what its pods are to be told
-        self._gang_of: dict[Key, Key] = {}  # of each pod that is to be told and was not yet
-        self._reconciler = Reconciler("pod conditions", self._tell, clock, workers=WORKERS)
+        self._conditions: dict[Key, _GangCondition] = {}  # by gang that waits
+        # By pod: its gang, whose condition is read when the pod is written.
+        self._writer = LatestValueWriter("pod conditions", self._write, clock, workers=WORKERS)
 
     async def run(self) -> None:
-        await self._reconciler.run()
+        await self._writer.run()
 
-    def say(self, verdicts: Mapping[Key, Verdict]) -> None:
-        """Have the pending pods of each gang told its verdict; who has none waits no longer."""
+    def write(self, verdicts: Mapping[Key, Verdict]) -> None:
+        """Write the verdict of each gang to its pending pods; a gang without a verdict no longer waits."""
         now = self._clock.now()
-        for key in self._said.keys() - verdicts.keys():
-            del self._said[key]
+        for key in self._conditions.keys() - verdicts.keys():
+            del self._conditions[key]
         for key, verdict in verdicts.items():
             gang = self._model.gangs.get(key)
-            members = 0 if gang is None else gang.tally.of[Standing.PENDING]
-            if gang is None or not members:
-                self._said.pop(key, None)
+            pending = 0 if gang is None else gang.tally.of[Standing.PENDING]
+            if gang is None or not pending:
+                self._conditions.pop(key, None)
                 continue
-            before = self._said.get(key)
-            said = _Said(reason_of(verdict), str(verdict), members, now)
-            if before is not None and before.reason == said.reason:
-                if before.text == said.text and before.members == members:
-                    continue
-                if before.members == members and now < before.at + REPEATED_AFTER_S:
-                    continue
-            self._said[key] = said
+            old = self._conditions.get(key)
+            new = _GangCondition(reason_of(verdict), str(verdict), pending, now)
+            if (
+                old is not None
+                and (old.reason, old.pending) == (new.reason, new.pending)
+                and (old.message == new.message or now < old.at + REPEATED_AFTER_S)
+            ):
+                continue
+            self._conditions[key] = new
             for task in gang.with_standing(Standing.PENDING):
-                self._gang_of[task.key] = key
-                self._reconciler.enqueue(task.key)
+                self._writer.put(task.key, key)
 
-    async def _tell(self, key: Key) -> None:
-        gang = self._gang_of.pop(key, None)
-        pod = self._pods.get(key)
-        said = None if gang is None else self._said.get(gang)
-        if pod is None or said is None or pod.node_name:
+    async def _write(self, key: Key, gang: Key) -> None:
+        pod, wanted = self._pods.get(key), self._conditions.get(gang)
+        if pod is None or wanted is None or pod.node_name:
             return
-        told = next((each for each in pod.status.conditions if each.type == SCHEDULED), None)
-        if told is not None and (told.status, told.reason, told.message) == ("False", said.reason, said.text):
+        stored = next((each for each in pod.status.conditions if each.type == SCHEDULED), None)
+        if stored is not None and (stored.status, stored.reason, stored.message) == (
+            "False",
+            wanted.reason,
+            wanted.message,
+        ):
             return
         condition = {
             "type": SCHEDULED,
             "status": "False",
-            "reason": said.reason,
-            "message": said.text,
+            "reason": wanted.reason,
+            "message": wanted.message,
             "lastTransitionTime": at_epoch(self._clock.now()).isoformat().replace("+00:00", "Z"),
         }
         patch = {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}
@@ -101,9 +104,9 @@ class PodConditionWriter:
                 PLACEABLE_PODS, key, patch, subresource="status", kind=PatchKind.STRATEGIC
             )
         except (NotFound, Conflict):
-            return  # gone, or another pod by the name
-        about = reference_to(PLACEABLE_PODS, pod)
-        self._events.event(about, "Warning", "FailedScheduling", said.text, action="Scheduling")
+            return  # deleted, or another pod with the same name
+        regarding = reference_to(PLACEABLE_PODS, pod)
+        self._events.event(regarding, "Warning", "FailedScheduling", wanted.message, action="Scheduling")
 
 
 def reason_of(verdict: Verdict) -> str:

@@ -1,13 +1,13 @@
-"""Writing what is decided about pod groups: phase, conditions, counts, and our annotations.
+"""Writes of pod groups: phase, conditions and counts in the status, and our annotations.
 
-Each write names the version of the object it was decided on, as the definition of a pod group has no status
-subresource and the whole object is written.  Whoever writes in between causes a conflict; then the newest
-form is patched, to what was decided last.  What is stored as it should be is not written.
+Each write carries the version of the object it was decided on, because the definition of a pod group has no
+status subresource and the whole object is written.  A write of another client in between causes a conflict;
+the latest decision is then patched onto the new version.  A status that is stored already is not written.
 
-That a group is admitted, or sent back, is written at once, since its operator acts on it.  What is only told
-(that it runs, conditions, counts) waits a moment: binds go before, and one write often says two things.  Nor
-does anybody act on the admission of a group whose members have their nodes and queue up to be bound: it waits
-until no more binds do, and most often the write that says that the group runs comes before.
+An admission and its withdrawal are written at once, because operators act on them.  Everything else
+(running, conditions, counts) is delayed: binds have priority, and one write often covers several changes.
+The admission of a group whose members already have nodes and wait to be bound is not urgent either: it
+waits until no binds are queued, and is most often replaced by the write that reports the group as running.
 """
 
 from collections.abc import Collection, Iterable
@@ -22,19 +22,19 @@ from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Informer
+from quorate.kube.latest import LatestValueWriter
 from quorate.kube.patches import merge_patch
-from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import POD_GROUPS
 from quorate.scheduler.bind_gate import BindGate
 
 WORKERS: Final = 16
-WRITE_DELAY_S: Final = 1.0  # what nobody acts on
-ADMISSION_WRITE_DELAY_S: Final = 5.0  # of a group whose binds queue up
-ACTED_ON: Final = (INQUEUE, PENDING)
+WRITE_DELAY_S: Final = 1.0
+ADMISSION_WRITE_DELAY_S: Final = 5.0  # of a group whose binds are queued
+URGENT_PHASES: Final = (INQUEUE, PENDING)
 
 
 class PodGroupStatusWriter:
-    """``subresource``: where the definition in this cluster has the status ("" or "status")."""
+    """``subresource``: where the installed definition has the status ("" or "status")."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class PodGroupStatusWriter:
         clock: Clock,
         groups: Informer[PodGroup],
         model: Model,
-        precedence: BindGate,
+        gate: BindGate,
         *,
         subresource: str,
     ) -> None:
@@ -50,77 +50,73 @@ class PodGroupStatusWriter:
         self._groups = groups
         self._model = model
         self._subresource = subresource
-        self._precedence = precedence
-        precedence.when_free(self._write_admissions)
-        self._decided: dict[Key, GangStatus] = {}  # the last word on each, until it is written
-        self._admissions: list[Key] = []  # that make way for binds
-        self._reconciler = Reconciler("pod group statuses", self._write, clock, workers=WORKERS)
+        self._gate = gate
+        gate.on_open(self._write_admissions)
+        self._admissions: list[Key] = []  # delayed until no binds are queued
+        self._writer = LatestValueWriter("pod group statuses", self._write, clock, workers=WORKERS)
 
     async def run(self) -> None:
-        await self._reconciler.run()
+        await self._writer.run()
 
     def write(self, statuses: Iterable[GangStatus], being_bound: Collection[Key]) -> None:
-        """Have ``statuses`` written, each in its time; ``being_bound``: of which members were just placed."""
+        """Write each status within its delay; ``being_bound``: groups whose members were just placed."""
         for status in statuses:
-            self._decided[status.gang] = status
             group = self._groups.get(status.gang)
-            if group is not None and (status.phase not in ACTED_ON or group.status.phase == status.phase):
-                self._reconciler.enqueue_in(status.gang, WRITE_DELAY_S)
-            elif status.gang in being_bound and self._precedence.taken:
+            if group is not None and (
+                status.phase not in URGENT_PHASES or group.status.phase == status.phase
+            ):
+                self._writer.put(status.gang, status, delay_s=WRITE_DELAY_S)
+            elif status.gang in being_bound and self._gate.is_closed:
                 self._admissions.append(status.gang)
-                self._reconciler.enqueue_in(status.gang, ADMISSION_WRITE_DELAY_S)
+                self._writer.put(status.gang, status, delay_s=ADMISSION_WRITE_DELAY_S)
             else:
-                self._reconciler.enqueue(status.gang)
+                self._writer.put(status.gang, status)
 
     def _write_admissions(self) -> None:
         for key in self._admissions:
-            self._reconciler.enqueue(key)
+            self._writer.flush(key)
         self._admissions.clear()
 
-    async def _write(self, key: Key) -> None:
-        decided = self._decided.get(key)
+    async def _write(self, key: Key, status: GangStatus) -> None:
         group = self._groups.get(key)
-        if decided is None:
+        if group is None or group.metadata.uid != status.uid:
             return
-        if group is not None and group.metadata.uid == decided.uid:
-            try:
-                written = await self._patch(group, decided)
-            except NotFound:
-                pass  # what was decided about it has gone with it
-            else:
-                self._model.status_written(decided, written.metadata)
-        if self._decided.get(key) is decided:
-            del self._decided[key]
+        try:
+            written = await self._patch(group, status)
+        except NotFound:
+            return  # the group was deleted
+        self._model.status_written(status, written.metadata)
 
-    async def _patch(self, group: PodGroup, decided: GangStatus) -> PodGroup:
-        """The group as written; as it was when there is nothing to write."""
+    async def _patch(self, group: PodGroup, status: GangStatus) -> PodGroup:
+        """Return the group as stored, which is ``group`` itself if there is nothing to write."""
         key = group.metadata.key
-        difference = _difference(group, decided)
-        status = {"status": difference} if difference else {}
-        notes = _changed_annotations(group, decided)
-        if self._subresource and status:
-            body = _versioned(group, status)
-            group = await self._client.patch(POD_GROUPS, key, body, subresource=self._subresource)
-            status = {}
-        if status or notes:
-            group = await self._client.patch(POD_GROUPS, key, _versioned(group, status, notes))
+        difference = _status_difference(group, status)
+        body = {"status": difference} if difference else {}
+        annotations = _changed_annotations(group, status)
+        if self._subresource and body:
+            group = await self._client.patch(
+                POD_GROUPS, key, _versioned(group, body), subresource=self._subresource
+            )
+            body = {}
+        if body or annotations:
+            group = await self._client.patch(POD_GROUPS, key, _versioned(group, body, annotations))
         return group
 
 
 def _versioned(
-    group: PodGroup, status: dict[str, Any], notes: dict[str, str | None] | None = None
+    group: PodGroup, body: dict[str, Any], annotations: dict[str, str | None] | None = None
 ) -> dict[str, Any]:
     metadata: dict[str, Any] = {"resourceVersion": group.metadata.resource_version}
-    if notes:
-        metadata["annotations"] = notes
-    return {"metadata": metadata, **status}
+    if annotations:
+        metadata["annotations"] = annotations
+    return {"metadata": metadata, **body}
 
 
-def _difference(group: PodGroup, decided: GangStatus) -> dict[str, Any]:
-    counts = decided.counts
+def _status_difference(group: PodGroup, status: GangStatus) -> dict[str, Any]:
+    counts = status.counts
     wanted = PodGroupStatus(
-        phase=decided.phase,
-        conditions=decided.conditions,
+        phase=status.phase,
+        conditions=status.conditions,
         running=counts.running,
         succeeded=counts.succeeded,
         failed=counts.failed,
@@ -128,6 +124,6 @@ def _difference(group: PodGroup, decided: GangStatus) -> dict[str, Any]:
     return merge_patch(group.status, wanted)
 
 
-def _changed_annotations(group: PodGroup, decided: GangStatus) -> dict[str, str | None]:
+def _changed_annotations(group: PodGroup, status: GangStatus) -> dict[str, str | None]:
     stored = group.metadata.annotations
-    return {name: value for name, value in annotations_of(decided).items() if stored.get(name) != value}
+    return {name: value for name, value in annotations_of(status).items() if stored.get(name) != value}

@@ -1,10 +1,11 @@
-"""Telling an autoscaler what pod groups wait for before they have pods.
+"""ProvisioningRequests for pod groups that wait for nodes before they have pods.
 
-With delayed creation nobody sees the pods that a waiting group would have, so nobody adds nodes for them.
-When what it lacks is nodes (neither a queue's share nor a namespace's quota), a ProvisioningRequest is made
-in its name: ``minMember`` pods that ask together for its ``minResources``, in equal parts.  What else such a
-pod would ask of its node is known to its operator alone.  Once the group no longer waits for nodes its
-request is taken back; with the group it goes by itself.
+With delayed pod creation an autoscaler does not see the pods that a waiting group would have, and adds no
+nodes for them.  When a group lacks nodes (not the share of its queue or the quota of its namespace), a
+ProvisioningRequest is created with the group as its owner: ``minMember`` pods that together request its
+``minResources``, in equal parts.  Node selectors and other requirements of such pods are known to the
+group's operator only.  The request is deleted once the group no longer waits for nodes, and
+garbage-collected with the group.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,13 +23,13 @@ from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import POD_TEMPLATES, PROVISIONING_REQUESTS, Json, Resource
 from quorate.placement.resources import is_counted
 
-OURS: Final = "scheduling.quorate.dev/demand"  # label of requests and templates made here
-LOOK_AGAIN_S: Final = 600.0  # after which a request that failed is made anew, while the group still waits
+DEMAND_LABEL: Final = "scheduling.quorate.dev/demand"  # of the requests and templates created here
+RECREATE_S: Final = 600.0  # until a failed request is created again, while the group still waits
 WORKERS: Final = 2
 
 
 class ProvisioningRequester:
-    """``class_name``: which way of adding nodes the autoscaler is asked for."""
+    """``class_name``: the provisioning class of the requests, which selects the autoscaler's method."""
 
     def __init__(self, client: Client, clock: Clock, groups: Informer[PodGroup], class_name: str) -> None:
         self._client = client
@@ -36,13 +37,13 @@ class ProvisioningRequester:
         self._groups = groups
         self._class_name = class_name
         self._wanted: set[Key] = set()
-        self._published: set[Key] = set()  # groups in whose name there may be a request
-        self._reconciler = Reconciler("demand", self._reconcile, clock, workers=WORKERS)
+        self._published: set[Key] = set()  # groups for which a request may exist
+        self._reconciler = Reconciler("provisioning requests", self._reconcile, clock, workers=WORKERS)
         self._log = logger(__name__)
 
     async def run(self) -> None:
-        """What a process before this one published is known first."""
-        for request in (await self._client.list(PROVISIONING_REQUESTS, label_selector=OURS)).items:
+        """Adopt the requests of earlier processes, then keep all requests as published."""
+        for request in (await self._client.list(PROVISIONING_REQUESTS, label_selector=DEMAND_LABEL)).items:
             owner = request.metadata.controller
             if owner is not None:
                 self._published.add(Key(request.metadata.namespace, owner.name))
@@ -51,7 +52,7 @@ class ProvisioningRequester:
         await self._reconciler.run()
 
     def publish(self, lacking_nodes: Iterable[Key]) -> None:
-        """Have a request for each of these groups, and for no other."""
+        """Keep a request for each of these groups, and for no other."""
         wanted = set(lacking_nodes)
         for key in sorted((wanted ^ self._wanted) | (self._published - wanted)):
             self._reconciler.enqueue(key)
@@ -63,33 +64,32 @@ class ProvisioningRequester:
             self._published.discard(key)
             return None
         if key not in self._wanted:
-            await self._take_back(group)
+            await self._delete(group)
             return None
-        name = name_of(group)
         try:
-            request = await self._client.get(PROVISIONING_REQUESTS, Key(key.namespace, name))
+            request = await self._client.get(PROVISIONING_REQUESTS, Key(key.namespace, name_of(group)))
         except NotFound:
-            await self._ask(group)
+            await self._create(group)
         else:
             if is_true(request.status.conditions, "Failed"):
-                await self._take_back(group)
-                await self._ask(group)
-        return self._clock.now() + LOOK_AGAIN_S
+                await self._delete(group)
+                await self._create(group)
+        return self._clock.now() + RECREATE_S
 
-    async def _ask(self, group: PodGroup) -> None:
+    async def _create(self, group: PodGroup) -> None:
         key = group.metadata.key
         self._published.add(key)
-        await self._create(POD_TEMPLATES, template_for(group), key.namespace)
-        await self._create(PROVISIONING_REQUESTS, request_for(group, self._class_name), key.namespace)
-        self._log.info("nodes asked for", group=key, request=name_of(group))
+        await self._create_once(POD_TEMPLATES, template_for(group), key.namespace)
+        await self._create_once(PROVISIONING_REQUESTS, request_for(group, self._class_name), key.namespace)
+        self._log.info("provisioning request created", group=key, request=name_of(group))
 
-    async def _create(self, resource: Resource[Any], body: Json, namespace: str) -> None:
+    async def _create_once(self, resource: Resource[Any], body: Json, namespace: str) -> None:
         try:
             await self._client.create(resource, body, namespace)
         except AlreadyExists:
             return
 
-    async def _take_back(self, group: PodGroup) -> None:
+    async def _delete(self, group: PodGroup) -> None:
         key = Key(group.metadata.namespace, name_of(group))
         resources: tuple[Resource[Any], ...] = (PROVISIONING_REQUESTS, POD_TEMPLATES)
         for resource in resources:
@@ -101,37 +101,37 @@ class ProvisioningRequester:
 
 
 def name_of(group: PodGroup) -> str:
-    """The request and its template are found again by it; another group of the name has others."""
+    """Return the name of the request and its template, unique to this incarnation of the group."""
     return f"{group.metadata.name[:220].rstrip('.')}-{group.metadata.uid[:8]}"  # no part begins with -
 
 
 def template_for(group: PodGroup) -> Json:
-    requests = {name: str(amount) for name, amount in share_of_a_member(group).items()}
+    requests = {name: str(amount) for name, amount in member_requests(group).items()}
     container = {"name": "member", "image": "member", "resources": {"requests": requests}}
     return {"metadata": _metadata(group), "template": {"spec": {"containers": [container]}}}
 
 
 def request_for(group: PodGroup, class_name: str) -> Json:
-    pods = {"podTemplateRef": {"name": name_of(group)}, "count": members_of(group)}
+    pods = {"podTemplateRef": {"name": name_of(group)}, "count": member_count(group)}
     return {
         "metadata": _metadata(group),
         "spec": {"provisioningClassName": class_name, "podSets": [pods]},
     }
 
 
-def members_of(group: PodGroup) -> int:
+def member_count(group: PodGroup) -> int:
     return max(1, group.spec.min_member)
 
 
-def share_of_a_member(group: PodGroup) -> Mapping[str, Quantity]:
-    """An equal part of ``minResources``, rounded up: cpu to a milli-cpu, everything else to a whole unit."""
-    members = members_of(group)
-    shares = {}
+def member_requests(group: PodGroup) -> Mapping[str, Quantity]:
+    """Return an equal part of ``minResources``, rounded up to a milli-cpu or, otherwise, to a whole unit."""
+    count = member_count(group)
+    requests = {}
     for name, amount in (group.spec.min_resources or {}).items():
         if is_counted(name) and name != "pods":
             unit = NANOS // 1000 if name == "cpu" else NANOS
-            shares[name] = Quantity(-(-amount.nanos // (members * unit)) * unit, amount.form)
-    return shares
+            requests[name] = Quantity(-(-amount.nanos // (count * unit)) * unit, amount.form)
+    return requests
 
 
 def _metadata(group: PodGroup) -> Json:
@@ -145,6 +145,6 @@ def _metadata(group: PodGroup) -> Json:
     }
     return {
         "name": name_of(group),
-        "labels": {OURS: "true"},
+        "labels": {DEMAND_LABEL: "true"},
         "ownerReferences": [owner],
     }

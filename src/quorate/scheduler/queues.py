@@ -1,9 +1,11 @@
-"""Telling what the pods of each queue hold: ``status.allocated``, which webhooks and Volcano's tools look at.
+"""Writes to Volcano queues: the built-in queues, and ``status.allocated`` of every queue.
 
-Nobody acts on it in a hurry.  So it is looked at some time after a session, not in it, and written where what
-is stored is another amount: at most once in that time for each queue, and after binds.  A write says only
-what differs and names no version: what the controllers write of the same status meanwhile is no conflict.
-What was decided on an old copy, or is overwritten by others, is written again when the copy shows it.
+Webhooks and Volcano's tools read ``status.allocated``, the resources of the pods in a queue, but no
+controller waits for it.  It is therefore computed some time after a session, outside of it, and written
+where the stored amounts differ: at most once per ``WRITE_DELAY_S`` and queue, and after binds.  A write
+contains only the difference and no resource version, so that it does not conflict with what the
+controllers write to the same status.  An amount that was computed from an old copy, or that another client
+overwrites, is written again when the copy shows it.
 """
 
 import asyncio
@@ -11,85 +13,127 @@ from collections.abc import Mapping
 from typing import Final
 
 from quorate.api.core import Resources
-from quorate.api.meta import Key
+from quorate.api.meta import Key, ObjectMeta
 from quorate.api.quantity import Quantity
-from quorate.api.volcano import Queue
+from quorate.api.volcano import DEFAULT_QUEUE, ROOT_QUEUE, Queue, QueueSpec
 from quorate.gang.model import Model
 from quorate.gang.queue_report import held_in_queues
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.errors import NotFound
+from quorate.kube.errors import AlreadyExists, NotFound
 from quorate.kube.informer import Change, Informer
+from quorate.kube.latest import LatestValueWriter
 from quorate.kube.log import logger
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import QUEUES
 from quorate.quota.amount import as_quantity
 from quorate.scheduler.bind_gate import BindGate
 
-WORKERS: Final = 4  # few: binds go before
+# The root of the queue tree, and the queue of pod groups that name none.
+BUILT_IN: Final[Mapping[str, QueueSpec]] = {
+    ROOT_QUEUE: QueueSpec(reclaimable=False),
+    DEFAULT_QUEUE: QueueSpec(parent=ROOT_QUEUE),
+}
+WORKERS: Final = 4  # few: binds have priority
 WRITE_DELAY_S: Final = 1.0
 _ALL: Final = Key("", "")
 
 
+class BuiltInQueues:
+    """Creates the built-in queues at the start, as Volcano's scheduler does, and whenever they are deleted.
+
+    Run it once ``queues`` has synced.
+    """
+
+    def __init__(self, client: Client, clock: Clock, queues: Informer[Queue]) -> None:
+        self._client = client
+        self._queues = queues
+        self._reconciler = Reconciler("built-in queues", self._create, clock, workers=1)
+        queues.subscribe(self._on_queue)
+
+    async def run(self) -> None:
+        for name in BUILT_IN:
+            self._reconciler.enqueue(Key("", name))
+        await self._reconciler.run()
+
+    def _on_queue(self, change: Change[Queue]) -> None:
+        if change.new is None and change.key.name in BUILT_IN:
+            self._reconciler.enqueue(change.key)
+
+    async def _create(self, key: Key) -> None:
+        if self._queues.get(key) is not None:
+            return
+        queue = Queue(metadata=ObjectMeta(name=key.name), spec=BUILT_IN[key.name])
+        try:
+            await self._client.create(QUEUES, queue)
+        except AlreadyExists:
+            return
+        logger(__name__).info("queue created", queue=key.name)
+
+
 class QueueStatusWriter:
-    """To be run once the informers that feed ``model`` have synced."""
+    """Writes ``status.allocated``; run it once the informers that feed ``model`` have synced."""
 
     def __init__(
-        self, client: Client, clock: Clock, queues: Informer[Queue], model: Model, precedence: BindGate
+        self, client: Client, clock: Clock, queues: Informer[Queue], model: Model, gate: BindGate
     ) -> None:
         self._client = client
         self._queues = queues
         self._model = model
-        self._precedence = precedence
-        self._held: Mapping[str, Resources] = {}  # of each queue, when that was looked at last
-        self._is_kept = True  # until it turns out not to be: older definitions of queues have no such field
-        self._looks = Reconciler("what queues hold", self._look, clock, workers=1)
-        self._writes = Reconciler("queue statuses", self._write, clock, workers=WORKERS)
+        self._gate = gate
+        self._allocated: Mapping[str, Resources] = {}  # by queue, as last computed
+        self._is_stored = True  # False once the server drops the field: older definitions do not have it
+        self._computation = Reconciler("allocated resources", self._compute, clock, workers=1)
+        self._writer = LatestValueWriter("queue statuses", self._write, clock, workers=WORKERS)
         self._log = logger(__name__)
         queues.subscribe(self._on_queue)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._looks.run())
-            tasks.create_task(self._writes.run())
+            tasks.create_task(self._computation.run())
+            tasks.create_task(self._writer.run())
 
     def session_ended(self) -> None:
-        """What queues hold may have changed."""
-        self._looks.enqueue_in(_ALL, WRITE_DELAY_S)
+        """Compute the allocated resources soon: a session may have changed them."""
+        self._computation.enqueue_in(_ALL, WRITE_DELAY_S)
 
     def _on_queue(self, change: Change[Queue]) -> None:
-        if change.new is not None and self._difference(change.new):
-            self._looks.enqueue_in(_ALL, WRITE_DELAY_S)
+        if change.new is not None and self._difference(change.new, self._allocated_to(change.key)):
+            self._computation.enqueue_in(_ALL, WRITE_DELAY_S)
 
-    async def _look(self, _: Key) -> None:
-        self._held = {
+    async def _compute(self, _: Key) -> None:
+        self._allocated = {
             queue: {resource: as_quantity(resource, amount) for resource, amount in held.items()}
             for queue, held in held_in_queues(self._model).items()
         }
         for queue in self._queues:
-            if self._difference(queue):
-                self._writes.enqueue(queue.metadata.key)
+            key = queue.metadata.key
+            allocated = self._allocated_to(key)
+            if self._difference(queue, allocated):
+                self._writer.put(key, allocated)
 
-    async def _write(self, key: Key) -> None:
-        await self._precedence.wait()
+    def _allocated_to(self, key: Key) -> Resources:
+        return self._allocated.get(key.name, {})
+
+    async def _write(self, key: Key, allocated: Resources) -> None:
+        await self._gate.wait()
         queue = self._queues.get(key)
-        if queue is None or not (difference := self._difference(queue)):
+        if queue is None or not (difference := self._difference(queue, allocated)):
             return
         patch = {"status": {"allocated": difference}}
         try:
             written = await self._client.patch(QUEUES, key, patch, subresource="status")
         except NotFound:
-            return  # what it held has gone with it
+            return  # the queue was deleted
         if any(difference.values()) and not written.status.allocated:
-            self._is_kept = False
-            self._log.info("the definition of queues has no place for what they hold", queue=key.name)
+            self._is_stored = False
+            self._log.info("the definition of queues has no field status.allocated", queue=key.name)
 
-    def _difference(self, queue: Queue) -> dict[str, Quantity | None]:
-        """The merge patch that makes what is stored say what the queue holds, where it can say so."""
-        if not self._is_kept:
+    def _difference(self, queue: Queue, allocated: Resources) -> dict[str, Quantity | None]:
+        """Return the merge patch from stored to computed amounts; empty if the field is not stored."""
+        if not self._is_stored:
             return {}
-        stored, held = queue.status.allocated, self._held.get(queue.metadata.name, {})
-        gone = dict.fromkeys(resource for resource in stored if resource not in held)
-        return gone | {
-            resource: amount for resource, amount in held.items() if stored.get(resource) != amount
-        }
+        stored = queue.status.allocated
+        removed = dict.fromkeys(resource for resource in stored if resource not in allocated)
+        changed = {name: amount for name, amount in allocated.items() if stored.get(name) != amount}
+        return removed | changed

@@ -1,6 +1,7 @@
-"""Saying where the claims of a pod will be used, before the pod is bound.
+"""Binding of volumes before a pod is bound to its node (PreBind of kube-scheduler's VolumeBinding).
 
-Whoever makes volumes waits for that, and a volume that is kept for one claim is not given to another.
+Provisioners wait for the selected node of a claim, and a volume that is reserved for one claim is not given
+to another.
 """
 
 import asyncio
@@ -17,45 +18,43 @@ from quorate.placement.filters.volumes.binding import DynamicProvisioning, NoMat
 
 
 class VolumeBinder:
-    """One pod at a time: pods that share a claim then find it settled by the first of them."""
+    """Binds the volumes of one pod at a time, so that pods that share a claim find it bound by the first."""
 
     def __init__(self, client: Client, model: Model) -> None:
         self._client = client
         self._model = model
-        self._one_at_a_time = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._log = logger(__name__)
 
     async def bind_volumes(self, bind: Bind) -> bool:
-        """Whether the pod's claims can be used on its node.  Raises what the API answers."""
-        async with self._one_at_a_time:
+        """Return whether the pod's claims can be used on its node; raise the errors of the client."""
+        async with self._lock:
             for step in self._model.volume_bindings(bind.task, bind.node):
                 match step:
                     case NoMatchingVolume():
-                        self._log.info("no volume left", pod=bind.task, claim=step.claim.metadata.key)
+                        self._log.info("no matching volume", pod=bind.task, claim=step.claim.metadata.key)
                         return False
                     case DynamicProvisioning():
-                        await self._make(step)
+                        await self._select_node(step)
                     case StaticBinding():
-                        await self._keep(step)
+                        await self._reserve_volume(step)
                     case _:
                         assert_never(step)
         return True
 
-    async def _make(self, step: DynamicProvisioning) -> None:
+    async def _select_node(self, step: DynamicProvisioning) -> None:
         metadata = step.claim.metadata
-        change = {
+        patch = {
             "metadata": {
                 "resourceVersion": metadata.resource_version,
                 "annotations": {SELECTED_NODE: step.node},
             }
         }
-        self._model.storage.set_claim(
-            await self._client.patch(PERSISTENT_VOLUME_CLAIMS, metadata.key, change)
-        )
+        self._model.storage.set_claim(await self._client.patch(PERSISTENT_VOLUME_CLAIMS, metadata.key, patch))
 
-    async def _keep(self, step: StaticBinding) -> None:
+    async def _reserve_volume(self, step: StaticBinding) -> None:
         claim, volume = step.claim.metadata, step.volume.metadata
-        reference = {
+        claim_ref = {
             "apiVersion": "v1",
             "kind": "PersistentVolumeClaim",
             "namespace": claim.namespace,
@@ -63,14 +62,14 @@ class VolumeBinder:
             "uid": claim.uid,
             "resourceVersion": claim.resource_version,
         }
-        change = {
+        patch = {
             "metadata": {
                 "resourceVersion": volume.resource_version,
-                # Then who takes the claim away takes the reference away, too.
+                # The volume controller then removes the claimRef when the claim is deleted.
                 "annotations": {BOUND_BY_CONTROLLER: "yes"},
             },
-            "spec": {"claimRef": reference},
+            "spec": {"claimRef": claim_ref},
         }
         self._model.storage.set_volume(
-            await self._client.patch(PERSISTENT_VOLUMES, Key("", volume.name), change)
+            await self._client.patch(PERSISTENT_VOLUMES, Key("", volume.name), patch)
         )

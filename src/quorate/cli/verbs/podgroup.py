@@ -10,11 +10,10 @@ from quorate.api.meta import Key, ObjectMeta, Uid, at_epoch, epoch
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.volcano import INQUEUE, PENDING, UNSCHEDULABLE, PodGroup, find_condition
 from quorate.cli.failures import UsageError
-from quorate.cli.files import SchedulerConf, read_scheduler_configuration
+from quorate.cli.files import SchedulerConf, SchedulerNames, read_scheduler_configuration
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.describe import Facts, Listed, Section, print_sections
-from quorate.cli.verbs.gang_model import gang_model_of
 from quorate.cli.verbs.job_names import uids_of
 from quorate.cli.verbs.printing import (
     Column,
@@ -31,6 +30,8 @@ from quorate.gang.model import Model
 from quorate.gang.verdicts import Verdict, can_never_fit
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import POD_GROUPS
+from quorate.scheduler.feeds import load_model
+from quorate.scheduler.scheduler import SCHEDULER_NAMES
 
 podgroup = typer.Typer(
     no_args_is_help=True,
@@ -114,6 +115,7 @@ def _unschedulable(group: PodGroup) -> tuple[str, str]:
 def explain(
     names: Names,
     scheduler_conf: SchedulerConf = None,
+    scheduler_name: SchedulerNames = None,
     namespace: o.Namespace = "",
     output: o.Format = o.Output.TABLE,
     kubeconfig: o.Kubeconfig = None,
@@ -121,18 +123,20 @@ def explain(
 ) -> None:
     """Say why a pod group waits: what each check lacks, its place in the order, and when it is tried again.
 
-    The whole cluster is read and judged by the rules the scheduler follows; nothing is written. What the
-    scheduler is configured to do is what [b]--scheduler-conf[/b] says, else what it does by default.
+    The command reads the whole cluster and evaluates it by the scheduler's rules; it writes nothing. Give it
+    the options of your scheduler: [b]--scheduler-conf[/b] and [b]--scheduler-name[/b], unless they are the
+    defaults.
 
     [b]Example:[/b] quorate podgroup explain vcjob/train
     """
     settings = read_scheduler_configuration(scheduler_conf).configuration
 
     async def show(connection: o.Connection) -> None:
-        now = WallClock().now()
+        clock = WallClock()
+        now = clock.now()
         groups = (await connection.client.list(POD_GROUPS, connection.namespace)).items
         found = [each for name in names for each in await _named(connection, groups, name)]
-        model = await gang_model_of(connection.client)
+        model = await load_model(connection.client, clock, scheduler_name or SCHEDULER_NAMES)
         members = {each: len(gang.tasks) for each, gang in model.gangs.items()}
         outlooks = _outlooks(model, settings, now)
         for group in found:

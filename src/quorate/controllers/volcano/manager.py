@@ -1,4 +1,4 @@
-"""Run the Volcano controllers, each once the cluster serves the kinds that it needs."""
+"""Running Volcano's controllers, each once the kinds it needs are served."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
@@ -18,7 +18,7 @@ from quorate.controllers.volcano.pod_groups.batch_job_group_controller import (
 )
 from quorate.controllers.volcano.pod_groups.group_pod import GROUP_PODS
 from quorate.controllers.volcano.pod_groups.pod_group_controller import PodGroupController
-from quorate.controllers.volcano.pod_groups.scheduling_gates import SchedulingGateController
+from quorate.controllers.volcano.pod_groups.scheduling_gate_controller import SchedulingGateController
 from quorate.controllers.volcano.queue_controller import VolcanoQueueController
 from quorate.kube.errors import ApiError, Unreachable
 from quorate.kube.informer import Informer
@@ -26,19 +26,19 @@ from quorate.kube.log import logger
 from quorate.kube.resources import COMMANDS, JOBS, POD_GROUPS, QUEUES, VOLCANO_JOBS, Resource
 from quorate.kube.rest.discovery import served_resources
 
-DISCOVERY_INTERVAL_S: Final = 5.0  # one small request for each API group that is not served
+LOOK_AGAIN_S: Final = 5.0  # one small request for each group of kinds that is not served
 
 
 async def run_volcano(
     context: ControllerContext, memberships: BatchJobMemberships, jobs: Informer[Job] | None
 ) -> None:
-    """Wait until the cluster serves pod groups, then run the configured controllers until cancelled.
+    """Wait until pod groups are served, then look after them and what makes them until cancelled.
 
-    ``jobs``: the informer of batch/v1 Jobs, if this process queues them.
+    ``jobs``: those of batch/v1, where they are watched already, as they are queued.
     """
     rules = context.configuration.gang
     if "batchJobs" not in rules.managed_kinds or not await _is_served(context, POD_GROUPS):
-        memberships.set_unserved()
+        memberships.unserved()
     await _until_served(context, POD_GROUPS)
     groups = Informer(context.client, POD_GROUPS)
     commands = Informer(context.client, COMMANDS)
@@ -49,7 +49,7 @@ async def run_volcano(
         "batchJobs": lambda: _run_batch(context, groups, memberships, jobs),
     }
     async with asyncio.TaskGroup() as tasks:
-        await _start_informers(context, tasks, groups)
+        await _watch(context, tasks, groups)
         tasks.create_task(_run_commands(context, commands), name="volcano commands")
         for name in rules.managed_kinds:
             tasks.create_task(runs[name](), name=f"volcano {name}")
@@ -62,10 +62,10 @@ async def _run_pods(context: ControllerContext, groups: Informer[PodGroup]) -> N
         for name in rules.scheduler_names
     ]
     async with asyncio.TaskGroup() as tasks:
-        await _start_informers(context, tasks, *pods)
-        controller = PodGroupController(context, pods, groups, inherit=rules.inherit_owner_annotations)
+        await _watch(context, tasks, *pods)
+        lone = PodGroupController(context, pods, groups, inherit=rules.inherit_owner_annotations)
         gates = SchedulingGateController(context, pods, groups)
-        for reconciler in (controller.pod_reconciler, controller.group_reconciler, gates.reconciler):
+        for reconciler in (lone.reconciler, lone.emptied, gates.reconciler):
             tasks.create_task(reconciler.run(), name=reconciler.name)
 
 
@@ -75,18 +75,18 @@ async def _run_batch(
     memberships: BatchJobMemberships,
     jobs: Informer[Job] | None,
 ) -> None:
-    memberships.set_groups(groups)
+    memberships.known(groups)
     queued = jobs is not None
     async with asyncio.TaskGroup() as tasks:
         if jobs is None:
             jobs = Informer(context.client, JOBS)
-            await _start_informers(context, tasks, jobs)
+            await _watch(context, tasks, jobs)
         reconciler = BatchJobGroupController(context, jobs, groups, queued=queued).reconciler
         tasks.create_task(reconciler.run(), name=reconciler.name)
 
 
 async def _run_commands(context: ControllerContext, commands: Informer[Command]) -> None:
-    """Run the informer of commands once they are served; the controllers work without commands until then."""
+    """Jobs and queues do without where there are no commands."""
     await _until_served(context, COMMANDS)
     await commands.run()
 
@@ -97,7 +97,7 @@ async def _run_queues(
     await _until_served(context, QUEUES)
     queues = Informer(context.client, QUEUES)
     async with asyncio.TaskGroup() as tasks:
-        await _start_informers(context, tasks, queues)
+        await _watch(context, tasks, queues)
         reconciler = VolcanoQueueController(context, queues, groups, commands).reconciler
         tasks.create_task(reconciler.run(), name=reconciler.name)
 
@@ -107,38 +107,37 @@ async def _run_jobs(
 ) -> None:
     await _until_served(context, VOLCANO_JOBS)
     jobs = Informer(context.client, VOLCANO_JOBS)
-    pods = Informer(context.client, JOB_PODS, label_selector=JOB_POD_SELECTOR)
+    members = Informer(context.client, JOB_PODS, label_selector=JOB_POD_SELECTOR)
     async with asyncio.TaskGroup() as tasks:
-        await _start_informers(context, tasks, jobs, pods)
+        await _watch(context, tasks, jobs, members)
         keep = context.configuration.gang.keep_pending_pods_on_rollback
-        controller = VolcanoJobController(context, jobs, groups, pods, commands, keep_pending=keep)
+        controller = VolcanoJobController(context, jobs, groups, members, commands, keep_pending=keep)
         tasks.create_task(controller.run(), name=controller.reconciler.name)
 
 
-async def _start_informers(
-    context: ControllerContext, tasks: asyncio.TaskGroup, *informers: Informer[Any]
-) -> None:
-    """Run ``informers`` in ``tasks`` and return once all of them have synced."""
+async def _watch(context: ControllerContext, tasks: asyncio.TaskGroup, *informers: Informer[Any]) -> None:
+    """Return once all of them know what is stored."""
     for informer in informers:
         report_undecodable_objects(informer, context.events)
         tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
     await synced(*informers)
 
 
-async def _until_served(context: ControllerContext, resource: Resource[Any]) -> None:
-    """Return once the cluster serves the kind; most clusters never do, which is not an error."""
-    while not await _is_served(context, resource):
-        await _pause(context)
-    logger(__name__).info("kind is served", kind=resource.kind, api_version=resource.api_version)
+async def _until_served(context: ControllerContext, *resources: Resource[Any]) -> None:
+    """Most clusters have none of these kinds, and there is nothing wrong with that."""
+    for resource in resources:
+        while not await _is_served(context, resource):
+            await _pause(context)
+        logger(__name__).info("kind is served", kind=resource.kind, api_version=resource.api_version)
 
 
 async def _is_served(context: ControllerContext, resource: Resource[Any]) -> bool:
-    """Return whether the cluster serves the kind; retry until the API server answers."""
+    """The cluster's answer, asked for until there is one."""
     while True:
         try:
             served = await served_resources(context.client, resource.api_version)
         except (ApiError, Unreachable) as error:
-            logger(__name__).warning("discovery failed", kind=resource.kind, error=str(error))
+            logger(__name__).warning("not known what is served", kind=resource.kind, problem=str(error))
             await _pause(context)
         else:
             return resource.plural in {each.name for each in served}
@@ -146,4 +145,4 @@ async def _is_served(context: ControllerContext, resource: Resource[Any]) -> boo
 
 async def _pause(context: ControllerContext) -> None:
     steady = context.clock.steady
-    await steady.sleep_until(steady.now() + DISCOVERY_INTERVAL_S)
+    await steady.sleep_until(steady.now() + LOOK_AGAIN_S)

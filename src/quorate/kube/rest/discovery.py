@@ -1,4 +1,4 @@
-"""What kinds a server serves, by asking it."""
+"""Discovery of the resources that an API server serves."""
 
 from quorate.api import codec
 from quorate.api.meta import Struct
@@ -6,31 +6,28 @@ from quorate.kube.client import Client
 from quorate.kube.errors import NotFound
 
 
-class _Served(Struct):
-    name: str
+class ServedResource(Struct):
+    name: str  # plural; "plural/subresource" for a subresource
     kind: str = ""
 
 
-class _ServedList(Struct):
-    resources: tuple[_Served, ...] = ()
+class _ResourceList(Struct):
+    resources: tuple[ServedResource, ...] = ()
 
 
 async def plural_of(client: Client, api_version: str, kind: str) -> str:
-    """The name under which the API keeps objects of a kind; empty when it is not served.
-
-    Subresources are of kinds, too: a name with a slash is none of objects.
-    """
+    """Return the plural name of a kind; empty if it is not served."""
     for served in await served_resources(client, api_version):
-        if served.kind == kind and "/" not in served.name:
+        if served.kind == kind and "/" not in served.name:  # subresources have kinds, too
             return served.name
     return ""
 
 
-async def served_resources(client: Client, api_version: str) -> tuple[_Served, ...]:
-    """All of one version of a group; none when there is no such version."""
+async def served_resources(client: Client, api_version: str) -> tuple[ServedResource, ...]:
+    """Return all resources of one group version; none if the version is not served."""
     prefix = "/apis" if "/" in api_version else "/api"
     try:
         answer = await client.request("GET", f"{prefix}/{api_version}")
     except NotFound:
         return ()
-    return codec.decode(_ServedList, answer).resources
+    return codec.decode(_ResourceList, answer).resources

@@ -1,4 +1,4 @@
-"""The interface of a job plugin, and what several plugins share: hosts, flags and edits of a pod manifest."""
+"""The contract of a plugin, and what several of them share: hosts, flags, and parts of pods."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,34 +22,35 @@ _TRUE: Final = ("", "1", "t", "T", "true", "TRUE", "True")
 
 @dataclass(frozen=True, slots=True)
 class OwnedObject:
-    """An object that the job needs besides its pods, and that is deleted with the job.
+    """An object the job needs besides its pods; it goes with the job.
 
-    ``body`` is the manifest without metadata.
+    ``body`` is all of it but its metadata.  ``tracks_job``: what is stored is brought in step with the job;
+    else it stays as it was made.
     """
 
     resource: Resource[Json]
     name: str
     body: Json
-    tracks_job: bool = False  # the stored object is updated when the job changes
-    is_unique: bool = False  # the name contains the job's uid: an existing object is the job's own
-    generates_keys: bool = False  # a Secret that gets a new SSH key pair when it is created
+    tracks_job: bool = False
+    is_unique: bool = False  # named for this job alone: what is there is its own
+    generates_keys: bool = False  # a secret: a fresh pair of keys is put into it when it is made
 
 
 class Plugin(Protocol):
     def on_pod_create(self, pod: Json, task: TaskSpec, index: int) -> None:
-        """Edit the manifest of the ``index``-th pod of ``task`` before it is created."""
+        """Add to a pod that is being composed, the ``index``-th of ``task``."""
 
     def owned_objects(self) -> Iterable[OwnedObject]:
-        """Return the objects that must exist before the first pod."""
+        """What must be there before the first pod."""
 
 
-class _PodNames(Struct):
+class _Names(Struct):
     hostname: str = ""
     subdomain: str = ""
 
 
 class _Template(Struct):
-    spec: _PodNames = _PodNames()
+    spec: _Names = _Names()
 
 
 def pod_name(job: Job, task: TaskSpec, index: int) -> str:
@@ -57,18 +58,18 @@ def pod_name(job: Job, task: TaskSpec, index: int) -> str:
 
 
 def host_of(job: Job, task: TaskSpec, index: int) -> str:
-    """Return the pod's DNS name: by default in the domain of the job's service, else as in its template."""
+    """Where the pod is found: in the domain of the job's service, unless its template says otherwise."""
     return _host(job, task, index, decode(_Template, task.template).spec)
 
 
 def hosts_of(job: Job, task: TaskSpec) -> list[str]:
-    """Return the hosts of all replicas; one host if the template gives all of them the same name."""
+    """The hosts of all replicas; one, if the template gives them all the same name."""
     names = decode(_Template, task.template).spec
     count = min(task.replicas, 1) if names.hostname else task.replicas
     return [_host(job, task, index, names) for index in range(count)]
 
 
-def _host(job: Job, task: TaskSpec, index: int, names: _PodNames) -> str:
+def _host(job: Job, task: TaskSpec, index: int, names: _Names) -> str:
     return f"{names.hostname or pod_name(job, task, index)}.{names.subdomain or job.metadata.name}"
 
 
@@ -77,10 +78,9 @@ def task_named(job: Job, name: str) -> TaskSpec | None:
 
 
 def flags(arguments: Sequence[str], defaults: Mapping[str, str]) -> dict[str, str]:
-    """Parse ``--name=value``, ``--name value`` and ``--name``; return the value of each flag in ``defaults``.
+    """The values of ``--name=value``, ``--name value`` and ``--name``, with defaults; others are ignored.
 
-    The syntax is that of Go's flag package: one dash or two, and a boolean flag without a value is true.
-    Unknown flags are ignored.
+    As Go reads flags: with one dash or two.  A flag without a value is on.
     """
     values = dict(defaults)
     words = iter(arguments)
@@ -97,12 +97,12 @@ def is_on(value: str) -> bool:
     return value in _TRUE
 
 
-def port(value: str, default: int) -> int:
-    return int(value) if value.isascii() and value.isdigit() and 0 < int(value[:6]) < 65536 else default
+def port(value: str, otherwise: int) -> int:
+    return int(value) if value.isascii() and value.isdigit() and 0 < int(value[:6]) < 65536 else otherwise
 
 
 def containers(pod: Json, *, init: bool) -> Iterator[Json]:
-    """Yield the containers of a pod; ``init``: the init containers, too."""
+    """The containers of a pod; with ``init`` also those that run before."""
     yield from pod["spec"].get("containers", ())
     if init:
         yield from pod["spec"].get("initContainers", ())
@@ -113,7 +113,7 @@ def add_env(container: Json, *variables: Json) -> None:
 
 
 def open_port(container: Json, name: str, number: int) -> None:
-    """Add a container port, unless the number is there already."""
+    """Have the container show a port, unless it does."""
     present = container.get("ports", ())
     if all(each.get("containerPort") != number for each in present):
         container["ports"] = [*present, {"name": name, "containerPort": number}]
@@ -126,8 +126,8 @@ def add_volume(pod: Json, volume: Json, mount: Json, *, init: bool) -> None:
         container["volumeMounts"] = [*container.get("volumeMounts", ()), mount]
 
 
-def set_hostname(pod: Json, job: Job, name: str) -> None:
-    """Set hostname and subdomain, by which the other pods of the job resolve this one."""
+def name_host(pod: Json, job: Job, name: str) -> None:
+    """Give the pod the name under which the others find it."""
     spec = pod["spec"]
     if not spec.get("hostname") and is_dns_label(name):
         spec["hostname"] = name

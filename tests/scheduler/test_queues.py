@@ -1,4 +1,4 @@
-"""What queues hold is told where it is not stored yet: only what differs, and not at every session."""
+"""``status.allocated`` of queues: only differences are written, and not after every session."""
 
 import asyncio
 import logging
@@ -24,12 +24,12 @@ pytestmark = pytest.mark.slow
 
 Json = dict[str, Any]
 WITHIN_S = 30.0
-REQUESTS: Final = {"cpu": "1500m", "memory": "1Gi"}  # of the one pod in each queue
+REQUESTS: Final = {"cpu": "1500m", "memory": "1Gi"}  # of the pod in each queue
 HELD: Final = {**REQUESTS, "pods": "1"}
 
 
-class Desk:
-    """A writer at work, over queues that have a pod each."""
+class Harness:
+    """A running status writer and queues with one pod each."""
 
     def __init__(
         self, server: FakeServer, client: Client, writer: QueueStatusWriter, clock: VirtualClock
@@ -44,13 +44,13 @@ class Desk:
         await self._clock.advance_to(self._clock.now() + seconds)
 
     async def round_trip(self) -> None:
-        """To the server and back, as long as a write takes that is on its way."""
+        """Make one request, so that a write that was sent before is answered."""
         await self._client.list(QUEUES)
 
     async def written(self, count: int) -> dict[str, Json]:
-        """The first so many writes, by queue."""
+        """Return the only ``count`` writes, by queue."""
         async with asyncio.timeout(WITHIN_S):
-            while len(self._patches()) < count:  # noqa: ASYNC110  the server at the other end has no event
+            while len(self._patches()) < count:  # noqa: ASYNC110  the server signals nothing
                 await asyncio.sleep(0.001)
         patches = self._patches()
         assert len(patches) == count, patches
@@ -92,9 +92,12 @@ def with_a_pod_in_each(queues: list[Json]) -> Model:
 
 
 def play(
-    stored: Mapping[str, Mapping[str, Any]], story: Callable[[Desk], Awaitable[None]], *, keeps: bool = True
+    stored: Mapping[str, Mapping[str, Any]],
+    story: Callable[[Harness], Awaitable[None]],
+    *,
+    keeps: bool = True,
 ) -> None:
-    """``keeps``: whether the definition of queues has the field."""
+    """``keeps``: whether the server stores the field."""
     queues = [queue(name, allocated) for name, allocated in stored.items()]
 
     def script(request: Request) -> Answer | Stream:
@@ -112,7 +115,7 @@ def play(
             work = [asyncio.create_task(part) for part in (informer.run(), writer.run())]
             try:
                 await informer.synced.wait()
-                await story(Desk(server, client, writer, clock))
+                await story(Harness(server, client, writer, clock))
             finally:
                 for task in work:
                     task.cancel()
@@ -121,61 +124,63 @@ def play(
     asyncio.run(run())
 
 
-def test_only_what_differs_is_written() -> None:
-    async def story(desk: Desk) -> None:
-        desk.writer.session_ended()
-        await desk.pass_s(WRITE_DELAY_S)
-        patches = await desk.written(3)
+def test_only_differences_are_written() -> None:
+    async def story(harness: Harness) -> None:
+        harness.writer.session_ended()
+        await harness.pass_s(WRITE_DELAY_S)
+        patches = await harness.written(3)
         assert {name: patch["status"]["allocated"] for name, patch in patches.items()} == {
             "new": HELD,
             "grown": {"cpu": "1500m"},
             "shrunk": {"nvidia.com/gpu": None},
         }
-        assert all(patch.keys() == {"status"} for patch in patches.values()), "the counts are not ours"
+        assert all(patch.keys() == {"status"} for patch in patches.values()), (
+            "the controllers write the counts"
+        )
 
     stored: dict[str, Json] = {
         "new": {},
-        "in-order": HELD,
-        "in-other-words": {"cpu": "1.5", "memory": 1 << 30, "pods": 1},
+        "unchanged": HELD,
+        "other notation": {"cpu": "1.5", "memory": 1 << 30, "pods": 1},
         "grown": HELD | {"cpu": "1"},
         "shrunk": HELD | {"nvidia.com/gpu": "2"},
     }
     play(stored, story)
 
 
-def test_one_write_tells_of_many_sessions_and_waits_for_its_time() -> None:
-    async def story(desk: Desk) -> None:
+def test_one_delayed_write_covers_several_sessions() -> None:
+    async def story(harness: Harness) -> None:
         for _ in range(5):
-            desk.writer.session_ended()
-            await desk.pass_s(WRITE_DELAY_S / 10)
-        assert await desk.written(0) == {}
-        await desk.pass_s(WRITE_DELAY_S / 2)
-        assert await desk.written(1) == {"a": {"status": {"allocated": HELD}}}
+            harness.writer.session_ended()
+            await harness.pass_s(WRITE_DELAY_S / 10)
+        assert await harness.written(0) == {}
+        await harness.pass_s(WRITE_DELAY_S / 2)
+        assert await harness.written(1) == {"a": {"status": {"allocated": HELD}}}
 
     play({"a": {}}, story)
 
 
-def test_what_others_wrote_is_put_right_without_a_session() -> None:
-    async def story(desk: Desk) -> None:
-        await desk.pass_s(WRITE_DELAY_S)
-        assert await desk.written(1) == {"a": {"status": {"allocated": {"cpu": "1500m"}}}}
+def test_an_overwritten_amount_is_corrected_without_a_session() -> None:
+    async def story(harness: Harness) -> None:
+        await harness.pass_s(WRITE_DELAY_S)
+        assert await harness.written(1) == {"a": {"status": {"allocated": {"cpu": "1500m"}}}}
 
     play({"a": HELD | {"cpu": "64"}}, story)
 
 
-def test_where_the_field_is_not_kept_it_is_not_written_again(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(desk: Desk) -> None:
-        desk.writer.session_ended()
-        await desk.pass_s(WRITE_DELAY_S)
-        await desk.written(1)
+def test_a_field_that_the_server_drops_is_not_written_again(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(harness: Harness) -> None:
+        harness.writer.session_ended()
+        await harness.pass_s(WRITE_DELAY_S)
+        await harness.written(1)
         async with asyncio.timeout(WITHIN_S):
-            while "no place for what they hold" not in caplog.text:  # noqa: ASYNC110
+            while "no field status.allocated" not in caplog.text:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
         for _ in range(3):
-            desk.writer.session_ended()
-            await desk.pass_s(WRITE_DELAY_S)
-        await desk.round_trip()
-        assert len(await desk.written(1)) == 1
+            harness.writer.session_ended()
+            await harness.pass_s(WRITE_DELAY_S)
+        await harness.round_trip()
+        assert len(await harness.written(1)) == 1
 
     caplog.set_level(logging.INFO)
     play({"a": {}}, story, keeps=False)
