@@ -14,8 +14,8 @@ from quorate.kube.client import Client
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
 from quorate.kube.rest.discovery import served_resources
+from tests.local.api_client import Talk, talk_to
 from tests.local.clusters import ListedLate, api_server
-from tests.local.talk import Talk, talk_to
 
 pytestmark = pytest.mark.slow
 

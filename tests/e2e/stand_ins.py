@@ -22,9 +22,9 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from quorate.kube.clock import WallClock
 from quorate.local.certificates import ServerKeys, new_authority
-from quorate.local.server.app import NO_CONVERTERS, ApiServer
-from quorate.local.server.authentication import User
-from quorate.local.server.store import Store
+from quorate.local.server.apiserver import NO_CONVERTERS, ApiServer
+from quorate.local.server.auth.authentication import User
+from quorate.local.server.storage.store import Store
 
 
 async def etcd(arguments: argparse.Namespace) -> None:

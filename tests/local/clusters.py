@@ -13,10 +13,10 @@ from typing import Any
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock, WallClock
 from quorate.local.certificates import new_server_keys
-from quorate.local.server.app import NO_CONVERTERS, ApiServer
-from quorate.local.server.authentication import User
-from quorate.local.server.conversion import Converter
-from quorate.local.server.store import Store
+from quorate.local.server.apiserver import NO_CONVERTERS, ApiServer
+from quorate.local.server.auth.authentication import User
+from quorate.local.server.storage.store import Store
+from quorate.local.server.storage.version_conversion import Converter
 
 TOKEN = "let-me-in"
 KEYS = new_server_keys(WallClock().now())  # the same for every server, so that tokens outlive a restart

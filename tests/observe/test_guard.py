@@ -16,9 +16,9 @@ from quorate.observe.replica import Replica
 from quorate.observe.view import View
 from quorate.observe.visibility import right_to_pending, visibility
 from tests.kube.virtual_clock import VirtualClock
+from tests.local.api_client import talk_to
 from tests.local.clusters import api_server
 from tests.local.server.test_access import ACCOUNTS, a_rule, grant, token_of
-from tests.local.talk import talk_to
 from tests.observe.listening import listening
 from tests.observe.test_visibility import a_silent_informer, a_state, refused
 

@@ -18,9 +18,9 @@ from quorate.kube.serving.front_proxy import FrontProxyVerifier
 from quorate.observe.metrics import metrics, right_to_metrics
 from quorate.observe.outward import Outward
 from quorate.observe.replica import Replica
+from tests.local.api_client import talk_to
 from tests.local.clusters import RunningServer, api_server
 from tests.local.server.test_access import ACCOUNTS, grant, token_of
-from tests.local.talk import talk_to
 from tests.observe.listening import free_port
 
 pytestmark = pytest.mark.slow

@@ -17,10 +17,10 @@ from quorate.kube.rest.config import load_rest_config
 from quorate.local.controllers import run_controllers
 from quorate.local.directory import LockedDirectory
 from quorate.local.nodes import Fleet, run_nodes
-from quorate.local.server.app import ApiServer
-from quorate.local.server.authentication import User
-from quorate.local.server.conversion import Converter
-from quorate.local.server.store import Store
+from quorate.local.server.apiserver import ApiServer
+from quorate.local.server.auth.authentication import User
+from quorate.local.server.storage.store import Store
+from quorate.local.server.storage.version_conversion import Converter
 
 HOST: Final = "127.0.0.1"
 ADMINISTRATOR: Final = User("quorate-local-admin", ("system:masters",))

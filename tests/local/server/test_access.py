@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.local.api_client import Talk, talk_to, told
 from tests.local.clusters import api_server
-from tests.local.talk import Talk, talk_to, told
 
 pytestmark = pytest.mark.slow
 

@@ -19,9 +19,9 @@ from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
 from quorate.local.certificates import new_authority, new_server_certificate
 from quorate.local.controllers.metadata_cache import discover
+from tests.local.api_client import Talk, talk_to, told
 from tests.local.clusters import api_server
-from tests.local.hooks import serving
-from tests.local.talk import Talk, talk_to, told
+from tests.local.webhook_server import serving
 
 pytestmark = pytest.mark.slow
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.local.hooks import Hook, hook
+from tests.local.api_client import Talk, told
 from tests.local.server.test_custom_resources import WIDGETS, a_definition, define
 from tests.local.server.test_webhooks import a_webhook, register
-from tests.local.talk import Talk, told
+from tests.local.webhook_server import Hook, hook
 
 pytestmark = pytest.mark.slow
 

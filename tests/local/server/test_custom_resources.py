@@ -8,10 +8,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from quorate.local.server.app import NO_CONVERTERS
-from quorate.local.server.conversion import Converter
+from quorate.local.server.apiserver import NO_CONVERTERS
+from quorate.local.server.storage.version_conversion import Converter
+from tests.local.api_client import Talk
 from tests.local.clusters import api_server
-from tests.local.talk import Talk
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from quorate.local.server.defaults import jobs, others, pods
+from quorate.local.server.registry.defaults import cluster, pods, workloads
 
 Json = dict[str, Any]
 
@@ -27,20 +27,20 @@ def a_job(**spec: Any) -> Json:
 )
 def test_a_jobs_defaults(spec: Json, want: Json) -> None:
     job = a_job(**spec)
-    jobs.default(job)
+    workloads.default_job(job)
     assert want.items() <= job["spec"].items()
     assert ("completions" in job["spec"]) == (spec != {"parallelism": 4})
     again = a_job(**spec)
-    jobs.default(again)
-    jobs.default(again)
+    workloads.default_job(again)
+    workloads.default_job(again)
     assert again == job
 
 
 def test_a_new_jobs_pods_are_told_apart_by_its_uid() -> None:
     job = a_job()
-    jobs.default(job)
-    jobs.begin(job)
-    jobs.read_back(job)
+    workloads.default_job(job)
+    workloads.begin_job(job)
+    workloads.read_back_job(job)
     assert job["spec"]["selector"] == {"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}
     labels = job["spec"]["template"]["metadata"]["labels"]
     assert labels == job["metadata"]["labels"]
@@ -100,14 +100,14 @@ def test_a_limit_without_a_request_is_asked_for() -> None:
 
 def test_plain_strings_of_a_secret_become_data() -> None:
     secret: Json = {"metadata": {}, "data": {"a": "eA=="}, "stringData": {"b": "y"}}
-    others.secret(secret)
+    cluster.secret(secret)
     assert secret == {"metadata": {}, "type": "Opaque", "data": {"a": "eA==", "b": "eQ=="}}
 
 
 def test_a_containers_limits_follow_from_a_limit_range() -> None:
     item = {"type": "Container", "max": {"cpu": "2"}, "min": {"memory": "1Mi"}}
     limits: Json = {"spec": {"limits": [item, {"type": "Pod", "max": {"cpu": "4"}}]}}
-    others.limit_range(limits)
+    cluster.limit_range(limits)
     container, pod = limits["spec"]["limits"]
     assert (container["default"], container["defaultRequest"]) == (
         {"cpu": "2"},
@@ -126,13 +126,13 @@ def test_a_containers_limits_follow_from_a_limit_range() -> None:
 )
 def test_the_address_families_of_a_service(spec: Json, want: list[str]) -> None:
     service = {"spec": spec}
-    others.service(service)
+    cluster.service(service)
     assert service["spec"]["ipFamilies"] == want
 
 
 def test_a_nodes_first_pod_network_is_the_one_it_names() -> None:
     node: Json = {"spec": {"podCIDR": "10.0.0.0/24"}}
-    others.node(node)
+    cluster.node(node)
     assert node["spec"]["podCIDRs"] == ["10.0.0.0/24"]
 
 

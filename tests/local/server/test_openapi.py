@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from tests.local.api_client import Talk, told
 from tests.local.server.test_custom_resources import define
-from tests.local.talk import Talk, told
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from quorate.local.server.store import Change, Compacted, Key, Stale, Store
+from quorate.local.server.storage.store import Change, Compacted, Key, Stale, Store
 
 
 def run(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.local.hooks import Hook, hook, json_patch
+from tests.local.api_client import Talk, told
 from tests.local.server.test_custom_resources import WIDGETS, a_definition, define
-from tests.local.talk import Talk, told
+from tests.local.webhook_server import Hook, hook, json_patch
 
 pytestmark = pytest.mark.slow
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from quorate.local.server.defaults import jobs as job_defaults
-from quorate.local.server.defaults import pods as pod_defaults
 from quorate.local.server.errors import Cause
+from quorate.local.server.registry.defaults import pods as pod_defaults
+from quorate.local.server.registry.defaults import workloads
 
 Json = dict[str, Any]
 
@@ -35,6 +35,6 @@ def a_job(
         "metadata": {"name": "j", "uid": "u"},
         "spec": {"suspend": suspend, "template": {"spec": pod_spec}} | spec,
     }
-    job_defaults.default(job)
-    job_defaults.begin(job)
+    workloads.default_job(job)
+    workloads.begin_job(job)
     return job | {"status": status or {}}

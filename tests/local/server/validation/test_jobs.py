@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from quorate.local.server.validation import job_status, jobs
-from quorate.local.server.validation.job_policies import count_indexes
+from quorate.local.server.registry.validation.workloads import job_status, jobs
+from quorate.local.server.registry.validation.workloads.job_policies import count_indexes
 from tests.local.server.validation.objects import a_container, a_job, show
 
 Json = dict[str, Any]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from quorate.local.server.kinds import Kind
-from quorate.local.server.validation import metadata, names
+from quorate.local.server.registry.kinds import Kind
+from quorate.local.server.registry.validation import formats, metadata
 from tests.local.server.validation.objects import show
 
 
@@ -22,7 +22,7 @@ from tests.local.server.validation.objects import show
     ],
 )
 def test_a_label_key(key: str, good: bool) -> None:
-    assert (list(names.qualified(key)) == []) is good
+    assert (list(formats.qualified(key)) == []) is good
 
 
 def test_metadata_reports_every_finding() -> None:

@@ -1,0 +1,1 @@
+"""Admission: plugins that complete or reject a write, resource quota, and admission webhooks."""

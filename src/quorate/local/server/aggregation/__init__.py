@@ -1,0 +1,1 @@
+"""The aggregation layer: API groups that another server answers."""

@@ -1,0 +1,1 @@
+"""Paths without a resource: API discovery, OpenAPI, version, health and metrics."""

@@ -1,0 +1,211 @@
+"""What the server has: groups, versions and resources, its own version, and health."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from quorate.local.server.registry.kinds import Kind, Registry
+
+Json = dict[str, Any]
+
+
+class Remote(Protocol):
+    """One version of a group that another server answers."""
+
+    @property
+    def group(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def available(self) -> bool: ...
+    @property
+    def resources(self) -> Sequence[Json]: ...
+
+
+Remotes = Mapping[str, Sequence[Remote]]
+"""By group, the preferred version first."""
+
+SERVER_VERSION: Json = {
+    "major": "1",
+    "minor": "36",
+    "gitVersion": "v1.36.0+quorate",
+    "gitCommit": "",
+    "gitTreeState": "clean",
+    "buildDate": "1970-01-01T00:00:00Z",
+    "goVersion": "none",
+    "compiler": "none",
+    "platform": "linux/amd64",
+}
+CHECKS = ("ping",)
+
+
+def core_versions(address: str) -> Json:
+    """GET /api."""
+    addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
+    return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
+
+
+def groups(registry: Registry, remote: Remotes) -> Json:
+    """GET /apis.  ``remote``: what other servers answer."""
+    described = [_group(registry, name) for name in group_names(registry)]
+    described += [_group_of(name, [one.version for one in versions]) for name, versions in remote.items()]
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": described}
+
+
+def group(registry: Registry, name: str, remote: Remotes) -> Json | None:
+    """GET /apis/GROUP; None if there is no such group."""
+    if name in remote and not registry.serves_group(name):
+        described = _group_of(name, [one.version for one in remote[name]])
+        return {"kind": "APIGroup", "apiVersion": "v1"} | described
+    if not name or not registry.serves_group(name):
+        return None
+    return {"kind": "APIGroup", "apiVersion": "v1"} | _group(registry, name)
+
+
+def resources(registry: Registry, group_name: str, version: str) -> Json | None:
+    """GET /api/v1 or /apis/GROUP/VERSION; None if there is no such version."""
+    kinds = _kinds(registry, group_name, version)
+    if not kinds:
+        return None
+    listed = [entry for kind in kinds for entry in _resource_entries(kind)]
+    return {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": kinds[0].api_version,
+        "resources": listed,
+    }
+
+
+def aggregated(registry: Registry, names: Iterable[str], remote: Remotes) -> Json:
+    """The same in one document (KEP-3352), for /api (the group without a name) or /apis."""
+    items: list[Json] = []
+    for name in names:
+        versions = [
+            {
+                "version": version,
+                "resources": [_aggregated_resource(kind) for kind in _kinds(registry, name, version)],
+                "freshness": "Current",
+            }
+            for version in _versions(registry, name)
+        ]
+        items.append({"metadata": {"name": name} if name else {}, "versions": versions})
+    for name, others in remote.items():
+        items.append({"metadata": {"name": name}, "versions": [_remote_version(one) for one in others]})
+    return {
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": "apidiscovery.k8s.io/v2",
+        "metadata": {},
+        "items": items,
+    }
+
+
+def group_names(registry: Registry) -> list[str]:
+    return sorted({kind.group for kind in registry if kind.group})
+
+
+def version_order(version: str) -> tuple[int, int, int, str]:
+    """Newest and most stable first: v2, v1, v1beta2, v1beta1, v1alpha1, then the others by name."""
+    match = re.fullmatch(r"v(\d+)(?:(alpha|beta)(\d+))?", version)
+    if match is None:
+        return (3, 0, 0, version)
+    major, stage, minor = match.groups()
+    return ({None: 0, "beta": 1, "alpha": 2}[stage], -int(major), -int(minor or 0), version)
+
+
+def _versions(registry: Registry, name: str) -> list[str]:
+    return sorted({kind.version for kind in registry if kind.group == name}, key=version_order)
+
+
+def _kinds(registry: Registry, name: str, version: str) -> list[Kind]:
+    found = [kind for kind in registry if (kind.group, kind.version) == (name, version)]
+    return sorted(found, key=lambda kind: kind.plural)
+
+
+def _group(registry: Registry, name: str) -> Json:
+    return _group_of(name, _versions(registry, name))
+
+
+def _group_of(name: str, versions: Sequence[str]) -> Json:
+    listed = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
+    return {"name": name, "versions": listed, "preferredVersion": listed[0]}
+
+
+def _remote_version(remote: Remote) -> Json:
+    """What another server lists (an APIResourceList), in the form of the one document."""
+    entries: dict[str, Json] = {}
+    for listed in remote.resources:
+        plural, _, subresource = listed["name"].partition("/")
+        about = {
+            "group": listed.get("group") or remote.group,
+            "version": listed.get("version") or remote.version,
+            "kind": listed["kind"],
+        }
+        scope = "Namespaced" if listed["namespaced"] else "Cluster"
+        entry = entries.setdefault(
+            plural, {"resource": plural, "scope": scope, "singularResource": "", "verbs": []}
+        )
+        if subresource:
+            below = {"subresource": subresource, "responseKind": about, "verbs": listed["verbs"]}
+            entry.setdefault("subresources", []).append(below)
+            continue
+        entry |= {
+            "responseKind": about,
+            "singularResource": listed.get("singularName", ""),
+            "verbs": listed["verbs"],
+        }
+        entry |= {name: listed[name] for name in ("shortNames", "categories") if listed.get(name)}
+    return {
+        "version": remote.version,
+        "resources": list(entries.values()),
+        "freshness": "Current" if remote.available else "Stale",
+    }
+
+
+def _resource_entries(kind: Kind) -> Iterator[Json]:
+    entry: Json = {
+        "name": kind.plural,
+        "singularName": kind.singular,
+        "namespaced": kind.namespaced,
+        "kind": kind.kind,
+        "verbs": list(kind.verbs) if kind.custom else sorted(kind.verbs),
+    }
+    if kind.short_names:
+        entry["shortNames"] = list(kind.short_names)
+    if kind.categories:
+        entry["categories"] = list(kind.categories)
+    yield entry
+    for sub in kind.subresources:
+        below: Json = {
+            "name": f"{kind.plural}/{sub.name}",
+            "singularName": "",
+            "namespaced": kind.namespaced,
+            "kind": sub.kind or kind.kind,
+            "verbs": sorted(sub.verbs),
+        }
+        if sub.version:
+            below |= {"group": sub.group, "version": sub.version}
+        yield below
+
+
+def _aggregated_resource(kind: Kind) -> Json:
+    entry: Json = {
+        "resource": kind.plural,
+        "responseKind": {"group": "", "version": "", "kind": kind.kind},
+        "scope": "Namespaced" if kind.namespaced else "Cluster",
+        "singularResource": kind.singular,
+        "verbs": list(kind.verbs) if kind.custom else sorted(kind.verbs),
+    }
+    if kind.short_names:
+        entry["shortNames"] = list(kind.short_names)
+    if kind.categories:
+        entry["categories"] = list(kind.categories)
+    if kind.subresources:
+        entry["subresources"] = [
+            {
+                "subresource": sub.name,
+                "responseKind": {"group": sub.group, "version": sub.version, "kind": sub.kind or kind.kind},
+                "verbs": sorted(sub.verbs),
+            }
+            for sub in kind.subresources
+        ]
+    return entry

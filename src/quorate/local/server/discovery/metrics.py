@@ -1,0 +1,56 @@
+"""What the server was asked for, at /metrics, in the names a kube-apiserver has for it.
+
+Only what tells how much work it was: whoever measures a client measures the same at every server.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from aiohttp import web
+
+from quorate.local.server.requests.request_info import Asked
+from quorate.local.server.requests.responses import Answer
+
+PATH: Final = "/metrics"
+_TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
+_VERBS: Final[Mapping[str, str]] = {"create": "POST", "update": "PUT"}  # all others as they are, in capitals
+
+
+class _Series(NamedTuple):
+    """The labels of ``apiserver_request_total`` that have a value here, in their order."""
+
+    code: str
+    group: str
+    resource: str
+    subresource: str
+    verb: str
+    version: str
+
+
+class Requests:
+    """The requests answered so far; a watch counts when it ends."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[_Series] = Counter()
+
+    def count(self, request: web.BaseRequest, asked: Asked, status: int) -> None:
+        if asked.resource:
+            verb = _VERBS.get(asked.verb, asked.verb.upper())
+            if verb == "PATCH" and request.content_type.startswith("application/apply-patch"):
+                verb = "APPLY"
+            series = _Series(str(status), asked.group, asked.resource, asked.subresource, verb, asked.version)
+            self._counts[series] += 1
+
+    def answer(self) -> Answer:
+        return Answer(200, "".join(self._lines()).encode(), _TEXT)
+
+    def _lines(self) -> Iterator[str]:
+        yield "# HELP apiserver_request_total Requests answered.\n# TYPE apiserver_request_total counter\n"
+        for series, count in sorted(self._counts.items()):
+            labels = ",".join(f'{name}="{value}"' for name, value in series._asdict().items())
+            yield f"apiserver_request_total{{{labels}}} {count}\n"
+        yield "# HELP process_cpu_seconds_total Processor time of this process.\n"
+        yield "# TYPE process_cpu_seconds_total counter\n"
+        yield f"process_cpu_seconds_total {time.process_time():.2f}\n"

@@ -1,0 +1,152 @@
+"""What the server says of the shapes of its objects: OpenAPI 3, a document for each version of a group.
+
+`kubectl explain` reads it, and every client that wants to know whether the server checks fields itself.  Of
+built-in kinds the table of types knows the fields but not what they are for, so they have no descriptions.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from quorate.local.objects import schema_types
+from quorate.local.objects.schema_types import ListOf, MapOf, Scalar, Type, Untyped
+from quorate.local.server.discovery.groups import SERVER_VERSION
+from quorate.local.server.registry.kinds import Kind, Registry
+from quorate.local.server.storage.store import Store
+
+Json = dict[str, Any]
+
+DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
+V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+V2_MESSAGE = b"\x0a\x032.0\x42\x00"
+"""The document in the one format that kubectl takes it in: `swagger` (1) is "2.0", `paths` (8) are empty."""
+OPTIONS = ("dryRun", "fieldManager", "fieldValidation", "force")
+SCALARS: Mapping[str, Json] = {
+    "string": {"type": "string"},
+    "integer": {"type": "integer"},
+    "number": {"type": "number"},
+    "boolean": {"type": "boolean"},
+    "time": {"type": "string", "format": "date-time"},
+    "micro-time": {"type": "string", "format": "date-time"},
+    "quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
+    "bytes": {"type": "string", "format": "byte"},
+    "int-or-string": {"oneOf": [{"type": "integer"}, {"type": "string"}], "format": "int-or-string"},
+}
+
+
+def v2() -> Json:
+    """GET /openapi/v2: that it is served, and nothing else."""
+    info = {"title": "Kubernetes", "version": SERVER_VERSION["gitVersion"]}
+    return {"swagger": "2.0", "info": info, "paths": {}, "definitions": {}}
+
+
+def paths(registry: Registry) -> Json:
+    """GET /openapi/v3: where the document of each version is."""
+    found = {_path_of(kind): {"serverRelativeURL": f"/openapi/v3/{_path_of(kind)}"} for kind in registry}
+    return {"paths": found}
+
+
+def _path_of(kind: Kind) -> str:
+    return f"apis/{kind.api_version}" if kind.group else f"api/{kind.version}"
+
+
+def v3(registry: Registry, store: Store, path: str) -> Json | None:
+    """GET /openapi/v3/PATH: the kinds of a version with their schemas; None if there is no such version."""
+    kinds = [kind for kind in registry if _path_of(kind) == path]
+    if not kinds:
+        return None
+    return {
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": SERVER_VERSION["gitVersion"]},
+        "paths": {f"/{path}/{_below(kind)}": _operations(kind) for kind in kinds},
+        "components": {"schemas": _schemas(kinds, store)},
+    }
+
+
+def _below(kind: Kind) -> str:
+    return (
+        f"namespaces/{{namespace}}/{kind.plural}/{{name}}" if kind.namespaced else f"{kind.plural}/{{name}}"
+    )
+
+
+def _operations(kind: Kind) -> Json:
+    responses = {"200": {"description": "OK"}}
+    about = {"x-kubernetes-group-version-kind": _names(kind), "responses": responses}
+    options = [{"name": name, "in": "query", "schema": {"type": "string"}} for name in OPTIONS]
+    return {
+        "get": {"x-kubernetes-action": "get"} | about,
+        "patch": {"x-kubernetes-action": "patch", "parameters": options} | about,
+    }
+
+
+def _names(kind: Kind) -> Json:
+    return {"group": kind.group, "version": kind.version, "kind": kind.kind}
+
+
+def _schemas(kinds: Iterable[Kind], store: Store) -> dict[str, Json]:
+    """Those of the kinds, and of all types they are made of, by name."""
+    schemas: dict[str, Json] = {}
+    custom = _custom_schemas(store)
+    for kind in kinds:
+        if kind.custom:
+            schema = custom.get((kind.resource, kind.version), {"type": "object"})
+            schemas[_schema_name(kind)] = _as_object(schema, kind, schemas)
+        elif kind.type.name:
+            _describe(kind.type, schemas)
+            own = schemas[kind.type.name]
+            own.setdefault("x-kubernetes-group-version-kind", []).append(_names(kind))
+    return schemas
+
+
+def _custom_schemas(store: Store) -> dict[tuple[str, str], Json]:
+    """By resource and version, as their definitions have them."""
+    return {
+        (entry.key.name, version["name"]): version["schema"]["openAPIV3Schema"]
+        for entry in store.entries(DEFINITIONS)
+        for version in entry.decode()["spec"]["versions"]
+    }
+
+
+def _schema_name(kind: Kind) -> str:
+    """As kube-apiserver names it: the group's parts from right to left, version, kind."""
+    return ".".join([*reversed(kind.group.split(".")), kind.version, kind.kind])
+
+
+def _as_object(schema: Json, kind: Kind, schemas: dict[str, Json]) -> Json:
+    """The schema of a custom resource with what every object has."""
+    meta = schema_types.object_meta_type()
+    _describe(meta, schemas)
+    every = {
+        "apiVersion": {"type": "string"},
+        "kind": {"type": "string"},
+        "metadata": _reference(meta),
+    }
+    properties = schema.get("properties", {}) | every
+    return schema | {"properties": properties, "x-kubernetes-group-version-kind": [_names(kind)]}
+
+
+def _describe(shape: MapOf, schemas: dict[str, Json]) -> None:
+    """Put the schema of a named type, and of all it is made of, among the schemas."""
+    if shape.name in schemas:
+        return
+    schemas[shape.name] = {"type": "object"}  # there already, for types that contain themselves
+    properties = {name: _schema(part, schemas) for name, part in sorted(shape.fields.items())}
+    schemas[shape.name]["properties"] = properties
+
+
+def _schema(shape: Type, schemas: dict[str, Json]) -> Json:
+    match shape:
+        case Scalar(name):
+            return dict(SCALARS[name])
+        case ListOf(item):
+            return {"type": "array", "items": _schema(item, schemas)}
+        case MapOf(name=name) if name:
+            _describe(shape, schemas)
+            return _reference(shape)
+        case MapOf(rest=rest) if rest is not None:
+            return {"type": "object", "additionalProperties": _schema(rest, schemas)}
+        case MapOf() | Untyped():
+            return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+def _reference(shape: MapOf) -> Json:
+    return {"allOf": [{"$ref": f"#/components/schemas/{shape.name}"}]}

@@ -1,0 +1,82 @@
+"""PodDisruptionBudgets: whether a pod may be evicted now.
+
+Judged from the pods as they are, at the moment of the eviction: nobody keeps the statuses of budgets.
+Knowingly missing: the pods that a controller is yet to make.  A share of the pods is a share of those there.
+"""
+
+from typing import Any
+
+from quorate.local.server.errors import StatusError, internal
+from quorate.local.server.registry.validation import selectors
+from quorate.local.server.requests.context import Call
+
+Json = dict[str, Any]
+
+BUDGETS = "poddisruptionbudgets.policy"
+MORE_THAN_ONE = (
+    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+)
+
+
+def require_room(call: Call, pod: Json) -> None:
+    """Raises StatusError(429) when a budget would be overdrawn by the eviction of ``pod``.
+
+    A pod that does not run yet or any more, or is on its way out, counts for nobody and may always go.
+    """
+    if _phase(pod) in ("Pending", "Succeeded", "Failed") or "deletionTimestamp" in pod["metadata"]:
+        return
+    budgets = [
+        budget for entry in call.context.store.entries(BUDGETS, call.namespace)
+        if _covers(budget := entry.decode(), pod)
+    ]  # fmt: skip
+    if len(budgets) > 1:
+        raise internal(MORE_THAN_ONE)
+    for budget in budgets:
+        pods = [entry.decode() for entry in call.context.store.entries("pods", call.namespace)]
+        _require(budget, pod, [other for other in pods if _covers(budget, other)])
+
+
+def _covers(budget: Json, pod: Json) -> bool:
+    labels = pod["metadata"].get("labels", {})
+    selector = budget["spec"].get("selector")
+    return selector is not None and selectors.matches(selector, labels)
+
+
+def _require(budget: Json, pod: Json, covered: list[Json]) -> None:
+    spec = budget["spec"]
+    present = [other for other in covered if _phase(other) not in ("Succeeded", "Failed")]
+    healthy = sum(map(_is_healthy, present))
+    if "maxUnavailable" in spec:
+        needed = max(0, len(present) - _share(spec["maxUnavailable"], len(present)))
+    else:
+        needed = _share(spec.get("minAvailable", 0), len(present))
+    if not _is_healthy(pod):
+        policy = spec.get("unhealthyPodEvictionPolicy", "IfHealthyBudget")
+        if policy == "AlwaysAllow" or (healthy >= needed > 0):
+            return
+    if healthy <= needed:
+        name = budget["metadata"]["name"]
+        message = f"The disruption budget {name} needs {needed} healthy pods and has {healthy} currently"
+        raise StatusError(
+            429,
+            "TooManyRequests",
+            "Cannot evict pod as it would violate the pod's disruption budget.",
+            {"causes": [{"reason": "DisruptionBudget", "message": message}]},
+        )
+
+
+def _phase(pod: Json) -> str:
+    return str(pod.get("status", {}).get("phase", ""))
+
+
+def _is_healthy(pod: Json) -> bool:
+    conditions = pod.get("status", {}).get("conditions", ())
+    ready = any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
+    return ready and "deletionTimestamp" not in pod["metadata"]
+
+
+def _share(value: int | str, of: int) -> int:
+    """A number, or a percentage rounded up."""
+    if isinstance(value, int):
+        return value
+    return -(-int(value.removesuffix("%")) * of // 100)

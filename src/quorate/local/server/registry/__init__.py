@@ -1,0 +1,1 @@
+"""The served kinds and the strategy of each: decoding, defaults, validation."""

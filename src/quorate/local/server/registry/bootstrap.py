@@ -1,0 +1,114 @@
+"""The objects a new cluster has before anybody asks for any."""
+
+from collections.abc import Iterator
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
+from quorate.local.server.auth.authorization import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, GROUP, ROLES
+from quorate.local.server.requests.context import Context
+from quorate.local.server.storage.store import Key
+
+Json = dict[str, Any]
+
+AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
+NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+PRIORITY_CLASSES = (
+    (
+        "system-cluster-critical",
+        2_000_000_000,
+        "Used for system critical pods that must run in the cluster,"
+        " but can be moved to another node if necessary.",
+    ),
+    (
+        "system-node-critical",
+        2_000_001_000,
+        "Used for system critical pods that must not be moved from their current node.",
+    ),
+)
+
+
+async def prepare(context: Context) -> None:
+    """Create what is missing; what is there stays as it is."""
+    for name in NAMESPACES:
+        labels = {"kubernetes.io/metadata.name": name}
+        obj = {
+            "metadata": {"name": name, "labels": labels},
+            "spec": {"finalizers": ["kubernetes"]},
+            "status": {"phase": "Active"},
+        }
+        await _ensure(context, Key("namespaces", "", name), obj)
+    for name, value, description in PRIORITY_CLASSES:
+        obj = {
+            "metadata": {"name": name, "generation": 1},
+            "value": value,
+            "description": description,
+            "preemptionPolicy": "PreemptLowerPriority",
+        }
+        await _ensure(context, Key("priorityclasses.scheduling.k8s.io", "", name), obj)
+    for key, obj in roles():
+        await _ensure(context, key, obj)
+        await _restore(context, key, obj)
+
+
+def roles() -> Iterator[tuple[Key, Json]]:
+    """The roles and bindings that kube-apiserver makes by itself."""
+    text = files(__package__).joinpath("bootstrap_roles.yaml").read_text("utf-8")
+    document = yaml.load(text, Loader=yaml.CSafeLoader)
+    for name, role in document["cluster-roles"].items():
+        obj: Json = {"metadata": _metadata(name, role.get("labels", {})), "rules": None}
+        if "aggregates" in role:
+            selector = {"matchLabels": {role["aggregates"]: "true"}}
+            obj["aggregationRule"] = {"clusterRoleSelectors": [selector]}
+        if "rules" in role:
+            obj["rules"] = [_rule(*parts) for parts in role["rules"]]
+        yield Key(CLUSTER_ROLES, "", name), obj
+    for name, groups in document["cluster-role-bindings"].items():
+        yield (
+            Key(CLUSTER_ROLE_BINDINGS, "", name),
+            {
+                "metadata": _metadata(name, {}),
+                "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": name},
+                "subjects": [{"apiGroup": GROUP, "kind": "Group", "name": group} for group in groups],
+            },
+        )
+    reader = _metadata("extension-apiserver-authentication-reader", {}) | {"namespace": "kube-system"}
+    rule = _rule(["get", "list", "watch"], [""], ["configmaps"])
+    rule["resourceNames"] = ["extension-apiserver-authentication"]
+    yield Key(ROLES, "kube-system", reader["name"]), {"metadata": reader, "rules": [rule]}
+
+
+def _metadata(name: str, labels: dict[str, str]) -> Json:
+    return {
+        "name": name,
+        "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"} | labels,
+        "annotations": {AUTO_UPDATE: "true"},
+    }
+
+
+def _rule(verbs: list[str], about: list[str], resources: list[str] | None = None) -> Json:
+    if resources is None:
+        return {"verbs": verbs, "nonResourceURLs": about}
+    return {"verbs": verbs, "apiGroups": about, "resources": resources}
+
+
+async def _restore(context: Context, key: Key, obj: Json) -> None:
+    """Give a role or a binding back what it lost, or what a newer server adds, unless it says not to."""
+    entry = context.store.get(key)
+    assert entry is not None, "it has been made if it was not there"
+    current = entry.decode()
+    if current["metadata"].get("annotations", {}).get(AUTO_UPDATE) != "true":
+        return
+    for field in ("rules", "subjects"):
+        wanted = [part for part in obj.get(field) or () if part not in (current.get(field) or ())]
+        if wanted:
+            current[field] = [*(current.get(field) or ()), *wanted]
+    if current != entry.decode():
+        await context.store.update(key, current, entry.revision)
+
+
+async def _ensure(context: Context, key: Key, obj: Json) -> None:
+    if context.store.get(key) is None:
+        obj["metadata"] |= {"uid": context.new_uid(), "creationTimestamp": context.timestamp()}
+        await context.store.create(key, obj)

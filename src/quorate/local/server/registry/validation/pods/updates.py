@@ -1,0 +1,133 @@
+"""What may change in a pod that exists: little, and less once nothing holds it back from being scheduled."""
+
+from quorate.local.server.errors import Cause, forbidden_field, invalid_value
+from quorate.local.server.registry.validation.field_rules import LARGEST_INT32, Causes, Json
+from quorate.local.server.registry.validation.pods.scheduling import REQUIRED, tolerations
+
+CHANGEABLE = (
+    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+RULED_ELSEWHERE = ("activeDeadlineSeconds", "tolerations", "schedulingGates")
+
+
+def validate_update(new: Json, old: Json) -> list[Cause]:
+    """Once containers came or went, or the deadline grew, nothing else is judged."""
+    was, now = old["spec"], new["spec"]
+    for field in ("containers", "initContainers"):
+        if len(now.get(field, ())) != len(was.get(field, ())):
+            return [forbidden_field(f"spec.{field}", "pod updates may not add or remove containers")]
+    deadline = list(_deadline(now.get("activeDeadlineSeconds"), was.get("activeDeadlineSeconds")))
+    if deadline and "activeDeadlineSeconds" in now:
+        return deadline
+    return [*deadline, *_tolerations(now, was), *_gates(now, was), *_rest(now, was)]
+
+
+def _deadline(now: int | None, was: int | None) -> Causes:
+    path = "spec.activeDeadlineSeconds"
+    if now is None:
+        if was is not None:
+            yield invalid_value(path, now, "must not update from a positive integer to nil value")
+    elif not 0 <= now <= LARGEST_INT32:
+        yield invalid_value(path, now, f"must be between 0 and {LARGEST_INT32}, inclusive")
+    elif was is not None and was < now:
+        yield invalid_value(path, now, "must be less than or equal to previous value")
+
+
+def _tolerations(now: Json, was: Json) -> Causes:
+    kept = [_lasting(toleration) for toleration in now.get("tolerations", ())]
+    if not all(_lasting(toleration) in kept for toleration in was.get("tolerations", ())):
+        why = "existing toleration can not be modified except its tolerationSeconds"
+        yield forbidden_field("spec.tolerations", why)
+    yield from tolerations(now.get("tolerations", []), "spec.tolerations")
+
+
+def _lasting(toleration: Json) -> Json:
+    return {name: value for name, value in toleration.items() if name != "tolerationSeconds"}
+
+
+def _gates(now: Json, was: Json) -> Causes:
+    known = {gate.get("name", "") for gate in was.get("schedulingGates", ())}
+    for gate in now.get("schedulingGates", ()):
+        name = gate.get("name", "")
+        if name not in known:
+            why = f"only deletion is allowed, but found new scheduling gate '{name}'"
+            yield forbidden_field("spec.schedulingGates", why)
+
+
+def _rest(now: Json, was: Json) -> Causes:
+    gated = bool(was.get("schedulingGates"))
+    if gated:
+        yield from _narrower_selector(now.get("nodeSelector", {}), was.get("nodeSelector", {}))
+        yield from _narrower_affinity(_terms(now), _terms(was))
+    ended = was.get("terminationGracePeriodSeconds", 0) < 0 and now.get("terminationGracePeriodSeconds") == 1
+    if _settled(now, gated, ended) != _settled(was, gated, ended):
+        yield forbidden_field("spec", CHANGEABLE)
+
+
+def _settled(spec: Json, gated: bool, ended: bool) -> Json:
+    """The part of a spec that stays as it was made."""
+    free = {*RULED_ELSEWHERE}
+    if gated:
+        free |= {"nodeSelector", "affinity"}
+    if ended:
+        free.add("terminationGracePeriodSeconds")
+    settled = {name: value for name, value in spec.items() if name not in free}
+    for field in ("containers", "initContainers"):
+        settled[field] = [
+            {name: value for name, value in container.items() if name != "image"}
+            for container in spec.get(field, ())
+        ]
+    if gated:
+        affinity = spec.get("affinity", {})
+        settled["affinity"] = {name: value for name, value in affinity.items() if name != "nodeAffinity"}
+    return settled
+
+
+def _narrower_selector(now: dict[str, str], was: dict[str, str]) -> Causes:
+    if not was.items() <= now.items():
+        why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+        yield invalid_value("spec.nodeSelector", now, why)
+
+
+def _terms(spec: Json) -> list[Json]:
+    required: Json = spec.get("affinity", {}).get("nodeAffinity", {}).get(REQUIRED, {})
+    return list(required.get("nodeSelectorTerms", ()))
+
+
+def _narrower_affinity(now: list[Json], was: list[Json]) -> Causes:
+    """Terms are alternatives, so a new one would widen the choice; a term's requirements all hold."""
+    path = f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms"
+    if not was:
+        return
+    if len(now) != len(was):
+        why = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
+        yield invalid_value(path, now, why)
+        return
+    for index, (term, known) in enumerate(zip(now, was, strict=True)):
+        kept = all(
+            term.get(field, [])[: len(known.get(field, []))] == known.get(field, [])
+            for field in ("matchExpressions", "matchFields")
+        )
+        if not kept:
+            why = "only additions are allowed (no mutations or deletions)"
+            yield invalid_value(f"{path}[{index}]", term, why)
+
+
+def validate_status(new: Json, old: Json) -> list[Cause]:
+    return list(_status(new, old))
+
+
+def _status(new: Json, old: Json) -> Causes:
+    restarts = old["spec"].get("restartPolicy", "Always")
+    if restarts == "Always":
+        return
+    known = {status.get("name", ""): status for status in old.get("status", {}).get("containerStatuses", ())}
+    for index, status in enumerate(new.get("status", {}).get("containerStatuses", ())):
+        ended = known.get(status.get("name", ""), {}).get("state", {}).get("terminated")
+        if ended is None or "terminated" in status.get("state", {}):
+            continue
+        if restarts == "Never" or ended.get("exitCode", 0) == 0:
+            why = "may not be transitioned to non-terminated state"
+            yield forbidden_field(f"status.containerStatuses[{index}].state", why)

@@ -1,0 +1,113 @@
+"""Names and amounts of resources: what containers ask for, nodes have, and quotas limit."""
+
+from collections.abc import Mapping
+
+from quorate.api.quantity import parse_quantity
+from quorate.local.server.errors import forbidden_field, invalid_value, required
+from quorate.local.server.registry.validation import formats
+from quorate.local.server.registry.validation.field_rules import NOT_NEGATIVE, Causes, Json, spelled
+
+COMPUTE = frozenset({"cpu", "memory", "ephemeral-storage"})
+COUNTED = frozenset(
+    {
+        "pods",
+        "services",
+        "replicationcontrollers",
+        "resourcequotas",
+        "secrets",
+        "configmaps",
+        "persistentvolumeclaims",
+        "services.nodeports",
+        "services.loadbalancers",
+    }
+)
+"""Objects that a quota counts: whole numbers."""
+QUOTA = (
+    COMPUTE
+    | COUNTED
+    | {"requests.storage"}
+    | {f"{side}.{name}" for side in ("requests", "limits") for name in COMPUTE}
+)
+STANDARD = QUOTA | {"storage"}
+HUGE_PAGES = "hugepages-"
+
+
+def is_huge_pages(name: str) -> bool:
+    return name.startswith(HUGE_PAGES)
+
+
+def is_native(name: str) -> bool:
+    """Kubernetes' own, as opposed to a device plugin's."""
+    return "/" not in name or "kubernetes.io/" in name
+
+
+def is_extended(name: str) -> bool:
+    return (
+        not is_native(name)
+        and not name.startswith("requests.")
+        and not any(formats.qualified(f"requests.{name}"))
+    )
+
+
+def may_overcommit(name: str) -> bool:
+    return is_native(name) and not is_huge_pages(name)
+
+
+def known_name(name: str, path: str) -> Causes:
+    misspelled = [*spelled(name, path, formats.qualified)]
+    yield from misspelled
+    standard = name in STANDARD or is_huge_pages(name.removeprefix("requests."))
+    if not misspelled and "/" not in name and not standard:
+        yield invalid_value(path, name, "must be a standard resource type or fully qualified")
+
+
+def container_resource_name(name: str, path: str) -> Causes:
+    yield from known_name(name, path)
+    if "/" not in name:
+        if name not in COMPUTE and not is_huge_pages(name):
+            yield invalid_value(path, name, "must be a standard resource for containers")
+    elif not is_native(name) and not is_extended(name):
+        yield invalid_value(path, name, "doesn't follow extended resource name standard")
+
+
+def quota_resource_name(name: str, path: str) -> Causes:
+    yield from known_name(name, path)
+    if "/" not in name and name not in QUOTA and not is_huge_pages(name.removeprefix("requests.")):
+        yield invalid_value(path, name, "must be a standard resource for quota")
+
+
+def amount(name: str, value: str, path: str) -> Causes:
+    quantity = parse_quantity(value)
+    if quantity.nanos < 0:
+        yield invalid_value(path, value, NOT_NEGATIVE)
+    if (name in COUNTED or is_extended(name)) and quantity.units * 10**9 != quantity.nanos:
+        yield invalid_value(path, value, "must be an integer")
+
+
+def requirements(resources: Json, path: str) -> Causes:
+    """What one container asks for and may use."""
+    limits, requests = resources.get("limits", {}), resources.get("requests", {})
+    for side, amounts in (("limits", limits), ("requests", requests)):
+        for name, value in amounts.items():
+            here = f"{path}.{side}[{name}]"
+            yield from container_resource_name(name, here)
+            yield from amount(name, value, here)
+    for name, value in requests.items():
+        yield from _covered(name, value, limits, path)
+    asked = limits.keys() | requests.keys()
+    if any(map(is_huge_pages, asked)) and not asked & {"cpu", "memory"}:
+        yield forbidden_field(path, "HugePages require cpu or memory")
+
+
+def _covered(name: str, request: str, limits: Mapping[str, str], path: str) -> Causes:
+    """A request is within its limit, and equal to it where nothing can be shared."""
+    if name not in limits:
+        if not may_overcommit(name):
+            yield required(f"{path}.limits", "Limit must be set for non overcommitable resources")
+        return
+    wanted, limit = parse_quantity(request), parse_quantity(limits[name])
+    if not may_overcommit(name) and wanted != limit:
+        yield invalid_value(f"{path}.requests", request, f"must be equal to {name} limit of {limit}")
+    elif wanted > limit:
+        why = f"must be less than or equal to {name} limit of {limit}"
+        yield invalid_value(f"{path}.requests", request, why)

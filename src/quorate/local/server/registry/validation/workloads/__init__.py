@@ -1,0 +1,1 @@
+"""Validation of Jobs, Deployments, ReplicaSets and StatefulSets."""

@@ -1,0 +1,158 @@
+"""What a controller may write into a job's status.
+
+A finished job stays finished, its counters only grow, and how it ended is told completely.  Most rules look
+at what an update touches: a status that broke one before may go on breaking it.
+"""
+
+from collections.abc import Iterable
+
+from quorate.local.server.errors import Cause, duplicate, invalid_value, required
+from quorate.local.server.registry.validation.field_rules import IMMUTABLE, Causes, Json, not_negative
+from quorate.local.server.registry.validation.workloads.job_policies import count_indexes
+
+COUNTERS = ("active", "succeeded", "failed", "ready", "terminating")
+TERMINAL = ("Failed", "Complete", "FailureTarget", "SuccessCriteriaMet")
+ANNOUNCED_BY = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}
+EXCLUSIVE = (
+    ("Complete", "Failed"),
+    ("Complete", "FailureTarget"),
+    ("SuccessCriteriaMet", "Failed"),
+    ("SuccessCriteriaMet", "FailureTarget"),
+)
+
+
+def validate_status(new: Json, old: Json) -> list[Cause]:
+    now, was = new.get("status", {}), old.get("status", {})
+    return [
+        *not_negative(now, "status", *COUNTERS),
+        *_uncounted(now.get("uncountedTerminatedPods", {})),
+        *_conditions(now, was),
+        *_times(new["spec"], now, was),
+        *_pods(new["spec"], now, was),
+        *_indexes(new["spec"], now, was),
+    ]
+
+
+def _holding(status: Json) -> set[str]:
+    return {c.get("type", "") for c in status.get("conditions", ()) if c.get("status") == "True"}
+
+
+def _touched(now: Json, was: Json, *fields: str) -> bool:
+    return any(now.get(field) != was.get(field) for field in fields)
+
+
+def _finishes(now: Json, was: Json) -> bool:
+    """Whether the update makes it a finished job, or another's finished job."""
+    ends = {"Complete", "Failed"}
+    return bool(_holding(now) & ends) != bool(_holding(was) & ends)
+
+
+def _uncounted(pods: Json) -> Causes:
+    known = set()
+    for side in ("succeeded", "failed"):
+        for index, uid in enumerate(pods.get(side, ())):
+            path = f"status.uncountedTerminatedPods.{side}[{index}]"
+            if not uid:
+                yield invalid_value(path, uid, "must not be empty")
+            elif uid in known:
+                yield duplicate(path, uid)
+            known.add(uid)
+
+
+def _conditions(now: Json, was: Json) -> Causes:
+    path, conditions = "status.conditions", now.get("conditions", [])
+    held, before = _holding(now), _holding(was)
+    for end, announcement in ANNOUNCED_BY.items():
+        if end in held and announcement not in held and (end in held ^ before or announcement in before):
+            why = f"cannot set {end}=True condition without the {announcement}=true condition"
+            yield invalid_value(path, conditions, why)
+    for one, other in EXCLUSIVE:
+        if {one, other} <= held and {one, other} & (held ^ before):
+            yield invalid_value(path, conditions, f"cannot set {one}=True and {other}=true conditions")
+    if "Complete" in before and "SuccessCriteriaMet" in held - before:
+        why = "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions"
+        yield invalid_value(path, conditions, why)
+    for condition in TERMINAL:
+        if condition in before - held:
+            yield invalid_value(path, conditions, f"cannot disable the terminal {condition}=True condition")
+
+
+def _times(spec: Json, now: Json, was: Json) -> Causes:
+    started, completed = now.get("startTime"), now.get("completionTime")
+    complete = "Complete" in _holding(now)
+    completes = complete != ("Complete" in _holding(was))
+    if completes or _touched(now, was, "completionTime"):
+        if complete and completed is None:
+            yield required("status.completionTime", "completionTime is required for Complete jobs")
+        if completed is not None and not complete:
+            why = "cannot set completionTime when there is no Complete=True condition"
+            yield invalid_value("status.completionTime", completed, why)
+    if was.get("completionTime") is not None and completed not in (None, was["completionTime"]):
+        yield invalid_value("status.completionTime", completed, "completionTime cannot be mutated")
+    # Times are written in UTC and whole seconds, so their order is that of their texts.
+    if started and completed and _touched(now, was, "startTime", "completionTime") and completed < started:
+        yield invalid_value(
+            "status.completionTime", completed, "completionTime cannot be set before startTime"
+        )
+    if was.get("startTime") is not None and _touched(now, was, "startTime") and not spec.get("suspend"):
+        yield invalid_value("status.startTime", started, f"{IMMUTABLE} for unsuspended job once set")
+    never_ran = spec.get("suspend") and spec.get("completions") == 0
+    judged = _is_finished(now) and (_finishes(now, was) or _touched(now, was, "startTime"))
+    if judged and started is None and not never_ran:
+        yield required("status.startTime", "startTime is required for finished job")
+
+
+def _is_finished(status: Json) -> bool:
+    return bool(_holding(status) & {"Complete", "Failed"})
+
+
+def _pods(spec: Json, now: Json, was: Json) -> Causes:
+    """The counts of pods, and that a finished job has none left."""
+    for field in _decreased(spec, now, was):
+        yield invalid_value(f"status.{field}", now.get(field, 0), f"cannot decrease the {field} counter")
+    ready = now.get("ready")
+    if _touched(now, was, "ready", "active") and ready is not None and ready > now.get("active", 0):
+        yield invalid_value("status.ready", ready, "cannot set more ready pods than active")
+    if not _is_finished(now):
+        return
+    for field in ("active", "terminating"):
+        if now.get(field, 0) > 0 and (_finishes(now, was) or _touched(now, was, field)):
+            yield invalid_value(f"status.{field}", now[field], f"{field}>0 is invalid for finished job")
+    field = "uncountedTerminatedPods"
+    if any(now.get(field, {}).values()) and (_finishes(now, was) or _touched(now, was, field)):
+        yield invalid_value(f"status.{field}", now[field], f"{field} needs to be empty for finished job")
+
+
+def _decreased(spec: Json, now: Json, was: Json) -> Iterable[str]:
+    if now.get("failed", 0) < was.get("failed", 0):
+        yield "failed"
+    # An indexed job may have been made smaller, and what succeeded beyond its size no longer counts.
+    elastic = spec.get("completionMode") == "Indexed" and spec.get("completions") == spec.get("parallelism")
+    if now.get("succeeded", 0) < was.get("succeeded", 0) and not elastic:
+        yield "succeeded"
+
+
+def _indexes(spec: Json, now: Json, was: Json) -> Causes:
+    indexed = spec.get("completionMode") == "Indexed"
+    rules = (
+        (
+            "completedIndexes",
+            indexed,
+            "cannot set non-empty completedIndexes when non-indexed completion mode",
+        ),
+        (
+            "failedIndexes",
+            "backoffLimitPerIndex" in spec,
+            "cannot set failedIndexes without backoffLimitPerIndex",
+        ),
+    )
+    for field, applies, why in rules:
+        if field not in now or not _touched(now, was, field):
+            continue
+        if not applies:
+            yield invalid_value(f"status.{field}", now[field], why)
+        if "completions" in spec:
+            try:
+                count_indexes(now[field], spec["completions"])
+            except ValueError as refusal:
+                yield invalid_value(f"status.{field}", now[field], f"error parsing {field}: {refusal}")

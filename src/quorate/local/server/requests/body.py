@@ -1,0 +1,115 @@
+"""Request bodies as objects of the kind they are sent to."""
+
+import re
+from typing import Any
+
+from quorate.local.server.errors import StatusError, bad_request, invalid, invalid_value, not_supported
+from quorate.local.server.registry.kinds import Kind
+from quorate.local.server.requests import media_types
+from quorate.local.server.requests.context import Call, invalid_options
+
+Json = dict[str, Any]
+
+SCHEME = 'k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"'
+
+
+def read_object(call: Call, kind: Kind, options: str) -> Json:
+    """The object in the body: of this kind, its fields of the right type, unknown fields dropped.
+
+    Raises StatusError: 415, 400.  What field validation finds becomes warnings, or a refusal if it is strict.
+    """
+    strictness = field_validation(call, options)
+    body = _parse(call, kind)
+    obj = body.document
+    if kind.custom:
+        _check_custom_version(obj, kind)
+    else:
+        _check_version(obj, kind)
+    obj["apiVersion"], obj["kind"] = kind.api_version, kind.kind
+    decoded = kind.rules.decode(obj)
+    findings = [*decoded.warnings, *(f'duplicate field "{path}"' for path in body.duplicates)]
+    report(
+        call,
+        strictness,
+        findings,
+        f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}',
+    )
+    return decoded.object
+
+
+def report(call: Call, strictness: str, findings: list[str], refusal: str) -> None:
+    """What a lenient reader would have dropped: refuse it, warn of it, or say nothing."""
+    if strictness == "Strict" and findings:
+        raise bad_request(f"{refusal}: strict decoding error: {', '.join(findings)}")
+    if strictness == "Warn":
+        call.warnings.extend(findings)
+
+
+def field_validation(call: Call, options: str) -> str:
+    """Strict, Warn or Ignore.  Raises StatusError(422) for anything else."""
+    value = call.query.get("fieldValidation") or "Warn"
+    if value not in ("Ignore", "Strict", "Warn"):
+        supported = ["", "Ignore", "Strict", "Warn"]
+        raise invalid_options(options, [not_supported("fieldValidation", value, supported)])
+    return value
+
+
+def _parse(call: Call, kind: Kind) -> media_types.Body:
+    unrecognized = (
+        f"the object provided is unrecognized (must be of type {kind.kind}): couldn't get version/kind"
+    )
+    read = _READERS[media_types.body_format(call.content_type)]
+    try:
+        body = read(call.body)
+    except StatusError as error:
+        raise bad_request(f"{unrecognized}; {error.message} ({_excerpt(call.body)})") from error
+    if not isinstance(body.document, dict):
+        raise bad_request(f"{unrecognized}; json parse error: not an object ({_excerpt(call.body)})")
+    return body
+
+
+_READERS = {
+    media_types.JSON: media_types.read_json,
+    media_types.YAML: media_types.read_yaml,
+    media_types.PROTOBUF: media_types.read_protobuf,
+}
+
+
+def _excerpt(body: bytes) -> str:
+    if not body:
+        return "<empty>"
+    text = body[:100].decode("utf-8", "replace")
+    return text if text.isprintable() else body[:50].hex()
+
+
+def _check_version(obj: Json, kind: Kind) -> None:
+    api_version, name = obj.get("apiVersion") or "", obj.get("kind") or ""
+    if not isinstance(api_version, str) or not isinstance(name, str):
+        raise bad_request("couldn't get version/kind; json parse error: apiVersion and kind must be strings")
+    api_version, name = api_version or kind.api_version, name or kind.kind
+    if (api_version, name) == (kind.api_version, kind.kind):
+        return
+    version = api_version.rpartition("/")[2]
+    refusal = f'{name} in version "{version}" cannot be handled as a {kind.kind}'
+    if re.fullmatch(r"v\d\w*", version) and name in _KNOWN and api_version == kind.api_version:
+        raise bad_request(
+            f"{refusal}: converting ({version}.{name}) to (core.{kind.kind}): unknown conversion"
+        )
+    raise bad_request(
+        f'{refusal}: no kind "{name}" is registered for version "{api_version}" in scheme "{SCHEME}'
+    )
+
+
+def _check_custom_version(obj: Json, kind: Kind) -> None:
+    api_version, name = obj.get("apiVersion") or kind.api_version, obj.get("kind") or kind.kind
+    if api_version != kind.api_version:
+        data = f"the API version in the data ({api_version})"
+        raise bad_request(f"{data} does not match the expected API version ({kind.api_version})")
+    if name != kind.kind:
+        cause = invalid_value("kind", name, f"must be {kind.kind}")
+        raise invalid(kind.group, name, (obj.get("metadata") or {}).get("name", ""), [cause])
+
+
+_KNOWN = frozenset(
+    {"Secret", "ConfigMap", "Pod", "Service", "Node", "Namespace", "ServiceAccount", "Event", "Job"}
+)

@@ -1,0 +1,203 @@
+"""Label and field selectors of lists and watches, parsed once per request."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from quorate.local.server.errors import bad_request
+from quorate.local.server.registry.kinds import Kind
+from quorate.local.server.storage.store import Entry
+
+Json = dict[str, Any]
+Requirement = Callable[[Mapping[str, str]], bool]
+
+OPERATORS = ("=", "==", "!=", "in", "notin", "gt", "lt")
+_TOKEN = re.compile(r"\s*(==|!=|=|!|<|>|\(|\)|,|[^\s=!<>(),]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """Which objects are meant; everything, when nothing is required."""
+
+    labels: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+    kind: Kind | None = None
+
+    def matches(self, entry: Entry) -> bool:
+        if not all(required(entry.labels) for required in self.labels):
+            return False
+        if not self.fields:
+            return True
+        assert self.kind is not None
+        values = field_values(self.kind, entry)
+        return all(required(values) for required in self.fields)
+
+
+def parse(kind: Kind, labels: str, fields: str) -> Selector:
+    """Raises StatusError(400) for a selector that is no selector, or a field this kind does not offer."""
+    return Selector(tuple(_label_requirements(labels)), tuple(_field_requirements(kind, fields)), kind)
+
+
+def field_values(kind: Kind, entry: Entry) -> dict[str, str]:
+    """The values a field selector may ask for, as strings."""
+    values = {"metadata.name": entry.key.name}
+    if kind.namespaced:
+        values["metadata.namespace"] = entry.key.namespace
+    if kind.selectable:
+        obj = entry.decode()
+        values |= {label: _text(_at(obj, label), absent) for label, absent in kind.selectable.items()}
+    return values
+
+
+def _at(value: Any, path: str) -> Any:
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
+def _text(value: Any, absent: str) -> str:
+    match value:
+        case None:
+            return absent
+        case bool():
+            return str(value).lower()
+        case _:
+            return str(value)
+
+
+def _field_requirements(kind: Kind, text: str) -> Iterator[Requirement]:
+    for term in filter(None, text.split(",")):
+        match = re.fullmatch(r"([^=!]*)(==|!=|=)(.*)", term)
+        if match is None:
+            raise bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
+        label, operator, value = match.groups()
+        known = ["metadata.name", *(["metadata.namespace"] if kind.namespaced else []), *kind.selectable]
+        if label not in known:
+            if kind.selectable:
+                raise bad_request(f"field label not supported: {label}")
+            offered = 'only "metadata.name", "metadata.namespace"'
+            raise bad_request(f'"{label}" is not a known field selector: {offered}')
+        wanted = operator != "!="
+        yield lambda values, label=label, value=value, wanted=wanted: (values[label] == value) is wanted  # type: ignore[misc]
+
+
+class _Tokens:
+    """The words of a label selector, one ahead."""
+
+    def __init__(self, text: str) -> None:
+        self._words = _TOKEN.findall(text)
+        self._next = 0
+
+    def peek(self) -> str:
+        return self._words[self._next] if self._next < len(self._words) else ""
+
+    def take(self) -> str:
+        word = self.peek()
+        self._next += 1
+        return word
+
+    def expect(self, *wanted: str) -> str:
+        word = self.take()
+        if word not in wanted:
+            raise bad_request(f"unable to parse requirement: found '{word}', expected: {', '.join(wanted)}")
+        return word
+
+
+def _label_requirements(text: str) -> Iterator[Requirement]:
+    tokens = _Tokens(text)
+    while tokens.peek():
+        yield _requirement(tokens)
+        if tokens.peek():
+            tokens.expect(",")
+
+
+def _requirement(tokens: _Tokens) -> Requirement:
+    """One term: ``a``, ``!a``, ``a=b``, ``a!=b``, ``a in (b,c)``, ``a notin (b)``, ``a>1``."""
+    absent = tokens.peek() == "!"
+    if absent:
+        tokens.take()
+    key = _label_key(tokens.take())
+    if absent:
+        return lambda labels: key not in labels
+    match tokens.peek():
+        case "" | ",":
+            return lambda labels: key in labels
+        case "=" | "==":
+            tokens.take()
+            value = _value(tokens)
+            return lambda labels: labels.get(key) == value
+        case "!=":
+            tokens.take()
+            value = _value(tokens)
+            return lambda labels: labels.get(key) != value
+        case "in":
+            tokens.take()
+            values = _values(tokens)
+            return lambda labels: labels.get(key) in values
+        case "notin":
+            tokens.take()
+            values = _values(tokens)
+            return lambda labels: labels.get(key) not in values
+        case ">" | "<" as operator:
+            tokens.take()
+            return _comparison(key, operator, _value(tokens))
+        case other:
+            expected = "in, notin, =, ==, !=, gt, lt"
+            raise bad_request(f"unable to parse requirement: found '{other}', expected: {expected}")
+
+
+def _comparison(key: str, operator: str, text: str) -> Requirement:
+    if not re.fullmatch(r"[+-]?\d+", text):
+        raise bad_request(
+            f'unable to parse requirement: values[0][{key}]: Invalid value: "{text}": '
+            "for 'Gt', 'Lt' operators, the value must be an integer"
+        )
+    bound = int(text)
+
+    def holds(labels: Mapping[str, str]) -> bool:
+        given = labels.get(key, "")
+        if not re.fullmatch(r"[+-]?\d+", given):
+            return False
+        return int(given) > bound if operator == ">" else int(given) < bound
+
+    return holds
+
+
+LABEL_KEY = re.compile(r"(?:[a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
+
+
+def _label_key(word: str) -> str:
+    if not LABEL_KEY.fullmatch(word) or len(word.rpartition("/")[2]) > 63:
+        raise bad_request(
+            f'unable to parse requirement: <nil>: Invalid value: "{word}": name part must consist of '
+            "alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+            "character"
+        )
+    return word
+
+
+def _value(tokens: _Tokens) -> str:
+    if tokens.peek() in ("", ","):
+        return ""
+    return _label_value(tokens.take())
+
+
+def _label_value(word: str) -> str:
+    if not LABEL_VALUE.fullmatch(word) or len(word) > 63:
+        raise bad_request(
+            f'unable to parse requirement: values[0]: Invalid value: "{word}": a valid label must be '
+            "an empty string or consist of alphanumeric characters, '-', '_' or '.'"
+        )
+    return word
+
+
+def _values(tokens: _Tokens) -> frozenset[str]:
+    tokens.expect("(")
+    values = {_value(tokens)} if tokens.peek() != ")" else {""}
+    while tokens.peek() == ",":
+        tokens.take()
+        values.add(_value(tokens) if tokens.peek() != ")" else "")
+    tokens.expect(")")
+    return frozenset(values)

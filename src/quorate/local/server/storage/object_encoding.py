@@ -1,0 +1,145 @@
+"""Built-in kinds as kube-apiserver writes them: what is empty in the Go structs it reads into is left out.
+
+Which fields exist is in the table of types; this module adds what the table does not say: that empty strings,
+lists and maps are left out, and which numbers and booleans are, since most of those are pointers in Go.
+"""
+
+from typing import Any
+
+from quorate.local.objects import decoding, schema_types
+from quorate.local.objects.schema_types import ListOf, MapOf, Scalar, Type, Untyped
+from quorate.local.server.errors import bad_request
+from quorate.local.server.registry.kinds import Decoded, Kind
+
+Json = dict[str, Any]
+
+ZERO_IS_ABSENT: dict[str, frozenset[str]] = {
+    "PodSpec": frozenset({"hostNetwork", "hostPID", "hostIPC"}),
+    "Container": frozenset({"stdin", "stdinOnce", "tty"}),
+    "ContainerPort": frozenset({"hostPort"}),
+    "VolumeMount": frozenset({"readOnly"}),
+    "JobStatus": frozenset({"active", "succeeded", "failed"}),
+    "DeploymentSpec": frozenset({"minReadySeconds", "paused"}),
+    "DeploymentStatus": frozenset(
+        {
+            "availableReplicas",
+            "observedGeneration",
+            "readyReplicas",
+            "replicas",
+            "unavailableReplicas",
+            "updatedReplicas",
+        }
+    ),
+    "ReplicaSetSpec": frozenset({"minReadySeconds"}),
+    "ReplicaSetStatus": frozenset(
+        {"availableReplicas", "fullyLabeledReplicas", "observedGeneration", "readyReplicas"}
+    ),
+    "StatefulSetSpec": frozenset({"minReadySeconds"}),
+    "StatefulSetStatus": frozenset(
+        {"currentReplicas", "observedGeneration", "readyReplicas", "updatedReplicas"}
+    ),
+    "NodeSpec": frozenset({"unschedulable"}),
+    "PriorityClass": frozenset({"globalDefault"}),
+    "ServiceSpec": frozenset({"publishNotReadyAddresses", "healthCheckNodePort"}),
+    "ServicePort": frozenset({"nodePort"}),
+    "CoreEvent": frozenset({"count"}),
+    "Event": frozenset({"deprecatedCount"}),
+    "ObjectMeta": frozenset({"generation"}),
+}
+"""Numbers and booleans that are not pointers: zero and false are as good as absent."""
+
+EMPTY_IS_PRESENT: dict[str, frozenset[str]] = {
+    "Container": frozenset({"name"}),
+    "EnvVar": frozenset({"name"}),
+    "PodCondition": frozenset({"type", "status"}),
+    "JobCondition": frozenset({"type", "status"}),
+    "NodeCondition": frozenset({"type", "status"}),
+    "ContainerStatus": frozenset({"name", "image", "imageID"}),
+    "PersistentVolumeClaimSpec": frozenset({"storageClassName"}),
+    "RoleRef": frozenset({"apiGroup", "kind", "name"}),
+    "OwnerReference": frozenset({"apiVersion", "kind", "name", "uid"}),
+}
+"""Strings that are written even when they are empty."""
+
+
+ALWAYS_ZERO: dict[str, Json] = {
+    "CoreEvent": {"reportingComponent": "", "reportingInstance": ""},
+    "DaemonEndpoint": {"Port": 0},
+    "ReplicaSetStatus": {"replicas": 0},
+    "StatefulSetStatus": {"availableReplicas": 0, "replicas": 0},
+    "NodeSystemInfo": dict.fromkeys(
+        (
+            "machineID",
+            "systemUUID",
+            "bootID",
+            "kernelVersion",
+            "osImage",
+            "containerRuntimeVersion",
+            "kubeletVersion",
+            "kubeProxyVersion",
+            "operatingSystem",
+            "architecture",
+        ),
+        "",
+    ),
+}
+"""Scalars that are written even when nobody set them."""
+
+
+def type_of(kind: Kind) -> MapOf:
+    """Raises KeyError for a built-in kind that the table of types does not have."""
+    found = schema_types.builtin_type(kind.api_version, kind.kind)
+    if found is None:
+        raise KeyError(kind.api_version, kind.kind)
+    return found
+
+
+def decode(kind: Kind, obj: Json) -> Decoded:
+    """Raises StatusError(400) for a value that its field cannot hold."""
+    shape = type_of(kind)
+    try:
+        read, unknown = decoding.decode_object(obj, shape)
+    except decoding.UndecodableObject as misfit:
+        where = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
+        raise bad_request(f"{where}: {misfit}") from misfit
+    return Decoded(tidy(read, shape), tuple(f'unknown field "{path}"' for path in unknown))
+
+
+def tidy(value: Any, shape: Type) -> Any:
+    """The value without what is empty, and with the structs that are always there."""
+    match shape:
+        case ListOf(item) if isinstance(value, list):
+            return [tidy(part, item) for part in value]
+        case MapOf(fields=fields) if fields and isinstance(value, dict):
+            return _tidy_struct(value, shape)
+        case MapOf(rest=rest) if rest is not None and isinstance(value, dict):
+            return {name: tidy(part, rest) for name, part in value.items()}
+    return value
+
+
+def _tidy_struct(value: Json, shape: MapOf) -> Json:
+    tidied: Json = {}
+    for name, part in value.items():
+        declared = shape.field_type(name)
+        assert declared is not None, "decoding dropped what is not declared"
+        tidy_part = tidy(part, declared)
+        if not _is_absent(tidy_part, name, declared, shape):
+            tidied[name] = tidy_part
+    for name in shape.always - tidied.keys():
+        if isinstance(shape.fields[name], MapOf):
+            tidied[name] = tidy({}, shape.fields[name])
+    return ALWAYS_ZERO.get(shape.name, {}) | tidied
+
+
+def _is_absent(value: Any, name: str, declared: Type, owner: MapOf) -> bool:
+    match declared:
+        case ListOf():
+            return value == [] and name not in owner.always
+        case MapOf(fields=fields):
+            return value == {} and not fields
+        case Untyped():
+            return False
+        case Scalar():
+            if value == "":
+                return name not in EMPTY_IS_PRESENT.get(owner.name, ())
+            return not value and name in ZERO_IS_ABSENT.get(owner.name, ())

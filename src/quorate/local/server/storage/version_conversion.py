@@ -1,0 +1,143 @@
+"""How custom resources get from one version to another.
+
+A definition whose strategy is Webhook asks its webhook, whatever else could convert.  With any other, the
+converter is used that the server was started with for the group; without one, an object means the same in
+every version.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from quorate.api.meta import Struct
+from quorate.local.objects.crd.definition import Definition
+from quorate.local.server.backend_client import Outside, Unreachable
+from quorate.local.server.errors import internal
+
+Json = dict[str, Any]
+Converter = Callable[[Json, str], Json]
+"""From an object and a wanted apiVersion to the object in that version."""
+Convert = Callable[[Sequence[Json], str], Awaitable[list[Json]]]
+"""The same for many objects, and it may have to wait."""
+
+REVIEW_VERSIONS = ("v1", "v1beta1")
+TIMEOUT_S = 30.0
+MUTABLE = ("labels", "annotations")
+"""What of the metadata a webhook may convert."""
+IDENTITY = ("name", "namespace", "uid")
+
+
+class _Result(Struct):
+    status: str = ""
+    message: str = ""
+
+
+class _Response(Struct):
+    uid: str = ""
+    converted_objects: tuple[dict[str, Any], ...] = ()
+    result: _Result = _Result()
+
+
+class _Review(Struct):
+    response: _Response | None = None
+
+
+def conversion_of(
+    definition: Definition,
+    converters: Mapping[str, Converter],
+    outside: Outside,
+    new_uid: Callable[[], str],
+) -> Convert:
+    """``converters``: by API group."""
+    if definition.conversion["strategy"] == "Webhook":
+        webhook, kind = definition.conversion["webhook"], f"{definition.group}, Kind={definition.kind}"
+        return lambda objects, version: _ask(outside, webhook, kind, new_uid(), objects, version)
+    return _one_by_one(converters.get(definition.group, only_version))
+
+
+def only_version(obj: Json, api_version: str) -> Json:
+    """The strategy None: an object means the same in every version."""
+    return obj | {"apiVersion": api_version}
+
+
+def _one_by_one(converter: Converter) -> Convert:
+    async def convert(objects: Sequence[Json], api_version: str) -> list[Json]:
+        return [converter(obj, api_version) for obj in objects]
+
+    return convert
+
+
+async def _ask(
+    outside: Outside, webhook: Json, kind: str, uid: str, objects: Sequence[Json], api_version: str
+) -> list[Json]:
+    """The objects as a conversion webhook returns them, all in one request.  Raises StatusError(500)."""
+    version = next(known for known in webhook["conversionReviewVersions"] if known in REVIEW_VERSIONS)
+    review = {
+        "kind": "ConversionReview",
+        "apiVersion": f"apiextensions.k8s.io/{version}",
+        "request": {"uid": uid, "desiredAPIVersion": api_version, "objects": objects},
+    }
+    failed = f"conversion webhook for {kind} failed"
+    try:
+        place = outside.place(webhook["clientConfig"])
+        content = await outside.post(place, msgspec.json.encode(review), TIMEOUT_S)
+        response = msgspec.json.decode(content, type=_Review).response
+    except (Unreachable, msgspec.DecodeError) as failure:
+        raise internal(f"{failed}: {failure}") from failure
+    if response is None or response.uid != uid:
+        raise internal(f'{failed}: expected response.uid="{uid}"')
+    if response.result.status != "Success":
+        raise internal(f"{failed}: {response.result.message or 'response.result.status was not Success'}")
+    if len(response.converted_objects) != len(objects):
+        count = len(response.converted_objects)
+        raise internal(f"{failed}: expected {len(objects)} converted objects, got {count}")
+    return [
+        _checked(new, old, api_version, failed)
+        for new, old in zip(response.converted_objects, objects, strict=True)
+    ]
+
+
+def _checked(new: Json, old: Json, api_version: str, failed: str) -> Json:
+    """A converted object with the metadata that conversion may not touch.  Raises StatusError(500)."""
+    given = new.get("metadata") or {}
+    if (new.get("apiVersion"), new.get("kind")) != (api_version, old["kind"]):
+        got = f"{new.get('apiVersion')}, Kind={new.get('kind')}"
+        raise internal(f"{failed}: expected {api_version}, Kind={old['kind']}, got {got}")
+    for field in IDENTITY:
+        if given.get(field) != old["metadata"].get(field):
+            raise internal(f"{failed}: must have the same {field}: {given.get(field)}")
+    kept = {name: value for name, value in old["metadata"].items() if name not in MUTABLE}
+    return new | {"metadata": kept | {name: given[name] for name in MUTABLE if given.get(name)}}
+
+
+CORE_NAMES = {
+    "regarding": "involvedObject",
+    "note": "message",
+    "reportingController": "reportingComponent",
+    "deprecatedSource": "source",
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedCount": "count",
+}
+NEW_NAMES = {core: new for new, core in CORE_NAMES.items()}
+STORED_ALWAYS: Json = {
+    "involvedObject": {},
+    "source": {},
+    "reportingComponent": "",
+    "reportingInstance": "",
+}
+LEFT_OUT_WHEN_EMPTY = ("reportingController", "reportingInstance", "regarding")
+
+
+async def convert_events(events: Sequence[Json], to_stored: bool) -> list[Json]:
+    """Events are stored in the core form."""
+    return [_converted(event, to_stored) for event in events]
+
+
+def _converted(event: Json, to_stored: bool) -> Json:
+    names = CORE_NAMES if to_stored else NEW_NAMES
+    renamed = {names.get(name, name): value for name, value in event.items()}
+    if to_stored:
+        return STORED_ALWAYS | renamed
+    return {name: value for name, value in renamed.items() if value or name not in LEFT_OUT_WHEN_EMPTY}

@@ -1,0 +1,149 @@
+"""What the smaller kinds refuse, each case by field and reason."""
+
+from typing import Any
+
+import pytest
+
+from quorate.local.server.registry.strategies import RULES
+from tests.local.server.validation.objects import show
+
+Json = dict[str, Any]
+
+RBAC = "rbac.authorization.k8s.io"
+VOLUME = {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}}
+CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+
+
+@pytest.mark.parametrize(
+    ("resource", "obj", "want"),
+    [
+        ("services", {"spec": {}}, ["spec.ports Required"]),
+        ("services", {"spec": {"clusterIP": "None"}}, []),
+        ("services", {"spec": {"type": "ExternalName"}}, ["spec.externalName Required"]),
+        ("services", {"spec": {"ports": [{"port": 0}]}}, ["spec.ports[0].port Invalid"]),
+        (
+            "services",
+            {"spec": {"ports": [{"port": 80, "nodePort": 30_000}]}},
+            ["spec.ports[0].nodePort Forbidden"],
+        ),
+        (
+            "services",
+            {"spec": {"ports": [{"port": 80, "name": "a"}, {"port": 80, "name": "a"}]}},
+            ["spec.ports[1].name Duplicate", "spec.ports[1] Duplicate"],
+        ),
+        ("configmaps", {"data": {"a b": ""}}, ["data[a b] Invalid"]),
+        ("configmaps", {"data": {"a": ""}, "binaryData": {"a": ""}}, ["data[a] Invalid"]),
+        ("configmaps", {"data": {"a": "x" * 2**20}}, []),
+        ("configmaps", {"data": {"a": "x" * 2**20, "b": "x"}}, [" TooLong"]),
+        ("secrets", {"type": "kubernetes.io/tls", "data": {"tls.crt": ""}}, ["data[tls.key] Required"]),
+        ("namespaces", {"spec": {"finalizers": ["a b"]}}, ["spec.finalizers[0] Invalid"]),
+        ("nodes", {"spec": {"taints": [{"key": "a"}]}}, ["spec.taints[0].effect Required"]),
+        (
+            "nodes",
+            {"spec": {"taints": [{"key": "a", "effect": "X"}]}},
+            ["spec.taints[0].effect NotSupported"],
+        ),
+        ("nodes", {"status": {"capacity": {"cpu": "-1"}}}, ["status.capacity[cpu] Invalid"]),
+        (
+            "leases.coordination.k8s.io",
+            {"spec": {"leaseDurationSeconds": 0}},
+            ["spec.leaseDurationSeconds Invalid"],
+        ),
+        ("leases.coordination.k8s.io", {"spec": {"leaseTransitions": -1}}, ["spec.leaseTransitions Invalid"]),
+        ("runtimeclasses.node.k8s.io", {"handler": "Bad_Name"}, ["handler Invalid"]),
+        ("events", {"involvedObject": {"namespace": "other"}}, ["involvedObject.namespace Invalid"]),
+        (
+            "persistentvolumes",
+            {"spec": {"local": {"path": "/disk"}}},
+            ["spec.accessModes Required", "spec.capacity Required", "spec.nodeAffinity Required"],
+        ),
+        (
+            "persistentvolumes",
+            {"spec": {**VOLUME, "csi": {"driver": "d"}, "hostPath": {"path": "/"}, "nodeAffinity": {}}},
+            [
+                "spec.hostPath Forbidden",
+                "spec.csi.volumeHandle Required",
+                "spec.nodeAffinity.required Required",
+            ],
+        ),
+        ("persistentvolumes", {"spec": VOLUME}, ["spec Required"]),
+        ("persistentvolumeclaims", {"spec": CLAIM}, []),
+        (
+            "persistentvolumeclaims",
+            {"spec": {"accessModes": ["ReadWriteOncePod", "ReadOnlyMany", "Any"]}},
+            [
+                "spec.accessModes NotSupported",
+                "spec.accessModes Forbidden",
+                "spec.resources[storage] Required",
+            ],
+        ),
+        ("storageclasses.storage.k8s.io", {}, ["provisioner Required"]),
+        (
+            "storageclasses.storage.k8s.io",
+            {"provisioner": "a.b/c", "volumeBindingMode": "Late", "reclaimPolicy": "Recycle"},
+            ["reclaimPolicy NotSupported", "volumeBindingMode NotSupported"],
+        ),
+        (
+            "csinodes.storage.k8s.io",
+            {"spec": {"drivers": [{"name": "a"}, {"name": "a", "nodeID": "i", "allocatable": {"count": 0}}]}},
+            [
+                "spec.drivers[0].nodeID Required",
+                "spec.drivers[1].name Duplicate",
+                "spec.drivers[1].allocatable.count Invalid",
+            ],
+        ),
+        (
+            f"roles.{RBAC}",
+            {"rules": [{"verbs": ["get"], "apiGroups": [""]}]},
+            ["rules[0].resources Required"],
+        ),
+        (
+            f"roles.{RBAC}",
+            {"rules": [{"verbs": ["get"], "nonResourceURLs": ["/x"]}]},
+            ["rules[0].nonResourceURLs Invalid"],
+        ),
+        (f"clusterroles.{RBAC}", {"rules": [{"verbs": ["get"], "nonResourceURLs": ["/x"]}]}, []),
+        (
+            f"clusterrolebindings.{RBAC}",
+            {"roleRef": {"kind": "Role", "name": "r"}, "subjects": [{"kind": "ServiceAccount", "name": "s"}]},
+            ["roleRef.kind NotSupported", "subjects[0].namespace Required"],
+        ),
+        (f"rolebindings.{RBAC}", {"roleRef": {"kind": "Role"}}, ["roleRef.name Required"]),
+        (
+            "priorityclasses.scheduling.k8s.io",
+            {"value": 1_000_000_001, "preemptionPolicy": "X"},
+            ["value Forbidden", "preemptionPolicy NotSupported"],
+        ),
+    ],
+)
+def test_a_new_object(resource: str, obj: Json, want: list[str]) -> None:
+    named = {"metadata": {"name": "n", "namespace": "default"}} | obj
+    assert show(RULES[resource].validate(named)) == want
+
+
+@pytest.mark.parametrize(
+    ("resource", "old", "new", "want"),
+    [
+        ("configmaps", {"immutable": True, "data": {"a": "1"}}, {"immutable": True}, ["data Forbidden"]),
+        ("configmaps", {"immutable": True}, {}, ["immutable Forbidden"]),
+        ("secrets", {"type": "a"}, {"type": "b"}, ["type Invalid"]),
+        ("priorityclasses.scheduling.k8s.io", {"value": 1}, {"value": 2}, ["value Forbidden"]),
+        ("runtimeclasses.node.k8s.io", {"handler": "a"}, {"handler": "b"}, ["handler Invalid"]),
+        (
+            "nodes",
+            {"spec": {"providerID": "a"}},
+            {"spec": {"providerID": "b"}},
+            ["spec.providerID Forbidden"],
+        ),
+        ("nodes", {"spec": {}}, {"spec": {"providerID": "b"}}, []),
+        (
+            "services",
+            {"spec": {"clusterIP": "10.0.0.1"}},
+            {"spec": {"clusterIP": "None"}},
+            ["spec.clusterIPs[0] Invalid"],
+        ),
+        (f"rolebindings.{RBAC}", {"roleRef": {"name": "a"}}, {"roleRef": {"name": "b"}}, ["roleRef Invalid"]),
+    ],
+)
+def test_an_update(resource: str, old: Json, new: Json, want: list[str]) -> None:
+    assert show(RULES[resource].validate_update(new, old)) == want

@@ -1,0 +1,63 @@
+"""What ResourceQuotas and LimitRanges refuse."""
+
+from typing import Any
+
+import pytest
+
+from quorate.local.server.registry.validation import quota
+from tests.local.server.validation.objects import show
+
+Json = dict[str, Any]
+
+
+@pytest.mark.parametrize(
+    ("item", "want"),
+    [
+        pytest.param({"min": {"cpu": "1"}, "max": {"cpu": "2"}}, [], id="in order"),
+        pytest.param(
+            {"min": {"cpu": "2"}, "max": {"cpu": "1"}}, ["spec.limits[0].min[cpu] Invalid"], id="turned round"
+        ),
+        pytest.param(
+            {"defaultRequest": {"cpu": "500m"}, "default": {"cpu": "0.1"}},
+            ["spec.limits[0].defaultRequest[cpu] Invalid"],
+            id="more asked for than allowed",
+        ),
+    ],
+)
+def test_a_limit_range(item: Json, want: list[str]) -> None:
+    assert show(quota.limit_range({"spec": {"limits": [{"type": "Container"} | item]}})) == want
+
+
+@pytest.mark.parametrize(
+    ("item", "want"),
+    [
+        ({"type": "Pod", "default": {"cpu": "1"}}, ["default Forbidden"]),
+        ({"type": "Odd"}, ["type Invalid"]),
+        ({"type": "PersistentVolumeClaim"}, ["limits Required"]),
+        ({"type": "Container", "max": {"bogus": "1"}}, ["max[bogus] Invalid"] * 2),
+        ({"type": "Pod", "maxLimitRequestRatio": {"cpu": "500m"}}, ["maxLimitRequestRatio[cpu] Invalid"]),
+    ],
+)
+def test_an_item_of_a_limit_range(item: Json, want: list[str]) -> None:
+    found = show(quota.limit_range({"spec": {"limits": [item]}}))
+    assert found == [f"spec.limits[0].{cause}" for cause in want]
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        ({"hard": {"cpu": "1", "requests.nvidia.com/gpu": "4", "count/jobs.batch": "2"}}, []),
+        ({"hard": {"cpu": "-1"}}, ["spec.hard[cpu] Invalid"]),
+        ({"hard": {"pods": "1500m"}}, ["spec.hard[pods] Invalid"]),
+        ({"hard": {"bogus": "1"}}, ["spec.hard[bogus] Invalid"] * 2),
+        ({"scopes": ["Odd"]}, ["spec.scopes Invalid"]),
+        ({"scopes": ["BestEffort", "NotBestEffort"]}, ["spec.scopes Invalid"]),
+    ],
+)
+def test_a_resource_quota(spec: Json, want: list[str]) -> None:
+    assert show(quota.resource_quota({"spec": spec})) == want
+
+
+def test_a_quota_counts_the_same_pods_for_good() -> None:
+    old, new = {"spec": {"scopes": ["BestEffort"]}}, {"spec": {"scopes": ["Terminating"]}}
+    assert show(quota.resource_quota_update(new, old)) == ["spec.scopes Invalid"]

@@ -1,0 +1,93 @@
+"""The law of every rule: what can be decoded can be judged.  A refusal is an answer, an exception is not."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from quorate.local.objects.schema_types import ListOf, MapOf, Scalar, Type, Untyped
+from quorate.local.server.errors import qualified
+from quorate.local.server.registry import builtin
+from quorate.local.server.registry.kinds import Kind
+from quorate.local.server.registry.strategies import RULES
+
+Json = dict[str, Any]
+
+WORDS = (
+    "",
+    "a",
+    "Bad_Name",
+    "In",
+    "Exists",
+    "Indexed",
+    "Always",
+    "None",
+    "True",
+    "Complete",
+    "1,3-5",
+    "a.b/c",
+)
+SCALARS: dict[str, tuple[Any, ...]] = {
+    "string": WORDS,
+    "integer": (-1, 0, 1, 100_001),
+    "number": (-1, 0, 1),
+    "boolean": (False, True),
+    "time": ("2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z"),
+    "micro-time": ("2024-01-01T00:00:00.000000Z",),
+    "quantity": ("-1", "0", "1", "1500m", "2Gi"),
+    "bytes": ("", "YQ=="),
+    "int-or-string": (0, 80, "web", "Bad Port"),
+}
+KINDS = {
+    name: kind
+    for kind in builtin.KINDS
+    if (name := qualified(kind.group, kind.plural)) in RULES and kind.group != "apiextensions.k8s.io"
+}
+PAIRS = 300
+
+
+def a_value(shape: Type, rng: Random) -> Any:
+    match shape:
+        case Scalar(name):
+            return rng.choice(SCALARS[name])
+        case ListOf(item):
+            return [a_value(item, rng) for _ in range(rng.randrange(3))]
+        case MapOf(fields=fields) if fields:
+            chosen = rng.sample(sorted(fields), min(len(fields), rng.randrange(5)))
+            return {name: a_value(fields[name], rng) for name in chosen}
+        case MapOf(rest=rest) if rest is not None:
+            return {rng.choice(WORDS): a_value(rest, rng) for _ in range(rng.randrange(3))}
+        case _:
+            assert isinstance(shape, Untyped | MapOf)
+            return {}
+
+
+def an_object(kind: Kind, rng: Random) -> Json:
+    fields = kind.type.fields
+    parts = {
+        name: a_value(fields[name], rng) for name in fields if name not in ("apiVersion", "kind", "metadata")
+    }
+    obj = kind.rules.decode(parts | {"metadata": {"name": "n", "uid": "u", "namespace": "default"}}).object
+    kind.rules.default(obj)
+    return obj
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_whatever_decodes_can_be_judged(name: str) -> None:
+    kind, rng = KINDS[name], Random(name)
+    found = 0
+    for _ in range(PAIRS):
+        old, new = an_object(kind, rng), an_object(kind, rng)
+        found += len(kind.rules.validate(new) + kind.rules.validate_new(new))
+        found += len(kind.rules.validate_update(new, old) + kind.rules.validate_status(new, old))
+        kind.rules.warn(new)
+    assert found, "the objects are so harmless that they try nothing"
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_an_update_that_changes_nothing_finds_nothing_new(name: str) -> None:
+    kind, rng = KINDS[name], Random(name)
+    for _ in range(PAIRS):
+        obj = an_object(kind, rng)
+        if not kind.rules.validate(obj):
+            assert kind.rules.validate_update(obj, obj) == []
