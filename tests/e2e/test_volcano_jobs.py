@@ -241,17 +241,17 @@ def test_a_command_waits_a_moment_for_what_it_is_for() -> None:
         async with a_world(definitions=DEFINITIONS) as world, asyncio.TaskGroup() as tasks:
             client, train = world.client, Key(NAMESPACE, "train")
             commands, clock = Informer(client, COMMANDS), VirtualClock(0.0)
-            orders = CommandBus(client, clock, commands, VOLCANO_JOBS)
+            bus = CommandBus(client, clock, commands, VOLCANO_JOBS)
             for body in (order("early", ""), order("to-an-earlier-one", "gone")):
                 await client.create(COMMANDS, body, NAMESPACE)
             watching = tasks.create_task(commands.run())
             await commands.synced.wait()
-            due = await orders.discard_orphans(train)
+            due = await bus.delete_orphans(train)
             assert due is not None
-            assert [each.metadata.name for each in await orders.to(train, Uid("new"))] == ["early"]
+            assert [each.metadata.name for each in await bus.pending(train, Uid("new"))] == ["early"]
             assert len((await client.list(COMMANDS, NAMESPACE)).items) == 1
             await clock.advance_to(due)
-            assert await orders.discard_orphans(train) is None
+            assert await bus.delete_orphans(train) is None
             assert (await client.list(COMMANDS, NAMESPACE)).items == ()
             watching.cancel()
 

@@ -14,7 +14,7 @@ from quorate.api.volcano import PodGroup, PodGroupStatus
 from quorate.api.volcano.annotations import TASK_SPEC
 from quorate.api.volcano.job import JOB_RETRY_COUNT, JOB_VERSION, TASK_INDEX, Command, Job, with_defaults
 from quorate.controllers.volcano.job.job_phases import ACTIVE, RESTART, TRANSITIONS, ActionScope
-from quorate.controllers.volcano.job.job_pod_group import group_name
+from quorate.controllers.volcano.job.job_pod_group import group_name, min_resources, min_task_member
 from quorate.controllers.volcano.job.job_pods import (
     ContainerState,
     ContainerStatus,
@@ -26,7 +26,6 @@ from quorate.controllers.volcano.job.job_pods import (
 )
 from quorate.controllers.volcano.job.job_sync import JobInfo, JobPlan, decide
 from quorate.controllers.volcano.job.lifecycle_policies import POD_EVICTED, POD_FAILED, TASK_FAILED
-from quorate.controllers.volcano.job.min_resources import min_resources, min_task_member
 from quorate.controllers.volcano.queue_state import RootQueueCannotClose, next_state
 
 Json = dict[str, Any]
@@ -105,10 +104,10 @@ def _case_of(given: Json) -> JobInfo:
         index = min(sum(counts.get(task, {}).values()), replicas - 1)
         pods = [*(each for each in pods if each[:2] != (task, index)), (task, index, "Failed")]
     pod_version = given.get("eventVersion", version)
-    members = [_a_member(given, pod_version, *each) for each in pods]
+    job_pods = [_job_pod(given, pod_version, *each) for each in pods]
     return JobInfo(
         job=job,
-        members=members,
+        pods=job_pods,
         group=_a_group(given, job),
         commands=_commands(given),
         lost=_lost(given, pod_version, task),
@@ -122,7 +121,7 @@ def _replicas(task: str, counts: Mapping[str, int]) -> Iterator[tuple[str, int, 
     yield from ((task, index, phase) for index, phase in enumerate(phases))
 
 
-def _a_member(given: Json, version: int, task: str, index: int, phase: str) -> JobPod:
+def _job_pod(given: Json, version: int, task: str, index: int, phase: str) -> JobPod:
     exit_code = given.get("exitCode", 1 if phase == "Failed" else 0)
     ended = (
         ContainerState(terminated=Terminated(exit_code=exit_code)) if phase == "Failed" else ContainerState()

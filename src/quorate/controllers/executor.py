@@ -21,7 +21,7 @@ from quorate.kube.expectations import Expectations, Version
 from quorate.kube.informer import Informer
 from quorate.kube.log import logger
 from quorate.kube.resources import Resource
-from quorate.kube.writes import Write, send, send_concurrently
+from quorate.kube.writes import Patch, Write, send, send_concurrently
 from quorate.queueing.lifecycle.transition import Event
 
 DEFER_S: Final = 1.0  # pods of one job tend to end together: one write can report many
@@ -122,7 +122,16 @@ class PlanExecutor:
         except (ApiError, Unreachable, Unreadable):
             self._expectations.doubt(key, plan.all_writes)
             raise
-        self._expectations.expect(key, plan.all_writes)
+        # The watch delivers nothing for a patch that changed nothing and so kept the version.
+        unchanged = {each.metadata.resource_version for each in produced}
+        self._expectations.expect(
+            key,
+            (
+                write
+                for write in plan.all_writes
+                if not (isinstance(write, Patch) and write.resource_version in unchanged)
+            ),
+        )
         return produced
 
     def record(self, key: Key, events: tuple[ObjectEvent, ...], *, unique: bool) -> None:

@@ -86,7 +86,7 @@ def test_a_queue_without_parent_is_below_the_root_and_only_the_root_is_not() -> 
 def test_that_a_queue_below_a_closed_one_waits_for_that_is_told() -> None:
     parent = a_queue("research", "Closed")
     (event,) = decide(a_queue("vision", "Closed", parent="research"), parent, {}, "OpenQueue").events
-    assert event.message == "queue vision opens when queue research above it does (open that one first)"
+    assert event.message == "queue vision opens when its parent queue research does (open that one first)"
 
 
 def test_that_the_root_may_not_be_closed_is_told() -> None:

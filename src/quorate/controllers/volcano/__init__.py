@@ -1,4 +1,4 @@
-"""Volcano's controllers: Jobs of ``batch.volcano.sh``, pod groups made for others, and queues.
+"""Volcano's controllers: of Jobs of ``batch.volcano.sh``, of pod groups for other pods, and of queues.
 
-The rules are pure: ``decide`` says what to do about one job, ``queue_state`` what becomes of a queue.
+The decisions are pure functions: ``job.job_sync``, ``pod_groups.batch_job_groups`` and ``queue_state``.
 """

@@ -1,4 +1,4 @@
-"""Commands to jobs and to queues, each of which is carried out once and then deleted."""
+"""The command bus: commands to jobs and queues, each of which is executed once and then deleted."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final
@@ -12,11 +12,11 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import COMMANDS, Resource
 from quorate.kube.writes import Delete, send
 
-EARLY_S: Final = 5.0  # how long a command waits for what it is meant for: another watch tells of that
+ORPHAN_TIMEOUT_S: Final = 5.0  # how long a command waits for its target, which another watch delivers
 
 
 class CommandBus:
-    """The commands to objects of one kind that were not taken up yet."""
+    """The commands to objects of one kind that are not executed yet."""
 
     def __init__(
         self, client: Client, clock: Clock, commands: Informer[Command], resource: Resource[Any]
@@ -26,47 +26,50 @@ class CommandBus:
         self._commands = commands
         self._resource = resource
         self._index = f"commands to {resource.plural}"
-        self._taken_up: set[Uid] = set()  # those that were deleted, until the watch says so
+        self._deleted: set[Uid] = set()  # until the watch delivers the deletion
         commands.add_index(self._index, self._target)
 
-    def follow(self, tell: Callable[[Key], None]) -> None:
-        """Have ``tell`` called with whatever object has commands that changed."""
+    def subscribe(self, enqueue: Callable[[Key], None]) -> None:
+        """Call ``enqueue`` with the target of each command that changes."""
 
         def changed(change: Change[Command]) -> None:
             for command in (change.old, change.new):
                 for key in () if command is None else self._target(command):
-                    tell(key)
+                    enqueue(key)
             if change.new is None and change.old is not None:
-                self._taken_up.discard(change.old.metadata.uid)
+                self._deleted.discard(change.old.metadata.uid)
 
         self._commands.subscribe(changed)
 
-    async def to(self, key: Key, uid: Uid) -> list[Command]:
-        """Those to the object, in the order they came; those to an earlier one of its name are deleted."""
-        waiting = self._waiting(key)
-        meant = [each for each in waiting if each.target is not None and each.target.uid in ("", uid)]
-        await self.consume(each for each in waiting if each not in meant)
-        return meant
+    async def pending(self, key: Key, uid: Uid) -> list[Command]:
+        """Return the commands to an object, oldest first; delete those to an earlier object of its name."""
+        commands = self._cached(key)
+        own = [each for each in commands if each.target is not None and each.target.uid in ("", uid)]
+        await self.delete(each for each in commands if each not in own)
+        return own
 
-    async def discard_orphans(self, key: Key) -> float | None:
-        """Delete those to an object that is not there; when to look again, if some may be here before it."""
-        early = [each for each in self._waiting(key) if _age(each)[0] + EARLY_S > self._clock.now()]
-        await self.consume(each for each in self._waiting(key) if each not in early)
-        return _age(early[0])[0] + EARLY_S if early else None
+    async def delete_orphans(self, key: Key) -> float | None:
+        """Delete the commands to an object that does not exist.
 
-    async def consume(self, commands: Iterable[Command]) -> None:
+        Return when to check again if some are so young that their target may not have been delivered yet.
+        """
+        young = [each for each in self._cached(key) if _age(each)[0] + ORPHAN_TIMEOUT_S > self._clock.now()]
+        await self.delete(each for each in self._cached(key) if each not in young)
+        return _age(young[0])[0] + ORPHAN_TIMEOUT_S if young else None
+
+    async def delete(self, commands: Iterable[Command]) -> None:
         for command in commands:
             metadata = command.metadata
-            self._taken_up.add(metadata.uid)  # before: the watch may be faster than the answer
+            self._deleted.add(metadata.uid)  # first: the watch may be faster than the response
             try:
                 await send(self._client, (Delete(COMMANDS, metadata.key, metadata.uid),))
             except (ApiError, Unreachable):
-                self._taken_up.discard(metadata.uid)
+                self._deleted.discard(metadata.uid)
                 raise
 
-    def _waiting(self, key: Key) -> list[Command]:
+    def _cached(self, key: Key) -> list[Command]:
         stored = self._commands.by_index(self._index, key)
-        return sorted((each for each in stored if each.metadata.uid not in self._taken_up), key=_age)
+        return sorted((each for each in stored if each.metadata.uid not in self._deleted), key=_age)
 
     def _target(self, command: Command) -> tuple[Key, ...]:
         target, resource = command.target, self._resource

@@ -1,4 +1,4 @@
-"""Running Volcano's controllers, each once the kinds it needs are served."""
+"""Run the Volcano controllers, each once the cluster serves the kinds that it needs."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
@@ -18,7 +18,7 @@ from quorate.controllers.volcano.pod_groups.batch_job_group_controller import (
 )
 from quorate.controllers.volcano.pod_groups.group_pod import GROUP_PODS
 from quorate.controllers.volcano.pod_groups.pod_group_controller import PodGroupController
-from quorate.controllers.volcano.pod_groups.scheduling_gate_controller import SchedulingGateController
+from quorate.controllers.volcano.pod_groups.scheduling_gates import SchedulingGateController
 from quorate.controllers.volcano.queue_controller import VolcanoQueueController
 from quorate.kube.errors import ApiError, Unreachable
 from quorate.kube.informer import Informer
@@ -26,19 +26,19 @@ from quorate.kube.log import logger
 from quorate.kube.resources import COMMANDS, JOBS, POD_GROUPS, QUEUES, VOLCANO_JOBS, Resource
 from quorate.kube.rest.discovery import served_resources
 
-LOOK_AGAIN_S: Final = 5.0  # one small request for each group of kinds that is not served
+DISCOVERY_INTERVAL_S: Final = 5.0  # one small request for each API group that is not served
 
 
 async def run_volcano(
     context: ControllerContext, memberships: BatchJobMemberships, jobs: Informer[Job] | None
 ) -> None:
-    """Wait until pod groups are served, then look after them and what makes them until cancelled.
+    """Wait until the cluster serves pod groups, then run the configured controllers until cancelled.
 
-    ``jobs``: those of batch/v1, where they are watched already, as they are queued.
+    ``jobs``: the informer of batch/v1 Jobs, if this process queues them.
     """
     rules = context.configuration.gang
     if "batchJobs" not in rules.managed_kinds or not await _is_served(context, POD_GROUPS):
-        memberships.unserved()
+        memberships.set_unserved()
     await _until_served(context, POD_GROUPS)
     groups = Informer(context.client, POD_GROUPS)
     commands = Informer(context.client, COMMANDS)
@@ -49,7 +49,7 @@ async def run_volcano(
         "batchJobs": lambda: _run_batch(context, groups, memberships, jobs),
     }
     async with asyncio.TaskGroup() as tasks:
-        await _watch(context, tasks, groups)
+        await _start_informers(context, tasks, groups)
         tasks.create_task(_run_commands(context, commands), name="volcano commands")
         for name in rules.managed_kinds:
             tasks.create_task(runs[name](), name=f"volcano {name}")
@@ -62,10 +62,10 @@ async def _run_pods(context: ControllerContext, groups: Informer[PodGroup]) -> N
         for name in rules.scheduler_names
     ]
     async with asyncio.TaskGroup() as tasks:
-        await _watch(context, tasks, *pods)
-        lone = PodGroupController(context, pods, groups, inherit=rules.inherit_owner_annotations)
+        await _start_informers(context, tasks, *pods)
+        controller = PodGroupController(context, pods, groups, inherit=rules.inherit_owner_annotations)
         gates = SchedulingGateController(context, pods, groups)
-        for reconciler in (lone.reconciler, lone.emptied, gates.reconciler):
+        for reconciler in (controller.pod_reconciler, controller.group_reconciler, gates.reconciler):
             tasks.create_task(reconciler.run(), name=reconciler.name)
 
 
@@ -75,18 +75,18 @@ async def _run_batch(
     memberships: BatchJobMemberships,
     jobs: Informer[Job] | None,
 ) -> None:
-    memberships.known(groups)
+    memberships.set_groups(groups)
     queued = jobs is not None
     async with asyncio.TaskGroup() as tasks:
         if jobs is None:
             jobs = Informer(context.client, JOBS)
-            await _watch(context, tasks, jobs)
+            await _start_informers(context, tasks, jobs)
         reconciler = BatchJobGroupController(context, jobs, groups, queued=queued).reconciler
         tasks.create_task(reconciler.run(), name=reconciler.name)
 
 
 async def _run_commands(context: ControllerContext, commands: Informer[Command]) -> None:
-    """Jobs and queues do without where there are no commands."""
+    """Run the informer of commands once they are served; the controllers work without commands until then."""
     await _until_served(context, COMMANDS)
     await commands.run()
 
@@ -97,7 +97,7 @@ async def _run_queues(
     await _until_served(context, QUEUES)
     queues = Informer(context.client, QUEUES)
     async with asyncio.TaskGroup() as tasks:
-        await _watch(context, tasks, queues)
+        await _start_informers(context, tasks, queues)
         reconciler = VolcanoQueueController(context, queues, groups, commands).reconciler
         tasks.create_task(reconciler.run(), name=reconciler.name)
 
@@ -107,37 +107,38 @@ async def _run_jobs(
 ) -> None:
     await _until_served(context, VOLCANO_JOBS)
     jobs = Informer(context.client, VOLCANO_JOBS)
-    members = Informer(context.client, JOB_PODS, label_selector=JOB_POD_SELECTOR)
+    pods = Informer(context.client, JOB_PODS, label_selector=JOB_POD_SELECTOR)
     async with asyncio.TaskGroup() as tasks:
-        await _watch(context, tasks, jobs, members)
+        await _start_informers(context, tasks, jobs, pods)
         keep = context.configuration.gang.keep_pending_pods_on_rollback
-        controller = VolcanoJobController(context, jobs, groups, members, commands, keep_pending=keep)
+        controller = VolcanoJobController(context, jobs, groups, pods, commands, keep_pending=keep)
         tasks.create_task(controller.run(), name=controller.reconciler.name)
 
 
-async def _watch(context: ControllerContext, tasks: asyncio.TaskGroup, *informers: Informer[Any]) -> None:
-    """Return once all of them know what is stored."""
+async def _start_informers(
+    context: ControllerContext, tasks: asyncio.TaskGroup, *informers: Informer[Any]
+) -> None:
+    """Run ``informers`` in ``tasks`` and return once all of them have synced."""
     for informer in informers:
         report_undecodable_objects(informer, context.events)
         tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
     await synced(*informers)
 
 
-async def _until_served(context: ControllerContext, *resources: Resource[Any]) -> None:
-    """Most clusters have none of these kinds, and there is nothing wrong with that."""
-    for resource in resources:
-        while not await _is_served(context, resource):
-            await _pause(context)
-        logger(__name__).info("kind is served", kind=resource.kind, api_version=resource.api_version)
+async def _until_served(context: ControllerContext, resource: Resource[Any]) -> None:
+    """Return once the cluster serves the kind; most clusters never do, which is not an error."""
+    while not await _is_served(context, resource):
+        await _pause(context)
+    logger(__name__).info("kind is served", kind=resource.kind, api_version=resource.api_version)
 
 
 async def _is_served(context: ControllerContext, resource: Resource[Any]) -> bool:
-    """The cluster's answer, asked for until there is one."""
+    """Return whether the cluster serves the kind; retry until the API server answers."""
     while True:
         try:
             served = await served_resources(context.client, resource.api_version)
         except (ApiError, Unreachable) as error:
-            logger(__name__).warning("not known what is served", kind=resource.kind, problem=str(error))
+            logger(__name__).warning("discovery failed", kind=resource.kind, error=str(error))
             await _pause(context)
         else:
             return resource.plural in {each.name for each in served}
@@ -145,4 +146,4 @@ async def _is_served(context: ControllerContext, resource: Resource[Any]) -> boo
 
 async def _pause(context: ControllerContext) -> None:
     steady = context.clock.steady
-    await steady.sleep_until(steady.now() + LOOK_AGAIN_S)
+    await steady.sleep_until(steady.now() + DISCOVERY_INTERVAL_S)

@@ -1,4 +1,4 @@
-"""The states of a queue: open, closing while pod groups are left in it, closed; and what follows for others.
+"""The states of a Volcano queue: open, closing while it has pod groups, and closed; and its child queues.
 
 Source: Volcano's queue controller (v1.15).
 """
@@ -37,18 +37,18 @@ BUILT_IN_QUEUES: Final = (
 
 
 class RootQueueCannotClose(Exception):
-    """The root of all queues cannot be closed: nothing could be open below it."""
+    """The root queue cannot be closed: no queue below it could be open."""
 
     def __init__(self, queue: str) -> None:
         super().__init__(queue)
         self.queue = queue
 
     def __str__(self) -> str:
-        return f"queue {self.queue}: cannot be closed (close the queues below it)"
+        return f"queue {self.queue}: cannot be closed (close its child queues)"
 
 
 def next_state(queue: str, state: str, action: QueueAction, pod_groups: int) -> str:
-    """The state of ``queue`` after ``action``, with as many pod groups as refer to it.
+    """Return the state of ``queue`` after ``action``, given the number of pod groups in it.
 
     Raises ``RootQueueCannotClose``.
     """
@@ -60,10 +60,10 @@ def next_state(queue: str, state: str, action: QueueAction, pod_groups: int) -> 
                 raise RootQueueCannotClose(queue)
             return CLOSING if pod_groups else CLOSED
         case "sync":
-            return _synced(state, pod_groups)
+            return _synced_state(state, pod_groups)
 
 
-def _synced(state: str, pod_groups: int) -> str:
+def _synced_state(state: str, pod_groups: int) -> str:
     if state in ("", OPEN):
         return OPEN
     if state in (CLOSING, CLOSED):
@@ -75,30 +75,30 @@ def _synced(state: str, pod_groups: int) -> str:
 class QueuePlan:
     status: QueueStatus
     annotations: Mapping[str, str] = field(default_factory=dict)  # to set
-    parent: str = ""  # to set; empty: it stays
+    parent: str = ""  # to set; empty: it does not change
     events: tuple[Event, ...] = ()
 
 
 def decide(queue: Queue, parent: Queue | None, phases: Mapping[str, int], command: str = "") -> QueuePlan:
-    """What becomes of a queue, with as many pod groups in it by phase, when it is told ``command``.
+    """Return the plan for a queue, given its pod groups by phase and the action of a ``command`` to it.
 
-    Below a queue that is closed all are closed, and marked; those that are marked open again with it.  A
-    queue closed by hand loses the mark, and stays closed; one that is to open below a closed one is marked.
+    All queues below a closed queue are closed and marked with the closed-by-parent annotation; marked queues
+    open again with their parent.  A queue that a command closes loses the mark and stays closed.  A queue
+    that a command opens while its parent is closed is marked instead.
     """
     action, marks = _action(queue, parent, command)
     name, state = queue.metadata.name, queue.status.state
     events: tuple[Event, ...] = ()
     try:
         after = next_state(name, state, action, sum(phases.values()))
-    except RootQueueCannotClose as protected:
-        after, events = state or OPEN, (Event("Warning", "CloseQueue", str(protected)),)
+    except RootQueueCannotClose as refusal:
+        after, events = state or OPEN, (Event("Warning", "CloseQueue", str(refusal)),)
     if command == "OpenQueue" and action != "open":
-        above = queue.spec.parent
-        text = f"queue {name} opens when queue {above} above it does (open that one first)"
+        text = f"queue {name} opens when its parent queue {queue.spec.parent} does (open that one first)"
         events = (Event("Warning", "OpenQueue", text),)
     elif action != "sync" and after != state:
         reason = "OpenQueue" if action == "open" else "CloseQueue"
-        events = (Event("Normal", reason, f"queue {name} is {after} now"),)
+        events = (Event("Normal", reason, f"queue {name} is {after}"),)
     status = replace(
         queue.status,
         state=after,
@@ -108,14 +108,14 @@ def decide(queue: Queue, parent: Queue | None, phases: Mapping[str, int], comman
         unknown=phases.get(UNKNOWN, 0),
         completed=phases.get(COMPLETED, 0),
     )
-    stated = queue.metadata.annotations
-    changed = {key: value for key, value in marks.items() if stated.get(key, "false") != value}
-    orphan = not queue.spec.parent and name != ROOT_QUEUE
-    return QueuePlan(status, changed, ROOT_QUEUE if orphan else "", events)
+    stored = queue.metadata.annotations
+    changed = {key: value for key, value in marks.items() if stored.get(key, "false") != value}
+    lacks_parent = not queue.spec.parent and name != ROOT_QUEUE
+    return QueuePlan(status, changed, ROOT_QUEUE if lacks_parent else "", events)
 
 
 def _action(queue: Queue, parent: Queue | None, command: str) -> tuple[QueueAction, Mapping[str, str]]:
-    """What to do with the queue, and the mark it has afterwards."""
+    """Return the action on the queue, and the value of its closed-by-parent annotation afterwards."""
     action = ACTIONS.get(command, "sync")
     parent_closed = parent is not None and parent.status.state in (CLOSED, CLOSING)
     if parent_closed and action != "close" and queue.status.state in ("", OPEN):

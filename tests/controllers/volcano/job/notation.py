@@ -60,7 +60,7 @@ def _a_task(word: str) -> dict[str, Any]:
     return task | ({"minAvailable": int(minimum)} if minimum else {})
 
 
-def members(line: str, *, version: int = 0, retry: int = 0, age: float = 60.0) -> list[JobPod]:
+def job_pods(line: str, *, version: int = 0, retry: int = 0, age: float = 60.0) -> list[JobPod]:
     """``;`` parts the tasks."""
     made = []
     for part in filter(None, map(str.strip, line.split(";"))):
@@ -134,7 +134,7 @@ def planned(
     now: float = NOW,
     keep_pending: bool = False,
 ) -> JobPlan:
-    own = members(pods, version=job.status.version) if isinstance(pods, str) else pods
+    own = job_pods(pods, version=job.status.version) if isinstance(pods, str) else pods
     met = a_group(group) if isinstance(group, str) else group
     return decide(JobInfo(job, own, met, tuple(commands), tuple(lost), {}, now, keep_pending))
 

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from quorate.api.meta import Uid, at_epoch
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano.job import Job, with_defaults
-from quorate.controllers.volcano.job.job_pod_group import is_waiting
+from quorate.controllers.volcano.job.job_pod_group import awaits_admission
 from quorate.controllers.volcano.job.job_pods import JobPod, LostPod
 from quorate.controllers.volcano.job.job_sync import JobInfo, JobPlan, decide
-from tests.controllers.volcano.job.notation import NOW, a_group, a_job, members
+from tests.controllers.volcano.job.notation import NOW, a_group, a_job, job_pods
 from tests.search import examples
 
 ACTIONS = ("RestartJob", "RestartTask", "RestartPod", "AbortJob", "CompleteJob", "SyncJob")
@@ -66,8 +66,8 @@ class World:
         self.group = a_group("")
 
     def _create(self, task: str, index: int) -> None:
-        assert not is_waiting(self.group), "a pod was made while its group waits"
-        (pod,) = members(
+        assert not awaits_admission(self.group), "a pod was made while its group waits"
+        (pod,) = job_pods(
             f"{task}: " + "- " * index + "pending@",
             version=self.job.status.version,
             retry=self.job.status.retry_count,
@@ -87,7 +87,7 @@ class World:
             self.group = a_group(phase)
 
     def fare(self, which: int, phase: str) -> None:
-        names = sorted(name for name, pod in self.pods.items() if pod.is_unfinished)
+        names = sorted(name for name, pod in self.pods.items() if not pod.is_finished)
         if names:
             name = names[which % len(names)]
             pod = self.pods[name]
@@ -98,7 +98,7 @@ class World:
             )
 
     def lose(self, which: int) -> None:
-        names = sorted(name for name, pod in self.pods.items() if pod.is_unfinished and pod.spec.node_name)
+        names = sorted(name for name, pod in self.pods.items() if not pod.is_finished and pod.spec.node_name)
         if names:
             pod = self.pods.pop(names[which % len(names)])
             key = pod.metadata.key
@@ -163,9 +163,9 @@ def test_no_pod_is_made_while_the_group_waits_and_all_comes_to_rest(
     settle(world)
     if world.job.status.state.phase in FINAL:
         assert world.group is None
-        assert not any(pod.is_unfinished for pod in world.pods.values())
-    elif is_waiting(world.group):
-        assert all(pod.spec.node_name or not pod.is_unfinished for pod in world.pods.values())
+        assert not any(not pod.is_finished for pod in world.pods.values())
+    elif awaits_admission(world.group):
+        assert all(pod.spec.node_name or pod.is_finished for pod in world.pods.values())
 
 
 @examples(100)
@@ -177,14 +177,14 @@ def test_a_job_that_restarts_runs_pods_of_one_version_only(
     world = World(a_job("worker=3", phase="", policies=policies, maxRetry=retries))
     run(world, happenings)
     settle(world)
-    versions = {pod.version for pod in world.pods.values() if pod.is_unfinished}
+    versions = {pod.version for pod in world.pods.values() if not pod.is_finished}
     assert versions <= {world.job.status.version}
     assert world.job.status.retry_count == world.job.status.version
 
 
 def test_the_order_of_what_is_there_changes_nothing() -> None:
     job = a_job("ps=1 worker=3", phase="Running", policies=[{"event": "*", "action": "RestartPod"}])
-    pods = members("ps: failed; worker: failed pending running")
+    pods = job_pods("ps: failed; worker: failed pending running")
     forth, back = (
         decide(JobInfo(job, each, a_group("Running"), (), (), {}, NOW))
         for each in (pods, list(reversed(pods)))

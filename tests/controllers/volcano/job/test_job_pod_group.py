@@ -4,7 +4,7 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.volcano.job import Job, with_defaults
-from quorate.controllers.volcano.job.min_resources import (
+from quorate.controllers.volcano.job.job_pod_group import (
     TaskReplicas,
     min_resources,
     min_task_member,

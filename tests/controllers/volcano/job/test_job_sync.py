@@ -15,7 +15,7 @@ from tests.controllers.volcano.job.notation import (
     a_group,
     a_job,
     after,
-    members,
+    job_pods,
     planned,
     show,
 )
@@ -54,7 +54,10 @@ def test_a_group_on_its_way_out_admits_nobody() -> None:
 def test_why_a_group_waits_is_told_on_the_job() -> None:
     plan = planned(a_job(), "", a_group("Pending", "NotEnoughResources"))
     assert [(event.reason, event.message) for event in plan.events] == [
-        ("PodGroupPending", "pod group default/train-uid-of-train waits: NotEnoughResources: short of cpu")
+        (
+            "PodGroupPending",
+            "pod group default/train-uid-of-train is pending: NotEnoughResources: short of cpu",
+        )
     ]
 
 
@@ -147,7 +150,7 @@ def test_the_last_restart_spares_the_pods_that_have_ended(
 ) -> None:
     policies = [{"event": "PodFailed", "action": action}]
     job = a_job("train=3", phase="Running", retries=retries, maxRetry=3, policies=policies)
-    pods = members("train: running failed succeeded", retry=retries)
+    pods = job_pods("train: running failed succeeded", retry=retries)
     plan = planned(job, pods, "Running")
     assert show(plan) == f"{begins}; become Restarting; retry {retries + 1}"
     gone = {each.metadata.uid for each in plan.pods_to_delete}
@@ -184,7 +187,7 @@ def test_a_policy_with_a_timeout_says_when_to_look_again() -> None:
 
 def test_what_happened_before_a_restart_does_not_restart_again() -> None:
     job = a_job(phase="Running", version=1, retries=1, policies=[RESTART])
-    old = members("worker: failed running running", version=0)
+    old = job_pods("worker: failed running running", version=0)
     assert show(planned(job, old, "Running")) == "delete worker-1 worker-2"
     assert show(planned(job, "worker: failed running running", "Running")).endswith("retry 2")
 
@@ -192,16 +195,16 @@ def test_what_happened_before_a_restart_does_not_restart_again() -> None:
 def test_the_end_of_a_pod_that_a_restart_ended_is_no_eviction() -> None:
     policies = [{"events": ["PodFailed", "PodEvicted"], "action": "RestartPod"}]
     job = a_job(phase="Running", retries=1, policies=policies)
-    leaving = members("worker: - running~ -", retry=0)
+    leaving = job_pods("worker: - running~ -", retry=0)
     assert show(planned(job, leaving, "Running")) == "create worker-0 worker-2"
-    left = members("worker: running - running", retry=0)
+    left = job_pods("worker: running - running", retry=0)
     gone = LostPod(Key("default", "train-worker-1"), "worker", 1, "", version=0, retry=0, at=NOW)
     assert show(planned(job, left, "Running", lost=[gone])) == "create worker-1"
 
 
 def test_a_pod_that_a_restart_left_standing_may_fail_and_be_restarted_as_well() -> None:
     job = a_job(phase="Running", retries=1, policies=[{"event": "PodFailed", "action": "RestartPod"}])
-    pods = members("worker: running - failed", retry=0) + members("worker: - running", retry=1)
+    pods = job_pods("worker: running - failed", retry=0) + job_pods("worker: - running", retry=1)
     assert show(planned(job, pods, "Running")) == "delete worker-2; end group; become Restarting; retry 2"
 
 
@@ -226,20 +229,20 @@ def test_what_was_begun_is_finished_by_whoever_comes_next(
     policies = [{"event": "PodFailed", "action": action}]
     tasks = "worker=2 ps=1" if "ps" in pods else "worker=3"
     begun = after(planned(a_job(tasks, phase="Running", policies=policies), pods, "Running"))
-    assert show(planned(begun, members(left), "Running")) == want
+    assert show(planned(begun, job_pods(left), "Running")) == want
 
 
 def test_a_restart_begins_anew_only_when_all_is_gone_that_was_before() -> None:
     restart = planned(a_job(phase="Running", policies=[RESTART]), "worker: failed running running", "Running")
     job = after(restart)
-    assert show(planned(job, members("worker: failed~ running~ running~"), None)) == ""
+    assert show(planned(job, job_pods("worker: failed~ running~ running~"), None)) == ""
     assert show(planned(job, [], "Running")) == "end group"
     assert show(planned(job, [], a_group("Running", going=True))) == "become Pending"
 
 
 def test_a_restart_that_somebody_else_began_is_one_of_the_whole_job() -> None:
     job = a_job(phase="Restarting", version=1, retries=1, message="in other words")
-    assert show(planned(job, members("worker: failed running succeeded"), None)) == (
+    assert show(planned(job, job_pods("worker: failed running succeeded"), None)) == (
         "delete worker-0 worker-1 worker-2"
     )
 
@@ -405,7 +408,7 @@ def test_a_second_look_at_the_same_world_changes_nothing(phase: str) -> None:
     left = {each.metadata.name for each in first.pods_to_delete}
     pods = [
         each
-        for each in members("worker: running pending succeeded", version=1)
+        for each in job_pods("worker: running pending succeeded", version=1)
         if each.metadata.name not in left
     ]
     second = planned(job, pods, None if first.group_to_delete else "Running")

@@ -8,10 +8,10 @@ import pytest
 
 from quorate.api.meta import at_epoch
 from quorate.api.volcano.job import with_defaults
+from quorate.controllers.volcano.job.assume_cache import AssumeCache
 from quorate.controllers.volcano.job.job_pods import JOB_PODS
 from quorate.controllers.volcano.job.job_sync import NewPod
-from quorate.controllers.volcano.job.pod_creator import AT_ONCE, PodCreator
-from quorate.controllers.volcano.job.pod_expectations import PodExpectations
+from quorate.controllers.volcano.job.pod_creator import MAX_IN_FLIGHT, PodCreator
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.rest.config import RestConfig
@@ -24,7 +24,7 @@ from tests.local.clusters import api_server
 
 @pytest.mark.slow
 def test_no_more_pods_are_made_once_their_group_is_sent_back() -> None:
-    pods = [NewPod("worker", index) for index in range(3 * AT_ONCE)]
+    pods = [NewPod("worker", index) for index in range(3 * MAX_IN_FLIGHT)]
     template = {"spec": {"containers": [{"name": "main", "image": "busybox"}]}}
     job = with_defaults(a_job([{"name": "worker", "replicas": len(pods), "template": template}]))
     stored = msgspec.structs.replace(job.metadata, creation_timestamp=at_epoch(NOW))
@@ -36,9 +36,9 @@ def test_no_more_pods_are_made_once_their_group_is_sent_back() -> None:
             Client(RestConfig(server.url, credentials=Token(server.token)), random.Random(1)) as client,
         ):
             record = Recorder(lambda: "leader", CustomLabels()).record
-            creator = PodCreator(client, WallClock(), PodExpectations(WallClock()), record)
+            creator = PodCreator(client, WallClock(), AssumeCache(WallClock()), record)
             answers = iter([True, False])
             assert await creator.create(job, pods, lambda: next(answers)) == (None, ())
             return len((await client.list(JOB_PODS, "default")).items)
 
-    assert asyncio.run(story()) == AT_ONCE
+    assert asyncio.run(story()) == MAX_IN_FLIGHT

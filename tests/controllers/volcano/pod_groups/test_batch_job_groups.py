@@ -10,8 +10,8 @@ from quorate.api.meta import ObjectMeta, Uid
 from quorate.api.volcano import PodGroup, PodGroupStatus
 from quorate.controllers.volcano.pod_groups.batch_job_groups import (
     STARTED,
+    BatchGroupPlan,
     BatchJobInfo,
-    GroupPlan,
     admitted_pods,
     decide,
     group_name,
@@ -54,12 +54,12 @@ def a_group(phase: str) -> PodGroup:
 
 def planned(
     job: Job, phase: str | None, *, queued: bool = False, pods: int | None = None, keep: bool = False
-) -> GroupPlan:
+) -> BatchGroupPlan:
     group = None if phase is None else a_group(phase)
     return decide(BatchJobInfo(job, group, queued, pods, {}, keep))
 
 
-def show(plan: GroupPlan) -> str:
+def show(plan: BatchGroupPlan) -> str:
     parts = []
     if plan.group is not None:
         parts.append(f"group of {plan.group.spec.min_member}")

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from quorate.api import codec
+from quorate.controllers.volcano.job.job_pod_group import pod_group_patch
 from quorate.controllers.volcano.pod_groups.group_pod import GroupPod
 from quorate.controllers.volcano.pod_groups.pod_group_builder import (
     pod_group_for,
-    pod_group_patch,
     tracks_owner_template,
 )
 

@@ -1,4 +1,4 @@
-"""Carrying out what is decided for Volcano Jobs."""
+"""The job controller: execute the plans for Volcano Jobs."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -8,17 +8,17 @@ from quorate.api.meta import Key, ObjectMeta, OwnerReference, Uid
 from quorate.api.volcano import DEFAULT_QUEUE, PodGroup
 from quorate.api.volcano.job import GROUP, Command, Job, JobPhase
 from quorate.controllers.context import ControllerContext
+from quorate.controllers.executor import ObjectEvent, Plan, PlanExecutor
 from quorate.controllers.informers import ByName
 from quorate.controllers.volcano.command_bus import CommandBus
-from quorate.controllers.volcano.job.job_pod_group import group_name, is_waiting, pod_group_patch
+from quorate.controllers.volcano.job.assume_cache import AssumeCache, LostPods
+from quorate.controllers.volcano.job.job_pod_group import awaits_admission, group_name, pod_group_patch
 from quorate.controllers.volcano.job.job_pods import JOB_PODS, JobPod
 from quorate.controllers.volcano.job.job_sync import JobInfo, JobPlan, decide
 from quorate.controllers.volcano.job.lifecycle_policies import SYNC
-from quorate.controllers.volcano.job.pod_creator import PodCreator, object_error
-from quorate.controllers.volcano.job.pod_expectations import LostPods, PodExpectations
-from quorate.kube.debounce import Debounce
+from quorate.controllers.volcano.job.pod_creator import PodCreator, refusal_message
 from quorate.kube.errors import AlreadyExists, ApiError, Conflict, Unreachable
-from quorate.kube.expectations import Expectations, versions
+from quorate.kube.expectations import versions
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.patches import merge_patch
@@ -27,21 +27,20 @@ from quorate.kube.resources import POD_GROUPS, VOLCANO_JOBS, Resource, reference
 from quorate.kube.writes import Delete, Patch, send
 from quorate.queueing.lifecycle.transition import Event
 
-WORKERS: Final = 16  # a run mostly waits for the answers to its writes
-DEBOUNCE_S: Final = 1.0  # pods of one job change together: one write can tell of many
-REFUSED_S: Final = 30.0  # after so long a pod group that the API refused is tried again
-AT_ONCE: Final = 32  # deletions of one job under way
-COUNTED: Final[Mapping[JobPhase, str]] = {
+WORKERS: Final = 16  # a worker mostly waits for responses to its writes
+REFUSED_RETRY_S: Final = 30.0  # until a pod group that the API server refused is written again
+MAX_IN_FLIGHT: Final = 32  # deletions of one job
+PHASE_COUNTERS: Final[Mapping[JobPhase, str]] = {
     "Completed": "volcano_job_completed_phase_count",
     "Failed": "volcano_job_failed_phase_count",
 }
-_MEMBERS_OF: Final = "members of"  # index of pods by the uid of their job
+_BY_JOB: Final = "pods by job"  # index of pods by the uid of their job
 
 
 class VolcanoJobController:
-    """Keeps each Volcano Job, its pod group and its pods in step.
+    """Keeps each Volcano Job, its pod group and its pods in sync.
 
-    ``keep_pending``: pods without a node stay when their group is sent back to wait.
+    ``keep_pending``: keep pods without a node when their pod group becomes pending again.
     """
 
     def __init__(
@@ -49,7 +48,7 @@ class VolcanoJobController:
         context: ControllerContext,
         jobs: Informer[Job],
         groups: Informer[PodGroup],
-        members: Informer[JobPod],
+        pods: Informer[JobPod],
         commands: Informer[Command],
         *,
         keep_pending: bool,
@@ -61,35 +60,33 @@ class VolcanoJobController:
         self._forget_series = context.forget
         self._jobs = jobs
         self._groups = groups
-        self._members = members
+        self._pods = pods
         self._commands = CommandBus(context.client, context.clock, commands, VOLCANO_JOBS)
         self._classes = context.informers.pod_classes
         self._keep_pending = keep_pending
-        self._pod_expectations = PodExpectations(context.clock)
+        self._assume_cache = AssumeCache(context.clock)
         self._lost_pods = LostPods(context.clock)
-        self._creator = PodCreator(context.client, context.clock, self._pod_expectations, context.record)
-        self._expectations = Expectations(context.clock)
-        self._debounce = Debounce(context.clock, DEBOUNCE_S)  # with counts that changed
-        self._unheeded: dict[Key, Any] = {}  # changes of groups that the server does not keep
-        self._told: dict[Key, tuple[Event, ...]] = {}  # what was last said of each job without doing anything
-        self._uids: dict[Key, Uid] = {}  # of the jobs that were looked at
+        self._creator = PodCreator(context.client, context.clock, self._assume_cache, context.record)
+        self._dropped_changes: dict[Key, Any] = {}  # pod group patches whose fields the server drops
+        self._uids: dict[Key, Uid] = {}  # of all jobs that were reconciled
         self._log = logger(__name__)
         workers = context.workers_for(VOLCANO_JOBS, WORKERS)
         self.reconciler = Reconciler("volcano.jobs", self.reconcile, context.clock, workers)
-        self._follow()
+        self._executor = PlanExecutor(context, VOLCANO_JOBS, self.reconciler.enqueue)
+        self._subscribe()
 
-    def _follow(self) -> None:
-        self._members.add_index(_MEMBERS_OF, _job_uid)
+    def _subscribe(self) -> None:
+        self._pods.add_index(_BY_JOB, _job_uid)
         self._jobs.subscribe(lambda change: self.reconciler.enqueue(change.key))
         self._groups.subscribe(self._group_changed)
-        self._members.subscribe(self._member_changed)
-        self._commands.follow(self.reconciler.enqueue)
+        self._pods.subscribe(self._pod_changed)
+        self._commands.subscribe(self.reconciler.enqueue)
         self._classes.subscribe(self._class_changed)
 
     async def run(self) -> None:
         try:
             await self.reconciler.run()
-        finally:  # whoever is at it next may never hear of those that go meanwhile
+        finally:  # the next leader never sees the jobs that are deleted in between
             for key in self._uids:
                 self._forget_series({"job_name": str(key)})
 
@@ -101,18 +98,18 @@ class VolcanoJobController:
 
     def _group_changed(self, change: Change[PodGroup]) -> None:
         if change.new is None:
-            self._unheeded.pop(change.key, None)
+            self._dropped_changes.pop(change.key, None)
         self._owned_changed(change)
 
-    def _member_changed(self, change: Change[JobPod]) -> None:
-        gone = change.old if change.new is None else None
-        if gone is not None and not self._pod_expectations.was_ended(gone.metadata.uid):
-            self._lost_pods.note(gone)
-        self._pod_expectations.seen(change)
+    def _pod_changed(self, change: Change[JobPod]) -> None:
+        deleted = change.old if change.new is None else None
+        if deleted is not None and not self._assume_cache.is_deleted(deleted.metadata.uid):
+            self._lost_pods.record(deleted)
+        self._assume_cache.observe(change)
         self._owned_changed(change)
 
     def _class_changed(self, change: Change[Any]) -> None:
-        """Which replicas a job needs first follows from the priorities of their classes."""
+        """Reconcile all jobs: their ``minResources`` depend on the values of PriorityClasses."""
         for job in self._jobs:
             self.reconciler.enqueue(job.metadata.key)
 
@@ -120,169 +117,167 @@ class VolcanoJobController:
         job = self._jobs.get(key)
         if job is None:
             self._forget(key)
-            return await self._commands.discard_orphans(key)
+            return await self._commands.delete_orphans(key)
         self._uids[key] = job.metadata.uid
-        until = self._expectations.pending_until(key, versions(VOLCANO_JOBS, (job,)))
+        until = self._executor.pending_until(key, versions(VOLCANO_JOBS, (job,)))
         if until is not None:
             return until
-        plan = decide(self._job_info(job, await self._commands.to(key, job.metadata.uid)))
-        if self._only_counts(job, plan) and (due := self._debounce.defer_until(key)) is not None:
-            return due
-        self._debounce.clear(key)
-        return await self._carry_out(job, plan)
+        plan = decide(self._job_info(job, await self._commands.pending(key, job.metadata.uid)))
+        return await self._execute(job, plan)
 
     def _job_info(self, job: Job, commands: Sequence[Command]) -> JobInfo:
-        members = self._pod_expectations.members(job, self._members.by_index(_MEMBERS_OF, job.metadata.uid))
+        pods = self._assume_cache.pods(job, self._pods.by_index(_BY_JOB, job.metadata.uid))
         return JobInfo(
             job=job,
-            members=members,
+            pods=pods,
             group=self._group_of(job),
             commands=commands,
-            lost=self._lost_pods.of(job, members),
+            lost=self._lost_pods.of_job(job, pods),
             priorities={name: each.value for name, each in ByName(self._classes).items()},
             now=self._clock.now(),
             keep_pending=self._keep_pending,
         )
 
     def _group_of(self, job: Job) -> PodGroup | None:
-        return self._pod_expectations.group(self._groups.get(Key(job.metadata.namespace, group_name(job))))
+        return self._assume_cache.group(self._groups.get(Key(job.metadata.namespace, group_name(job))))
 
-    def _only_counts(self, job: Job, plan: JobPlan) -> bool:
-        """Whether there is nothing to do but to say how many pods there are, which may wait a moment."""
-        acts = (
-            plan.pods_to_delete
-            or plan.pods_to_create
-            or plan.group_to_delete
-            or plan.handled_commands
-            or plan.delete_job
-        )
-        return _same_phase(job, plan) and plan.status != job.status and not acts
-
-    async def _carry_out(self, job: Job, plan: JobPlan) -> float | None:
+    async def _execute(self, job: Job, plan: JobPlan) -> float | None:
         key = job.metadata.key
-        # Pods that are about to be made would change the counts again.
+        # Pods that are about to be created will change the counts again.
         soon_outdated = bool(plan.pods_to_create) and _same_phase(job, plan)
-        if not soon_outdated:
-            await self._write_status(job, plan)
-        if plan.action != SYNC:
-            self._tell(job, plan.events, acts=True)
-        await self._commands.consume(plan.handled_commands)
-        # Before pods go or come: it says how many there must be.
-        refused = "" if plan.group is None else await self._bring_group(plan.group)
+        deferred_until = await self._executor.execute(
+            key,
+            Plan(
+                writes=() if soon_outdated else _status_patch(job, plan),
+                events=() if plan.action == SYNC else _object_events(job, plan.events),
+                deferrable=_changes_only_counts(job, plan),
+            ),
+        )
+        if deferred_until is not None:
+            return deferred_until
+        self._report_phase(job, plan)
+        await self._commands.delete(plan.handled_commands)
+        # Before pods are created or deleted: the scheduler reads from it how many there must be.
+        refusal = "" if plan.group is None else await self._write_group(plan.group)
         await self._delete(JOB_PODS, plan.pods_to_delete)
         if plan.group_to_delete is not None:
             await self._delete(POD_GROUPS, (plan.group_to_delete,))
         if plan.delete_job:
             await self._client.delete(VOLCANO_JOBS, key, uid=job.metadata.uid, propagation="Background")
             return None
-        again, problems = (None, ()) if not plan.admitted else await self._create(job, plan)
-        if soon_outdated and again is not None:
-            await self._write_status(job, plan)
-        if refused:
-            again = self._clock.now() + REFUSED_S
+        retry_at, problems = (None, ()) if not plan.admitted else await self._create_pods(job, plan)
+        if soon_outdated and retry_at is not None:
+            await self._executor.execute(key, Plan(writes=_status_patch(job, plan)))
+        if refusal:
+            retry_at = self._clock.now() + REFUSED_RETRY_S
         if plan.action == SYNC:
-            failed = [Event("Warning", "FailedCreate", problem) for problem in problems]
-            failed += [Event("Warning", "PodGroupError", refused)] if refused else []
-            self._tell(job, (*plan.events, *failed), acts=False)
-        return min((moment for moment in (plan.wake_at, again) if moment is not None), default=None)
+            failures = [Event("Warning", "FailedCreate", problem) for problem in problems]
+            failures += [Event("Warning", "PodGroupError", refusal)] if refusal else []
+            self._report_state(job, (*plan.events, *failures))
+        return min((moment for moment in (plan.wake_at, retry_at) if moment is not None), default=None)
 
-    async def _create(self, job: Job, plan: JobPlan) -> tuple[float | None, tuple[str, ...]]:
+    async def _create_pods(self, job: Job, plan: JobPlan) -> tuple[float | None, tuple[str, ...]]:
         def is_admitted() -> bool:
-            return not is_waiting(self._group_of(job))
+            return not awaits_admission(self._group_of(job))
 
         return await self._creator.create(plan.job, plan.pods_to_create, is_admitted)
 
     async def _delete(self, resource: Resource[Any], objects: Sequence[Any]) -> None:
-        """Delete all of them, few at a time; the first failure is raised when its few are answered."""
-        for start in range(0, len(objects), AT_ONCE):
-            some = objects[start : start + AT_ONCE]
+        """Delete ``objects``, a batch at a time; raise the first failure of a batch once all have ended."""
+        for start in range(0, len(objects), MAX_IN_FLIGHT):
+            batch = objects[start : start + MAX_IN_FLIGHT]
             outcomes = await asyncio.gather(
-                *(self._delete_one(resource, obj.metadata) for obj in some), return_exceptions=True
+                *(self._delete_one(resource, obj.metadata) for obj in batch), return_exceptions=True
             )
             for outcome in outcomes:
                 if outcome is not None:
                     raise outcome
 
     async def _delete_one(self, resource: Resource[Any], metadata: ObjectMeta) -> None:
-        self._pod_expectations.ended(metadata.uid)  # before: the watch may be faster than the answer
+        self._assume_cache.assume_deleted(metadata.uid)  # first: the watch may be faster than the response
         try:
             await send(self._client, (Delete(resource, metadata.key, metadata.uid),))
         except (ApiError, Unreachable):
-            self._pod_expectations.not_ended(metadata.uid)
+            self._assume_cache.deletion_failed(metadata.uid)
             raise
 
-    async def _bring_group(self, wanted: PodGroup) -> str:
-        """Why the group cannot be what it is to be; empty when it can."""
+    async def _write_group(self, wanted: PodGroup) -> str:
+        """Create or update the pod group; return why the server refused it, empty if it did not."""
         try:
-            await self._write_group(wanted)
+            await self._create_or_patch_group(wanted)
         except (AlreadyExists, Conflict):
-            return ""  # made a moment ago, or still on its way out: the watch will tell
-        except ApiError as refusal:
-            return object_error(refusal)
+            return ""  # created or changed a moment ago, or terminating: the watch will deliver it
+        except ApiError as error:
+            return refusal_message(error)
         return ""
 
-    async def _write_group(self, wanted: PodGroup) -> None:
+    async def _create_or_patch_group(self, wanted: PodGroup) -> None:
         key = wanted.metadata.key
         group = self._groups.get(key)
         if group is None:
             await self._client.create(POD_GROUPS, wanted, key.namespace)
-            self._log.info("pod group made", key=key)
+            self._log.info("pod group created", key=key)
             return
         changes = pod_group_patch(group, wanted)
-        if (
-            not changes
-            or self._pod_expectations.was_ended(group.metadata.uid)
-            or self._unheeded.get(key) == changes
-        ):
+        if not changes or self._assume_cache.is_deleted(group.metadata.uid):
+            return
+        if self._dropped_changes.get(key) == changes:
             return
         body = {"metadata": {"resourceVersion": group.metadata.resource_version}, "spec": changes}
         stored = await self._client.patch(POD_GROUPS, key, body)
-        # A definition of an older Volcano does not have all the fields: what it drops is not written again.
+        # The CRD of an older Volcano lacks some fields: a patch whose fields it drops is not sent again.
         if pod_group_patch(stored, wanted) == changes:
-            self._unheeded[key] = changes
+            self._dropped_changes[key] = changes
 
-    async def _write_status(self, job: Job, plan: JobPlan) -> None:
-        if plan.status is None:
+    def _report_phase(self, job: Job, plan: JobPlan) -> None:
+        if plan.status is None or _same_phase(job, plan):
             return
-        metadata = job.metadata
-        changes = merge_patch(job.status, plan.status)
-        if not changes:
-            return
-        patch = Patch(VOLCANO_JOBS, metadata.key, metadata.resource_version, {"status": changes}, "status")
-        await send(self._client, (patch,))
-        self._expectations.expect(metadata.key, (patch,))
-        phase = plan.status.state.phase
-        if phase != job.status.state.phase:
-            self._log.info("job", key=metadata.key, phase=phase, action=plan.action)
-            if phase in COUNTED:
-                labels = {"job_name": str(metadata.key), "queue_name": job.spec.queue or DEFAULT_QUEUE}
-                self._record(COUNTED[phase], labels)
+        key, phase = job.metadata.key, plan.status.state.phase
+        self._log.info("job phase changed", key=key, phase=phase, action=plan.action)
+        if phase in PHASE_COUNTERS:
+            labels = {"job_name": str(key), "queue_name": job.spec.queue or DEFAULT_QUEUE}
+            self._record(PHASE_COUNTERS[phase], labels)
 
-    def _tell(self, job: Job, events: tuple[Event, ...], *, acts: bool) -> None:
-        """Show events on the job; what only describes it is not said twice in a row."""
-        key = job.metadata.key
-        if not acts and self._told.get(key, ()) == events:
-            return
-        if acts or not events:
-            self._told.pop(key, None)
-        else:
-            self._told[key] = events
-        regarding = reference_to(VOLCANO_JOBS, job)
-        for event in events:
-            self._events.event(regarding, event.type, event.reason, event.message, unique=not acts)
-            self._log.info("job", key=key, did=event.reason, note=event.message)
+    def _report_state(self, job: Job, events: tuple[Event, ...]) -> None:
+        """Record events that describe the job's state, unless they equal the last ones."""
+        if self._events.report(reference_to(VOLCANO_JOBS, job), events, unique=True):
+            for event in events:
+                self._log.info("event", key=job.metadata.key, reason=event.reason, detail=event.message)
 
     def _forget(self, key: Key) -> None:
         self._forget_series({"job_name": str(key)})
-        self._expectations.forget(key)
-        self._debounce.clear(key)
-        self._told.pop(key, None)
+        self._executor.forget(key)
         self._creator.forget(key)
         uid = self._uids.pop(key, None)
         if uid is not None:
-            self._pod_expectations.forget(uid)
+            self._assume_cache.forget(uid)
             self._lost_pods.forget(uid)
             self._creator.forget_resources(uid)
+
+
+def _status_patch(job: Job, plan: JobPlan) -> tuple[Patch, ...]:
+    changes = None if plan.status is None else merge_patch(job.status, plan.status)
+    if not changes:
+        return ()
+    metadata = job.metadata
+    return (Patch(VOLCANO_JOBS, metadata.key, metadata.resource_version, {"status": changes}, "status"),)
+
+
+def _object_events(job: Job, events: tuple[Event, ...]) -> tuple[ObjectEvent, ...]:
+    regarding = reference_to(VOLCANO_JOBS, job)
+    return tuple(ObjectEvent(regarding, event) for event in events)
+
+
+def _changes_only_counts(job: Job, plan: JobPlan) -> bool:
+    """Return True if the plan only updates pod counts in the status, which may be deferred."""
+    acts = (
+        plan.pods_to_delete
+        or plan.pods_to_create
+        or plan.group_to_delete
+        or plan.handled_commands
+        or plan.delete_job
+    )
+    return _same_phase(job, plan) and plan.status != job.status and not acts
 
 
 def _same_phase(job: Job, plan: JobPlan) -> bool:
@@ -293,6 +288,6 @@ def _is_job(owner: OwnerReference) -> bool:
     return owner.kind == "Job" and owner.api_version.startswith(f"{GROUP}/")
 
 
-def _job_uid(member: JobPod) -> tuple[Uid, ...]:
-    owner = member.metadata.controller
+def _job_uid(pod: JobPod) -> tuple[Uid, ...]:
+    owner = pod.metadata.controller
     return (owner.uid,) if owner is not None and _is_job(owner) else ()

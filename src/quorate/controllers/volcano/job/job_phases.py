@@ -1,7 +1,12 @@
-"""The phases of a Volcano Job: which action leads where, and what the pods make of it.
+"""The phases of a Volcano Job: which phase an action leads to, and which follows from the pods.
 
-Source: Volcano's Job controller (v1.15).  The table of actions is ``TRANSITIONS``; ``next_phase`` is what
-happens without an action, by the counts of pods alone.
+``TRANSITIONS`` is the table of actions; ``next_phase`` is what happens without an action, by the counts of
+pods alone.  A ``KillAction`` is an action on its target: the pods of the job, of a task or of a partition, or
+one pod.  Before any pod is deleted, its text is written into the message of the job's status.  The controller
+may end before all pods are deleted, and the event that requested the action may be gone by then (the failed
+pod is one of the deleted pods), so the deletions resume from that message.
+
+Source: Volcano's job controller (v1.15).
 """
 
 from collections.abc import Mapping
@@ -10,11 +15,12 @@ from enum import Enum
 from typing import Final
 
 from quorate.api.volcano.job import Job, JobPhase
-from quorate.controllers.volcano.job.job_pods import PodCounts
+from quorate.controllers.volcano.job.job_pods import FINISHED_POD_PHASES, JobPod, PodCounts
+from quorate.controllers.volcano.job.lifecycle_policies import JobEvent
 
 
 class ActionScope(Enum):
-    """Whose pods an action ends."""
+    """The set of pods that an action deletes."""
 
     JOB = "job"
     TASK = "task"
@@ -24,28 +30,28 @@ class ActionScope(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """Where an action leads: pods of ``scope`` end, but for those in a phase that ``keeps`` names."""
+    """The effect of an action: pods of ``scope`` are deleted, except those in a retained phase."""
 
-    to: JobPhase
+    phase: JobPhase  # of the job, afterwards
     scope: ActionScope = ActionScope.JOB
-    keeps: frozenset[str] = frozenset()
-    retries: int = 0  # what is added to the count of retries
+    retained_phases: frozenset[str] = frozenset()
+    retries: int = 0  # added to the retry count
 
 
-_ENDED: Final = frozenset({"Succeeded", "Failed"})
+_RETAIN_FINISHED: Final = frozenset(FINISHED_POD_PHASES)
 RESTART: Final = Transition("Restarting", retries=1)
 _FROM_ACTIVE: Final[Mapping[str, Transition]] = {
     "RestartJob": RESTART,
     "RestartTask": Transition("Restarting", ActionScope.TASK, retries=1),
     "RestartPartition": Transition("Restarting", ActionScope.PARTITION, retries=1),
     "RestartPod": Transition("Restarting", ActionScope.POD, retries=1),
-    "AbortJob": Transition("Aborting", keeps=_ENDED),
-    "TerminateJob": Transition("Terminating", keeps=_ENDED),
-    "CompleteJob": Transition("Completing", keeps=_ENDED),
+    "AbortJob": Transition("Aborting", retained_phases=_RETAIN_FINISHED),
+    "TerminateJob": Transition("Terminating", retained_phases=_RETAIN_FINISHED),
+    "CompleteJob": Transition("Completing", retained_phases=_RETAIN_FINISHED),
 }
-# What was done before the job was aborted need not be done again; what failed is given another chance.
+# Pods that succeeded before the job was aborted need not run again; failed pods are retried.
 _FROM_ABORTED: Final[Mapping[str, Transition]] = {
-    "ResumeJob": Transition("Restarting", keeps=frozenset({"Succeeded"}))
+    "ResumeJob": Transition("Restarting", retained_phases=frozenset({"Succeeded"}))
 }
 
 TRANSITIONS: Final[Mapping[JobPhase, Mapping[str, Transition]]] = {
@@ -63,64 +69,127 @@ ENDING: Final[Mapping[JobPhase, JobPhase]] = {
 FINISHED: Final[frozenset[JobPhase]] = frozenset({"Completed", "Failed", "Terminated"})
 
 
-def with_retry_limit(move: Transition, job: Job, retries: int) -> Transition:
-    """``move`` of a completed job that has then been restarted ``retries`` times.
+def with_retry_limit(transition: Transition, job: Job, retries: int) -> Transition:
+    """Return the transition for a defaulted job whose retry count becomes ``retries``.
 
-    A restart beyond the last that is allowed spares the pods that have ended: nothing takes their place, and
-    they may tell why.
+    A restart beyond ``maxRetry`` retains finished pods: no pod replaces them, and their status may show why
+    the job failed.
     """
-    is_last = move.to == "Restarting" and retries >= job.spec.max_retry
-    return replace(move, keeps=_ENDED) if is_last else move
+    is_last = transition.phase == "Restarting" and retries >= job.spec.max_retry
+    return replace(transition, retained_phases=_RETAIN_FINISHED) if is_last else transition
 
 
 def transition_of(action: str) -> Transition | None:
-    """Where an action leads from wherever it leads somewhere."""
+    """Return the transition of an action, from any phase that has one."""
     return _FROM_ACTIVE.get(action) or _FROM_ABORTED.get(action)
 
 
-def next_phase(job: Job, counts: PodCounts, live: int) -> JobPhase:
-    """The phase of a completed job by its pods; ``live`` counts those that have not ended, leaving or not."""
+@dataclass(frozen=True, slots=True)
+class KillAction:
+    """An action with the name of its target; the target of an action on the whole job is empty."""
+
+    action: str
+    transition: Transition
+    target: str = ""
+
+    @classmethod
+    def from_event(cls, action: str, transition: Transition, event: JobEvent) -> "KillAction":
+        match transition.scope:
+            case ActionScope.JOB:
+                return cls(action, transition)
+            case ActionScope.TASK:
+                return cls(action, transition, event.task)
+            case ActionScope.PARTITION:
+                return cls(action, transition, f"{event.task}/{event.partition}")
+            case ActionScope.POD:
+                return cls(action, transition, event.pod)
+
+    @classmethod
+    def from_status(cls, job: Job) -> "KillAction":
+        """Parse the status message of a defaulted job that is restarting.
+
+        A message in another format, such as that of another controller, means RestartJob.
+        """
+        action, _, rest = job.status.state.message.partition(" ")
+        transition = transition_of(action)
+        if transition is None or transition.phase != "Restarting":
+            action, transition = "RestartJob", RESTART
+        target = "" if transition.scope is ActionScope.JOB else rest.partition(" ")[0]
+        return cls(action, with_retry_limit(transition, job, job.status.retry_count), target)
+
+    def __str__(self) -> str:
+        return f"{self.action} {self.target}" if self.target else self.action
+
+    def kills(self, pod: JobPod) -> bool:
+        return self._targets(pod) and pod.status.phase not in self.transition.retained_phases
+
+    def kills_on_restart(self, pod: JobPod, job: Job) -> bool:
+        """Return True if the pod predates the restart of ``job`` in progress, and the restart kills it."""
+        status = job.status
+        predates = (
+            pod.version < status.version
+            if self.transition.scope is ActionScope.JOB
+            else pod.retry < status.retry_count
+        )
+        return predates and self.kills(pod)
+
+    def _targets(self, pod: JobPod) -> bool:
+        match self.transition.scope:
+            case ActionScope.JOB:
+                return True
+            case ActionScope.TASK:
+                return pod.task == self.target
+            case ActionScope.PARTITION:
+                return f"{pod.task}/{pod.partition}" == self.target
+            case ActionScope.POD:
+                return pod.metadata.name == self.target
+
+
+def next_phase(job: Job, counts: PodCounts, unfinished: int) -> JobPhase:
+    """Return the phase of a defaulted job that follows from its pods.
+
+    ``unfinished``: the number of pods that have not finished, terminating or not.
+    """
     phase = job.status.state.phase or "Pending"
     match phase:
         case "Pending":
             started = counts.running + counts.succeeded + counts.failed
             return "Running" if started >= job.spec.min_available else "Pending"
         case "Running":
-            return _while_running(job, counts)
+            return _after_running(job, counts)
         case "Restarting":
             if job.status.retry_count >= job.spec.max_retry:
                 return "Failed"
-            left = total(job) - counts.terminating
+            left = total_replicas(job) - counts.terminating
             return "Pending" if left >= job.spec.min_available else "Restarting"
         case "Aborting" | "Terminating" | "Completing":
-            return phase if live else ENDING[phase]
+            return phase if unfinished else ENDING[phase]
         case _:
             return phase
 
 
-def _while_running(job: Job, counts: PodCounts) -> JobPhase:
-    replicas, spec = total(job), job.spec
+def _after_running(job: Job, counts: PodCounts) -> JobPhase:
+    replicas, spec = total_replicas(job), job.spec
     if replicas == 0:
         return "Running"
     if spec.min_success is not None and counts.succeeded >= spec.min_success:
         return "Completed"
     if counts.succeeded + counts.failed == replicas:
-        return _outcome(job, counts)
+        return _final_phase(job, counts)
     return "Pending" if counts.pending > replicas - spec.min_available else "Running"
 
 
-def _outcome(job: Job, counts: PodCounts) -> JobPhase:
-    """How a job ended, all of whose pods have."""
+def _final_phase(job: Job, counts: PodCounts) -> JobPhase:
+    """Return the final phase of a job whose pods have all finished."""
     spec = job.spec
     minimums = [(task.name, task.min_available or 0) for task in spec.tasks]
     every_task_counts = spec.min_available >= sum(minimum for _, minimum in minimums)
-    if every_task_counts and any(counts.count_of(name, "Succeeded") < least for name, least in minimums):
+    if every_task_counts and any(counts.count_of(name, "Succeeded") < minimum for name, minimum in minimums):
         return "Failed"
     if spec.min_success is not None and counts.succeeded < spec.min_success:
         return "Failed"
     return "Completed" if counts.succeeded >= spec.min_available else "Failed"
 
 
-def total(job: Job) -> int:
-    """The pods of all its tasks together."""
+def total_replicas(job: Job) -> int:
     return sum(task.replicas for task in job.spec.tasks)

@@ -1,15 +1,22 @@
-"""The pod group of a Volcano Job."""
+"""The pod group of a Volcano Job, and its ``minResources``.
 
-from collections.abc import Mapping
+Source: Volcano's job controller.  The replicas that make up ``minAvailable`` are chosen by the priority of
+their tasks; their quota usage is summed exactly.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
+from quorate.api.batch import decode_template
+from quorate.api.core import Resources
+from quorate.api.core.pod_resources import quota_usage, sum_resources
 from quorate.api.meta import LabelSelector, ObjectMeta, OwnerReference
 from quorate.api.volcano import PENDING, PodGroup, PodGroupSpec, SubGroupPolicy
 from quorate.api.volcano.annotations import TASK_SPEC
-from quorate.api.volcano.job import GROUP, PARTITION, VERSION, Job, TaskSpec
-from quorate.controllers.volcano.job.min_resources import min_resources, min_task_member
+from quorate.api.volcano.job import GROUP, PARTITION, VERSION, Job, TaskSpec, task_min_available
 from quorate.kube.patches import merge_patch
 
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
@@ -20,7 +27,7 @@ def group_name(job: Job) -> str:
 
 
 def build_pod_group(job: Job, priorities: Mapping[str, int]) -> PodGroup:
-    """What the pod group of a completed job is to be; its status is the scheduler's."""
+    """Return the desired pod group of a defaulted job, without status: the scheduler writes that."""
     metadata = job.metadata
     annotations = {name: text for name, text in metadata.annotations.items() if name != _LAST_APPLIED}
     return PodGroup(
@@ -38,25 +45,25 @@ def build_pod_group(job: Job, priorities: Mapping[str, int]) -> PodGroup:
             priority_class_name=job.spec.priority_class_name,
             min_resources=min_resources(job, priorities),
             network_topology=job.spec.network_topology,
-            sub_group_policy=tuple(_sub_groups(task) for task in job.spec.tasks if task.partition_policy),
+            sub_group_policy=tuple(
+                _sub_group_policy(task) for task in job.spec.tasks if task.partition_policy
+            ),
         ),
     )
 
 
-def pod_group_patch(group: PodGroup, wanted: PodGroup) -> dict[str, Any]:
-    """The merge patch of ``spec`` that makes ``group`` what it is to be; empty when it is that.
-
-    The queue stays: a job cannot change it, and who moved its group to another one had a reason.
-    """
-    spec = msgspec.structs.replace(wanted.spec, queue=group.spec.queue)
-    return merge_patch(group.spec, spec)
-
-
-def is_waiting(group: PodGroup | None) -> bool:
-    """Whether no pod of the group may be created: it is not admitted, or not there, or on its way out."""
-    if group is None or group.metadata.deletion_timestamp is not None:
-        return True
-    return group.status.phase in ("", PENDING)
+def _sub_group_policy(task: TaskSpec) -> SubGroupPolicy:
+    """Return the policy that makes each partition of the task a gang of its own within the group."""
+    policy = task.partition_policy
+    assert policy is not None, task.name
+    return SubGroupPolicy(
+        name=task.name,
+        network_topology=policy.network_topology,
+        sub_group_size=policy.partition_size,
+        min_sub_groups=policy.min_partitions,
+        label_selector=LabelSelector(match_labels={TASK_SPEC: task.name}),
+        match_label_keys=(PARTITION,),
+    )
 
 
 def owner_reference_to(job: Job) -> OwnerReference:
@@ -71,15 +78,80 @@ def owner_reference_to(job: Job) -> OwnerReference:
     )
 
 
-def _sub_groups(task: TaskSpec) -> SubGroupPolicy:
-    """Each partition of a task is a gang of its own within the group."""
-    policy = task.partition_policy
-    assert policy is not None, task.name
-    return SubGroupPolicy(
-        name=task.name,
-        network_topology=policy.network_topology,
-        sub_group_size=policy.partition_size,
-        min_sub_groups=policy.min_partitions,
-        label_selector=LabelSelector(match_labels={TASK_SPEC: task.name}),
-        match_label_keys=(PARTITION,),
+def pod_group_patch(group: PodGroup, wanted: PodGroup) -> dict[str, Any]:
+    """Return the merge patch of ``spec`` from ``group`` to ``wanted``; empty if they are equal.
+
+    The queue does not change: the owner of a group cannot change its queue, and an administrator may have
+    moved the group to another one.
+    """
+    spec = msgspec.structs.replace(wanted.spec, queue=group.spec.queue)
+    return merge_patch(group.spec, spec)
+
+
+def awaits_admission(group: PodGroup | None) -> bool:
+    """Return True if no pod of the group may be created: it is missing, terminating or not admitted."""
+    if group is None or group.metadata.deletion_timestamp is not None:
+        return True
+    return group.status.phase in ("", PENDING)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReplicas:
+    """A task as the choice of the most important replicas sees it."""
+
+    replicas: int
+    minimum: int
+    priority: int
+
+
+def min_resources(job: Job, priorities: Mapping[str, int]) -> Resources:
+    """Return the quota usage of the ``minAvailable`` most important replicas of a defaulted job.
+
+    ``priorities``: PriorityClass values by name; a missing class counts as 0.
+    """
+    templates = [decode_template(task.template) for task in job.spec.tasks]
+    tasks = [
+        TaskReplicas(
+            task.replicas, task_min_available(task), priorities.get(template.spec.priority_class_name, 0)
+        )
+        for task, template in zip(job.spec.tasks, templates, strict=True)
+    ]
+    chosen = replicas_by_priority(tasks, job.spec.min_available)
+    return sum_resources(
+        multiply(quota_usage(template.spec), count)
+        for template, count in zip(templates, chosen, strict=True)
+        if count
     )
+
+
+def replicas_by_priority(tasks: Sequence[TaskReplicas], wanted: int) -> list[int]:
+    """Return how many replicas of each task are among the ``wanted`` most important ones.
+
+    Tasks are visited by descending priority, equal ones in their order.  If ``wanted`` is less than the sum
+    of the minimums, each task contributes all its replicas in turn.  Otherwise each contributes its minimum
+    first, and a second pass adds the remaining replicas.
+    """
+    order = sorted(range(len(tasks)), key=lambda index: -tasks[index].priority)
+    if wanted < sum(task.minimum for task in tasks):
+        return _take(order, [task.replicas for task in tasks], wanted)
+    first = _take(order, [task.minimum for task in tasks], wanted)
+    remaining = [max(task.replicas - task.minimum, 0) for task in tasks]
+    second = _take(order, remaining, wanted - sum(first))
+    return [one + other for one, other in zip(first, second, strict=True)]
+
+
+def _take(order: Iterable[int], available: Sequence[int], wanted: int) -> list[int]:
+    taken = [0] * len(available)
+    for index in order:
+        taken[index] = min(available[index], wanted)
+        wanted -= taken[index]
+    return taken
+
+
+def min_task_member(job: Job) -> dict[str, int]:
+    """Return the minimum number of pods of each task, by task name."""
+    return {task.name: task_min_available(task) for task in job.spec.tasks}
+
+
+def multiply(resources: Resources, count: int) -> Resources:
+    return {name: amount * count for name, amount in resources.items()}

@@ -1,4 +1,4 @@
-"""Pods of Volcano Jobs as their controller reads them, and how many of them stand how."""
+"""Pods of Volcano Jobs as the job controller reads them, and counts of them by phase."""
 
 import re
 from collections.abc import Iterable, Set
@@ -13,17 +13,19 @@ from quorate.api.volcano.annotations import TASK_SPEC
 from quorate.api.volcano.job import JOB_NAME, JOB_RETRY_COUNT, JOB_VERSION, PARTITION, TASK_INDEX, Job
 from quorate.kube.resources import Resource
 
-ENDED: Final = ("Succeeded", "Failed")
-_NOBODY: Final = -1  # an index that no replica has
-_NUMBERED: Final = re.compile(r".*-([0-9]{1,9})")
-
+FINISHED_POD_PHASES: Final = ("Succeeded", "Failed")
+_NO_INDEX: Final = -1  # no replica has this index
+_NUMBERED_NAME: Final = re.compile(r".*-([0-9]{1,9})")
 
 _ANNOTATIONS: Final = frozenset({TASK_SPEC, TASK_INDEX, JOB_VERSION, JOB_RETRY_COUNT})
 _LABELS: Final = frozenset({PARTITION})
 
 
 def prune_metadata(metadata: ObjectMeta, annotations: Set[str], labels: Set[str] = frozenset()) -> ObjectMeta:
-    """``metadata`` without what nobody reads: of many pods it would be most of the memory they take."""
+    """Return ``metadata`` with only the given annotations and labels, and without finalizers.
+
+    The fields that no controller reads would be most of the memory that a cached pod takes.
+    """
     return msgspec.structs.replace(
         metadata,
         annotations={key: text for key, text in metadata.annotations.items() if key in annotations},
@@ -60,7 +62,7 @@ class PodStatus(Struct):
 
 
 class JobPod(Struct):
-    """One pod of a job; its annotations say which, and of them no others are kept."""
+    """One pod of a job, without the annotations and labels that the job controller does not read."""
 
     metadata: ObjectMeta
     spec: PlacedSpec = PlacedSpec()
@@ -75,19 +77,19 @@ class JobPod(Struct):
 
     @property
     def index(self) -> int:
-        """Which replica of its task it is; pods of Volcano before 1.7 say so in their name only."""
-        given = self._number(TASK_INDEX, _NOBODY)
-        numbered = _NUMBERED.fullmatch(self.metadata.name) if given == _NOBODY else None
-        return given if numbered is None else int(numbered[1])
+        """The index of the replica within its task; pods of Volcano before 1.7 have it only in their name."""
+        annotated = self._number(TASK_INDEX, _NO_INDEX)
+        numbered = _NUMBERED_NAME.fullmatch(self.metadata.name) if annotated == _NO_INDEX else None
+        return annotated if numbered is None else int(numbered[1])
 
     @property
     def version(self) -> int:
-        """The version of the job that it was made for."""
+        """The job version that the pod was created for."""
         return self._number(JOB_VERSION, 0)
 
     @property
     def retry(self) -> int:
-        """How often the job had been restarted when it was made."""
+        """The retry count of the job when the pod was created."""
         return self._number(JOB_RETRY_COUNT, 0)
 
     @property
@@ -100,12 +102,8 @@ class JobPod(Struct):
 
     @property
     def is_finished(self) -> bool:
-        return self.status.phase in ENDED
-
-    @property
-    def is_unfinished(self) -> bool:
-        """Whether it runs or may yet run; so it does until it is away, however it was told to end."""
-        return not self.is_finished
+        """Whether the phase is final; a terminating pod is unfinished until its containers have stopped."""
+        return self.status.phase in FINISHED_POD_PHASES
 
     @property
     def is_ready(self) -> bool:
@@ -118,38 +116,38 @@ class JobPod(Struct):
 
     @property
     def exit_code(self) -> int | None:
-        """What its first container that failed ended with."""
-        for ended in self._ended_containers():
-            if ended.exit_code:
-                return ended.exit_code
+        """The exit code of the first container that failed."""
+        for terminated in self._terminated_containers():
+            if terminated.exit_code:
+                return terminated.exit_code
         return None
 
     @property
     def ended_at(self) -> float:
-        """When its last container ended, as far as that is known (epoch seconds)."""
-        moments = [ended.finished_at for ended in self._ended_containers() if ended.finished_at is not None]
+        """When the last container ended (epoch seconds); else when the pod started or was created."""
+        moments = [each.finished_at for each in self._terminated_containers() if each.finished_at is not None]
         if not moments:
             began = self.status.start_time or self.metadata.creation_timestamp
             return 0.0 if began is None else epoch(began)
         return epoch(max(moments))
 
-    def _ended_containers(self) -> Iterable[Terminated]:
+    def _terminated_containers(self) -> Iterable[Terminated]:
         for status in (*self.status.container_statuses, *self.status.init_container_statuses):
             if status.state.terminated is not None:
                 yield status.state.terminated
 
-    def _number(self, annotation: str, otherwise: int) -> int:
+    def _number(self, annotation: str, default: int) -> int:
         text = self.metadata.annotations.get(annotation, "")
-        return int(text) if len(text) < 10 and text.isascii() and text.isdigit() else otherwise
+        return int(text) if len(text) < 10 and text.isascii() and text.isdigit() else default
 
 
 JOB_PODS: Final = Resource("", "v1", "pods", "Pod", True, JobPod)
-JOB_POD_SELECTOR: Final = JOB_NAME  # a label all of them have, and hardly any other pod
+JOB_POD_SELECTOR: Final = JOB_NAME  # a label that all pods of Volcano Jobs have, and hardly any other pod
 
 
 @dataclass(frozen=True, slots=True)
 class LostPod:
-    """A pod that went without our doing; ``at`` is when that was seen (epoch seconds)."""
+    """A pod that was deleted, but not by this controller; ``at``: when that was seen (epoch seconds)."""
 
     key: Key
     task: str
@@ -162,7 +160,7 @@ class LostPod:
 
 @dataclass(slots=True)
 class PodCounts:
-    """The pods of a job by what they do; those on their way out are counted as that and as nothing else."""
+    """The pods of a job by phase; a terminating pod counts as terminating only."""
 
     pending: int = 0
     running: int = 0
@@ -170,19 +168,19 @@ class PodCounts:
     failed: int = 0
     unknown: int = 0
     terminating: int = 0
-    by_task: dict[str, dict[str, int]] = field(default_factory=dict)  # phase by phase, without terminating
+    by_task: dict[str, dict[str, int]] = field(default_factory=dict)  # by task and phase, not terminating
 
     def count_of(self, task: str, phase: str) -> int:
         return self.by_task.get(task, {}).get(phase, 0)
 
 
-def count_pods(members: Iterable[JobPod]) -> PodCounts:
+def count_pods(pods: Iterable[JobPod]) -> PodCounts:
     counts = PodCounts()
-    for member in members:
-        if member.is_terminating:
+    for pod in pods:
+        if pod.is_terminating:
             counts.terminating += 1
             continue
-        phase = member.status.phase
+        phase = pod.status.phase
         match phase:
             case "Pending":
                 counts.pending += 1
@@ -194,11 +192,11 @@ def count_pods(members: Iterable[JobPod]) -> PodCounts:
                 counts.failed += 1
             case _:
                 counts.unknown += 1
-        of_task = counts.by_task.setdefault(member.task, {})
+        of_task = counts.by_task.setdefault(pod.task, {})
         of_task[phase] = of_task.get(phase, 0) + 1
     return counts
 
 
-def is_desired(member: JobPod, job: Job) -> bool:
-    """Whether the job, as it is now, wants a pod of this task and index."""
-    return any(task.name == member.task and 0 <= member.index < task.replicas for task in job.spec.tasks)
+def is_desired(pod: JobPod, job: Job) -> bool:
+    """Return True if the current spec of the job has a replica with this task and index."""
+    return any(task.name == pod.task and 0 <= pod.index < task.replicas for task in job.spec.tasks)

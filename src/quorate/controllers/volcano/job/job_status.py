@@ -1,4 +1,4 @@
-"""The status of a Volcano Job: its phase with why and since when, its history, and counts of pods."""
+"""The status of a Volcano Job: its phase with reason and time, its condition history and its pod counts."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -17,58 +17,63 @@ from quorate.api.volcano.job import (
     TaskState,
     VolumeSpec,
 )
-from quorate.controllers.volcano.job.job_phases import FINISHED, total
+from quorate.controllers.volcano.job.job_phases import FINISHED, KillAction, total_replicas
 from quorate.controllers.volcano.job.job_pods import PodCounts
-from quorate.controllers.volcano.job.kill_action import KillAction
 from quorate.controllers.volcano.job.lifecycle_policies import COMMAND_ISSUED, JobEvent
 
-HISTORY: Final = 100  # conditions kept, the newest: a job may change between phases without end
+MAX_CONDITIONS: Final = 100  # the newest are kept: a job may change between phases without end
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseReason:
-    """Why a job is in its phase."""
+    """Why a job is in its phase: ``status.state.reason`` and ``message``."""
 
     reason: str = ""
     message: str = ""
 
     @classmethod
-    def of_command(cls, command: Command) -> "PhaseReason":
-        """It names the one command, so that it is known later to have been carried out."""
+    def from_command(cls, command: Command) -> "PhaseReason":
+        """The message contains the command's uid, which shows later that the command was executed."""
         name, uid = command.metadata.name, command.metadata.uid
         return cls(COMMAND_ISSUED, f"{command.action} by command {name} ({uid})")
 
     @classmethod
-    def of_event(cls, intent: KillAction, event: JobEvent) -> "PhaseReason":
-        return cls(event.kind, f"{intent} because of {event}")
+    def from_event(cls, action: KillAction, event: JobEvent) -> "PhaseReason":
+        return cls(event.kind, f"{action} because of {event}")
 
     @classmethod
-    def of_phase(cls, job: Job, phase: JobPhase, counts: PodCounts) -> "PhaseReason":
-        """Of a phase that follows from what stands; one on the way somewhere keeps what set it going."""
+    def from_pods(cls, job: Job, phase: JobPhase, counts: PodCounts) -> "PhaseReason":
+        """Return the reason of a phase that follows from the pods.
+
+        A phase on the way to another (``Aborting``, then ``Aborted``) keeps the reason of the first.
+        """
         state = job.status.state
         if phase == "Failed" and state.phase == "Restarting":
-            most = job.spec.max_retry
-            return cls(
-                "MaxRetryReached", f"restarted {job.status.retry_count} times, at most {most} are allowed"
-            )
+            retries, max_retry = job.status.retry_count, job.spec.max_retry
+            return cls("MaxRetryReached", f"restarted {retries} times, at most {max_retry} are allowed")
         if phase in FINISHED and state.phase == "Running":
-            ended = f"{counts.succeeded} of {total(job)} pods succeeded, {counts.failed} failed"
-            return cls("PodsEnded", f"{ended}; {_needed(job)} must succeed")
+            finished = f"{counts.succeeded} of {total_replicas(job)} pods succeeded, {counts.failed} failed"
+            return cls("PodsEnded", f"{finished}; {_required_successes(job)} must succeed")
         return cls() if phase == "Running" else cls(state.reason, state.message)
 
 
-def _needed(job: Job) -> int:
+def _required_successes(job: Job) -> int:
     return job.spec.min_available if job.spec.min_success is None else job.spec.min_success
 
 
-def updated_status(job: Job, counts: PodCounts, phase: JobPhase, now: float, cause: PhaseReason) -> JobStatus:
-    """The whole new status of a completed job; version and retries stay what they are."""
+def updated_status(
+    job: Job, counts: PodCounts, phase: JobPhase, now: float, reason: PhaseReason
+) -> JobStatus:
+    """Return the whole new status of a defaulted job; version and retry count do not change."""
     old = job.status
     state, conditions = old.state, old.conditions
     if phase != state.phase:
         moment = at_epoch(now)
-        state = JobState(phase=phase, reason=cause.reason, message=cause.message, last_transition_time=moment)
-        conditions = (*conditions, JobCondition(status=phase, last_transition_time=moment))[-HISTORY:]
+        state = JobState(
+            phase=phase, reason=reason.reason, message=reason.message, last_transition_time=moment
+        )
+        condition = JobCondition(status=phase, last_transition_time=moment)
+        conditions = (*conditions, condition)[-MAX_CONDITIONS:]
     new = replace(
         old,
         state=state,
@@ -81,35 +86,35 @@ def updated_status(job: Job, counts: PodCounts, phase: JobPhase, now: float, cau
         failed=counts.failed,
         terminating=counts.terminating,
         unknown=counts.unknown,
-        controlled_resources=_controlled(job),
+        controlled_resources=_controlled_resources(job),
     )
-    return replace(new, running_duration=_ran_for(new))
+    return replace(new, running_duration=_running_duration(new))
 
 
-def _controlled(job: Job) -> dict[str, str]:
-    """What else is made for the job, in Volcano's words."""
+def _controlled_resources(job: Job) -> dict[str, str]:
+    """Return what the controller creates for the job besides pods, in Volcano's notation."""
     plugins = {f"plugin-{name}": name for name in sorted(job.spec.plugins)}
     names = (claim_name(job, index) for index in range(len(job.spec.volumes)))
     return plugins | {f"volume-pvc-{name}": name for name in names if name}
 
 
 def claim_name(job: Job, index: int) -> str:
-    """The claim of the job's ``index``-th volume; one to be made without a name is named after the job.
+    """Return the claim of the job's ``index``-th volume; empty if the volume is an empty directory.
 
-    Empty where the volume is an empty directory.
+    A claim that the controller creates has the name that the volume gives, or one derived from the job's.
     """
     volume = job.spec.volumes[index]
     if volume.volume_claim_name:
         return volume.volume_claim_name
-    return f"{job.metadata.name}-volume-{index}" if makes_claim(volume) else ""
+    return f"{job.metadata.name}-volume-{index}" if has_claim_template(volume) else ""
 
 
-def makes_claim(volume: VolumeSpec) -> bool:
+def has_claim_template(volume: VolumeSpec) -> bool:
     return bytes(volume.volume_claim) != b"{}"
 
 
-def _ran_for(status: JobStatus) -> str:
-    """How long it was from its first pod running to its end; empty before that."""
+def _running_duration(status: JobStatus) -> str:
+    """Return the time from the first ``Running`` condition to the end; empty before the end."""
     if status.state.phase not in (*FINISHED, "Aborted") or status.state.last_transition_time is None:
         return ""
     began = next((each for each in status.conditions if each.status == "Running"), None)

@@ -1,12 +1,12 @@
-"""What to do about one Volcano Job, as a pure function of all that concerns it.
+"""The decision about one Volcano Job, a pure function of the job, its pods, its pod group and its commands.
 
-No pod is made while the job's pod group waits; once it is admitted all that are missing are made.  What an
-action is about to end stands in the status before anything is deleted (see ``intent``): cut short in between,
-the rest is done by that.
+No pod is created before the job's pod group is admitted; then all missing pods are.  What an action deletes
+is written into the status before anything is deleted (see ``job_phases.KillAction``), so that an action that
+is interrupted in between is resumed.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Final
@@ -17,22 +17,29 @@ from quorate.api.batch import decode_template
 from quorate.api.meta import epoch
 from quorate.api.validation.volcano_jobs import volcano_job_findings, volcano_job_warnings
 from quorate.api.volcano import UNSCHEDULABLE, PodGroup, find_condition
-from quorate.api.volcano.job import Command, Job, JobPhase, JobStatus, with_defaults
-from quorate.controllers.volcano.job.dependencies import creatable_tasks
+from quorate.api.volcano.job import (
+    Command,
+    Job,
+    JobPhase,
+    JobStatus,
+    TaskSpec,
+    task_min_available,
+    with_defaults,
+)
 from quorate.controllers.volcano.job.job_phases import (
     ACTIVE,
     FINISHED,
     TRANSITIONS,
     ActionScope,
+    KillAction,
     Transition,
     next_phase,
-    total,
+    total_replicas,
     with_retry_limit,
 )
-from quorate.controllers.volcano.job.job_pod_group import build_pod_group, is_waiting
+from quorate.controllers.volcano.job.job_pod_group import awaits_admission, build_pod_group
 from quorate.controllers.volcano.job.job_pods import JobPod, LostPod, PodCounts, count_pods, is_desired
 from quorate.controllers.volcano.job.job_status import PhaseReason, updated_status
-from quorate.controllers.volcano.job.kill_action import KillAction
 from quorate.controllers.volcano.job.lifecycle_policies import (
     COMMAND_ISSUED,
     SYNC,
@@ -43,23 +50,23 @@ from quorate.controllers.volcano.job.lifecycle_policies import (
 )
 from quorate.queueing.lifecycle.transition import Event
 
-MAX_PODS: Final = 100_000  # of one job; it could never be placed, and would stop the work on all others
-MAX_EVENTS: Final = 5  # told of one job; who corrects them hears of the others
-MAX_CREATIONS: Final = 10_000  # pods made by one plan; when they are there, the next makes more
+MAX_PODS: Final = 100_000  # of one job; a larger one could never be placed, and would delay all other jobs
+MAX_EVENTS: Final = 5  # validation events on one job; the rest appear once these are corrected
+MAX_CREATIONS: Final = 10_000  # pods created by one plan; the next plan creates more
 
 
 @dataclass(frozen=True, slots=True)
 class JobInfo:
-    """One job with all that is known of it."""
+    """One job and everything the decision depends on."""
 
     job: Job
-    members: Sequence[JobPod]  # by name, those included that are on their way out
+    pods: Sequence[JobPod]  # by name, terminating ones included
     group: PodGroup | None
-    commands: Sequence[Command]  # to this job, in the order they came
+    commands: Sequence[Command]  # to this job, oldest first
     lost: Sequence[LostPod]
-    priorities: Mapping[str, int]  # of PriorityClasses, by name
+    priorities: Mapping[str, int]  # PriorityClass values by name
     now: float
-    keep_pending: bool = False  # pods without a node stay when their group has to wait again
+    keep_pending: bool = False  # keep pods without a node when their pod group becomes pending again
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,217 +77,264 @@ class NewPod:
 
 @dataclass(frozen=True, slots=True)
 class JobPlan:
-    """In the order in which it is carried out."""
+    """What to do, in the order of execution."""
 
-    job: Job  # completed: what the pods to make are made of
-    status: JobStatus | None = None  # None: it stays as it is
+    job: Job  # with defaults; the source of the pods to create
+    status: JobStatus | None = None  # None: it does not change
     handled_commands: tuple[Command, ...] = ()  # to delete
-    group: PodGroup | None = None  # what the pod group is to be; None: nothing is to be done about it
-    admitted: bool = False  # its pods may be there, and so may what they need besides
+    group: PodGroup | None = None  # the desired pod group; None: it is not written
+    admitted: bool = False  # pods, and the objects they need, may be created
     pods_to_delete: tuple[JobPod, ...] = ()
-    group_to_delete: PodGroup | None = None  # to delete
+    group_to_delete: PodGroup | None = None
     pods_to_create: tuple[NewPod, ...] = ()
-    delete_job: bool = False  # to delete it; its time is over
+    delete_job: bool = False  # its ttlSecondsAfterFinished is over
     events: tuple[Event, ...] = ()
     wake_at: float | None = None
     action: str = SYNC
 
 
-def decide(case: JobInfo) -> JobPlan:
-    """The one step to take now; taken twice, the second changes nothing."""
-    job = with_defaults(case.job)
+def decide(info: JobInfo) -> JobPlan:
+    """Return the next step for a job; applied to its own result, it changes nothing."""
+    job = with_defaults(info.job)
     if job.metadata.deletion_timestamp is not None:
-        return JobPlan(job, handled_commands=tuple(case.commands))  # what it owns is garbage, and collected
-    if problem := _unfit(job):
+        return JobPlan(job, handled_commands=tuple(info.commands))  # its dependents are garbage-collected
+    if problem := _validation_error(job):
         return JobPlan(job, events=(Event("Warning", "InvalidJob", problem),))
-    case = replace(case, job=job)
+    info = replace(info, job=job)
     phase: JobPhase = job.status.state.phase or "Pending"
-    order, handled_commands, wake_at = _called_for(case, phase)
-    move = None if order is None else TRANSITIONS.get(phase, {}).get(order.action)
-    if order is not None and move is not None and _has_target(move, order):
-        return replace(_moved(case, move, order), handled_commands=handled_commands)
+    requested, commands, wake_at = _requested_action(info, phase)
+    transition = None if requested is None else TRANSITIONS.get(phase, {}).get(requested.action)
+    if requested is not None and transition is not None and _has_target(transition, requested):
+        return replace(_kill_job(info, transition, requested), handled_commands=commands)
     if phase in ACTIVE:
-        plan = _synced(case)
+        plan = _sync_job(info)
     elif phase in FINISHED:
-        plan = _finished(case)
+        plan = _clean_up(info)
     else:
-        plan = _in_between(case)
-    return replace(plan, handled_commands=handled_commands, wake_at=_earliest(plan.wake_at, wake_at))
+        plan = _sync_transition(info)
+    return replace(plan, handled_commands=commands, wake_at=_earliest(plan.wake_at, wake_at))
 
 
-def _unfit(job: Job) -> str:
-    """Why nothing can be done for the job; empty when something can."""
+def _validation_error(job: Job) -> str:
+    """Return why the job cannot be synced; empty if it can."""
     names = Counter(task.name for task in job.spec.tasks)
     for name, count in names.items():
         if count > 1:
-            return f"spec.tasks: {name} is there {count} times, and its pods would have the same names"
+            return f"spec.tasks: {count} tasks have the name {name}, and their pods would have the same names"
     for at, task in enumerate(job.spec.tasks):
         try:
             decode_template(task.template)
         except msgspec.ValidationError as error:
             return f"spec.tasks[{at}].template: {error}"
-    if total(job) > MAX_PODS:
-        return f"spec.tasks: {total(job)} replicas in all, at most {MAX_PODS} are possible"
+    if total_replicas(job) > MAX_PODS:
+        return f"spec.tasks: {total_replicas(job)} replicas in total, at most {MAX_PODS} are possible"
     return ""
 
 
-def _called_for(
-    case: JobInfo, phase: JobPhase
+def _requested_action(
+    info: JobInfo, phase: JobPhase
 ) -> tuple[RequestedAction | None, tuple[Command, ...], float | None]:
-    """The action to take, the command that is thereby taken up, and when a policy calls for another one."""
-    status = case.job.status
-    if case.commands:
-        command = case.commands[0]
-        mark = PhaseReason.of_command(command)
-        if mark.message == status.state.message:
-            return None, (command,), None  # it was carried out, and only its removal is missing
-        event = JobEvent(COMMAND_ISSUED, case.now, status.version, status.retry_count)
+    """Return the action to execute, the command it handles, and when a policy requests another action."""
+    status = info.job.status
+    if info.commands:
+        command = info.commands[0]
+        if PhaseReason.from_command(command).message == status.state.message:
+            return None, (command,), None  # it was executed, but not yet deleted
+        event = JobEvent(COMMAND_ISSUED, info.now, status.version, status.retry_count)
         return RequestedAction(command.action, event), (command,), None
     if phase not in ACTIVE:
         return None, (), None
-    events = job_events(case.job, case.members, case.lost, case.group)
-    order, wake_at = apply_policies(case.job, events, case.now)
-    return order, (), wake_at
+    events = job_events(info.job, info.pods, info.lost, info.group)
+    requested, wake_at = apply_policies(info.job, events, info.now)
+    return requested, (), wake_at
 
 
-def _has_target(move: Transition, order: RequestedAction) -> bool:
-    """Whether it is known whose pods the action ends: a command names none."""
-    return move.scope is ActionScope.JOB or order.event.kind != COMMAND_ISSUED
+def _has_target(transition: Transition, requested: RequestedAction) -> bool:
+    """Return False for an action on a task or a pod that a command requests: a command names no target."""
+    return transition.scope is ActionScope.JOB or requested.event.kind != COMMAND_ISSUED
 
 
-def _moved(case: JobInfo, move: Transition, order: RequestedAction) -> JobPlan:
-    job = case.job
-    retries = job.status.retry_count + move.retries
-    intent = KillAction.of(order.action, with_retry_limit(move, job, retries), order.event)
-    ended = tuple(each for each in case.members if not each.is_terminating and intent.ends(each))
-    cause = (
-        PhaseReason.of_command(case.commands[0])
-        if case.commands
-        else PhaseReason.of_event(intent, order.event)
-    )
-    status = updated_status(job, _counts_without(case.members, ended), move.to, case.now, cause)
-    # The new version makes old whatever happened to the pods before.
-    version = status.version + (1 if move.scope is ActionScope.JOB else 0)
+def _kill_job(info: JobInfo, transition: Transition, requested: RequestedAction) -> JobPlan:
+    """Execute an action: change the phase, and delete the pods of its target and the pod group."""
+    job, event = info.job, requested.event
+    retries = job.status.retry_count + transition.retries
+    action = KillAction.from_event(requested.action, with_retry_limit(transition, job, retries), event)
+    killed = tuple(pod for pod in info.pods if not pod.is_terminating and action.kills(pod))
+    if info.commands:
+        reason = PhaseReason.from_command(info.commands[0])
+    else:
+        reason = PhaseReason.from_event(action, event)
+    status = updated_status(job, _counts_without(info.pods, killed), transition.phase, info.now, reason)
+    # The new version outdates all earlier events of the pods.
+    version = status.version + (1 if transition.scope is ActionScope.JOB else 0)
     status = msgspec.structs.replace(status, version=version, retry_count=retries)
-    told = Event("Normal", "ExecuteAction", f"{intent} because of {order.event}")
     return JobPlan(
         job,
-        pods_to_delete=ended,
-        group_to_delete=_to_end(case.group),
+        pods_to_delete=killed,
+        group_to_delete=_unless_terminating(info.group),
         status=status,
-        events=(told,),
-        action=order.action,
+        events=(Event("Normal", "ExecuteAction", f"{action} because of {event}"),),
+        action=requested.action,
     )
 
 
-def _synced(case: JobInfo) -> JobPlan:
-    job, group = case.job, case.group
-    waiting = is_waiting(group)
-    leaving = tuple(
-        member
-        for member in case.members
-        if not member.is_terminating
-        and (_is_surplus(member, job) or (waiting and not case.keep_pending and _is_unplaced(member)))
+def _sync_job(info: JobInfo) -> JobPlan:
+    """Sync the pods and the pod group of an active job with its spec."""
+    job, group = info.job, info.group
+    waiting = awaits_admission(group)
+    surplus = tuple(
+        pod
+        for pod in info.pods
+        if not pod.is_terminating
+        and (_is_surplus(pod, job) or (waiting and not info.keep_pending and _is_unscheduled(pod)))
     )
-    plan = _settled(case, leaving)
-    assert plan.status is not None, "a sync always knows the status"
+    plan = _with_phase(info, surplus)
+    assert plan.status is not None, "a sync always returns a status"
     if plan.status.state.phase not in ACTIVE:
         return plan
-    wanted = build_pod_group(job, case.priorities)
+    wanted = build_pod_group(job, info.priorities)
     pods_to_create: tuple[NewPod, ...] = ()
     if not waiting:
-        pods_to_create = tuple(islice(_missing(case), MAX_CREATIONS))
-    events = _mistakes(job) if group is None else _waits(group) if waiting else ()
+        pods_to_create = tuple(islice(_missing_pods(info), MAX_CREATIONS))
+    events = _validation_events(job) if group is None else _pending_events(group) if waiting else ()
     return replace(plan, group=wanted, admitted=not waiting, pods_to_create=pods_to_create, events=events)
 
 
-def _is_surplus(member: JobPod, job: Job) -> bool:
-    """Not wanted any more: of a replica beyond the task's, or running for a version that is over."""
-    return not is_desired(member, job) or (member.is_unfinished and member.version < job.status.version)
+def _is_surplus(pod: JobPod, job: Job) -> bool:
+    """Return True for a pod without a replica in the spec, or an unfinished one of an earlier version."""
+    return not is_desired(pod, job) or (not pod.is_finished and pod.version < job.status.version)
 
 
-def _is_unplaced(member: JobPod) -> bool:
-    return member.status.phase == "Pending" and not member.spec.node_name
+def _is_unscheduled(pod: JobPod) -> bool:
+    return pod.status.phase == "Pending" and not pod.spec.node_name
 
 
-def _missing(case: JobInfo) -> Iterator[NewPod]:
-    have = {(member.task, member.index) for member in case.members}
-    for task in creatable_tasks(case.job, case.members):
+def _missing_pods(info: JobInfo) -> Iterator[NewPod]:
+    present = {(pod.task, pod.index) for pod in info.pods}
+    for task in creatable_tasks(info.job, info.pods):
         yield from (
-            NewPod(task.name, index) for index in range(task.replicas) if (task.name, index) not in have
+            NewPod(task.name, index) for index in range(task.replicas) if (task.name, index) not in present
         )
 
 
-def _mistakes(job: Job) -> tuple[Event, ...]:
-    """What is wrong with a job that is about to wait: where no webhook is, nobody else says so."""
-    said = chain(map(str, volcano_job_findings(job)), volcano_job_warnings(job))
-    return tuple(Event("Warning", "InvalidJob", each) for each in islice(said, MAX_EVENTS))
+def creatable_tasks(job: Job, pods: Sequence[JobPod]) -> Iterator[TaskSpec]:
+    """Yield the tasks whose pods may be created now, each after the tasks in its ``dependsOn``.
+
+    A task is creatable once all tasks it depends on (with iteration ``any``: one of them) have their minimum
+    number of pods ready or succeeded.  A task that depends on an unknown task, or directly or indirectly on
+    itself, never is.
+    """
+    ready = {
+        task.name: sum(1 for pod in pods if pod.task == task.name and _is_ready(pod))
+        >= task_min_available(task)
+        for task in job.spec.tasks
+    }
+    for task in _dependency_order(job.spec.tasks):
+        depends = task.depends_on
+        results = [] if depends is None else [ready.get(name, False) for name in depends.name]
+        enough = any(results) if depends is not None and depends.iteration == "any" else all(results)
+        if enough or not results:
+            yield task
 
 
-def _waits(group: PodGroup | None) -> tuple[Event, ...]:
-    """Why the job's pods are not made, in the words of whoever decides about its group."""
+def _is_ready(pod: JobPod) -> bool:
+    return pod.is_ready and not pod.is_terminating
+
+
+def _dependency_order(tasks: Iterable[TaskSpec]) -> list[TaskSpec]:
+    """Return ``tasks`` in topological order of ``dependsOn``, as far as there is one."""
+    by_name = {task.name: task for task in tasks}
+    ordered: dict[str, TaskSpec] = {}
+    visited: set[str] = set()
+
+    def add(task: TaskSpec) -> None:
+        if task.name in visited:
+            return
+        visited.add(task.name)
+        for name in () if task.depends_on is None else task.depends_on.name:
+            if name in by_name:
+                add(by_name[name])
+        ordered[task.name] = task
+
+    for task in by_name.values():
+        add(task)
+    return list(ordered.values())
+
+
+def _validation_events(job: Job) -> tuple[Event, ...]:
+    """Return what validation finds in a job without a pod group yet: there may be no webhook to refuse it."""
+    messages = chain(map(str, volcano_job_findings(job)), volcano_job_warnings(job))
+    return tuple(Event("Warning", "InvalidJob", message) for message in islice(messages, MAX_EVENTS))
+
+
+def _pending_events(group: PodGroup | None) -> tuple[Event, ...]:
+    """Return why the job has no pods: the scheduler's message on the pending pod group."""
     condition = None if group is None else find_condition(group.status.conditions, UNSCHEDULABLE)
     if group is None or condition is None or condition.status != "True":
         return ()
-    text = f"pod group {group.metadata.key} waits: {condition.reason}: {condition.message}"
+    text = f"pod group {group.metadata.key} is pending: {condition.reason}: {condition.message}"
     return (Event("Warning", "PodGroupPending", text),)
 
 
-def _in_between(case: JobInfo) -> JobPlan:
-    """Restarting, or ending, or aborted: nothing is made, and what is to end is ended."""
-    job = case.job
-    if job.status.state.phase == "Restarting":
-        return _restarting(case)
-    leaving = tuple(each for each in case.members if each.is_unfinished and not each.is_terminating)
-    return replace(_settled(case, leaving), group_to_delete=_to_end(case.group))
+def _sync_transition(info: JobInfo) -> JobPlan:
+    """Sync a job that is restarting, ending or aborted: delete pods, create none."""
+    if info.job.status.state.phase == "Restarting":
+        return _sync_restart(info)
+    return _delete_unfinished(info)
 
 
-def _restarting(case: JobInfo) -> JobPlan:
-    """The job begins anew only once all is told to go that belongs to what was before."""
-    job, intent = case.job, KillAction.read(case.job)
-    leaving = tuple(
-        member
-        for member in case.members
-        if not member.is_terminating and (intent.is_to_end(member, job) or _is_surplus(member, job))
+def _sync_restart(info: JobInfo) -> JobPlan:
+    """Delete the rest of the restart's target; become Pending only after that.
+
+    While pods of the target, or the pod group, are still to delete, the phase stays Restarting.
+    """
+    job, action = info.job, KillAction.from_status(info.job)
+    killed = tuple(
+        pod
+        for pod in info.pods
+        if not pod.is_terminating and (action.kills_on_restart(pod, job) or _is_surplus(pod, job))
     )
-    plan = replace(_settled(case, leaving), group_to_delete=_to_end(case.group))
-    if plan.status is None or plan.status.state.phase != "Pending" or not (leaving or plan.group_to_delete):
+    plan = replace(_with_phase(info, killed), group_to_delete=_unless_terminating(info.group))
+    if plan.status is None or plan.status.state.phase != "Pending" or not (killed or plan.group_to_delete):
         return plan
-    status = updated_status(
-        job, _counts_without(case.members, leaving), "Restarting", case.now, PhaseReason()
-    )
+    status = updated_status(job, _counts_without(info.pods, killed), "Restarting", info.now, PhaseReason())
     return replace(plan, status=status)
 
 
-def _finished(case: JobInfo) -> JobPlan:
-    job = case.job
-    leaving = tuple(member for member in case.members if member.is_unfinished and not member.is_terminating)
-    plan = replace(_settled(case, leaving), group_to_delete=_to_end(case.group))
-    ended_at, ttl_s = job.status.state.last_transition_time, job.spec.ttl_seconds_after_finished
-    if ttl_s is None or ended_at is None:
+def _clean_up(info: JobInfo) -> JobPlan:
+    """Delete the remaining pods and the pod group of a finished job, and the job when its TTL is over."""
+    job, plan = info.job, _delete_unfinished(info)
+    finished_at, ttl_s = job.status.state.last_transition_time, job.spec.ttl_seconds_after_finished
+    if ttl_s is None or finished_at is None:
         return plan
-    due = epoch(ended_at) + ttl_s
-    return replace(plan, delete_job=True) if due <= case.now else replace(plan, wake_at=due)
+    due = epoch(finished_at) + ttl_s
+    return replace(plan, delete_job=True) if due <= info.now else replace(plan, wake_at=due)
 
 
-def _settled(case: JobInfo, leaving: tuple[JobPod, ...]) -> JobPlan:
-    """The phase and the counts as they are once ``leaving`` are told to leave."""
-    job = case.job
-    counts = _counts_without(case.members, leaving)
-    live = sum(1 for member in case.members if member.is_unfinished)
-    phase = next_phase(job, counts, live)
-    cause = PhaseReason.of_phase(job, phase, counts)
-    return JobPlan(job, pods_to_delete=leaving, status=updated_status(job, counts, phase, case.now, cause))
+def _delete_unfinished(info: JobInfo) -> JobPlan:
+    unfinished = tuple(pod for pod in info.pods if not pod.is_finished and not pod.is_terminating)
+    return replace(_with_phase(info, unfinished), group_to_delete=_unless_terminating(info.group))
 
 
-def _counts_without(members: Sequence[JobPod], leaving: tuple[JobPod, ...]) -> PodCounts:
-    gone = {member.metadata.uid for member in leaving}
-    counts = count_pods(member for member in members if member.metadata.uid not in gone)
-    counts.terminating += len(leaving)
+def _with_phase(info: JobInfo, to_delete: tuple[JobPod, ...]) -> JobPlan:
+    """Return the plan to delete ``to_delete``, with the phase and the counts that follow from it."""
+    job = info.job
+    counts = _counts_without(info.pods, to_delete)
+    unfinished = sum(1 for pod in info.pods if not pod.is_finished)
+    phase = next_phase(job, counts, unfinished)
+    reason = PhaseReason.from_pods(job, phase, counts)
+    status = updated_status(job, counts, phase, info.now, reason)
+    return JobPlan(job, pods_to_delete=to_delete, status=status)
+
+
+def _counts_without(pods: Sequence[JobPod], deleted: tuple[JobPod, ...]) -> PodCounts:
+    uids = {pod.metadata.uid for pod in deleted}
+    counts = count_pods(pod for pod in pods if pod.metadata.uid not in uids)
+    counts.terminating += len(deleted)
     return counts
 
 
-def _to_end(group: PodGroup | None) -> PodGroup | None:
+def _unless_terminating(group: PodGroup | None) -> PodGroup | None:
     return None if group is None or group.metadata.deletion_timestamp is not None else group
 
 

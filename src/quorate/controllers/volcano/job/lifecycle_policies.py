@@ -1,8 +1,8 @@
-"""What happened to a job and what its policies say to do about it.
+"""Lifecycle policies of a Volcano Job: which events happened, and which actions the policies request.
 
-Events are read off what stands: a pod that failed is one, as long as it is there.  An action makes the
-events behind it old, by raising the version of the job or its count of retries, so each acts once, however
-often one looks and whoever looks after a crash.
+Events are derived from the objects as they are now: a failed pod is an event as long as it exists.  An action
+outdates the events that precede it, by raising the job's version or its retry count.  So each event causes
+one action, however often it is evaluated, also after a restart of the controller.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,23 +25,23 @@ TASK_FAILED: Final = "TaskFailed"
 COMMAND_ISSUED: Final = "CommandIssued"
 OUT_OF_SYNC: Final = "OutOfSync"
 JOB_UPDATED: Final = "JobUpdated"
-# Of events of one moment: who goes first.
-_RANKS: Final = (POD_FAILED, POD_EVICTED, TASK_FAILED, TASK_COMPLETED, GROUP_UNKNOWN, POD_PENDING)
-# On these nothing is done but to look: a policy of any event does not mean them.
-ONLY_SYNC: Final = frozenset({OUT_OF_SYNC, COMMAND_ISSUED, JOB_UPDATED})
+# The order of events with the same time.
+_EVENT_ORDER: Final = (POD_FAILED, POD_EVICTED, TASK_FAILED, TASK_COMPLETED, GROUP_UNKNOWN, POD_PENDING)
+# These events only cause a sync; a policy for any event does not match them.
+SYNC_EVENTS: Final = frozenset({OUT_OF_SYNC, COMMAND_ISSUED, JOB_UPDATED})
 
 SYNC: Final = "SyncJob"
-_RESTARTS_BY_DEFAULT: Final = 3  # of the containers of a task, before the task counts as failed
-_UNBOUNDED: Final = -1
+_DEFAULT_TASK_RETRIES: Final = 3  # container restarts in a task, before the task counts as failed
+_UNLIMITED: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
 class JobEvent:
-    """One thing that happened, to a pod, a task or the whole job."""
+    """One event of a pod, of a task or of the whole job."""
 
     kind: str
     since: float  # epoch seconds
-    version: int  # of the job, at the time
+    version: int  # of the job, when the event happened
     retry: int
     task: str = ""
     pod: str = ""
@@ -49,14 +49,14 @@ class JobEvent:
     exit_code: int | None = None
 
     def __str__(self) -> str:
-        about = self.pod or self.task
-        text = f"{self.kind} of {about}" if about else self.kind
+        target = self.pod or self.task
+        text = f"{self.kind} of {target}" if target else self.kind
         return text if self.exit_code is None else f"{text} with exit code {self.exit_code}"
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedAction:
-    """An action to take, and what calls for it."""
+    """An action, and the event that requests it."""
 
     action: str
     event: JobEvent
@@ -65,9 +65,9 @@ class RequestedAction:
 def apply_policies(
     job: Job, events: Iterable[JobEvent], now: float
 ) -> tuple[RequestedAction | None, float | None]:
-    """The action of the first event that calls for one, and when else to look again.
+    """Return the action of the first event that requests one, and when to evaluate the policies again.
 
-    The earliest event goes first.  A policy with a timeout calls for its action that long after the event.
+    ``events`` are ordered by time.  A policy with a timeout requests its action that long after the event.
     """
     wake_at: float | None = None
     for event in events:
@@ -82,8 +82,8 @@ def apply_policies(
 
 
 def matching_policy(job: Job, event: JobEvent) -> LifecyclePolicy | None:
-    """The first policy that matches, of the event's task and then of the job; none for what is outdated."""
-    if event.kind in ONLY_SYNC:
+    """Return the first matching policy, of the event's task before the job's; None for an outdated event."""
+    if event.kind in SYNC_EVENTS:
         return None
     if event.version < job.status.version or event.retry < job.status.retry_count:
         return None
@@ -92,15 +92,15 @@ def matching_policy(job: Job, event: JobEvent) -> LifecyclePolicy | None:
 
 
 def _matches(policy: LifecyclePolicy, event: JobEvent) -> bool:
-    named = {*policy.events, policy.event}
-    if event.kind in named or ANY in named:
-        # That a pod is pending is no event by itself, only that it has been for too long.
+    kinds = {*policy.events, policy.event}
+    if event.kind in kinds or ANY in kinds:
+        # Every pod is pending at first: PodPending is an event only for a policy with a timeout.
         return event.kind != POD_PENDING or bool(policy.timeout)
     return policy.exit_code is not None and policy.exit_code == event.exit_code
 
 
 def timeout_s(policy: LifecyclePolicy) -> float:
-    """How long after its event the policy acts; one that is no duration is as good as none."""
+    """Return the seconds between an event and the action; 0 for a timeout that is not a duration."""
     try:
         return parse_duration(policy.timeout) if policy.timeout else 0.0
     except InvalidDuration:
@@ -108,63 +108,65 @@ def timeout_s(policy: LifecyclePolicy) -> float:
 
 
 def job_events(
-    job: Job, members: Sequence[JobPod], lost: Iterable[LostPod], group: PodGroup | None
+    job: Job, pods: Sequence[JobPod], lost: Iterable[LostPod], group: PodGroup | None
 ) -> list[JobEvent]:
-    """What happened to a completed job: the earliest first, then by rank, by task and by pod."""
-    events = [event for member in members for event in _of_member(job, member)]
+    """Return the events of a defaulted job, ordered by time, kind, task and pod."""
+    events = [event for pod in pods for event in _pod_events(job, pod)]
     events += (
         JobEvent(POD_EVICTED, pod.at, pod.version, pod.retry, pod.task, pod.key.name, pod.partition)
         for pod in lost
     )
-    events += _of_tasks(job, members)
+    events += _task_events(job, pods)
     if group is not None and group.status.phase == UNKNOWN:
         status = job.status
         events.append(JobEvent(GROUP_UNKNOWN, _unknown_since(group), status.version, status.retry_count))
-    return sorted(events, key=lambda event: (event.since, _RANKS.index(event.kind), event.task, event.pod))
+    return sorted(
+        events, key=lambda event: (event.since, _EVENT_ORDER.index(event.kind), event.task, event.pod)
+    )
 
 
-def _of_member(job: Job, member: JobPod) -> Iterator[JobEvent]:
-    if not is_desired(member, job):
+def _pod_events(job: Job, pod: JobPod) -> Iterator[JobEvent]:
+    if not is_desired(pod, job):
         return
-    name, status = member.metadata.name, member.status
-    version, task, partition = member.version, member.task, member.partition
-    if member.is_terminating:
-        # Deleted by whoever; those that never had a node are taken back when their group has to wait.
-        if member.is_unfinished and member.spec.node_name:
-            at = member.metadata.deletion_timestamp
+    name, status = pod.metadata.name, pod.status
+    version, task, partition = pod.version, pod.task, pod.partition
+    if pod.is_terminating:
+        # This controller itself deletes pods without a node when their pod group becomes pending again.
+        if not pod.is_finished and pod.spec.node_name:
+            at = pod.metadata.deletion_timestamp
             since = 0.0 if at is None else epoch(at)
-            yield JobEvent(POD_EVICTED, since, version, member.retry, task, name, partition)
+            yield JobEvent(POD_EVICTED, since, version, pod.retry, task, name, partition)
         return
-    retry = job.status.retry_count  # one that a restart left standing is part of what was restarted
+    retry = job.status.retry_count  # a pod that a restart retained belongs to the restarted job
     if status.phase == "Failed":
-        code = member.exit_code
-        yield JobEvent(POD_FAILED, member.ended_at, version, retry, task, name, partition, code)
-    elif status.phase == "Pending" and member.metadata.creation_timestamp is not None:
-        since = epoch(member.metadata.creation_timestamp)
+        code = pod.exit_code
+        yield JobEvent(POD_FAILED, pod.ended_at, version, retry, task, name, partition, code)
+    elif status.phase == "Pending" and pod.metadata.creation_timestamp is not None:
+        since = epoch(pod.metadata.creation_timestamp)
         yield JobEvent(POD_PENDING, since, version, retry, task, name, partition)
 
 
-def _of_tasks(job: Job, members: Sequence[JobPod]) -> Iterator[JobEvent]:
+def _task_events(job: Job, pods: Sequence[JobPod]) -> Iterator[JobEvent]:
     for task in job.spec.tasks:
         own = [
-            member
-            for member in members
-            if member.task == task.name and 0 <= member.index < task.replicas and not member.is_terminating
+            pod
+            for pod in pods
+            if pod.task == task.name and 0 <= pod.index < task.replicas and not pod.is_terminating
         ]
         if not own:
             continue
-        version, retry = min(member.version for member in own), job.status.retry_count
-        if len(own) == task.replicas and all(member.status.phase == "Succeeded" for member in own):
-            ended = max(member.ended_at for member in own)
+        version, retry = min(pod.version for pod in own), job.status.retry_count
+        if len(own) == task.replicas and all(pod.status.phase == "Succeeded" for pod in own):
+            ended = max(pod.ended_at for pod in own)
             yield JobEvent(TASK_COMPLETED, ended, version, retry, task.name)
-        if _restarted_too_often(task, own):
-            yield JobEvent(TASK_FAILED, max(member.ended_at for member in own), version, retry, task.name)
+        if _exceeds_retries(task, own):
+            yield JobEvent(TASK_FAILED, max(pod.ended_at for pod in own), version, retry, task.name)
 
 
-def _restarted_too_often(task: TaskSpec, own: Iterable[JobPod]) -> bool:
-    """Whether the containers of its pods, in place, were started anew as often as the task allows."""
-    most = task.max_retry or _RESTARTS_BY_DEFAULT
-    return most != _UNBOUNDED and sum(member.restarts for member in own if member.is_unfinished) >= most
+def _exceeds_retries(task: TaskSpec, own: Iterable[JobPod]) -> bool:
+    """Return True if the kubelet has restarted the task's containers as often as ``maxRetry`` allows."""
+    limit = task.max_retry or _DEFAULT_TASK_RETRIES
+    return limit != _UNLIMITED and sum(pod.restarts for pod in own if not pod.is_finished) >= limit
 
 
 def _unknown_since(group: PodGroup) -> float:

@@ -1,4 +1,4 @@
-"""The pods of a Volcano Job, complete as they are created."""
+"""The manifests of a Volcano Job's pods."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -33,13 +33,16 @@ from quorate.controllers.volcano.job.plugins.interface import add_volume, pod_na
 from quorate.kube.resources import Json
 
 NUMA_POLICY: Final = "volcano.sh/numa-topology-policy"
-_OF_THE_JOB: Final = (
+_INHERITED_ANNOTATIONS: Final = (
     PREEMPTABLE, COOLDOWN_TIME, REVOCABLE_ZONE, DISRUPTION_MIN_AVAILABLE, DISRUPTION_MAX_UNAVAILABLE,
 )  # fmt: skip
 
 
 def build_pod(job: Job, task: TaskSpec, index: int, plugins: Iterable[Plugin]) -> Json:
-    """The ``index``-th pod of a task of a completed job: its template, and what ties it to the job."""
+    """Return the ``index``-th pod of a task of a defaulted job.
+
+    It is the task's template with the job's labels, annotations, owner reference, volumes and plugins.
+    """
     template: dict[str, Any] = read_template(task.template)
     metadata = template.get("metadata") or {}
     spec: Json = template.get("spec") or {}
@@ -47,7 +50,7 @@ def build_pod(job: Job, task: TaskSpec, index: int, plugins: Iterable[Plugin]) -
     if job.spec.priority_class_name and not spec.get("priorityClassName"):
         spec["priorityClassName"] = job.spec.priority_class_name
     if spec.get("hostNetwork") and not spec.get("dnsPolicy"):
-        spec["dnsPolicy"] = "ClusterFirstWithHostNet"  # else it would not find the others by name
+        spec["dnsPolicy"] = "ClusterFirstWithHostNet"  # the default policy resolves no cluster names
     pod: Json = {
         "metadata": {
             "name": pod_name(job, task, index),
@@ -93,7 +96,7 @@ def _annotations(job: Job, task: TaskSpec, index: int) -> dict[str, str]:
         JOB_VERSION: str(job.status.version),
         JOB_RETRY_COUNT: str(job.status.retry_count),
         TEMPLATE_UID: f"{name}-{task.name}",
-        **_present(job.metadata.annotations, _OF_THE_JOB),
+        **_present(job.metadata.annotations, _INHERITED_ANNOTATIONS),
     }
     if task.topology_policy:
         annotations[NUMA_POLICY] = task.topology_policy
@@ -105,7 +108,7 @@ def _present(values: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
 
 
 def _add_volumes(pod: Json, job: Job) -> None:
-    """Mount the job's volumes into every container; of two for one claim the first counts."""
+    """Mount the job's volumes into every container; of several volumes with one claim, only the first."""
     claims: set[str] = set()
     for index, volume in enumerate(job.spec.volumes):
         claim = claim_name(job, index)

@@ -1,12 +1,12 @@
-"""Pod groups for Jobs of batch/v1: each is placed whole, and its pods are made when that can be.
+"""Pod groups for Jobs of batch/v1: the decision when a Job gets a group and when it is started.
 
-A Job takes part when its pods name one of our schedulers and no group of somebody else's.  Its pods are held
-back by suspension.  Where Kueue-style queueing suspends it, that comes first: the pod group is made once the
-workload is admitted, and the Job is started, with the group's name on its pods, once the group is admitted
-as well.  Where nobody else manages ``suspend``, a Job that is created suspended and says what its group is
-to be (by annotation) is started by us; one that is created running is no different from plain pods.
+A Job is included if its pods name one of our schedulers and no pod group of another controller.  Suspension
+keeps its pods from being created.  A Job that Kueue-style queueing suspends is admitted by its queue first:
+its pod group is created once the workload is admitted, and the Job is started, with the group's name on its
+pods, once the group is admitted as well.  A Job that is not queued, is created suspended and describes its
+group in annotations is started by this controller; one that is created running is treated like plain pods.
 
-Knowingly missing: elastic Jobs, which change their size while they run, have no group of this kind.
+Not supported: elastic Jobs, which change their size while they run.
 """
 
 from collections.abc import Collection, Mapping
@@ -23,8 +23,7 @@ from quorate.controllers.jobframework.construct_workload import ELASTIC_JOB
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.batch_validation import pods_of
-from quorate.controllers.volcano.job.job_pod_group import is_waiting
-from quorate.controllers.volcano.job.min_resources import multiply
+from quorate.controllers.volcano.job.job_pod_group import awaits_admission, multiply
 from quorate.controllers.volcano.pod_groups.pod_group_builder import (
     POD_GROUP_PREFIX,
     annotated_min_member,
@@ -36,7 +35,8 @@ from quorate.kube.resources import JOBS
 from quorate.kube.writes import Patch
 from quorate.queueing.conditions import is_admitted, is_evicted, is_finished
 
-# On a Job: it was started as its group was admitted.  If it is suspended all the same, somebody wants so.
+# An annotation on a Job that was started because its group was admitted.  If the Job is suspended in spite of
+# it, a user has suspended it.
 STARTED: Final = "quorate.dev/started-with-pod-group"
 
 _KIND: Final = BatchJob()
@@ -44,35 +44,33 @@ _KIND: Final = BatchJob()
 
 @dataclass(frozen=True, slots=True)
 class BatchJobInfo:
-    """One Job that takes part, with all that concerns its group."""
+    """One included Job and everything the decision about its group depends on."""
 
     job: Job
     group: PodGroup | None
-    queued: bool  # its suspension is managed by admission to a queue
-    admitted_pods: int | None  # of a queued one: how many; None: it is not admitted
-    namespace_annotations: Mapping[str, str]  # annotations
-    keep_pending: bool = False  # it is not suspended again when its group is sent back
+    queued: bool  # admission to a queue manages its suspension
+    admitted_pods: int | None  # of a queued Job; None: it is not admitted
+    namespace_annotations: Mapping[str, str]
+    keep_pending: bool = False  # do not suspend the Job again when its group becomes pending again
 
 
 @dataclass(frozen=True, slots=True)
-class GroupPlan:
-    group: PodGroup | None = None  # what the group is to be; None: nothing is to be done about it
-    group_to_delete: PodGroup | None = None  # to delete
+class BatchGroupPlan:
+    group: PodGroup | None = None  # the desired pod group; None: it is not written
+    group_to_delete: PodGroup | None = None
     patches: tuple[Patch, ...] = ()  # of the Job
 
 
-IDLE: Final = GroupPlan()
-
-
 def group_name(job: Job) -> str:
-    """The name that the group of its pods has in any case."""
+    """Return the name of the group of the Job's pods, whichever controller creates it."""
     return f"{POD_GROUP_PREFIX}{job.metadata.uid}"
 
 
 def is_gang_scheduled(job: Job, scheduler_names: Collection[str]) -> bool:
+    """Return True if the Job gets a pod group of its own."""
     written = bytes(job.spec.template)
     if not any(name.encode() in written for name in scheduler_names):
-        return False  # most Jobs: not even worth decoding
+        return False  # most Jobs: this is faster than decoding the template
     template = decode_template(job.spec.template)
     named = template.metadata.annotations.get(GROUP_NAME, "")
     return (
@@ -84,7 +82,7 @@ def is_gang_scheduled(job: Job, scheduler_names: Collection[str]) -> bool:
 
 
 def admitted_pods(workloads: Collection[Workload]) -> int | None:
-    """With how many pods a queued Job is admitted; None while it is not."""
+    """Return the number of pods that a queued Job is admitted with; None while it is not admitted."""
     for workload in workloads:
         if is_admitted(workload) and not is_evicted(workload) and not is_finished(workload):
             admission = workload.status.admission
@@ -94,78 +92,79 @@ def admitted_pods(workloads: Collection[Workload]) -> int | None:
     return None
 
 
-def decide(case: BatchJobInfo) -> GroupPlan:
-    """The one step to take now; taken twice, the second changes nothing."""
-    job = case.job
+def decide(info: BatchJobInfo) -> BatchGroupPlan:
+    """Return the next step for a Job; applied to its own result, it changes nothing."""
+    job = info.job
     if job.metadata.deletion_timestamp is not None:
-        return IDLE  # its group is garbage, and collected
-    if any(is_true(job.status.conditions, ended) for ended in ("Complete", "Failed")):
-        return _without(case)
-    return _queued(case) if case.queued else _free(case)
+        return BatchGroupPlan()  # its group is garbage-collected
+    if any(is_true(job.status.conditions, finished) for finished in ("Complete", "Failed")):
+        return _without_group(info)
+    return _plan_queued(info) if info.queued else _plan_unqueued(info)
 
 
-def _queued(case: BatchJobInfo) -> GroupPlan:
-    """Of a Job that its workload starts and stops; who starts it waits for the group."""
-    if case.admitted_pods is None:
-        return _without(case)
-    wanted = _group(case, case.admitted_pods)
-    back = _sent_back(case, {"spec": {"suspend": True}})
-    return GroupPlan(group=wanted, patches=back)
+def _plan_queued(info: BatchJobInfo) -> BatchGroupPlan:
+    """Plan for a Job that the job reconciler starts and suspends, which waits for the group as well."""
+    if info.admitted_pods is None:
+        return _without_group(info)
+    wanted = _build_group(info, info.admitted_pods)
+    return BatchGroupPlan(group=wanted, patches=_suspend_if_pending(info, {"spec": {"suspend": True}}))
 
 
-def _free(case: BatchJobInfo) -> GroupPlan:
-    """Of a Job that nobody else suspends or starts."""
-    job = case.job
-    said = job.metadata.annotations
-    started = said.get(STARTED) == "true"
-    if GROUP_MIN_MEMBER not in said and QUEUE_NAME not in said:
-        return IDLE
+def _plan_unqueued(info: BatchJobInfo) -> BatchGroupPlan:
+    """Plan for a Job that no other controller suspends or starts."""
+    job = info.job
+    annotations = job.metadata.annotations
+    started = annotations.get(STARTED) == "true"
+    if GROUP_MIN_MEMBER not in annotations and QUEUE_NAME not in annotations:
+        return BatchGroupPlan()
     if job.spec.suspend and started:
-        return _without(case)  # paused by hand
+        return _without_group(info)  # a user has suspended it
     if not job.spec.suspend and not started:
-        return IDLE  # it never waited: its pods are grouped as plain pods are
-    wanted = _group(case, pods_of(job))
+        return BatchGroupPlan()  # it was created running: its pods get a group as plain pods do
+    wanted = _build_group(info, pods_of(job))
     if not job.spec.suspend:
-        again = {"metadata": {"annotations": {STARTED: None}}, "spec": {"suspend": True}}
-        return GroupPlan(group=wanted, patches=_sent_back(case, again))
-    return GroupPlan(group=wanted, patches=() if is_waiting(case.group) else _start(job))
+        suspend = {"metadata": {"annotations": {STARTED: None}}, "spec": {"suspend": True}}
+        return BatchGroupPlan(group=wanted, patches=_suspend_if_pending(info, suspend))
+    return BatchGroupPlan(group=wanted, patches=() if awaits_admission(info.group) else _start(job))
 
 
 def _start(job: Job) -> tuple[Patch, ...]:
     info = PodSetInfo(name="main", count=pods_of(job), annotations={GROUP_NAME: group_name(job)})
     patches = _KIND.start(job, [info])
-    assert not isinstance(patches, InjectionConflict), "it has no other group: see takes_part"
+    assert not isinstance(patches, InjectionConflict), "it has no other group: see is_gang_scheduled"
     *first, last = patches
     body: dict[str, Any] = {**last.body, "metadata": {"annotations": {STARTED: "true"}}}
     return (*first, Patch(last.resource, last.key, last.resource_version, body))
 
 
-def _sent_back(case: BatchJobInfo, body: Mapping[str, Any]) -> tuple[Patch, ...]:
-    """The Job is held back again when the scheduler sent its group back before any pod was ready."""
-    job, group = case.job, case.group
+def _suspend_if_pending(info: BatchJobInfo, body: Mapping[str, Any]) -> tuple[Patch, ...]:
+    """Suspend the Job again if the scheduler made its group pending again before any pod was ready."""
+    job, group = info.job, info.group
     if job.spec.suspend or group is None or group.status.phase != PENDING:
         return ()
-    if case.keep_pending or job.status.ready or job.status.succeeded:
+    if info.keep_pending or job.status.ready or job.status.succeeded:
         return ()
     return (Patch(JOBS, job.metadata.key, job.metadata.resource_version, body),)
 
 
-def _without(case: BatchJobInfo) -> GroupPlan:
-    group = case.group
-    return GroupPlan(group_to_delete=None if group is None or group.metadata.deletion_timestamp else group)
+def _without_group(info: BatchJobInfo) -> BatchGroupPlan:
+    group = info.group
+    if group is None or group.metadata.deletion_timestamp:
+        return BatchGroupPlan()
+    return BatchGroupPlan(group_to_delete=group)
 
 
-def _group(case: BatchJobInfo, pods: int) -> PodGroup:
-    metadata = case.job.metadata
-    said, template = metadata.annotations, decode_template(case.job.spec.template)
-    stated = annotated_min_member(said)
-    minimum = pods if stated is None else stated
-    taken = volcano_annotations(said)
+def _build_group(info: BatchJobInfo, pods: int) -> PodGroup:
+    metadata = info.job.metadata
+    annotations, template = metadata.annotations, decode_template(info.job.spec.template)
+    annotated = annotated_min_member(annotations)
+    minimum = pods if annotated is None else annotated
+    inherited = volcano_annotations(annotations)
     return PodGroup(
         metadata=ObjectMeta(
-            name=group_name(case.job),
+            name=group_name(info.job),
             namespace=metadata.namespace,
-            annotations=taken,
+            annotations=inherited,
             owner_references=(
                 OwnerReference(
                     api_version="batch/v1", kind="Job", name=metadata.name, uid=metadata.uid, controller=True
@@ -174,9 +173,10 @@ def _group(case: BatchJobInfo, pods: int) -> PodGroup:
         ),
         spec=PodGroupSpec(
             min_member=minimum,
-            queue=said.get(QUEUE_NAME) or case.namespace_annotations.get(QUEUE_NAME) or DEFAULT_QUEUE,
+            queue=annotations.get(QUEUE_NAME) or info.namespace_annotations.get(QUEUE_NAME) or DEFAULT_QUEUE,
             priority_class_name=template.spec.priority_class_name,
-            min_resources=annotated_min_resources(said) or multiply(quota_usage(template.spec), minimum),
-            network_topology=annotated_topology(taken),
+            min_resources=annotated_min_resources(annotations)
+            or multiply(quota_usage(template.spec), minimum),
+            network_topology=annotated_topology(inherited),
         ),
     )

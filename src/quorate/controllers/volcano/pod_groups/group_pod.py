@@ -1,4 +1,4 @@
-"""Pods that a gang scheduler places, as the controllers of pod groups read them: hardly at all."""
+"""Pods that a gang scheduler places, in the reduced form that the pod group controllers read."""
 
 from typing import Final
 
@@ -9,10 +9,10 @@ from quorate.api.batch import EMPTY_OBJECT
 from quorate.api.core import SchedulingGate
 from quorate.api.meta import Key, ObjectMeta, Struct
 from quorate.api.volcano.annotations import GROUP_NAME, QUEUE_ALLOCATION_GATE
-from quorate.controllers.volcano.job.job_pods import ENDED, prune_metadata
+from quorate.controllers.volcano.job.job_pods import FINISHED_POD_PHASES, prune_metadata
 from quorate.kube.resources import Resource
 
-_KEPT: Final = frozenset({GROUP_NAME, QUEUE_ALLOCATION_GATE})
+_ANNOTATIONS: Final = frozenset({GROUP_NAME, QUEUE_ALLOCATION_GATE})
 _GATES_FIELD: Final = b'"schedulingGates"'
 
 
@@ -25,7 +25,7 @@ class _Gates(Struct):
 
 
 class GroupPod(Struct):
-    """A pod; ``spec`` is kept as bytes: whole while it names no group, then what it says of gates."""
+    """A pod, with its spec as bytes: the whole spec until it names a pod group, then only its gates."""
 
     metadata: ObjectMeta
     spec: msgspec.Raw = EMPTY_OBJECT
@@ -35,12 +35,12 @@ class GroupPod(Struct):
         if not self.group:
             msgspec.structs.force_setattr(self, "spec", self.spec.copy())
             return
-        # Most pods are told their group when they are made: of those only that is worth its memory.
+        # Most pods name their group from the start; the controllers read only the gates of those.
         kept = EMPTY_OBJECT
         if _GATES_FIELD in bytes(self.spec):
             kept = msgspec.Raw(codec.encode(codec.decode(_Gates, self.spec)))
         msgspec.structs.force_setattr(self, "spec", kept)
-        msgspec.structs.force_setattr(self, "metadata", prune_metadata(self.metadata, _KEPT))
+        msgspec.structs.force_setattr(self, "metadata", prune_metadata(self.metadata, _ANNOTATIONS))
 
     @property
     def group(self) -> str:
@@ -52,15 +52,15 @@ class GroupPod(Struct):
 
     @property
     def gates(self) -> tuple[SchedulingGate, ...]:
-        """In the order in which they stand there."""
+        """The scheduling gates in the order of the spec."""
         if _GATES_FIELD not in bytes(self.spec):
             return ()
         return codec.decode(_Gates, self.spec).scheduling_gates
 
     @property
     def needs_pod_group(self) -> bool:
-        gone = self.metadata.deletion_timestamp is not None or self.status.phase in ENDED
-        return not self.group and not gone
+        is_terminating = self.metadata.deletion_timestamp is not None
+        return not self.group and not is_terminating and self.status.phase not in FINISHED_POD_PHASES
 
 
 GROUP_PODS: Final = Resource("", "v1", "pods", "Pod", True, GroupPod)

@@ -1,11 +1,12 @@
-"""Pods that name no pod group though a gang scheduler places them, and the group that is made for each.
+"""Pod groups for pods that a gang scheduler places but that name no pod group.
 
-Source: Volcano's pod group controller (v1.15).  All pods of one owner share a group; a pod without a
-controlling owner has one of its own.
+All pods of one controlling owner share a group; a pod without one has a group of its own.
+
+Source: Volcano's pod group controller (v1.15).
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -23,14 +24,13 @@ from quorate.api.volcano.annotations import (
     LEGACY_GROUP_MIN_MEMBER,
     QUEUE_NAME,
 )
-from quorate.controllers.volcano.job.min_resources import multiply
+from quorate.controllers.volcano.job.job_pod_group import multiply
 from quorate.controllers.volcano.pod_groups.group_pod import GroupPod
-from quorate.kube.patches import merge_patch
 
 POD_GROUP_PREFIX: Final = "podgroup-"
 TOPOLOGY_MODE: Final = "volcano.sh/network-topology-mode"
 TOPOLOGY_TIER: Final = "volcano.sh/network-topology-highest-tier"
-# Kinds whose template may change, or which may want no pods, while they go on.
+# Kinds whose pod template may change during their life, and whose replicas may be 0.
 SCALABLE_KINDS: Final = (("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"))
 
 
@@ -42,12 +42,12 @@ def pod_group_name(pod: GroupPod) -> str:
 def pod_group_for(
     pod: GroupPod, owner_annotations: Mapping[str, str], namespace_annotations: Mapping[str, str]
 ) -> PodGroup:
-    """The pod group of a pod, by its own annotations, those of its owner and those of its namespace."""
+    """Return the pod group of a pod, from its annotations, those of its owner and those of its namespace."""
     own = pod.metadata.annotations
     spec = codec.decode(PodSpec, pod.spec)
-    stated = annotated_min_member(owner_annotations)
+    of_owner = annotated_min_member(owner_annotations)
     legacy = _count(own.get(LEGACY_GROUP_MIN_MEMBER, ""))
-    minimum = next((each for each in (stated, legacy) if each is not None), 1)
+    minimum = next((each for each in (of_owner, legacy) if each is not None), 1)
     annotations = volcano_annotations(owner_annotations) | volcano_annotations(own)
     queue = own.get(QUEUE_NAME) or owner_annotations.get(QUEUE_NAME) or namespace_annotations.get(QUEUE_NAME)
     return PodGroup(
@@ -55,7 +55,7 @@ def pod_group_for(
             name=pod_group_name(pod),
             namespace=pod.metadata.namespace,
             annotations=annotations,
-            owner_references=(_owner_of(pod),),
+            owner_references=(_owner_reference(pod),),
         ),
         spec=PodGroupSpec(
             min_member=minimum,
@@ -68,17 +68,12 @@ def pod_group_for(
 
 
 def tracks_owner_template(pod: GroupPod) -> bool:
-    """Whether the group is brought in step with the newest pod: its owner's template may have changed."""
+    """Return True if the group is updated from each new pod: the owner's template may have changed."""
     owner = pod.metadata.controller
     return owner is not None and (owner.api_version, owner.kind) in SCALABLE_KINDS
 
 
-def pod_group_patch(group: PodGroup, wanted: PodGroup) -> dict[str, Any]:
-    """The merge patch of ``spec``; the queue stays where somebody has moved the group."""
-    return merge_patch(group.spec, replace(wanted.spec, queue=group.spec.queue))
-
-
-def _owner_of(pod: GroupPod) -> OwnerReference:
+def _owner_reference(pod: GroupPod) -> OwnerReference:
     owner = pod.metadata.controller
     if owner is not None:
         return replace(owner, block_owner_deletion=False)  # deleting a set need not wait for its group
@@ -86,14 +81,14 @@ def _owner_of(pod: GroupPod) -> OwnerReference:
     return OwnerReference(api_version="v1", kind="Pod", name=metadata.name, uid=metadata.uid, controller=True)
 
 
-def annotated_min_member(owner: Mapping[str, str]) -> int | None:
-    """How many members an owner says that the group of its pods needs; None: it says nothing readable."""
-    return _count(owner.get(GROUP_MIN_MEMBER, ""))
+def annotated_min_member(annotations: Mapping[str, str]) -> int | None:
+    """Return the owner's ``minMember`` for the group of its pods; None if it is absent or malformed."""
+    return _count(annotations.get(GROUP_MIN_MEMBER, ""))
 
 
-def annotated_min_resources(owner: Mapping[str, str]) -> Resources | None:
-    """What an owner says that the group of its pods needs, as JSON; None: it says nothing readable."""
-    text = owner.get(GROUP_MIN_RESOURCES)
+def annotated_min_resources(annotations: Mapping[str, str]) -> Resources | None:
+    """Return the owner's ``minResources`` (JSON) for the group of its pods; None if absent or malformed."""
+    text = annotations.get(GROUP_MIN_RESOURCES)
     if text is None:
         return None
     try:
@@ -102,15 +97,15 @@ def annotated_min_resources(owner: Mapping[str, str]) -> Resources | None:
         return None
 
 
-def volcano_annotations(owner: Mapping[str, str]) -> dict[str, str]:
-    """What a pod group takes over of the annotations of an owner."""
-    return {name: text for name, text in owner.items() if name.startswith(ANNOTATION_PREFIX)}
+def volcano_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Return the annotations that a pod group inherits from an owner."""
+    return {name: text for name, text in annotations.items() if name.startswith(ANNOTATION_PREFIX)}
 
 
 def _count(text: str) -> int | None:
-    # The length first: a text of megabytes may consist of digits.
-    readable = len(text) <= len(str(INT32_MAX)) and text.isascii() and text.isdigit()
-    return int(text) if readable and int(text) <= INT32_MAX else None
+    # The length is checked first: a text may consist of megabytes of digits.
+    is_number = len(text) <= len(str(INT32_MAX)) and text.isascii() and text.isdigit()
+    return int(text) if is_number and int(text) <= INT32_MAX else None
 
 
 def annotated_topology(annotations: Mapping[str, str]) -> NetworkTopology | None:

@@ -1,18 +1,19 @@
-"""Making pod groups for pods that name none, and taking them away when nobody needs them."""
+"""The pod group controller: create pod groups for pods that name none, and delete those without pods."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
+from quorate.api.events import ObjectReference
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano.annotations import GROUP_NAME
 from quorate.controllers.context import ControllerContext
+from quorate.controllers.volcano.job.job_pod_group import pod_group_patch
 from quorate.controllers.volcano.pod_groups.group_pod import GROUP_PODS, GroupPod
 from quorate.controllers.volcano.pod_groups.pod_group_builder import (
     POD_GROUP_PREFIX,
     SCALABLE_KINDS,
     pod_group_for,
-    pod_group_patch,
     tracks_owner_template,
 )
 from quorate.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound
@@ -23,9 +24,9 @@ from quorate.kube.resources import POD_GROUPS, Resource, reference_to
 from quorate.kube.writes import Delete, send
 
 WORKERS: Final = 16
-REMEMBERED_S: Final = 5.0  # how long what an owner says is not asked for again: its pods come together
-EMPTY_S: Final = 60.0  # how often the owner of a group without pods is looked at
-_IN: Final = "in group"  # index of pods by the key of their group
+OWNER_CACHE_S: Final = 5.0  # how long an owner's annotations are cached: its pods are created together
+EMPTY_GROUP_CHECK_S: Final = 60.0  # how often the owner of a group without pods is read
+_BY_GROUP: Final = "pods by group"  # index of pods by the key of their group
 
 
 class Replicas(Struct):
@@ -33,7 +34,7 @@ class Replicas(Struct):
 
 
 class Owner(Struct):
-    """Whatever controls pods, as far as it concerns their group."""
+    """An object that controls pods, as far as it determines their group."""
 
     metadata: ObjectMeta
     spec: Replicas = Replicas()
@@ -47,10 +48,36 @@ _OWNERS: Final[Mapping[tuple[str, str], Resource[Owner]]] = {
 }
 
 
-class PodGroupController:
-    """Looks after the pods of several schedulers' names, each with an informer of its own.
+class PodGroupWriter:
+    """Creates and updates pod groups; records a refused creation as an event on the object it is for."""
 
-    ``inherit``: what an owner says of its pods' group counts.
+    def __init__(self, context: ControllerContext) -> None:
+        self._client = context.client
+        self._events = context.events
+        self._log = logger(__name__)
+
+    async def create(self, wanted: PodGroup, regarding: ObjectReference) -> None:
+        """Create ``wanted``, unless a group of its name exists, new or terminating."""
+        key = wanted.metadata.key
+        try:
+            await self._client.create(POD_GROUPS, wanted, key.namespace)
+        except AlreadyExists:
+            return
+        except (Forbidden, Invalid) as refusal:
+            self._events.event(regarding, "Warning", "PodGroupError", refusal.message, unique=True)
+            raise
+        self._log.info("pod group created", key=key, min_member=wanted.spec.min_member)
+
+    async def update(self, group: PodGroup, wanted: PodGroup) -> None:
+        if changes := pod_group_patch(group, wanted):
+            version = {"resourceVersion": group.metadata.resource_version}
+            await self._client.patch(POD_GROUPS, group.metadata.key, {"metadata": version, "spec": changes})
+
+
+class PodGroupController:
+    """Creates the pod groups of plain pods; one pod informer for each scheduler name.
+
+    ``inherit``: the annotations of an owner apply to the group of its pods.
     """
 
     def __init__(
@@ -62,81 +89,71 @@ class PodGroupController:
         inherit: bool,
     ) -> None:
         self._client = context.client
-        self._events = context.events
         self._clock = context.clock
         self._steady = context.clock.steady
         self._namespaces = context.informers.namespaces
         self._pods = pods
         self._groups = groups
         self._inherit = inherit
-        self._said: dict[Uid, tuple[Mapping[str, str], float]] = {}  # by owners, until when it is remembered
-        self._log = logger(__name__)
+        self._writer = PodGroupWriter(context)
+        # The annotations of owners by uid, and the steady time until which they are cached.
+        self._owner_annotations: dict[Uid, tuple[Mapping[str, str], float]] = {}
         workers = context.workers_for(POD_GROUPS, WORKERS)
-        self.reconciler = Reconciler("volcano.pods", self.reconcile_pod, context.clock, workers)
-        self.emptied = Reconciler("volcano.groups", self.reconcile_group, context.clock, WORKERS)
+        self.pod_reconciler = Reconciler("volcano.pods", self.reconcile_pod, context.clock, workers)
+        self.group_reconciler = Reconciler("volcano.groups", self.reconcile_group, context.clock, WORKERS)
         for informer in pods:
-            informer.add_index(_IN, _group_key)
+            informer.add_index(_BY_GROUP, _group_key)
             informer.subscribe(self._pod_changed)
         groups.subscribe(self._group_changed)
 
     def _pod_changed(self, change: Change[GroupPod]) -> None:
         if change.new is not None and change.new.needs_pod_group:
-            self.reconciler.enqueue(change.key)
+            self.pod_reconciler.enqueue(change.key)
         if change.new is None and change.old is not None and change.old.group.startswith(POD_GROUP_PREFIX):
-            self.emptied.enqueue(Key(change.key.namespace, change.old.group))
+            self.group_reconciler.enqueue(Key(change.key.namespace, change.old.group))
 
     def _group_changed(self, change: Change[PodGroup]) -> None:
         if change.key.name.startswith(POD_GROUP_PREFIX):
-            self.emptied.enqueue(change.key)
+            self.group_reconciler.enqueue(change.key)
 
     async def reconcile_pod(self, key: Key) -> None:
+        """Create or update the pod's group, then name the group in the pod's annotations."""
         pod = next((pod for each in self._pods if (pod := each.get(key)) is not None), None)
         if pod is None or not pod.needs_pod_group:
             return
-        wanted = pod_group_for(pod, await self._said_by_owner(pod), self._said_by_namespace(pod))
+        owner_annotations = await self._annotations_of_owner(pod)
+        wanted = pod_group_for(pod, owner_annotations, self._annotations_of_namespace(pod))
         group = self._groups.get(wanted.metadata.key)
         if group is None:
-            await self._make(wanted, pod)
-        elif tracks_owner_template(pod) and (changes := pod_group_patch(group, wanted)):
-            version = {"resourceVersion": group.metadata.resource_version}
-            await self._client.patch(POD_GROUPS, group.metadata.key, {"metadata": version, "spec": changes})
+            await self._writer.create(wanted, reference_to(GROUP_PODS, pod))
+        elif tracks_owner_template(pod):
+            await self._writer.update(group, wanted)
         annotations = {GROUP_NAME: wanted.metadata.name}
         try:
             await self._client.patch(GROUP_PODS, key, {"metadata": {"annotations": annotations}})
         except NotFound:
-            return  # it went meanwhile
+            return  # deleted in the meantime
 
-    async def _make(self, wanted: PodGroup, pod: GroupPod) -> None:
-        key = wanted.metadata.key
-        try:
-            await self._client.create(POD_GROUPS, wanted, key.namespace)
-        except AlreadyExists:
-            return  # for another pod of the same owner
-        except (Forbidden, Invalid) as refusal:
-            about = reference_to(GROUP_PODS, pod)
-            self._events.event(about, "Warning", "PodGroupError", refusal.message, unique=True)
-            raise
-        self._log.info("pod group made", key=key, min_member=wanted.spec.min_member)
-
-    def _said_by_namespace(self, pod: GroupPod) -> Mapping[str, str]:
+    def _annotations_of_namespace(self, pod: GroupPod) -> Mapping[str, str]:
         namespace = self._namespaces.get(Key("", pod.metadata.namespace))
         return {} if namespace is None else namespace.metadata.annotations
 
-    async def _said_by_owner(self, pod: GroupPod) -> Mapping[str, str]:
+    async def _annotations_of_owner(self, pod: GroupPod) -> Mapping[str, str]:
         reference = pod.metadata.controller
         if reference is None or not self._inherit:
             return {}
         now = self._steady.now()
-        said, until = self._said.get(reference.uid, ({}, 0.0))
+        annotations, until = self._owner_annotations.get(reference.uid, ({}, 0.0))
         if now >= until:
             owner = await self._owner(pod.metadata.namespace, reference)
-            said = {} if owner is None else owner.metadata.annotations
-            self._said = {uid: each for uid, each in self._said.items() if now < each[1]}
-            self._said[reference.uid] = (said, now + REMEMBERED_S)
-        return said
+            annotations = {} if owner is None else owner.metadata.annotations
+            cached = self._owner_annotations.items()
+            self._owner_annotations = {uid: entry for uid, entry in cached if now < entry[1]}
+            self._owner_annotations[reference.uid] = (annotations, now + OWNER_CACHE_S)
+        return annotations
 
     async def _owner(self, namespace: str, reference: OwnerReference) -> Owner | None:
-        """None for a kind whose pods are not grouped by what it says, and when it is gone."""
+        """Return the owner; None if it no longer exists, or its kind does not determine a group."""
         resource = _OWNERS.get((reference.api_version, reference.kind))
         if resource is None:
             return None
@@ -146,22 +163,20 @@ class PodGroupController:
             return None
 
     async def reconcile_group(self, key: Key) -> float | None:
-        """Delete the group of a set that wants no pods: it would wait for them for ever."""
+        """Delete the pod group of a set that is scaled to zero: it would stay pending forever."""
         group = self._groups.get(key)
         reference = None if group is None else group.metadata.controller
-        if (
-            group is None
-            or reference is None
-            or (reference.api_version, reference.kind) not in SCALABLE_KINDS
-        ):
+        if group is None or reference is None:
             return None
-        if any(informer.by_index(_IN, key) for informer in self._pods):
+        if (reference.api_version, reference.kind) not in SCALABLE_KINDS:
+            return None
+        if any(informer.by_index(_BY_GROUP, key) for informer in self._pods):
             return None
         owner = await self._owner(key.namespace, reference)
         if owner is None or owner.metadata.uid != reference.uid:
-            return None  # the group is garbage, and collected
+            return None  # the garbage collector deletes the group
         if owner.spec.replicas > 0:
-            return self._clock.now() + EMPTY_S
+            return self._clock.now() + EMPTY_GROUP_CHECK_S
         await send(self._client, (Delete(POD_GROUPS, key, group.metadata.uid),))
         return None
 

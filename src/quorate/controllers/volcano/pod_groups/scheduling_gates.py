@@ -1,7 +1,13 @@
-"""Which pods are made with a gate, since their pod group waits, and which lose theirs."""
+"""Scheduling gates on pods that are created before their pod group is admitted, and their removal.
 
-from collections.abc import Mapping
+The controller reads what is stored, whatever set the gates and whenever: a group may be admitted while no
+controller runs.
+"""
 
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano.annotations import (
     GROUP_NAME,
@@ -10,37 +16,82 @@ from quorate.api.volcano.annotations import (
     is_removed_on_admission,
     requests_queue_allocation_gate,
 )
-from quorate.controllers.volcano.job.job_pod_group import is_waiting
+from quorate.controllers.context import ControllerContext
+from quorate.controllers.volcano.job.job_pod_group import awaits_admission
 from quorate.controllers.volcano.pod_groups.group_pod import GROUP_PODS, GroupPod
-from quorate.kube.writes import Patch
+from quorate.kube.errors import NotFound
+from quorate.kube.informer import Change, Informer
+from quorate.kube.reconcile import Reconciler
+from quorate.kube.writes import Patch, send
+
+WORKERS: Final = 16
+_GATED: Final = "gated pods"  # index of pods with a gate to remove, by the key of their group
 
 
 def gate_for(annotations: Mapping[str, str], group: PodGroup | None) -> str:
-    """The gate that a pod of a gang scheduler is made with; empty when nothing holds it back.
+    """Return the gate to add to a new pod of a gang scheduler; empty if it needs none.
 
-    ``group``: the one it names, if it is there.  A pod that asks for Volcano's gate need not name one: its
-    group is made for it.
+    ``group``: the pod group that the pod names, if it exists.  A pod that requests Volcano's gate need not
+    name a group: one is created for it.
     """
-    asks = requests_queue_allocation_gate(annotations)
-    if not is_waiting(group) or not (asks or annotations.get(GROUP_NAME)):
+    requests_gate = requests_queue_allocation_gate(annotations)
+    if not awaits_admission(group) or not (requests_gate or annotations.get(GROUP_NAME)):
         return ""
-    return QUEUE_ALLOCATION_GATE if asks else POD_GROUP_GATE
+    return QUEUE_ALLOCATION_GATE if requests_gate else POD_GROUP_GATE
 
 
 def is_gated(pod: GroupPod) -> bool:
-    """Whether it has a gate that its group's admission ends."""
+    """Return True if the pod has a gate that is removed when its group is admitted."""
     annotations = pod.metadata.annotations
     return any(is_removed_on_admission(gate.name, annotations) for gate in pod.gates)
 
 
 def ungate(pod: GroupPod, group: PodGroup | None) -> Patch | None:
-    """Take off the gates that were to stay until ``group``, its group, is admitted; those of others stay.
+    """Return the patch that removes the pod's gates if its group is admitted; other gates stay.
 
-    A group that has completed lets its pods go, too: they would be placed if they had been made without gate.
+    The gates are also removed if the group is completed: without gates, its pods would be scheduled as well.
     """
-    if is_waiting(group) or not is_gated(pod):
+    if awaits_admission(group) or not is_gated(pod):
         return None
     metadata = pod.metadata
     left = [gate for gate in pod.gates if not is_removed_on_admission(gate.name, metadata.annotations)]
     body = {"spec": {"schedulingGates": left or None}}
     return Patch(GROUP_PODS, metadata.key, metadata.resource_version, body)
+
+
+class SchedulingGateController:
+    """Removes the gates of pods whose group is admitted; one informer for each scheduler name."""
+
+    def __init__(
+        self, context: ControllerContext, pods: Sequence[Informer[GroupPod]], groups: Informer[PodGroup]
+    ) -> None:
+        self._client = context.client
+        self._pods = pods
+        self._groups = groups
+        workers = context.workers_for(GROUP_PODS, WORKERS)
+        self.reconciler = Reconciler("volcano.gates", self.reconcile, context.clock, workers)
+        for informer in pods:
+            informer.add_index(_GATED, lambda pod: (pod.group_key,) if is_gated(pod) else ())
+            informer.subscribe(self._pod_changed)
+        groups.subscribe(self._group_changed)
+
+    def _pod_changed(self, change: Change[GroupPod]) -> None:
+        if change.new is not None and is_gated(change.new):
+            self.reconciler.enqueue(change.key)
+
+    def _group_changed(self, change: Change[PodGroup]) -> None:
+        if awaits_admission(change.new):
+            return
+        for informer in self._pods:
+            for pod in informer.by_index(_GATED, change.key):
+                self.reconciler.enqueue(pod.metadata.key)
+
+    async def reconcile(self, key: Key) -> None:
+        pod = next((pod for each in self._pods if (pod := each.get(key)) is not None), None)
+        patch = None if pod is None else ungate(pod, self._groups.get(pod.group_key))
+        if patch is None:
+            return
+        try:
+            await send(self._client, (patch,))
+        except NotFound:
+            return  # deleted in the meantime

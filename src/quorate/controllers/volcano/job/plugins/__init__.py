@@ -1,26 +1,26 @@
-"""What the plugins that a Volcano Job names add to its pods, and what else they need.
+"""Job plugins: what the plugins named in a Volcano Job add to its pods, and the objects they need.
 
-Names, ports, paths and variables are Volcano's (v1.15); the programs in the pods read them.  A plugin is
-made for one completed job.  It composes; whoever carries out creates.
+Names, ports, paths and variables are Volcano's (v1.15): programs in the pods read them.  A plugin is created
+for one defaulted job.  It only composes manifests; the job controller writes them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from quorate.api.volcano.job import Job
-from quorate.controllers.volcano.job.plugins.environment import EnvPlugin
-from quorate.controllers.volcano.job.plugins.hccl import HcclRankPlugin
+from quorate.controllers.volcano.job.plugins.distributed_frameworks import (
+    HcclRankPlugin,
+    MpiPlugin,
+    PytorchPlugin,
+    RayPlugin,
+    TensorflowPlugin,
+)
+from quorate.controllers.volcano.job.plugins.env_ssh_svc import EnvPlugin, SshPlugin, SvcPlugin
 from quorate.controllers.volcano.job.plugins.interface import Plugin
-from quorate.controllers.volcano.job.plugins.keys import SshPlugin
-from quorate.controllers.volcano.job.plugins.mpi import MpiPlugin
-from quorate.controllers.volcano.job.plugins.pytorch import PytorchPlugin
-from quorate.controllers.volcano.job.plugins.ray import RayPlugin
-from quorate.controllers.volcano.job.plugins.service import SvcPlugin
-from quorate.controllers.volcano.job.plugins.tensorflow import TensorflowPlugin
 
 __all__ = ["KNOWN", "Plugin", "plugins_of"]
 
-# In the order in which they dress a pod: the last reads what others have put into it.
+# In the order of their on_pod_create: hcclrank reads a variable that the plugins before it may have set.
 KNOWN: Final[Mapping[str, Callable[[Job, Sequence[str]], Plugin]]] = {
     "env": EnvPlugin,
     "mpi": MpiPlugin,
@@ -34,7 +34,7 @@ KNOWN: Final[Mapping[str, Callable[[Job, Sequence[str]], Plugin]]] = {
 
 
 def plugins_of(job: Job) -> tuple[list[Plugin], list[str]]:
-    """The plugins of a completed job in the order of ``KNOWN``, and the names that are not known."""
+    """Return the plugins of a defaulted job in the order of ``KNOWN``, and the unknown names."""
     named = job.spec.plugins
     plugins = [make(job, named[name]) for name, make in KNOWN.items() if name in named]
     return plugins, sorted(named.keys() - KNOWN.keys())

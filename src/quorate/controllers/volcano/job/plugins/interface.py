@@ -1,4 +1,4 @@
-"""The contract of a plugin, and what several of them share: hosts, flags, and parts of pods."""
+"""The interface of a job plugin, and what several plugins share: hosts, flags and edits of a pod manifest."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,35 +22,34 @@ _TRUE: Final = ("", "1", "t", "T", "true", "TRUE", "True")
 
 @dataclass(frozen=True, slots=True)
 class OwnedObject:
-    """An object the job needs besides its pods; it goes with the job.
+    """An object that the job needs besides its pods, and that is deleted with the job.
 
-    ``body`` is all of it but its metadata.  ``tracks_job``: what is stored is brought in step with the job;
-    else it stays as it was made.
+    ``body`` is the manifest without metadata.
     """
 
     resource: Resource[Json]
     name: str
     body: Json
-    tracks_job: bool = False
-    is_unique: bool = False  # named for this job alone: what is there is its own
-    generates_keys: bool = False  # a secret: a fresh pair of keys is put into it when it is made
+    tracks_job: bool = False  # the stored object is updated when the job changes
+    is_unique: bool = False  # the name contains the job's uid: an existing object is the job's own
+    generates_keys: bool = False  # a Secret that gets a new SSH key pair when it is created
 
 
 class Plugin(Protocol):
     def on_pod_create(self, pod: Json, task: TaskSpec, index: int) -> None:
-        """Add to a pod that is being composed, the ``index``-th of ``task``."""
+        """Edit the manifest of the ``index``-th pod of ``task`` before it is created."""
 
     def owned_objects(self) -> Iterable[OwnedObject]:
-        """What must be there before the first pod."""
+        """Return the objects that must exist before the first pod."""
 
 
-class _Names(Struct):
+class _PodNames(Struct):
     hostname: str = ""
     subdomain: str = ""
 
 
 class _Template(Struct):
-    spec: _Names = _Names()
+    spec: _PodNames = _PodNames()
 
 
 def pod_name(job: Job, task: TaskSpec, index: int) -> str:
@@ -58,18 +57,18 @@ def pod_name(job: Job, task: TaskSpec, index: int) -> str:
 
 
 def host_of(job: Job, task: TaskSpec, index: int) -> str:
-    """Where the pod is found: in the domain of the job's service, unless its template says otherwise."""
+    """Return the pod's DNS name: by default in the domain of the job's service, else as in its template."""
     return _host(job, task, index, decode(_Template, task.template).spec)
 
 
 def hosts_of(job: Job, task: TaskSpec) -> list[str]:
-    """The hosts of all replicas; one, if the template gives them all the same name."""
+    """Return the hosts of all replicas; one host if the template gives all of them the same name."""
     names = decode(_Template, task.template).spec
     count = min(task.replicas, 1) if names.hostname else task.replicas
     return [_host(job, task, index, names) for index in range(count)]
 
 
-def _host(job: Job, task: TaskSpec, index: int, names: _Names) -> str:
+def _host(job: Job, task: TaskSpec, index: int, names: _PodNames) -> str:
     return f"{names.hostname or pod_name(job, task, index)}.{names.subdomain or job.metadata.name}"
 
 
@@ -78,9 +77,10 @@ def task_named(job: Job, name: str) -> TaskSpec | None:
 
 
 def flags(arguments: Sequence[str], defaults: Mapping[str, str]) -> dict[str, str]:
-    """The values of ``--name=value``, ``--name value`` and ``--name``, with defaults; others are ignored.
+    """Parse ``--name=value``, ``--name value`` and ``--name``; return the value of each flag in ``defaults``.
 
-    As Go reads flags: with one dash or two.  A flag without a value is on.
+    The syntax is that of Go's flag package: one dash or two, and a boolean flag without a value is true.
+    Unknown flags are ignored.
     """
     values = dict(defaults)
     words = iter(arguments)
@@ -97,12 +97,12 @@ def is_on(value: str) -> bool:
     return value in _TRUE
 
 
-def port(value: str, otherwise: int) -> int:
-    return int(value) if value.isascii() and value.isdigit() and 0 < int(value[:6]) < 65536 else otherwise
+def port(value: str, default: int) -> int:
+    return int(value) if value.isascii() and value.isdigit() and 0 < int(value[:6]) < 65536 else default
 
 
 def containers(pod: Json, *, init: bool) -> Iterator[Json]:
-    """The containers of a pod; with ``init`` also those that run before."""
+    """Yield the containers of a pod; ``init``: the init containers, too."""
     yield from pod["spec"].get("containers", ())
     if init:
         yield from pod["spec"].get("initContainers", ())
@@ -113,7 +113,7 @@ def add_env(container: Json, *variables: Json) -> None:
 
 
 def open_port(container: Json, name: str, number: int) -> None:
-    """Have the container show a port, unless it does."""
+    """Add a container port, unless the number is there already."""
     present = container.get("ports", ())
     if all(each.get("containerPort") != number for each in present):
         container["ports"] = [*present, {"name": name, "containerPort": number}]
@@ -126,8 +126,8 @@ def add_volume(pod: Json, volume: Json, mount: Json, *, init: bool) -> None:
         container["volumeMounts"] = [*container.get("volumeMounts", ()), mount]
 
 
-def name_host(pod: Json, job: Job, name: str) -> None:
-    """Give the pod the name under which the others find it."""
+def set_hostname(pod: Json, job: Job, name: str) -> None:
+    """Set hostname and subdomain, by which the other pods of the job resolve this one."""
     spec = pod["spec"]
     if not spec.get("hostname") and is_dns_label(name):
         spec["hostname"] = name

@@ -1,0 +1,178 @@
+"""The general plugins: ``env`` (replica index), ``ssh`` (login between pods) and ``svc`` (names of pods)."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from quorate.api.volcano.job import JOB_NAME, JOB_NAMESPACE, Job, TaskSpec
+from quorate.controllers.volcano.job.plugins.interface import (
+    CONFIG_MAPS,
+    NETWORK_POLICIES,
+    SECRETS,
+    SERVICES,
+    OwnedObject,
+    add_env,
+    add_volume,
+    containers,
+    flags,
+    hosts_of,
+    is_on,
+    pod_name,
+    set_hostname,
+)
+from quorate.kube.resources import Json
+
+PRIVATE_KEY: Final = "id_rsa"
+PUBLIC_KEY: Final = "id_rsa.pub"
+AUTHORIZED_KEYS: Final = "authorized_keys"
+SSH_CONFIG: Final = "config"
+_KEY_BITS: Final = 2048  # every SSH implementation accepts it, and the keys live no longer than the job
+_KEY_FILE_PATH: Final = "ssh-key-file-path"
+_PRIVATE_KEY: Final = "ssh-private-key"
+_PUBLIC_KEY: Final = "ssh-public-key"
+_ROOT_PATH: Final = "/root/.ssh"
+_NO_ROOT_PATH: Final = "/etc/volcano/.ssh"
+_DIRECTORY: Final = ".ssh"
+_NO_HOST_CHECKS: Final = "StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n"
+_OWNER_MODE: Final = 0o600
+_ANY_USER_MODE: Final = 0o755
+
+HOSTS_PATH: Final = "/etc/volcano"
+_NOT_READY: Final = "publish-not-ready-addresses"
+_NO_POLICY: Final = "disable-network-policy"
+
+
+class EnvPlugin:
+    """Sets the index of the replica within its task as an environment variable."""
+
+    def __init__(self, job: Job, arguments: Sequence[str]) -> None:
+        pass
+
+    def on_pod_create(self, pod: Json, task: TaskSpec, index: int) -> None:
+        for container in containers(pod, init=True):
+            # VK_TASK_INDEX is the name in the first releases of Volcano.
+            for name in ("VC_TASK_INDEX", "VK_TASK_INDEX"):
+                add_env(container, {"name": name, "value": str(index)})
+
+    def owned_objects(self) -> Iterable[OwnedObject]:
+        return ()
+
+
+class SshPlugin:
+    """Lets the pods of a job log in to each other, with generated keys or with those in the arguments."""
+
+    def __init__(self, job: Job, arguments: Sequence[str]) -> None:
+        self._job = job
+        # The uid makes the name unique, so the controller needs no permission to read Secrets.
+        self._name = f"{job.metadata.name}-{job.metadata.uid}-ssh"
+        defaults = {"no-root": "false", _KEY_FILE_PATH: _ROOT_PATH, _PRIVATE_KEY: "", _PUBLIC_KEY: ""}
+        given = flags(arguments, defaults)
+        self._path = given[_KEY_FILE_PATH]
+        if is_on(given["no-root"]) and self._path == _ROOT_PATH:
+            self._path = _NO_ROOT_PATH
+        self._given_keys = (
+            {PRIVATE_KEY: given[_PRIVATE_KEY], PUBLIC_KEY: given[_PUBLIC_KEY]} if given[_PRIVATE_KEY] else {}
+        )
+
+    def on_pod_create(self, pod: Json, task: TaskSpec, index: int) -> None:
+        files = (
+            (PRIVATE_KEY, PRIVATE_KEY),
+            (PUBLIC_KEY, PUBLIC_KEY),
+            (PUBLIC_KEY, AUTHORIZED_KEYS),
+            (SSH_CONFIG, SSH_CONFIG),
+        )
+        secret = {
+            "secretName": self._name,
+            "items": [{"key": key, "path": f"{_DIRECTORY}/{path}"} for key, path in files],
+            "defaultMode": _OWNER_MODE if self._path == _ROOT_PATH else _ANY_USER_MODE,
+        }
+        mount = {"name": self._name, "mountPath": self._path, "subPath": _DIRECTORY}
+        add_volume(pod, {"name": self._name, "secret": secret}, mount, init=True)
+
+    def owned_objects(self) -> Iterable[OwnedObject]:
+        body = {"type": "Opaque", "stringData": {SSH_CONFIG: self._config(), **self._given_keys}}
+        yield OwnedObject(SECRETS, self._name, body, is_unique=True, generates_keys=not self._given_keys)
+
+    def _config(self) -> str:
+        """Return an SSH configuration with short names for all hosts of the job."""
+        job = self._job
+        hosts = dict.fromkeys(host for task in job.spec.tasks for host in hosts_of(job, task))
+        lines = [f"Host {host.partition('.')[0]}\n  HostName {host}\n" for host in hosts]
+        return _NO_HOST_CHECKS + "".join(lines)
+
+
+def generate_ssh_keys(comment: str) -> tuple[str, str]:
+    """Return a private key in PEM, and its public key as in ``authorized_keys``.  Takes 0.1 s or more."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=_KEY_BITS)
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.TraditionalOpenSSL,
+        serialization.NoEncryption(),
+    )
+    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    return private.decode(), f"{public.decode()} {comment}\n"
+
+
+class SvcPlugin:
+    """Lets the pods of a job resolve each other and count the replicas of each task.
+
+    A NetworkPolicy, as far as the cluster's network enforces it, keeps all other pods from reaching them.
+    """
+
+    def __init__(self, job: Job, arguments: Sequence[str]) -> None:
+        self._job = job
+        self._map_name = f"{job.metadata.name}-svc"
+        given = flags(arguments, {_NOT_READY: "false", _NO_POLICY: "false"})
+        self._publish_not_ready, self._no_policy = is_on(given[_NOT_READY]), is_on(given[_NO_POLICY])
+
+    def on_pod_create(self, pod: Json, task: TaskSpec, index: int) -> None:
+        job = self._job
+        set_hostname(pod, job, pod_name(job, task, index))
+        names = [name for each in job.spec.tasks for name in _variables(each)]
+        variables = [
+            {"name": name, "valueFrom": {"configMapKeyRef": {"name": self._map_name, "key": name}}}
+            for name in names
+        ]
+        for container in containers(pod, init=True):
+            add_env(container, *variables)
+        volume = {"name": self._map_name, "configMap": {"name": self._map_name}}
+        add_volume(pod, volume, {"name": self._map_name, "mountPath": HOSTS_PATH}, init=True)
+
+    def owned_objects(self) -> Iterable[OwnedObject]:
+        metadata = self._job.metadata
+        selector = {JOB_NAME: metadata.name, JOB_NAMESPACE: metadata.namespace}
+        spec: Json = {"clusterIP": "None", "selector": selector}
+        if self._publish_not_ready:
+            spec["publishNotReadyAddresses"] = True
+        yield OwnedObject(CONFIG_MAPS, self._map_name, {"data": self._hosts()}, tracks_job=True)
+        yield OwnedObject(SERVICES, metadata.name, {"spec": spec})
+        if not self._no_policy:
+            own = {"matchLabels": selector}
+            policy = {
+                "podSelector": own,
+                "ingress": [{"from": [{"podSelector": own}]}],
+                "policyTypes": ["Ingress"],
+            }
+            yield OwnedObject(NETWORK_POLICIES, metadata.name, {"spec": policy})
+
+    def _hosts(self) -> dict[str, str]:
+        data: dict[str, str] = {}
+        for task in self._job.spec.tasks:
+            hosts = hosts_of(self._job, task)
+            hosts_variable, number_variable = _variables(task)
+            data[f"{_identifier(task)}.host"] = "\n".join(hosts)
+            data[hosts_variable] = ",".join(hosts)
+            data[number_variable] = str(len(hosts))
+        return data
+
+
+def _variables(task: TaskSpec) -> tuple[str, str]:
+    """Return the names of the variables with the task's hosts and with their number."""
+    name = _identifier(task).upper()
+    return f"VC_{name}_HOSTS", f"VC_{name}_NUM"
+
+
+def _identifier(task: TaskSpec) -> str:
+    return task.name.replace("-", "_")
