@@ -49,7 +49,7 @@ def planned(
         tuple(requests),
         templates.get,
         {"spot": a_flavor("spot")},
-        options.get("cleans_up", True),
+        options.get("deletes_evicted", True),
         CREATED_AT + 100,
     )
     return decide(case)
@@ -57,7 +57,7 @@ def planned(
 
 def shown(plan: ProvisioningPlan) -> str:
     """The writes: ``+`` creates, ``-`` deletes, ``?`` waits, ``!`` cannot; then the checks."""
-    words = [f"-{each.key.name}" for each in plan.surplus]
+    words = [f"-{each.key.name}" for each in plan.deletions]
     for new in plan.new:
         words += [f"?{new.name}"] if new.waits_for else []
         words += [f"!{new.name}"] if new.problem else []
@@ -114,7 +114,7 @@ def test_the_requests_of_a_workload(
 
 
 def test_requests_of_evicted_workloads_may_be_kept() -> None:
-    assert planned(waiting(a_check(), "Evicted"), [a_request()], cleans_up=False) == ProvisioningPlan()
+    assert planned(waiting(a_check(), "Evicted"), [a_request()], deletes_evicted=False) == ProvisioningPlan()
 
 
 def test_a_check_without_configuration_waits_again() -> None:
@@ -182,9 +182,9 @@ def test_a_template_that_was_made_is_not_made_again_and_then_handed_over() -> No
     request = a_request()
     request = msgspec.structs.replace(request, spec=msgspec.structs.replace(request.spec, pod_sets=(asked,)))
     owner = {"metadata": {"ownerReferences": [owner_of(PROVISIONING_REQUESTS, request.metadata)]}}
-    assert planned(workload, [request], templates=mine).handovers == (
+    assert planned(workload, [request], templates=mine).template_owners == (
         Patch(POD_TEMPLATES, TEMPLATE, "5", owner),
     )
     theirs = stored(PROVISIONING_REQUESTS, request)
-    assert planned(workload, [request], templates=theirs).handovers == ()
+    assert planned(workload, [request], templates=theirs).template_owners == ()
     assert shown(planned(workload, templates=theirs)) == f"?{NAME}-1 Pending"

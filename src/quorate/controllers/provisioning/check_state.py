@@ -1,33 +1,91 @@
-"""What the state of a request for capacity means for the admission check that made it."""
+"""The state of provisioning admission checks: whether a check is active, and its state on a workload."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
-from quorate.api.kueue import AdmissionCheckState, PodSetUpdate, Workload
+from quorate.api.kueue import (
+    GROUP,
+    AdmissionCheck,
+    AdmissionCheckState,
+    CheckParameters,
+    PodSetUpdate,
+    Workload,
+)
 from quorate.api.kueue.provisioning import (
     ConfiguredPodSetUpdates,
     ProvisioningRequest,
+    ProvisioningRequestConfig,
     ProvisioningRequestConfigSpec,
     RetryStrategy,
 )
-from quorate.api.meta import Condition, at_epoch, find_condition
-from quorate.controllers.provisioning.request_names import CLASS_NAME, CONSUMES
+from quorate.api.meta import Condition, at_epoch, find_condition, with_condition
+from quorate.controllers.provisioning.request_names import CLASS_NAME, CONSUMES, CONTROLLER
+from quorate.kube.resources import ADMISSION_CHECKS
+from quorate.kube.writes import Patch
 from quorate.queueing import conditions as c
 
+CONFIG_KIND: Final = "ProvisioningRequestConfig"
 INACTIVE: Final = "the check is not active"
 NOT_NEEDED: Final = "the provisioning request is not needed"
 
 
+def config_name(check: AdmissionCheck | None) -> str | None:
+    """Return the configuration that a check names; None if it names none or has another controller."""
+    if check is None or check.spec.controller_name != CONTROLLER:
+        return None
+    parameters = check.spec.parameters
+    return parameters.name if parameters is not None and not _reference_problem(parameters) else None
+
+
+def decide_active(
+    check: AdmissionCheck, config: ProvisioningRequestConfig | None, now: float
+) -> tuple[Patch, ...]:
+    """Return the patch of a check's Active condition; empty if it is unchanged or not ours to write."""
+    if check.spec.controller_name != CONTROLLER:
+        return ()
+    new = _active_condition(check, config, now)
+    conditions = check.status.conditions
+    if c.is_unchanged(find_condition(conditions, new.type), new):
+        return ()
+    metadata = check.metadata
+    status = replace(check.status, conditions=with_condition(conditions, new))
+    return (Patch(ADMISSION_CHECKS, metadata.key, metadata.resource_version, {"status": status}, "status"),)
+
+
+def _active_condition(
+    check: AdmissionCheck, config: ProvisioningRequestConfig | None, now: float
+) -> Condition:
+    generation = check.metadata.generation
+    parameters = check.spec.parameters
+    if parameters is None:
+        problem = f"spec.parameters: nothing, must name a {CONFIG_KIND}"
+    elif not (problem := _reference_problem(parameters)) and config is None:
+        problem = f"{CONFIG_KIND} {parameters.name} doesn't exist"
+    if problem:
+        return c.new_condition("Active", "False", "BadParametersRef", problem, now, generation)
+    return c.new_condition("Active", "True", "Active", "The admission check is active", now, generation)
+
+
+def _reference_problem(parameters: CheckParameters) -> str:
+    """Return why the reference to the configuration is invalid; empty if it is valid."""
+    if (parameters.api_group, parameters.kind) == (GROUP, CONFIG_KIND) and parameters.name:
+        return ""
+    return (
+        f"spec.parameters: {parameters.kind or 'no kind'} {parameters.name or 'without a name'} of "
+        f"{parameters.api_group or 'no group'}, must name a {CONFIG_KIND} of {GROUP}"
+    )
+
+
 def inactive(check: AdmissionCheckState, now: float) -> AdmissionCheckState:
-    return _turned(replace(check, state="Pending", message=INACTIVE), check, now)
+    return _finalized(replace(check, state="Pending", message=INACTIVE), check, now)
 
 
 def not_needed(check: AdmissionCheckState, now: float) -> AdmissionCheckState:
     if check.state == "Ready":
         return check
-    return _turned(replace(check, state="Ready", message=NOT_NEEDED, pod_set_updates=()), check, now)
+    return _finalized(replace(check, state="Ready", message=NOT_NEEDED, pod_set_updates=()), check, now)
 
 
 def check_state(
@@ -39,11 +97,14 @@ def check_state(
     covered: Sequence[str],
     now: float,
 ) -> AdmissionCheckState:
-    """``check`` as ``request``, its latest, has it; ``covered``: the pod sets whose pods it is for."""
-    return _turned(_verdict(check, workload, request, attempt, config, covered), check, now)
+    """Return the state of ``check`` that follows from ``request``, its latest ProvisioningRequest.
+
+    ``covered``: the pod sets whose pods the request is for.
+    """
+    return _finalized(_check_state(check, workload, request, attempt, config, covered), check, now)
 
 
-def _verdict(
+def _check_state(
     check: AdmissionCheckState,
     workload: Workload,
     request: ProvisioningRequest,
@@ -52,40 +113,40 @@ def _verdict(
     covered: Sequence[str],
 ) -> AdmissionCheckState:
     conditions, retries = request.status.conditions, config.retry_strategy
-    if failed := _true(conditions, "Failed"):
+    if failed := _true_condition(conditions, "Failed"):
         return _failed(check, attempt, retries, "failure", failed.message)
-    if revoked := _true(conditions, "CapacityRevoked"):
-        # Pods that are made anew would wait for nodes that are gone, so the workload is to end.
+    if revoked := _true_condition(conditions, "CapacityRevoked"):
+        # The nodes are gone: replaced pods would stay pending, so the workload is rejected.
         return _rejected(check, revoked.message) if workload.spec.active else check
-    if expired := _true(conditions, "BookingExpired"):
+    if expired := _true_condition(conditions, "BookingExpired"):
         if c.is_admitted(workload):
-            return check  # its pods hold the nodes by being there
+            return check  # running pods keep the nodes
         return _failed(check, attempt, retries, "booking expired", expired.message)
-    if provisioned := _true(conditions, "Provisioned"):
+    if provisioned := _true_condition(conditions, "Provisioned"):
         if check.state == "Ready":
             return check
         updates = pod_set_updates(request, config.pod_set_updates, covered)
         return replace(check, state="Ready", message=provisioned.message, pod_set_updates=updates)
-    if _true(conditions, "Accepted"):
+    if _true_condition(conditions, "Accepted"):
         estimate = find_condition(conditions, "Provisioned")
         return check if estimate is None else replace(check, state="Pending", message=estimate.message)
     return replace(check, state="Pending", message="")
 
 
 def _failed(
-    check: AdmissionCheckState, attempt: int, retries: RetryStrategy, how: str, message: str
+    check: AdmissionCheckState, attempt: int, retries: RetryStrategy, failure: str, message: str
 ) -> AdmissionCheckState:
     if attempt > retries.backoff_limit_count:
         return _rejected(check, message)
-    retrying = replace(check, message=f"Retrying after {how}: {message}")
+    retrying = replace(check, message=f"Retrying after {failure}: {message}")
     if attempt <= (check.retry_count or 0):
-        return retrying  # the workload has been through this one
+        return retrying  # the workload has been requeued after this attempt already
     return replace(retrying, state="Retry", requeue_after_seconds=backoff_s(attempt, retries))
 
 
 def backoff_s(attempt: int, retries: RetryStrategy) -> int:
-    """How long to wait after a failed ``attempt``, from 1."""
-    doublings = min(attempt - 1, 31)  # beyond which any base has long reached the most there may be
+    """Return the seconds to wait after a failed attempt; attempts count from 1."""
+    doublings = min(attempt - 1, 31)  # any base reaches the maximum before that
     return min(retries.backoff_base_seconds << doublings, retries.backoff_max_seconds)
 
 
@@ -96,7 +157,7 @@ def _rejected(check: AdmissionCheckState, message: str) -> AdmissionCheckState:
 def pod_set_updates(
     request: ProvisioningRequest, updates: ConfiguredPodSetUpdates, covered: Sequence[str]
 ) -> tuple[PodSetUpdate, ...]:
-    """What pods must say to get what was provisioned; details that the class does not give are left out."""
+    """Return what pods need in order to use the provisioned capacity; missing details are left out."""
     annotations = {
         CONSUMES: request.metadata.name,
         CLASS_NAME: request.spec.provisioning_class_name,
@@ -110,19 +171,19 @@ def pod_set_updates(
     return tuple(PodSetUpdate(name=name, annotations=annotations, node_selector=selector) for name in covered)
 
 
-def _turned(new: AdmissionCheckState, old: AdmissionCheckState, now: float) -> AdmissionCheckState:
-    """``new`` with the time of its last change of state, and a message that can be stored."""
-    fitting = replace(new, message=c.truncate_message(new.message))
-    return fitting if new.state == old.state else replace(fitting, last_transition_time=at_epoch(now))
+def _finalized(new: AdmissionCheckState, old: AdmissionCheckState, now: float) -> AdmissionCheckState:
+    """Return ``new`` with its last transition time, and its message truncated to what can be stored."""
+    truncated = replace(new, message=c.truncate_message(new.message))
+    return truncated if new.state == old.state else replace(truncated, last_transition_time=at_epoch(now))
 
 
 def is_failed(request: ProvisioningRequest, *, admitted: bool) -> bool:
-    """Whether another attempt is due after it."""
+    """Return True if the request failed, so that another attempt is due."""
     conditions = request.status.conditions
-    expired = _true(conditions, "BookingExpired") is not None and not admitted
-    return _true(conditions, "Failed") is not None or expired
+    expired = _true_condition(conditions, "BookingExpired") is not None and not admitted
+    return _true_condition(conditions, "Failed") is not None or expired
 
 
-def _true(conditions: Iterable[Condition], type_: str) -> Condition | None:
+def _true_condition(conditions: Iterable[Condition], type_: str) -> Condition | None:
     found = find_condition(conditions, type_)
     return found if found is not None and found.status == "True" else None

@@ -1,7 +1,7 @@
-"""What to do about one workload whose admission waits for capacity: its check states, and its requests.
+"""The decision about one workload with provisioning checks: its check states and its ProvisioningRequests.
 
-Of the requests of a check the latest attempt counts, if it asks as the check is configured by now; all others
-are deleted.  Their pod templates go with them.
+The latest request of each check counts, if it still matches the check's configuration; all other requests are
+deleted, and their pod templates with them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,15 +35,15 @@ from quorate.queueing.lifecycle.transition import Event
 
 @dataclass(frozen=True, slots=True)
 class ProvisioningInput:
-    """A workload, and all that there is of it in the world."""
+    """A workload and everything the decision about it depends on."""
 
     workload: Workload
-    # Those of its checks that are ours; None where a check names no configuration that is there.
+    # By name of those checks of the workload that are ours; None: the configuration does not exist.
     configs: Mapping[str, ProvisioningRequestConfig | None]
     requests: Sequence[ProvisioningRequest]  # controlled by the workload
-    template: Callable[[Key], PodTemplate | None]  # those that are marked as ours
+    template: Callable[[Key], PodTemplate | None]  # among those labeled as ours
     flavors: Mapping[str, ResourceFlavor]
-    cleans_up: bool  # requests of evicted workloads
+    deletes_evicted: bool  # delete the requests of evicted workloads
     now: float
 
 
@@ -52,15 +52,15 @@ class NewRequest:
     check: str
     name: str
     writes: tuple[Create, ...] = ()  # templates first, the request last
-    waits_for: str = ""  # what must come or go before it can be made
-    problem: str = ""  # for which it cannot be made, however long one waits
+    waits_for: str = ""  # what must be created or deleted first
+    problem: str = ""  # why it cannot be created at all
 
 
 @dataclass(frozen=True, slots=True)
 class ProvisioningPlan:
     status: WorkloadStatus | None = None
-    surplus: tuple[Delete, ...] = ()
-    handovers: tuple[Patch, ...] = ()  # templates, to the requests they are of
+    deletions: tuple[Delete, ...] = ()
+    template_owners: tuple[Patch, ...] = ()  # of templates whose request exists
     new: tuple[NewRequest, ...] = ()
     events: tuple[Event, ...] = ()
 
@@ -71,33 +71,33 @@ class _Attempt:
     request: ProvisioningRequest
 
 
-def decide(case: ProvisioningInput) -> ProvisioningPlan:
-    workload = case.workload
+def decide(info: ProvisioningInput) -> ProvisioningPlan:
+    workload = info.workload
     evicted = c.is_evicted(workload)
-    if c.is_finished(workload) or (evicted and case.cleans_up):
-        return ProvisioningPlan(surplus=_deleted(case.requests, frozenset()))
-    if evicted or not c.has_quota_reservation(workload) or not case.configs:
+    if c.is_finished(workload) or (evicted and info.deletes_evicted):
+        return ProvisioningPlan(deletions=_deletions(info.requests, frozenset()))
+    if evicted or not c.has_quota_reservation(workload) or not info.configs:
         return ProvisioningPlan()
     latest = {
         check: found
-        for check, config in case.configs.items()
-        if config is not None and (found := _latest(case, check, config.spec)) is not None
+        for check, config in info.configs.items()
+        if config is not None and (found := _latest_attempt(info, check, config.spec)) is not None
     }
     checks = tuple(
-        _checked(case, check, latest.get(check.name)) for check in workload.status.admission_checks
+        _updated_state(info, check, latest.get(check.name)) for check in workload.status.admission_checks
     )
     kept = frozenset(each.request.metadata.name for each in latest.values())
     return ProvisioningPlan(
         status=replace(workload.status, admission_checks=checks),
-        surplus=_deleted(case.requests, kept),
-        handovers=tuple(_handed_over(case, latest.values())),
-        new=tuple(_due(case, checks, latest)),
-        events=tuple(_changes(workload.status.admission_checks, checks)),
+        deletions=_deletions(info.requests, kept),
+        template_owners=tuple(_template_owners(info, latest.values())),
+        new=tuple(_new_requests(info, checks, latest)),
+        events=tuple(_state_changes(workload.status.admission_checks, checks)),
     )
 
 
 def with_problem(workload: Workload, check: str, problem: str) -> WorkloadStatus:
-    """The workload told by its check that no request can be made, and why."""
+    """Return the workload's status with the reason why no request can be created for ``check``."""
     checks = tuple(
         replace(each, message=c.truncate_message(problem)) if each.name == check else each
         for each in workload.status.admission_checks
@@ -105,7 +105,7 @@ def with_problem(workload: Workload, check: str, problem: str) -> WorkloadStatus
     return replace(workload.status, admission_checks=checks)
 
 
-def _deleted(requests: Sequence[ProvisioningRequest], kept: frozenset[str]) -> tuple[Delete, ...]:
+def _deletions(requests: Sequence[ProvisioningRequest], kept: frozenset[str]) -> tuple[Delete, ...]:
     return tuple(
         Delete(PROVISIONING_REQUESTS, each.metadata.key, each.metadata.uid)
         for each in requests
@@ -113,87 +113,90 @@ def _deleted(requests: Sequence[ProvisioningRequest], kept: frozenset[str]) -> t
     )
 
 
-def _latest(case: ProvisioningInput, check: str, config: ProvisioningRequestConfigSpec) -> _Attempt | None:
-    if not requested_pods(case.workload, config):
+def _latest_attempt(
+    info: ProvisioningInput, check: str, config: ProvisioningRequestConfigSpec
+) -> _Attempt | None:
+    if not requested_pods(info.workload, config):
         return None
     attempts = [
         _Attempt(number, request)
-        for request in case.requests
-        if (number := attempt_of(request.metadata.name, case.workload.metadata.name, check)) is not None
-        and _asks_as(request.spec, config)
+        for request in info.requests
+        if (number := attempt_of(request.metadata.name, info.workload.metadata.name, check)) is not None
+        and _matches_config(request.spec, config)
     ]
     return max(attempts, key=lambda each: each.number, default=None)
 
 
-def _asks_as(request: ProvisioningRequestSpec, config: ProvisioningRequestConfigSpec) -> bool:
-    """Whether the class and the parameters are still those; a workload may have added its own."""
+def _matches_config(request: ProvisioningRequestSpec, config: ProvisioningRequestConfigSpec) -> bool:
+    """Compare class and parameters; the request may have additional parameters, from the workload."""
     return (
         request.provisioning_class_name == config.provisioning_class_name
         and config.parameters.items() <= request.parameters.items()
     )
 
 
-def _checked(
-    case: ProvisioningInput, check: AdmissionCheckState, latest: _Attempt | None
+def _updated_state(
+    info: ProvisioningInput, check: AdmissionCheckState, latest: _Attempt | None
 ) -> AdmissionCheckState:
-    if check.name not in case.configs:
-        return check  # somebody else's
-    config = case.configs[check.name]
+    if check.name not in info.configs:
+        return check  # another controller's
+    config = info.configs[check.name]
     if config is None:
-        return inactive(check, case.now)
-    asked = requested_pods(case.workload, config.spec)
-    if not asked:
-        return not_needed(check, case.now)
+        return inactive(check, info.now)
+    requested = requested_pods(info.workload, config.spec)
+    if not requested:
+        return not_needed(check, info.now)
     if latest is None:
         return check
-    covered = [name for each in asked for name in each.covers]
-    return check_state(check, case.workload, latest.request, latest.number, config.spec, covered, case.now)
+    covered = [name for each in requested for name in each.covers]
+    return check_state(check, info.workload, latest.request, latest.number, config.spec, covered, info.now)
 
 
-def _due(
-    case: ProvisioningInput, checks: Sequence[AdmissionCheckState], latest: Mapping[str, _Attempt]
+def _new_requests(
+    info: ProvisioningInput, checks: Sequence[AdmissionCheckState], latest: Mapping[str, _Attempt]
 ) -> Iterator[NewRequest]:
-    """The requests to make now: first ones, and the next after one that failed was given up."""
+    """Yield the requests to create now: first attempts, and the next attempt after a failed one."""
     for check in checks:
-        config = case.configs.get(check.name)
+        config = info.configs.get(check.name)
         if config is None or check.state == "Ready":
             continue
-        asked = requested_pods(case.workload, config.spec)
-        before = latest.get(check.name)
-        if not asked:
+        requested = requested_pods(info.workload, config.spec)
+        previous = latest.get(check.name)
+        if not requested:
             continue
-        if before is None:
-            # The check remembers how many there were, also when they are gone.
-            yield _composed(case, check.name, (check.retry_count or 0) + 1, asked, config.spec)
-        elif check.state == "Pending" and is_failed(before.request, admitted=c.is_admitted(case.workload)):
-            yield _composed(case, check.name, before.number + 1, asked, config.spec)
+        if previous is None:
+            # The retry count of the check includes attempts whose requests no longer exist.
+            yield _build_request(info, check.name, (check.retry_count or 0) + 1, requested, config.spec)
+        elif check.state == "Pending" and is_failed(previous.request, admitted=c.is_admitted(info.workload)):
+            yield _build_request(info, check.name, previous.number + 1, requested, config.spec)
 
 
-def _composed(
-    case: ProvisioningInput,
+def _build_request(
+    info: ProvisioningInput,
     check: str,
     attempt: int,
-    asked: Sequence[RequestedPods],
+    requested: Sequence[RequestedPods],
     config: ProvisioningRequestConfigSpec,
 ) -> NewRequest:
-    workload = case.workload.metadata
+    workload = info.workload.metadata
     name = request_name(workload.name, check, attempt)
-    if any(each.metadata.name == name for each in case.requests):
-        return NewRequest(check, name, waits_for=f"the ProvisioningRequest {name} of before to go")
+    if any(each.metadata.name == name for each in info.requests):
+        return NewRequest(check, name, waits_for=f"the deletion of the earlier ProvisioningRequest {name}")
     owner = owner_of(WORKLOADS, workload)
     writes: list[Create] = []
     pod_sets: list[RequestedPodSet] = []
-    for pods in asked:
+    for pods in requested:
         template = Key(workload.namespace, template_name(name, pods.pod_set.name))
         pod_sets.append(
             RequestedPodSet(pod_template_ref=TemplateReference(name=template.name), count=pods.count)
         )
-        stored = case.template(template)
-        if stored is not None and _is_of(stored.metadata, owner):
+        stored = info.template(template)
+        if stored is not None and _is_controlled_by(stored.metadata, owner):
             continue
         if stored is not None:
-            return NewRequest(check, name, waits_for=f"the PodTemplate {template.name} of before to go")
-        content = pod_template(pods, case.flavors)
+            waits_for = f"the deletion of the earlier PodTemplate {template.name}"
+            return NewRequest(check, name, waits_for=waits_for)
+        content = pod_template(pods, info.flavors)
         match content:
             case FlavorNotSeen():
                 return NewRequest(check, name, waits_for=f"a flavor: {content}")
@@ -204,7 +207,7 @@ def _composed(
         writes.append(Create(POD_TEMPLATES, body, template.namespace))
     spec = ProvisioningRequestSpec(
         provisioning_class_name=config.provisioning_class_name,
-        parameters=config.parameters | _parameters_of(workload),
+        parameters=config.parameters | _annotated_parameters(workload),
         pod_sets=tuple(pod_sets),
     )
     request = ProvisioningRequest(metadata=_metadata(Key(workload.namespace, name), owner), spec=spec)
@@ -218,7 +221,7 @@ def _metadata(key: Key, owner: OwnerReference) -> ObjectMeta:
     )
 
 
-def _parameters_of(workload: ObjectMeta) -> dict[str, str]:
+def _annotated_parameters(workload: ObjectMeta) -> dict[str, str]:
     return {
         key.removeprefix(PROVISIONING_PREFIX): value
         for key, value in workload.annotations.items()
@@ -226,28 +229,30 @@ def _parameters_of(workload: ObjectMeta) -> dict[str, str]:
     }
 
 
-def _is_of(metadata: ObjectMeta, owner: OwnerReference) -> bool:
+def _is_controlled_by(metadata: ObjectMeta, owner: OwnerReference) -> bool:
     return metadata.controller is not None and metadata.controller.uid == owner.uid
 
 
-def _handed_over(case: ProvisioningInput, latest: Iterable[_Attempt]) -> Iterator[Patch]:
-    """Templates belong to the workload only until their request is there."""
-    of_workload = owner_of(WORKLOADS, case.workload.metadata)
+def _template_owners(info: ProvisioningInput, latest: Iterable[_Attempt]) -> Iterator[Patch]:
+    """Make each request the controller of its templates; the workload is it until the request exists."""
+    by_workload = owner_of(WORKLOADS, info.workload.metadata)
     for attempt in latest:
-        of_request = owner_of(PROVISIONING_REQUESTS, attempt.request.metadata)
+        by_request = owner_of(PROVISIONING_REQUESTS, attempt.request.metadata)
         for pod_set in attempt.request.spec.pod_sets:
-            key = Key(case.workload.metadata.namespace, pod_set.pod_template_ref.name)
-            template = case.template(key)
-            if template is None or not _is_of(template.metadata, of_workload):
+            key = Key(info.workload.metadata.namespace, pod_set.pod_template_ref.name)
+            template = info.template(key)
+            if template is None or not _is_controlled_by(template.metadata, by_workload):
                 continue
-            others = [each for each in template.metadata.owner_references if each.uid != of_workload.uid]
-            body = {"metadata": {"ownerReferences": [*others, of_request]}}
+            rest = [each for each in template.metadata.owner_references if each.uid != by_workload.uid]
+            body = {"metadata": {"ownerReferences": [*rest, by_request]}}
             yield Patch(POD_TEMPLATES, key, template.metadata.resource_version, body)
 
 
-def _changes(before: Sequence[AdmissionCheckState], after: Sequence[AdmissionCheckState]) -> Iterator[Event]:
+def _state_changes(
+    before: Sequence[AdmissionCheckState], after: Sequence[AdmissionCheckState]
+) -> Iterator[Event]:
     for old, new in zip(before, after, strict=True):
         if old.state != new.state:
             text = f"Admission check {new.name} updated state from {old.state} to {new.state}"
-            events = f"{text} with message: {new.message}" if new.message else text
-            yield Event("Normal", "AdmissionCheckUpdated", events)
+            message = f"{text} with message: {new.message}" if new.message else text
+            yield Event("Normal", "AdmissionCheckUpdated", message)

@@ -1,4 +1,4 @@
-"""What is asked of the autoscaler: which pods, in how many templates, and what those templates say."""
+"""The pods that a ProvisioningRequest asks capacity for, merged into few pod sets, and their templates."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,43 +24,43 @@ from quorate.controllers.provisioning.request_names import CLASS_NAME, CONSUMES
 from quorate.kube.patches import merged
 from quorate.kube.resources import Json
 
-# What an earlier admission left in the template; these pods are neither of it, nor of its request.
-_STALE: Final = (CONSUMES, CLASS_NAME, WORKLOAD_ANNOTATION, SLICE_NAME)
-# Parts of a pod spec that say where it may run, besides what its containers request.
-_REQUIREMENTS: Final = ("resources", "nodeSelector", "tolerations", "affinity", "resourceClaims")
+# Set on the template by an earlier admission; they do not apply to this request.
+_STALE_ANNOTATIONS: Final = (CONSUMES, CLASS_NAME, WORKLOAD_ANNOTATION, SLICE_NAME)
+# Fields of a pod spec that restrict its placement, besides the requests of its containers.
+_PLACEMENT_FIELDS: Final = ("resources", "nodeSelector", "tolerations", "affinity", "resourceClaims")
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedPods:
-    """Equal pods of one or, merged, of several pod sets."""
+    """Equal pods of one pod set, or of several merged pod sets."""
 
-    pod_set: PodSet  # whose template stands for all, and whose name names it
+    pod_set: PodSet  # the first of the merged: its template and its name are used
     assignment: PodSetAssignment
     count: int
-    covers: tuple[str, ...]  # the names of the pod sets, in their order
+    covers: tuple[str, ...]  # the names of the merged pod sets, in their order
 
 
 def requested_pods(workload: Workload, config: ProvisioningRequestConfigSpec) -> tuple[RequestedPods, ...]:
-    """The pods of the reservation that need a managed resource; none: no request is needed."""
+    """Return the reserved pods that use a managed resource; if there are none, no request is needed."""
     admission = workload.status.admission
     assignments = {} if admission is None else {each.name: each for each in admission.pod_set_assignments}
-    asked: list[RequestedPods] = []
+    requested: list[RequestedPods] = []
     for pod_set in workload.spec.pod_sets:
         assignment = assignments.get(pod_set.name, PodSetAssignment(name=pod_set.name))
         count = pod_set.count if assignment.count is None else assignment.count
-        if pod_set.count <= 0 or count <= 0 or not _uses(pod_set, config.managed_resources):
+        if pod_set.count <= 0 or count <= 0 or not _uses_managed(pod_set, config.managed_resources):
             continue
-        for index, before in enumerate(asked):
-            if _are_alike(before.pod_set, pod_set, config.pod_set_merge_policy):
-                covers = (*before.covers, pod_set.name)
-                asked[index] = replace(before, count=before.count + count, covers=covers)
+        for index, earlier in enumerate(requested):
+            if _are_mergeable(earlier.pod_set, pod_set, config.pod_set_merge_policy):
+                covers = (*earlier.covers, pod_set.name)
+                requested[index] = replace(earlier, count=earlier.count + count, covers=covers)
                 break
         else:
-            asked.append(RequestedPods(pod_set, assignment, count, (pod_set.name,)))
-    return tuple(asked)
+            requested.append(RequestedPods(pod_set, assignment, count, (pod_set.name,)))
+    return tuple(requested)
 
 
-def _uses(pod_set: PodSet, managed: Sequence[str]) -> bool:
+def _uses_managed(pod_set: PodSet, managed: Sequence[str]) -> bool:
     if not managed:
         return True
     spec = decode_template(pod_set.template).spec
@@ -71,14 +71,14 @@ def _uses(pod_set: PodSet, managed: Sequence[str]) -> bool:
     )
 
 
-def _are_alike(one: PodSet, other: PodSet, policy: MergePolicy | None) -> bool:
+def _are_mergeable(one: PodSet, other: PodSet, policy: MergePolicy | None) -> bool:
     if policy is None:
         return False
     first, second = _template(one), _template(other)
     if policy == "IdenticalPodTemplates":
         return first == second
     spec, other_spec = first.get("spec") or {}, second.get("spec") or {}
-    if any((spec.get(part) or None) != (other_spec.get(part) or None) for part in _REQUIREMENTS):
+    if any((spec.get(field) or None) != (other_spec.get(field) or None) for field in _PLACEMENT_FIELDS):
         return False
     pods, other_pods = decode_template(one.template).spec, decode_template(other.template).spec
     return _requests(pods.containers) == _requests(other_pods.containers) and _requests(
@@ -96,23 +96,25 @@ def _template(pod_set: PodSet) -> Json:
 
 
 def pod_template(
-    asked: RequestedPods, flavors: Mapping[str, ResourceFlavor]
+    requested: RequestedPods, flavors: Mapping[str, ResourceFlavor]
 ) -> Json | FlavorNotSeen | InjectionConflict:
-    """The template of ``asked`` as its pods will be, on the flavors that were reserved.
+    """Return the template of the requested pods as they will be, on their reserved flavors.
 
-    No gate is left on it, as the autoscaler does not make room for gated pods; a resource that is only
-    limited is requested as much.
+    It has no scheduling gates, as the autoscaler ignores gated pods.  A resource with only a limit is
+    requested with the amount of its limit.
     """
-    missing = sorted(name for name in asked.assignment.flavors.values() if name not in flavors)
+    missing = sorted(name for name in requested.assignment.flavors.values() if name not in flavors)
     if missing:
         return FlavorNotSeen(missing[0])
-    template = _template(asked.pod_set)
+    template = _template(requested.pod_set)
     spec = template.setdefault("spec", {})
     spec.pop("schedulingGates", None)
     annotations = (template.get("metadata") or {}).get("annotations") or {}
-    for key in _STALE:
+    for key in _STALE_ANNOTATIONS:
         annotations.pop(key, None)
-    change = inject(msgspec.Raw(codec.encode(template)), info_of(asked.pod_set, asked.assignment, flavors))
+    change = inject(
+        msgspec.Raw(codec.encode(template)), info_of(requested.pod_set, requested.assignment, flavors)
+    )
     if isinstance(change, InjectionConflict):
         return change
     result = merged(template, change)

@@ -6,7 +6,7 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.kueue import AdmissionCheck
-from quorate.controllers.provisioning.check_activity import config_name, decide_active
+from quorate.controllers.provisioning.check_state import config_name, decide_active
 from tests.controllers.provisioning.provisioning_objects import a_config
 
 OURS = "kueue.x-k8s.io/provisioning-request"
