@@ -170,13 +170,15 @@ def _evicted(unit: Unit, workload: Workload, gates: Gates, now: float) -> PodPla
     status = release_status(workload, now, gates)
     if status is None:
         return stop_now
-    fresh = replace(status, reclaimable_pods=_done(unit, workload) if gates.reclaimable_pods else ())
+    fresh = msgspec.structs.replace(
+        status, reclaimable_pods=_done(unit, workload) if gates.reclaimable_pods else ()
+    )
     return replace(stop_now, workload=status_patch(WORKLOADS, workload, fresh))
 
 
 def _reclaimed(unit: Unit, workload: Workload) -> tuple[Patch, ...]:
     done = _done(unit, workload)
-    return status_patch(WORKLOADS, workload, replace(workload.status, reclaimable_pods=done))
+    return status_patch(WORKLOADS, workload, msgspec.structs.replace(workload.status, reclaimable_pods=done))
 
 
 def _done(unit: Unit, workload: Workload) -> tuple[ReclaimablePod, ...]:
