@@ -11,7 +11,7 @@ import pytest
 from bench.costs import Crowd
 from bench.worlds import BASELINE, EPOCH_S, make_state, newcomers
 from quorate.queueing.decisions import Reserve
-from quorate.queueing.scheduling.cycle import run_cycle
+from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State
 
 
@@ -29,8 +29,8 @@ def test_admitting_all_that_fit(benchmark: Any, workloads: int) -> None:
         return (state,), {}
 
     def admit(state: State) -> int:
-        admitted = 0
-        while decisions := run_cycle(state, EPOCH_S).decisions:
+        admitted, cycle = 0, AdmissionCycle(state)
+        while decisions := cycle.run(EPOCH_S).decisions:
             admitted += sum(isinstance(decision, Reserve) for decision in decisions)
         return admitted
 

@@ -30,7 +30,7 @@ from quorate.api.kueue import Cohort, Workload
 from quorate.api.meta import Key
 from quorate.queueing.decisions import Reserve
 from quorate.queueing.lifecycle.statuses import admit_status
-from quorate.queueing.scheduling.cycle import run_cycle
+from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State
 
 Step = Callable[[], None]
@@ -41,6 +41,7 @@ class Crowd:
 
     def __init__(self, pending: int) -> None:
         self.state = make_state(BASELINE)
+        self.admission_cycle = AdmissionCycle(self.state)
         self.newcomers = newcomers(BASELINE)
         self._workloads: dict[Key, Workload] = {}  # as stored
         self._running: deque[Key] = deque()
@@ -61,7 +62,7 @@ class Crowd:
     def admit(self) -> int:
         """Admit all that can be; how many that are."""
         admitted = 0
-        while decisions := run_cycle(self.state, EPOCH_S).decisions:
+        while decisions := self.admission_cycle.run(EPOCH_S).decisions:
             for reserve in decisions:
                 if isinstance(reserve, Reserve):
                     workload = self._workloads[reserve.key]
@@ -140,7 +141,7 @@ def _with_one_waiting(queues: int) -> State:
     world = World("idle", cohorts=1, queues=queues, classes=())
     state = make_state(world)
     state.put_workload(make_workload("c0-q0", _WAITER, 0, EPOCH_S), EPOCH_S)
-    run_cycle(state, EPOCH_S)
+    AdmissionCycle(state).run(EPOCH_S)
     return state
 
 
@@ -152,7 +153,7 @@ def _cohort(name: str, nominal: int) -> Cohort:
 
 def _change(state: State, change: Callable[[], None]) -> None:
     change()
-    assert len(run_cycle(state, EPOCH_S).decisions) == 1, "the one that waits was not judged anew"
+    assert len(AdmissionCycle(state).run(EPOCH_S).decisions) == 1, "the one that waits was not judged anew"
 
 
 def _ratio(one: Step, other: Step, rounds: int) -> float:

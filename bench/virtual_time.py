@@ -24,7 +24,7 @@ from quorate.queueing.lifecycle.statuses import (
     preempt_status,
     release_status,
 )
-from quorate.queueing.scheduling.cycle import run_cycle
+from quorate.queueing.scheduling.cycle import AdmissionCycle
 
 
 class Arrival(NamedTuple):
@@ -78,6 +78,7 @@ class Run:
 
     def __init__(self, world: World) -> None:
         self._state = make_state(world)
+        self._admission_cycle = AdmissionCycle(self._state)
         self._arrivals = deque(sorted(_arrivals(world)))
         self._finishes: list[Finish] = []  # a heap
         self._tickets = count()
@@ -115,7 +116,7 @@ class Run:
         for job in created:
             self._jobs[job.workload.metadata.key] = job
             self._state.put_workload(job.workload, now)
-        while decisions := run_cycle(self._state, now).decisions:
+        while decisions := self._admission_cycle.run(now).decisions:
             self._outcome.cycles += 1
             for decision in decisions:
                 self._carry_out(decision, now_ms)

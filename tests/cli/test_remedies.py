@@ -70,7 +70,9 @@ CASES: tuple[tuple[c.InadmissibleReason, str], ...] = (
 
 
 def explained(*causes: c.InadmissibleReason) -> Explanation:
-    hold = Hold(key=KEY, uid=Uid("1"), resource_version="1", reason="Pending", reasons=causes, requests=())
+    hold = Hold(
+        key=KEY, uid=Uid("1"), resource_version="1", condition_reason="Pending", reasons=causes, requests=()
+    )
     return Explanation(hold, can_never_fit=False, ahead=0, first_ahead=(), holders=())
 
 

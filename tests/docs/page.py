@@ -13,7 +13,6 @@ from quorate.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
 from quorate.api.meta import Key
 from quorate.api.validation import manifest_findings
 from quorate.queueing.explain import explain, why_pending
-from quorate.queueing.scheduling.cycle import run_cycle
 from tests.queueing.notation import Json
 from tests.queueing.world import World
 
@@ -98,7 +97,7 @@ class Example(World):
         self.decide_all()
 
     def decide_all(self) -> None:
-        self.carry_out(run_cycle(self.state, self.now).decisions)
+        self.carry_out(self.admission_cycle.run(self.now).decisions)
         self.settle()
 
     def leave(self, *names: str) -> None:

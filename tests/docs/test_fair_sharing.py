@@ -74,5 +74,5 @@ def test_taking_turns() -> None:
             running = row["runs"]
         assert set(world.admitted()) == {running}
         for person in ("alice", "bob"):
-            used = world.state.consumed_usage(Key("default", person))
+            used = world.state.ledger.consumed_usage(Key("default", person))
             assert f"{used:.2f}" == row[f"{person} used"], f"{person} after {row['minutes']} minutes"

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from quorate.api.meta import Key
 from quorate.queueing.explain import why_pending
-from quorate.queueing.scheduling.cycle import run_cycle
 from tests.queueing.world import World
 
 PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "how-a-job-gets-to-start.md"
@@ -47,17 +46,17 @@ def why(world: World, name: str) -> str:
 
 def test_best_effort_goes_on_behind_a_job_that_does_not_fit() -> None:
     page, world = PAGE.read_text(), the_example("BestEffortFIFO")
-    world.carry_out(run_cycle(world.state, world.now).decisions)
+    world.carry_out(world.admission_cycle.run(world.now).decisions)
     assert sorted(world.admitted()) == ["a", "c"]
     assert f"    {why(world, 'b')}\n" in page
     assert f"    {why(world, 'd')}\n" in page
 
     world.run({"finish": ["a"]})
-    world.carry_out(run_cycle(world.state, world.now).decisions)
+    world.carry_out(world.admission_cycle.run(world.now).decisions)
     assert sorted(world.admitted()) == ["b", "c"]
 
 
 def test_strict_order_waits_behind_it() -> None:
     world = the_example("StrictFIFO")
-    world.carry_out(run_cycle(world.state, world.now).decisions)
+    world.carry_out(world.admission_cycle.run(world.now).decisions)
     assert sorted(world.admitted()) == ["a"]

@@ -17,7 +17,10 @@ def test_the_numbers_of_the_tree() -> None:
     world.come(*used)
     numbers = {"owns": tree.subtree_quota, "keeps": tree.guaranteed, "uses": tree.used}
     numbers |= {"free": tree.available, "most": tree.potential_available}
-    assert {row["node"] for row in rows} == {*world.state.quota.queues, *world.state.quota.cohorts}
+    assert {row["node"] for row in rows} == {
+        *world.state.ledger.quota.queues,
+        *world.state.ledger.quota.cohorts,
+    }
     for row in rows:
         node = world.node(row["node"])
         got = {name: str(as_quantity("cpu", ask(node, CPU))) for name, ask in numbers.items()}

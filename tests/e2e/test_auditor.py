@@ -17,7 +17,7 @@ def test_quota_that_nobody_holds_is_found_and_given_back() -> None:
         await world.until_admitted("first")
         assert world.replica.view is not None
         state = world.replica.view.state
-        tree.add_usage(state.cluster_queues["research"].node, {FlavorResource("default", "cpu"): 1000})
+        tree.add_usage(state.ledger.cluster_queues["research"].node, {FlavorResource("default", "cpu"): 1000})
         await world.job("second", runs="forever")
         await world.until_admitted("second")
         assert world.replica.rebuilt_at is not None

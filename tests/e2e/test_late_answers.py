@@ -35,7 +35,7 @@ def test_a_victim_is_admitted_again_though_the_answer_to_its_eviction_is_late() 
 
         async def decided() -> bool:
             assert world.replica.view is not None
-            reservation = world.replica.view.state.reservations.get(early)
+            reservation = world.replica.view.state.ledger.reservations.get(early)
             return reservation is not None and reservation.assumed is not None
 
         await world.queues("1", preemption={"withinClusterQueue": "LowerPriority"})
@@ -63,7 +63,7 @@ def test_who_is_more_important_goes_before_those_who_were_there_when_writes_took
         def known() -> tuple[int, int]:
             assert world.replica.view is not None
             state = world.replica.view.state
-            return len(state.reservations), len(state.entries)
+            return len(state.ledger.reservations), len(state.ledger.entries)
 
         async def is_held_back() -> bool:
             decided, waiting = known()
@@ -85,6 +85,6 @@ def test_who_is_more_important_goes_before_those_who_were_there_when_writes_took
         world.queueing_client.punctual.set()
         await world.until("all quota is taken", all_is_taken)
         assert world.replica.view is not None
-        assert late in world.replica.view.state.reservations
+        assert late in world.replica.view.state.ledger.reservations
 
     play(story, Configuration())

@@ -110,7 +110,7 @@ def _queue_status(queue: ClusterQueue, workloads: tuple[Workload, ...]) -> Itera
 async def audit_difference(client: Client, view: View) -> list[str]:
     """How the model of the running controllers differs from what is stored."""
     workloads = (await client.list(WORKLOADS)).items
-    queues = view.state.quota.queues
+    queues = view.state.ledger.quota.queues
     usage = {
         node: total(
             usage_of(each, each.status.admission)

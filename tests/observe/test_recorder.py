@@ -2,7 +2,6 @@
 
 from quorate.observe.custom_labels import CustomLabels
 from quorate.observe.recorder import Recorder
-from quorate.queueing.scheduling.cycle import run_cycle
 from tests.queueing.test_reasons import RECLAIMING, queue
 from tests.queueing.world import World
 
@@ -20,7 +19,7 @@ def test_who_wanted_the_same_victim_too_was_passed_over() -> None:
         }
     )
     recorder = Recorder(lambda: "leader", CustomLabels())
-    recorder.cycle_ended(run_cycle(world.state, world.now), 0.1)
+    recorder.cycle_ended(world.admission_cycle.run(world.now), 0.1)
     assert recorder.preemption_skips == {"a": 1}
-    recorder.cycle_ended(run_cycle(world.state, world.now), 0.1)
+    recorder.cycle_ended(world.admission_cycle.run(world.now), 0.1)
     assert recorder.preemption_skips == {"a": 1}, "a cycle that decides nothing changes nothing"

@@ -25,7 +25,7 @@ from quorate.observe.visibility import (
     pending_in_local_queue,
     visibility,
 )
-from quorate.queueing.scheduling.cycle import run_cycle
+from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State
 from tests.observe.listening import listening
 
@@ -103,7 +103,7 @@ IN_ORDER = [("urgent", 0, 0), ("early", 1, 0), ("middle", 2, 1), ("late", 3, 1)]
 def test_everybody_who_waits_has_a_place_whether_tried_already_or_not() -> None:
     state = a_state()
     assert places(state) == IN_ORDER
-    run_cycle(state, NOW)  # none of them fits: they are set aside
+    AdmissionCycle(state).run(NOW)  # none of them fits: they are set aside
     assert state.pending("research").active == ()
     assert places(state) == IN_ORDER
 
@@ -124,7 +124,7 @@ def test_queues_that_do_not_exist_are_none() -> None:
 def test_looking_changes_nothing() -> None:
     state, untouched = a_state(), a_state()
     places(state)
-    assert run_cycle(state, NOW) == run_cycle(untouched, NOW)
+    assert AdmissionCycle(state).run(NOW) == AdmissionCycle(untouched).run(NOW)
 
 
 @pytest.mark.parametrize(

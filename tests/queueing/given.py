@@ -25,6 +25,7 @@ from quorate.api.meta import Condition, at_epoch
 from quorate.controllers.jobframework.construct_workload import Priority, resolve_priority
 from quorate.queueing import conditions as c
 from quorate.queueing.pending.shape import Shape
+from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State
 from quorate.quota.amount import PODS, as_quantity
 from quorate.quota.tree import Node
@@ -53,6 +54,7 @@ class GivenWorld:
         self.now = float(given.get("now", 1000))
         self.configuration = read_configuration(given.get("config", {}))
         self.state = State(self.configuration)
+        self.admission_cycle = AdmissionCycle(self.state)
         self.workloads: dict[str, Workload] = {}
         self.ready: set[str] = set()  # workloads whose pods are all ready
         self.checked: set[str] = set()  # workloads with a check that is never ready
@@ -259,10 +261,10 @@ class GivenWorld:
         )
 
     def read_shape(self, given: Json) -> Shape:
-        return self.state.shapes.of(self.read_workload(given))
+        return self.state.ledger.shapes.shape_of(self.read_workload(given))
 
     def charges_pods(self, cluster_queue: str) -> bool:
-        queue = self.state.cluster_queues.get(cluster_queue)
+        queue = self.state.ledger.cluster_queues.get(cluster_queue)
         return queue is not None and PODS in queue.groups
 
     def cluster_queue_of(self, given: Json) -> str:
@@ -272,7 +274,7 @@ class GivenWorld:
         return name
 
     def node(self, name: str) -> Node:
-        return self.state.quota.queues.get(name) or self.state.quota.cohorts[name]
+        return self.state.ledger.quota.queues.get(name) or self.state.ledger.quota.cohorts[name]
 
     # Writing, as the API server and the controllers would.
 

@@ -88,7 +88,7 @@ def explore(world: SmallWorld) -> Outcome:
 
 def is_overdrawn(course: Course) -> bool:
     """Whether more runs at first than quota allows, as after a quota cut."""
-    nodes = course.state.quota.queues.values()
+    nodes = course.state.ledger.quota.queues.values()
     return any(tree.available(node, pair) < 0 for node in nodes for pair in node.usage)
 
 

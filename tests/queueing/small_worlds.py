@@ -46,7 +46,7 @@ from quorate.api.quantity import Quantity, parse_quantity
 from quorate.queueing import conditions as c
 from quorate.queueing.decisions import Preempt, Reserve
 from quorate.queueing.lifecycle.statuses import admit_status, preempt_status, release_status
-from quorate.queueing.scheduling.cycle import run_cycle
+from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource
@@ -169,6 +169,7 @@ class Course:
         self.came_back = False  # once at least, to where it was
         self.story: list[str] = []  # what happened so far
         self.state = State(world.configuration)
+        self._admission_cycle = AdmissionCycle(self.state)
         self._set_up()
 
     def loop(self) -> Loop | None:
@@ -188,7 +189,7 @@ class Course:
 
         Empty when there is none.  Only for queues of one flavor: with more, it may have been tried last.
         """
-        for queue in self.state.cluster_queues.values():
+        for queue in self.state.ledger.cluster_queues.values():
             (group,) = {id(group): group for group in queue.groups.values()}.values()
             waiting = queue.pending.active() + ([] if queue.is_strict else queue.pending.inadmissible())
             for entry in waiting[:1] if queue.is_strict else waiting:
@@ -280,7 +281,7 @@ class Course:
         """One cycle, and whatever part of the victims stops next; whether anything happened."""
         self._now += 1
         told = len(story)
-        for decision in run_cycle(self.state, self._now).decisions:
+        for decision in self._admission_cycle.run(self._now).decisions:
             name = decision.key.name
             match decision:
                 case Reserve():
@@ -302,15 +303,15 @@ class Course:
     def _where(self) -> Any:
         """Everything that decides what happens next."""
         state = self.state
-        reserving = sorted(state.reservations.values(), key=lambda one: one.reserved_at)
+        reserving = sorted(state.ledger.reservations.values(), key=lambda one: one.reserved_at)
         held = tuple((one.key.name, one.evicted, *one.usage.items()) for one in reserving)
         waiting = []
-        for name, queue in state.cluster_queues.items():
+        for name, queue in state.ledger.cluster_queues.items():
             sticky = queue.pending.sticky
             waiting.append((state.pending(name), sticky.key.name if sticky is not None else ""))
         tried = tuple(
             tuple(tuple(sorted(one.items())) for one in entry.last_assignment.last_tried_flavors)
-            for entry in state.entries.values()
+            for entry in state.ledger.entries.values()
             if entry.last_assignment is not None and entry.last_assignment.has_untried_flavors
         )
         return held, tuple(waiting), tried

@@ -34,10 +34,10 @@ def test_steady_use_is_approached_from_below() -> None:
 def test_an_admission_counts_at_once_for_what_it_will_have_used() -> None:
     """The worked example of the specification: half-life ten minutes, interval five, ten cpus."""
     past = ConsumedUsage()
-    past.penalise(W, {CPU: 10_000}, RULES)
+    past.add_penalty(W, {CPU: 10_000}, RULES)
     assert past.value(1.0, RULES) == pytest.approx(2.929, abs=0.001)
     assert past.is_due(RULES, now=0)
-    past.settle(W)
+    past.settle_penalty(W)
     assert past.penalties == {}
     assert past.value(1.0, RULES) == pytest.approx(2.929, abs=0.001)
 
@@ -62,7 +62,7 @@ def test_without_half_life_nothing_is_remembered() -> None:
     rules = AdmissionFairSharing(usage_half_life_s=0)
     past = ConsumedUsage()
     past.consumed = {"cpu": 4.0}
-    past.penalise(W, {CPU: 1000}, rules)
+    past.add_penalty(W, {CPU: 1000}, rules)
     past.sample({CPU: 9000}, rules, now=1)
     assert (past.consumed, past.penalties) == ({}, {})
 
@@ -122,13 +122,13 @@ def test_past_use_survives_a_restart_through_the_status() -> None:
     assert stored is not None
     assert stored.last_update is not None
     assert epoch(stored.last_update) == world.now
-    used = world.state.consumed_usage(key)
+    used = world.state.ledger.consumed_usage(key)
     assert used > 0
     again = turn_taking_world()
-    local_queue = world.state.local_queues[key].object
+    local_queue = world.state.ledger.local_queues[key].object
     assert local_queue is not None
-    again.state.local_queues[key].consumed_usage = ConsumedUsage()
+    again.state.ledger.local_queues[key].consumed_usage = ConsumedUsage()
     again.state.put_local_queue(
         type(local_queue)(metadata=local_queue.metadata, spec=local_queue.spec, status=status)
     )
-    assert again.state.consumed_usage(key) == pytest.approx(used)
+    assert again.state.ledger.consumed_usage(key) == pytest.approx(used)

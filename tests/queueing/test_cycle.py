@@ -10,7 +10,7 @@ from quorate.api.kueue import RequeueState
 from quorate.api.meta import Key
 from quorate.queueing.decisions import Decision, Hold, Preempt, Reserve
 from quorate.queueing.explain import why_pending
-from quorate.queueing.scheduling.cycle import run_cycle
+from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource
@@ -43,7 +43,7 @@ def test_one_cycle_admits_all_that_fit_and_says_why_the_others_wait() -> None:
     world = one_queue(
         w("a", created=1), w("b", cpu=5, created=2), w("c", cpu=3, created=3), w("d", created=4)
     )
-    cycle = run_cycle(world.state, world.now)
+    cycle = world.admission_cycle.run(world.now)
     assert names(cycle.decisions, Reserve) == ["a", "c"]
     assert names(cycle.decisions, Hold) == ["b", "d"]
     assert cycle.wake_at is None
@@ -55,8 +55,8 @@ def test_one_cycle_admits_all_that_fit_and_says_why_the_others_wait() -> None:
 def test_a_second_cycle_on_the_same_world_decides_nothing() -> None:
     for strategy in ("BestEffortFIFO", "StrictFIFO"):
         world = one_queue(w("a"), w("b", cpu=9), strategy=strategy)
-        assert run_cycle(world.state, world.now).decisions
-        assert run_cycle(world.state, world.now).decisions == ()
+        assert world.admission_cycle.run(world.now).decisions
+        assert world.admission_cycle.run(world.now).decisions == ()
 
 
 def test_queues_and_cohorts_told_again_as_they_were_change_nothing() -> None:
@@ -69,58 +69,58 @@ def test_queues_and_cohorts_told_again_as_they_were_change_nothing() -> None:
             "workloads": [w("a", cpu=3)],
         }
     )
-    assert names(run_cycle(world.state, world.now).decisions, Hold) == ["a"]
+    assert names(world.admission_cycle.run(world.now).decisions, Hold) == ["a"]
     world.put_cohort("co")
     world.put_cluster_queue("cq")
-    assert run_cycle(world.state, world.now).decisions == ()
+    assert world.admission_cycle.run(world.now).decisions == ()
     world.given["cohorts"]["co"]["quota"] = [{"default": {"cpu": 2}}]
     world.put_cohort("co")
-    assert names(run_cycle(world.state, world.now).decisions, Reserve) == ["a"]
+    assert names(world.admission_cycle.run(world.now).decisions, Reserve) == ["a"]
 
 
 def test_a_backoff_that_only_its_end_is_told_of_ends_in_a_try() -> None:
     """Who releases a workload from outside may say when to try it again, and nothing else."""
     world = one_queue(w("a", requeueState={"count": 1, "requeueAt": 1060}))
-    assert run_cycle(world.state, world.now).decisions == ()
+    assert world.admission_cycle.run(world.now).decisions == ()
     backing_off = world.workloads["a"]
     over = replace(backing_off.status, requeue_state=RequeueState(count=1))
     world.state.put_workload(replace(backing_off, status=over), 1060.0)
-    assert names(run_cycle(world.state, 1060.0).decisions, Reserve) == ["a"]
+    assert names(world.admission_cycle.run(1060.0).decisions, Reserve) == ["a"]
 
 
 def test_when_the_head_of_a_strict_queue_is_deleted_the_next_has_its_turn() -> None:
     world = one_queue(w("big", cpu=9), w("small", created=1), strategy="StrictFIFO")
-    assert names(run_cycle(world.state, world.now).decisions, Reserve) == []
+    assert names(world.admission_cycle.run(world.now).decisions, Reserve) == []
     world.state.remove_workload(Key("default", "big"))
-    assert names(run_cycle(world.state, world.now).decisions, Reserve) == ["small"]
+    assert names(world.admission_cycle.run(world.now).decisions, Reserve) == ["small"]
 
 
 def test_a_reservation_that_could_not_be_written_is_tried_again() -> None:
     world = one_queue(w("a", cpu=4), w("b", cpu=4, created=1))
-    assert names(run_cycle(world.state, world.now).decisions, Reserve) == ["a"]
+    assert names(world.admission_cycle.run(world.now).decisions, Reserve) == ["a"]
     world.state.forget(Key("default", "a"))
     assert tree.used(world.node("cq"), CPU) == 0
-    assert names(run_cycle(world.state, world.now).decisions, Reserve) == ["a"]
+    assert names(world.admission_cycle.run(world.now).decisions, Reserve) == ["a"]
 
 
 def test_a_reservation_stays_assumed_while_older_news_arrive() -> None:
     world = one_queue(w("a"))
     stale = world.workloads["a"]
-    (reserve,) = run_cycle(world.state, world.now).decisions
+    (reserve,) = world.admission_cycle.run(world.now).decisions
     world.state.put_workload(stale, world.now)
-    assert Key("default", "a") in world.state.reservations
+    assert Key("default", "a") in world.state.ledger.reservations
     world.carry_out([reserve])
     world.state.put_workload(stale, world.now)
-    assert Key("default", "a") in world.state.reservations
+    assert Key("default", "a") in world.state.ledger.reservations
 
 
 def test_a_deleted_workload_gives_back_what_was_only_assumed() -> None:
     world = one_queue(w("a"))
-    run_cycle(world.state, world.now)
+    world.admission_cycle.run(world.now)
     world.state.remove_workload(Key("default", "a"))
     world.state.forget(Key("default", "a"))
     assert tree.used(world.node("cq"), CPU) == 0
-    assert not world.state.unready
+    assert not world.state.ledger.unready
 
 
 def test_who_was_only_just_admitted_is_preempted_once_that_is_written() -> None:
@@ -133,22 +133,22 @@ def test_who_was_only_just_admitted_is_preempted_once_that_is_written() -> None:
         for created, (name, queue, cpu) in enumerate(jobs)
     ]
     world = World({"flavors": ["default"], "clusterQueues": queues, "workloads": workloads})
-    decisions = run_cycle(world.state, world.now).decisions
+    decisions = world.admission_cycle.run(world.now).decisions
     assert names(decisions, Reserve) == ["a1", "a2"]
     assert names(decisions, Preempt) == []
     world.carry_out(decisions)
-    decisions = run_cycle(world.state, world.now).decisions
+    decisions = world.admission_cycle.run(world.now).decisions
     assert names(decisions, Preempt) == ["a1"]
 
 
 def test_a_blocked_cycle_goes_on_only_when_everybody_is_ready() -> None:
     wait = {"timeout": "60s", "blockAdmission": True}
     world = one_queue(w("a"), w("b", created=1), w("c", created=2), waitForPodsReady=wait)
-    cycle = run_cycle(world.state, world.now)
+    cycle = world.admission_cycle.run(world.now)
     assert names(cycle.decisions, Reserve) == ["a"]
     assert names(cycle.decisions, Hold) == ["b"]
     world.carry_out(cycle.decisions)
-    assert run_cycle(world.state, world.now).decisions == ()
+    assert world.admission_cycle.run(world.now).decisions == ()
     world.ready.add("a")
     world.settle()
     assert list(world.admitted()) == ["a", "b"]
@@ -159,7 +159,7 @@ def test_what_a_blocked_cycle_waits_for_may_leave() -> None:
     world = one_queue(w("a"), w("b", created=1), w("c", created=2), waitForPodsReady=wait)
     world.run("cycle")
     world.run("cycle")
-    assert world.state.suspended is not None
+    assert world.admission_cycle.suspended is not None
     world.run({"delete": ["b"]})
     world.run({"podsReady": {"a": True}})
     world.run("cycle")
@@ -187,15 +187,15 @@ def test_what_happens_to_another_queue_while_a_cycle_is_blocked_is_not_forgotten
     world.run({"create": ["a"]})
     world.run("cycle")
     world.run({"create": ["b"]})
-    full = world.state.cluster_queues["full"]
-    world.state.mark_dirty(full.node)  # as an eviction does
-    run_cycle(world.state, world.now)
-    assert world.state.suspended is not None
+    full = world.state.ledger.cluster_queues["full"]
+    world.state.ledger.mark_dirty(full.node)  # as an eviction does
+    world.admission_cycle.run(world.now)
+    assert world.admission_cycle.suspended is not None
     world.run({"delete": ["x"]})
     world.run({"podsReady": {"a": True}})
     assert list(world.admitted()) == ["a", "b"]
-    run_cycle(world.state, world.now)
-    assert world.state.suspended is not None  # y waits for b to be ready, and for nothing else
+    world.admission_cycle.run(world.now)
+    assert world.admission_cycle.suspended is not None  # y waits for b to be ready, and for nothing else
 
 
 def test_a_workload_that_changes_while_blocked_is_judged_anew() -> None:
@@ -213,8 +213,8 @@ def test_objects_may_come_in_any_order(seen_first: str) -> None:
     world = one_queue(w("a"))
     state = State(world.configuration)
     queue, local = (
-        world.state.cluster_queues["cq"].object,
-        world.state.local_queues[Key("default", "cq")].object,
+        world.state.ledger.cluster_queues["cq"].object,
+        world.state.ledger.local_queues[Key("default", "cq")].object,
     )
     assert local is not None
     puts: list[Callable[[], None]] = [
@@ -226,4 +226,4 @@ def test_objects_may_come_in_any_order(seen_first: str) -> None:
     ]
     for put in puts if seen_first == "workload" else reversed(puts):
         put()
-    assert names(run_cycle(state, 0.0).decisions, Reserve) == ["a"]
+    assert names(AdmissionCycle(state).run(0.0).decisions, Reserve) == ["a"]

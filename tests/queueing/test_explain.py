@@ -113,7 +113,7 @@ def test_a_queue_that_takes_nothing_is_the_reason_before_any_quota() -> None:
     explanation = explain(a_world(stopPolicy="Hold").state, Key("default", "second"))
     assert explanation is not None
     assert explanation.hold is not None
-    assert (explanation.hold.reason, explanation.hold.message) == (
+    assert (explanation.hold.condition_reason, explanation.hold.message) == (
         "Inadmissible",
         "ClusterQueue a is inactive",
     )

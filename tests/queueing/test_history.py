@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from quorate.api.meta import Key
 from quorate.queueing import conditions as c
 from quorate.queueing.model_audit import audit_model
-from quorate.queueing.scheduling.cycle import run_cycle
+from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource
@@ -83,8 +83,8 @@ class AnyHistory(RuleBasedStateMachine):
 
     @rule()
     def cycle(self) -> None:
-        decisions = run_cycle(self.world.state, self.world.now).decisions
-        assert writes(run_cycle(self.world.state, self.world.now).decisions) == set()
+        decisions = self.world.admission_cycle.run(self.world.now).decisions
+        assert writes(self.world.admission_cycle.run(self.world.now).decisions) == set()
         self.world.carry_out(decisions)
         self.world.settle()
 
@@ -155,20 +155,21 @@ class AnyHistory(RuleBasedStateMachine):
         """What is stored is all that is needed: quota and queues are as before."""
         old, world = self.world.state, self.world
         world.state = State(world.configuration)
+        world.admission_cycle = AdmissionCycle(world.state)
         world.state.put_namespace("default", {})
         for flavor in old.flavors.values():
             world.state.put_flavor(flavor)
         for name in world.given.get("cohorts", {}):
             world.put_cohort(name)
-        for queue in old.cluster_queues.values():
+        for queue in old.ledger.cluster_queues.values():
             world.state.put_cluster_queue(queue.object)
-        for local_queue in old.local_queues.values():
+        for local_queue in old.ledger.local_queues.values():
             if local_queue.object is not None:
                 world.state.put_local_queue(local_queue.object)
         for workload in world.workloads.values():
             world.state.put_workload(workload, world.now)
-        assert {key: one.usage for key, one in world.state.reservations.items()} == {
-            key: one.usage for key, one in old.reservations.items()
+        assert {key: one.usage for key, one in world.state.ledger.reservations.items()} == {
+            key: one.usage for key, one in old.ledger.reservations.items()
         }
         assert self.queued(world.state) == self.queued(old)
 
@@ -181,11 +182,11 @@ class AnyHistory(RuleBasedStateMachine):
                     (*queue.pending.active(), *queue.pending.inadmissible()), key=lambda entry: entry.order
                 )
             ]
-            for name, queue in state.cluster_queues.items()
+            for name, queue in state.ledger.cluster_queues.items()
         }
 
     def nodes(self) -> list[tree.Node]:
-        quota = self.world.state.quota
+        quota = self.world.state.ledger.quota
         return [*quota.queues.values(), *quota.cohorts.values()]
 
     @invariant()
@@ -201,8 +202,8 @@ class AnyHistory(RuleBasedStateMachine):
     @invariant()
     def every_reservation_belongs_to_a_workload_that_lives(self) -> None:
         state = self.world.state
-        assert state.reservations.keys().isdisjoint(state.entries)
-        for key, reservation in state.reservations.items():
+        assert state.ledger.reservations.keys().isdisjoint(state.ledger.entries)
+        for key, reservation in state.ledger.reservations.items():
             workload = self.world.workloads[key.name]
             assert workload.spec.active
             assert not c.is_finished(workload)

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from quorate.api.configuration.feature_gates import QUEUEING_GATES
 from quorate.queueing import conditions as c
 from quorate.queueing.decisions import Decision, Hold, Preempt, Reserve
-from quorate.queueing.scheduling.cycle import Round, run_cycle
 from quorate.queueing.state import State
 from quorate.quota import tree
 from quorate.quota.amount import total
@@ -103,7 +102,7 @@ def a_world_at_work(given_: Json) -> World:
     for workload in given_["workloads"]:
         workload["create"] = "later" if workload["name"] in late else ""
     world = World(given_)
-    world.carry_out(run_cycle(world.state, world.now).decisions)
+    world.carry_out(world.admission_cycle.run(world.now).decisions)
     world.settle()
     for name in sorted(late):
         world.create(name)
@@ -122,41 +121,43 @@ def writes(decisions: Iterable[Decision]) -> set[tuple[str, str]]:
 def usage_of(state: State) -> dict[Any, Any]:
     return {
         queue.node: total(reservation.usage for reservation in queue.reservations.values())
-        for queue in state.cluster_queues.values()
+        for queue in state.ledger.cluster_queues.values()
     }
 
 
 @given(worlds())
 def test_a_cycle_decides_what_as_many_single_rounds_would(given_: Json) -> None:
-    together = writes(run_cycle(a_world_at_work(given_).state, 1000).decisions)
-    state = a_world_at_work(given_).state
+    together = writes(a_world_at_work(given_).admission_cycle.run(1000).decisions)
+    world = a_world_at_work(given_)
+    queues = world.state.ledger.cluster_queues.values()
     one_by_one: set[tuple[str, str]] = set()
     for _ in range(40):  # more rounds than there are workloads times flavors
-        one_by_one |= writes(Round(state, state.cluster_queues.values()).run(1000))
+        one_by_one |= writes(world.admission_cycle.start_round(queues).run(1000))
     assert together == one_by_one
 
 
 @given(worlds())
 def test_deciding_leaves_usage_as_the_sum_of_reservations_within_every_limit(given_: Json) -> None:
-    state = a_world_at_work(given_).state
-    run_cycle(state, 1000)
+    world = a_world_at_work(given_)
+    world.admission_cycle.run(1000)
+    state = world.state
     assert audit(usage_of(state)) == ()
-    for queue in state.cluster_queues.values():
+    for queue in state.ledger.cluster_queues.values():
         assert all(tree.available(queue.node, pair) >= 0 for pair in queue.node.usage)
 
 
 @given(worlds())
 def test_a_second_cycle_on_the_same_world_writes_nothing_new(given_: Json) -> None:
-    state = a_world_at_work(given_).state
-    run_cycle(state, 1000)
-    assert writes(run_cycle(state, 1000).decisions) == set()
+    world = a_world_at_work(given_)
+    world.admission_cycle.run(1000)
+    assert writes(world.admission_cycle.run(1000).decisions) == set()
 
 
 @given(worlds(), st.randoms(use_true_random=False))
 def test_the_order_in_which_objects_arrive_does_not_matter(given_: Json, random: Any) -> None:
     queues = list(given_["clusterQueues"].items())
     shuffled = {**given_, "clusterQueues": dict(random.sample(queues, len(queues)))}
-    decisions = [run_cycle(a_world_at_work(world).state, 1000).decisions for world in (given_, shuffled)]
+    decisions = [a_world_at_work(world).admission_cycle.run(1000).decisions for world in (given_, shuffled)]
     assert writes(decisions[0]) == writes(decisions[1])
 
 
@@ -166,7 +167,7 @@ def test_nobody_is_preempted_against_the_policy_of_the_preemptor(given_: Json) -
     policies_ = {name: queue["preemption"] for name, queue in given_["clusterQueues"].items()}
     priority = {workload["name"]: workload["priority"] for workload in given_["workloads"]}
     queue = {workload["name"]: workload["queue"] for workload in given_["workloads"]}
-    for decision in run_cycle(world.state, 1000).decisions:
+    for decision in world.admission_cycle.run(1000).decisions:
         if not isinstance(decision, Preempt):
             continue
         victim, preemptor = decision.key.name, decision.preemptor.name
@@ -187,7 +188,7 @@ def test_nobody_is_preempted_against_the_policy_of_the_preemptor(given_: Json) -
 @given(worlds())
 def test_admitted_counts_are_whole_or_accepted(given_: Json) -> None:
     world = World(given_)
-    for decision in run_cycle(world.state, 1000).decisions:
+    for decision in world.admission_cycle.run(1000).decisions:
         if isinstance(decision, Reserve):
             (pods,) = decision.admission.pod_set_assignments
             (wanted,) = world.given_workload(decision.key.name)["podSets"]
@@ -201,7 +202,7 @@ def test_without_an_outside_event_the_world_comes_to_rest(given_: Json) -> None:
     """Victims stop at once and queue again; sooner or later nobody is preempted any more."""
     world = a_world_at_work(given_)
     for _ in range(60):
-        decisions = run_cycle(world.state, world.now).decisions
+        decisions = world.admission_cycle.run(world.now).decisions
         if not writes(decisions):
             return
         world.carry_out(decisions)

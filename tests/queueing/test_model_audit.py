@@ -11,7 +11,6 @@ from quorate.queueing.model_audit import (
     UntrackedWorkload,
     audit_model,
 )
-from quorate.queueing.scheduling.cycle import run_cycle
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource
 from quorate.quota.audit import Difference
@@ -34,7 +33,7 @@ def a_world() -> World:
             ],
         }
     )
-    world.carry_out(run_cycle(world.state, world.now).decisions)
+    world.carry_out(world.admission_cycle.run(world.now).decisions)
     return world
 
 
@@ -46,16 +45,16 @@ def test_nothing_in_a_sound_model() -> None:
 def test_nothing_while_a_reservation_is_being_written() -> None:
     world = a_world()
     world.run({"finish": ["runs"]})
-    assert run_cycle(world.state, world.now).decisions
+    assert world.admission_cycle.run(world.now).decisions
     assert audit_model(world.state, world.workloads.values()) == ()
 
 
 def forget_the_entry(world: World) -> None:
-    world.state.drop_entry(world.state.entries[WAITS])
+    world.state.ledger.remove_entry(world.state.ledger.entries[WAITS])
 
 
 def forget_the_reservation(world: World) -> None:
-    world.state.release(world.state.reservations[RUNS])
+    world.state.ledger.release(world.state.ledger.reservations[RUNS])
 
 
 def keep_a_finished_one(world: World) -> None:

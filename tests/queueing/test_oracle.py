@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.queueing.scheduling.cycle import run_cycle
 from tests.queueing.notation import Json
 from tests.queueing.world import World
 from tests.search import examples
@@ -260,7 +259,7 @@ def worlds(draw: st.DrawFn, flavors: int) -> Json:
 
 def admitted(given_: Json) -> set[tuple[str, str, int]]:
     world = World(given_)
-    world.carry_out(run_cycle(world.state, world.now).decisions)
+    world.carry_out(world.admission_cycle.run(world.now).decisions)
     result: set[tuple[str, str, int]] = set()
     for name, admission in world.admitted().items():
         (pods,) = admission.pod_set_assignments

@@ -49,9 +49,9 @@ class AnyHistory(RuleBasedStateMachine):
         self.queue.in_flight = None
         match fate:
             case "park":
-                self.queue.park(entry)
+                self.queue.add_inadmissible(entry)
             case "block":
-                self.queue.block(entry)
+                self.queue.add_inadmissible_shape(entry)
                 self.blocked.add(entry.shape)
                 self.parked += [other for other in self.active if other.shape is entry.shape]
                 self.active = [other for other in self.active if other.shape is not entry.shape]
@@ -121,9 +121,9 @@ def test_waking_a_queue_of_one_shape_does_not_touch_its_workloads() -> None:
     head = queue.pop()
     assert head is not None
     queue.in_flight = None
-    queue.block(head)
-    (lane,) = queue._lanes.values()
-    parked_heap = lane.parked._heap
+    queue.add_inadmissible_shape(head)
+    (shape_queue,) = queue._shape_queues.values()
+    inadmissible_items = shape_queue.inadmissible._items
     queue.queue_inadmissible(())
-    assert lane.ready._heap is parked_heap
+    assert shape_queue.active._items is inadmissible_items
     assert queue.pop() is head

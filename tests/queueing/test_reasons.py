@@ -21,7 +21,6 @@ from quorate.queueing.inadmissible_reasons import (
     TaintUntolerated,
     TargetsOverlap,
 )
-from quorate.queueing.scheduling.cycle import Round
 from tests.queueing.notation import Json
 from tests.queueing.world import World
 
@@ -33,7 +32,7 @@ def key(name: str) -> Key:
 def causes_of_one_round(given: Json, name: str) -> tuple[InadmissibleReason, ...]:
     """Why ``name`` is refused in a single round, in which each queue has one head."""
     world = World({"flavors": ["default"], **given})
-    decisions = Round(world.state, world.state.cluster_queues.values()).run(world.now)
+    decisions = world.admission_cycle.start_round(world.state.ledger.cluster_queues.values()).run(world.now)
     (hold,) = [one for one in decisions if isinstance(one, Hold) and one.key == key(name)]
     return hold.reasons
 

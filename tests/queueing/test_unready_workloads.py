@@ -9,7 +9,6 @@ from quorate.queueing import conditions as c
 from quorate.queueing.decisions import Hold
 from quorate.queueing.explain import why_pending
 from quorate.queueing.inadmissible_reasons import AwaitingPodsReady
-from quorate.queueing.scheduling.cycle import run_cycle
 from tests.queueing.notation import Json
 from tests.queueing.test_laws import worlds
 from tests.queueing.world import World
@@ -35,7 +34,7 @@ def a_world(*workloads: Json, **queues: list[str]) -> World:
 def rest(world: World) -> None:
     """Decide and carry out until nothing is left to do."""
     world.settle()
-    while decisions := run_cycle(world.state, world.now).decisions:
+    while decisions := world.admission_cycle.run(world.now).decisions:
         world.carry_out(decisions)
         world.settle()
 
@@ -59,7 +58,10 @@ def test_other_flavors_are_not_held_back() -> None:
     assert list(world.admitted()) == ["a1", "b1"]
     hold = why_pending(world.state, Key("default", "a2"))
     assert hold is not None
-    assert (hold.reason, hold.reasons) == ("Waiting", (AwaitingPodsReady(Key("default", "a1"), "spot"),))
+    assert (hold.condition_reason, hold.reasons) == (
+        "Waiting",
+        (AwaitingPodsReady(Key("default", "a1"), "spot"),),
+    )
 
 
 def test_the_same_flavor_in_another_queue_and_cohort_is() -> None:
@@ -100,7 +102,7 @@ def test_who_loses_a_pod_holds_back_again() -> None:
 def test_equal_workloads_are_judged_by_the_first_of_them() -> None:
     crowd = [w(f"w{index}", "a", created=index) for index in range(50)]
     world = a_world(*crowd, a=["spot"])
-    decisions = run_cycle(world.state, world.now).decisions
+    decisions = world.admission_cycle.run(world.now).decisions
     assert sum(isinstance(decision, Hold) for decision in decisions) == 1
 
 
@@ -110,7 +112,7 @@ def test_no_flavor_has_two_unready_and_nobody_waits_for_the_ready(given_: Json) 
     world = World(given_)
     for _ in range(len(world.workloads) + 1):
         rest(world)
-        usages = [world.state.reservations[key].usage for key in world.state.unready]
+        usages = [world.state.ledger.reservations[key].usage for key in world.state.ledger.unready]
         holders = [flavor for usage in usages for flavor in {pair.flavor for pair in usage}]
         assert len(holders) == len(set(holders))
         for name in world.workloads:
@@ -118,8 +120,8 @@ def test_no_flavor_has_two_unready_and_nobody_waits_for_the_ready(given_: Json) 
             for cause in hold.reasons if hold is not None else ():
                 if isinstance(cause, AwaitingPodsReady):
                     assert cause.flavor in holders
-        world.run({"podsReady": {key.name: True for key in world.state.unready}})
-    assert not world.state.unready
+        world.run({"podsReady": {key.name: True for key in world.state.ledger.unready}})
+    assert not world.state.ledger.unready
     rest(world)
     assert all(
         name in world.ready for name, workload in world.workloads.items() if c.has_quota_reservation(workload)

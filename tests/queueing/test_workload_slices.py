@@ -6,7 +6,6 @@ import pytest
 
 from quorate.api.meta import Key
 from quorate.queueing.model_audit import audit_model
-from quorate.queueing.scheduling.cycle import run_cycle
 from quorate.queueing.state import State
 from quorate.quota.amount import FlavorResource
 from tests.queueing.world import World
@@ -31,16 +30,16 @@ def new(cpu: int = 3, **fields: Any) -> dict[str, Any]:
 
 
 def in_use(state: State) -> int:
-    return state.cluster_queues["cq"].node.usage.get(CPU, 0) // 1000
+    return state.ledger.cluster_queues["cq"].node.usage.get(CPU, 0) // 1000
 
 
 def cycle(world: World) -> None:
-    world.carry_out(run_cycle(world.state, world.now).decisions)
+    world.carry_out(world.admission_cycle.run(world.now).decisions)
     assert audit_model(world.state, world.workloads.values()) == ()
 
 
 def holding(world: World) -> list[str]:
-    return sorted(key.name for key in world.state.reservations)
+    return sorted(key.name for key in world.state.ledger.reservations)
 
 
 def test_growing_takes_quota_for_the_new_pods_only() -> None:
@@ -53,7 +52,7 @@ def test_growing_takes_quota_for_the_new_pods_only() -> None:
 
 def test_what_is_decided_counts_before_it_is_written() -> None:
     world = a_world(new())
-    assert run_cycle(world.state, world.now).decisions
+    assert world.admission_cycle.run(world.now).decisions
     assert in_use(world.state) == 3
     assert audit_model(world.state, world.workloads.values()) == ()
     world.state.forget(Key("default", "new"))
@@ -75,7 +74,7 @@ def test_growing_waits_for_quota(other: dict[str, Any]) -> None:
 
 def test_a_slice_never_preempts_the_one_it_replaces() -> None:
     world = a_world(new(cpu=4, priority=9), quota=3, preemption={"withinClusterQueue": "LowerPriority"})
-    assert [type(each).__name__ for each in run_cycle(world.state, world.now).decisions] == ["Hold"]
+    assert [type(each).__name__ for each in world.admission_cycle.run(world.now).decisions] == ["Hold"]
 
 
 def test_the_first_slice_counts_again_when_the_second_loses_its_quota() -> None:

@@ -16,7 +16,6 @@ from quorate.queueing.lifecycle.statuses import admit_status as admit
 from quorate.queueing.lifecycle.statuses import finish_status, hold_status, preempt_status, release_status
 from quorate.queueing.pending.shape import Shape
 from quorate.queueing.pods_ready import pods_ready_condition
-from quorate.queueing.scheduling.cycle import Round
 from quorate.quota.amount import PODS
 from tests.queueing.given import PENDING_CHECK, GivenWorld, replace
 from tests.queueing.notation import Json, seconds
@@ -29,11 +28,11 @@ class World(GivenWorld):
 
     def settle(self) -> None:
         """Let the controllers do what is to be done at this moment."""
-        self.state.sample_consumed_usage(self.now)
+        self.state.ledger.sample_consumed_usage(self.now)
         for _ in range(100):
             changed = [name for name in list(self.workloads) if self._step(name)]
             if not changed and not self._resume():
-                self.state.flush_requeues()  # what happened counts at once: no batching here
+                self.state.ledger.flush_requeues()  # what happened counts at once: no batching here
                 return
         raise AssertionError("the controllers do not come to rest")
 
@@ -59,8 +58,8 @@ class World(GivenWorld):
         return decide_workload(workload, view, self.configuration, self.now, 0.0)
 
     def _resume(self) -> bool:
-        suspended = self.state.suspended
-        if suspended is None or self.state.unready:
+        suspended = self.admission_cycle.suspended
+        if suspended is None or self.state.ledger.unready:
             return False
         self.carry_out(suspended.run(self.now))
         return True
@@ -113,7 +112,7 @@ class World(GivenWorld):
                     pods = tuple(ReclaimablePod(name=pod_set, count=n) for pod_set, n in counts.items())
                     self.put_status(name, replace(self.workloads[name].status, reclaimable_pods=pods))
             case "flush":
-                self.state.note_external_change(self.state.cluster_queues[argument])
+                self.state.ledger.note_external_change(self.state.ledger.cluster_queues[argument])
             case "update":
                 self.update(argument)
             case _:
@@ -124,14 +123,14 @@ class World(GivenWorld):
         times = argument if isinstance(argument, int) else 1
         steps = argument.get("mid", []) if isinstance(argument, dict) else []
         for _ in range(times):
-            if self.state.suspended is not None:
+            if self.admission_cycle.suspended is not None:
                 return
-            self.state.flush_requeues()
-            round_ = Round(self.state, self.state.cluster_queues.values())
+            self.state.ledger.flush_requeues()
+            round_ = self.admission_cycle.start_round(self.state.ledger.cluster_queues.values())
             self.carry_out(round_.process(self.now))
             for step in steps:
                 self.run(step)
-            if self.state.suspended is not round_:
+            if not round_.is_suspended:
                 round_.requeue()
             self.settle()
 
@@ -139,7 +138,7 @@ class World(GivenWorld):
         """Move the clock, stopping at each moment some controller asked to be woken."""
         while True:
             alarms = [self.decide(name).wake_at for name in self.workloads]
-            alarms.append(self.state.sample_consumed_usage(self.now))
+            alarms.append(self.state.ledger.sample_consumed_usage(self.now))
             due = [alarm for alarm in alarms if alarm is not None and alarm <= until]
             self.now = max(self.now, min(due)) if due else until
             self.settle()
@@ -161,7 +160,7 @@ class World(GivenWorld):
                     case "localQueues":
                         queues = self.given.setdefault("localQueues", {})
                         queues[name] = {**queues.get(name, {"clusterQueue": name}), **fields}
-                        for key in list(self.state.local_queues):
+                        for key in list(self.state.ledger.local_queues):
                             if key.name == name:
                                 self.put_local_queue(key.namespace, name)
                     case "workloads":
@@ -187,7 +186,7 @@ class World(GivenWorld):
     # What became of it.
 
     def shape(self, name: str) -> Shape:
-        return self.state.shapes.of(self.workloads[name])
+        return self.state.ledger.shapes.shape_of(self.workloads[name])
 
     def requested(self, name: str) -> dict[str, dict[str, int]]:
         """By pod set, what it counts: what was recorded, for one that reserves, less reclaimed pods."""

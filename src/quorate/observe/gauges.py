@@ -33,7 +33,7 @@ def readings(view: View, preemption_skips: Mapping[str, int]) -> Iterator[Readin
     """``preemption_skips`` counts, by cluster queue, the preemptors that another one preceded."""
     rules = view.state.configuration.metrics
     told_apart = _admitted_by_labels(view)
-    for queue in view.state.cluster_queues.values():
+    for queue in view.state.ledger.cluster_queues.values():
         yield from _cluster_queue(queue, view)
         for values, count in told_apart.get(queue.name, {(): queue.totals.admitted}).items():
             labels = {"cluster_queue": queue.name, **dict(values)}
@@ -42,13 +42,13 @@ def readings(view: View, preemption_skips: Mapping[str, int]) -> Iterator[Readin
         yield Reading("admission_cycle_preemption_skips", {"cluster_queue": queue.name}, skips)
         if rules.cluster_queue_resources:
             yield from _quota(queue)
-    for local_queue in view.state.local_queues.values():
+    for local_queue in view.state.ledger.local_queues.values():
         if is_shown(local_queue, rules):
             yield from _local_queue(local_queue, view)
     yield from _requested_by_pending(view.state)
     if view.state.configuration.gates.unadmitted_workloads_observability:
         yield from _unadmitted(view, rules)
-    for node in view.state.quota.cohorts.values():
+    for node in view.state.ledger.quota.cohorts.values():
         yield from _cohort(node, view)
 
 
@@ -62,7 +62,7 @@ def _admitted_by_labels(view: View) -> dict[str, dict[tuple[tuple[str, str], ...
 
 def _cluster_queue(queue: ClusterQueueState, view: View) -> Iterator[Reading]:
     of_queue = {"cluster_queue": queue.name}
-    active = queue.pending.active_count if view.state.is_active(queue) else 0
+    active = queue.pending.active_count if view.state.ledger.is_active(queue) else 0
     yield Reading("pending_workloads", of_queue | {"status": "active"}, active)
     parked = len(queue.pending) - active
     yield Reading("pending_workloads", of_queue | {"status": "inadmissible"}, parked)
@@ -77,7 +77,7 @@ def _cluster_queue(queue: ClusterQueueState, view: View) -> Iterator[Reading]:
 def _status(queue: ClusterQueueState, state: State) -> str:
     if any(isinstance(why, Terminating) for why in queue.inactive_reasons):
         return "terminating"
-    return "active" if state.is_active(queue) else "pending"
+    return "active" if state.ledger.is_active(queue) else "pending"
 
 
 def _place(node: Node) -> dict[str, str]:
@@ -131,14 +131,14 @@ def _local_queue(queue: LocalQueueState, view: View) -> Iterator[Reading]:
 
 def _requested_by_pending(state: State) -> Iterator[Reading]:
     """Summed by shape first: a hundred thousand who wait have few shapes."""
-    waiting = Counter((entry.cluster_queue, entry.shape) for entry in state.entries.values())
+    waiting = Counter((entry.cluster_queue, entry.shape) for entry in state.ledger.entries.values())
     sums: Counter[tuple[str, str]] = Counter()  # in nanos, by queue and resource
     for (queue, shape), count in waiting.items():
         for requested in shape.requests:
             for resource, quantity in requested.resources.items():
                 sums[queue, resource] += quantity.nanos * count
     for (queue, resource), nanos in sums.items():
-        if queue in state.cluster_queues:
+        if queue in state.ledger.cluster_queues:
             labels = {"cluster_queue": queue, "resource": resource}
             yield Reading("cluster_queue_resource_pending", labels, nanos / NANOS)
 
@@ -146,10 +146,10 @@ def _requested_by_pending(state: State) -> Iterator[Reading]:
 def _unadmitted(view: View, rules: Metrics) -> Iterator[Reading]:
     by_cluster_queue: Counter[tuple[str, str, str]] = Counter()
     for (local, reserved_in, reason, cause), count in view.unadmitted.items():
-        queue = view.state.local_queues.get(local)
+        queue = view.state.ledger.local_queues.get(local)
         name = reserved_in or (queue.cluster_queue if queue is not None else "")
         why = {"reason": reason, "underlying_cause": cause}
-        if name in view.state.cluster_queues:
+        if name in view.state.ledger.cluster_queues:
             by_cluster_queue[name, reason, cause] += count
         if queue is not None and is_shown(queue, rules):
             labels = local_queue_labels(local) | {"cluster_queue": name} | why
@@ -161,8 +161,8 @@ def _unadmitted(view: View, rules: Metrics) -> Iterator[Reading]:
 
 def _is_active(entry: Entry, state: State) -> bool:
     """Whether it is ready, in a queue that takes work: nobody is while the queue does not."""
-    queue = state.cluster_queues.get(entry.cluster_queue)
-    return queue is not None and state.is_active(queue) and queue.pending.is_active(entry)
+    queue = state.ledger.cluster_queues.get(entry.cluster_queue)
+    return queue is not None and state.ledger.is_active(queue) and queue.pending.is_active(entry)
 
 
 def _cohort(node: Node, view: View) -> Iterator[Reading]:
@@ -170,7 +170,7 @@ def _cohort(node: Node, view: View) -> Iterator[Reading]:
     yield Reading("cohort_info", of_cohort | _place(node), 1.0)
     yield Reading("cohort_weighted_share", of_cohort, _share(node))
     yield from _amounts("cohort_subtree_quota", of_cohort, node.subtree_quota)
-    queues = list(view.state.queues_below(node))
+    queues = list(view.state.ledger.queues_below(node))
     reserved: dict[FlavorResource, int] = {}
     for queue in queues:
         for pair, amount in queue.totals.reserved_usage.items():

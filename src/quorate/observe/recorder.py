@@ -100,7 +100,7 @@ class Recorder:
     def decision_written(self, decision: Decision, state: State) -> None:
         if not isinstance(decision, Preempt):
             return  # seen when the workload comes back
-        entry = state.entries.get(decision.preemptor)
+        entry = state.ledger.entries.get(decision.preemptor)
         if entry is not None:
             labels = {"preempting_cluster_queue": entry.cluster_queue, "reason": decision.reason}
             self.record("kueue_preempted_workloads_total", labels)
@@ -114,14 +114,14 @@ class Recorder:
         for sample in milestones(old, new):
             self.record(f"kueue_{sample.name}", {"cluster_queue": queue, **sample.labels}, sample.seconds)
             self._record_for_local_queue(new, f"kueue_local_queue_{sample.name}", sample, state)
-            if sample.name == "admitted_workloads_total" and queue in state.cluster_queues:
-                for cohort in state.cluster_queues[queue].node.path():
+            if sample.name == "admitted_workloads_total" and queue in state.ledger.cluster_queues:
+                for cohort in state.ledger.cluster_queues[queue].node.path():
                     name = "kueue_cohort_subtree_admitted_workloads_total"
                     self.record(name, {"cohort": cohort.name, **sample.labels})
 
     def _record_for_local_queue(self, workload: Workload, name: str, sample: Sample, state: State) -> None:
         key = local_queue_of(workload)
-        queue = state.local_queues.get(key)
+        queue = state.ledger.local_queues.get(key)
         if name in BY_NAME and queue is not None and is_shown(queue, state.configuration.metrics):
             self.record(name, {**local_queue_labels(key), **sample.labels}, sample.seconds)
 

@@ -51,16 +51,16 @@ def page(limit: int, offset: int) -> Page:
 
 def pending_in_cluster_queue(state: State, name: str, asked: Page) -> tuple[PendingWorkload, ...] | None:
     """Who waits in the queue, being tried or set aside, in its order; None if there is no such queue."""
-    queue = state.cluster_queues.get(name)
+    queue = state.ledger.cluster_queues.get(name)
     return None if queue is None else _cut_out(_places(queue), asked)
 
 
 def pending_in_local_queue(state: State, key: Key, asked: Page) -> tuple[PendingWorkload, ...] | None:
     """Those of one local queue; nobody while it is stopped or its cluster queue is missing."""
-    queue = state.local_queues.get(key)
+    queue = state.ledger.local_queues.get(key)
     if queue is None or queue.object is None:
         return None
-    cluster_queue = state.cluster_queues.get(queue.cluster_queue)
+    cluster_queue = state.ledger.cluster_queues.get(queue.cluster_queue)
     if cluster_queue is None:
         return ()
     return _cut_out((place for place in _places(cluster_queue) if place.entry.local_queue == key), asked)

@@ -1,4 +1,4 @@
-"""What the core keeps of a cluster queue and of a local queue, and why a queue takes no new work."""
+"""Cluster queues, local queues and quota reservations as the ledger keeps them."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -31,11 +31,11 @@ from quorate.quota.tree import Limits, Node
 
 
 class Stopped(msgspec.Struct, frozen=True):
-    """The administrator stopped the queue."""
+    """``stopPolicy`` is not None."""
 
 
 class Terminating(msgspec.Struct, frozen=True):
-    """The queue is being deleted."""
+    """The queue has a deletion timestamp."""
 
 
 class FlavorsMissing(msgspec.Struct, frozen=True):
@@ -51,17 +51,17 @@ class ChecksInactive(msgspec.Struct, frozen=True):
 
 
 class Misconfigured(msgspec.Struct, frozen=True):
-    """The queue breaks rules that a webhook would have refused it for; ``findings`` says which, in words."""
+    """The stored queue violates rules that the webhook enforces; ``findings`` has one text per rule."""
 
     findings: tuple[str, ...]
 
 
 InactiveReason = Terminating | Stopped | Misconfigured | FlavorsMissing | ChecksMissing | ChecksInactive
-_MOST_SHOWN: Final = 3  # findings in a message: more of them would hide what else is in it
+_MAX_FINDINGS: Final = 3  # in a message: more would hide the other reasons
 
 
 def active_condition_reason(why: InactiveReason) -> str:
-    """The reason of Active=False that names the cause."""
+    """Return the reason of the condition Active=False."""
     match why:
         case Terminating():
             return "Terminating"
@@ -85,8 +85,8 @@ def inactive_message(why: InactiveReason) -> str:
         case Stopped():
             return "is stopped"
         case Misconfigured(findings):
-            more = len(findings) - _MOST_SHOWN
-            shown = "; ".join(findings[:_MOST_SHOWN])
+            more = len(findings) - _MAX_FINDINGS
+            shown = "; ".join(findings[:_MAX_FINDINGS])
             return f"is misconfigured: {shown}{f'; and {more} more' if more > 0 else ''}"
         case FlavorsMissing(names):
             return f"references missing ResourceFlavor(s): {','.join(names)}"
@@ -98,19 +98,19 @@ def inactive_message(why: InactiveReason) -> str:
 
 
 class Reservation:
-    """A workload that holds quota: one that has it written down, or one a cycle just decided on."""
+    """A workload with a quota reservation: stored, or assumed (decided by a cycle, not yet observed)."""
 
     __slots__ = (
         "admission",
         "admitted",
         "assumed",
         "evicted",
+        "is_preemption_target",
         "key",
         "order",
         "ready",
         "reserved_at",
         "usage",
-        "wanted",
         "workload",
     )
 
@@ -121,18 +121,18 @@ class Reservation:
         self.workload = workload
         self.admission = admission
         self.usage = {pair: amount for pair, amount in usage.items() if amount}
-        self.order = order  # its place, were it pending: priority and time matter for preemption
-        self.assumed: Entry | None = None  # what it was while pending, until its reservation is seen written
-        self.wanted = False  # somebody waits to preempt it once it is written
+        self.order = order  # as if it were pending: preemption compares priority and time
+        self.assumed: Entry | None = None  # the pending entry, until the reservation is observed
+        self.is_preemption_target = False  # a preemptor waits for the reservation to be observed
         self.admitted = c.ADMITTED in held
         self.ready = c.PODS_READY in held
         self.evicted = c.EVICTED in held
-        # Not written yet is later than anything written.
+        # An assumed reservation counts as later than every stored one.
         self.reserved_at = math.inf if reserved is None else c.transition_time(reserved)
 
     @classmethod
     def of_entry(cls, entry: Entry, admission: Admission, usage: Usage, *, admitted: bool) -> "Reservation":
-        """One that is decided but not written."""
+        """Return the assumed reservation of a pending workload."""
         reservation = cls(entry.workload, admission, usage, entry.order)
         reservation.assumed = entry
         reservation.admitted, reservation.ready, reservation.evicted = admitted, False, False
@@ -148,7 +148,7 @@ class Reservation:
 
 
 class ReservationTotals:
-    """Counts and sums over the reservations of one queue, kept as they come and go."""
+    """Counts and sums over the reservations of one queue, updated with each of them."""
 
     __slots__ = ("admitted", "admitted_usage", "reserved_usage", "reserving")
 
@@ -159,7 +159,7 @@ class ReservationTotals:
         self.admitted_usage: dict[FlavorResource, int] = {}
 
     def count(self, reservation: Reservation, sign: int) -> None:
-        """``sign`` is 1 when the reservation comes and -1 when it goes."""
+        """Add (``sign`` 1) or subtract (``sign`` -1) a reservation."""
         self.reserving += sign
         _accumulate(self.reserved_usage, reservation.usage, sign)
         if reservation.admitted:
@@ -173,15 +173,13 @@ def _accumulate(total: dict[FlavorResource, int], usage: Usage, sign: int) -> No
 
 
 class FlavorGroup(msgspec.Struct, frozen=True):
-    """A resource group: resources that always come from one flavor together."""
+    """A resource group: all its resources come from one flavor."""
 
     covered: frozenset[str]
     flavors: tuple[str, ...]
 
 
 class ClusterQueueState:
-    """One cluster queue."""
-
     __slots__ = (
         "findings",
         "generation",
@@ -199,14 +197,11 @@ class ClusterQueueState:
         self.node = node
         self.groups = flavor_groups(object_.spec)
         self.findings = spec_findings(object_.spec)
-        self.inactive_reasons: tuple[
-            InactiveReason, ...
-        ] = ()  # all that keeps it from taking new work, by precedence
+        self.inactive_reasons: tuple[InactiveReason, ...] = ()  # by precedence; empty: it may admit
         self.pending = PendingQueue()
         self.reservations: dict[Key, Reservation] = {}  # exactly those counted in the usage of ``node``
         self.totals = ReservationTotals()  # of ``reservations``
-        # Grows when a workload leaves or quota changes: then flavors passed over may be worth another try.
-        self.generation = 0
+        self.generation = 0  # grows when a workload leaves: flavors may be worth another try
 
     @property
     def name(self) -> str:
@@ -222,37 +217,37 @@ class ClusterQueueState:
 
     @property
     def uses_admission_fair_sharing(self) -> bool:
-        """Whether its local queues take turns by past use, if that is configured at all."""
+        """Return True if its local queues are ordered by consumed usage, provided that is configured."""
         scope = self.spec.admission_scope
         return scope is not None and scope.admission_mode == "UsageBasedAdmissionFairSharing"
 
     def matches_namespace(self, labels: Mapping[str, str]) -> bool:
-        """Whether workloads of a namespace with ``labels`` may use the queue."""
+        """Return True if workloads of a namespace with ``labels`` may use the queue."""
         return matches_selector(self.spec.namespace_selector, labels)
 
-    def matching_namespaces(self, namespaces: Mapping[str, Mapping[str, str]]) -> frozenset[str]:
-        """Of the namespaces of the strangers those that may use the queue, with the labels they have now."""
-        strange = {key.namespace for key in self.pending.namespace_mismatched}
-        return frozenset(name for name in strange if self.matches_namespace(namespaces.get(name, {})))
+    def newly_matching_namespaces(self, namespaces: Mapping[str, Mapping[str, str]]) -> frozenset[str]:
+        """Return the namespaces of mismatched workloads that match the selector with their current labels."""
+        mismatched = {key.namespace for key in self.pending.namespace_mismatched}
+        return frozenset(name for name in mismatched if self.matches_namespace(namespaces.get(name, {})))
 
     def checks_for(self, admission: Admission | None) -> tuple[str, ...]:
-        """The admission checks that apply: without an admission only those that hold for every flavor."""
+        """Return which admission checks apply; without an admission, those that apply to every flavor."""
         rules = self.spec.admission_checks_strategy.admission_checks
         if admission is None:
-            everything = {flavor for group in self.groups.values() for flavor in group.flavors}
+            all_flavors = {flavor for group in self.groups.values() for flavor in group.flavors}
             return tuple(
                 sorted(
-                    rule.name for rule in rules if not rule.on_flavors or everything <= set(rule.on_flavors)
+                    rule.name for rule in rules if not rule.on_flavors or all_flavors <= set(rule.on_flavors)
                 )
             )
-        taken = {flavor for pods in admission.pod_set_assignments for flavor in pods.flavors.values()}
+        assigned = {flavor for pods in admission.pod_set_assignments for flavor in pods.flavors.values()}
         return tuple(
-            sorted(rule.name for rule in rules if not rule.on_flavors or taken & set(rule.on_flavors))
+            sorted(rule.name for rule in rules if not rule.on_flavors or assigned & set(rule.on_flavors))
         )
 
 
 class LocalQueueState:
-    """One local queue.  It exists here, without object, while workloads name a queue that does not."""
+    """A local queue.  Without an object it stands for a queue that workloads name and that does not exist."""
 
     __slots__ = ("consumed_usage", "entries", "object", "totals")
 
@@ -276,7 +271,7 @@ class LocalQueueState:
 
 
 def flavor_groups(spec: ClusterQueueSpec) -> dict[str, FlavorGroup]:
-    """The resource groups, by each resource they cover."""
+    """Return the resource groups, by each covered resource."""
     groups: dict[str, FlavorGroup] = {}
     for group in spec.resource_groups:
         entry = FlavorGroup(
@@ -287,7 +282,7 @@ def flavor_groups(spec: ClusterQueueSpec) -> dict[str, FlavorGroup]:
 
 
 def limits_of(resource_groups: tuple[ResourceGroup, ...]) -> dict[FlavorResource, Limits]:
-    """The quota an object declares, in base units."""
+    """Return the quota of a cluster queue or cohort, in base units."""
     return {
         FlavorResource(flavor.name, quota.name): Limits(
             base_units(quota.name, quota.nominal_quota),
@@ -305,14 +300,14 @@ def _limit(resource: str, quantity: Quantity | None) -> Amount:
 
 
 def weight_of(sharing: FairSharing | None) -> Fraction:
-    """The weight an object declares; 1 if it declares none."""
+    """Return the fair sharing weight; 1 if there is none."""
     if sharing is None or sharing.weight is None:
         return Fraction(1)
     return Fraction(sharing.weight.nanos, NANOS)
 
 
 def usage_of(workload: Workload, admission: Admission) -> dict[FlavorResource, int]:
-    """What the reservation of ``workload`` counts: what was recorded, less the pods reclaimed since."""
+    """Return the usage that a reservation counts: the recorded usage without the pods reclaimed since."""
     reclaimed = {pods.name: pods.count for pods in workload.status.reclaimable_pods}
     counts = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
     usage: dict[FlavorResource, int] = {}
@@ -333,7 +328,7 @@ def usage_of(workload: Workload, admission: Admission) -> dict[FlavorResource, i
 
 
 def spec_findings(spec: ClusterQueueSpec) -> tuple[str, ...]:
-    """What is wrong with the spec of a cluster queue, as text."""
+    """Return what is invalid in the spec of a stored cluster queue, as texts."""
     return tuple(str(finding) for finding in stored_cluster_queue_findings(spec))
 
 
@@ -343,7 +338,7 @@ def inactive_reasons(
     flavors: Mapping[str, ResourceFlavor],
     checks: Mapping[str, AdmissionCheck],
 ) -> Iterator[InactiveReason]:
-    """All that keeps the queue from taking new work, by precedence."""
+    """Return why the queue is inactive, by precedence."""
     spec = cluster_queue.spec
     if is_terminating(cluster_queue):
         yield Terminating()

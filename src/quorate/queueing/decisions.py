@@ -1,4 +1,4 @@
-"""What a cycle decides.  Values only: the shell turns them into writes, ``explain`` into words."""
+"""The decisions of an admission cycle, as values: controllers write them, ``explain`` shows them."""
 
 from typing import Literal
 
@@ -14,9 +14,9 @@ PreemptionReason = Literal[
 
 
 class Reserve(msgspec.Struct, frozen=True, kw_only=True):
-    """Take quota for a workload.
+    """Reserve quota for a workload.
 
-    The state counts it as reserving already; if it cannot be written, tell ``State.forget``.
+    The ledger counts the reservation already; if the write fails, ``State.forget`` undoes it.
     """
 
     key: Key
@@ -29,12 +29,12 @@ class Reserve(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
-    """Do not admit a workload, and say why."""
+    """Keep a workload pending, for the given reasons."""
 
     key: Key
     uid: Uid
     resource_version: str
-    reason: Literal["Pending", "Waiting", "Inadmissible"]
+    condition_reason: Literal["Pending", "Waiting", "Inadmissible"]  # of QuotaReserved=False
     reasons: tuple[InadmissibleReason, ...]
     requests: tuple[PodSetRequest, ...]
 
@@ -44,7 +44,7 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Preempt(msgspec.Struct, frozen=True, kw_only=True):
-    """Evict a workload so that another may start.  It keeps its quota until its job has stopped."""
+    """Evict a workload in favor of ``preemptor``.  It keeps its quota until its job has stopped."""
 
     key: Key
     uid: Uid
@@ -58,9 +58,9 @@ Decision = Reserve | Hold | Preempt
 
 
 class CycleResult(msgspec.Struct, frozen=True):
-    """The outcome of one run of the core."""
+    """The outcome of one run of the admission cycle."""
 
     decisions: tuple[Decision, ...]
-    wake_at: float | None  # epoch seconds at which another run may decide more; None: when something changes
-    # The cluster queue of each workload that would have preempted, but for those before it.
+    wake_at: float | None  # epoch seconds at which another run may decide more; None: after the next event
+    # The cluster queue of each preemptor that was skipped because of an earlier head of its round.
     preemption_skips: tuple[str, ...] = ()

@@ -43,7 +43,7 @@ class Explanation(msgspec.Struct, frozen=True):
 
 def explain(state: State, key: Key) -> Explanation | None:
     """Why the workload ``key`` waits; None if it does not wait."""
-    entry = state.entries.get(key)
+    entry = state.ledger.entries.get(key)
     if entry is None:
         return None
     hold = why_pending(state, key)
@@ -55,32 +55,32 @@ def explain(state: State, key: Key) -> Explanation | None:
 
 def why_pending(state: State, key: Key) -> Hold | None:
     """The last verdict on a pending workload; None while there is none, or if it does not wait."""
-    entry = state.entries.get(key)
+    entry = state.ledger.entries.get(key)
     if entry is None:
         return None
     cause = _obstacle(state, entry)
     if cause is not None:
         return Hold(
             **_identity(entry.workload),
-            reason="Pending" if isinstance(cause, BackingOff) else "Inadmissible",
+            condition_reason="Pending" if isinstance(cause, BackingOff) else "Inadmissible",
             reasons=(cause,),
             requests=entry.shape.requests,
         )
-    hold = state.cluster_queues[entry.cluster_queue].pending.hold_of(entry)
+    hold = state.ledger.cluster_queues[entry.cluster_queue].pending.hold_of(entry)
     return None if hold is None else msgspec.structs.replace(hold, **_identity(entry.workload))
 
 
 def _obstacle(state: State, entry: Entry) -> InadmissibleReason | None:
     """What keeps ``entry`` from being tried at all."""
-    local_queue = state.local_queues[entry.local_queue]
-    queue = state.cluster_queues.get(local_queue.cluster_queue)
+    local_queue = state.ledger.local_queues[entry.local_queue]
+    queue = state.ledger.cluster_queues.get(local_queue.cluster_queue)
     if local_queue.object is None:
         return QueueMissing("LocalQueue", entry.local_queue.name)
     if not local_queue.is_running:
         return QueueInactive("LocalQueue", entry.local_queue.name)
     if queue is None:
         return QueueMissing("ClusterQueue", local_queue.cluster_queue)
-    if not state.is_active(queue):
+    if not state.ledger.is_active(queue):
         return QueueInactive("ClusterQueue", queue.name)
     if entry.key in queue.pending.backing_off:
         evicted = find_condition(entry.workload.status.conditions, c.EVICTED)
@@ -89,13 +89,13 @@ def _obstacle(state: State, entry: Entry) -> InadmissibleReason | None:
 
 
 def _can_never_fit(state: State, entry: Entry) -> bool:
-    queue = state.cluster_queues.get(entry.cluster_queue)
-    return queue is not None and state.is_active(queue) and not could_ever_fit(state, queue, entry)
+    queue = state.ledger.cluster_queues.get(entry.cluster_queue)
+    return queue is not None and state.ledger.is_active(queue) and not could_ever_fit(state, queue, entry)
 
 
 def _ahead(state: State, entry: Entry) -> tuple[Key, ...]:
     """Who is before ``entry`` in its cluster queue, whether it is being tried or set aside."""
-    queue = state.cluster_queues.get(entry.cluster_queue)
+    queue = state.ledger.cluster_queues.get(entry.cluster_queue)
     if queue is None:
         return ()
     rank = queue.pending.rank
@@ -105,7 +105,7 @@ def _ahead(state: State, entry: Entry) -> tuple[Key, ...]:
 
 
 def _holders(state: State, entry: Entry, reasons: tuple[InadmissibleReason, ...]) -> tuple[QuotaHolder, ...]:
-    queue = state.cluster_queues.get(entry.cluster_queue)
+    queue = state.ledger.cluster_queues.get(entry.cluster_queue)
     pairs = {
         FlavorResource(cause.flavor, cause.resource) for cause in reasons if isinstance(cause, QuotaShort)
     }
@@ -113,7 +113,7 @@ def _holders(state: State, entry: Entry, reasons: tuple[InadmissibleReason, ...]
         return ()
     holders = [
         QuotaHolder(other.key, other_queue.name, pair, other.usage[pair], other.evicted)
-        for other_queue in state.queues_below(queue.node.root)
+        for other_queue in state.ledger.queues_below(queue.node.root)
         for other in other_queue.reservations.values()
         for pair in pairs & other.usage.keys()
     ]

@@ -12,7 +12,7 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.queueing.cluster_queue import usage_of
 from quorate.queueing.pending.ordering import may_queue
-from quorate.queueing.state import State, holds_quota
+from quorate.queueing.state import State, counts_quota
 from quorate.quota import audit
 from quorate.quota.amount import Usage, total
 from quorate.quota.tree import Node
@@ -49,15 +49,15 @@ def audit_model(state: State, workloads: Iterable[Workload]) -> tuple[ModelDiffe
     waiting: list[Key] = []
     for workload in workloads:
         admission = workload.status.admission
-        if holds_quota(workload) and admission is not None:
-            replaced = workload.metadata.key in state.replacement_slices
+        if counts_quota(workload) and admission is not None:
+            replaced = workload.metadata.key in state.ledger.replacement_slices
             usage = {} if replaced else usage_of(workload, admission)
             stored[workload.metadata.key] = ReservationRecord(admission.cluster_queue, usage)
         elif may_queue(workload, state.configuration.gates):
             waiting.append(workload.metadata.key)
     kept = {
         key: ReservationRecord(each.admission.cluster_queue, each.usage)
-        for key, each in state.reservations.items()
+        for key, each in state.ledger.reservations.items()
         if each.assumed is None
     }
     misjudged = [
@@ -65,7 +65,7 @@ def audit_model(state: State, workloads: Iterable[Workload]) -> tuple[ModelDiffe
         for key in sorted(kept.keys() | stored.keys())
         if kept.get(key) != stored.get(key)
     ]
-    known = state.entries.keys() | state.reservations.keys()
+    known = state.ledger.entries.keys() | state.ledger.reservations.keys()
     lost = [UntrackedWorkload(key) for key in sorted(waiting) if key not in known]
     return (*misjudged, *lost, *audit.audit(_usage_by_queue(state)))
 
@@ -73,5 +73,5 @@ def audit_model(state: State, workloads: Iterable[Workload]) -> tuple[ModelDiffe
 def _usage_by_queue(state: State) -> dict[Node, Usage]:
     return {
         queue.node: total(reservation.usage for reservation in queue.reservations.values())
-        for queue in state.cluster_queues.values()
+        for queue in state.ledger.cluster_queues.values()
     }

@@ -1,14 +1,19 @@
-"""waitForPodsReady: the clocks of a workload that should become ready, and what follows when it does not.
+"""waitForPodsReady: timeouts of admitted workloads, requeuing with backoff, and blocked admission.
 
-From admission the workload has ``timeout`` to get all its pods ready; when it loses one later it has
-``recoveryTimeout`` to get it back.  Where ``schedulingTimeout`` is set, each of its pods has that long to get
-a node: a pod that pulls a large image and one for which there is no room deserve different patience.  A
-clock that runs out evicts the workload and lets it try again after a backoff that grows with every retry, or
-deactivates it once its retries are used up.
+From its admission a workload has ``timeout`` to get all its pods ready; when it loses one later, it has
+``recoveryTimeout`` to get it back.  With ``schedulingTimeout`` each of its pods has that long to get a node:
+a pod that pulls a large image may take longer than one for which there is no capacity.  An expired timeout
+evicts the workload and requeues it after a backoff that grows with every retry, or deactivates it once its
+retries are used up.
 
-Nothing is remembered between calls: the start of each clock is the transition time of a condition, so a
-restarted controller computes the same remaining time.  Specified in Kueue's KEP-349 and KEP-1282, but for
-``schedulingTimeout``, which is ours.
+Nothing is remembered between calls: each timeout starts at the transition time of a condition, so a restarted
+controller computes the same remaining time.  Specified in Kueue's KEP-349 and KEP-1282, except
+``schedulingTimeout``, which is an addition of Quorate.
+
+The configuration sets the timeouts of all workloads.  A cluster queue may set others for its workloads in
+``spec.waitForPodsReady``, or by annotations where the installed CRD is Kueue's, which lacks the field.  A
+workload may request others by annotations, within the bounds of ``waitForPodsReady.overrides``.  Without an
+upper bound a workload gets no longer timeout than the default: a longer one keeps quota from other workloads.
 """
 
 import math
@@ -38,9 +43,17 @@ RECOVERY_TIMEOUT_ANNOTATION: Final = "quorate.dev/pods-recovery-timeout"
 SCHEDULING_TIMEOUT_ANNOTATION: Final = "quorate.dev/pods-scheduling-timeout"
 OVERRIDE_ANNOTATIONS: Final = (TIMEOUT_ANNOTATION, RECOVERY_TIMEOUT_ANNOTATION, SCHEDULING_TIMEOUT_ANNOTATION)
 
+# Reasons of PodsReady
+WAIT_FOR_START: Final = "WaitForStart"
+STARTED: Final = "Started"
+WAIT_FOR_RECOVERY: Final = "WaitForRecovery"
+RECOVERED: Final = "Recovered"
+
+JITTER_FACTOR: Final = 0.0001  # of the delay: spreads the return of workloads that were evicted together
+
 
 class Timeouts(msgspec.Struct, frozen=True):
-    """Limits in seconds; infinite where a clock never runs out."""
+    """Timeouts in seconds; infinite ones never expire."""
 
     timeout_s: float  # from admission until all pods are ready
     recovery_timeout_s: float = math.inf  # from the loss of a pod until all are ready again
@@ -48,38 +61,41 @@ class Timeouts(msgspec.Struct, frozen=True):
 
 
 class TimeoutOverrides(msgspec.Struct, frozen=True):
-    """Limits that somebody asked for; None where nobody did."""
+    """Timeouts of a cluster queue or workload, seconds; None if not set."""
 
     timeout_s: float | None = None
     recovery_timeout_s: float | None = None
     scheduling_timeout_s: float | None = None
 
-    def over(self, clocks: Timeouts) -> Timeouts:
+    def apply_to(self, defaults: Timeouts) -> Timeouts:
         return Timeouts(
-            clocks.timeout_s if self.timeout_s is None else self.timeout_s,
-            clocks.recovery_timeout_s if self.recovery_timeout_s is None else self.recovery_timeout_s,
-            clocks.scheduling_timeout_s if self.scheduling_timeout_s is None else self.scheduling_timeout_s,
+            defaults.timeout_s if self.timeout_s is None else self.timeout_s,
+            defaults.recovery_timeout_s if self.recovery_timeout_s is None else self.recovery_timeout_s,
+            defaults.scheduling_timeout_s if self.scheduling_timeout_s is None else self.scheduling_timeout_s,
         )
+
+
+NO_OVERRIDES: Final = TimeoutOverrides()
 
 
 def effective_timeouts(
     annotations: Mapping[str, str], queue: TimeoutOverrides, rules: WaitForPodsReady
 ) -> Timeouts:
-    """The clocks of a workload with ``annotations`` in a cluster queue with overrides of its own."""
+    """Return the timeouts of a workload with ``annotations`` in a cluster queue with overrides ``queue``."""
     configured = Timeouts(
-        rules.timeout_s, _or_never(rules.recovery_timeout_s), _or_never(rules.scheduling_timeout_s)
+        rules.timeout_s, _or_infinite(rules.recovery_timeout_s), _or_infinite(rules.scheduling_timeout_s)
     )
-    standing = queue.over(configured)
-    asked = annotation_overrides(annotations).over(standing)
+    defaults = queue.apply_to(configured)
+    requested = annotation_overrides(annotations).apply_to(defaults)
     return Timeouts(
-        _bounded(asked.timeout_s, standing.timeout_s, rules),
-        _bounded(asked.recovery_timeout_s, standing.recovery_timeout_s, rules),
-        _bounded(asked.scheduling_timeout_s, standing.scheduling_timeout_s, rules),
+        _bounded(requested.timeout_s, defaults.timeout_s, rules),
+        _bounded(requested.recovery_timeout_s, defaults.recovery_timeout_s, rules),
+        _bounded(requested.scheduling_timeout_s, defaults.scheduling_timeout_s, rules),
     )
 
 
 def queue_overrides(spec: ClusterQueueSpec, annotations: Mapping[str, str]) -> TimeoutOverrides:
-    """What a cluster queue gives its workloads; the field goes before the annotations."""
+    """Return the overrides of a cluster queue; annotations are ignored if the field is set."""
     if spec.wait_for_pods_ready is None:
         return annotation_overrides(annotations)
     field = spec.wait_for_pods_ready
@@ -93,16 +109,16 @@ def annotation_overrides(annotations: Mapping[str, str]) -> TimeoutOverrides:
 
 
 def override_findings(annotations: Mapping[str, str]) -> tuple[str, ...]:
-    """What is wrong with the overrides among ``annotations``, each of which counts as not given."""
+    """Return one text for each invalid override among ``annotations``, which counts as not set."""
     findings = []
     for key in OVERRIDE_ANNOTATIONS:
-        problem = _problem(annotations[key]) if key in annotations else ""
-        if problem:
-            findings.append(f"metadata.annotations[{key}]: {problem}")
+        error = _duration_error(annotations[key]) if key in annotations else ""
+        if error:
+            findings.append(f"metadata.annotations[{key}]: {error}")
     return tuple(findings)
 
 
-def _problem(text: str) -> str:
+def _duration_error(text: str) -> str:
     try:
         seconds = parse_duration(text)
     except InvalidDuration as invalid:
@@ -110,43 +126,40 @@ def _problem(text: str) -> str:
     return f"{text!r} is negative (write 0s or more)" if seconds < 0 else ""
 
 
-def _bounded(asked_s: float, standing_s: float, rules: WaitForPodsReady) -> float:
-    if asked_s == standing_s:
-        return standing_s
-    longest_s = standing_s if rules.longest_override_s is None else rules.longest_override_s
-    return min(max(asked_s, rules.shortest_override_s), longest_s)
+def _bounded(requested_s: float, default_s: float, rules: WaitForPodsReady) -> float:
+    if requested_s == default_s:
+        return default_s
+    longest_s = default_s if rules.longest_override_s is None else rules.longest_override_s
+    return min(max(requested_s, rules.shortest_override_s), longest_s)
 
 
 def _overrides(timeout: str | None, recovery: str | None, scheduling: str | None) -> TimeoutOverrides:
     recovery_s, scheduling_s = _seconds(recovery), _seconds(scheduling)
     return TimeoutOverrides(
         _seconds(timeout),
-        None if recovery_s is None else _or_never(recovery_s),
-        None if scheduling_s is None else _or_never(scheduling_s),
+        None if recovery_s is None else _or_infinite(recovery_s),
+        None if scheduling_s is None else _or_infinite(scheduling_s),
     )
 
 
 def _seconds(text: str | None) -> float | None:
-    """None also for what is no limit: it counts as not given."""
-    return None if text is None or _problem(text) else parse_duration(text)
+    """Return the duration; None if it is not set or invalid."""
+    return None if text is None or _duration_error(text) else parse_duration(text)
 
 
-def _or_never(limit_s: float | None) -> float:
-    """A limit of 0, or none, switches a clock off: so says the configuration of ``recoveryTimeout``."""
+def _or_infinite(limit_s: float | None) -> float:
+    """Return the limit; 0 and None disable a timeout, as documented for ``recoveryTimeout``."""
     return limit_s or math.inf
 
 
-NO_OVERRIDES: Final = TimeoutOverrides()
-
-
-WAIT_FOR_START: Final = "WaitForStart"
-STARTED: Final = "Started"
-WAIT_FOR_RECOVERY: Final = "WaitForRecovery"
-RECOVERED: Final = "Recovered"
-
 Phase = Literal["WaitForScheduling", "WaitForStart", "WaitForRecovery"]
 
-JITTER_FACTOR: Final = 0.0001  # of the delay, so that many workloads evicted together do not return together
+
+class RunningTimeout(msgspec.Struct, frozen=True):
+    """The timeout of a workload that expires first."""
+
+    phase: Phase
+    expires_at: float  # epoch seconds; infinite: never
 
 
 class Retry(msgspec.Struct, frozen=True):
@@ -156,26 +169,19 @@ class Retry(msgspec.Struct, frozen=True):
     state: RequeueState
 
 
-class RunningTimeout(msgspec.Struct, frozen=True):
-    """The clock that runs out first."""
-
-    phase: Phase
-    expires_at: float  # epoch seconds; infinite: never
-
-
 class Deactivate(msgspec.Struct, frozen=True):
-    """Deactivate: it has been retried ``retries`` times, which is as often as allowed."""
+    """Deactivate: the workload was retried ``retries`` times, which is the limit."""
 
     retries: int
 
 
 def pods_ready_condition(workload: Workload, all_ready: bool, now: float) -> Condition | None:
-    """The PodsReady condition for a job whose pods are, or are not, all ready or succeeded.
+    """Return the PodsReady condition of a job whose pods are, or are not, all ready or succeeded.
 
-    None when the stored one already says so.
+    None if the stored condition says so already.
     """
     old = find_condition(workload.status.conditions, PODS_READY)
-    reason = _readiness(old, is_admitted(workload), all_ready)
+    reason = _pods_ready_reason(old, is_admitted(workload), all_ready)
     ready = reason in (STARTED, RECOVERED)
     if old is not None and (old.status == "True", old.reason) == (ready, reason):
         return None
@@ -193,7 +199,7 @@ def pods_ready_condition(workload: Workload, all_ready: bool, now: float) -> Con
     )
 
 
-def _readiness(
+def _pods_ready_reason(
     old: Condition | None, admitted: bool, all_ready: bool
 ) -> Literal["WaitForStart", "Started", "WaitForRecovery", "Recovered"]:
     if not admitted:
@@ -206,14 +212,13 @@ def _readiness(
 
 
 def running_timeout(
-    workload: Workload, clocks: Timeouts, unplaced_since: float | None = None
+    workload: Workload, timeouts: Timeouts, unplaced_since: float | None = None
 ) -> RunningTimeout | None:
-    """The clock of ``workload`` that expires first; None if none runs.
+    """Return the timeout of ``workload`` that expires first; None if none is running.
 
-    Clocks run only while the workload is admitted, active, not finished and not evicted: a mere reservation
-    that waits for admission checks has all the time in the world.  ``unplaced_since`` is when the oldest of
-    its pods without a node was created (epoch seconds); a pod that was there before the admission waits for
-    a node since then.
+    Timeouts run only while the workload is admitted, active, not finished and not evicted: a reservation that
+    waits for admission checks has no timeout.  ``unplaced_since`` is when the oldest of its pods without a
+    node was created (epoch seconds); for a pod older than the admission, the admission counts instead.
     """
     conditions = workload.status.conditions
     admitted = find_condition(conditions, ADMITTED)
@@ -229,56 +234,62 @@ def running_timeout(
     if ready is not None and ready.status == "True":
         return None
     if ready is not None and ready.reason == WAIT_FOR_RECOVERY:
-        first = RunningTimeout("WaitForRecovery", transition_time(ready) + clocks.recovery_timeout_s)
+        first = RunningTimeout("WaitForRecovery", transition_time(ready) + timeouts.recovery_timeout_s)
     else:
-        first = RunningTimeout("WaitForStart", transition_time(admitted) + clocks.timeout_s)
+        first = RunningTimeout("WaitForStart", transition_time(admitted) + timeouts.timeout_s)
     if unplaced_since is None:
         return first
-    placed_by = max(unplaced_since, transition_time(admitted)) + clocks.scheduling_timeout_s
-    return RunningTimeout("WaitForScheduling", placed_by) if placed_by < first.expires_at else first
+    expires_at = max(unplaced_since, transition_time(admitted)) + timeouts.scheduling_timeout_s
+    return RunningTimeout("WaitForScheduling", expires_at) if expires_at < first.expires_at else first
 
 
 def on_timeout(
     workload: Workload, phase: Phase, strategy: RequeuingStrategy, now: float, jitter: float
 ) -> Retry | Deactivate:
-    """What follows when the clock of ``phase`` has run out.
+    """Return what follows when the timeout of ``phase`` has expired.
 
     ``jitter`` in [0, 1) comes from the caller.  The count of retries survives readiness and admission; only
-    deactivation clears it.  An end of backoff that is set already never moves back.
+    deactivation clears it.  A stored end of backoff never moves back.
     """
     old = workload.status.requeue_state or RequeueState()
     retry = (old.count or 0) + 1
     if strategy.backoff_limit_count is not None and retry > strategy.backoff_limit_count:
         return Deactivate(retry - 1)
     delay_s = backoff_s(retry, strategy) * (1 + JITTER_FACTOR * jitter)
-    until = at_epoch(now + delay_s)
-    if old.requeue_at is not None and old.requeue_at > until:
-        until = old.requeue_at
-    return Retry(phase, RequeueState(count=retry, requeue_at=until))
+    requeue_at = at_epoch(now + delay_s)
+    if old.requeue_at is not None and old.requeue_at > requeue_at:
+        requeue_at = old.requeue_at
+    return Retry(phase, RequeueState(count=retry, requeue_at=requeue_at))
 
 
 def backoff_s(retry: int, strategy: RequeuingStrategy) -> float:
-    """The delay before the ``retry``-th retry (from 1): base × factor^(retry−1), at most the maximum.
+    """Return the delay before a retry, counted from 1: base × factor^(retry-1), at most the maximum.
 
-    The first delay is the base even where that is more than the maximum.
+    The first delay is the base even if that is more than the maximum.
     """
     assert retry >= 1, f"retries are counted from 1, not {retry}"
     if retry == 1:
         return strategy.backoff_base_s
     try:
         grown_s = strategy.backoff_base_s * strategy.backoff_factor ** (retry - 1)
-    except OverflowError:  # after a thousand retries only the maximum matters
+    except OverflowError:  # about a thousand retries: the maximum applies
         grown_s = math.inf
     return min(grown_s, strategy.backoff_max_s)
 
 
 class UnreadyWorkloads:
-    """See the module."""
+    """The workloads that hold quota and are not ready, and the cluster queues whose heads they block.
+
+    With ``blockAdmission`` they block every admission, or only those of workloads that would get a flavor of
+    which an unready workload uses some.  The latter is enough to keep two workloads from each holding half of
+    the capacity, because pods of different flavors do not run on the same nodes.  A workload that is blocked
+    in one flavor tries the next flavor of its queue.
+    """
 
     def __init__(self) -> None:
-        self._all: dict[Key, None] = {}  # in the order in which they took quota, or lost a pod
-        self._holding: dict[str, dict[Key, None]] = {}  # by flavor, those that hold some of it; none empty
-        self._held_back: dict[str, dict[ClusterQueueState, None]] = {}  # by flavor, whose heads wait for it
+        self._all: dict[Key, None] = {}  # in the order in which they reserved quota, or lost a pod
+        self._by_flavor: dict[str, dict[Key, None]] = {}  # those that use some of it; none empty
+        self._blocked_queues: dict[str, dict[ClusterQueueState, None]] = {}  # by flavor
 
     def __bool__(self) -> bool:
         return bool(self._all)
@@ -289,36 +300,36 @@ class UnreadyWorkloads:
     def add(self, reservation: Reservation) -> None:
         self._all[reservation.key] = None
         for flavor in _flavors(reservation):
-            self._holding.setdefault(flavor, {})[reservation.key] = None
+            self._by_flavor.setdefault(flavor, {})[reservation.key] = None
 
     def discard(self, reservation: Reservation) -> tuple[ClusterQueueState, ...]:
-        """Forget one that is ready, or gone; the queues whose heads nobody holds back any more."""
+        """Remove a workload that is ready or gone; return the queues that are no longer blocked."""
         if reservation.key not in self._all:
             return ()
         del self._all[reservation.key]
-        freed: dict[ClusterQueueState, None] = {}
+        unblocked: dict[ClusterQueueState, None] = {}
         for flavor in _flavors(reservation):
-            holding = self._holding[flavor]
-            del holding[reservation.key]
-            if not holding:
-                del self._holding[flavor]
-                freed |= self._held_back.pop(flavor, {})
-        return tuple(freed)
+            keys = self._by_flavor[flavor]
+            del keys[reservation.key]
+            if not keys:
+                del self._by_flavor[flavor]
+                unblocked |= self._blocked_queues.pop(flavor, {})
+        return tuple(unblocked)
 
     def first(self) -> Key:
-        """Any one; there must be one."""
+        """Return one of the workloads; there must be one."""
         return next(iter(self._all))
 
-    def awaited(self, flavors: Iterable[str]) -> AwaitingPodsReady | None:
-        """Who must be ready first, holding some of the first by name of ``flavors`` that anybody holds."""
+    def blocker(self, flavors: Iterable[str]) -> AwaitingPodsReady | None:
+        """Return an unready workload that uses one of ``flavors``, the first by name; None if none does."""
         for flavor in sorted(set(flavors)):
-            if flavor in self._holding:
-                return AwaitingPodsReady(next(iter(self._holding[flavor])), flavor)
+            if flavor in self._by_flavor:
+                return AwaitingPodsReady(next(iter(self._by_flavor[flavor])), flavor)
         return None
 
-    def hold_back(self, queue: ClusterQueueState, flavor: str) -> None:
-        """Remember that ``discard`` must name ``queue`` once nobody unready holds any of ``flavor``."""
-        self._held_back.setdefault(flavor, {})[queue] = None
+    def block(self, queue: ClusterQueueState, flavor: str) -> None:
+        """Record that ``discard`` must return ``queue`` once no unready workload uses ``flavor``."""
+        self._blocked_queues.setdefault(flavor, {})[queue] = None
 
 
 def _flavors(reservation: Reservation) -> list[str]:

@@ -1,9 +1,9 @@
-"""The mutable model of the queueing core: what is queued, who holds quota, what may be tried.
+"""The queueing model: applies API objects to the ledger and derives statuses and views from it.
 
-It is told the newest form of each object, in any order and as often as one likes, and derives the rest.
-Everything durable is in the objects; the one thing known only here are reservations that a cycle decided
-and that are not yet seen written ("assumed").  A cluster queue counts quota for every workload that
-reserves, evicted ones included, until the reservation is released, finished, deactivated or deleted.
+Callers pass the newest form of each object, in any order and any number of times.  Everything durable is in
+the objects; only *assumed* reservations, which a cycle decided and which are not yet observed as written, are
+known here alone.  A cluster queue counts the usage of every workload with a quota reservation, evicted
+workloads included, until the reservation is released or the workload finishes, is deactivated or deleted.
 """
 
 from collections.abc import Mapping
@@ -55,16 +55,17 @@ class PendingKeys(msgspec.Struct, frozen=True):
     inadmissible: tuple[Key, ...]
 
 
-class State(Ledger):
-    """See the module.  Nothing here decides: ``queueing.cycle`` does."""
+class State:
+    """See the module docstring.  The state decides nothing: ``scheduling.cycle`` does."""
 
     def __init__(self, configuration: Configuration) -> None:
-        super().__init__(configuration)
+        self.configuration = configuration
+        self.ledger = Ledger(configuration)
         self.flavors: dict[str, ResourceFlavor] = {}
         self.checks: dict[str, AdmissionCheck] = {}
-        self._cohorts: dict[str, CohortSpec] = {}  # exactly the cohorts that are declared
+        self._cohorts: dict[str, CohortSpec] = {}  # exactly the cohorts that have an object
 
-    # What queues and requests are made of.
+    # Flavors, admission checks, namespaces, and what adjusts the requests of pods.
 
     def put_flavor(self, flavor: ResourceFlavor) -> None:
         name = flavor.metadata.name
@@ -78,10 +79,10 @@ class State(Ledger):
             self._flavor_changed(name)
 
     def _flavor_changed(self, name: str) -> None:
-        for queue in self.cluster_queues.values():
+        for queue in self.ledger.cluster_queues.values():
             if any(name in group.flavors for group in queue.groups.values()):
-                self._set_inactivity(queue)
-                self.note_external_change(queue)
+                self._update_inactive_reasons(queue)
+                self.ledger.note_external_change(queue)
 
     def put_admission_check(self, check: AdmissionCheck) -> None:
         self.checks[check.metadata.name] = check
@@ -92,55 +93,56 @@ class State(Ledger):
             self._check_changed(name)
 
     def _check_changed(self, name: str) -> None:
-        for queue in self.cluster_queues.values():
+        for queue in self.ledger.cluster_queues.values():
             rules = queue.spec.admission_checks_strategy.admission_checks
             if any(rule.name == name for rule in rules):
-                self._set_inactivity(queue)
+                self._update_inactive_reasons(queue)
 
     def put_namespace(self, name: str, labels: Mapping[str, str]) -> None:
-        if self.namespaces.get(name) == labels:
+        ledger = self.ledger
+        if ledger.namespaces.get(name) == labels:
             return
-        self.namespaces[name] = labels
-        for queue in self.cluster_queues.values():
-            if name in queue.matching_namespaces(self.namespaces):
-                self.note_external_change(queue)
+        ledger.namespaces[name] = labels
+        for queue in ledger.cluster_queues.values():
+            if name in queue.newly_matching_namespaces(ledger.namespaces):
+                ledger.note_external_change(queue)
 
     def remove_namespace(self, name: str) -> None:
-        self.namespaces.pop(name, None)
+        self.ledger.namespaces.pop(name, None)
 
     def put_runtime_class(self, runtime_class: RuntimeClass) -> None:
-        if self.shapes.put_runtime_class(runtime_class):
-            self._judge_anew("")
+        if self.ledger.shapes.put_runtime_class(runtime_class):
+            self._requests_changed("")
 
     def remove_runtime_class(self, name: str) -> None:
-        if self.shapes.remove_runtime_class(name):
-            self._judge_anew("")
+        if self.ledger.shapes.remove_runtime_class(name):
+            self._requests_changed("")
 
     def put_limit_range(self, limit_range: LimitRange) -> None:
-        if self.shapes.put_limit_range(limit_range):
-            self._judge_anew(limit_range.metadata.namespace)
+        if self.ledger.shapes.put_limit_range(limit_range):
+            self._requests_changed(limit_range.metadata.namespace)
 
     def remove_limit_range(self, key: Key) -> None:
-        if self.shapes.remove_limit_range(key):
-            self._judge_anew(key.namespace)
+        if self.ledger.shapes.remove_limit_range(key):
+            self._requests_changed(key.namespace)
 
-    def _judge_anew(self, namespace: str) -> None:
-        """Judge the pending workloads of ``namespace`` (empty: of all) by what they ask for now."""
-        for entry in list(self.entries.values()):
+    def _requests_changed(self, namespace: str) -> None:
+        """Queue the pending workloads of ``namespace`` (empty: of all) with the requests they have now."""
+        for entry in list(self.ledger.entries.values()):
             if namespace in ("", entry.key.namespace):
-                self.reevaluate(entry)
+                self.ledger.requeue_as_new(entry)
 
     # Queues and cohorts.
 
     def put_cluster_queue(self, cluster_queue: ClusterQueue) -> None:
-        name = cluster_queue.metadata.name
-        queue = self.cluster_queues.get(name)
+        ledger, name = self.ledger, cluster_queue.metadata.name
+        queue = ledger.cluster_queues.get(name)
         if queue is not None:
             old, queue.object = queue.object, cluster_queue
             if old.spec == cluster_queue.spec and is_terminating(old) == is_terminating(cluster_queue):
                 return
-        self.flush_requeues()  # of the old tree: only the new one is to be tried again
-        node = self.quota.put_queue(
+        ledger.flush_requeues()  # those of the old tree: only the new tree is to be tried again
+        node = ledger.quota.put_queue(
             name, cluster_queue.spec.cohort_name, limits_of(cluster_queue.spec.resource_groups)
         )
         node.weight = weight_of(cluster_queue.spec.fair_sharing)
@@ -148,155 +150,162 @@ class State(Ledger):
             queue = self._add_cluster_queue(cluster_queue, node)
         queue.groups = flavor_groups(cluster_queue.spec)
         queue.findings = spec_findings(cluster_queue.spec)
-        turns = self.configuration.admission_fair_sharing is not None and queue.uses_admission_fair_sharing
-        queue.pending.set_consumed_usage(self.consumed_usage if turns else None)
+        by_usage = self.configuration.admission_fair_sharing is not None and queue.uses_admission_fair_sharing
+        queue.pending.set_consumed_usage(ledger.consumed_usage if by_usage else None)
         if queue.is_strict:
             queue.pending.sticky = None
-        self._set_inactivity(queue)
-        self.note_root_change(node)
-        self.note_quota_change(node)
+        self._update_inactive_reasons(queue)
+        ledger.note_root_change(node)
+        ledger.note_quota_change(node)
 
     def _add_cluster_queue(self, cluster_queue: ClusterQueue, node: Node) -> ClusterQueueState:
-        name = cluster_queue.metadata.name
-        self.cluster_queues[name] = queue = ClusterQueueState(cluster_queue, node)
-        for reservation in self.reservations.values():
+        ledger, name = self.ledger, cluster_queue.metadata.name
+        ledger.cluster_queues[name] = queue = ClusterQueueState(cluster_queue, node)
+        for reservation in ledger.reservations.values():
             if reservation.admission.cluster_queue == name:
-                self.count_reservation(queue, reservation)
-        for local_queue in self.local_queues.values():
+                ledger.count_reservation(queue, reservation)
+        for local_queue in ledger.local_queues.values():
             if local_queue.cluster_queue == name:
-                self.enqueue_all(local_queue)
+                ledger.enqueue_all(local_queue)
         return queue
 
     def remove_cluster_queue(self, name: str) -> None:
-        queue = self.cluster_queues.get(name)
+        ledger = self.ledger
+        queue = ledger.cluster_queues.get(name)
         if queue is None:
             return
-        self.flush_requeues()
-        for local_queue in self.local_queues.values():
+        ledger.flush_requeues()
+        for local_queue in ledger.local_queues.values():
             if local_queue.cluster_queue == name:
-                self.dequeue_all(local_queue)
+                ledger.dequeue_all(local_queue)
         for reservation in list(queue.reservations.values()):
-            self.uncount_reservation(queue, reservation)
-        self.note_quota_change(queue.node)
-        self.flush_requeues()
-        self.dirty_trees.pop(queue.node, None)  # if it was a tree of its own
-        del self.cluster_queues[name]
-        self.quota.remove_queue(name)
+            ledger.uncount_reservation(queue, reservation)
+        ledger.note_quota_change(queue.node)
+        ledger.flush_requeues()
+        ledger.dirty_trees.pop(queue.node, None)  # if the queue was a tree of its own
+        del ledger.cluster_queues[name]
+        ledger.quota.remove_queue(name)
 
     def put_cohort(self, cohort: Cohort) -> None:
-        name = cohort.metadata.name
+        name, quota = cohort.metadata.name, self.ledger.quota
         if self._cohorts.get(name) == cohort.spec:
             return
         self._cohorts[name] = cohort.spec
-        self.flush_requeues()
-        known, looped = self.quota.cohorts.get(name), self.quota.looped
+        self.ledger.flush_requeues()
+        known, looped = quota.cohorts.get(name), quota.looped
         root = known.root if known is not None else None
-        node = self.quota.put_cohort(name, cohort.spec.parent_name, limits_of(cohort.spec.resource_groups))
+        node = quota.put_cohort(name, cohort.spec.parent_name, limits_of(cohort.spec.resource_groups))
         node.weight = weight_of(cohort.spec.fair_sharing)
         self._cohort_changed(node, root, looped)
 
     def remove_cohort(self, name: str) -> None:
         if self._cohorts.pop(name, None) is None:
             return
-        self.flush_requeues()
-        node, looped = self.quota.cohorts[name], self.quota.looped
+        self.ledger.flush_requeues()
+        quota = self.ledger.quota
+        node, looped = quota.cohorts[name], quota.looped
         root = node.root
-        self.quota.remove_cohort(name)
+        quota.remove_cohort(name)
         node.weight = weight_of(None)
         self._cohort_changed(node, root, looped)
 
-    def _cohort_changed(self, node: Node, old_root: Node | None, looped: frozenset[Node]) -> None:
-        """``node`` was declared anew; before, ``old_root`` was its root, and ``looped`` were on loops."""
+    def _cohort_changed(self, node: Node, old_root: Node | None, old_looped: frozenset[Node]) -> None:
+        """Update the ledger after the cohort ``node`` changed; the arguments describe the tree before."""
+        ledger = self.ledger
         if node.root is not old_root:
-            self.note_root_change(node)
-        self.note_quota_change(node)
-        for other in looped ^ self.quota.looped:
-            self.note_root_change(other)
-            self.note_quota_change(other)
+            ledger.note_root_change(node)
+        ledger.note_quota_change(node)
+        for changed in old_looped ^ ledger.quota.looped:
+            ledger.note_root_change(changed)
+            ledger.note_quota_change(changed)
 
     def put_local_queue(self, local_queue: LocalQueue) -> None:
-        queue = self.local_queue(local_queue.metadata.key)
+        queue = self.ledger.ensure_local_queue(local_queue.metadata.key)
         before = queue.is_running, queue.cluster_queue
         queue.object = local_queue
         if queue.consumed_usage.sampled_at is None:
-            _restore(queue.consumed_usage, local_queue)
+            _restore_consumed_usage(queue.consumed_usage, local_queue)
         if before != (queue.is_running, queue.cluster_queue):
-            self.dequeue_all(queue)
-            self.enqueue_all(queue)
+            self.ledger.dequeue_all(queue)
+            self.ledger.enqueue_all(queue)
 
     def remove_local_queue(self, key: Key) -> None:
-        queue = self.local_queues.get(key)
+        queue = self.ledger.local_queues.get(key)
         if queue is None:
             return
-        self.dequeue_all(queue)
+        self.ledger.dequeue_all(queue)
         queue.object = None
-        self.drop_if_unused(key)
+        self.ledger.remove_local_queue_if_unused(key)
 
-    def _set_inactivity(self, queue: ClusterQueueState) -> None:
-        """Work out anew what keeps ``queue`` from taking work; wake it if nothing does any more."""
+    def _update_inactive_reasons(self, queue: ClusterQueueState) -> None:
+        """Compute why ``queue`` is inactive; requeue its workloads if it has become active."""
         was_inactive = bool(queue.inactive_reasons)
-        queue.inactive_reasons = tuple(
-            inactive_reasons(queue.object, queue.findings, self.flavors, self.checks)
-        )
+        reasons = inactive_reasons(queue.object, queue.findings, self.flavors, self.checks)
+        queue.inactive_reasons = tuple(reasons)
         if was_inactive and not queue.inactive_reasons:
-            self.note_external_change(queue)
+            self.ledger.note_external_change(queue)
 
     # Workloads.
 
     def put_workload(self, workload: Workload, now: float) -> None:
-        """Take in the newest object; an older one than is known changes nothing."""
-        self._now = max(self._now, now)
+        """Apply the newest object of a workload; an object older than the known one changes nothing."""
+        ledger = self.ledger
+        ledger.now = max(ledger.now, now)
         key = workload.metadata.key
         known = self._known(key)
         if known is not None and known.metadata.uid != workload.metadata.uid:
             self.remove_workload(key)
         elif known is not None and is_older(workload.metadata, known.metadata):
             return
-        self.expected_evictions.discard(workload.metadata.uid)  # evicted as asked, or to be asked again
+        ledger.expected_evictions.discard(workload.metadata.uid)  # observed, or to be issued again
         admission = workload.status.admission
-        if holds_quota(workload) and admission is not None:
+        if counts_quota(workload) and admission is not None:
             self._put_reserving(workload, admission)
         elif may_queue(workload, self.configuration.gates):
             self._put_pending(workload)
         else:
             self.remove_workload(key)
         if known is None or known.metadata.generation != workload.metadata.generation:
-            self._note_news(key)
+            self._note_spec_change(key)
 
-    def _note_news(self, key: Key) -> None:
-        """The workload just came, or its spec changed."""
-        entry, reservation = self.entries.get(key), self.reservations.get(key)
+    def _note_spec_change(self, key: Key) -> None:
+        """Clear the preemption history of the tree that a new or changed workload belongs to."""
+        ledger = self.ledger
+        entry, reservation = ledger.entries.get(key), ledger.reservations.get(key)
         name = reservation.admission.cluster_queue if reservation is not None else ""
-        queue = self.cluster_queues.get(entry.cluster_queue if entry is not None else name)
+        queue = ledger.cluster_queues.get(entry.cluster_queue if entry is not None else name)
         if queue is not None:
-            self.preemption_history.forget(queue.node.root)
+            ledger.preemption_history.clear(queue.node.root)
 
     def remove_workload(self, key: Key) -> None:
-        """Forget a workload that is gone or finished, or that may not run."""
-        if key in self.entries:
-            self.drop_entry(self.entries[key])
-        if key in self.reservations:
-            self.expected_evictions.discard(self.reservations[key].workload.metadata.uid)
-            self.release(self.reservations[key])
+        """Remove a workload that is deleted or finished, or that may neither queue nor hold quota."""
+        ledger = self.ledger
+        if key in ledger.entries:
+            ledger.remove_entry(ledger.entries[key])
+        if key in ledger.reservations:
+            ledger.expected_evictions.discard(ledger.reservations[key].workload.metadata.uid)
+            ledger.release(ledger.reservations[key])
 
     def forget(self, key: Key) -> None:
-        """Undo what a cycle decided about a workload: it could not be written.
+        """Undo the decision of a cycle about a workload: its write failed.
 
-        A reservation is given back and the workload tried again at once; a preemption is asked for again.
+        An assumed reservation is released and the workload tried again at once; a preemption may be issued
+        again.
         """
-        reservation = self.reservations.get(key)
+        ledger = self.ledger
+        reservation = ledger.reservations.get(key)
         if reservation is None:
-            return  # it is gone meanwhile
-        self.expected_evictions.discard(reservation.workload.metadata.uid)
+            return  # the workload was removed meanwhile
+        ledger.expected_evictions.discard(reservation.workload.metadata.uid)
         if reservation.assumed is not None:
-            self.release(reservation)
+            ledger.release(reservation)
             self._put_pending(reservation.assumed.workload)
-        elif (queue := self.cluster_queues.get(reservation.admission.cluster_queue)) is not None:
-            self.preemption_history.forget(queue.node.root)
-            self.mark_dirty(queue.node)
+        elif (queue := ledger.cluster_queues.get(reservation.admission.cluster_queue)) is not None:
+            ledger.preemption_history.clear(queue.node.root)
+            ledger.mark_dirty(queue.node)
 
     def _known(self, key: Key) -> Workload | None:
-        entry, reservation = self.entries.get(key), self.reservations.get(key)
+        entry, reservation = self.ledger.entries.get(key), self.ledger.reservations.get(key)
         if entry is None and reservation is not None:
             entry = reservation.assumed
         if entry is not None:
@@ -304,68 +313,70 @@ class State(Ledger):
         return reservation.workload if reservation is not None else None
 
     def _put_reserving(self, workload: Workload, admission: Admission) -> None:
-        key = workload.metadata.key
-        if key in self.entries:
-            self.drop_entry(self.entries[key])
+        ledger, key = self.ledger, workload.metadata.key
+        if key in ledger.entries:
+            ledger.remove_entry(ledger.entries[key])
         order = queue_order(workload, self.configuration)
         new = Reservation(workload, admission, usage_of(workload, admission), order)
-        old = self.reservations.get(key)
+        old = ledger.reservations.get(key)
         if old is None:
-            self.add_reservation(new)
+            ledger.add_reservation(new)
         else:
-            self.replace_reservation(old, new)
+            ledger.update_reservation(old, new)
         if new.admitted:
-            self.local_queues[new.local_queue].consumed_usage.settle(key)
-        queue = self.cluster_queues.get(admission.cluster_queue)
+            ledger.local_queues[new.local_queue].consumed_usage.settle_penalty(key)
+        queue = ledger.cluster_queues.get(admission.cluster_queue)
         if old is None or queue is None:
             return
-        if _frees(old, new) or old.priority != new.priority:
-            self.note_external_change(queue)
-        elif old.evicted != new.evicted or old.wanted:
-            self.mark_dirty(queue.node)
+        if _frees_quota(old, new) or old.priority != new.priority:
+            ledger.note_external_change(queue)
+        elif old.evicted != new.evicted or old.is_preemption_target:
+            ledger.mark_dirty(queue.node)
 
     def _put_pending(self, workload: Workload) -> None:
-        key = workload.metadata.key
-        reservation = self.reservations.get(key)
+        ledger, key = self.ledger, workload.metadata.key
+        reservation = ledger.reservations.get(key)
         if reservation is not None and reservation.assumed is not None:
-            reservation.assumed.workload = workload  # to pend again with, should the write fail
+            reservation.assumed.workload = workload  # becomes pending again if the write fails
             return
         if reservation is not None:
-            self.release(reservation)
-        if key in self.entries:
-            self.replace_entry(self.entries[key], workload)
+            ledger.release(reservation)
+        if key in ledger.entries:
+            ledger.update_entry(ledger.entries[key], workload)
         else:
-            self.add_entry(workload)
+            ledger.add_entry(workload)
 
-    # What others want to know.
+    # Statuses and views.
 
     def cluster_queue_status(self, name: str, now: float) -> ClusterQueueStatus:
         shares = self.configuration.fair_sharing is not None
-        return queue_status.cluster_queue_status(self.cluster_queues[name], now, shares=shares)
+        return queue_status.cluster_queue_status(self.ledger.cluster_queues[name], now, shares=shares)
 
     def cohort_status(self, name: str) -> CohortStatus:
         shares = self.configuration.fair_sharing is not None
-        return queue_status.cohort_status(self.quota.cohorts[name], shares=shares)
+        return queue_status.cohort_status(self.ledger.quota.cohorts[name], shares=shares)
 
     def local_queue_status(self, key: Key, now: float) -> LocalQueueStatus:
-        queue = self.local_queues[key]
-        cluster_queue = self.cluster_queues.get(queue.cluster_queue)
-        turns = cluster_queue is not None and cluster_queue.pending.consumed_usage is not None
-        return queue_status.local_queue_status(queue, cluster_queue, now, uses_admission_fair_sharing=turns)
+        queue = self.ledger.local_queues[key]
+        cluster_queue = self.ledger.cluster_queues.get(queue.cluster_queue)
+        by_usage = cluster_queue is not None and cluster_queue.pending.consumed_usage is not None
+        return queue_status.local_queue_status(
+            queue, cluster_queue, now, uses_admission_fair_sharing=by_usage
+        )
 
     def pending(self, cluster_queue: str) -> PendingKeys:
-        """Who waits in ``cluster_queue``, in order."""
-        self.flush_requeues()
-        pending = self.cluster_queues[cluster_queue].pending
+        """Return the pending workloads of ``cluster_queue`` in queue order."""
+        self.ledger.flush_requeues()
+        pending = self.ledger.cluster_queues[cluster_queue].pending
         return PendingKeys(
             tuple(entry.key for entry in pending.active()),
             tuple(entry.key for entry in pending.inadmissible()),
         )
 
     def queue_view(self, workload: Workload) -> QueueView:
-        """What ``lifecycle.decide_workload`` needs to know of the queues of ``workload``."""
+        """Return what ``lifecycle.rules.decide_workload`` needs to know of the queues of ``workload``."""
         key = Key(workload.metadata.namespace, workload.spec.queue_name)
-        known = self.local_queues.get(key)
+        known = self.ledger.local_queues.get(key)
         local_queue = known.object if known is not None else None
         admission = workload.status.admission
         if local_queue is None:
@@ -377,26 +388,27 @@ class State(Ledger):
         return QueueView(local_view, self._cluster_queue_view(name, admission) if name else None)
 
     def _cluster_queue_view(self, name: str, admission: Admission | None) -> ClusterQueueView:
-        queue = self.cluster_queues.get(name)
+        queue = self.ledger.cluster_queues.get(name)
         if queue is None:
             return ClusterQueueView(name, found=False)
         return ClusterQueueView(
             name,
             found=True,
             terminating=is_terminating(queue.object),
-            active=self.is_active(queue),
+            active=self.ledger.is_active(queue),
             stop_policy=queue.spec.stop_policy,
             checks=queue.checks_for(admission),
             overrides=queue_overrides(queue.spec, queue.object.metadata.annotations),
         )
 
 
-def holds_quota(workload: Workload) -> bool:
+def counts_quota(workload: Workload) -> bool:
+    """Return True if the reservation of ``workload`` counts: it is active and not finished."""
     return c.has_quota_reservation(workload) and workload.spec.active and not c.is_finished(workload)
 
 
-def _restore(consumed_usage: ConsumedUsage, local_queue: LocalQueue) -> None:
-    """Go on from what an earlier process stored in the status."""
+def _restore_consumed_usage(consumed_usage: ConsumedUsage, local_queue: LocalQueue) -> None:
+    """Continue from the consumed usage that an earlier process stored in the status."""
     sharing = local_queue.status.fair_sharing
     stored = sharing.admission_fair_sharing_status if sharing is not None else None
     if stored is not None and stored.last_update is not None:
@@ -406,5 +418,5 @@ def _restore(consumed_usage: ConsumedUsage, local_queue: LocalQueue) -> None:
         }
 
 
-def _frees(old: Reservation, new: Reservation) -> bool:
+def _frees_quota(old: Reservation, new: Reservation) -> bool:
     return any(amount > new.usage.get(pair, 0) for pair, amount in old.usage.items())

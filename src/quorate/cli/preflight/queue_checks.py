@@ -45,7 +45,7 @@ class Setup:
 
     @property
     def cluster_queues(self) -> list[ClusterQueueState]:
-        queues = self.state.cluster_queues
+        queues = self.state.ledger.cluster_queues
         return [queues[name] for name in sorted(queues)]
 
 
@@ -113,7 +113,7 @@ def _local_queues(setup: Setup) -> Iterator[PreflightFinding]:
     used: set[str] = set()
     for local in setup.local_queues:
         about, name = f"local queue {local.metadata.key}", local.spec.cluster_queue
-        queue = setup.state.cluster_queues.get(name)
+        queue = setup.state.ledger.cluster_queues.get(name)
         used.add(name)
         if queue is None:
             yield error(
@@ -142,7 +142,7 @@ def _local_queues(setup: Setup) -> Iterator[PreflightFinding]:
 
 
 def _cohorts(setup: Setup) -> Iterator[PreflightFinding]:
-    tree = setup.state.quota
+    tree = setup.state.ledger.quota
     if tree.looped:
         names = ", ".join(sorted(node.name for node in tree.looped))
         stuck = [queue.name for queue in setup.cluster_queues if tree.is_looped(queue.node)]
@@ -194,7 +194,9 @@ def _reclaim(setup: Setup) -> Iterator[PreflightFinding]:
     """Who lends without limit and may not reclaim waits for its own quota as long as borrowers like."""
     fair = setup.state.configuration.fair_sharing is not None
     for queue in setup.cluster_queues:
-        siblings = [other for other in setup.state.queues_below(queue.node.root) if other.name != queue.name]
+        siblings = [
+            other for other in setup.state.ledger.queues_below(queue.node.root) if other.name != queue.name
+        ]
         if queue.spec.preemption.reclaim_within_cohort != "Never" or not siblings or fair:
             continue
         lent = sorted(
@@ -226,7 +228,7 @@ def _nodes(setup: Setup) -> Iterator[PreflightFinding]:
     if setup.nodes is None:
         return
     promised: dict[FlavorResource, int] = defaultdict(int)
-    for node in (*setup.state.quota.queues.values(), *setup.state.quota.cohorts.values()):
+    for node in (*setup.state.ledger.quota.queues.values(), *setup.state.ledger.quota.cohorts.values()):
         for pair, limits in node.limits.items():
             promised[pair] += limits.nominal
     reported: set[str] = set()
@@ -287,11 +289,11 @@ def _pending(setup: Setup) -> Iterator[PreflightFinding]:
     state = setup.state
     uncovered: dict[tuple[str, str], list[Key]] = defaultdict(list)
     lost: dict[InadmissibleReason, list[Key]] = defaultdict(list)
-    for key in sorted(state.entries):
+    for key in sorted(state.ledger.entries):
         hold = why_pending(state, key)
         for cause in hold.reasons if hold is not None else ():
             if isinstance(cause, ResourceUncovered):
-                uncovered[state.entries[key].cluster_queue, cause.resource].append(key)
+                uncovered[state.ledger.entries[key].cluster_queue, cause.resource].append(key)
             elif isinstance(cause, QueueMissing) and cause.kind == "LocalQueue":
                 lost[cause].append(key)
     for (name, resource), keys in sorted(uncovered.items()):

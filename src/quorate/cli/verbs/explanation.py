@@ -108,7 +108,7 @@ def _standing(workload: Workload, decision: Decision | None) -> tuple[Standing, 
 def _cluster_queue(state: State, workload: Workload) -> str:
     if workload.status.admission is not None:
         return workload.status.admission.cluster_queue
-    local = state.local_queues.get(Key(workload.metadata.namespace, workload.spec.queue_name))
+    local = state.ledger.local_queues.get(Key(workload.metadata.namespace, workload.spec.queue_name))
     return local.cluster_queue if local is not None else ""
 
 

@@ -22,7 +22,7 @@ from quorate.kube.resources import (
     WORKLOADS,
 )
 from quorate.queueing.decisions import Decision
-from quorate.queueing.scheduling.cycle import run_cycle
+from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State
 
 _MOST_CYCLES: Final = 10_000  # each decides on hundreds; a cluster this deep in work is not waited for
@@ -68,8 +68,9 @@ async def model_of(client: Client, configuration: Configuration, now: float) -> 
 def evaluate_all(state: State, now: float) -> dict[Key, Decision]:
     """What the core would decide now about everybody; ``state`` goes on as if it were written."""
     decided: dict[Key, Decision] = {}
+    admission_cycle = AdmissionCycle(state)
     for _ in range(_MOST_CYCLES):
-        cycle = run_cycle(state, now)
+        cycle = admission_cycle.run(now)
         decided |= {decision.key: decision for decision in cycle.decisions}
         if cycle.wake_at != now:
             break

@@ -152,7 +152,7 @@ def _remedy(state: State, key: Key, cause: InadmissibleReason) -> str:
 
 
 def _cluster_queue(state: State, key: Key) -> str:
-    return state.entries[key].cluster_queue
+    return state.ledger.entries[key].cluster_queue
 
 
 def _labels(state: State, flavor: str) -> Iterable[str]:
@@ -165,7 +165,7 @@ def _labels(state: State, flavor: str) -> Iterable[str]:
 def _resumption(state: State, key: Key, kind: str, name: str) -> str:
     if kind == "LocalQueue":
         return f"resume the local queue (quorate queue resume lq/{name} --namespace {key.namespace})"
-    queue = state.cluster_queues[name]
+    queue = state.ledger.cluster_queues[name]
     why = (
         "; ".join(map(inactive_message, queue.inactive_reasons))
         or "its cohorts lead to themselves in a circle"

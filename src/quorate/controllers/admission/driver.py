@@ -22,7 +22,7 @@ from quorate.observe.recorder import Recorder
 from quorate.queueing.conditions import QUOTA_RESERVED
 from quorate.queueing.decisions import Decision, Hold
 from quorate.queueing.explain import why_pending
-from quorate.queueing.scheduling.cycle import run_cycle
+from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State
 
 
@@ -31,6 +31,7 @@ class Admission:
 
     def __init__(self, context: ControllerContext, recorder: Recorder) -> None:
         self.state = State(context.configuration)
+        self._admission_cycle = AdmissionCycle(self.state)
         self._recorder = recorder
         self._workloads = context.informers.workloads
         self._clock = context.clock
@@ -125,7 +126,7 @@ class Admission:
     def _decide(self, writes: asyncio.TaskGroup) -> float | None:
         """Run a cycle and begin to write what it decided; when to run the next if nothing changes before."""
         now, began = self._clock.now(), self._steady.now()
-        cycle = run_cycle(self.state, now)
+        cycle = self._admission_cycle.run(now)
         self._recorder.cycle_ended(cycle, self._steady.now() - began)
         for decision in cycle.decisions:
             if isinstance(decision, Hold):
@@ -149,7 +150,7 @@ class Admission:
                 self._carrier.carry_out(writes, hold)
         for key in self._verdicts.take_newcomers(now):
             hold = why_pending(self.state, key)
-            if hold is None or hold.reason != "Pending":  # not judged, or not by its shape
+            if hold is None or hold.condition_reason != "Pending":  # not judged, or not by its shape
                 self._verdicts.over(key)
             else:
                 self._carrier.carry_out(writes, hold)

@@ -43,7 +43,7 @@ class CohortController:
         for workload in (change.old, change.new):
             if workload is None or workload.status.admission is None:
                 continue
-            queue = self._state.cluster_queues.get(workload.status.admission.cluster_queue)
+            queue = self._state.ledger.cluster_queues.get(workload.status.admission.cluster_queue)
             node = queue.node.parent if queue is not None else None
             while node is not None:
                 self._look_soon(node.name)

@@ -82,7 +82,9 @@ def hold_status(
 
 
 def hold_reason(hold: Hold, gates: Gates) -> str:
-    return granular_reason(hold.reasons) if gates.unadmitted_workloads_observability else hold.reason
+    return (
+        granular_reason(hold.reasons) if gates.unadmitted_workloads_observability else hold.condition_reason
+    )
 
 
 def preempt_status(workload: Workload, preempt: Preempt, now: float) -> WorkloadStatus | None:

@@ -1,4 +1,4 @@
-"""The order of pending workloads: priority first, then the queue-order timestamp, then uid."""
+"""Queue order of pending workloads: effective priority first, then the queue-order timestamp, then uid."""
 
 from typing import Final
 
@@ -9,27 +9,27 @@ from quorate.api.meta import Condition, find_condition
 from quorate.queueing import conditions as c
 from quorate.queueing.conditions import created_at, transition_time
 
-QueueOrder = tuple[int, float, str]  # negated priority, queue-order timestamp, uid: smaller goes first
+QueueOrder = tuple[int, float, str]  # negated priority, queue-order timestamp, uid: smaller comes first
+
 PRIORITY_BOOST_ANNOTATION: Final = "kueue.x-k8s.io/priority-boost"
+_MAX_BOOST_DIGITS: Final = 10  # of the largest 32-bit integer
+_WAITING_FOR_REPLACEMENT: Final = "WaitingForReplacementPods"
+_AFTER_PREEMPTOR_S: Final = (
+    0.001  # stored times are whole seconds: this is after all workloads of that second
+)
 
 
 def effective_priority(workload: Workload, gates: Gates) -> int:
-    """A boost that is no signed integer counts as none: the webhook, where there is one, refuses it."""
-    own = workload.spec.priority or 0
-    return own + priority_boost(workload) if gates.priority_boost else own
+    """Return the priority and, with the gate PriorityBoost, the boost; an invalid boost counts as none."""
+    priority = workload.spec.priority or 0
+    return priority + priority_boost(workload) if gates.priority_boost else priority
 
 
 def priority_boost(workload: Workload) -> int:
     text = workload.metadata.annotations.get(PRIORITY_BOOST_ANNOTATION, "")
     digits = text[1:] if text[:1] in ("+", "-") else text
-    return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS else 0
-
-
-_DIGITS: Final = 10  # of the greatest 32-bit integer; more would only make the sum unreadable
-
-
-_WAITING_FOR_REPLACEMENT: Final = "WaitingForReplacementPods"
-_BEHIND_S: Final = 0.001  # stored times are whole seconds: enough to be behind whoever came in that second
+    is_integer = digits.isascii() and digits.isdigit() and len(digits) <= _MAX_BOOST_DIGITS
+    return int(text) if is_integer else 0
 
 
 def queue_order(workload: Workload, configuration: Configuration) -> QueueOrder:
@@ -41,24 +41,24 @@ def queue_order(workload: Workload, configuration: Configuration) -> QueueOrder:
 
 
 def queue_order_timestamp(workload: Workload, configuration: Configuration) -> float:
-    """The queue-order timestamp.
+    """Return the time a workload is ordered by, epoch seconds.
 
-    Who lost its place through a fault of its own queues anew from the eviction; everybody else, a
-    preempted workload above all, keeps the place its creation gave it.
+    This is the eviction for a workload that was evicted through its own fault, and the creation for every
+    other one: a preempted workload in particular keeps its rank.
     """
     conditions = workload.status.conditions
     evicted = find_condition(conditions, c.EVICTED)
-    if evicted is not None and evicted.status == "True" and _loses_its_place(evicted, configuration):
+    if evicted is not None and evicted.status == "True" and _loses_rank(evicted, configuration):
         return transition_time(evicted)
     if not configuration.gates.priority_sorting_within_cohort:
-        # By time alone it would be ahead of the one it was preempted for, and take the quota back.
+        # Ordered by time alone it would precede its preemptor and take the quota back.
         preempted = find_condition(conditions, c.PREEMPTED)
-        if preempted is not None and _gave_way_to_a_borrower(preempted):
-            return transition_time(preempted) + _BEHIND_S
+        if preempted is not None and _yielded_to_borrower(preempted):
+            return transition_time(preempted) + _AFTER_PREEMPTOR_S
     return created_at(workload)
 
 
-def _loses_its_place(evicted: Condition, configuration: Configuration) -> bool:
+def _loses_rank(evicted: Condition, configuration: Configuration) -> bool:
     if evicted.reason == c.ADMISSION_CHECK:
         return True
     rules = configuration.wait_for_pods_ready
@@ -66,23 +66,23 @@ def _loses_its_place(evicted: Condition, configuration: Configuration) -> bool:
     return evicted.reason == c.PODS_READY_TIMEOUT and by_eviction
 
 
-def _gave_way_to_a_borrower(preempted: Condition) -> bool:
+def _yielded_to_borrower(preempted: Condition) -> bool:
     return preempted.status == "True" and preempted.reason == "InCohortReclaimWhileBorrowing"
 
 
 def may_queue(workload: Workload, gates: Gates) -> bool:
-    """Whether a workload that holds no quota may wait for some, queues aside."""
+    """Return True if a workload without quota may wait for quota, regardless of its queues."""
     conditions = workload.status.conditions
     if not workload.spec.active or workload.metadata.deletion_timestamp is not None:
         return False
     if c.is_finished(workload) or c.has_quota_reservation(workload):
         return False
     if workload.status.admission is not None:
-        return False  # until what is left of its last reservation is gone: a new one may not replace it
+        return False  # the rest of its last reservation must be removed before a new one is made
     reserved = find_condition(conditions, c.QUOTA_RESERVED)
     held_by = (c.ON_HOLD, c.ADMISSION_GATED) if gates.admission_gated_by else (c.ON_HOLD,)
     if reserved is not None and reserved.reason in held_by:
-        return False  # until it was told that it is free
+        return False  # until another reason is written
     replacement = find_condition(conditions, _WAITING_FOR_REPLACEMENT)
     if replacement is not None and replacement.status == "True":
         return False
@@ -90,7 +90,7 @@ def may_queue(workload: Workload, gates: Gates) -> bool:
 
 
 def affects_scheduling(old: Workload, new: Workload) -> bool:
-    """Whether a workload found inadmissible deserves another look, its queue unchanged."""
+    """Return True if an update makes an inadmissible workload worth another evaluation."""
     return (
         old.metadata.generation != new.metadata.generation
         or old.status.reclaimable_pods != new.status.reclaimable_pods

@@ -1,8 +1,8 @@
-"""The shape of a workload: everything about its pods that decides whether, and on what, it can start.
+"""The shape of a workload: everything about its pods that decides whether, and with which flavors, it fits.
 
-Workloads of one cluster queue with the same shape are interchangeable to every rule but their order, so
-they share one ``Shape`` object and are judged once (see ``queueing.pending``).  Names, labels and the
-namespace are no part of it; effective priority is.
+Workloads of one cluster queue with the same shape differ only in their order, so they share one ``Shape``
+object and are evaluated once (Kueue's scheduling equivalence hash; see ``pending.queue``).  The shape
+contains the effective priority, but no names, labels or namespace.
 """
 
 from hashlib import blake2b
@@ -26,8 +26,7 @@ from quorate.api.core import (
 from quorate.api.core.pod_resources import pod_requests
 from quorate.api.kueue import PodSet, PodSetRequest, Workload
 from quorate.api.meta import Key
-from quorate.queueing.pending.ordering import effective_priority
-from quorate.queueing.pending.pod_resources import (
+from quorate.queueing.pending.effective_requests import (
     LimitRangeBounds,
     LimitRangeDefaults,
     adjust_resources,
@@ -38,6 +37,7 @@ from quorate.queueing.pending.pod_resources import (
     quota_requests,
     requests_above_limits,
 )
+from quorate.queueing.pending.ordering import effective_priority
 from quorate.quota.amount import as_quantity
 
 _NO_DEFAULTS: Final = LimitRangeDefaults()
@@ -45,62 +45,60 @@ _NO_BOUNDS: Final = (LimitRangeBounds(), LimitRangeBounds())
 
 
 class PodSetShape(msgspec.Struct, frozen=True):
-    """``count`` equal pods, each charged ``per_pod``, and the nodes they accept."""
+    """Equal pods, the quota that each counts, and the constraints on their nodes."""
 
     name: str
-    count: int  # without the pods that were reclaimed
+    count: int  # without reclaimed pods
     min_count: int
     per_pod: dict[str, int]
     node_selector: dict[str, str]
-    affinity: tuple[NodeSelectorTerm, ...] | None  # required node affinity, terms ORed; None: no rule
+    affinity: tuple[NodeSelectorTerm, ...] | None  # required node affinity, terms ORed; None: not set
     tolerations: tuple[Toleration, ...]
 
     def request(self, count: int) -> dict[str, int]:
-        """What ``count`` of the pods are charged."""
+        """Return what ``count`` of the pods count against quota."""
         return {resource: amount * count for resource, amount in self.per_pod.items()}
 
 
 class Shape(msgspec.Struct, frozen=True, weakref=True, eq=False):
-    """Compared by identity: ``ShapeRegistry`` makes one object of all equal ones."""
+    """Compared by identity: ``ShapeRegistry`` returns one object for all equal shapes."""
 
     priority: int
     pod_sets: tuple[PodSetShape, ...]
-    above_limits: tuple[str, ...]  # what makes it invalid, as text
+    invalid_requests: tuple[str, ...]  # what makes the workload inadmissible, as texts
 
     @property
     def requests(self) -> tuple[PodSetRequest, ...]:
-        """The effective requests, in the form of ``status.resourceRequests``."""
-        return tuple(_requested(pod_set) for pod_set in self.pod_sets)
+        """Return the effective requests as in ``status.resourceRequests``."""
+        return tuple(_pod_set_request(pod_set) for pod_set in self.pod_sets)
 
 
-class _Spec(msgspec.Struct, frozen=True):
-    """What counts of a pod template; of one that nobody can read, nothing but the problem."""
+class _DecodedTemplate(msgspec.Struct, frozen=True):
+    """The part of a pod template that affects the shape, or why the template cannot be decoded."""
 
     spec: PodSpec
-    problem: str = ""
+    error: str = ""
 
 
 class ShapeRegistry:
-    """All shapes in use, one object for each, and the rules outside of a workload that enter into them."""
+    """All shapes in use, one object for each, and the runtime classes and limit ranges they depend on."""
 
-    # Many workloads carry byte-equal templates; so many decoded ones are kept.
-    _TEMPLATES: Final = 1024
+    _MAX_TEMPLATES: Final = 1024  # decoded ones that are kept: many workloads have byte-equal templates
 
-    def __init__(self, rules: ResourceOptions, gates: Gates) -> None:
-        self._rules = rules
+    def __init__(self, options: ResourceOptions, gates: Gates) -> None:
+        self._options = options
         self._gates = gates
-        self._overheads: dict[str, Resources] = {}  # of each runtime class
+        self._overheads: dict[str, Resources] = {}  # by runtime class
         self._limit_ranges: dict[Key, LimitRange] = {}
-        self._defaults: dict[str, LimitRangeDefaults] = {}  # of each namespace whose limit ranges give any
-        self._bounds: dict[
-            str, tuple[LimitRangeBounds, LimitRangeBounds]
-        ] = {}  # likewise: of each container, of each pod
+        self._defaults: dict[str, LimitRangeDefaults] = {}  # by namespace, if there are any
+        # By namespace, if there are any: the bounds of each container and of each pod.
+        self._bounds: dict[str, tuple[LimitRangeBounds, LimitRangeBounds]] = {}
         self._shapes: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
-        self._templates: dict[bytes, _Spec] = {}
+        self._templates: dict[bytes, _DecodedTemplate] = {}
         self._encoder = msgspec.msgpack.Encoder(enc_hook=str, order="deterministic")
 
     def put_runtime_class(self, runtime_class: RuntimeClass) -> bool:
-        """Whether that changes what pods ask for."""
+        """Return True if the effective requests of pods change."""
         name, overhead = runtime_class.metadata.name, runtime_class.overhead.pod_fixed
         changed = self._overheads.get(name, {}) != overhead
         self._overheads[name] = overhead
@@ -110,15 +108,15 @@ class ShapeRegistry:
         return bool(self._overheads.pop(name, {}))
 
     def put_limit_range(self, limit_range: LimitRange) -> bool:
-        """Whether that changes what pods of the namespace ask for."""
+        """Return True if the effective requests of pods of the namespace, or their bounds, change."""
         self._limit_ranges[limit_range.metadata.key] = limit_range
-        return self._set_rules(limit_range.metadata.namespace)
+        return self._combine_limit_ranges(limit_range.metadata.namespace)
 
     def remove_limit_range(self, key: Key) -> bool:
         self._limit_ranges.pop(key, None)
-        return self._set_rules(key.namespace)
+        return self._combine_limit_ranges(key.namespace)
 
-    def _set_rules(self, namespace: str) -> bool:
+    def _combine_limit_ranges(self, namespace: str) -> bool:
         items = [
             item
             for key, limit_range in sorted(self._limit_ranges.items())
@@ -126,25 +124,23 @@ class ShapeRegistry:
             for item in limit_range.spec.limits
         ]
         old = self._defaults.pop(namespace, _NO_DEFAULTS), self._bounds.pop(namespace, _NO_BOUNDS)
-        new = (
-            limit_range_defaults(items),
-            (limit_range_bounds(items, "Container"), limit_range_bounds(items, "Pod")),
-        )
-        if new[0] != _NO_DEFAULTS:
-            self._defaults[namespace] = new[0]
-        if new[1] != _NO_BOUNDS:
-            self._bounds[namespace] = new[1]
-        return new != old
+        defaults = limit_range_defaults(items)
+        bounds = limit_range_bounds(items, "Container"), limit_range_bounds(items, "Pod")
+        if defaults != _NO_DEFAULTS:
+            self._defaults[namespace] = defaults
+        if bounds != _NO_BOUNDS:
+            self._bounds[namespace] = bounds
+        return (defaults, bounds) != old
 
-    def of(self, workload: Workload) -> Shape:
+    def shape_of(self, workload: Workload) -> Shape:
         defaults = self._defaults.get(workload.metadata.namespace, _NO_DEFAULTS)
-        read = [self._read(pod_set) for pod_set in workload.spec.pod_sets]
-        specs = [self._adjusted(each.spec, defaults) for each in read]
+        decoded = [self._decode(pod_set) for pod_set in workload.spec.pod_sets]
+        specs = [self._adjust(each.spec, defaults) for each in decoded]
         invalid = [
             *(
-                f"pod set {pod_set.name}: template: {each.problem}"
-                for pod_set, each in zip(workload.spec.pod_sets, read, strict=True)
-                if each.problem
+                f"pod set {pod_set.name}: template: {each.error}"
+                for pod_set, each in zip(workload.spec.pod_sets, decoded, strict=True)
+                if each.error
             ),
             *(
                 f"pod set {pod_set.name} is of {pod_set.count} pods, must be of at least 0"
@@ -158,12 +154,12 @@ class ShapeRegistry:
             for pod_set in workload.spec.pod_sets
         ]
         priority = effective_priority(workload, self._gates)
-        # Whole keys would take more room than all else of a shape that only one workload has.
+        # A digest: the encoded key itself would be most of the memory of a shape with one workload.
         key = blake2b(self._encoder.encode((priority, pod_sets, specs, invalid)), digest_size=16).digest()
         shape = self._shapes.get(key)
         if shape is None:
             shapes = tuple(
-                self._pod_set(name, count, min_count, spec)
+                self._pod_set_shape(name, count, min_count, spec)
                 for (name, count, min_count), spec in zip(pod_sets, specs, strict=True)
             )
             findings = (
@@ -175,35 +171,37 @@ class ShapeRegistry:
             self._shapes[key] = shape
         return shape
 
-    def out_of_bounds(self, workload: Workload) -> tuple[str, ...]:
-        """Each way in which pods of ``workload`` break the limit ranges of its namespace."""
+    def limit_range_violations(self, workload: Workload) -> tuple[str, ...]:
+        """Return one text for each way in which pods violate the limit ranges of their namespace."""
         namespace = workload.metadata.namespace
         if namespace not in self._bounds:
             return ()
-        of_container, of_pod = self._bounds[namespace]
+        container_bounds, pod_bounds = self._bounds[namespace]
         findings: list[str] = []
         for pod_set in workload.spec.pod_sets:
-            spec = self._adjusted(self._read(pod_set).spec, self._defaults.get(namespace, _NO_DEFAULTS))
+            spec = self._adjust(self._decode(pod_set).spec, self._defaults.get(namespace, _NO_DEFAULTS))
+            subject = f"a container of pod set {pod_set.name}"
             for container in (*spec.init_containers, *spec.containers):
-                resources, what = container.resources, f"a container of pod set {pod_set.name}"
-                findings += bounds_violations(of_container, resources.requests, resources.limits, what)
-            findings += bounds_violations(of_pod, pod_requests(spec), {}, f"a pod of pod set {pod_set.name}")
+                resources = container.resources
+                findings += bounds_violations(container_bounds, resources.requests, resources.limits, subject)
+            subject = f"a pod of pod set {pod_set.name}"
+            findings += bounds_violations(pod_bounds, pod_requests(spec), {}, subject)
         return tuple(dict.fromkeys(findings))
 
-    def _read(self, pod_set: PodSet) -> _Spec:
+    def _decode(self, pod_set: PodSet) -> _DecodedTemplate:
         raw = bytes(pod_set.template)
-        found = self._templates.get(raw)
-        if found is None:
-            found = _read(pod_set.template)
-            if len(self._templates) >= self._TEMPLATES:
+        decoded = self._templates.get(raw)
+        if decoded is None:
+            decoded = _decode_template(pod_set.template)
+            if len(self._templates) >= self._MAX_TEMPLATES:
                 self._templates.clear()
-            self._templates[raw] = found
-        return found
+            self._templates[raw] = decoded
+        return decoded
 
-    def _adjusted(self, spec: PodSpec, defaults: LimitRangeDefaults) -> PodSpec:
+    def _adjust(self, spec: PodSpec, defaults: LimitRangeDefaults) -> PodSpec:
         return adjust_resources(spec, self._overheads.get(spec.runtime_class_name, {}), defaults)
 
-    def _pod_set(
+    def _pod_set_shape(
         self, name: str, count: int, min_count: int | msgspec.UnsetType, spec: PodSpec
     ) -> PodSetShape:
         affinity = spec.affinity.node_affinity if spec.affinity is not None else None
@@ -212,34 +210,34 @@ class ShapeRegistry:
             name=name,
             count=count,
             min_count=count if min_count is msgspec.UNSET else min(min_count, count),
-            per_pod=quota_requests(pod_requests(spec), self._rules),
+            per_pod=quota_requests(pod_requests(spec), self._options),
             node_selector=spec.node_selector,
             affinity=required.node_selector_terms if required is not None else None,
             tolerations=spec.tolerations,
         )
 
 
-def _read(template: msgspec.Raw) -> _Spec:
-    """No API without a schema for templates has ever looked into them: what they say may be no pod at all."""
+def _decode_template(template: msgspec.Raw) -> _DecodedTemplate:
+    """Decode a template, which the API server stores without validation if the CRD has no schema for it."""
     try:
         spec = decode_template(template).spec
-    except msgspec.ValidationError as problem:
-        return _Spec(PodSpec(), str(problem))
+    except msgspec.ValidationError as error:
+        return _DecodedTemplate(PodSpec(), str(error))
     spec = msgspec.structs.replace(
         spec,
-        containers=tuple(_unnamed(container) for container in spec.containers),
-        init_containers=tuple(_unnamed(container) for container in spec.init_containers),
+        containers=tuple(_without_identity(container) for container in spec.containers),
+        init_containers=tuple(_without_identity(container) for container in spec.init_containers),
         node_name="",
         scheduler_name="",
     )
-    return _Spec(spec)
+    return _DecodedTemplate(spec)
 
 
-def _unnamed(container: Container) -> Container:
+def _without_identity(container: Container) -> Container:
     return msgspec.structs.replace(container, name="", image="")
 
 
-def _requested(pod_set: PodSetShape) -> PodSetRequest:
+def _pod_set_request(pod_set: PodSetShape) -> PodSetRequest:
     amounts = sorted(pod_set.request(pod_set.count).items())
     resources = {resource: as_quantity(resource, amount) for resource, amount in amounts}
     return PodSetRequest(name=pod_set.name, resources=resources)

@@ -1,8 +1,8 @@
-"""Whom to preempt under fair sharing: from those who borrow most, and only if that makes things fairer.
+"""Fair sharing preemption: targets from the queues that borrow most, if that makes the shares fairer.
 
-The request counts as if it ran already.  Again and again the cluster queue that has borrowed most, seen
-from the root down, is asked for a victim; whether it has to give one depends on the shares of the two
-branches of the tree that part where preemptor and victim have their lowest common cohort.
+The request counts as if it were admitted.  The search repeatedly picks the cluster queue that borrows most,
+descending from the root.  Whether its candidate becomes a target depends on the dominant resource shares of
+the two branches below the lowest common ancestor of preemptor and candidate (Kueue's almost-LCAs).
 Source: Kueue's KEP-1714, whose rules are named where they apply.
 """
 
@@ -14,7 +14,7 @@ import msgspec
 from quorate.api.configuration import PreemptionStrategy
 from quorate.queueing.cluster_queue import ClusterQueueState, Reservation
 from quorate.queueing.decisions import PreemptionReason
-from quorate.queueing.preemption.classical import (
+from quorate.queueing.preemption.candidates import (
     CandidateOrder,
     Preemptor,
     QueuesBelow,
@@ -32,25 +32,25 @@ from quorate.quota.fair_sharing import Share, dominant_share
 from quorate.quota.tree import Node
 
 
-def fair_targets(
+def fair_sharing_targets(
     preemptor: Preemptor,
     queues_below: QueuesBelow,
     strategies: tuple[PreemptionStrategy, ...],
     *,
     reclaims: bool,
 ) -> tuple[Target, ...]:
-    """The victims that make room for ``preemptor``; none when no set of candidates would do.
+    """Return targets whose eviction makes ``preemptor`` fit; empty if no set of candidates is enough.
 
-    With ``reclaims`` who stays within its nominal quota takes from borrowers whatever the shares.
+    With ``reclaims`` a queue within its nominal quota preempts borrowing queues regardless of shares.
     """
-    with UsageSimulation() as trial:
-        trial.add(preemptor.queue.node, preemptor.usage)
-        search = _Search(preemptor, trial, reclaims=reclaims)
-        waiting = _Candidates(preemptor, _candidates(preemptor, queues_below))
-        if search.first_pass(waiting, strategies[0]) or (
-            len(strategies) > 1 and search.second_pass(_Candidates(preemptor, search.preemption_skips))
+    with UsageSimulation() as simulation:
+        simulation.add(preemptor.queue.node, preemptor.usage)
+        search = _TargetSearch(preemptor, simulation, reclaims=reclaims)
+        ordering = _QueueOrdering(preemptor, _candidates(preemptor, queues_below))
+        if search.first_strategy(ordering, strategies[0]) or (
+            len(strategies) > 1 and search.second_strategy(_QueueOrdering(preemptor, search.retry_candidates))
         ):
-            return fill_back(search.targets, trial, search.has_room)
+            return fill_back(search.targets, simulation, search.fits)
     return ()
 
 
@@ -60,78 +60,79 @@ class _Candidate(msgspec.Struct, frozen=True, eq=False):
 
 
 def _candidates(preemptor: Preemptor, queues_below: QueuesBelow) -> Iterator[_Candidate]:
-    own, others, short = (
-        within_cluster_queue_filter(preemptor),
-        reclaim_within_cohort_filter(preemptor),
-        preemptor.short,
-    )
+    pairs = preemptor.pairs_needing_preemption
+    within_cluster_queue = within_cluster_queue_filter(preemptor)
+    reclaim_within_cohort = reclaim_within_cohort_filter(preemptor)
     for queue in queues_below(preemptor.queue.node.root):
-        may = own if queue is preemptor.queue else others
-        if may is no_candidate or (may is others and tree.is_within_quota(queue.node, short)):
+        same_queue = queue is preemptor.queue
+        may_preempt = within_cluster_queue if same_queue else reclaim_within_cohort
+        if may_preempt is no_candidate:
             continue
-        for other in queue.reservations.values():
-            if may(other) and preemptor.wants(other):
-                yield _Candidate(other, queue)
+        if not same_queue and tree.is_within_quota(queue.node, pairs):
+            continue
+        for reservation in queue.reservations.values():
+            if may_preempt(reservation) and preemptor.benefits_from(reservation):
+                yield _Candidate(reservation, queue)
 
 
-class _Candidates:
-    """Those not asked yet, by cluster queue; and which of these is next."""
+class _QueueOrdering:
+    """The candidates not tried yet, by cluster queue, and which cluster queue is next."""
 
     def __init__(self, preemptor: Preemptor, candidates: Iterable[_Candidate]) -> None:
         self._own = preemptor.queue
-        self._above_own = {*preemptor.queue.node.path()}
-        self._left: dict[Node, list[_Candidate]] = {}  # of each cluster queue, the first last
+        self._ancestors = {*preemptor.queue.node.path()}
+        self._remaining: dict[Node, list[_Candidate]] = {}  # by cluster queue, the next candidate last
         for candidate in sorted(candidates, key=self._order, reverse=True):
-            self._left.setdefault(candidate.queue.node, []).append(candidate)
-        self._discarded: set[Node] = set()
+            self._remaining.setdefault(candidate.queue.node, []).append(candidate)
+        self._pruned: set[Node] = set()
 
     def _order(self, candidate: _Candidate) -> CandidateOrder:
-        own = candidate.queue is self._own
-        return candidate_order(candidate.reservation, candidate.queue, own=own)
+        same_queue = candidate.queue is self._own
+        return candidate_order(candidate.reservation, candidate.queue, same_queue=same_queue)
 
     def pop(self, node: Node) -> _Candidate | None:
-        left = self._left.get(node)
-        return left.pop() if left else None
+        remaining = self._remaining.get(node)
+        return remaining.pop() if remaining else None
 
-    def discard(self, node: Node) -> None:
-        self._discarded.add(node)
+    def prune(self, node: Node) -> None:
+        self._pruned.add(node)
 
     def next(self) -> Node | None:
-        """The cluster queue to be asked next; None when there is none left."""
+        """Return the next cluster queue; None if none has candidates."""
         root = self._own.node.root
-        while root not in self._discarded:
+        while root not in self._pruned:
             found = self._descend(root)
             if found is not None:
                 return found
         return None
 
     def _descend(self, node: Node) -> Node | None:
-        """The child that has borrowed most, down to a cluster queue; discards those that do not count."""
+        """Follow the child that borrows most down to a cluster queue; prune nodes on the way."""
         if not node.children:
-            if self._left.get(node):
+            if self._remaining.get(node):
                 return node
-            self._discarded.add(node)
+            self._pruned.add(node)
             return None
         best: Node | None = None
         for child in node.children:
-            if child in self._discarded or self._is_out(child):
-                self._discarded.add(child)
-            elif best is None or self._is_ahead(child, best):
+            if child in self._pruned or self._can_be_pruned(child):
+                self._pruned.add(child)
+            elif best is None or self._precedes(child, best):
                 best = child
         if best is None:
-            self._discarded.add(node)
+            self._pruned.add(node)
             return None
         return self._descend(best)
 
-    def _is_out(self, node: Node) -> bool:
-        if not node.children and not self._left.get(node):
+    def _can_be_pruned(self, node: Node) -> bool:
+        if not node.children and not self._remaining.get(node):
             return True
-        if node is self._own.node or node in self._above_own:
+        if node is self._own.node or node in self._ancestors:
             return False
         return not dominant_share(node).is_borrowing
 
-    def _is_ahead(self, one: Node, other: Node) -> bool:
-        """Whether ``one`` is asked before ``other``: more borrowed; a cohort; the better first candidate."""
+    def _precedes(self, one: Node, other: Node) -> bool:
+        """Return True if ``one`` has the higher share; ties: a cohort first, then the better candidate."""
         shares = dominant_share(one), dominant_share(other)
         if shares[0] != shares[1]:
             return shares[0] > shares[1]
@@ -139,69 +140,67 @@ class _Candidates:
             return bool(one.children)
         if one.children:
             return one.name < other.name
-        return self._order(self._left[one][-1]) < self._order(self._left[other][-1])
+        return self._order(self._remaining[one][-1]) < self._order(self._remaining[other][-1])
 
 
-class _Search:
-    def __init__(self, preemptor: Preemptor, trial: UsageSimulation, *, reclaims: bool) -> None:
+class _TargetSearch:
+    def __init__(self, preemptor: Preemptor, simulation: UsageSimulation, *, reclaims: bool) -> None:
         self._preemptor = preemptor
         self._reclaims = reclaims
-        self._trial = trial
+        self._simulation = simulation
         self.targets: list[Target] = []
-        self.preemption_skips: list[_Candidate] = []
+        self.retry_candidates: list[_Candidate] = []  # refused by the first strategy
 
-    def has_room(self) -> bool:
-        """Whether the request fits; it is counted all the time, so it must be taken out to be tested."""
+    def fits(self) -> bool:
+        """Return True if the request fits; its simulated usage is left out for the comparison."""
         node, usage = self._preemptor.queue.node, self._preemptor.usage
         tree.remove_usage(node, usage)
-        result = workload_fits(self._preemptor, borrowing=True)
+        result = workload_fits(self._preemptor, allow_borrowing=True)
         tree.add_usage(node, usage)
         return result
 
-    def first_pass(self, candidates: _Candidates, strategy: PreemptionStrategy) -> bool:
-        """Take victims by the first strategy until there is room; whether there is in the end."""
-        while (node := candidates.next()) is not None:
-            if node is self._preemptor.queue.node:
-                candidate = candidates.pop(node)
-                assert candidate is not None, f"{node} was chosen without candidate"
-                took = self._take(candidate, "InClusterQueue")
-            elif self._reclaims and tree.is_within_quota(self._preemptor.queue.node, self._preemptor.short):
-                candidate = candidates.pop(node)
-                assert candidate is not None, f"{node} was chosen without candidate"
-                took = self._take(candidate, "InCohortReclamation")
+    def first_strategy(self, ordering: _QueueOrdering, strategy: PreemptionStrategy) -> bool:
+        """Add targets by the first strategy; return True if the request fits."""
+        own, pairs = self._preemptor.queue.node, self._preemptor.pairs_needing_preemption
+        while (node := ordering.next()) is not None:
+            if node is own:
+                added = self._add_target(_pop(ordering, node), "InClusterQueue")
+            elif self._reclaims and tree.is_within_quota(own, pairs):
+                added = self._add_target(_pop(ordering, node), "InCohortReclamation")
             else:
-                took = self._take_by_share(node, candidates, strategy)
-            if took and self.has_room():
+                added = self._add_target_by_share(node, ordering, strategy)
+            if added and self.fits():
                 return True
         return False
 
-    def second_pass(self, candidates: _Candidates) -> bool:
-        """Those passed over, one per cluster queue, by what they had before they would lose anybody."""
-        while (node := candidates.next()) is not None:
-            preemptor_side, target_side = self._sides(node)
-            candidate = candidates.pop(node)
-            assert candidate is not None, f"{node} was chosen without candidate"
-            candidates.discard(node)
+    def second_strategy(self, ordering: _QueueOrdering) -> bool:
+        """Add targets by LessThanInitialShare, one per cluster queue; return True if the request fits."""
+        while (node := ordering.next()) is not None:
+            preemptor_side, target_side = self._almost_lcas(node)
+            candidate = _pop(ordering, node)
+            ordering.prune(node)
             if dominant_share(preemptor_side) < dominant_share(target_side):
-                self._take(candidate, "InCohortFairSharing")
-                if self.has_room():
+                self._add_target(candidate, "InCohortFairSharing")
+                if self.fits():
                     return True
         return False
 
-    def _take(self, candidate: _Candidate, reason: PreemptionReason) -> bool:
-        self._trial.remove(candidate.reservation, candidate.queue.node)
+    def _add_target(self, candidate: _Candidate, reason: PreemptionReason) -> bool:
+        self._simulation.remove(candidate.reservation, candidate.queue.node)
         self.targets.append(Target(candidate.reservation, candidate.queue, reason))
         return True
 
-    def _take_by_share(self, node: Node, candidates: _Candidates, strategy: PreemptionStrategy) -> bool:
-        """Take the first candidate of ``node`` that the strategy allows; whether there was one."""
-        preemptor_side, target_side = self._sides(node)
-        preempting_assignment, before = dominant_share(preemptor_side), dominant_share(target_side)
-        while (candidate := candidates.pop(node)) is not None:
-            after = self._share_without(candidate, target_side)
-            if _allows(strategy, preempting_assignment, before, after):
-                return self._take(candidate, "InCohortFairSharing")
-            self.preemption_skips.append(candidate)
+    def _add_target_by_share(
+        self, node: Node, ordering: _QueueOrdering, strategy: PreemptionStrategy
+    ) -> bool:
+        """Add the first candidate of ``node`` that the strategy allows; return True if there is one."""
+        preemptor_side, target_side = self._almost_lcas(node)
+        preemptor_share, initial_share = dominant_share(preemptor_side), dominant_share(target_side)
+        while (candidate := ordering.pop(node)) is not None:
+            final_share = self._share_without(candidate, target_side)
+            if _allows(strategy, preemptor_share, initial_share, final_share):
+                return self._add_target(candidate, "InCohortFairSharing")
+            self.retry_candidates.append(candidate)
         return False
 
     def _share_without(self, candidate: _Candidate, side: Node) -> Share:
@@ -210,24 +209,32 @@ class _Search:
         tree.add_usage(candidate.queue.node, candidate.reservation.usage)
         return share
 
-    def _sides(self, node: Node) -> tuple[Node, Node]:
-        """The two children of the lowest common cohort that contain the preemptor and ``node``."""
+    def _almost_lcas(self, node: Node) -> tuple[Node, Node]:
+        """Return the children of the lowest common ancestor that contain the preemptor and ``node``."""
         own = self._preemptor.queue.node
-        mine = (own, *own.path())
-        theirs = node
-        while theirs.parent is not None and theirs.parent not in mine:
-            theirs = theirs.parent
-        common = theirs.parent
-        return next(side for side in mine if side.parent is common), theirs
+        own_path = (own, *own.path())
+        target_side = node
+        while target_side.parent is not None and target_side.parent not in own_path:
+            target_side = target_side.parent
+        common = target_side.parent
+        return next(side for side in own_path if side.parent is common), target_side
 
 
-def _allows(strategy: PreemptionStrategy, preempting_assignment: Share, before: Share, after: Share) -> bool:
-    """Whether a target may be taken, by the share the preemptor would have and those of the target."""
-    if preempting_assignment.infinite and not before.infinite:
+def _pop(ordering: _QueueOrdering, node: Node) -> _Candidate:
+    candidate = ordering.pop(node)
+    assert candidate is not None, f"{node} was chosen without a candidate"
+    return candidate
+
+
+def _allows(
+    strategy: PreemptionStrategy, preemptor_share: Share, initial_share: Share, final_share: Share
+) -> bool:
+    """Return True if a target may be preempted; the shares are those with the preemptor admitted."""
+    if preemptor_share.infinite and not initial_share.infinite:
         return False
     match strategy:
         case "LessThanOrEqualToFinalShare":  # rule S2-a
-            return preempting_assignment <= after
+            return preemptor_share <= final_share
         case "LessThanInitialShare":  # rule S2-b
-            return preempting_assignment < before
+            return preemptor_share < initial_share
     assert_never(strategy)

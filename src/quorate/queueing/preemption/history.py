@@ -1,13 +1,12 @@
-"""That preemption comes to rest: nobody is preempted for the same workload again and again.
+"""Preemption history: without an external event, a workload is not preempted for the same one repeatedly.
 
-The policies of Kueue can form a ring: a reclaims its quota from b, b (of high priority) takes it from c
-while borrowing, c (of higher priority than a, in the same queue) takes it from a, and so on for ever.  The
-rule that breaks it: until something happens from outside, a workload is preempted at most once for the same
-other workload; twice if that one asks for no more than its queue's own quota, so that it is never a claim
-to quota of one's own that gives way.  So each pair of workloads accounts for two preemptions at most, and
-without an outside event preemption ends.
+Kueue's policies can form a loop: a reclaims its quota from b; b, of high priority, takes it from c while
+borrowing; c, of higher priority than a in the same queue, takes it from a; and so on.  One rule breaks the
+loop: until the next external event a workload is preempted at most once for the same preemptor, or twice if
+the preemptor requests no more than the quota of its queue, so that a claim to own quota is never the one that
+yields.  Each pair of workloads thus accounts for at most two preemptions, and preemption ends.
 
-From outside comes all but reserving quota, being preempted, and stopping because of that.
+Every event is external except a quota reservation, a preemption, and a stop because of a preemption.
 See docs/decisions/0005-no-preemption-loops.md.
 """
 
@@ -16,24 +15,24 @@ from quorate.quota.tree import Node
 
 
 class PreemptionHistory:
-    """Preemptions since the last event from outside, tree by tree."""
+    """Counts the preemptions since the last external event of each tree."""
 
     def __init__(self) -> None:
         # By root and preemptor: how often each victim was preempted for it.
         self._counts: dict[Node, dict[Uid, dict[Uid, int]]] = {}
 
-    def note(self, root: Node, preemptor: Uid, victim: Uid) -> None:
+    def record(self, root: Node, preemptor: Uid, victim: Uid) -> None:
         victims = self._counts.setdefault(root, {}).setdefault(preemptor, {})
         victims[victim] = victims.get(victim, 0) + 1
 
-    def forget(self, root: Node) -> None:
-        """Something happened from outside in the tree of ``root``."""
+    def clear(self, root: Node) -> None:
+        """Start again after an external event in the tree of ``root``."""
         self._counts.pop(root, None)
 
     def excluded_victims(self, root: Node, preemptor: Uid, *, within_quota: bool) -> frozenset[Uid]:
-        """Who may not be preempted for ``preemptor`` again."""
+        """Return the workloads that may not be preempted for ``preemptor`` again."""
         victims = self._counts.get(root, {}).get(preemptor)
         if victims is None:
             return frozenset()
-        most = 2 if within_quota else 1
-        return frozenset(victim for victim, times in victims.items() if times >= most)
+        limit = 2 if within_quota else 1
+        return frozenset(victim for victim, times in victims.items() if times >= limit)

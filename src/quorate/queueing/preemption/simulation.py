@@ -1,4 +1,4 @@
-"""Trying out what the world would be without some workloads, or with one more."""
+"""Simulation of usage as if some reservations ended, or as if one more workload ran."""
 
 from types import TracebackType
 
@@ -9,14 +9,13 @@ from quorate.quota.tree import Node
 
 
 class UsageSimulation:
-    """Changes of usage that are undone when the ``with`` block is left, by any road.
+    """Changes of usage that are undone when the ``with`` block ends, also by an exception.
 
-    Usage is a plain sum, so the order of undoing does not matter, and what was moved twice is restored
-    exactly.
+    Usage is a plain sum, so the order in which changes are undone does not matter.
     """
 
     def __init__(self) -> None:
-        self._gone: dict[Reservation, Node] = {}  # taken out of the usage of the node
+        self._removed: dict[Reservation, Node] = {}  # with the node that counted it
         self._added: list[tuple[Node, Usage]] = []
 
     def __enter__(self) -> "UsageSimulation":
@@ -25,19 +24,20 @@ class UsageSimulation:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for reservation, node in self._gone.items():
+        for reservation, node in self._removed.items():
             tree.add_usage(node, reservation.usage)
         for node, usage in self._added:
             tree.remove_usage(node, usage)
 
     def remove(self, reservation: Reservation, node: Node) -> None:
-        """As if ``reservation``, counted at ``node``, had ended; a second time changes nothing."""
-        if reservation not in self._gone:
-            self._gone[reservation] = node
+        """Remove the usage of ``reservation``, counted at ``node``; a second call changes nothing."""
+        if reservation not in self._removed:
+            self._removed[reservation] = node
             tree.remove_usage(node, reservation.usage)
 
     def restore(self, reservation: Reservation) -> None:
-        tree.add_usage(self._gone.pop(reservation), reservation.usage)
+        """Add the usage of a removed reservation again."""
+        tree.add_usage(self._removed.pop(reservation), reservation.usage)
 
     def add(self, node: Node, usage: Usage) -> None:
         self._added.append((node, usage))

@@ -1,15 +1,15 @@
-"""The scheduling cycle: who is admitted now, who is preempted for whom, and why the others wait.
+"""The admission cycle: which workloads are admitted, which are preempted, and why the others stay pending.
 
-A *round* is the cycle of Kueue: it takes the head of every active cluster queue, judges each against the
-state as it is (``nominate``), orders them, and carries them out one after the other, each seeing what those
-before it took.  Heads that were not admitted go back, to be tried again at once or when something changes.
-``run_cycle`` repeats rounds until one changes nothing, so a cycle admits exactly the workloads that as many
-single rounds would.
+A *round* is one scheduling cycle of Kueue.  It takes the head of every active cluster queue, nominates each
+on the state at the beginning of the round, orders the nominations, and processes them one after the other,
+each with the usage that the earlier ones left.  Heads that are not admitted are requeued, to be tried again
+at once or after the next event.  ``AdmissionCycle.run`` repeats rounds until one changes nothing, so one run
+admits exactly the workloads that as many single rounds would.
 
-With ``blockAdmission`` a round stops before it admits a workload while another is not ready.  The state
-keeps it as it is; it goes on, with the assignments made before, as soon as all are ready, and no other round
-runs meanwhile.  Where only those are held back that compete for the same flavors, the round goes on with
-the others instead (see ``queueing.pods_ready``).
+With ``blockAdmission`` a round is suspended before it admits a workload while another one is not ready.  It
+is resumed, with the assignments made before, as soon as all workloads are ready; no other round runs
+meanwhile.  If only workloads that compete for the same flavors are held back, the round continues with the
+other heads instead (see ``pods_ready.UnreadyWorkloads``).
 """
 
 from collections.abc import Iterable
@@ -31,219 +31,250 @@ from quorate.queueing.inadmissible_reasons import (
 )
 from quorate.queueing.pending.ordering import affects_scheduling
 from quorate.queueing.pending.queue import PreemptingAssignment, RequeueReason
-from quorate.queueing.preemption.classical import preemption_decision, quota_to_reserve
+from quorate.queueing.preemption.candidates import preemption_decision
 from quorate.queueing.preemption.simulation import UsageSimulation
 from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode
 from quorate.queueing.scheduling.nomination import Nomination, nominate
 from quorate.queueing.scheduling.processing_order import ClassicalOrder, FairSharingOrder, ProcessingOrder
 from quorate.queueing.state import State
 from quorate.quota import tree
-from quorate.quota.amount import Usage, as_quantity
+from quorate.quota.amount import FlavorResource, Unlimited, Usage, as_quantity
 from quorate.quota.tree import Node
 
-# Decisions of one run: enough to keep many writes in flight, few enough to keep the shell responsive.
+# Decisions of one run: enough to keep many writes in flight, few enough to keep the process responsive.
 MAX_DECISIONS: Final = 100
 
 
-def run_cycle(state: State, now: float) -> CycleResult:
-    """Decide all that can be decided now, or a good batch of it; then ``wake_at`` asks to go on at once."""
-    decisions: dict[Key, Decision] = {}
-    preemption_skips: dict[Key, str] = {}
-    sample_at = state.sample_consumed_usage(now)
-    while (round_ := next_round(state)) is not None:
-        for decision in round_.run(now):
-            decisions.pop(decision.key, None)  # only the last word about a workload is worth writing
-            decisions[decision.key] = decision
-        preemption_skips |= round_.preemption_skips
-        if len(decisions) >= MAX_DECISIONS:
-            return CycleResult(tuple(decisions.values()), now, tuple(preemption_skips.values()))
-    return CycleResult(tuple(decisions.values()), sample_at, tuple(preemption_skips.values()))
+class AdmissionCycle:
+    """Runs rounds over one state, and keeps the progress that a state itself does not have.
 
+    A state has one cycle for its whole life: rounds are numbered, and a suspended round must be resumed.
+    """
 
-def next_round(state: State) -> "Round | None":
-    """The round that may change something; None when everything has been judged as things are."""
-    if state.suspended is not None:
-        return None if state.unready else state.suspended
-    state.flush_requeues()
-    queues = [queue for root in state.dirty_trees for queue in state.queues_with_pending(root)]
-    if not queues:
-        state.dirty_trees.clear()
-        return None
-    return Round(state, queues)
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._rounds = 0
+        self._round: Round | None = None  # the last one
+
+    @property
+    def suspended(self) -> "Round | None":
+        """The round that waits for admitted workloads to become ready."""
+        return self._round if self._round is not None and self._round.is_suspended else None
+
+    def run(self, now: float) -> CycleResult:
+        """Decide everything that can be decided, or a batch of it, in which case ``wake_at`` is ``now``."""
+        decisions: dict[Key, Decision] = {}
+        preemption_skips: dict[Key, str] = {}
+        sample_at = self._state.ledger.sample_consumed_usage(now)
+        while (round_ := self._next_round()) is not None:
+            for decision in round_.run(now):
+                decisions.pop(decision.key, None)  # only the last decision about a workload is written
+                decisions[decision.key] = decision
+            preemption_skips |= round_.preemption_skips
+            if len(decisions) >= MAX_DECISIONS:
+                return CycleResult(tuple(decisions.values()), now, tuple(preemption_skips.values()))
+        return CycleResult(tuple(decisions.values()), sample_at, tuple(preemption_skips.values()))
+
+    def start_round(self, queues: Iterable[ClusterQueueState]) -> "Round":
+        """Pop and nominate the heads of ``queues``."""
+        self._rounds += 1
+        self._round = Round(self._state, queues, self._rounds)
+        return self._round
+
+    def _next_round(self) -> "Round | None":
+        """Return a round that may change something; None when every head was tried on the current state."""
+        ledger = self._state.ledger
+        if (suspended := self.suspended) is not None:
+            return None if ledger.unready else suspended
+        ledger.flush_requeues()
+        queues = [queue for root in ledger.dirty_trees for queue in ledger.queues_with_pending(root)]
+        if not queues:
+            ledger.dirty_trees.clear()
+            return None
+        return self.start_round(queues)
 
 
 class Round:
-    """One head of each of ``queues``, popped and judged; ``run`` carries them out."""
+    """The heads of ``queues``, popped and nominated; ``run`` processes them."""
 
-    def __init__(self, state: State, queues: Iterable[ClusterQueueState]) -> None:
-        self._state = state
+    def __init__(self, state: State, queues: Iterable[ClusterQueueState], number: int) -> None:
+        self._configuration = state.configuration
+        self._ledger = state.ledger
+        self.is_suspended = False
+        self.preemption_skips: dict[Key, str] = {}  # by workload its cluster queue; see ``CycleResult``
         self._roots: dict[Node, None] = {}  # of the trees that take part
-        self._busy: set[Node] = set()  # of those in which the round changed something
-        self._back: list[tuple[Nomination, RequeueReason]] = []  # carried out and not admitted
-        self.preemption_skips: dict[Key, str] = {}  # the cluster queue of each; see ``Cycle``
-        self._held: list[tuple[Node, Usage]] = []  # counted for the rest of the round only
-        # By the root of each tree: who was served last, and whom preemptors evict, each with its preemptor.
-        self._served: dict[Node, Key] = {}
-        self._victims: dict[Node, dict[Key, Key]] = {}
-        self._waited = False  # whether it was suspended, so that much may have happened since it judged
-        state.cycles += 1
+        self._changed_roots: set[Node] = set()  # of the trees in which the round changed something
+        self._to_requeue: list[tuple[Nomination, RequeueReason]] = []  # processed and not admitted
+        self._reserved_usage: list[tuple[Node, Usage]] = []  # counted only while the round is processed
+        # By root: the last workload that took quota, and the preemption targets, each with its preemptor.
+        self._last_served: dict[Node, Key] = {}
+        self._preemptors: dict[Node, dict[Key, Key]] = {}
+        self._was_suspended = False  # then events may have happened since the nomination
         nominations: list[Nomination] = []
         for queue in queues:
             self._roots[queue.node.root] = None
-            entry = queue.pending.pop() if state.is_active(queue) else None
+            entry = queue.pending.pop() if self._ledger.is_active(queue) else None
             if entry is not None:
-                nominations.append(nominate(state, queue, entry))
-        turns = FairSharingOrder if state.configuration.fair_sharing is not None else ClassicalOrder
-        self._turns: ProcessingOrder = turns(nominations, state.configuration.gates)
+                nominations.append(nominate(state, queue, entry, number))
+        order = FairSharingOrder if self._configuration.fair_sharing is not None else ClassicalOrder
+        self._order: ProcessingOrder = order(nominations, self._configuration.gates)
 
     def run(self, now: float) -> list[Decision]:
-        """Carry out what was nominated.  A round that is suspended is to be run again."""
+        """Process the nominations and requeue; if the round is suspended, run it again to resume."""
         decisions = self.process(now)
-        if self._state.suspended is not self:
+        if not self.is_suspended:
             self.requeue()
         return decisions
 
     def process(self, now: float) -> list[Decision]:
-        """Decide on each head in its turn; ``requeue`` must follow unless the round got suspended."""
+        """Decide about each head in order; ``requeue`` must follow unless the round is suspended."""
         decisions: list[Decision] = []
-        self._state.suspended = None
-        for node, usage in self._held:
+        self.is_suspended = False
+        for node, usage in self._reserved_usage:
             tree.add_usage(node, usage)
-        while (nomination := self._turns.next()) is not None:
+        while (nomination := self._order.next()) is not None:
             if _is_outdated(nomination):
-                self._back.append((nomination, RequeueReason.FAILED_AFTER_NOMINATION))
-            elif (awaiting := self._awaiting(nomination)) is None:
+                self._to_requeue.append((nomination, RequeueReason.FAILED_AFTER_NOMINATION))
+            elif (blocker := self._pods_ready_blocker(nomination)) is None:
                 decisions.extend(self._decide(nomination, now))
-            elif awaiting.flavor is None:
-                decisions.append(_hold(nomination, "Waiting", (awaiting,)))
-                self._state.suspended = self
-                self._waited = True
+            elif blocker.flavor is None:
+                decisions.append(_hold(nomination, "Waiting", (blocker,)))
+                self.is_suspended = self._was_suspended = True
                 break
             else:
-                self._state.unready.hold_back(nomination.queue, awaiting.flavor)
-                decisions.append(self._refuse(nomination, RequeueReason.AWAITING_PODS_READY, (awaiting,)))
-            self._turns.done(nomination)
-        for node, usage in self._held:
+                self._ledger.unready.block(nomination.queue, blocker.flavor)
+                decisions.append(
+                    self._keep_pending(nomination, RequeueReason.AWAITING_PODS_READY, (blocker,))
+                )
+            self._order.done(nomination)
+        for node, usage in self._reserved_usage:
             tree.remove_usage(node, usage)
         return decisions
 
     def requeue(self) -> None:
-        """Put the heads that were not admitted back, and note which trees are at rest now."""
-        state = self._state
-        state.flush_requeues()
-        searching: dict[Node, int] = {}  # trees with flavors left to try, and how many that could be
-        for nomination, reason in self._back:
+        """Requeue the heads that were not admitted, and update which trees need another round."""
+        ledger = self._ledger
+        ledger.flush_requeues()
+        untried: dict[Node, int] = {}  # by root with flavors left to try: the largest number of flavors
+        for nomination, reason in self._to_requeue:
             entry, root = nomination.entry, nomination.queue.node.root
-            if not state.requeue(entry, reason, nomination.requeues_before):
-                self._busy.add(root)
+            if not ledger.requeue(entry, reason, nomination.requeues_before):
+                self._changed_roots.add(root)
             elif entry.last_assignment is not None and entry.last_assignment.has_untried_flavors:
-                most = sum(len(group.flavors) for group in nomination.queue.groups.values())
-                searching[root] = max(searching.get(root, 0), most)
+                flavors = sum(len(group.flavors) for group in nomination.queue.groups.values())
+                untried[root] = max(untried.get(root, 0), flavors)
         for root in self._roots:
-            news = self._waited or root in self._busy
-            rounds = 0 if news else state.dirty_trees.get(root, 0) + 1
-            if rounds <= searching.get(root, 0):
-                state.dirty_trees[root] = rounds
+            has_changed = self._was_suspended or root in self._changed_roots
+            unchanged_rounds = 0 if has_changed else ledger.dirty_trees.get(root, 0) + 1
+            if unchanged_rounds <= untried.get(root, 0):
+                ledger.dirty_trees[root] = unchanged_rounds
             else:
-                state.dirty_trees.pop(root, None)
+                ledger.dirty_trees.pop(root, None)
 
-    def _awaiting(self, nomination: Nomination) -> AwaitingPodsReady | None:
-        """Who must be ready before this one, which could be admitted now; None if nobody."""
-        rules, unready = self._state.configuration.wait_for_pods_ready, self._state.unready
+    def _pods_ready_blocker(self, nomination: Nomination) -> AwaitingPodsReady | None:
+        """Return the unready workload that blocks an admission which is otherwise possible now."""
+        rules, unready = self._configuration.wait_for_pods_ready, self._ledger.unready
         assignment = nomination.assignment
         if rules is None or rules.block_admission is None or assignment is None or not unready:
             return None
-        if assignment.mode is not AssignmentMode.FIT or self._lacks(nomination, assignment):
+        if assignment.mode is not AssignmentMode.FIT or self._shortages(nomination, assignment):
             return None
         if rules.block_admission == "AllQueues":
             return AwaitingPodsReady(unready.first())
-        return unready.awaited(pair.flavor for pair in assignment.usage)
+        return unready.blocker(pair.flavor for pair in assignment.usage)
 
     def _decide(self, nomination: Nomination, now: float) -> list[Decision]:
-        assignment = nomination.assignment
+        assignment, root = nomination.assignment, nomination.queue.node.root
         if assignment is None:
-            strange = any(isinstance(cause, NamespaceMismatched) for cause in nomination.reasons)
-            reason = RequeueReason.NAMESPACE_MISMATCH if strange else RequeueReason.GENERIC
-            return [self._refuse(nomination, reason, nomination.reasons)]
+            mismatched = any(isinstance(reason, NamespaceMismatched) for reason in nomination.reasons)
+            requeue_reason = RequeueReason.NAMESPACE_MISMATCH if mismatched else RequeueReason.GENERIC
+            return [self._keep_pending(nomination, requeue_reason, nomination.reasons)]
         if assignment.mode is AssignmentMode.NO_FIT:
-            return [self._refuse(nomination, RequeueReason.NO_FIT, nomination.reasons)]
+            return [self._keep_pending(nomination, RequeueReason.NO_FIT, nomination.reasons)]
         if assignment.mode.needs_preemption and not nomination.targets:
-            self._count_for_now(nomination, quota_to_reserve(nomination.queue, assignment))
-            return [self._refuse(nomination, RequeueReason.NO_CANDIDATES, nomination.reasons)]
-        victims = self._victims.get(nomination.queue.node.root, {})
+            self._reserve_for_round(nomination, quota_to_reserve(nomination.queue, assignment))
+            return [self._keep_pending(nomination, RequeueReason.NO_CANDIDATES, nomination.reasons)]
+        preemptors = self._preemptors.get(root, {})
         for target in nomination.targets:
             key = target.reservation.key
-            if key in victims:
-                return [self._skip(nomination, TargetsOverlap(key, victims[key]))]
-        lacks = self._lacks(nomination, assignment)
-        if lacks:
-            return [self._skip(nomination, NoLongerFits(self._served.get(nomination.queue.node.root), lacks))]
+            if key in preemptors:
+                return [self._skip(nomination, TargetsOverlap(key, preemptors[key]))]
+        shortages = self._shortages(nomination, assignment)
+        if shortages:
+            return [self._skip(nomination, NoLongerFits(self._last_served.get(root), shortages))]
         if nomination.targets:
             return self._preempt(nomination, assignment)
-        self._busy.add(nomination.queue.node.root)
-        self._served[nomination.queue.node.root] = nomination.entry.key
+        self._changed_roots.add(root)
+        self._last_served[root] = nomination.entry.key
         return [self._reserve(nomination, assignment, now)]
 
-    def _lacks(self, nomination: Nomination, assignment: Assignment) -> tuple[Shortage, ...]:
-        """What is missing beside what this round decided so far, once all victims are gone."""
-        with self._state.without_replaced_slice(nomination.entry.workload, nomination.queue):
-            return self._lacks_beside(nomination, assignment)
+    def _shortages(self, nomination: Nomination, assignment: Assignment) -> tuple[Shortage, ...]:
+        """Return what is missing after the earlier decisions of the round, without all preemption targets."""
+        with self._ledger.without_replaced_slice(nomination.entry.workload, nomination.queue):
+            return self._shortages_without_targets(nomination, assignment)
 
-    def _lacks_beside(self, nomination: Nomination, assignment: Assignment) -> tuple[Shortage, ...]:
+    def _shortages_without_targets(
+        self, nomination: Nomination, assignment: Assignment
+    ) -> tuple[Shortage, ...]:
         node = nomination.queue.node
         leaving = (
-            *self._victims.get(node.root, ()),
+            *self._preemptors.get(node.root, ()),
             *(target.reservation.key for target in nomination.targets),
         )
         if not leaving:
-            return _lacking(node, assignment.usage)
-        with UsageSimulation() as trial:
+            return _shortages_at(node, assignment.usage)
+        with UsageSimulation() as simulation:
             for key in leaving:
-                reservation = self._state.reservations.get(key)
-                if reservation is not None:  # a victim may be gone already when a blocked round goes on
-                    queue = self._state.cluster_queues[reservation.admission.cluster_queue]
-                    trial.remove(reservation, queue.node)
-            return _lacking(node, assignment.usage)
+                reservation = self._ledger.reservations.get(key)
+                if reservation is not None:  # a target may be gone when a suspended round is resumed
+                    queue = self._ledger.cluster_queues[reservation.admission.cluster_queue]
+                    simulation.remove(reservation, queue.node)
+            return _shortages_at(node, assignment.usage)
 
-    def _count_for_now(self, nomination: Nomination, usage: Usage) -> None:
+    def _reserve_for_round(self, nomination: Nomination, usage: Usage) -> None:
+        """Keep later heads of the round from taking ``usage``."""
         node = nomination.queue.node
-        self._served[node.root] = nomination.entry.key
-        self._held.append((node, usage))
+        self._last_served[node.root] = nomination.entry.key
+        self._reserved_usage.append((node, usage))
         tree.add_usage(node, usage)
 
     def _preempt(self, nomination: Nomination, assignment: Assignment) -> list[Decision]:
-        """Evict the targets that are not being evicted yet; nobody else may take their room this round."""
-        state, queue, entry = self._state, nomination.queue, nomination.entry
-        self._count_for_now(nomination, assignment.usage)
-        victims = tuple(target.reservation.key for target in nomination.targets)
-        self._victims.setdefault(queue.node.root, {}).update(dict.fromkeys(victims, entry.key))
-        fresh = [target for target in nomination.targets if state.expect_eviction(target.reservation, entry)]
-        if fresh:
-            self._busy.add(queue.node.root)
+        """Evict the targets that are not being evicted yet; no other head may take their quota this round."""
+        ledger, queue, entry = self._ledger, nomination.queue, nomination.entry
+        self._reserve_for_round(nomination, assignment.usage)
+        keys = tuple(target.reservation.key for target in nomination.targets)
+        self._preemptors.setdefault(queue.node.root, {}).update(dict.fromkeys(keys, entry.key))
+        issued = [
+            target for target in nomination.targets if ledger.expect_eviction(target.reservation, entry)
+        ]
+        if issued:
+            self._changed_roots.add(queue.node.root)
         entry.last_assignment = None
-        entry.preempting_assignment = PreemptingAssignment(
-            tuple(pods.count for pods in assignment.pod_sets), assignment.level
-        )
+        counts = tuple(pods.count for pods in assignment.pod_sets)
+        entry.preempting_assignment = PreemptingAssignment(counts, assignment.borrowing_level)
         if not queue.is_strict:
             queue.pending.sticky = entry
-        reasons = (*nomination.reasons, AwaitingPreemption(victims))
-        hold = self._refuse(nomination, RequeueReason.PENDING_PREEMPTION, reasons)
-        return [*(preemption_decision(entry.workload, queue, target) for target in fresh), hold]
+        reasons = (*nomination.reasons, AwaitingPreemption(keys))
+        hold = self._keep_pending(nomination, RequeueReason.PENDING_PREEMPTION, reasons)
+        return [*(preemption_decision(entry.workload, queue, target) for target in issued), hold]
 
-    def _skip(self, nomination: Nomination, cause: InadmissibleReason) -> Hold:
-        """Refuse one that could start, or preempt, but for those before it in the round."""
-        if not self._state.configuration.gates.flavor_fungibility_preserve_scan_progress:
+    def _skip(self, nomination: Nomination, reason: InadmissibleReason) -> Hold:
+        """Keep a head pending that an earlier head of the round prevents from starting or preempting."""
+        if not self._configuration.gates.flavor_fungibility_preserve_scan_progress:
             nomination.entry.last_assignment = None
         if nomination.targets:
             self.preemption_skips[nomination.entry.key] = nomination.queue.name
-        return self._refuse(nomination, RequeueReason.FAILED_AFTER_NOMINATION, (cause,))
+        return self._keep_pending(nomination, RequeueReason.FAILED_AFTER_NOMINATION, (reason,))
 
-    def _refuse(
-        self, nomination: Nomination, reason: RequeueReason, reasons: tuple[InadmissibleReason, ...]
+    def _keep_pending(
+        self,
+        nomination: Nomination,
+        requeue_reason: RequeueReason,
+        reasons: tuple[InadmissibleReason, ...],
     ) -> Hold:
-        self._back.append((nomination, reason))
-        waits = reason is RequeueReason.AWAITING_PODS_READY
-        return _hold(nomination, "Waiting" if waits else "Pending", reasons)
+        self._to_requeue.append((nomination, requeue_reason))
+        is_blocked = requeue_reason is RequeueReason.AWAITING_PODS_READY
+        return _hold(nomination, "Waiting" if is_blocked else "Pending", reasons)
 
     def _reserve(self, nomination: Nomination, assignment: Assignment, now: float) -> Reserve:
         entry, queue = nomination.entry, nomination.queue
@@ -251,7 +282,7 @@ class Round:
         admission = _admission(queue.name, assignment)
         ready = {check.name for check in entry.workload.status.admission_checks if check.state == "Ready"}
         admitted = ready.issuperset(queue.checks_for(admission))
-        self._state.assume(entry, admission, assignment.usage, admitted=admitted)
+        self._ledger.assume(entry, admission, assignment.usage, admitted=admitted)
         return Reserve(
             key=metadata.key,
             uid=metadata.uid,
@@ -263,8 +294,30 @@ class Round:
         )
 
 
-def _lacking(node: Node, usage: Usage) -> tuple[Shortage, ...]:
-    """What keeps ``usage`` from fitting at ``node``, by flavor and resource; nothing if it fits."""
+def quota_to_reserve(queue: ClusterQueueState, assignment: Assignment) -> dict[FlavorResource, int]:
+    """Return the quota to reserve, for the rest of a round, for a head without preemption candidates.
+
+    Otherwise later heads would take quota the head is entitled to.  A queue with ``reclaimWithinCohort: Any``
+    reserves nothing, because it can reclaim the quota.
+    """
+    if queue.spec.preemption.reclaim_within_cohort == "Any":
+        return {}
+    node = queue.node
+
+    def entitled(pair: FlavorResource, amount: int) -> int:
+        borrowing_limit = tree.limits(node, pair).borrowing
+        unused = tree.nominal(node, pair) - tree.used(node, pair)
+        if assignment.borrowing_level == 0:
+            return max(0, min(amount, unused))
+        if isinstance(borrowing_limit, Unlimited):
+            return amount  # all of it, even if less is unused
+        return max(0, min(amount, unused + borrowing_limit))
+
+    return {pair: entitled(pair, amount) for pair, amount in assignment.usage.items()}
+
+
+def _shortages_at(node: Node, usage: Usage) -> tuple[Shortage, ...]:
+    """Return the shortages that keep ``usage`` from fitting at ``node``, sorted; empty if it fits."""
     if tree.fits(node, usage):
         return ()
     found = [
@@ -277,11 +330,11 @@ def _lacking(node: Node, usage: Usage) -> tuple[Shortage, ...]:
         )
         for pair, amount in sorted(usage.items())
     ]
-    return tuple(lack for lack in found if lack.short_by > 0)
+    return tuple(shortage for shortage in found if shortage.short_by > 0)
 
 
 def _is_outdated(nomination: Nomination) -> bool:
-    """Whether the workload left its queue, or changed, since it was judged (in a suspended round)."""
+    """Return True if the workload left its queue or changed since the nomination (suspended rounds)."""
     entry = nomination.entry
     if nomination.queue.pending.in_flight is not entry:
         return True
@@ -291,7 +344,9 @@ def _is_outdated(nomination: Nomination) -> bool:
 
 
 def _hold(
-    nomination: Nomination, reason: Literal["Pending", "Waiting"], reasons: tuple[InadmissibleReason, ...]
+    nomination: Nomination,
+    condition_reason: Literal["Pending", "Waiting"],
+    reasons: tuple[InadmissibleReason, ...],
 ) -> Hold:
     entry = nomination.entry
     metadata = entry.workload.metadata
@@ -299,7 +354,7 @@ def _hold(
         key=metadata.key,
         uid=metadata.uid,
         resource_version=metadata.resource_version,
-        reason=reason,
+        condition_reason=condition_reason,
         reasons=reasons,
         requests=entry.shape.requests,
     )

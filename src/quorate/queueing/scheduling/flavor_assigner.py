@@ -1,10 +1,11 @@
-"""Which flavors a workload would get in its cluster queue, as things are: the flavor assignment.
+"""Flavor assignment: which flavors a workload gets in its cluster queue, given the current usage.
 
-Each pod set gets one flavor per resource group.  Flavors are tried in the order of the queue, from where
-the last search left off; which one is taken when the first does not simply fit is the queue's
-``flavorFungibility``.  The quota that earlier pod sets of the workload take counts against later ones.
+Each pod set gets one flavor per resource group.  Flavors are tried in the order of the cluster queue,
+beginning after the last flavor that was tried before.  ``flavorFungibility`` of the queue decides which
+flavor is taken when the first one does not simply fit.  The requests of earlier pod sets of the workload
+count against later ones.
 
-The answer holds every refusal, so that whoever asks for a reason reads the same value.
+The result contains every refusal, so that all messages come from the same value.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,12 +34,12 @@ from quorate.quota.tree import Node
 
 
 class AssignmentMode(IntEnum):
-    """How a request could be met, worst first."""
+    """How a request can be satisfied, worst first."""
 
     NO_FIT = 0
-    NO_CANDIDATES = 1  # by preemption, if there were somebody to preempt
-    PREEMPT = 2  # by preempting in the own cluster queue
-    RECLAIM = 3  # by preempting in other cluster queues only
+    NO_CANDIDATES = 1  # preemption would help, but there are no candidates
+    PREEMPT = 2  # by preemption within the own cluster queue, or there as well
+    RECLAIM = 3  # by preemption in other cluster queues only
     FIT = 4
 
     @property
@@ -47,39 +48,39 @@ class AssignmentMode(IntEnum):
 
 
 class FlavorCandidate(NamedTuple):
-    """How one flavor, or one resource of it, could serve a request."""
+    """How one flavor, or one resource of it, can satisfy a request."""
 
     mode: AssignmentMode
-    level: int  # how far up the cohort tree quota is borrowed; 0 within nominal
+    borrowing_level: int  # height in the cohort tree from which quota is borrowed; 0 within nominal quota
 
 
-_IMPOSSIBLE: Final = FlavorCandidate(AssignmentMode.NO_FIT, 0)
+_NO_FIT: Final = FlavorCandidate(AssignmentMode.NO_FIT, 0)
 
 
 class PreemptionOracle(Protocol):
-    """Simulates preemption for a request that exceeds what is free."""
+    """Simulates preemption for a request that exceeds the available quota."""
 
     def __call__(self, pair: FlavorResource, amount: int) -> FlavorCandidate:
-        """Whom preemption would hit; never FIT.  The level is that after the victims are gone."""
+        """Return the mode, never FIT, and the borrowing level once the targets are removed."""
         ...
 
 
 class FlavorSearchInput(msgspec.Struct, frozen=True):
-    """What a cluster queue offers: its groups, its place in the quota tree, its rules of choice."""
+    """The flavors and rules of one cluster queue, and its node in the quota tree."""
 
     node: Node
-    groups: Mapping[str, FlavorGroup]  # by each resource covered
-    flavors: Mapping[str, ResourceFlavor]  # all there are; a name may be missing
+    groups: Mapping[str, FlavorGroup]  # by each covered resource
+    resource_flavors: Mapping[str, ResourceFlavor]  # all that exist; a flavor of ``groups`` may be missing
     fungibility: FlavorFungibility | None  # None: the first flavor that fits, else the first of the best mode
     preemption: Preemption
-    is_fair: bool  # fair sharing decides who is preempted
-    ignores_uncovered: bool
-    oracle: PreemptionOracle
+    fair_sharing: bool
+    ignores_undeclared: bool  # resources that no group covers need no quota
+    simulate_preemption: PreemptionOracle
 
     @property
-    def preempts_while_borrowing(self) -> bool:
-        """Whether somebody may go for a request that exceeds the queue's own quota."""
-        if self.is_fair and self.preemption.reclaim_within_cohort != "Never":
+    def can_preempt_while_borrowing(self) -> bool:
+        """Return True if a request that exceeds the queue's own quota may preempt."""
+        if self.fair_sharing and self.preemption.reclaim_within_cohort != "Never":
             return True
         return self.preemption.borrow_within_cohort.policy != "Never"
 
@@ -88,40 +89,41 @@ class PodSetFlavors(msgspec.Struct, frozen=True):
     name: str
     count: int
     flavors: dict[str, str]  # by resource
-    requests: dict[str, int]  # totals, exactly of the resources that have a flavor
+    requests: dict[str, int]  # for all pods, exactly of the resources that have a flavor
 
 
 class Assignment(msgspec.Struct, frozen=True):
     pod_sets: tuple[PodSetFlavors, ...]  # up to the first that got no flavor
-    mode: AssignmentMode
-    level: int
+    mode: AssignmentMode  # the worst of all resources
+    borrowing_level: int  # the highest of all resources
     usage: dict[FlavorResource, int]
-    short: frozenset[FlavorResource]  # what would have to be freed by preemption
-    reasons: tuple[PodSetReason, ...]  # every refusal, unless the group found a fit in the end
-    last_tried_flavors: tuple[dict[str, int], ...]  # per pod set and resource: see pending.Resume
+    pairs_needing_preemption: frozenset[FlavorResource]
+    reasons: tuple[PodSetReason, ...]  # every refusal, except those of groups in which a flavor fits
+    last_tried_flavors: tuple[dict[str, int], ...]  # per pod set and resource: see ``LastAssignment``
 
 
 def assign_flavors(
-    market: FlavorSearchInput,
+    search_input: FlavorSearchInput,
     pod_sets: Sequence[PodSetShape],
     counts: Sequence[int],
-    start: Sequence[Mapping[str, int]],
+    last_tried_flavors: Sequence[Mapping[str, int]],
 ) -> Assignment:
     """Choose flavors for ``counts`` pods of each of ``pod_sets``.
 
-    ``start`` holds the remembered positions; it is empty, or as long as ``pod_sets``.
+    ``last_tried_flavors`` is empty, or as long as ``pod_sets``.
     """
     usage: dict[FlavorResource, int] = {}
     modes: dict[FlavorResource, AssignmentMode] = {}
-    chosen: list[PodSetFlavors] = []
-    last_tried_flavors: list[dict[str, int]] = []
+    assigned: list[PodSetFlavors] = []
+    tried: list[dict[str, int]] = []
     reasons: list[PodSetReason] = []
-    mode, level = AssignmentMode.FIT, 0
+    mode, borrowing_level = AssignmentMode.FIT, 0
     for index, (pod_set, count) in enumerate(zip(pod_sets, counts, strict=True)):
         requests = pod_set.request(count)
-        if PODS in market.groups:
+        if PODS in search_input.groups:
             requests[PODS] = count
-        search = _Search(market, pod_set, requests, usage, start[index] if start else {})
+        start = last_tried_flavors[index] if last_tried_flavors else {}
+        search = _PodSetSearch(search_input, pod_set, requests, usage, start)
         search.run()
         reasons.extend(search.reasons)
         if search.failed:
@@ -130,43 +132,42 @@ def assign_flavors(
         for resource, flavor in search.flavors.items():
             pair = FlavorResource(flavor, resource)
             usage[pair] = usage.get(pair, 0) + requests[resource]
-            modes[pair] = min(modes.get(pair, AssignmentMode.FIT), search.offers[resource].mode)
-        for offer in search.offers.values():
-            mode, level = min(mode, offer.mode), max(level, offer.level)
+            modes[pair] = min(modes.get(pair, AssignmentMode.FIT), search.candidates[resource].mode)
+        for candidate in search.candidates.values():
+            mode = min(mode, candidate.mode)
+            borrowing_level = max(borrowing_level, candidate.borrowing_level)
         charged = {resource: requests[resource] for resource in search.flavors}
-        chosen.append(PodSetFlavors(pod_set.name, count, search.flavors, charged))
-        last_tried_flavors.append(search.last_tried_flavors)
+        assigned.append(PodSetFlavors(pod_set.name, count, search.flavors, charged))
+        tried.append(search.last_tried_flavors)
     return Assignment(
-        tuple(chosen),
+        tuple(assigned),
         mode,
-        level,
+        borrowing_level,
         usage,
         frozenset(pair for pair, worst in modes.items() if worst.needs_preemption),
         tuple(reasons),
-        tuple(last_tried_flavors),
+        tuple(tried),
     )
 
 
-class _Search:
-    """The flavors of one pod set."""
+class _PodSetSearch:
+    """The search for the flavors of one pod set."""
 
     def __init__(
         self,
-        market: FlavorSearchInput,
+        search_input: FlavorSearchInput,
         pod_set: PodSetShape,
         requests: Mapping[str, int],
-        earlier: Mapping[FlavorResource, int],
+        previous_usage: Mapping[FlavorResource, int],
         start: Mapping[str, int],
     ) -> None:
-        self._market = market
+        self._input = search_input
         self._pod_set = pod_set
         self._requests = requests
-        self._earlier = earlier  # usage of the pod sets before this one
-        self._start = start
-        self.flavors: dict[str, str] = {}  # by resource, of the groups settled so far
-        self.offers: dict[
-            str, FlavorCandidate
-        ] = {}  # likewise: how the flavor of the group would serve the resource
+        self._previous_usage = previous_usage  # of the earlier pod sets of the workload
+        self._start = start  # by resource: the index of the last flavor tried before
+        self.flavors: dict[str, str] = {}  # by resource, of the groups assigned so far
+        self.candidates: dict[str, FlavorCandidate] = {}  # likewise
         self.last_tried_flavors: dict[str, int] = {}  # likewise
         self.reasons: list[PodSetReason] = []
         self.failed = False
@@ -175,96 +176,93 @@ class _Search:
         for resource in sorted(self._requests):
             if resource in self.flavors:
                 continue
-            group = self._market.groups.get(resource)
+            group = self._input.groups.get(resource)
             if group is not None:
-                self._settle(resource, group)
-            elif self._requests[resource] > 0 and not self._market.ignores_uncovered:
+                self._assign_group(resource, group)
+            elif self._requests[resource] > 0 and not self._input.ignores_undeclared:
                 self.reasons.append(ResourceUncovered(self._pod_set.name, resource))
                 self.failed = True
             if self.failed:
                 return
 
-    def _settle(self, resource: str, group: FlavorGroup) -> None:
-        """Choose one flavor for all requested resources of ``group``; ``resource`` is one of them."""
-        wanted = [name for name in sorted(self._requests) if name in group.covered]
-        best, best_flavor, best_offers = _IMPOSSIBLE, "", {}
+    def _assign_group(self, resource: str, group: FlavorGroup) -> None:
+        """Choose one flavor for all requested resources of ``group``, of which ``resource`` is one."""
+        resources = [name for name in sorted(self._requests) if name in group.covered]
+        best, best_flavor, best_by_resource = _NO_FIT, "", {}
         reasons: list[PodSetReason] = []
         tried = -1
         for tried in range(self._start.get(resource, -1) + 1, len(group.flavors)):
-            flavor = group.flavors[tried]
-            refused = flavor_incompatibility(self._pod_set, flavor, self._market.flavors.get(flavor))
-            if refused is not None:
-                reasons.append(refused)
+            name = group.flavors[tried]
+            incompatible = flavor_incompatibility(self._pod_set, name, self._input.resource_flavors.get(name))
+            if incompatible is not None:
+                reasons.append(incompatible)
                 continue
-            offers = self._offers(flavor, wanted, reasons)
-            offer = self._worst(offers.values())
-            if self._is_better(offer, best):
-                best, best_flavor, best_offers = offer, flavor, offers
-            if not _should_try_next_flavor(offer, self._market.fungibility):
+            by_resource = self._evaluate_flavor(name, resources, reasons)
+            candidate = self._worst(by_resource.values())
+            if self._is_preferred(candidate, best):
+                best, best_flavor, best_by_resource = candidate, name, by_resource
+            if not _should_try_next_flavor(candidate, self._input.fungibility):
                 break
         if best.mode is not AssignmentMode.FIT:
             self.reasons.extend(reasons)
         if best.mode is AssignmentMode.NO_FIT:
             self.failed = True
             return
-        # Without fungibility each search is a whole one.
-        is_whole = tried == len(group.flavors) - 1 or self._market.fungibility is None
-        last = -1 if is_whole else tried
-        for name in wanted:
-            self.flavors[name], self.last_tried_flavors[name] = best_flavor, last
-            self.offers[name] = best_offers[name]
+        # Without fungibility every search begins at the first flavor.
+        tried_all = tried == len(group.flavors) - 1 or self._input.fungibility is None
+        last_tried = -1 if tried_all else tried
+        for name in resources:
+            self.flavors[name], self.last_tried_flavors[name] = best_flavor, last_tried
+            self.candidates[name] = best_by_resource[name]
 
-    def _offers(
-        self, flavor: str, wanted: Sequence[str], reasons: list[PodSetReason]
+    def _evaluate_flavor(
+        self, flavor: str, resources: Sequence[str], reasons: list[PodSetReason]
     ) -> dict[str, FlavorCandidate]:
-        """How ``flavor`` could serve each of ``wanted``; ends at the first that it never can."""
-        offers: dict[str, FlavorCandidate] = {}
-        for resource in wanted:
-            offers[resource] = offer = self._offer(FlavorResource(flavor, resource), reasons)
-            if offer.mode is AssignmentMode.NO_FIT:
+        """Evaluate ``flavor`` for each resource, up to the first that cannot fit; append to ``reasons``."""
+        candidates: dict[str, FlavorCandidate] = {}
+        for resource in resources:
+            candidate = self._evaluate_resource(FlavorResource(flavor, resource), reasons)
+            candidates[resource] = candidate
+            if candidate.mode is AssignmentMode.NO_FIT:
                 break
-        return offers
+        return candidates
 
-    def _offer(self, pair: FlavorResource, reasons: list[PodSetReason]) -> FlavorCandidate:
-        market, node = self._market, self._market.node
-        earlier = self._earlier.get(pair, 0)
+    def _evaluate_resource(self, pair: FlavorResource, reasons: list[PodSetReason]) -> FlavorCandidate:
+        given, node, pod_set = self._input, self._input.node, self._pod_set.name
+        previous = self._previous_usage.get(pair, 0)
         requested = self._requests[pair.resource]
-        needed = earlier + requested
-        free = max(0, tree.available(node, pair))
-        if needed <= free:
+        needed = previous + requested
+        available = max(0, tree.available(node, pair))
+        if needed <= available:
             return FlavorCandidate(AssignmentMode.FIT, tree.level(node, pair, needed).height)
-        at_most = tree.potential_available(node, pair)
-        if needed > at_most:
+        maximum = tree.potential_available(node, pair)
+        if needed > maximum:
             reasons.append(
-                QuotaExceeded(
-                    self._pod_set.name, pair.flavor, pair.resource, earlier, requested, free, at_most
-                )
+                QuotaExceeded(pod_set, pair.flavor, pair.resource, previous, requested, available, maximum)
             )
-            return _IMPOSSIBLE
-        reasons.append(QuotaShort(self._pod_set.name, pair.flavor, pair.resource, needed, free, at_most))
+            return _NO_FIT
+        reasons.append(QuotaShort(pod_set, pair.flavor, pair.resource, needed, available, maximum))
         level = tree.level(node, pair, needed)
-        if needed <= tree.nominal(node, pair) or level.may_reclaim or market.preempts_while_borrowing:
-            offer = market.oracle(pair, needed)
-            return (
-                FlavorCandidate(offer.mode, level.height)
-                if offer.mode is AssignmentMode.NO_CANDIDATES
-                else offer
-            )
-        return _IMPOSSIBLE
+        if needed <= tree.nominal(node, pair) or level.may_reclaim or given.can_preempt_while_borrowing:
+            candidate = given.simulate_preemption(pair, needed)
+            if candidate.mode is AssignmentMode.NO_CANDIDATES:
+                return FlavorCandidate(candidate.mode, level.height)
+            return candidate
+        return _NO_FIT
 
-    def _worst(self, offers: Iterable[FlavorCandidate]) -> FlavorCandidate:
+    def _worst(self, candidates: Iterable[FlavorCandidate]) -> FlavorCandidate:
         worst = FlavorCandidate(AssignmentMode.FIT, 0)
-        for offer in offers:
-            if self._is_better(worst, offer):
-                worst = offer
+        for candidate in candidates:
+            if self._is_preferred(worst, candidate):
+                worst = candidate
         return worst
 
-    def _is_better(self, one: FlavorCandidate, other: FlavorCandidate) -> bool:
-        return is_preferred(one, other, self._market.fungibility)
+    def _is_preferred(self, one: FlavorCandidate, other: FlavorCandidate) -> bool:
+        return is_preferred(one, other, self._input.fungibility)
 
 
 def is_preferred(one: FlavorCandidate, other: FlavorCandidate, fungibility: FlavorFungibility | None) -> bool:
-    """Whether ``one`` is strictly the better choice."""
+    """Return True if ``one`` is strictly better than ``other``."""
     for hopeless in (AssignmentMode.NO_FIT, AssignmentMode.NO_CANDIDATES):
         if one.mode is hopeless:
             return other.mode < hopeless
@@ -273,25 +271,28 @@ def is_preferred(one: FlavorCandidate, other: FlavorCandidate, fungibility: Flav
     if fungibility is None:
         return one.mode > other.mode
     if fungibility.preference == "PreemptionOverBorrowing":
-        return (-one.level, one.mode) > (-other.level, other.mode)
-    return (one.mode, -one.level) > (other.mode, -other.level)
+        return (-one.borrowing_level, one.mode) > (-other.borrowing_level, other.mode)
+    return (one.mode, -one.borrowing_level) > (other.mode, -other.borrowing_level)
 
 
-def _should_try_next_flavor(offer: FlavorCandidate, fungibility: FlavorFungibility | None) -> bool:
-    """Whether the search goes on after a flavor that could serve like ``offer``."""
-    if offer.mode in (AssignmentMode.NO_FIT, AssignmentMode.NO_CANDIDATES):
+def _should_try_next_flavor(candidate: FlavorCandidate, fungibility: FlavorFungibility | None) -> bool:
+    if candidate.mode in (AssignmentMode.NO_FIT, AssignmentMode.NO_CANDIDATES):
         return True
     if fungibility is None:
-        return offer.mode is not AssignmentMode.FIT
-    if offer.mode is not AssignmentMode.FIT and fungibility.when_can_preempt == "TryNextFlavor":
+        return candidate.mode is not AssignmentMode.FIT
+    if candidate.mode is not AssignmentMode.FIT and fungibility.when_can_preempt == "TryNextFlavor":
         return True
-    return offer.level > 0 and fungibility.when_can_borrow == "TryNextFlavor"
+    return candidate.borrowing_level > 0 and fungibility.when_can_borrow == "TryNextFlavor"
 
 
 def flavor_incompatibility(
     pod_set: PodSetShape, name: str, flavor: ResourceFlavor | None
 ) -> PodSetReason | None:
-    """Why the pods cannot run on the flavor called ``name``; None if they can."""
+    """Return why the pods cannot run on the flavor ``name``, quota aside; None if they can.
+
+    Compares taints, node selector and required node affinity with the flavor.  A selector key that is not
+    among the flavor's node labels is ignored: some node of the flavor may have the label.
+    """
     if flavor is None:
         return FlavorMissing(pod_set.name, name)
     tolerations = (*pod_set.tolerations, *flavor.spec.tolerations)
@@ -301,10 +302,10 @@ def flavor_incompatibility(
         ):
             return TaintUntolerated(pod_set.name, name, taint.key, taint.value, taint.effect)
     labels = flavor.spec.node_labels
-    selects_other = any(
+    contradicts_selector = any(
         key in labels and labels[key] != value for key, value in pod_set.node_selector.items()
     )
-    if selects_other or not _affine(pod_set.affinity, labels):
+    if contradicts_selector or not _matches_affinity(pod_set.affinity, labels):
         return AffinityMismatched(pod_set.name, name)
     return None
 
@@ -323,8 +324,8 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
             return False
 
 
-def _affine(terms: tuple[NodeSelectorTerm, ...] | None, labels: dict[str, str]) -> bool:
-    """Whether one of ``terms`` holds, as far as it concerns the flavor; a term it does not concern holds."""
+def _matches_affinity(terms: tuple[NodeSelectorTerm, ...] | None, labels: dict[str, str]) -> bool:
+    """Return True if one term holds; requirements on keys that are not in ``labels`` are ignored."""
     if terms is None:
         return True
     return any(

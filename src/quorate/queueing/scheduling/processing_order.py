@@ -1,7 +1,7 @@
-"""In which order the heads of a round are carried out.
+"""The order in which the nominated heads of a round are processed.
 
-Without fair sharing the order is known beforehand.  With it a tournament is held before each turn, since
-what those before took changes everybody's share.
+Without fair sharing the order is fixed when the round begins.  With fair sharing a tournament precedes each
+head, because every admission changes the shares.
 """
 
 from collections.abc import Iterable
@@ -17,18 +17,18 @@ from quorate.quota.tree import Node
 
 class ProcessingOrder(Protocol):
     def next(self) -> Nomination | None:
-        """Whose turn it is; None when all had theirs."""
+        """Return the nomination to process next; None when all are done."""
         ...
 
     def done(self, nomination: Nomination) -> None:
-        """``nomination``, the last answer of ``next``, has had its turn."""
+        """Remove ``nomination``, the last result of ``next``."""
         ...
 
 
 class ClassicalOrder:
-    """Who borrows least far up the tree first, then in queue order, whatever the cluster queue.
+    """The lowest borrowing level first, then queue order, across all cluster queues.
 
-    Kueue's gate PrioritizePreemptorWorkloads puts those who wait for their victims before all others.
+    Kueue's gate PrioritizePreemptorWorkloads puts preemptors that wait for their targets before all others.
     """
 
     def __init__(self, nominations: Iterable[Nomination], gates: Gates) -> None:
@@ -36,42 +36,43 @@ class ClassicalOrder:
             assignment, sticky = nomination.assignment, nomination.queue.pending.sticky
             return (
                 not (gates.prioritize_preemptor_workloads and nomination.entry is sticky),
-                assignment.level if assignment is not None else 0,
+                assignment.borrowing_level if assignment is not None else 0,
                 _order(nomination, gates),
             )
 
-        self._left = sorted(nominations, key=rank, reverse=True)  # the next one last
+        self._remaining = sorted(nominations, key=rank, reverse=True)  # the next one last
 
     def next(self) -> Nomination | None:
-        return self._left[-1] if self._left else None
+        return self._remaining[-1] if self._remaining else None
 
     def done(self, nomination: Nomination) -> None:
-        assert self._left.pop() is nomination, "turns are taken in order"
+        assert self._remaining.pop() is nomination, "nominations are processed in order"
 
 
 def _order(nomination: Nomination, gates: Gates) -> QueueOrder:
-    """The place among the heads of other cluster queues."""
+    """Return the rank of a head among the heads of other cluster queues."""
     priority, queued_at, uid = nomination.entry.order
     return (priority if gates.priority_sorting_within_cohort else 0), queued_at, uid
 
 
 class FairSharingOrder:
-    """The winner of a tournament in each tree, tree by tree.
+    """The winner of a tournament in each tree, one tree after the other.
 
-    In each cohort the nominees of its children compete: first those whose child would not borrow, then
-    by the share the child would have, then in queue order.  The winner stands for the cohort further up.
+    In each cohort the nominations of its children compete: first those whose child would not borrow, then by
+    the dominant resource share the child would have, then in queue order.  The winner represents the cohort
+    one level up.
     """
 
     def __init__(self, nominations: Iterable[Nomination], gates: Gates) -> None:
         self._gates = gates
-        self._left: dict[Node, Nomination] = {}  # by cluster queue, those who had no turn yet
-        self._below: dict[Node, dict[Node, None]] = {}  # of each cohort, the children with somebody left
+        self._remaining: dict[Node, Nomination] = {}  # by the node of the cluster queue
+        self._children: dict[Node, dict[Node, None]] = {}  # by cohort: children with remaining nominations
         self._roots: list[Node] = []
         for nomination in sorted(nominations, key=lambda one: one.entry.order):
             node = nomination.queue.node
-            self._left[node] = nomination
+            self._remaining[node] = nomination
             while node.parent is not None:
-                self._below.setdefault(node.parent, {})[node] = None
+                self._children.setdefault(node.parent, {})[node] = None
                 node = node.parent
             if node not in self._roots:
                 self._roots.append(node)
@@ -85,33 +86,33 @@ class FairSharingOrder:
 
     def done(self, nomination: Nomination) -> None:
         node = nomination.queue.node
-        del self._left[node]
-        while node.parent is not None and node not in self._below and node not in self._left:
-            self._below[node.parent].pop(node)
-            if not self._below[node.parent]:
-                del self._below[node.parent]
+        del self._remaining[node]
+        while node.parent is not None and node not in self._children and node not in self._remaining:
+            self._children[node.parent].pop(node)
+            if not self._children[node.parent]:
+                del self._children[node.parent]
             node = node.parent
 
     def _winner(self, node: Node) -> Nomination | None:
-        if node in self._left:
-            return self._left[node]
+        if node in self._remaining:
+            return self._remaining[node]
         best: tuple[bool, Share, QueueOrder] | None = None
         winner: Nomination | None = None
-        for child in self._below.get(node, ()):
-            nominee = self._winner(child)
-            assert nominee is not None, f"{child} has nobody left"
-            merit = self._merit(child, nominee)
-            if best is None or merit < best:
-                best, winner = merit, nominee
+        for child in self._children.get(node, ()):
+            nomination = self._winner(child)
+            assert nomination is not None, f"{child} has no nomination left"
+            rank = self._rank(child, nomination)
+            if best is None or rank < best:
+                best, winner = rank, nomination
         return winner
 
-    def _merit(self, child: Node, nominee: Nomination) -> tuple[bool, Share, QueueOrder]:
-        """How ``child`` would stand with what its nominee asks for; less is better."""
-        assignment = nominee.assignment
+    def _rank(self, child: Node, nomination: Nomination) -> tuple[bool, Share, QueueOrder]:
+        """Return the rank of ``child`` as if the usage of its nomination were added; smaller is better."""
+        assignment = nomination.assignment
         usage = assignment.usage if assignment is not None else {}
-        tree.add_usage(nominee.queue.node, usage)
+        tree.add_usage(nomination.queue.node, usage)
         borrows = not tree.is_within_quota(child, usage)
         share = dominant_share(child)
-        tree.remove_usage(nominee.queue.node, usage)
-        matters = self._gates.fair_sharing_prioritize_non_borrowing
-        return borrows and matters, share, _order(nominee, self._gates)
+        tree.remove_usage(nomination.queue.node, usage)
+        prefers_non_borrowing = self._gates.fair_sharing_prioritize_non_borrowing
+        return borrows and prefers_non_borrowing, share, _order(nomination, self._gates)

@@ -8,7 +8,6 @@ from quorate.api import codec
 from quorate.api.core import LimitRange
 from quorate.api.meta import Key
 from quorate.queueing.decisions import Hold, Reserve
-from quorate.queueing.scheduling.cycle import run_cycle
 from tests.queueing.world import World
 
 
@@ -22,7 +21,7 @@ def decided(limits: list[dict[str, Any]], container: dict[str, Any]) -> str:
             "workloads": [{"name": "w", "queue": "cq", "podSets": [{"pod": {"containers": [container]}}]}],
         }
     )
-    (decision,) = run_cycle(world.state, world.now).decisions
+    (decision,) = world.admission_cycle.run(world.now).decisions
     if isinstance(decision, Reserve):
         return "admitted"
     assert isinstance(decision, Hold)

@@ -1,0 +1,182 @@
+"""Effective requests of pods: from a pod spec to the amounts that are counted against quota.
+
+Quantities are added exactly and rounded up once per pod, before they are multiplied by the number of pods
+(ten pods of 0.0001 cpu count ten millicores).  ``api.core.pod_resources`` defines what one pod requests.
+The defaults applied before, and the exclusions and transformations applied after, are Kueue's rules.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from quorate.api.configuration import ResourceOptions
+from quorate.api.core import Container, LimitRangeItem, PodSpec, ResourceRequirements, Resources
+from quorate.api.quantity import NANOS, Quantity
+from quorate.api.validation.workloads import PODS
+from quorate.quota.amount import base_units
+
+_ZERO: Final = Quantity(0)
+
+
+class LimitRangeDefaults(msgspec.Struct, frozen=True):
+    """Defaults of the limit ranges of one namespace, for each container and for pod-level resources."""
+
+    container_limits: Resources = {}
+    container_requests: Resources = {}
+    pod_limits: Resources = {}
+    pod_requests: Resources = {}
+
+
+def limit_range_defaults(items: Iterable[LimitRangeItem]) -> LimitRangeDefaults:
+    """Combine the defaults of several limit ranges: the first that names a resource wins."""
+    by_type: dict[str, tuple[Resources, Resources]] = {"Container": ({}, {}), "Pod": ({}, {})}
+    for item in items:
+        if item.type in by_type:
+            limits, requests = by_type[item.type]
+            by_type[item.type] = ({**item.default, **limits}, {**item.default_request, **requests})
+    return LimitRangeDefaults(*by_type["Container"], *by_type["Pod"])
+
+
+class LimitRangeBounds(msgspec.Struct, frozen=True):
+    """Bounds of the limit ranges of one namespace, for each container or for each pod."""
+
+    minimum: Resources = {}
+    maximum: Resources = {}
+    max_limit_request_ratio: Resources = {}
+
+
+def limit_range_bounds(items: Iterable[LimitRangeItem], type_: str) -> LimitRangeBounds:
+    """Combine the bounds of several limit ranges: the narrowest of each."""
+    minimum: Resources = {}
+    maximum: Resources = {}
+    max_ratio: Resources = {}
+    for item in items:
+        if item.type == type_:
+            minimum = _max(minimum, item.min)
+            maximum, max_ratio = _min(maximum, item.max), _min(max_ratio, item.max_limit_request_ratio)
+    return LimitRangeBounds(minimum, maximum, max_ratio)
+
+
+def bounds_violations(
+    bounds: LimitRangeBounds, requests: Resources, limits: Resources, subject: str
+) -> tuple[str, ...]:
+    """Return one text for each way in which ``requests`` and ``limits`` of ``subject`` violate ``bounds``."""
+    findings: list[str] = []
+    bounded = {*bounds.minimum, *bounds.maximum, *bounds.max_limit_request_ratio}
+    for resource in sorted(bounded & {*requests, *limits}):
+        given = [amounts[resource] for amounts in (requests, limits) if resource in amounts]
+        if resource in bounds.minimum and min(given) < bounds.minimum[resource]:
+            findings.append(
+                f"{subject}: {resource} is {min(given)}, at least {bounds.minimum[resource]} is required"
+            )
+        if resource in bounds.maximum and max(given) > bounds.maximum[resource]:
+            findings.append(
+                f"{subject}: {resource} is {max(given)}, at most {bounds.maximum[resource]} is allowed"
+            )
+        if resource in bounds.max_limit_request_ratio and resource in requests and resource in limits:
+            ratio = bounds.max_limit_request_ratio[resource]
+            if limits[resource].nanos * NANOS > requests[resource].nanos * ratio.nanos:
+                findings.append(
+                    f"{subject}: the limit of {resource} is {limits[resource]} for a request of "
+                    f"{requests[resource]}, at most {ratio} times as much is allowed"
+                )
+    return tuple(findings)
+
+
+def adjust_resources(spec: PodSpec, overhead: Resources, defaults: LimitRangeDefaults) -> PodSpec:
+    """Apply the overhead of the runtime class, limit range defaults, and limits as missing requests.
+
+    The order matters: a default request takes precedence over the container's own limit.
+    """
+
+    def adjust(container: Container) -> Container:
+        resources = _with_defaults(
+            container.resources, defaults.container_limits, defaults.container_requests
+        )
+        return msgspec.structs.replace(container, resources=resources)
+
+    return msgspec.structs.replace(
+        spec,
+        overhead=spec.overhead or overhead,
+        containers=tuple(adjust(container) for container in spec.containers),
+        init_containers=tuple(adjust(container) for container in spec.init_containers),
+        resources=_with_defaults(spec.resources, defaults.pod_limits, defaults.pod_requests),
+    )
+
+
+def _with_defaults(
+    own: ResourceRequirements, default_limits: Resources, default_requests: Resources
+) -> ResourceRequirements:
+    limits = {**default_limits, **own.limits}
+    return ResourceRequirements(requests={**limits, **default_requests, **own.requests}, limits=limits)
+
+
+def invalid_requests(pod_set: str, spec: PodSpec) -> tuple[str, ...]:
+    """Return one text for each negative amount and for each request of pods, which the queue counts."""
+    return tuple(
+        f"{subject} asks for {amount} of {resource}, "
+        + ("must be at least 0" if amount.nanos < 0 else "which a queue counts itself")
+        for subject, resources in (
+            *_containers(pod_set, spec),
+            (f"a pod of pod set {pod_set}", spec.resources),
+        )
+        for resource, amount in sorted({**resources.limits, **resources.requests}.items())
+        if amount.nanos < 0 or resource == PODS
+    )
+
+
+def requests_above_limits(pod_set: str, spec: PodSpec) -> tuple[str, ...]:
+    """Return one text for each request of a container that exceeds the container's own limit."""
+    return tuple(
+        f"{subject} requests {requested} of {resource}, more than its limit {resources.limits[resource]}"
+        for subject, resources in _containers(pod_set, spec)
+        for resource, requested in sorted(resources.requests.items())
+        if resource in resources.limits and requested > resources.limits[resource]
+    )
+
+
+def _containers(pod_set: str, spec: PodSpec) -> Iterator[tuple[str, ResourceRequirements]]:
+    """Return the resources of each container, named by index: shapes do not keep container names."""
+    for field, containers in (("initContainers", spec.init_containers), ("containers", spec.containers)):
+        for index, container in enumerate(containers):
+            yield f"{field}[{index}] of pod set {pod_set}", container.resources
+
+
+def _max(one: Resources, other: Resources) -> Resources:
+    return one | {name: max(one.get(name, amount), amount) for name, amount in other.items()}
+
+
+def _min(one: Resources, other: Resources) -> Resources:
+    return one | {name: min(one.get(name, amount), amount) for name, amount in other.items()}
+
+
+def quota_requests(request: Mapping[str, Quantity], options: ResourceOptions) -> dict[str, int]:
+    """Return what the ``request`` of one pod counts against quota, in base units, rounded up.
+
+    Applies the exclusions and transformations of ``options``.
+    """
+    kept = {
+        resource: quantity
+        for resource, quantity in request.items()
+        if not resource.startswith(options.exclude_resource_prefixes)
+    }
+    counted = dict(kept)
+    generated: Resources = {}
+    for rule in options.transformations:
+        if rule.input not in kept:
+            continue
+        value = kept[rule.input]
+        if rule.multiply_by in kept:
+            value = _times(value, kept[rule.multiply_by])
+        for resource, per_unit in rule.outputs.items():
+            generated[resource] = generated.get(resource, _ZERO) + _times(per_unit, value)
+        if rule.strategy == "Replace":
+            del counted[rule.input]
+    for resource, quantity in generated.items():
+        counted[resource] = counted.get(resource, _ZERO) + max(quantity, _ZERO)
+    return {resource: max(0, base_units(resource, quantity)) for resource, quantity in counted.items()}
+
+
+def _times(one: Quantity, other: Quantity) -> Quantity:
+    return Quantity(-(-one.nanos * other.nanos // NANOS), one.form)
