@@ -1,4 +1,8 @@
-"""The ``quorate`` command: one module per command group, none of which decides anything."""
+"""The ``quorate`` command: one module per command group, none of which decides anything.
+
+Entry points: ``main`` and ``app`` here; a command's module is imported when the command is used.
+Imports every other package.
+"""
 
 import asyncio
 import shutil

@@ -1,6 +1,5 @@
-"""Gang scheduling: pod groups that wait, are admitted, placed whole, and give way whole.
+"""The gang scheduling core: phases of pod groups, sessions, actions and plugins, with Volcano's names.
 
-A *gang* is a pod group with its *tasks*, one a pod.  The model is told the newest form of every object; a
-*session* runs the configured actions over it, asks the configured plugins, and answers with what to write.
-Rules: Volcano 1.15 (profile ``compat``) and the design note "Delay Pod Creation" (profile ``design``).
+Entry points: ``model`` (the state), ``session``, ``actions``, ``plugins``.
+Imports ``placement``, ``quota`` and ``api``; it is pure: no I/O, clock, randomness or log.
 """

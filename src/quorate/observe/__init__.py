@@ -1,1 +1,5 @@
-"""What the controllers let others see.  Nothing here changes what is decided."""
+"""What can be seen of the processes: metrics, the visibility API, health.
+
+Entry points: ``recorder`` (metrics), ``visibility``, ``serving``.
+Imports the cores and ``scheduler`` to read their state, and ``kube``; it decides and writes nothing.
+"""

@@ -1,1 +1,5 @@
-"""Exact amounts and the tree of cohorts and cluster queues that share them."""
+"""Exact quota: amounts with a distinct *unlimited*, and the tree of cohorts and cluster queues.
+
+Entry points: ``amount``, ``tree``.
+Imports ``api``; it is pure: no I/O, clock, randomness or log.
+"""

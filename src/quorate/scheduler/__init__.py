@@ -1,1 +1,5 @@
-"""The gang scheduler as a process: it tells the gang core what happened and carries out what it decides."""
+"""The process of the gang scheduler: it fills the model, runs sessions, binds and evicts.
+
+Entry points: ``process`` (run until stopped), ``scheduler`` (sessions), ``feeds``, ``binder``.
+Imports ``gang`` and everything below it, and ``kube``.
+"""
