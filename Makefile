@@ -3,10 +3,12 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-BESIDE := -n auto --dist worksteal # tests side by side, one worker a core
+DOCS_STAMP := $(VENV)/.installed-docs
+RELEASE_STAMP := $(VENV)/.installed-release
+PARALLEL := -n auto --dist worksteal # one test worker per core
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check search loops vectors mutations test-real test-faults bench bench-admission bench-binding crds manifests reference clean
+.PHONY: help install demo lint check test docs docs-serve release search loops vectors mutations test-real test-faults bench bench-admission bench-binding crds manifests reference clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -17,23 +19,38 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar on -c constraints.txt --editable '.[dev]'
 	@touch $@
 
+$(DOCS_STAMP): $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[docs]'
+	@touch $@
+
+$(RELEASE_STAMP): $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[release]'
+	@touch $@
+
 install: $(STAMP) ## make the virtual environment
 
 demo: $(STAMP) ## watch two jobs deadlock, then the same jobs complete, in two ways
 	@$(BIN)/quorate demo
 
-check: $(STAMP) ## format, lint, layers, strict types, fast tests (over a minute)
+lint: $(STAMP) ## format, lint, layers, strict types, dead code, spelling
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/lint-imports
 	@$(BIN)/mypy
-	@$(BIN)/pytest -q -m 'not slow' $(BESIDE)
+	@$(BIN)/vulture
+	@$(BIN)/codespell
 
-test: $(STAMP) ## every test, end-to-end ones included (six minutes)
-	@$(BIN)/pytest $(BESIDE)
+check: lint ## lint and the fast tests (over a minute)
+	@$(BIN)/pytest -q -m 'not slow' $(PARALLEL)
+
+test: lint ## lint and every test, end-to-end ones included, with branch coverage (under ten minutes)
+	@rm -rf .coverage
+	@$(BIN)/coverage run -m pytest $(PARALLEL)
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage report
 
 search: $(STAMP) ## look for counterexamples to the laws, at random and for longer
-	@HYPOTHESIS_PROFILE=search $(BIN)/pytest -q $(BESIDE) --timeout 0 -k 'laws or oracle or history or machine' $(ARGS)
+	@HYPOTHESIS_PROFILE=search $(BIN)/pytest -q $(PARALLEL) --timeout 0 -k 'laws or oracle or history or machine' $(ARGS)
 
 vectors: $(STAMP) ## run a file of test vectors: make vectors CASES=FILE
 	@$(BIN)/python -m tests.run_vectors $(CASES)
@@ -73,6 +90,15 @@ manifests: $(STAMP) ## write deploy/ from the tables in src/quorate/cli/deployme
 reference: $(STAMP) ## write the pages of docs/reference that are made from the code
 	@$(BIN)/python -m quorate.cli.reference docs/reference
 
+docs: $(DOCS_STAMP) ## build the documentation site into site/; a broken link or a page outside the navigation fails
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+docs-serve: $(DOCS_STAMP) ## show the documentation site on 127.0.0.1:8000 and follow changes
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
+release: $(RELEASE_STAMP) ## cut a release: make release VERSION=0.2.0
+	@BIN=$(BIN) PYTHON=$(PYTHON) .ci/release "$(VERSION)"
+
 clean: ## remove the virtual environment and what tools left behind
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache build src/*.egg-info
+	rm -rf $(VENV) .coverage site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache build src/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
