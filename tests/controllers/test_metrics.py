@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from quorate.api.meta import ObjectMeta, at_epoch
-from quorate.controllers.metrics import record_creations
+from quorate.controllers.metrics import record_workload_creations
 from quorate.kube.resources import JOBS, WORKLOADS
 from quorate.kube.writes import Create, Delete, Patch
 from tests.controllers.objects import CREATED_AT, a_job, a_workload
@@ -31,7 +31,7 @@ def told(job: ObjectMeta, writes: list[Any], answers: list[Any]) -> list[Told]:
     ) -> None:
         heard.append((name, labels, seconds, about or {}))
 
-    record_creations(record, "Job", job, writes, answers)
+    record_workload_creations(record, "Job", job, writes, answers)
     return heard
 
 

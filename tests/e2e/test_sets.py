@@ -11,8 +11,8 @@ from quorate.api.meta import Key, find_condition, is_true
 from quorate.cli.run.apply import install_definitions
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.queued_pod import PODS, QueuedPod, is_gated
-from quorate.controllers.serving.gating import RESTING
 from quorate.controllers.serving.kinds import SETS
+from quorate.controllers.serving.template_gates import REPLICAS_BEFORE_GATING
 from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS, Json, untyped
 from quorate.local.nodes import Fleet
 from tests.e2e.kinds import definition
@@ -171,7 +171,9 @@ async def imitate(world: World) -> None:
 async def until_woken(world: World, replicas: int) -> None:
     async def find() -> bool:
         found = await world.client.get(LWS, SERVE)
-        return bool(found.spec["replicas"] == replicas and RESTING not in found.metadata.annotations)
+        return bool(
+            found.spec["replicas"] == replicas and REPLICAS_BEFORE_GATING not in found.metadata.annotations
+        )
 
     await world.until(f"{replicas} replicas are wanted", find)
 
@@ -220,7 +222,7 @@ def test_each_group_of_a_leader_worker_set_is_admitted_by_itself() -> None:
     async def until_woken_after_gating(world: World) -> None:
         async def rests() -> bool:
             found = await world.client.get(LWS, SERVE)
-            return RESTING in found.metadata.annotations
+            return REPLICAS_BEFORE_GATING in found.metadata.annotations
 
         await world.until("it rests", rests)
         await imitate(world)

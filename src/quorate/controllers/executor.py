@@ -9,8 +9,8 @@ For each key the executor remembers what no API object stores:
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self
 
 from quorate.api.events import ObjectReference
 from quorate.api.meta import Key
@@ -35,6 +35,14 @@ class ObjectEvent:
     event: Event
 
 
+def normal_event(regarding: ObjectReference, reason: str, message: str) -> ObjectEvent:
+    return ObjectEvent(regarding, Event("Normal", reason, message))
+
+
+def warning_event(regarding: ObjectReference, reason: str, message: str) -> ObjectEvent:
+    return ObjectEvent(regarding, Event("Warning", reason, message))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What to write for one key and which events to record; the default does nothing."""
@@ -49,6 +57,16 @@ class Plan:
     @property
     def all_writes(self) -> tuple[Write, ...]:
         return (*(write for sequence in self.concurrent for write in sequence), *self.writes)
+
+    def then(self, more: Self) -> Self:
+        """Return ``more`` with the writes and events of this plan before its own."""
+        return replace(
+            more,
+            concurrent=(*self.concurrent, *more.concurrent),
+            writes=(*self.writes, *more.writes),
+            events=(*self.events, *more.events),
+            missing_dependency=self.missing_dependency or more.missing_dependency,
+        )
 
 
 class PlanExecutor:

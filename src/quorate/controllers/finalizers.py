@@ -1,26 +1,44 @@
 """The finalizer that keeps an object while something of ours depends on it."""
 
+from collections.abc import Iterable
 from typing import Any
 
-from quorate.api.kueue import RESOURCE_IN_USE
+from quorate.api.configuration.feature_gates import Gates
+from quorate.api.kueue import RESOURCE_IN_USE, Workload
 from quorate.api.meta import ObjectMeta
-from quorate.kube.resources import Resource
-from quorate.kube.writes import Patch
+from quorate.kube.resources import WORKLOADS, Resource
+from quorate.kube.writes import Patch, Write, status_patch
+from quorate.queueing.lifecycle.statuses import finish_status
 
 
-def held(resource: Resource[Any], metadata: ObjectMeta) -> tuple[Patch, ...]:
-    """The patch that puts our finalizer on an object; none if it is there, or too late."""
+def add_finalizer(resource: Resource[Any], metadata: ObjectMeta) -> tuple[Patch, ...]:
+    """Return the patch that adds our finalizer; none if it is there or the object is being deleted."""
     if RESOURCE_IN_USE in metadata.finalizers or metadata.deletion_timestamp is not None:
         return ()
     return (_with_finalizers(resource, metadata, (*metadata.finalizers, RESOURCE_IN_USE)),)
 
 
-def released(resource: Resource[Any], metadata: ObjectMeta) -> tuple[Patch, ...]:
-    """The patch that lets a deletion be completed, as far as we are concerned; none if we do not hold it."""
+def remove_finalizer(resource: Resource[Any], metadata: ObjectMeta) -> tuple[Patch, ...]:
+    """Return the patch that removes our finalizer; none if it is not there."""
     if RESOURCE_IN_USE not in metadata.finalizers:
         return ()
     left = tuple(each for each in metadata.finalizers if each != RESOURCE_IN_USE)
     return (_with_finalizers(resource, metadata, left),)
+
+
+def finish_orphans(workloads: Iterable[Workload], gates: Gates, now: float) -> tuple[Write, ...]:
+    """Finish workloads whose owner no longer exists and remove their finalizers.
+
+    Without the gate ``FinishOrphanedWorkloads``, and for workloads that are being deleted, only the
+    finalizer is removed.
+    """
+    writes: list[Write] = []
+    for workload in workloads:
+        if gates.finish_orphaned_workloads and workload.metadata.deletion_timestamp is None:
+            finished = finish_status(workload, "OwnerNotFound", "The job of the workload is gone", now)
+            writes += status_patch(WORKLOADS, workload, finished)
+        writes += remove_finalizer(WORKLOADS, workload.metadata)
+    return tuple(writes)
 
 
 def _with_finalizers(resource: Resource[Any], metadata: ObjectMeta, finalizers: tuple[str, ...]) -> Patch:

@@ -1,12 +1,11 @@
-"""One copy in memory of every kind the queueing controllers look at; job kinds bring their own."""
+"""The informers that several queueing controllers share; kinds of job have their own."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from quorate.api.kueue import Workload
-from quorate.api.meta import Key, Uid
-from quorate.controllers.unplaced import unscheduled_pods
+from quorate.api.kueue import POD_SET, SLICE_NAME, WORKLOAD_ANNOTATION, Workload
+from quorate.api.meta import Key, ObjectMeta, Struct, Uid, epoch
 from quorate.kube.client import Client
 from quorate.kube.events import EventRecorder
 from quorate.kube.informer import Informer
@@ -22,27 +21,75 @@ from quorate.kube.resources import (
     RUNTIME_CLASSES,
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
+    Resource,
     T,
     metadata_of,
     reference,
 )
 from quorate.kube.rest.decoding import UndecodableObject
 
-UNREADABLE = "Unreadable"  # an event of ours: Kueue's own typed copies cannot hold such an object either
+UNREADABLE = "Unreadable"  # reason of an event of our own: Kueue cannot decode such an object either
 POINTS_TO = "points to cluster queue"  # index of local queues by the name of their cluster queue
 WORKLOADS_OF = "workloads of"  # index of workloads by the uid of their job
+_WORKLOAD = "workload"  # index of unscheduled pods by the key of their workload
+_SLICES = "slices"  # index of unscheduled pods by what ``slices_of`` returns
+
+
+class UnscheduledPod(Struct):
+    metadata: ObjectMeta
+
+
+UNSCHEDULED_PODS = Resource("", "v1", "pods", "Pod", True, UnscheduledPod)
+
+
+def _unscheduled_pods(client: Client) -> Informer[UnscheduledPod]:
+    """Watch only pods of admitted workloads without a node: a bound pod leaves the selection."""
+    pods = Informer(
+        client,
+        UNSCHEDULED_PODS,
+        label_selector=POD_SET,
+        field_selector="spec.nodeName=,status.phase=Pending",
+    )
+    pods.add_index(_WORKLOAD, workloads_of)
+    pods.add_index(_SLICES, lambda pod: slices_of(pod.metadata))
+    return pods
+
+
+def workloads_of(pod: UnscheduledPod) -> tuple[Key, ...]:
+    name = pod.metadata.annotations.get(WORKLOAD_ANNOTATION)
+    return () if name is None else (Key(pod.metadata.namespace, name),)
+
+
+def slices_of(metadata: ObjectMeta) -> tuple[Key, ...]:
+    """Return what all slices of one elastic job, and its pods, have in common."""
+    name = metadata.annotations.get(SLICE_NAME)
+    return () if name is None else (Key(metadata.namespace, name),)
+
+
+def unscheduled_of_slices(pods: Informer[UnscheduledPod], slices: Key) -> list[UnscheduledPod]:
+    return pods.by_index(_SLICES, slices)
+
+
+def unscheduled_since(pods: Informer[UnscheduledPod], workload: Key) -> float | None:
+    """Return the creation time of the oldest unscheduled pod (epoch seconds); None if there is none."""
+    created = [
+        epoch(pod.metadata.creation_timestamp)
+        for pod in pods.by_index(_WORKLOAD, workload)
+        if pod.metadata.creation_timestamp is not None
+    ]
+    return min(created, default=None)
 
 
 def report_undecodable_objects(informer: Informer[Any], events: EventRecorder) -> None:
-    """Have every object that ``informer`` leaves out told so: it has no status that could be written."""
+    """Record an event about each object that ``informer`` cannot decode; its status cannot be written."""
     resource = informer.resource
 
-    def tell(undecodable: UndecodableObject) -> None:
+    def report(undecodable: UndecodableObject) -> None:
         about = reference(resource, undecodable.key, undecodable.uid)
         text = f"left out of all decisions: {undecodable.problem}"
         events.event(about, "Warning", UNREADABLE, text, unique=True)
 
-    informer.subscribe_undecodable(tell)
+    informer.subscribe_undecodable(report)
 
 
 class Informers:
@@ -60,7 +107,7 @@ class Informers:
         self.pod_classes = Informer(client, PRIORITY_CLASSES)
         self.workloads = Informer(client, WORKLOADS)
         self.workloads.add_index(WORKLOADS_OF, _job_uid)
-        self.unscheduled_pods = unscheduled_pods(client)
+        self.unscheduled_pods = _unscheduled_pods(client)
 
     @property
     def all(self) -> tuple[Informer[Any], ...]:
@@ -86,21 +133,21 @@ def _job_uid(workload: Workload) -> tuple[Uid, ...]:
 
 
 class CacheSyncTimeout(Exception):
-    """The cluster did not list in time what must be known before anything is decided."""
+    """The cluster did not list in time the objects that decisions depend on."""
 
-    def __init__(self, within_s: float, lacking: tuple[str, ...]) -> None:
-        super().__init__(within_s, lacking)
-        self.within_s, self.lacking = within_s, lacking
+    def __init__(self, within_s: float, missing: tuple[str, ...]) -> None:
+        super().__init__(within_s, missing)
+        self.within_s, self.missing = within_s, missing
 
     def __str__(self) -> str:
         return (
             f"controller.cacheSyncTimeout: {self.within_s:g}s were not enough to list "
-            f"{', '.join(self.lacking)} (give it longer, or leave it out)"
+            f"{', '.join(self.missing)} (give it longer, or leave it out)"
         )
 
 
 async def synced(*informers: Informer[Any], within_s: float | None = None) -> None:
-    """Return once each holds all that was there: what is missing from a half-filled copy is not gone.
+    """Return once each informer has listed all objects; before, a missing object may exist.
 
     Raises ``CacheSyncTimeout`` after ``within_s``; None: wait without a limit.
     """
@@ -108,13 +155,13 @@ async def synced(*informers: Informer[Any], within_s: float | None = None) -> No
         async with asyncio.timeout(within_s):
             await asyncio.gather(*(informer.synced.wait() for informer in informers))
     except TimeoutError as late:
-        lacking = tuple(each.resource.plural for each in informers if not each.synced.is_set())
+        missing = tuple(each.resource.plural for each in informers if not each.synced.is_set())
         assert within_s is not None, "timed out without a limit"
-        raise CacheSyncTimeout(within_s, lacking) from late
+        raise CacheSyncTimeout(within_s, missing) from late
 
 
 class ByName(Mapping[str, T]):
-    """The objects of a cluster-scoped kind, by name, as they are at the moment of asking."""
+    """The objects of a cluster-scoped kind by name; each access reads the cache."""
 
     def __init__(self, informer: Informer[T]) -> None:
         self._informer = informer

@@ -1,4 +1,4 @@
-"""What controllers count of their own doing; most is counted where workloads are watched."""
+"""Metrics of writes that controllers make; most metrics are recorded where workloads are watched."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
@@ -27,12 +27,12 @@ class Forget(Protocol):
         """See ``observe.recorder.Recorder.forget``."""
 
 
-def record_creations(
+def record_workload_creations(
     record: Record, kind: str, job: ObjectMeta, writes: Iterable[Write], answers: Iterable[object]
 ) -> None:
-    """How long ``job`` was there before the workloads that ``writes`` made of it, as the server has it.
+    """Record the time between the creation of ``job`` and that of its workloads in ``writes``.
 
-    A job that was changed since it came may have become one to queue only then: it tells nothing.
+    Jobs that were updated since their creation are left out: the update may have made them queued.
     """
     if job.generation > 1 or job.creation_timestamp is None:
         return
@@ -44,7 +44,7 @@ def record_creations(
     for answer in answers:
         if not isinstance(answer, Workload) or answer.metadata.name not in made:
             continue
-        made.discard(answer.metadata.name)  # it may be patched in the same plan
+        made.discard(answer.metadata.name)  # the same plan may patch it
         created = answer.metadata.creation_timestamp
         assert created is not None, f"workload {answer.metadata.key} was never stored"
         record(
@@ -56,7 +56,7 @@ def record_creations(
 
 
 def record_pod_creation(record: Record, job: ObjectMeta, pod: ObjectMeta) -> None:
-    """How long a Volcano Job was there before ``pod``, which was made for it, as the server has it."""
+    """Record the time between the creation of a Volcano Job and that of one of its pods."""
     assert job.creation_timestamp is not None, f"job {job.key} was never stored"
     assert pod.creation_timestamp is not None, f"pod {pod.key} was never stored"
     waited_s = max(0.0, epoch(pod.creation_timestamp) - epoch(job.creation_timestamp))

@@ -17,7 +17,7 @@ from quorate.api.kueue import PRIORITY_CLASS, QUEUE_NAME
 from quorate.api.meta import ObjectMeta
 from quorate.api.validation.jobs import JobInfo, job_findings, job_update_findings
 from quorate.controllers.jobframework.construct_workload import queue_name_of
-from quorate.controllers.jobframework.interface import J, JobKind, JobScope
+from quorate.controllers.jobframework.interface import J, JobKind, ValidationScope
 from quorate.kube.patches import json_patch, merged
 from quorate.kube.resources import Json
 from quorate.webhooks.admission_review import ALLOWED, AdmissionRequest, AdmissionResponse
@@ -59,7 +59,8 @@ class JobWebhook(Generic[J]):
             return ALLOWED
 
     def _read(self, body: msgspec.Raw) -> J:
-        return codec.decode(self._kind.resource.type, body)
+        job: J = codec.decode(self._kind.resource.type, body)
+        return job
 
     async def _labelled(self, document: Json, namespace: str, metadata: ObjectMeta) -> Json:
         """With the queue and the priority class that are for whoever names none."""
@@ -120,10 +121,10 @@ class JobWebhook(Generic[J]):
             supports_elastic=kind.supports_elastic and self._gates.elastic_jobs,
         )
 
-    async def _scope(self, job: J, request: AdmissionRequest) -> JobScope:
+    async def _scope(self, job: J, request: AdmissionRequest) -> ValidationScope:
         queued = bool(queue_name_of(job.metadata)) or self._manage_all
         managed = queued and await self._reader.manages_namespace(request.namespace)
-        return JobScope(queued=managed, elastic=self._is_elastic(job))
+        return ValidationScope(queued=managed, elastic=self._is_elastic(job))
 
     def _is_elastic(self, job: J) -> bool:
         return self._gates.elastic_jobs and self._facts(job).elastic

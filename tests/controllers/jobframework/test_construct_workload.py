@@ -10,7 +10,7 @@ from quorate.api.meta import ObjectMeta, Uid
 from quorate.controllers.jobframework.construct_workload import (
     MissingPriorityClass,
     Priority,
-    construct,
+    construct_workload,
     queue_name_of,
     resolve_priority,
     workload_name,
@@ -90,7 +90,7 @@ def test_a_workload_belongs_to_its_job_and_carries_what_was_asked_for() -> None:
         annotations={"provreq.kueue.x-k8s.io/zone": "z", "note": "n"},
     )
     pod_sets = BatchJob().pod_sets(job)
-    workload = construct(JOBS, job.metadata, pod_sets, Priority(7, OF_PODS), ("team", "absent"))
+    workload = construct_workload(JOBS, job.metadata, pod_sets, Priority(7, OF_PODS), ("team", "absent"))
     body = json.loads(JOBS.encode(workload))
     template_written = body["spec"]["podSets"][0].pop("template")
     assert template_written == json.loads(bytes(pod_sets[0].template))

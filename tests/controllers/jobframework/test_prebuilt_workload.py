@@ -11,11 +11,11 @@ from quorate.api.configuration.feature_gates import Gates
 from quorate.api.kueue import AdmissionCheckState, PriorityClassRef, Workload, WorkloadPriorityClass
 from quorate.api.meta import ObjectMeta, OwnerReference, Uid
 from quorate.controllers.jobframework.construct_workload import prebuilt_name_of, workload_name
-from quorate.controllers.jobframework.job_plan import IDLE, JobPlan, JobRules, Surroundings
+from quorate.controllers.jobframework.job_plan import IDLE, JobOptions, JobPlan, ReconcileContext
 from quorate.controllers.jobframework.rules import decide
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.kube.writes import Patch
-from tests.controllers.jobframework.test_rules import RUNNING, reasons, show, written
+from tests.controllers.jobframework.test_rules import RUNNING, events, reasons, show, written
 from tests.controllers.objects import CONTAINER, a_job, a_workload, template
 
 NAME = "kueue.x-k8s.io/prebuilt-workload-name"
@@ -29,7 +29,7 @@ def plan(
     classes: Mapping[str, int] | None = None,
     **gates: bool,
 ) -> JobPlan:
-    around = Surroundings(
+    context = ReconcileContext(
         namespace_managed=True,
         flavors={},
         workload_classes={
@@ -39,7 +39,7 @@ def plan(
         pod_classes={},
         prebuilt=prebuilt,
     )
-    return decide(BatchJob(), job, workloads, around, JobRules(gates=Gates(**gates)), 2_000.0)
+    return decide(BatchJob(), job, workloads, context, JobOptions(gates=Gates(**gates)), 2_000.0)
 
 
 def naming(**fields: Any) -> Job:
@@ -70,7 +70,7 @@ def test_where_a_job_names_its_workload(label: str, annotation: str, by_annotati
 def test_a_job_waits_for_the_workload_it_names_and_makes_none() -> None:
     assert plan(naming()) == IDLE
     running = plan(naming(suspend=False))
-    assert [(event.reason, event.message) for event in running.events] == [("Stopped", "missing workload")]
+    assert [(event.reason, event.message) for event in events(running)] == [("Stopped", "missing workload")]
     assert show(running) == ["patch Job spec.suspend"]
 
 
@@ -150,10 +150,12 @@ def test_a_class_that_is_missing_is_waited_for_while_the_job_runs() -> None:
     workload = a_workload(admitted_to=["spot"], priority_class_ref=ref("low"))
     job = a_job(labels={"kueue.x-k8s.io/priority-class": "high"}, **RUNNING)
     got = plan(job, workload)
-    assert (got.writes, bool(got.lacks)) == ((), True)
+    assert (got.writes, bool(got.missing_dependency)) == ((), True)
     evicted = a_workload("Evicted=Preempted", admitted_to=["spot"], priority_class_ref=ref("low"))
     stopped = plan(job, evicted)
-    assert (reasons(stopped), bool(stopped.lacks)) == (["Stopped"], True), "life goes on meanwhile"
+    assert (reasons(stopped), bool(stopped.missing_dependency)) == (["Stopped"], True), (
+        "life goes on meanwhile"
+    )
 
 
 def ref(name: str) -> PriorityClassRef:
@@ -178,7 +180,7 @@ def test_the_checks_a_job_waits_for_are_told_on_it() -> None:
     reserved = a_workload("QuotaReserved")
     status = msgspec.structs.replace(reserved.status, admission_checks=checks)
     got = plan(a_job(), msgspec.structs.replace(reserved, status=status))
-    assert [(event.reason, event.message) for event in got.events] == [
+    assert [(event.reason, event.message) for event in events(got)] == [
         ("UpdatedAdmissionCheck", "a: one moment; d: nearly")
     ]
     assert got.writes == ()

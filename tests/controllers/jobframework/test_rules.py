@@ -20,38 +20,40 @@ from quorate.api.kueue import (
     WorkloadStatus,
 )
 from quorate.api.meta import Condition, Key, ObjectMeta, find_condition, is_true
-from quorate.controllers.jobframework.job_plan import IDLE, JobPlan, JobRules, Surroundings
+from quorate.controllers.jobframework.interface import JobState
+from quorate.controllers.jobframework.job_plan import IDLE, JobOptions, JobPlan, ReconcileContext
 from quorate.controllers.jobframework.pod_group_membership import Membership
 from quorate.controllers.jobframework.rules import decide
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.kube.writes import Apply, Create, Delete, Patch, Write
+from quorate.queueing.lifecycle.transition import Event
 from tests.controllers.objects import CONTAINER, a_flavor, a_job, a_workload, template
 
 NOW = 2_000.0
 SPOT = a_flavor("spot", node_labels={"pool": "spot"}, tolerations=(Toleration(key="spot"),))
-RULES = JobRules()
-WAITING = JobRules(wait_for_pods_ready=True)
+OPTIONS = JobOptions()
+WAITING = JobOptions(wait_for_pods_ready=True)
 
 
 def plan(
     job: Job | None,
     *workloads: Workload,
-    rules: JobRules = RULES,
+    options: JobOptions = OPTIONS,
     managed: bool = True,
     flavors: Sequence[ResourceFlavor] = (SPOT,),
     classes: Sequence[WorkloadPriorityClass] = (),
-    part_of: tuple[Workload, ...] | None = None,
+    ancestor_workloads: tuple[Workload, ...] | None = None,
     membership: Membership | None = None,
 ) -> JobPlan:
-    around = Surroundings(
+    context = ReconcileContext(
         namespace_managed=managed,
         flavors={flavor.metadata.name: flavor for flavor in flavors},
         workload_classes={each.metadata.name: each for each in classes},
         pod_classes={},
-        part_of=part_of,
+        ancestor_workloads=ancestor_workloads,
         membership=membership,
     )
-    return decide(BatchJob(), job, workloads, around, rules, NOW)
+    return decide(BatchJob(), job, workloads, context, options, NOW)
 
 
 def show(plan: JobPlan) -> list[str]:
@@ -72,8 +74,12 @@ def _show(write: Write) -> str:
             return f"patch {resource.kind}{'/status' if subresource else ''} {' '.join(fields)}"
 
 
+def events(plan: JobPlan) -> list[Event]:
+    return [each.event for each in plan.events]
+
+
 def reasons(plan: JobPlan) -> list[str]:
-    return [event.reason for event in plan.events]
+    return [event.reason for event in events(plan)]
 
 
 def written(plan: JobPlan, type_: str) -> tuple[str, str, str]:
@@ -96,13 +102,14 @@ RUNNING: dict[str, Any] = {"suspend": False, "status": {"active": 3, "startTime"
         pytest.param(lambda: plan(a_job(**RUNNING), managed=False), id="a namespace we do not manage"),
         pytest.param(lambda: plan(a_job(), a_workload()), id="waiting"),
         pytest.param(
-            lambda: plan(a_job(), a_workload(), rules=WAITING), id="waiting, and nobody has looked at it yet"
+            lambda: plan(a_job(), a_workload(), options=WAITING),
+            id="waiting, and nobody has looked at it yet",
         ),
         pytest.param(lambda: plan(a_job(), a_workload("QuotaReserved")), id="reserved, checks outstanding"),
         pytest.param(lambda: plan(a_job(**RUNNING), a_workload(admitted_to=["spot"])), id="running"),
         pytest.param(
             lambda: plan(
-                a_job(**RUNNING), a_workload("!PodsReady=WaitForStart", admitted_to=["spot"]), rules=WAITING
+                a_job(**RUNNING), a_workload("!PodsReady=WaitForStart", admitted_to=["spot"]), options=WAITING
             ),
             id="running, on its way to ready",
         ),
@@ -137,7 +144,7 @@ def test_a_suspended_job_gets_a_workload() -> None:
 def test_a_topology_that_nobody_here_heeds_is_told_once() -> None:
     request = "kueue.x-k8s.io/podset-required-topology"
     job = a_job(template=template(annotations={request: "rack"}))
-    ignored, created = plan(job).events
+    ignored, created = events(plan(job))
     assert (ignored.type, ignored.reason) == ("Warning", "IgnoredAnnotation")
     assert ignored.message == (
         f"pod set main: metadata.annotations[{request}]: 'rack' is without effect: there is no "
@@ -154,8 +161,8 @@ def test_the_older_annotation_names_a_queue_too() -> None:
 
 
 def test_a_job_without_a_queue_is_managed_when_all_are_to_be() -> None:
-    rules = JobRules(manage_jobs_without_queue_name=True)
-    assert show(plan(a_job(queue="", **RUNNING), rules=rules))[0].startswith("patch Job")
+    options = JobOptions(manage_jobs_without_queue_name=True)
+    assert show(plan(a_job(queue="", **RUNNING), options=options))[0].startswith("patch Job")
 
 
 def test_a_job_that_was_created_running_is_suspended_at_once() -> None:
@@ -173,7 +180,7 @@ def test_a_missing_priority_class_is_waited_for() -> None:
     job = a_job(labels={"kueue.x-k8s.io/priority-class": "high"})
     got = plan(job)
     assert (got.writes, reasons(got)) == ((), ["ErrWorkloadCompose"])
-    assert got.lacks == "WorkloadPriorityClass high doesn't exist: create it, or name another"
+    assert got.missing_dependency == "WorkloadPriorityClass high doesn't exist: create it, or name another"
     high = WorkloadPriorityClass(metadata=ObjectMeta(name="high"), value=5)
     assert show(plan(job, classes=[high])) == ["create Workload"]
 
@@ -198,7 +205,7 @@ def test_an_admitted_job_starts_with_what_its_flavor_needs() -> None:
             },
         }
     }
-    (event,) = got.events
+    (event,) = events(got)
     assert (event.reason, event.message) == ("Started", "Admitted by clusterQueue research")
 
 
@@ -225,7 +232,7 @@ def test_a_job_that_contradicts_its_flavor_has_failed_to_start() -> None:
 
 def test_a_flavor_we_have_not_seen_is_waited_for() -> None:
     got = plan(a_job(), a_workload(admitted_to=["spot"]), flavors=[])
-    assert got == JobPlan(lacks="ResourceFlavor spot doesn't exist")
+    assert got == JobPlan(missing_dependency="ResourceFlavor spot doesn't exist")
 
 
 @pytest.mark.parametrize(("type_", "reason"), [("Complete", "Succeeded"), ("Failed", "Failed")])
@@ -247,7 +254,7 @@ def test_a_finished_workload_is_let_go() -> None:
 def test_readiness_is_told_when_it_changes() -> None:
     admitted = a_workload("!PodsReady=WaitForStart", admitted_to=["spot"])
     job = a_job(suspend=False, status={"active": 3, "ready": 3})
-    assert written(plan(job, admitted, rules=WAITING), "PodsReady") == (
+    assert written(plan(job, admitted, options=WAITING), "PodsReady") == (
         "True",
         "Started",
         "All pods reached readiness and the workload is running",
@@ -262,14 +269,14 @@ def test_pods_that_are_done_for_good_give_their_quota_back() -> None:
     (patch,) = got.writes
     assert isinstance(patch, Patch)
     assert patch.body == {"status": {"reclaimablePods": [{"name": "main", "count": 2}]}}
-    assert got.patient
+    assert got.deferrable
 
 
 def test_an_evicted_job_is_stopped_then_its_quota_released() -> None:
     evicted = a_workload("Evicted=PodsReadyTimeout", admitted_to=["spot"])
     stop = plan(a_job(**RUNNING), evicted)
     assert show(stop)[0] == "patch Job metadata.annotations spec.suspend"
-    assert [(event.reason, event.message) for event in stop.events] == [
+    assert [(event.reason, event.message) for event in events(stop)] == [
         ("Stopped", "PodsReadyTimeout happened")
     ]
     release = plan(a_job(), evicted)
@@ -292,7 +299,7 @@ def test_quota_is_released_together_with_what_a_job_that_begins_anew_has_not_don
 def test_a_running_job_that_is_not_admitted_is_stopped() -> None:
     got = plan(a_job(**RUNNING), a_workload())
     assert show(got)[0] == "patch Job metadata.annotations spec.suspend"
-    assert [event.message for event in got.events] == ["Not admitted by cluster queue"]
+    assert [event.message for event in events(got)] == ["Not admitted by cluster queue"]
 
 
 def test_the_workload_of_a_deleted_job_is_finished_and_let_go() -> None:
@@ -424,7 +431,7 @@ def test_every_patch_carries_the_version_it_was_decided_on() -> None:
     ],
 )
 def test_a_part_of_a_job_runs_with_the_whole(job: Job, whole: tuple[Workload, ...], want: list[str]) -> None:
-    got = plan(job, part_of=whole)
+    got = plan(job, ancestor_workloads=whole)
     assert reasons(got) == want
     assert show(got) == ["patch Job spec.suspend"] * len(want)
 
@@ -432,7 +439,7 @@ def test_a_part_of_a_job_runs_with_the_whole(job: Job, whole: tuple[Workload, ..
 def test_a_workload_marked_as_admitted_by_hand_starts_nothing_and_says_why() -> None:
     got = plan(a_job(), a_workload("QuotaReserved", "Admitted"))
     assert got.writes == ()
-    (event,) = got.events
+    (event,) = events(got)
     assert (event.type, event.reason) == ("Warning", "NotStarted")
     assert event.message == (
         "workload default/job-train-e4af4: status.admission: nothing while the condition Admitted is True, "
@@ -457,8 +464,8 @@ class HeldJob(BatchJob):
 
 
 def decided(kind: BatchJob, workload: Workload) -> JobPlan:
-    around = Surroundings(namespace_managed=True, flavors={}, workload_classes={}, pod_classes={})
-    return decide(kind, a_job(), [workload], around, RULES, NOW)
+    context = ReconcileContext(namespace_managed=True, flavors={}, workload_classes={}, pod_classes={})
+    return decide(kind, a_job(), [workload], context, OPTIONS, NOW)
 
 
 def test_a_job_on_hold_keeps_its_workload_without_quota() -> None:
@@ -473,35 +480,25 @@ def test_a_job_on_hold_keeps_its_workload_without_quota() -> None:
     )
 
 
-class OpinionatedJob(BatchJob):
-    """Speaks for itself in its workload, and does not want it."""
-
-    def conditions(self, job: Job, workload: Workload) -> tuple[Condition, ...]:
+class ReportingJob(BatchJob):
+    def conditions(self, state: JobState[Job], workload: Workload) -> tuple[Condition, ...]:
         return (Condition(type="Seen", status="True", reason="Seen", message="seen"),)
 
-    def is_wanted(self, job: Job) -> bool | None:
-        return False
 
-
-def test_a_kind_may_say_something_in_the_workload_and_whether_it_is_active() -> None:
-    first = decided(OpinionatedJob(), a_workload())
+def test_a_kind_can_set_conditions_of_its_own_on_the_workload() -> None:
+    first = decided(ReportingJob(), a_workload())
     assert written(first, "Seen") == ("True", "Seen", "seen")
-    seen = a_workload()
-    said = msgspec.structs.replace(seen.status, conditions=OpinionatedJob().conditions(a_job(), seen))
-    (patch,) = decided(OpinionatedJob(), msgspec.structs.replace(seen, status=said)).writes
-    assert isinstance(patch, Patch)
-    assert patch.body == {"spec": {"active": False}}
 
 
 def an_expiring_workload(*conditions: str) -> Workload:
     return a_workload("!QuotaReserved", "!Admitted", *conditions, active=False)
 
 
-KEEPING = JobRules(deactivated_kept_s=1_500.0)  # from 1000, when every condition came about
+KEEPING = JobOptions(deactivated_retention_s=1_500.0)  # from 1000, when every condition came about
 
 
 @pytest.mark.parametrize(
-    ("workload", "rules", "want"),
+    ("workload", "options", "want"),
     [
         pytest.param(
             an_expiring_workload("Evicted=DeactivatedDueToRequeuingLimitExceeded"),
@@ -513,7 +510,10 @@ KEEPING = JobRules(deactivated_kept_s=1_500.0)  # from 1000, when every conditio
             an_expiring_workload("Evicted=Deactivated"), KEEPING, IDLE, id="by its user, who may think again"
         ),
         pytest.param(
-            an_expiring_workload("Evicted=DeactivatedDueToRequeuingLimitExceeded"), RULES, IDLE, id="for ever"
+            an_expiring_workload("Evicted=DeactivatedDueToRequeuingLimitExceeded"),
+            OPTIONS,
+            IDLE,
+            id="for ever",
         ),
         pytest.param(
             a_workload("!QuotaReserved", "!Admitted", "Evicted=DeactivatedDueToAdmissionCheck"),
@@ -524,14 +524,14 @@ KEEPING = JobRules(deactivated_kept_s=1_500.0)  # from 1000, when every conditio
     ],
 )
 def test_a_job_that_the_system_deactivated_is_kept(
-    workload: Workload, rules: JobRules, want: JobPlan
+    workload: Workload, options: JobOptions, want: JobPlan
 ) -> None:
-    assert plan(a_job(), workload, rules=rules) == want
+    assert plan(a_job(), workload, options=options) == want
 
 
 def test_a_job_that_the_system_deactivated_is_deleted_in_the_end() -> None:
     workload = an_expiring_workload("Evicted=DeactivatedDueToMaximumExecutionTimeExceeded")
-    got = plan(a_job(), workload, rules=JobRules(deactivated_kept_s=1_000.0))
+    got = plan(a_job(), workload, options=JobOptions(deactivated_retention_s=1_000.0))
     assert (show(got), reasons(got)) == (["delete Job"], ["Deleted"])
 
 
@@ -543,7 +543,7 @@ def test_it_is_told_what_the_checks_of_a_reservation_wait_for() -> None:
         AdmissionCheckState(name="d", state="Pending"),
     )
     waiting = a_workload("QuotaReserved", status=WorkloadStatus(admission_checks=checks))
-    (event,) = plan(a_job(), waiting).events
+    (event,) = events(plan(a_job(), waiting))
     assert (event.reason, event.message) == ("UpdatedAdmissionCheck", "a: in line; b: almost")
 
 
@@ -583,7 +583,7 @@ def test_pods_carry_the_names_of_their_queues_where_that_is_wanted() -> None:
         plan(
             a_job(),
             a_workload(admitted_to=["spot"]),
-            rules=JobRules(gates=Gates(assign_queue_labels_for_pods=on)),
+            options=JobOptions(gates=Gates(assign_queue_labels_for_pods=on)),
         )
         for on in (True, False)
     )
@@ -600,28 +600,28 @@ def test_pods_carry_the_names_of_their_queues_where_that_is_wanted() -> None:
 
 
 def test_without_the_gate_an_orphan_is_only_let_go() -> None:
-    lenient = JobRules(gates=Gates(finish_orphaned_workloads=False))
+    lenient = JobOptions(gates=Gates(finish_orphaned_workloads=False))
     assert show(plan(None, a_workload())) == [
         "patch Workload/status status.conditions",
         "patch Workload metadata.finalizers",
     ]
-    assert show(plan(None, a_workload(), rules=lenient)) == ["patch Workload metadata.finalizers"]
+    assert show(plan(None, a_workload(), options=lenient)) == ["patch Workload metadata.finalizers"]
 
 
 def test_without_the_gate_no_pod_is_reclaimed() -> None:
     done = a_job(suspend=False, parallelism=3, completions=3, status={"succeeded": 1, "active": 2})
     running = a_workload(admitted_to=["spot"])
     assert show(plan(done, running)) == ["patch Workload/status status.reclaimablePods"]
-    assert plan(done, running, rules=JobRules(gates=Gates(reclaimable_pods=False))) == IDLE
+    assert plan(done, running, options=JobOptions(gates=Gates(reclaimable_pods=False))) == IDLE
 
 
 def test_a_name_may_be_made_to_fit_a_label() -> None:
-    short = JobRules(gates=Gates(short_workload_names=True))
+    short = JobOptions(gates=Gates(short_workload_names=True))
     job = msgspec.structs.replace(a_job(), metadata=msgspec.structs.replace(a_job().metadata, name="a" * 63))
     lengths = [
         len(write.body.metadata.name)
-        for rules in (RULES, short)
-        for write in plan(job, rules=rules).writes
+        for options in (OPTIONS, short)
+        for write in plan(job, options=options).writes
         if isinstance(write, Create)
     ]
     assert lengths == [73, 63]
@@ -629,11 +629,11 @@ def test_a_name_may_be_made_to_fit_a_label() -> None:
 
 def test_a_job_without_a_class_may_be_of_the_default_one() -> None:
     default = WorkloadPriorityClass(metadata=ObjectMeta(name="default"), value=7)
-    by_default = JobRules(gates=Gates(workload_priority_class_defaulting=True))
+    by_default = JobOptions(gates=Gates(workload_priority_class_defaulting=True))
     priorities = [
         write.body.spec.priority
-        for rules, classes in ((RULES, [default]), (by_default, []), (by_default, [default]))
-        for write in plan(a_job(), rules=rules, classes=classes).writes
+        for options, classes in ((OPTIONS, [default]), (by_default, []), (by_default, [default]))
+        for write in plan(a_job(), options=options, classes=classes).writes
         if isinstance(write, Create)
     ]
     assert priorities == [0, 0, 7]

@@ -9,8 +9,8 @@ from quorate.api.batch import Job
 from quorate.api.core import SchedulingGate
 from quorate.api.kueue import PodSet, Workload
 from quorate.api.meta import ObjectMeta, at_epoch
-from quorate.controllers.jobframework.elastic_gates import ELASTIC_GATE, GatedPod, let_go, pods_of
-from quorate.controllers.jobframework.job_plan import IDLE, JobPlan, JobRules, Surroundings
+from quorate.controllers.jobframework.elastic_gates import ELASTIC_GATE, GatedPod, pods_of_job, ungate
+from quorate.controllers.jobframework.job_plan import IDLE, JobOptions, JobPlan, ReconcileContext
 from quorate.controllers.jobframework.rules import decide
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.raycluster import RayCluster
@@ -44,8 +44,10 @@ def running(pods: int, name: str = "first", **fields: Any) -> Workload:
 
 
 def plan(job: Job, *slices: Workload, elastic_jobs: bool = True) -> JobPlan:
-    around = Surroundings(namespace_managed=True, flavors={"spot": SPOT}, workload_classes={}, pod_classes={})
-    return decide(BatchJob(), job, slices, around, JobRules(elastic_jobs=elastic_jobs), 2_000.0)
+    context = ReconcileContext(
+        namespace_managed=True, flavors={"spot": SPOT}, workload_classes={}, pod_classes={}
+    )
+    return decide(BatchJob(), job, slices, context, JobOptions(elastic_jobs=elastic_jobs), 2_000.0)
 
 
 def created(got: JobPlan) -> Workload:
@@ -115,7 +117,7 @@ def test_the_first_is_finished_once_the_second_is_admitted() -> None:
         "WorkloadSliceReplaced",
         "Replaced to accommodate a workload (UID: w1, JobUID: u1) due to workload slice aggregation",
     )
-    assert [(each.metadata.name, event.reason) for each, event in got.of_workload] == [
+    assert [(each.regarding.name, each.event.reason) for each in got.events] == [
         ("first", "WorkloadSliceReplaced")
     ]
     over = a_slice(3, "Finished=WorkloadSliceReplaced")
@@ -194,7 +196,7 @@ def a_pod(
     ],
 )
 def test_pods_that_may_go(pods: list[GatedPod], admitted: int, want: list[str]) -> None:
-    patches = let_go(pods, {"main": admitted})
+    patches = ungate(pods, {"main": admitted})
     assert [patch.key.name for patch in patches] == want
     assert all(
         [gate.name for gate in patch.body["spec"]["schedulingGates"]] == ["other"] for patch in patches
@@ -203,7 +205,7 @@ def test_pods_that_may_go(pods: list[GatedPod], admitted: int, want: list[str]) 
 
 def test_pods_of_each_pod_set_go_by_its_own_count() -> None:
     pods = [a_pod("h", of="head"), a_pod("w", of="workers"), a_pod("x", of="workers"), a_pod("o", of="other")]
-    patches = let_go(pods, {"head": 1, "workers": 1})
+    patches = ungate(pods, {"head": 1, "workers": 1})
     assert [patch.key.name for patch in patches] == ["h", "w"]
 
 
@@ -215,7 +217,7 @@ def test_pods_made_by_hand_say_by_an_annotation_of_which_slices_they_are() -> No
     made = with_metadata(a_pod("made"), labels=dict([owner]))
     by_hand = with_metadata(a_pod("hand"), annotations={"kueue.x-k8s.io/workload-slice-name": "first"})
     of_others = with_metadata(a_pod("other"), annotations={"kueue.x-k8s.io/workload-slice-name": "second"})
-    found = pods_of([made, by_hand, of_others, a_pod("plain")], owner, "first")
+    found = pods_of_job([made, by_hand, of_others, a_pod("plain")], owner, "first")
     assert [pod.metadata.name for pod in found] == ["made", "hand"]
 
 

@@ -7,7 +7,7 @@ import pytest
 from quorate.api import codec
 from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import PodSet
-from quorate.controllers.jobframework.interface import JobScope, Outcome
+from quorate.controllers.jobframework.interface import Outcome, ValidationScope
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobs.integrations import FOREIGN
 from quorate.controllers.jobs.spark import SparkApplication
@@ -165,7 +165,8 @@ def test_an_application_is_ready_with_its_last_executor() -> None:
 def test_an_application_that_runs_outside_or_grows_by_itself_is_refused() -> None:
     job = an_application(mode="client", dynamicAllocation={"enabled": True})
     found = [
-        str(each) for each in SparkApplication().findings(None, job, JobScope(queued=True, elastic=False))
+        str(each)
+        for each in SparkApplication().findings(None, job, ValidationScope(queued=True, elastic=False))
     ]
     assert found == [
         "spec.mode: 'client' only Cluster mode is supported for a kueue managed job",

@@ -7,7 +7,7 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.batch import Job
-from quorate.controllers.jobframework.interface import JobScope
+from quorate.controllers.jobframework.interface import ValidationScope
 from quorate.controllers.jobs.batch import BatchJob
 from tests.controllers.objects import CONTAINER, a_job
 
@@ -17,7 +17,9 @@ SYNCED = {"completionMode": "Indexed", "completions": 3}
 
 
 def judged(old: Job | None, new: Job, elastic: bool = False) -> list[str]:
-    return [str(each) for each in BatchJob().findings(old, new, JobScope(queued=True, elastic=elastic))]
+    return [
+        str(each) for each in BatchJob().findings(old, new, ValidationScope(queued=True, elastic=elastic))
+    ]
 
 
 def job(annotations: dict[str, str] | None = None, **spec: Any) -> Job:

@@ -9,8 +9,8 @@ import pytest
 
 from quorate.api.batch import decode_template
 from quorate.api.kueue import PodSet
-from quorate.controllers.jobframework.interface import JobScope
-from quorate.controllers.jobframework.job_plan import IDLE, JobRules
+from quorate.controllers.jobframework.interface import ValidationScope
+from quorate.controllers.jobframework.job_plan import IDLE, JobOptions
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobframework.rules import decide
 from quorate.controllers.jobs.raycluster import RayCluster
@@ -148,7 +148,7 @@ def test_the_usual_submitter_is_written_down_for_a_run_and_goes_again() -> None:
 
 def test_a_job_that_looks_for_a_cluster_is_left_alone() -> None:
     job = a_ray_job(clusterSelector={"ray.io/cluster": "shared"}, suspend=False)
-    assert decide(RayJob(), job, (), MANAGED, JobRules(), now=0.0) == IDLE
+    assert decide(RayJob(), job, (), MANAGED, JobOptions(), now=0.0) == IDLE
 
 
 @pytest.mark.parametrize(
@@ -202,5 +202,7 @@ def test_a_job_that_looks_for_a_cluster_is_left_alone() -> None:
     ],
 )  # fmt: skip
 def test_findings(kind: UnstructuredJobKind, job: UnstructuredJob, elastic: bool, want: list[str]) -> None:
-    assert [str(each) for each in kind.findings(None, job, JobScope(queued=True, elastic=elastic))] == want
-    assert list(kind.findings(None, job, JobScope(queued=False, elastic=elastic))) == []
+    assert [
+        str(each) for each in kind.findings(None, job, ValidationScope(queued=True, elastic=elastic))
+    ] == want
+    assert list(kind.findings(None, job, ValidationScope(queued=False, elastic=elastic))) == []

@@ -8,19 +8,20 @@ from quorate.api import codec
 from quorate.api.configuration.integrations import FRAMEWORKS
 from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import ReclaimablePod
-from quorate.controllers.jobframework.job_plan import JobPlan, JobRules, Surroundings
+from quorate.controllers.executor import warning_event
+from quorate.controllers.jobframework.job_plan import JobOptions, JobPlan, ReconcileContext
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobframework.rules import decide
 from quorate.controllers.jobs.integrations import BATCH_JOB, FOREIGN, OF_PODS
 from quorate.controllers.jobs.jobset import JobSet
 from quorate.controllers.jobs.unstructured import UnstructuredJob
-from quorate.queueing.lifecycle.transition import Event
+from quorate.kube.resources import reference_to
 
 PODS: dict[str, Any] = {
     "spec": {"containers": [{"name": "main", "image": "busybox"}], "nodeSelector": {"zone": "a"}}
 }
 TEMPLATE_PATH = "spec.replicatedJobs[0].template.spec.template"
-MANAGED = Surroundings(namespace_managed=True, flavors={}, workload_classes={}, pod_classes={})
+MANAGED = ReconcileContext(namespace_managed=True, flavors={}, workload_classes={}, pod_classes={})
 
 
 def foreign_job(spec: Any, status: Any = None) -> UnstructuredJob:
@@ -107,8 +108,10 @@ def test_jobs_that_are_done_give_back_all_their_pods() -> None:
 def test_a_job_that_cannot_be_understood_is_told_so_and_left_alone(
     job: UnstructuredJob, problem: str
 ) -> None:
-    plan = decide(JobSet(), job, (), MANAGED, JobRules(), now=0.0)
-    assert plan == JobPlan(events=(Event("Warning", "ErrWorkloadCompose", problem),))
+    plan = decide(JobSet(), job, (), MANAGED, JobOptions(), now=0.0)
+    assert plan == JobPlan(
+        events=(warning_event(reference_to(JobSet().resource, job), "ErrWorkloadCompose", problem),)
+    )
 
 
 def test_conditions_that_are_none_do_not_fit() -> None:

@@ -8,9 +8,9 @@ import msgspec
 from quorate.api import codec
 from quorate.api.kueue import Admission, PodSet, PodSetAssignment, Workload, WorkloadSpec, WorkloadStatus
 from quorate.api.meta import Condition, ConditionStatus, ObjectMeta, Uid, at_epoch
+from quorate.controllers.executor import Plan
 from quorate.controllers.pods import constants
-from quorate.controllers.pods.compose import owner
-from quorate.controllers.pods.plan import PodPlan
+from quorate.controllers.pods.group_workload import owner_reference
 from quorate.controllers.pods.queued_pod import PodLife, QueuedPod
 from quorate.kube.writes import Apply, Create, Delete, Patch, Write
 
@@ -102,7 +102,7 @@ def a_group_workload(
             resource_version="1",
             annotations={constants.IS_GROUP: "true"},
             finalizers=("kueue.x-k8s.io/resource-in-use",),
-            owner_references=tuple(map(owner, owners or ())),
+            owner_references=tuple(map(owner_reference, owners or ())),
             **metadata,
         ),
         spec=WorkloadSpec(
@@ -130,13 +130,13 @@ def _condition(word: str) -> Condition:
     )
 
 
-def show(plan: PodPlan) -> str:
-    """Writes, then events with ``+`` (``!`` a warning), then what is lacking, joined by ``; ``."""
-    words = [word for writes in plan.pods for word in _pod_words(writes)]
-    words += [_workload_word(write) for write in plan.workload]
-    words += [f"{'+' if each.event.type == 'Normal' else '!'}{each.event.reason}" for each in plan.told]
-    if plan.lacks:
-        words.append(f"lacks {plan.lacks}")
+def show(plan: Plan) -> str:
+    """Writes, then events with ``+`` (``!``: a warning), then the missing dependency, joined by ``; ``."""
+    words = [word for sequence in plan.concurrent for word in _pod_words(sequence)]
+    words += [_workload_word(write) for write in plan.writes]
+    words += [f"{'+' if each.event.type == 'Normal' else '!'}{each.event.reason}" for each in plan.events]
+    if plan.missing_dependency:
+        words.append(f"missing {plan.missing_dependency}")
     return "; ".join(words)
 
 

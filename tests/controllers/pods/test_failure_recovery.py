@@ -6,14 +6,14 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.core import Node
+from quorate.controllers.executor import Plan
 from quorate.controllers.pods import constants
-from quorate.controllers.pods.failure_recovery import GRACE_S, decide_stuck
-from quorate.controllers.pods.plan import IDLE
+from quorate.controllers.pods.failure_recovery import GRACE_PERIOD_S, recovery_plan
 from quorate.kube.writes import Apply, Delete
 from tests.controllers.pods.notation import NOW, a_pod, show
 
 DELETED_AT = NOW + 30  # as the notation has it
-LATE = DELETED_AT + GRACE_S
+LATE = DELETED_AT + GRACE_PERIOD_S
 MAY = {constants.FORCEFULLY: "true"}
 
 
@@ -27,10 +27,10 @@ LOST = a_node("node.kubernetes.io/unreachable")
 
 def test_a_pod_that_cannot_end_is_ended_after_a_minute() -> None:
     pod = a_pod("a", "running-gone", annotations=MAY)
-    assert decide_stuck(pod, LOST, LATE - 1).wake_at == LATE
-    plan = decide_stuck(pod, LOST, LATE)
+    assert recovery_plan(pod, LOST, LATE - 1).wake_at == LATE
+    plan = recovery_plan(pod, LOST, LATE)
     assert show(plan) == "say a KueueForcefullyDeleted; delete a; !KueueForcefullyDeleted"
-    ((said, deleted),) = plan.pods
+    ((said, deleted),) = plan.concurrent
     assert isinstance(said, Apply)
     assert said.body["status"]["phase"] == "Failed"
     assert isinstance(deleted, Delete)
@@ -38,7 +38,7 @@ def test_a_pod_that_cannot_end_is_ended_after_a_minute() -> None:
 
 
 def test_a_pod_that_has_ended_keeps_its_outcome() -> None:
-    ((said, _),) = decide_stuck(a_pod("a", "succeeded-gone", annotations=MAY), LOST, LATE).pods
+    ((said, _),) = recovery_plan(a_pod("a", "succeeded-gone", annotations=MAY), LOST, LATE).concurrent
     assert isinstance(said, Apply)
     assert "phase" not in said.body["status"]
 
@@ -53,4 +53,4 @@ def test_a_pod_that_has_ended_keeps_its_outcome() -> None:
     ],
 )
 def test_other_pods_are_left_alone(state: str, annotations: Any, node: Node | None) -> None:
-    assert decide_stuck(a_pod("a", state, annotations=annotations), node, LATE) == IDLE
+    assert recovery_plan(a_pod("a", state, annotations=annotations), node, LATE) == Plan()

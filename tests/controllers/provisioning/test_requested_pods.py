@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from quorate.api.kueue import PodSet, Workload
-from quorate.controllers.jobframework.podset_info import InjectionConflict
-from quorate.controllers.jobframework.starting import FlavorNotSeen
+from quorate.controllers.jobframework.podset_info import FlavorNotFound, InjectionConflict
 from quorate.controllers.provisioning.requested_pods import pod_template, requested_pods
 from tests.controllers.objects import a_flavor, a_workload, template
 from tests.controllers.provisioning.provisioning_objects import a_config
@@ -93,7 +92,7 @@ def test_a_template_is_what_the_pods_will_be() -> None:
 
 def test_a_template_waits_for_its_flavor_and_may_contradict_it() -> None:
     (asked,) = requested_pods(reserved(pods("a", nodeSelector={"tier": "solid"})), a_config().spec)
-    assert pod_template(asked, {}) == FlavorNotSeen("spot")
+    assert pod_template(asked, {}) == FlavorNotFound("spot")
     content = pod_template(asked, {"spot": a_flavor("spot", node_labels={"tier": "spot"})})
     assert isinstance(content, InjectionConflict)
     assert "tier" in content.message

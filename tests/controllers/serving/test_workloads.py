@@ -9,16 +9,16 @@ from quorate.api import codec
 from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import PRIORITY_CLASS, Workload
 from quorate.api.meta import at_epoch
+from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileContext
 from quorate.controllers.pods import constants
-from quorate.controllers.pods.plan import Catalogue, PodRules
-from quorate.controllers.serving.gating import RESTING, decide_template
 from quorate.controllers.serving.kinds import SETS, ServingSet
-from quorate.controllers.serving.workloads import decide_set
+from quorate.controllers.serving.template_gates import REPLICAS_BEFORE_GATING, gate_plan
+from quorate.controllers.serving.workloads import serving_plan
 from quorate.kube.resources import Json
 from quorate.kube.writes import Patch
 from tests.controllers.pods.notation import NOW, a_group_workload, a_pod, show
 
-NOTHING = Catalogue(flavors={}, workload_classes={}, pod_classes={})
+NOTHING = ReconcileContext(flavors={}, workload_classes={}, pod_classes={})
 STATEFUL_SET = SETS["statefulset"]
 LEADER_WORKER_SET = SETS["leaderworkerset.x-k8s.io/leaderworkerset"]
 QUEUE = {"kueue.x-k8s.io/queue-name": "queue"}
@@ -68,7 +68,7 @@ def test_a_set_of_whose_template_no_pod_can_be_made_is_not_understood() -> None:
 
 
 def decide(obj: ServingSet, *workloads: Workload, pods: Any = (), kind: Any = STATEFUL_SET) -> str:
-    return show(decide_set(kind.serving, obj, workloads, pods, NOTHING, PodRules(), NOW))
+    return show(serving_plan(kind.serving, obj, workloads, pods, NOTHING, JobOptions(), NOW))
 
 
 @pytest.mark.parametrize(
@@ -101,15 +101,15 @@ def test_a_stateful_set_gets_a_workload_before_it_has_pods() -> None:
 
 def test_without_its_priority_class_there_is_no_workload() -> None:
     said = decide(a_set(priority_class="high"))
-    assert said.startswith("!ErrWorkloadCompose; lacks WorkloadPriorityClass high doesn't exist")
+    assert said.startswith("!ErrWorkloadCompose; missing WorkloadPriorityClass high doesn't exist")
 
 
 def test_pods_are_told_which_group_they_are_of() -> None:
     pod = a_pod("db-0", group="", held=False, role="other")
     workload = a_group_workload("main=2", "not-QuotaReserved:Pending", name=DB)
     assert STATEFUL_SET.serving is not None
-    plan = decide_set(STATEFUL_SET.serving, a_set(), (workload,), (pod,), NOTHING, PodRules(), NOW)
-    ((patch,),) = plan.pods
+    plan = serving_plan(STATEFUL_SET.serving, a_set(), (workload,), (pod,), NOTHING, JobOptions(), NOW)
+    ((patch,),) = plan.concurrent
     assert isinstance(patch, Patch)
     metadata = patch.body["metadata"]
     assert metadata["labels"] == {constants.GROUP_NAME: DB, constants.PREBUILT: DB}
@@ -144,34 +144,40 @@ def test_the_workload_of_a_group_that_is_surplus_goes() -> None:
         pytest.param(a_set(marked=False), {"template", "replicas"}, id="none saw it: gate it at rest"),
         pytest.param(a_set(0, marked=False), {"template"}, id="it is at rest"),
         pytest.param(
-            a_set(0, annotations={RESTING: "2"}, status={"observedGeneration": 1}), set(), id="not seen yet"
+            a_set(0, annotations={REPLICAS_BEFORE_GATING: "2"}, status={"observedGeneration": 1}),
+            set(),
+            id="not seen yet",
         ),
         pytest.param(
-            a_set(0, annotations={RESTING: "2"}, status={"observedGeneration": 2, "replicas": 1}),
+            a_set(
+                0, annotations={REPLICAS_BEFORE_GATING: "2"}, status={"observedGeneration": 2, "replicas": 1}
+            ),
             set(),
             id="pods remain",
         ),
         pytest.param(
-            a_set(0, annotations={RESTING: "2"}, status={"observedGeneration": 2}), {"replicas"}, id="woken"
+            a_set(0, annotations={REPLICAS_BEFORE_GATING: "2"}, status={"observedGeneration": 2}),
+            {"replicas"},
+            id="woken",
         ),
     ],
 )
 def test_a_set_without_webhooks_is_gated_at_rest(obj: ServingSet, want: set[str] | None) -> None:
-    plan = decide_template(STATEFUL_SET.templates, STATEFUL_SET.resource, obj)
+    plan = gate_plan(STATEFUL_SET.templates, STATEFUL_SET.resource, obj)
     if want is None:
         assert plan is None
         return
     assert plan is not None
-    changed = {field for write in plan.workload if isinstance(write, Patch) for field in write.body["spec"]}
+    changed = {field for write in plan.writes if isinstance(write, Patch) for field in write.body["spec"]}
     assert changed == want
 
 
 def test_a_set_that_is_managed_without_naming_a_queue_is_marked_once() -> None:
     queued = a_set(0, marked=False)
     nameless = msgspec.structs.replace(queued, metadata=msgspec.structs.replace(queued.metadata, labels={}))
-    plan = decide_template(STATEFUL_SET.templates, STATEFUL_SET.resource, nameless)
+    plan = gate_plan(STATEFUL_SET.templates, STATEFUL_SET.resource, nameless)
     assert plan is not None
-    (write,) = plan.workload
+    (write,) = plan.writes
     assert isinstance(write, Patch)
     marked = write.body["spec"]["template"]["metadata"]["annotations"]
     assert marked == {constants.SUSPENDING_PARENT: "statefulset"}
@@ -179,6 +185,6 @@ def test_a_set_that_is_managed_without_naming_a_queue_is_marked_once() -> None:
 
 def test_a_set_that_serves_is_only_told_of() -> None:
     serving = a_set(marked=False, status={"readyReplicas": 1})
-    plan = decide_template(STATEFUL_SET.templates, STATEFUL_SET.resource, serving)
+    plan = gate_plan(STATEFUL_SET.templates, STATEFUL_SET.resource, serving)
     assert plan is not None
     assert show(plan) == "!NotGated"

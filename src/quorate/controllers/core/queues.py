@@ -16,7 +16,7 @@ from typing import Any, Final
 from quorate.api.kueue import ClusterQueue, LocalQueue, Workload
 from quorate.api.meta import Key
 from quorate.controllers.context import ControllerContext
-from quorate.controllers.finalizers import held, released
+from quorate.controllers.finalizers import add_finalizer, remove_finalizer
 from quorate.controllers.informers import POINTS_TO
 from quorate.kube.informer import Change
 from quorate.kube.reconcile import Reconciler
@@ -124,8 +124,8 @@ class QueueController:
             return status_patch(LOCAL_QUEUES, queue, self._state.local_queue_status(metadata.key, now))
         status = self._state.cluster_queue_status(metadata.name, now)
         if metadata.deletion_timestamp is not None and status.reserving_workloads == 0:
-            return released(CLUSTER_QUEUES, metadata)
-        return (*held(CLUSTER_QUEUES, metadata), *status_patch(CLUSTER_QUEUES, queue, status))
+            return remove_finalizer(CLUSTER_QUEUES, metadata)
+        return (*add_finalizer(CLUSTER_QUEUES, metadata), *status_patch(CLUSTER_QUEUES, queue, status))
 
     def _queue(self, key: Key) -> Queue | None:
         informers = self._informers

@@ -6,7 +6,7 @@ from typing import Generic
 from quorate.api.kueue import ClusterQueue
 from quorate.api.meta import Key
 from quorate.controllers.context import ControllerContext
-from quorate.controllers.finalizers import held, released
+from quorate.controllers.finalizers import add_finalizer, remove_finalizer
 from quorate.kube.informer import Change, Informer
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import T, metadata_of
@@ -59,6 +59,6 @@ class ResourceInUseController(Generic[T]):
             return
         metadata = metadata_of(found)
         if metadata.deletion_timestamp is None:
-            await send(self._client, held(self._objects.resource, metadata))
+            await send(self._client, add_finalizer(self._objects.resource, metadata))
         elif not self._queues.by_index(self._index, key.name):
-            await send(self._client, released(self._objects.resource, metadata))
+            await send(self._client, remove_finalizer(self._objects.resource, metadata))

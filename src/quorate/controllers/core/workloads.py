@@ -7,9 +7,8 @@ from quorate.api.kueue import ClusterQueue, LocalQueue, Workload
 from quorate.api.meta import Key
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.core.queues import mean_the_same
-from quorate.controllers.finalizers import released
-from quorate.controllers.informers import POINTS_TO
-from quorate.controllers.unplaced import UnscheduledPod, unscheduled_since, workloads_of
+from quorate.controllers.finalizers import remove_finalizer
+from quorate.controllers.informers import POINTS_TO, UnscheduledPod, unscheduled_since, workloads_of
 from quorate.kube.informer import Change
 from quorate.kube.log import logger
 from quorate.kube.reconcile import Reconciler
@@ -100,7 +99,7 @@ def _writes(workload: Workload, transition: Transition) -> list[Write]:
         body = {"spec": {"active": False}}
         writes.append(Patch(WORKLOADS, metadata.key, metadata.resource_version, body))
     if transition.release:
-        writes += released(WORKLOADS, metadata)
+        writes += remove_finalizer(WORKLOADS, metadata)
     if transition.delete:
         writes.append(Delete(WORKLOADS, metadata.key, metadata.uid))
     return writes

@@ -1,4 +1,4 @@
-"""The Workload that stands for a job: its name, its priority, its content."""
+"""Construction of the Workload of a job: its name, its priority and its content."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ ELASTIC_JOB = "kueue.x-k8s.io/elastic-job"
 MAXIMUM_EXECUTION_S = "kueue.x-k8s.io/max-exec-time-seconds"
 PROVISIONING_PREFIX = "provreq.kueue.x-k8s.io/"
 
-DEFAULT_CLASS = "default"  # of workloads, for jobs that name none, where there is a class of that name
+DEFAULT_CLASS = "default"  # the WorkloadPriorityClass of jobs that name none, if it exists
 _LONGEST_NAME = 253
 _LONGEST_LABEL = 63
 _HASH_DIGITS = 5
@@ -44,7 +44,7 @@ class Priority:
 
 @dataclass(frozen=True, slots=True)
 class MissingPriorityClass:
-    """No priority can be given until the class exists, so no workload can be made."""
+    """The class that gives the priority does not exist, so no workload can be constructed."""
 
     kind: str
     name: str
@@ -53,8 +53,16 @@ class MissingPriorityClass:
         return f"{self.kind} {self.name} doesn't exist: create it, or name another"
 
 
+@dataclass(frozen=True, slots=True)
+class NotComposed:
+    """Why no workload can be constructed: the job must change, or a missing object must be created."""
+
+    why: str
+    missing_dependency: str = ""
+
+
 def queue_name_of(metadata: ObjectMeta) -> str:
-    """The local queue a job asks for; empty when it asks for none.  The annotation is the older form."""
+    """Return the name of the job's local queue, or an empty text.  The annotation is the older form."""
     return metadata.labels.get(QUEUE_NAME) or metadata.annotations.get(QUEUE_NAME, "")
 
 
@@ -63,9 +71,9 @@ def maximum_execution_s(metadata: ObjectMeta) -> int | None:
 
 
 def prebuilt_name_of(metadata: ObjectMeta, *, by_annotation: bool) -> str:
-    """The workload that a job names as its own; empty when it names none.
+    """Return the name of the prebuilt workload of a job, or an empty text.
 
-    A label cannot hold every name: a longer one is always read from the annotation.
+    A label value has at most 63 characters: a longer name is always read from the annotation.
     """
     annotation = metadata.annotations.get(PREBUILT_WORKLOAD, "")
     if annotation and (by_annotation or len(annotation) > _LONGEST_LABEL):
@@ -76,10 +84,10 @@ def prebuilt_name_of(metadata: ObjectMeta, *, by_annotation: bool) -> str:
 def workload_name(
     kind: str, group: str, job_name: str, job_uid: Uid, extra: str = "", *, short: bool = False
 ) -> str:
-    """The name of the Workload of a job: readable, and different for each life of a job of one name.
+    """Return the name of the workload of one job object.
 
-    ``<kind>-<job name>``, cut if need be, and five hex digits of a SHA-1 over kind, group, name and uid, so
-    that whoever looks at the same job finds the same name.  A ``short`` one fits the value of a label.
+    ``<kind>-<job name>``, cut if necessary, and five hex digits of a SHA-1 over kind, group, name and uid, as
+    in Kueue: a new job with the name of an earlier one gets another workload.  A ``short`` name fits a label.
     """
     parts = [kind, group, job_name, job_uid, *([extra] if extra else [])]
     digest = hashlib.sha1("\n".join(parts).encode(), usedforsecurity=False).hexdigest()
@@ -94,15 +102,16 @@ def resolve_priority(
     pod_sets: Sequence[PodSet],
     workload_classes: Mapping[str, WorkloadPriorityClass],
     pod_classes: Mapping[str, PriorityClass],
-    by_default: str = "",
+    default_class: str = "",
 ) -> Priority | MissingPriorityClass:
-    """The priority of a new workload; the first that says one wins.
+    """Return the priority of a new workload, from the first of these sources.
 
-    The label for a WorkloadPriorityClass, else the class called ``by_default`` if it is there; the job kind's
-    own class if it has one, else the first pod set that names a PriorityClass; the global default class, of
-    several the lowest; zero.
+    1. the WorkloadPriorityClass that the label names, otherwise ``default_class`` if it exists;
+    2. the PriorityClass of the job kind's own field, or of the first pod set that names one;
+    3. the global default PriorityClass, the lowest if there are several;
+    4. zero.
     """
-    if name := labels.get(PRIORITY_CLASS) or (by_default if by_default in workload_classes else ""):
+    if name := labels.get(PRIORITY_CLASS) or (default_class if default_class in workload_classes else ""):
         workload_class = workload_classes.get(name)
         if workload_class is None:
             return MissingPriorityClass("WorkloadPriorityClass", name)
@@ -131,7 +140,7 @@ def _of(pod_class: PriorityClass) -> Priority:
 
 
 def owner_of(resource: Resource[Any], metadata: ObjectMeta) -> OwnerReference:
-    """What a workload says of the job with ``metadata`` that controls it."""
+    """Return the controller reference of a workload to the job with ``metadata``."""
     return OwnerReference(
         api_version=resource.api_version,
         kind=resource.kind,
@@ -143,7 +152,7 @@ def owner_of(resource: Resource[Any], metadata: ObjectMeta) -> OwnerReference:
 
 
 def copied_annotations(metadata: ObjectMeta, *, gated: bool) -> dict[str, str]:
-    """What a job says to those who provision for it, and who else must let it go (if that counts)."""
+    """Return the annotations that a workload inherits; ``gated``: external admission gates are enabled."""
     return {
         key: value
         for key, value in metadata.annotations.items()
@@ -153,7 +162,7 @@ def copied_annotations(metadata: ObjectMeta, *, gated: bool) -> dict[str, str]:
     }
 
 
-def construct(
+def construct_workload(
     resource: Resource[Any],
     metadata: ObjectMeta,
     pod_sets: tuple[PodSet, ...],
@@ -164,9 +173,9 @@ def construct(
     gated: bool = True,
     extra: str = "",
 ) -> Workload:
-    """The Workload of the job with ``metadata``, controlled by it and in its namespace.
+    """Return the workload of the job with ``metadata``, controlled by it and in its namespace.
 
-    ``extra`` makes names differ of several workloads of one job.
+    ``extra`` makes the names of several workloads of one job differ.
     """
     labels = {key: metadata.labels[key] for key in label_keys_to_copy if key in metadata.labels}
     if is_label_value(metadata.uid):

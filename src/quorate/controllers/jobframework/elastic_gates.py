@@ -1,14 +1,20 @@
-"""Letting the pods of an elastic job go, as many as are admitted."""
+"""Scheduling gates of elastic jobs: new pods are gated until the slice that counts them is admitted."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from quorate.api.core import SchedulingGate
-from quorate.api.kueue import POD_SET, SLICE_NAME
-from quorate.api.meta import Key, ObjectMeta, Struct
+from quorate.api.kueue import POD_SET, SLICE_NAME, Workload
+from quorate.api.meta import ObjectMeta, Struct
+from quorate.controllers.informers import UnscheduledPod, slices_of, unscheduled_of_slices
+from quorate.controllers.jobframework.construct_workload import ELASTIC_JOB
+from quorate.controllers.jobframework.interface import J, JobKind
+from quorate.controllers.jobframework.workload_slices import in_replacement_order
 from quorate.kube.client import Client
+from quorate.kube.informer import Informer
 from quorate.kube.resources import Resource
 from quorate.kube.writes import Patch, send
+from quorate.queueing.conditions import is_admitted, is_evicted, is_finished
 
 ELASTIC_GATE: Final = "kueue.x-k8s.io/elastic-job"
 
@@ -30,53 +36,68 @@ class GatedPod(Struct):
 GATED_PODS: Final = Resource("", "v1", "pods", "Pod", True, GatedPod)
 
 
-def let_go(pods: Sequence[GatedPod], admitted: Mapping[str, int]) -> tuple[Patch, ...]:
-    """Take the gate from so many pods of each pod set that as many go as are admitted.
+async def ungate_elastic_pods(
+    client: Client,
+    unscheduled: Informer[UnscheduledPod],
+    kind: JobKind[J],
+    job: J,
+    workloads: Iterable[Workload],
+) -> None:
+    """Ungate as many pods of an elastic job as its admitted slice has.
 
-    Those that wait longest go first.  Pods say by a label of which pod set they are.
+    The job's own controller labels its pods.  Other controllers may create pods for the job too: these have
+    an annotation with the name of the slices, and are found only among all pods of admitted workloads.
     """
-    alive = [
+    if job.metadata.annotations.get(ELASTIC_JOB) != "true":
+        return
+    admitted = in_replacement_order(
+        [each for each in workloads if is_admitted(each) and not is_evicted(each) and not is_finished(each)]
+    )
+    label = kind.pods_label(job)
+    if label is None or not admitted or kind.is_suspended(job):
+        return
+    counts = {pod_set.name: pod_set.count for each in admitted for pod_set in each.spec.pod_sets}
+    slices = next(iter(slices_of(admitted[-1].metadata)), admitted[-1].metadata.key)
+    unlabelled = any(
+        pod.metadata.labels.get(label[0]) != label[1] for pod in unscheduled_of_slices(unscheduled, slices)
+    )
+    selector = POD_SET if unlabelled else "=".join(label)
+    listed = await client.list(GATED_PODS, slices.namespace, label_selector=selector)
+    await send(client, ungate(pods_of_job(listed.items, label, slices.name), counts))
+
+
+def ungate(pods: Sequence[GatedPod], admitted: Mapping[str, int]) -> tuple[Patch, ...]:
+    """Return the patches that ungate the oldest pods of each pod set, up to the admitted counts.
+
+    The label ``kueue.x-k8s.io/podset`` of a pod names its pod set.
+    """
+    live = [
         pod
         for pod in pods
         if pod.status.phase not in ("Succeeded", "Failed") and pod.metadata.deletion_timestamp is None
     ]
     patches: list[Patch] = []
     for name, count in admitted.items():
-        members = [pod for pod in alive if pod.metadata.labels.get(POD_SET) == name]
-        held = sorted((pod for pod in members if _is_held(pod)), key=_by_age)
-        free = max(count - (len(members) - len(held)), 0)
-        patches += map(_without_gate, held[:free])
+        members = [pod for pod in live if pod.metadata.labels.get(POD_SET) == name]
+        gated = sorted((pod for pod in members if _is_gated(pod)), key=_age)
+        patches += map(_without_gate, gated[: max(count - (len(members) - len(gated)), 0)])
     return tuple(patches)
 
 
-async def let_pods_go(
-    client: Client, slices: Key, owner: tuple[str, str], admitted: Mapping[str, int], *, all_: bool
-) -> None:
-    """The same for the pods of a job.
-
-    Those that the job's controller made have ``owner``, a label and its value.  Others may make pods for it
-    too: an annotation tells of which ``slices`` these are, and they have to be looked for among ``all_`` the
-    pods of admitted workloads.
-    """
-    selector = POD_SET if all_ else "=".join(owner)
-    listed = await client.list(GATED_PODS, slices.namespace, label_selector=selector)
-    await send(client, let_go(pods_of(listed.items, owner, slices.name), admitted))
-
-
-def pods_of(pods: Iterable[GatedPod], owner: tuple[str, str], slices: str) -> list[GatedPod]:
-    label, value = owner
+def pods_of_job(pods: Iterable[GatedPod], label: tuple[str, str], slices: str) -> list[GatedPod]:
+    name, value = label
     return [
         pod
         for pod in pods
-        if pod.metadata.labels.get(label) == value or pod.metadata.annotations.get(SLICE_NAME) == slices
+        if pod.metadata.labels.get(name) == value or pod.metadata.annotations.get(SLICE_NAME) == slices
     ]
 
 
-def _is_held(pod: GatedPod) -> bool:
+def _is_gated(pod: GatedPod) -> bool:
     return any(gate.name == ELASTIC_GATE for gate in pod.spec.scheduling_gates)
 
 
-def _by_age(pod: GatedPod) -> tuple[str, str]:
+def _age(pod: GatedPod) -> tuple[str, str]:
     created = pod.metadata.creation_timestamp
     return ("" if created is None else created.isoformat(), pod.metadata.name)
 

@@ -1,150 +1,199 @@
-"""One Workload stands for a job: the one that fits is found, or made, and all others go."""
+"""Kueue's ``ensureOneWorkload``: find or create the one workload of a job and delete all others.
 
-from collections.abc import Sequence
+Either the framework constructs the workload, or the job names a prebuilt one that another controller made.
+"""
 
-from quorate.api.kueue import Workload
-from quorate.controllers.finalizers import released
-from quorate.controllers.jobframework.construct_workload import (
-    DEFAULT_CLASS,
-    MissingPriorityClass,
-    construct,
-    maximum_execution_s,
-    resolve_priority,
-)
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from quorate.api.batch import decode_template
+from quorate.api.kueue import JOB_UID, PodSet, Workload
+from quorate.api.meta import Uid
+from quorate.api.syntax import is_label_value
+from quorate.controllers.executor import ObjectEvent, warning_event
+from quorate.controllers.finalizers import remove_finalizer
+from quorate.controllers.jobframework.construct_workload import NotComposed, maximum_execution_s, owner_of
 from quorate.controllers.jobframework.equivalence import is_equivalent
-from quorate.controllers.jobframework.interface import J
-from quorate.controllers.jobframework.job_plan import (
-    IDLE,
-    Case,
-    JobPlan,
-    not_composed,
-    stop_plan,
-    told,
-    updated,
-)
-from quorate.controllers.jobframework.topology import topology_findings
+from quorate.controllers.jobframework.interface import NO_MATCHING_WORKLOAD, J, JobState
+from quorate.controllers.jobframework.job_plan import IDLE, JobPlan
 from quorate.kube.resources import WORKLOADS
-from quorate.kube.writes import Create, Delete, Write
+from quorate.kube.writes import Create, Delete, Patch, Write, status_patch
 from quorate.queueing.conditions import has_quota_reservation, is_finished
-from quorate.queueing.lifecycle.transition import Event
+from quorate.queueing.lifecycle.statuses import finish_status
 from quorate.queueing.pods_ready import override_findings
 
+_MISSING: Final = "Missing Workload; unable to restore pod templates"
+_MISMATCH: Final = "No matching Workload; restoring pod templates according to existent Workload"
 
-def stands_for(workload: Workload, case: Case[J]) -> bool:
-    """Whether it is the job's, and asks for what the job asks for."""
-    return _is_of(workload, case) and is_in_sync(workload, case)
+_TOPOLOGY_PREFIX: Final = "kueue.x-k8s.io/podset-"
+_TOPOLOGY_REQUESTS: Final = tuple(
+    f"{_TOPOLOGY_PREFIX}{request}"
+    for request in (
+        "required-topology",
+        "preferred-topology",
+        "slice-required-topology",
+        "slice-required-topology-constraints",
+    )
+)
+_TOPOLOGY_RULE: Final = (
+    "is without effect: there is no topology-aware scheduling here, pods are admitted by quota alone "
+    "(affinity can keep them together)"
+)
 
 
-def is_in_sync(workload: Workload, case: Case[J]) -> bool:
-    limit_s = maximum_execution_s(case.job.metadata)
-    return is_equivalent(workload, case.pod_sets, limit_s, case.suspended)
+def ensure_one_workload(state: JobState[J], owned: Sequence[Workload]) -> JobPlan | Workload:
+    """Return the workload of the job, or what must be done first; ``owned`` are sorted by age."""
+    match = next((workload for workload in owned if _is_match(state, workload)), None)
+    surplus = [workload for workload in owned if workload is not match]
+    if surplus:
+        return reduce_to_one(state, match, surplus)
+    return without_workload(state) if match is None else match
 
 
-def _is_of(workload: Workload, case: Case[J]) -> bool:
-    """Whether it is of this life of the job, where an earlier one of the name makes a difference."""
-    owner = workload.metadata.controller
-    if owner is None:
-        return False
-    return owner.uid == case.job.metadata.uid or not case.rules.gates.finish_orphaned_workloads
+def ensure_prebuilt_workload(state: JobState[J], workload: Workload | None) -> JobPlan | Workload:
+    """Return the workload that the job names, or what must be done first.
+
+    The workload must exist, be controlled by the job or by no other object, and be equivalent to the job.
+    """
+    if workload is None:
+        return _without_prebuilt(state)
+    controller = workload.metadata.controller
+    if controller is None:
+        return JobPlan(writes=(update(workload, {"metadata": _adopted(state, workload)}),))
+    if controller.uid != state.job.metadata.uid:
+        return _without_prebuilt(state)
+    if is_finished(workload) or is_in_sync(state, workload):
+        return workload
+    text = "The prebuilt workload is out of sync with its user job"
+    status = finish_status(workload, "OutOfSync", text, state.now)
+    return JobPlan(writes=status_patch(WORKLOADS, workload, status)).then(_without_prebuilt(state))
 
 
-def reduced_to_one(case: Case[J], match: Workload | None, surplus: Sequence[Workload]) -> JobPlan:
-    """Make one workload of several, or one that fits of one that does not."""
-    writes: list[Write] = []
-    events: list[Event] = []
-    lacks = ""
+def _without_prebuilt(state: JobState[J]) -> JobPlan:
+    """A job does not run without the workload it names, and no other is created."""
+    if state.outcome is not None:
+        return JobPlan(concurrent=state.kind.finalize(state.job))
+    if state.suspended:
+        return IDLE
+    return state.kind.stop_plan(state, None, NO_MATCHING_WORKLOAD, "missing workload")
+
+
+def _adopted(state: JobState[J], workload: Workload) -> dict[str, object]:
+    uid: Uid = state.job.metadata.uid
+    owner = owner_of(state.kind.resource, state.job.metadata)
+    labels = {JOB_UID: uid} if is_label_value(uid) else {}
+    return {"ownerReferences": (*workload.metadata.owner_references, owner), "labels": labels}
+
+
+def _is_match(state: JobState[J], workload: Workload) -> bool:
+    return state.kind.owns(state, workload) and is_in_sync(state, workload)
+
+
+def is_in_sync(state: JobState[J], workload: Workload) -> bool:
+    return is_equivalent(workload, state.pod_sets, maximum_execution_s(state.job.metadata), state.suspended)
+
+
+def reduce_to_one(state: JobState[J], match: Workload | None, surplus: Sequence[Workload]) -> JobPlan:
+    """Delete ``surplus``; without a match update the first workload in place, or stop the job before."""
+    plan = IDLE
     if match is None:
         first = surplus[0]
-        if case.suspended and _may_become(first, case):
-            updated, surplus = _in_place(case, first), surplus[1:]
-            writes += updated.writes
-            events += updated.events
-            lacks = updated.lacks
-        elif not case.suspended and case.outcome is None:
-            only = surplus[0] if len(surplus) == 1 else None
-            stopped = stop_plan(
-                case,
-                only,
-                "Missing Workload; unable to restore pod templates"
-                if only is None
-                else "No matching Workload; restoring pod templates according to existent Workload",
-            )
-            if stopped.waits:
-                return stopped
-            writes += stopped.writes
-            events += stopped.events
-    for workload in surplus:
-        writes += released(WORKLOADS, workload.metadata)
-        if workload.metadata.deletion_timestamp is not None:
-            continue
-        writes.append(Delete(WORKLOADS, workload.metadata.key, workload.metadata.uid))
-        events.append(told("DeletedWorkload", f"Deleted not matching Workload: {workload.metadata.key}"))
-    return JobPlan(tuple(writes), tuple(events), lacks)
+        if state.suspended and state.kind.updates_in_place and _can_become_match(state, first):
+            plan, surplus = _update_in_place(state, first), surplus[1:]
+        elif not state.suspended and state.outcome is None:
+            only = first if len(surplus) == 1 else None
+            message = _MISSING if only is None else _MISMATCH
+            plan = state.kind.stop_plan(state, only, NO_MATCHING_WORKLOAD, message)
+            if plan.stopping:
+                return plan
+    return plan.then(_deleted(state, surplus))
 
 
-def _may_become(workload: Workload, case: Case[J]) -> bool:
+def _deleted(state: JobState[J], workloads: Iterable[Workload]) -> JobPlan:
+    writes: list[Write] = []
+    events: list[ObjectEvent] = []
+    for workload in workloads:
+        metadata = workload.metadata
+        writes += remove_finalizer(WORKLOADS, metadata)
+        if metadata.deletion_timestamp is None:
+            writes.append(Delete(WORKLOADS, metadata.key, metadata.uid))
+            events.append(state.event("DeletedWorkload", f"Deleted not matching Workload: {metadata.key}"))
+    return JobPlan(writes=tuple(writes), events=tuple(events))
+
+
+def _can_become_match(state: JobState[J], workload: Workload) -> bool:
     return (
-        _is_of(workload, case)
+        state.kind.owns(state, workload)
         and workload.metadata.deletion_timestamp is None
         and not has_quota_reservation(workload)
         and not is_finished(workload)
     )
 
 
-def _in_place(case: Case[J], workload: Workload) -> JobPlan:
-    fresh = constructed(case)
-    if isinstance(fresh, MissingPriorityClass):
-        return not_composed(str(fresh), lacks=str(fresh))
-    spec = fresh.spec
-    body = {
-        "podSets": spec.pod_sets,
-        "queueName": spec.queue_name,
-        "priority": spec.priority,
-        "priorityClassRef": spec.priority_class_ref,
-        "maximumExecutionTimeSeconds": spec.maximum_execution_time_seconds,
+def _update_in_place(state: JobState[J], workload: Workload) -> JobPlan:
+    """Make a workload without quota equivalent to its suspended job."""
+    constructed = state.kind.construct(state)
+    if isinstance(constructed, NotComposed):
+        return not_composed(state, constructed)
+    spec = constructed.spec
+    body: dict[str, object] = {
+        "spec": {
+            "podSets": spec.pod_sets,
+            "queueName": spec.queue_name,
+            "priority": spec.priority,
+            "priorityClassRef": spec.priority_class_ref,
+            "maximumExecutionTimeSeconds": spec.maximum_execution_time_seconds,
+        }
     }
-    event = told(
-        "UpdatedWorkload", f"Updated not matching Workload for suspended job: {workload.metadata.key}"
-    )
-    return JobPlan((updated(workload, {"spec": body}),), (event,))
+    if metadata := state.kind.metadata_update(constructed):
+        body["metadata"] = metadata
+    message = f"Updated not matching Workload for suspended job: {workload.metadata.key}"
+    return JobPlan(writes=(update(workload, body),), events=(state.event("UpdatedWorkload", message),))
 
 
-def without_workload(case: Case[J]) -> JobPlan:
-    if case.outcome is not None:
-        return IDLE
-    if not case.suspended:
-        return stop_plan(case, None, "Missing Workload; unable to restore pod templates")
-    if case.kind.is_active(case.job):
-        return IDLE  # its last pods still run, outside of any quota: they go first
-    workload = constructed(case)
-    if isinstance(workload, MissingPriorityClass):
-        return not_composed(str(workload), lacks=str(workload))
-    key = workload.metadata.key
-    create = Create(WORKLOADS, workload, key.namespace)
-    ignored = (*override_findings(case.job.metadata.annotations), *topology_findings(case.pod_sets))
-    warnings = [Event("Warning", "IgnoredAnnotation", finding) for finding in ignored]
-    return JobPlan((create,), (*warnings, told("CreatedWorkload", f"Created Workload: {key}")))
+def without_workload(state: JobState[J]) -> JobPlan:
+    """Create the workload of a suspended job; stop one that runs without quota."""
+    if state.outcome is not None:
+        return JobPlan(concurrent=state.kind.finalize(state.job))
+    if not state.suspended:
+        return state.kind.stop_plan(state, None, NO_MATCHING_WORKLOAD, _MISSING)
+    if state.kind.is_active(state.job):
+        return IDLE  # its last pods still run without quota: they must end first
+    constructed = state.kind.construct(state)
+    plan = create_workload(state, constructed)
+    if isinstance(constructed, NotComposed) or not state.kind.reports_workload:
+        return plan
+    ignored = (*override_findings(state.job.metadata.annotations), *topology_findings(state.pod_sets))
+    reference = state.kind.reference(state.job)
+    warnings = tuple(warning_event(reference, "IgnoredAnnotation", finding) for finding in ignored)
+    return replace(plan, events=(*warnings, *plan.events))
 
 
-def constructed(case: Case[J], extra: str = "") -> Workload | MissingPriorityClass:
-    metadata = case.job.metadata
-    priority = resolve_priority(
-        metadata.labels,
-        case.kind.priority_class(case.job),
-        case.pod_sets,
-        case.around.workload_classes,
-        case.around.pod_classes,
-        by_default=DEFAULT_CLASS if case.rules.gates.workload_priority_class_defaulting else "",
-    )
-    if isinstance(priority, MissingPriorityClass):
-        return priority
-    return construct(
-        case.kind.resource,
-        metadata,
-        case.pod_sets,
-        priority,
-        case.rules.label_keys_to_copy,
-        short_name=case.rules.gates.short_workload_names,
-        gated=case.rules.gates.admission_gated_by,
-        extra=extra,
+def create_workload(state: JobState[J], constructed: Workload | NotComposed) -> JobPlan:
+    if isinstance(constructed, NotComposed):
+        return not_composed(state, constructed)
+    key = constructed.metadata.key
+    event = state.event("CreatedWorkload", f"Created Workload: {key}")
+    return JobPlan(writes=(Create(WORKLOADS, constructed, key.namespace),), events=(event,))
+
+
+def not_composed(state: JobState[J], problem: NotComposed) -> JobPlan:
+    event = warning_event(state.kind.reference(state.job), "ErrWorkloadCompose", problem.why)
+    return JobPlan(events=(event,), missing_dependency=problem.missing_dependency)
+
+
+def update(workload: Workload, body: Mapping[str, object]) -> Patch:
+    return Patch(WORKLOADS, workload.metadata.key, workload.metadata.resource_version, body)
+
+
+def topology_findings(pod_sets: Iterable[PodSet]) -> tuple[str, ...]:
+    """Return one finding for each topology request in a pod template; the requests are ignored."""
+    return tuple(
+        f"pod set {pod_set.name}: metadata.annotations[{key}]: {annotations[key]!r} {_TOPOLOGY_RULE}"
+        for pod_set in pod_sets
+        if _TOPOLOGY_PREFIX.encode() in bytes(pod_set.template)  # decode only templates that may have one
+        for annotations in (decode_template(pod_set.template).metadata.annotations,)
+        for key in _TOPOLOGY_REQUESTS
+        if key in annotations
     )

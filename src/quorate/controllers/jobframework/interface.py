@@ -1,19 +1,34 @@
-"""Job kinds: what the queueing controllers must know of an object that runs pods.
+"""The interface between the job framework and the kinds of job: Kueue's ``GenericJob``.
 
-One file per kind implements ``JobKind``; everything else here is written once for all of them.  A kind
-answers questions about one object and composes patches; it reads nothing else and sends nothing.
+A kind answers questions about one job and composes writes; it reads nothing else and sends nothing.  The
+framework is written once for all kinds.  Most jobs are one object that is suspended until its workload is
+admitted.  A kind whose jobs consist of several objects, or cannot be suspended again, overrides the methods
+that return plans.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
+from quorate.api.configuration.feature_gates import Gates
+from quorate.api.events import ObjectReference
 from quorate.api.findings import Finding
 from quorate.api.kueue import PodSet, ReclaimablePod, Workload
 from quorate.api.meta import Condition, ObjectMeta
+from quorate.controllers.executor import ObjectEvent, normal_event
+from quorate.controllers.jobframework.construct_workload import (
+    DEFAULT_CLASS,
+    MissingPriorityClass,
+    NotComposed,
+    construct_workload,
+    queue_name_of,
+    resolve_priority,
+)
+from quorate.controllers.jobframework.job_plan import JobOptions, JobPlan, ReconcileContext
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
-from quorate.kube.resources import Resource
-from quorate.kube.writes import Patch
+from quorate.kube.resources import Resource, reference_to
+from quorate.kube.writes import Delete, Patch, Write
 
 
 class JobObject(Protocol):
@@ -26,7 +41,7 @@ J = TypeVar("J", bound=JobObject)
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a job ended, in its own words."""
+    """How a job ended, with the message of its own controller."""
 
     success: bool
     message: str
@@ -34,97 +49,247 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """What is left to do to stop a job, in order; nothing, when it is stopped."""
+    """The patches that are left to stop a job, in order; none if it is stopped."""
 
     patches: tuple[Patch, ...] = ()
-    begins: bool = False  # False also when an earlier attempt, cut short, is resumed
-    waits: bool = False  # the rest cannot be done before the last pod is gone
+    begins: bool = False  # False also when an earlier, interrupted stop is resumed
+    waits: bool = False  # the rest must wait until the last pod is gone
 
 
 @dataclass(frozen=True, slots=True)
-class JobScope:
-    """What judges a job besides the job itself."""
+class ValidationScope:
+    """What the validation of a job depends on besides the job."""
 
-    queued: bool  # it names a queue, or jobs are queued that name none
+    queued: bool  # it names a queue, or jobs without a queue name are managed as well
     elastic: bool  # it may change its size while it runs
 
 
-class JobKind(Protocol[J]):
-    """A kind of job: it is held back suspended until its workload is admitted, and suspended to stop it.
+@dataclass(frozen=True, slots=True)
+class JobState(Generic[J]):
+    """One job as all rules see it."""
 
-    Whatever reads a job may raise ``paths.Unfit``: it does not hold what jobs of its kind must hold.
-    A kind derives from this class, and so has the usual answer to what it does not answer itself.
+    kind: "JobKind[J]"
+    job: J
+    pod_sets: tuple[PodSet, ...]
+    suspended: bool
+    outcome: Outcome | None
+    context: ReconcileContext
+    options: JobOptions
+    now: float
+
+    @classmethod
+    def of(
+        cls, kind: "JobKind[J]", job: J, context: ReconcileContext, options: JobOptions, now: float
+    ) -> "JobState[J]":
+        return cls(
+            kind, job, kind.pod_sets(job), kind.is_suspended(job), kind.finished(job), context, options, now
+        )
+
+    def event(self, reason: str, message: str) -> ObjectEvent:
+        return normal_event(self.kind.reference(self.job), reason, message)
+
+
+class JobKind(ABC, Generic[J]):
+    """A kind of job.  A kind derives from this class and inherits the usual answers.
+
+    Methods that read a job may raise ``InvalidTemplate``: a field that jobs of the kind must have is missing
+    or malformed.
     """
 
-    supports_elastic: bool = False  # jobs may say that they change their size while they run
-    has_slices: bool = False  # those that do so get a workload for each size, and go on running
-    supports_prebuilt: bool = True  # jobs may name a workload that somebody else made
+    supports_elastic: bool = False  # jobs may declare that they change their size while they run
+    has_slices: bool = False  # such jobs get one workload for each size and keep running meanwhile
+    supports_prebuilt: bool = True  # jobs may name a workload that another controller made
+    updates_in_place: bool = True  # a workload without quota is updated when it no longer fits
+    releases_quota_with_stop: bool = False  # the quota of an evicted job is released with its stop
+    reports_workload: bool = True  # checks, ignored annotations and the end are reported on the job, too
 
     @property
-    def resource(self) -> Resource[J]: ...
+    @abstractmethod
+    def resource(self) -> Resource[Any]:
+        """The kind of the job's object, or of its objects."""
 
-    def findings(self, old: J | None, new: J, scope: JobScope) -> Iterable[Finding]:
-        """What is wrong with a new job, or with a change of one, beyond the rules for jobs of any kind."""
+    def reference(self, job: J) -> ObjectReference:
+        """Return the object that events are about."""
+        return reference_to(self.resource, job)
+
+    def findings(self, old: J | None, new: J, scope: ValidationScope) -> Iterable[Finding]:
+        """Validate a new job or an update, beyond the rules for jobs of all kinds."""
         return ()
+
+    # What the job says.
 
     def is_skipped(self, job: J) -> bool:
-        """Whether the job is none of ours, though it names a queue."""
+        """Return True if the job is not managed although it names a queue."""
         return False
+
+    def is_managed(self, job: J, options: JobOptions) -> bool:
+        return bool(queue_name_of(job.metadata)) or options.manage_jobs_without_queue_name
+
+    def is_deleted(self, job: J) -> bool:
+        return job.metadata.deletion_timestamp is not None
 
     def is_on_hold(self, job: J) -> bool:
-        """Whether the job wants to keep its workload for now, but no quota."""
+        """Return True if the job keeps its workload for now, but needs no quota."""
         return False
 
-    def is_wanted(self, job: J) -> bool | None:
-        """Whether its workload is to be active; ``None`` where the kind leaves that to users."""
+    def is_serving(self, job: J) -> bool:
+        """Return True if another reconciler composes the workload, and deleted pods are made again."""
+        return False
+
+    @abstractmethod
+    def is_suspended(self, job: J) -> bool:
+        """Return True if no pod of the job will start, and a stop that was begun is complete."""
+
+    def is_stopped(self, job: J) -> bool:
+        """Return True if a stop would change nothing."""
+        return self.is_suspended(job)
+
+    @abstractmethod
+    def is_active(self, job: J) -> bool:
+        """Return True while pods of the job still hold capacity."""
+
+    @abstractmethod
+    def pod_sets(self, job: J) -> tuple[PodSet, ...]:
+        """Return the groups of equal pods that the job asks for, always in the same order."""
+
+    def priority_class(self, job: J) -> str | None:
+        """Return the PriorityClass that a field of the kind names; None if the kind has no such field."""
         return None
 
-    def conditions(self, job: J, workload: Workload) -> tuple[Condition, ...]:
-        """What the kind itself has to say on the workload, complete for the types it speaks of."""
+    @abstractmethod
+    def finished(self, job: J) -> Outcome | None:
+        """Return how the job ended; None if it has not."""
+
+    @abstractmethod
+    def pods_ready(self, job: J) -> bool:
+        """Return True if as many pods as the job asks for are ready or have succeeded."""
+
+    def reclaimable(self, job: J) -> tuple[ReclaimablePod, ...]:
+        """Return by pod set how many pods need no quota any more."""
         return ()
 
-    def is_suspended(self, job: J) -> bool:
-        """Whether nothing of the job will start, and a stop that was begun is complete."""
-        ...
+    def conditions(self, state: JobState[J], workload: Workload) -> tuple[Condition, ...]:
+        """Return conditions of the kind's own for the workload (Kueue: CustomWorkloadConditions)."""
+        return ()
 
-    def is_active(self, job: J) -> bool:
-        """Whether pods of the job still hold capacity."""
-        ...
-
-    def pod_sets(self, job: J) -> tuple[PodSet, ...]:
-        """The groups of equal pods the job now asks for, always in the same order."""
-        ...
+    # Elastic jobs; for kinds with slices.
 
     def is_gated(self, job: J) -> bool:
-        """Whether new pods of an elastic job are held until they are let go.  For kinds with slices."""
+        """Return True if new pods of an elastic job wait for the removal of a scheduling gate."""
         return False
 
     def gate(self, job: J) -> tuple[Patch, ...]:
-        """Have new pods of a suspended job held.  For kinds with slices."""
+        """Add the scheduling gate to the pod templates of a suspended job."""
         return ()
 
     def pods_label(self, job: J) -> tuple[str, str] | None:
-        """The label of the job's pods, and its value; none when all may go.  For kinds with slices."""
+        """Return the label of the job's pods and its value; None if no pod has to be ungated."""
         return None
 
-    def priority_class(self, job: J) -> str | None:
-        """The PriorityClass the kind itself names; ``None`` when the kind has no such field."""
-        return None
-
-    def finished(self, job: J) -> Outcome | None: ...
-
-    def pods_ready(self, job: J) -> bool:
-        """Whether as many pods as the job asks for are ready or have succeeded."""
-        ...
-
-    def reclaimable(self, job: J) -> tuple[ReclaimablePod, ...]:
-        """Pods, by pod set, whose quota the job will not need again."""
-        return ()
+    # Start and stop.
 
     def start(self, job: J, infos: Sequence[PodSetInfo]) -> tuple[Patch, ...] | InjectionConflict:
-        """Unsuspend with what admission injects, one info per pod set and in their order."""
-        ...
+        """Unsuspend the job with what admission injects: one info for each pod set, in their order."""
+        raise NotImplementedError
 
     def stop(self, job: J, originals: Sequence[PodSet] | None) -> Stop:
-        """Suspend, and put back the pod sets as they were before the start; ``None``: that is not known."""
-        ...
+        """Suspend the job and restore its pod sets; ``originals`` are None if they are unknown."""
+        raise NotImplementedError
+
+    # Plans; kinds whose jobs are not one object that can be suspended override them.
+
+    def defaults_priority_class(self, gates: Gates) -> bool:
+        """Return True if jobs without a class get the WorkloadPriorityClass named ``default``."""
+        return gates.workload_priority_class_defaulting
+
+    def owns(self, state: JobState[J], workload: Workload) -> bool:
+        """Return True if the job controls ``workload``, and not an earlier job of the same name.
+
+        Without the gate ``FinishOrphanedWorkloads`` the workload of an earlier job may be reused.
+        """
+        owner = workload.metadata.controller
+        if owner is None:
+            return False
+        return owner.uid == state.job.metadata.uid or not state.options.gates.finish_orphaned_workloads
+
+    def metadata_update(self, constructed: Workload) -> dict[str, object]:
+        """Return the metadata that an update in place takes from a newly constructed workload."""
+        return {}
+
+    def construct(self, state: JobState[J], extra: str = "") -> Workload | NotComposed:
+        """Construct the workload of the job; ``extra`` makes the names of several workloads differ."""
+        gates, metadata = state.options.gates, state.job.metadata
+        priority = resolve_priority(
+            metadata.labels,
+            self.priority_class(state.job),
+            state.pod_sets,
+            state.context.workload_classes,
+            state.context.pod_classes,
+            default_class=DEFAULT_CLASS if self.defaults_priority_class(gates) else "",
+        )
+        if isinstance(priority, MissingPriorityClass):
+            return NotComposed(str(priority), missing_dependency=str(priority))
+        return construct_workload(
+            self.resource,
+            metadata,
+            state.pod_sets,
+            priority,
+            state.options.label_keys_to_copy,
+            short_name=gates.short_workload_names,
+            gated=gates.admission_gated_by,
+            extra=extra,
+        )
+
+    def has_pods_to_start(self, job: J) -> bool:
+        return True
+
+    def start_plan(
+        self, state: JobState[J], workload: Workload, infos: Sequence[PodSetInfo]
+    ) -> JobPlan | InjectionConflict:
+        """Plan the start of an admitted, suspended job (Kueue: RunWithPodSetsInfo)."""
+        patches = self.start(state.job, infos)
+        if isinstance(patches, InjectionConflict):
+            return patches
+        return JobPlan(writes=patches, events=(state.event("Started", started_message(workload)),))
+
+    def stop_plan(self, state: JobState[J], workload: Workload | None, reason: str, message: str) -> JobPlan:
+        """Plan the stop of a job, and the restoration of what ``workload`` says its pod sets were."""
+        stop = self.stop(state.job, None if workload is None else workload.spec.pod_sets)
+        events = (state.event("Stopped", message),) if stop.begins else ()
+        return JobPlan(writes=stop.patches, events=events, stopping=stop.waits)
+
+    def finalize(self, job: J) -> tuple[tuple[Write, ...], ...]:
+        """Return the writes that release objects of an ended or deleted job, to be sent concurrently."""
+        return ()
+
+    def delete_plan(self, state: JobState[J], message: str) -> JobPlan:
+        metadata = state.job.metadata
+        delete = Delete(self.resource, metadata.key, metadata.uid)
+        return JobPlan(writes=(delete,), events=(state.event("Deleted", message),))
+
+
+class ComposableJobKind(JobKind[J]):
+    """A kind whose jobs consist of several objects, with a workload that bears the name of the job."""
+
+    @abstractmethod
+    def ensure_one_workload(
+        self, state: JobState[J], workload: Workload | None
+    ) -> JobPlan | tuple[JobState[J], Workload]:
+        """Return the workload of the job and the objects that count for it, or what must be done first."""
+
+    @abstractmethod
+    def orphan_plan(self, workload: Workload, options: JobOptions, now: float) -> JobPlan:
+        """Return the plan for a workload without any object of its job."""
+
+
+# Why jobs are stopped; a kind that reports it on pods uses these as reasons.
+NO_MATCHING_WORKLOAD = "NoMatchingWorkload"
+NOT_ADMITTED = "NotAdmitted"
+WORKLOAD_DELETED = "WorkloadDeleted"
+WORKLOAD_EVICTED_DUE_TO = "WorkloadEvictedDueTo"  # followed by the reason of the eviction
+
+
+def started_message(workload: Workload) -> str:
+    admission = workload.status.admission
+    assert admission is not None, f"{workload.metadata.key} starts without an admission"
+    return f"Admitted by clusterQueue {admission.cluster_queue}"

@@ -1,24 +1,39 @@
-"""What admission adds to a pod template when a job starts, and how it is taken away when it stops.
+"""What admission adds to the pod templates of a job: Kueue's ``PodSetInfo``, its merge and its restoration.
 
-Templates stay JSON: they carry fields this project does not know and must keep.
+Templates stay JSON: they have fields that are unknown here and must be kept.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from quorate.api.codec import to_builtins
 from quorate.api.core import Toleration
-from quorate.api.kueue import SLICE_NAME, WORKLOAD_ANNOTATION
+from quorate.api.kueue import (
+    POD_SET,
+    SLICE_NAME,
+    WORKLOAD_ANNOTATION,
+    PodSet,
+    PodSetAssignment,
+    PodSetUpdate,
+    ResourceFlavor,
+    Workload,
+)
+from quorate.api.meta import Key
+from quorate.api.syntax import is_dns_label
+
+LOCAL_QUEUE_LABEL = "kueue.x-k8s.io/local-queue-name"
+CLUSTER_QUEUE_LABEL = "kueue.x-k8s.io/cluster-queue-name"
 
 _MAPS = (("metadata", "labels"), ("metadata", "annotations"), ("spec", "nodeSelector"))
-_ELASTIC = (WORKLOAD_ANNOTATION, SLICE_NAME)  # a job that grew may still have those of an earlier workload
+_ELASTIC = (WORKLOAD_ANNOTATION, SLICE_NAME)  # a job that grew may have those of its previous slice
 _LISTS = (("spec", "tolerations"), ("spec", "schedulingGates"))
 
 
 class PodSetInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What one pod set starts with: how many pods, and what is merged into their template."""
+    """What one pod set starts with: the number of pods, and what is merged into their template."""
 
     name: str
     count: int
@@ -29,7 +44,7 @@ class PodSetInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InjectionConflict(msgspec.Struct, frozen=True):
-    """The job can never start as it was admitted; trying again cannot help."""
+    """The job can never start with this admission; a retry cannot help."""
 
     message: str
 
@@ -40,7 +55,7 @@ def read_template(template: msgspec.Raw) -> dict[str, Any]:
 
 
 def inject(template: msgspec.Raw, info: PodSetInfo) -> dict[str, Any] | InjectionConflict:
-    """The merge patch that adds ``info`` to ``template``; a key with another value there is a conflict."""
+    """Return the merge patch that adds ``info`` to ``template``; a key with two values is a conflict."""
     present = read_template(template)
     patch: dict[str, Any] = {}
     wanted = {"labels": info.labels, "annotations": info.annotations, "nodeSelector": info.node_selector}
@@ -63,10 +78,10 @@ def inject(template: msgspec.Raw, info: PodSetInfo) -> dict[str, Any] | Injectio
 
 
 def restore(template: msgspec.Raw, original: msgspec.Raw, keep_labels: Collection[str]) -> dict[str, Any]:
-    """The merge patch that undoes any injection: metadata and scheduling fields as in ``original``.
+    """Return the merge patch that restores the metadata and scheduling fields of ``original``.
 
-    ``keep_labels`` are those that the job's own controller puts on the template.  Affinity is not restored,
-    since it is never injected.
+    ``keep_labels`` are set by the job's own controller and stay.  Affinity is never injected, so it is not
+    restored.
     """
     present, wanted = read_template(template), read_template(original)
     patch: dict[str, Any] = {}
@@ -94,3 +109,110 @@ def _not_yet_in(have: Sequence[Any], more: Sequence[Any]) -> list[Any]:
         if item not in have and item not in added:
             added.append(item)
     return added
+
+
+@dataclass(frozen=True, slots=True)
+class NotAdmitted:
+    """The workload has the condition Admitted but no admission, because the condition was set by hand."""
+
+    workload: Key
+
+    def __str__(self) -> str:
+        return (
+            f"workload {self.workload}: status.admission: nothing while the condition Admitted is True, but "
+            "says where the pods run (leave the condition to the controllers, or write both)"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FlavorNotFound:
+    """The workload was admitted to a flavor that does not exist or is not in the cache yet."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"ResourceFlavor {self.name} doesn't exist"
+
+
+def pod_set_infos(
+    workload: Workload, flavors: Mapping[str, ResourceFlavor], *, with_queue_labels: bool
+) -> tuple[PodSetInfo, ...] | NotAdmitted | FlavorNotFound | InjectionConflict:
+    """Return one info for each pod set of an admitted workload, in their order."""
+    admission = workload.status.admission
+    if admission is None:
+        return NotAdmitted(workload.metadata.key)
+    assignments = admission.pod_set_assignments
+    if len(assignments) != len(workload.spec.pod_sets):
+        return InjectionConflict(
+            f"workload {workload.metadata.key}: status.admission.podSetAssignments: {len(assignments)} "
+            f"for {len(workload.spec.pod_sets)} pod sets, must be one for each"
+        )
+    for assignment in assignments:
+        for name in sorted(assignment.flavors.values()):
+            if name not in flavors:
+                return FlavorNotFound(name)
+    labels = _queue_labels(workload.spec.queue_name, admission.cluster_queue) if with_queue_labels else {}
+    annotations = workload.metadata.annotations
+    slice_name = {key: annotations[key] for key in (SLICE_NAME,) if key in annotations}
+    infos: list[PodSetInfo] = []
+    for pod_set, assignment in zip(workload.spec.pod_sets, assignments, strict=True):
+        info = msgspec.structs.replace(
+            info_of(pod_set, assignment, flavors),
+            labels={POD_SET: pod_set.name, **labels},
+            annotations={WORKLOAD_ANNOTATION: workload.metadata.name, **slice_name},
+        )
+        for check in workload.status.admission_checks:
+            for update in check.pod_set_updates:
+                if update.name == pod_set.name:
+                    merged = _updated(info, update, check.name)
+                    if isinstance(merged, InjectionConflict):
+                        return merged
+                    info = merged
+        infos.append(info)
+    return tuple(infos)
+
+
+def _queue_labels(local_queue: str, cluster_queue: str) -> dict[str, str]:
+    queues = {LOCAL_QUEUE_LABEL: local_queue, CLUSTER_QUEUE_LABEL: cluster_queue}
+    # The name of a queue may be longer than a label value.
+    return {key: name for key, name in queues.items() if is_dns_label(name)}
+
+
+def info_of(
+    pod_set: PodSet, assignment: PodSetAssignment, flavors: Mapping[str, ResourceFlavor]
+) -> PodSetInfo:
+    """Return what its assigned flavors add to a pod set; all of them must be in ``flavors``."""
+    node_selector: dict[str, str] = {}
+    tolerations: list[Toleration] = []
+    for name in sorted(set(assignment.flavors.values())):
+        spec = flavors[name].spec
+        node_selector |= spec.node_labels
+        tolerations += [each for each in spec.tolerations if each not in tolerations]
+    count = pod_set.count if assignment.count is None else assignment.count
+    return PodSetInfo(
+        name=pod_set.name, count=count, node_selector=node_selector, tolerations=tuple(tolerations)
+    )
+
+
+def _updated(info: PodSetInfo, update: PodSetUpdate, check: str) -> PodSetInfo | InjectionConflict:
+    """Return ``info`` merged with the podSetUpdate of an admission check."""
+    parts = (
+        ("labels", info.labels, update.labels),
+        ("annotations", info.annotations, update.annotations),
+        ("nodeSelector", info.node_selector, update.node_selector),
+    )
+    for name, have, more in parts:
+        for key in sorted(more):
+            if have.get(key, more[key]) != more[key]:
+                return InjectionConflict(
+                    f"pod set {info.name}: {name}[{key}]: {more[key]!r} is wanted by "
+                    f"admission check {check}, but {have[key]!r} already where it was admitted"
+                )
+    added = (each for each in update.tolerations if each not in info.tolerations)
+    return msgspec.structs.replace(
+        info,
+        labels=info.labels | update.labels,
+        annotations=info.annotations | update.annotations,
+        node_selector=info.node_selector | update.node_selector,
+        tolerations=(*info.tolerations, *added),
+    )

@@ -1,52 +1,236 @@
-"""Carrying out the plans for the jobs of one kind."""
+"""The reconciler of the job framework: loads a job, applies the rules and executes the plan.
 
-from collections.abc import Callable, Iterable
-from typing import Any, Generic
+How jobs of a kind are loaded is the matter of a ``JobSource``: from one informer, or, for jobs that consist
+of several objects, from an index.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Final, Generic
 
 from quorate.api.core import Namespace
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid, matches_selector
 from quorate.controllers.context import ControllerContext
-from quorate.controllers.informers import WORKLOADS_OF, ByName
+from quorate.controllers.executor import PlanExecutor, warning_event
+from quorate.controllers.informers import WORKLOADS_OF, ByName, UnscheduledPod, slices_of
 from quorate.controllers.jobframework.ancestors import AncestorFinder, BrokenOwnerChain, OwnerNotFound
-from quorate.controllers.jobframework.construct_workload import ELASTIC_JOB, prebuilt_name_of
-from quorate.controllers.jobframework.elastic_gates import let_pods_go
+from quorate.controllers.jobframework.construct_workload import prebuilt_name_of
+from quorate.controllers.jobframework.elastic_gates import ungate_elastic_pods
 from quorate.controllers.jobframework.interface import J, JobKind
-from quorate.controllers.jobframework.job_plan import JobPlan, JobRules, Surroundings, not_composed
+from quorate.controllers.jobframework.job_plan import (
+    JobOptions,
+    JobPlan,
+    ReconcileContext,
+    UngatedPods,
+    job_options,
+)
 from quorate.controllers.jobframework.pod_group_membership import Memberships
 from quorate.controllers.jobframework.rules import decide
-from quorate.controllers.jobframework.workload_slices import in_order
-from quorate.controllers.metrics import record_creations
-from quorate.controllers.unplaced import UnscheduledPod, slices_of, unscheduled_of_slices
-from quorate.kube.debounce import Debounce
-from quorate.kube.errors import ApiError, Invalid, NotFound, Unreachable, Unreadable
-from quorate.kube.expectations import Expectations, versions
+from quorate.controllers.metrics import Record, record_workload_creations
+from quorate.controllers.pods.constants import ADMISSION_GATE
+from quorate.kube.errors import Invalid, NotFound
+from quorate.kube.expectations import Version, versions
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.reconcile import Reconciler
-from quorate.kube.resources import WORKLOADS, reference_to
-from quorate.kube.writes import Create, send
-from quorate.queueing.conditions import is_admitted, is_evicted, is_finished
-from quorate.queueing.lifecycle.transition import Event
+from quorate.kube.resources import WORKLOADS
+from quorate.kube.writes import Create
 
-JOB_WORKERS = 16  # a run mostly waits for the answers to its two or three writes
-DEBOUNCE_S = 1.0  # pods of one job tend to end together: one write can tell of many
-OWNER_S = 1.0  # after so long an owner that was not seen is looked for again
-REFUSED_S = (
-    60.0  # after so long a workload that the API refused is tried again; a change of its job goes first
-)
-CHAIN_S = 60.0  # after so long a chain of owners that had no end is followed again
+JOB_WORKERS: Final = 16  # a reconcile mostly waits for the responses to its two or three writes
+OWNER_RETRY_S: Final = 1.0  # before an owner that was not found is looked up again
+INVALID_RETRY_S: Final = 60.0  # before a rejected workload is created again, unless the job changes
+OWNER_CHAIN_RETRY_S: Final = 60.0  # before a broken chain of owners is followed again
+
+_NAMES_WORKLOAD: Final = "names workload"  # index of jobs by the key of their prebuilt workload
+_NAMESPACE: Final = "namespace"
 
 
-_NAMING = "naming"  # index of jobs by the key of the workload they name as their own
+class JobSource(ABC, Generic[J]):
+    """Where the jobs of one kind are loaded from."""
+
+    @abstractmethod
+    def cached(self, key: Key) -> J | None:
+        """Return the job as the informers have it."""
+
+    @abstractmethod
+    async def live(self, key: Key) -> J | None:
+        """Return the job as the API server has it."""
+
+    @abstractmethod
+    def versions(self, job: J) -> set[Version]:
+        """Return the versions of the job's objects."""
+
+    @abstractmethod
+    def workloads(self, key: Key) -> Sequence[Workload]:
+        """Return the workloads that jobs with this key control."""
+
+    def prebuilt(self, job: J) -> Workload | None:
+        """Return the workload that the job names, if it exists."""
+        return None
+
+
+class JobReconciler(Generic[J]):
+    """Keeps each job of one kind in sync with its workload.
+
+    ``ancestors`` None: jobs of the kind are never children of managed jobs.  ``memberships``: pod groups
+    that must be admitted as well.  ``reconcile``: wraps the method of that name.
+    """
+
+    def __init__(
+        self,
+        context: ControllerContext,
+        kind: JobKind[J],
+        source: JobSource[J],
+        name: str,
+        *,
+        ancestors: AncestorFinder | None = None,
+        memberships: Memberships | None = None,
+        reconcile: Callable[[Key], Awaitable[float | None]] | None = None,
+    ) -> None:
+        self.kind = kind
+        self.options: JobOptions = job_options(context.configuration)
+        self._context = context
+        self._source = source
+        self._ancestors = ancestors
+        self._memberships = memberships
+        self._selector = context.configuration.managed_jobs_namespace_selector
+        self._ancestor_of: dict[Key, Uid] = {}  # of the jobs that are children of managed jobs
+        self._children: dict[Uid, set[Key]] = {}  # the inverse of _ancestor_of
+        self._log = logger(__name__).bind(kind=kind.resource.kind)
+        workers = context.workers_for(kind.resource, JOB_WORKERS)
+        self.reconciler = Reconciler(name, reconcile or self.reconcile, context.clock, workers)
+        self.executor = PlanExecutor(context, kind.resource, self.reconciler.enqueue)
+        informers = context.informers
+        self.executor.retry_on(informers.flavors, informers.workload_classes, informers.pod_classes)
+
+    def enqueue_children(self, ancestor: Uid) -> None:
+        for key in sorted(self._children.get(ancestor, ())):
+            self.reconciler.enqueue(key)
+
+    def manages_namespace(self, name: str) -> bool:
+        namespace = self._context.informers.namespaces.get(Key("", name))
+        return namespace is not None and matches_selector(self._selector, namespace.metadata.labels)
+
+    async def reconcile(self, key: Key) -> float | None:
+        job = self._source.cached(key)
+        workloads = self._source.workloads(key)
+        if job is None and not workloads:
+            self._forget(key)
+            return None
+        seen = self._versions(job, workloads)
+        until = self.executor.pending_until(key, seen)
+        if until is not None:
+            return until
+        if job is None or self.executor.is_stale(key, seen):
+            # The workload of a job that exists must never be finished, nor its quota released while it runs.
+            job = await self._source.live(key)
+        ancestor = await self._managing_ancestor(job)
+        if isinstance(ancestor, OwnerNotFound):
+            self._log.debug("owner not found yet", key=key, owner=ancestor.owner.name)
+            return self._context.clock.now() + OWNER_RETRY_S
+        if isinstance(ancestor, BrokenOwnerChain):
+            if job is not None:
+                reason = "ErrWorkloadCompose" if ancestor.circular else "JobNestingTooDeep"
+                event = warning_event(self.kind.reference(job), reason, ancestor.problem)
+                self.executor.record(key, (event,), unique=True)
+            return self._context.clock.now() + OWNER_CHAIN_RETRY_S
+        self._set_ancestor(key, ancestor)
+        now = self._context.clock.now()
+        plan = decide(
+            self.kind, job, workloads, self._reconcile_context(key, job, ancestor), self.options, now
+        )
+        again_at = await self._execute(key, job, plan)
+        if job is not None and self.kind.has_slices and self.options.elastic_jobs:
+            unscheduled = self._context.informers.unscheduled_pods
+            await ungate_elastic_pods(self._context.client, unscheduled, self.kind, job, workloads)
+        return again_at
+
+    def _versions(self, job: J | None, workloads: Sequence[Workload]) -> set[Version]:
+        prebuilt = None if job is None else self._source.prebuilt(job)
+        seen = versions(WORKLOADS, workloads if prebuilt is None else (*workloads, prebuilt))
+        return seen if job is None else seen | self._source.versions(job)
+
+    async def _execute(self, key: Key, job: J | None, plan: JobPlan) -> float | None:
+        if job is None:
+            return await self.executor.execute(key, plan)
+        try:
+            return await self.executor.execute(key, plan, partial(self._record, job, plan))
+        except Invalid as refusal:
+            if not _creates_workload(plan):
+                raise
+            text = f"no Workload can be made of the job as it is: {refusal.message}"
+            event = warning_event(self.kind.reference(job), "ErrWorkloadCompose", text)
+            self.executor.record(key, (event,), unique=True)
+            return self._context.clock.now() + INVALID_RETRY_S
+
+    def _record(self, job: J, plan: JobPlan, produced: list[Any]) -> None:
+        record = self._context.record
+        if plan.ungated is not None:
+            _record_ungated_pods(record, plan.ungated, self._context.clock.now())
+        if self.options.gates.metric_for_workload_creation_latency:
+            record_workload_creations(record, self.kind.resource.kind, job.metadata, plan.writes, produced)
+
+    async def _managing_ancestor(self, job: J | None) -> Uid | OwnerNotFound | BrokenOwnerChain | None:
+        if self._ancestors is None or job is None or job.metadata.deletion_timestamp is not None:
+            return None  # the owner of a deleted job may have been deleted before it
+        return await self._ancestors.managing_ancestor(job.metadata)
+
+    def _set_ancestor(self, key: Key, ancestor: Uid | None) -> None:
+        """Remember the ancestor of a child, which is reconciled when the ancestor's workload changes."""
+        before = self._ancestor_of.pop(key, None)
+        if before is not None:
+            self._children[before].discard(key)
+            if not self._children[before]:
+                del self._children[before]
+        if ancestor is not None:
+            self._ancestor_of[key] = ancestor
+            self._children.setdefault(ancestor, set()).add(key)
+
+    def _forget(self, key: Key) -> None:
+        self._set_ancestor(key, None)
+        self.executor.forget(key)
+
+    def _reconcile_context(self, key: Key, job: J | None, ancestor: Uid | None) -> ReconcileContext:
+        informers = self._context.informers
+        return ReconcileContext(
+            namespace_managed=self.manages_namespace(key.namespace),
+            flavors=ByName(informers.flavors),
+            workload_classes=ByName(informers.workload_classes),
+            pod_classes=ByName(informers.pod_classes),
+            ancestor_workloads=None
+            if ancestor is None
+            else tuple(informers.workloads.by_index(WORKLOADS_OF, ancestor)),
+            prebuilt=None if job is None else self._source.prebuilt(job),
+            membership=None if self._memberships is None or job is None else self._memberships.of(job),
+        )
+
+
+def _record_ungated_pods(record: Record, ungated: UngatedPods, now: float) -> None:
+    labels = {
+        "name": ADMISSION_GATE,
+        "cluster_queue": ungated.cluster_queue,
+        "is_group": str(ungated.is_group).lower(),
+    }
+    seconds = max(0.0, now - ungated.admitted_at)
+    for _ in range(ungated.count):
+        record("kueue_pod_scheduling_gate_removal_seconds", labels, seconds)
+
+
+def _creates_workload(plan: JobPlan) -> bool:
+    return any(isinstance(write, Create) and write.resource == WORKLOADS for write in plan.writes)
 
 
 def as_stored(job: J) -> J:
     return job
 
 
-class JobController(Generic[J]):
-    """Keeps each job of one kind in step with its workload."""
+class JobController(JobSource[J]):
+    """Watches the jobs of a kind whose jobs are one object each, and reconciles them.
+
+    ``completed`` adds to a job what other objects say about it.
+    """
 
     def __init__(
         self,
@@ -57,79 +241,68 @@ class JobController(Generic[J]):
         completed: Callable[[J], J] = as_stored,
         memberships: Memberships | None = None,
     ) -> None:
-        """``completed`` adds to a job what other objects say about it; ``memberships`` hold some back."""
         self._client = context.client
-        self._clock = context.clock
-        self._record = context.record
-        self._events = context.events
-        self._informers = context.informers
         self._kind = kind
         self._jobs = jobs
-        self._ancestry = ancestors
         self._completed = completed
-        self._memberships = memberships
-        configuration = context.configuration
-        self._selector = configuration.managed_jobs_namespace_selector
-        self._rules = JobRules(
-            manage_jobs_without_queue_name=configuration.manage_jobs_without_queue_name,
-            wait_for_pods_ready=configuration.wait_for_pods_ready is not None,
-            label_keys_to_copy=configuration.integrations.label_keys_to_copy,
-            gates=configuration.gates,
-            elastic_jobs=configuration.webhook_gates.elastic_jobs,
-            deactivated_kept_s=configuration.retention.deactivated_s,
-        )
-        self._lacking: set[Key] = set()  # jobs for which something must come to be first
-        self._expectations = Expectations(context.clock)
-        self._debounce = Debounce(context.clock, DEBOUNCE_S)  # with patient plans
-        self._managers: dict[Key, Uid] = {}  # of the jobs that are parts, whose
-        self._parts: dict[Uid, set[Key]] = {}  # the same, the other way around
-        self._told: dict[Key, tuple[Event, ...]] = {}  # what was last said of each job without doing anything
-        self._log = logger(__name__).bind(kind=kind.resource.kind)
+        self._workloads = context.informers.workloads
         name = f"jobs.{kind.resource.plural}"
-        workers = context.workers_for(kind.resource, JOB_WORKERS)
-        self.reconciler = Reconciler(name, self.reconcile, context.clock, workers)
+        self._framework = JobReconciler(
+            context, kind, self, name, ancestors=ancestors, memberships=memberships
+        )
+        self.reconciler = self._framework.reconciler
         self._owner_index = f"controlled by {kind.resource.api_version} {kind.resource.kind}"
         self._slice_index = f"slices {self._owner_index}"
-        context.informers.workloads.add_index(self._owner_index, self._owners)
-        self._follow()
+        self._watch(context, memberships)
 
-    def _owners(self, workload: Workload) -> tuple[Key, ...]:
+    def cached(self, key: Key) -> J | None:
+        job = self._jobs.get(key)
+        return None if job is None else self._completed(job)
+
+    async def live(self, key: Key) -> J | None:
+        try:
+            return self._completed(await self._client.get(self._kind.resource, key))
+        except NotFound:
+            return None
+
+    def versions(self, job: J) -> set[Version]:
+        return versions(self._kind.resource, (job,))
+
+    def workloads(self, key: Key) -> Sequence[Workload]:
+        return self._workloads.by_index(self._owner_index, key)
+
+    def prebuilt(self, job: J) -> Workload | None:
+        return next((self._workloads.get(key) for key in self._prebuilt_key(job)), None)
+
+    def _prebuilt_key(self, job: J) -> tuple[Key, ...]:
+        if not self._kind.supports_prebuilt:
+            return ()
+        by_annotation = self._framework.options.gates.workload_identifier_annotations
+        name = prebuilt_name_of(job.metadata, by_annotation=by_annotation)
+        return (Key(job.metadata.namespace, name),) if name else ()
+
+    def _owner_key(self, workload: Workload) -> tuple[Key, ...]:
         owner = workload.metadata.controller
         ours = (self._kind.resource.api_version, self._kind.resource.kind)
         if owner is None or (owner.api_version, owner.kind) != ours:
             return ()
         return (Key(workload.metadata.namespace, owner.name),)
 
-    def _named(self, job: J) -> tuple[Key, ...]:
-        """The workload that the job names as its own, if it names one."""
-        if not self._kind.supports_prebuilt:
-            return ()
-        by_annotation = self._rules.gates.workload_identifier_annotations
-        name = prebuilt_name_of(job.metadata, by_annotation=by_annotation)
-        return (Key(job.metadata.namespace, name),) if name else ()
-
-    def _prebuilt(self, job: J | None) -> Workload | None:
-        for key in () if job is None else self._named(job):
-            return self._informers.workloads.get(key)
-        return None
-
-    def _follow(self) -> None:
-        self._jobs.add_index("namespace", lambda job: (job.metadata.namespace,))
-        self._jobs.add_index(_NAMING, self._named)
+    def _watch(self, context: ControllerContext, memberships: Memberships | None) -> None:
+        self._jobs.add_index(_NAMESPACE, lambda job: (job.metadata.namespace,))
+        self._jobs.add_index(_NAMES_WORKLOAD, self._prebuilt_key)
+        self._workloads.add_index(self._owner_index, self._owner_key)
         self._jobs.subscribe(self._job_changed)
-        self._informers.workloads.subscribe(self._workload_changed)
-        self._informers.namespaces.subscribe(self._namespace_changed)
-        self._informers.flavors.subscribe(self._something_came)
-        self._informers.workload_classes.subscribe(self._something_came)
-        self._informers.pod_classes.subscribe(self._something_came)
-        if self._memberships is not None:
-            self._memberships.subscribe(self.reconciler.enqueue)
+        self._workloads.subscribe(self._workload_changed)
+        context.informers.namespaces.subscribe(self._namespace_changed)
+        if memberships is not None:
+            memberships.subscribe(self.reconciler.enqueue)
         if self._kind.has_slices:
-            self._informers.workloads.add_index(
+            self._workloads.add_index(
                 self._slice_index,
-                lambda workload: slices_of(workload.metadata) if self._owners(workload) else (),
+                lambda workload: slices_of(workload.metadata) if self._owner_key(workload) else (),
             )
-            self._informers.unscheduled_pods.subscribe(self._unplaced_pod_changed)
+            context.informers.unscheduled_pods.subscribe(self._unscheduled_pod_changed)
 
     def _job_changed(self, change: Change[J]) -> None:
         for job in (change.old, change.new):
@@ -138,195 +311,28 @@ class JobController(Generic[J]):
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         for workload in (change.old, change.new):
-            if workload is not None:
-                for key in self._owners(workload):
-                    self.reconciler.enqueue(key)
-                for uid in _owner_uid(workload):
-                    for key in sorted(self._parts.get(uid, ())):
-                        self.reconciler.enqueue(key)
-                self._enqueue(self._jobs.by_index(_NAMING, workload.metadata.key))
+            if workload is None:
+                continue
+            for key in self._owner_key(workload):
+                self.reconciler.enqueue(key)
+            if (owner := workload.metadata.controller) is not None:
+                self._framework.enqueue_children(owner.uid)
+            self._enqueue(self._jobs.by_index(_NAMES_WORKLOAD, workload.metadata.key))
 
-    def _unplaced_pod_changed(self, change: Change[UnscheduledPod]) -> None:
-        """A new pod of an elastic job may go, however it came to be."""
+    def _unscheduled_pod_changed(self, change: Change[UnscheduledPod]) -> None:
+        """Reconcile an elastic job with a new pod: the pod may have to be ungated."""
         if change.new is None or change.old is not None:
             return
         for slices in slices_of(change.new.metadata):
-            for workload in self._informers.workloads.by_index(self._slice_index, slices):
-                for key in self._owners(workload):
+            for workload in self._workloads.by_index(self._slice_index, slices):
+                for key in self._owner_key(workload):
                     self.reconciler.enqueue(key)
-
-    def _enqueue(self, jobs: Iterable[J]) -> None:
-        for job in jobs:
-            self.reconciler.enqueue(job.metadata.key)
 
     def _namespace_changed(self, change: Change[Namespace]) -> None:
         old, new = change.old, change.new
         if new is not None and (old is None or old.metadata.labels != new.metadata.labels):
-            self._enqueue(self._jobs.by_index("namespace", new.metadata.name))
+            self._enqueue(self._jobs.by_index(_NAMESPACE, new.metadata.name))
 
-    def _something_came(self, change: Change[Any]) -> None:
-        for key in sorted(self._lacking):
-            self.reconciler.enqueue(key)
-
-    async def reconcile(self, key: Key) -> float | None:
-        job = self._jobs.get(key)
-        workloads = self._informers.workloads.by_index(self._owner_index, key)
-        if job is None and not workloads:
-            self._forget(key)
-            return None
-        prebuilt = self._prebuilt(job)
-        seen = versions(WORKLOADS, workloads if prebuilt is None else (*workloads, prebuilt))
-        if job is not None:
-            seen |= versions(self._kind.resource, (job,))
-        until = self._expectations.pending_until(key, seen)
-        if until is not None:
-            return until
-        if job is None or self._expectations.is_stale(key, seen):
-            job = await self._if_it_lives(key)
-        manager = await self._managing_ancestor(job)
-        if isinstance(manager, OwnerNotFound):
-            self._log.debug("owner not seen yet", key=key, owner=manager.owner.name)
-            return self._clock.now() + OWNER_S
-        if isinstance(manager, BrokenOwnerChain):
-            if job is not None:
-                self._tell(job, _endless(manager))
-            return self._clock.now() + CHAIN_S
-        self._belongs(key, manager)
-        if job is not None:
-            job = self._completed(job)
-        around = self._surroundings(key, manager, prebuilt, job)
-        plan = decide(self._kind, job, workloads, around, self._rules, self._clock.now())
-        if (due := await self._carry_out(key, job, plan)) is not None:
-            return due
-        if job is not None:
-            self._tell(job, plan)
-            await self._let_pods_go(job, workloads)
-        return plan.wake_at
-
-    async def _carry_out(self, key: Key, job: J | None, plan: JobPlan) -> float | None:
-        """Send the writes of a plan, or answer when, if they may wait."""
-        if plan.lacks:
-            self._lacking.add(key)
-        else:
-            self._lacking.discard(key)
-        if plan.patient and (due := self._debounce.defer_until(key)) is not None:
-            return due
-        self._debounce.clear(key)
-        if plan.writes:
-            try:
-                answers = await send(self._client, plan.writes)
-            except Invalid as refusal:
-                if job is None or not _makes_workload(plan):
-                    raise
-                self._tell(
-                    job, not_composed(f"no Workload can be made of the job as it is: {refusal.message}")
-                )
-                return self._clock.now() + REFUSED_S
-            except (ApiError, Unreachable, Unreadable):
-                self._expectations.doubt(key, plan.writes)
-                raise
-            if job is not None and self._rules.gates.metric_for_workload_creation_latency:
-                kind = self._kind.resource.kind
-                record_creations(self._record, kind, job.metadata, plan.writes, answers)
-            self._expectations.expect(key, plan.writes)
-        return None
-
-    async def _let_pods_go(self, job: J, workloads: Iterable[Workload]) -> None:
-        """As many pods of an elastic job as its admitted slice has: each new one comes with a gate."""
-        if not self._kind.has_slices or job.metadata.annotations.get(ELASTIC_JOB) != "true":
-            return
-        admitted = in_order(
-            [
-                each
-                for each in workloads
-                if is_admitted(each) and not is_evicted(each) and not is_finished(each)
-            ]
-        )
-        owner = self._kind.pods_label(job)
-        if owner and admitted and self._rules.elastic_jobs and not self._kind.is_suspended(job):
-            counts = {pod_set.name: pod_set.count for each in admitted for pod_set in each.spec.pod_sets}
-            slices = next(iter(slices_of(admitted[-1].metadata)), admitted[-1].metadata.key)
-            unplaced = unscheduled_of_slices(self._informers.unscheduled_pods, slices)
-            by_hand = any(pod.metadata.labels.get(owner[0]) != owner[1] for pod in unplaced)
-            await let_pods_go(self._client, slices, owner, counts, all_=by_hand)
-
-    async def _managing_ancestor(self, job: J | None) -> Uid | OwnerNotFound | BrokenOwnerChain | None:
-        if job is None or job.metadata.deletion_timestamp is not None:
-            return None  # on its way out, maybe after its owner, it stands for itself
-        return await self._ancestry.managing_ancestor(job.metadata)
-
-    def _belongs(self, key: Key, manager: Uid | None) -> None:
-        """Remember whose part a job is, so that it is looked at when that one's workload changes."""
-        before = self._managers.pop(key, None)
-        if before is not None:
-            self._parts[before].discard(key)
-            if not self._parts[before]:
-                del self._parts[before]
-        if manager is not None:
-            self._managers[key] = manager
-            self._parts.setdefault(manager, set()).add(key)
-
-    def _forget(self, key: Key) -> None:
-        self._lacking.discard(key)
-        self._debounce.clear(key)
-        self._told.pop(key, None)
-        self._belongs(key, None)
-        self._expectations.forget(key)
-
-    def _tell(self, job: J, plan: JobPlan) -> None:
-        """Show the plan's events on the job; what only describes it is not said twice in a row."""
-        key = job.metadata.key
-        for workload, event in plan.of_workload:
-            self._events.event(reference_to(WORKLOADS, workload), event.type, event.reason, event.message)
-        if not plan.events or (not plan.writes and self._told.get(key) == plan.events):
-            return
-        if plan.writes:
-            self._told.pop(key, None)
-        else:
-            self._told[key] = plan.events
-        regarding = reference_to(self._kind.resource, job)
-        for event in plan.events:
-            unique = not plan.writes
-            self._events.event(regarding, event.type, event.reason, event.message, unique=unique)
-            self._log.info("job", key=key, did=event.reason, note=event.message)
-
-    async def _if_it_lives(self, key: Key) -> J | None:
-        """The job as it is, whatever our copy says: the workload of a living job must never be finished.
-
-        Nor may the quota of one be given back that runs, which we may have had started without hearing of it.
-        """
-        try:
-            return await self._client.get(self._kind.resource, key)
-        except NotFound:
-            return None
-
-    def _surroundings(
-        self, key: Key, manager: Uid | None, prebuilt: Workload | None, job: J | None
-    ) -> Surroundings:
-        namespace = self._informers.namespaces.get(Key("", key.namespace))
-        return Surroundings(
-            namespace_managed=namespace is not None
-            and matches_selector(self._selector, namespace.metadata.labels),
-            flavors=ByName(self._informers.flavors),
-            workload_classes=ByName(self._informers.workload_classes),
-            pod_classes=ByName(self._informers.pod_classes),
-            part_of=None
-            if manager is None
-            else tuple(self._informers.workloads.by_index(WORKLOADS_OF, manager)),
-            prebuilt=prebuilt,
-            membership=None if self._memberships is None or job is None else self._memberships.of(job),
-        )
-
-
-def _owner_uid(obj: Any) -> tuple[Uid, ...]:
-    owner = obj.metadata.controller
-    return () if owner is None else (owner.uid,)
-
-
-def _makes_workload(plan: JobPlan) -> bool:
-    return any(isinstance(write, Create) and write.resource == WORKLOADS for write in plan.writes)
-
-
-def _endless(chain: BrokenOwnerChain) -> JobPlan:
-    reason = "ErrWorkloadCompose" if chain.circular else "JobNestingTooDeep"
-    return JobPlan(events=(Event("Warning", reason, chain.problem),))
+    def _enqueue(self, jobs: Iterable[J]) -> None:
+        for job in jobs:
+            self.reconciler.enqueue(job.metadata.key)

@@ -1,8 +1,9 @@
-"""Elastic jobs: they change their size while they run, and have a workload, a slice, for each size.
+"""Elastic jobs: jobs that change their size while they run (Kueue's workload slices).
 
-A job that shrinks has its slice shrunk.  One that grows gets a second slice, which replaces the first once it
-is admitted; until then it runs on with the pods it has, as the pods it gets are held by a scheduling gate.
-Any other change is that of an ordinary job.  Kueue calls this workload slices.
+An elastic job has one workload, a slice, for each size.  When the job shrinks, its slice is updated.  When it
+grows, a second slice is created, which replaces the first once it is admitted.  Until then the job keeps
+running with the pods it has, and a scheduling gate holds its new pods.  Any other change is handled as for
+ordinary jobs.
 """
 
 from collections.abc import Sequence
@@ -11,69 +12,67 @@ from typing import Final
 import msgspec
 
 from quorate.api.kueue import SLICE_NAME, SLICE_REPLACEMENT_FOR, PodSet, Workload
-from quorate.controllers.finalizers import released
+from quorate.controllers.executor import normal_event
+from quorate.controllers.finalizers import remove_finalizer
 from quorate.controllers.jobframework.construct_workload import (
     ELASTIC_JOB,
-    MissingPriorityClass,
+    NotComposed,
     maximum_execution_s,
 )
-from quorate.controllers.jobframework.ensure_one_workload import constructed, reduced_to_one
+from quorate.controllers.jobframework.ensure_one_workload import create_workload, reduce_to_one, update
 from quorate.controllers.jobframework.equivalence import is_equivalent
-from quorate.controllers.jobframework.interface import J
-from quorate.controllers.jobframework.job_plan import (
-    IDLE,
-    Case,
-    JobPlan,
-    not_composed,
-    stop_plan,
-    told,
-    updated,
-)
-from quorate.kube.resources import WORKLOADS
-from quorate.kube.writes import Create, Delete, Write, status_patch
+from quorate.controllers.jobframework.interface import NO_MATCHING_WORKLOAD, J, JobState
+from quorate.controllers.jobframework.job_plan import IDLE, JobPlan
+from quorate.kube.resources import WORKLOADS, reference_to
+from quorate.kube.writes import Delete, Write, status_patch
 from quorate.queueing.conditions import has_quota_reservation, is_admitted, is_evicted, is_finished
 from quorate.queueing.lifecycle.statuses import finish_status
 
-SLICE_REPLACED: Final = "WorkloadSliceReplaced"  # why a slice is finished, and the event that tells it
+SLICE_REPLACED: Final = "WorkloadSliceReplaced"  # the reason of the finished slice, and of the event
 
 
-def is_elastic(case: Case[J]) -> bool:
-    asked = case.job.metadata.annotations.get(ELASTIC_JOB) == "true"
-    return asked and case.kind.has_slices and case.rules.elastic_jobs
+def is_elastic(state: JobState[J]) -> bool:
+    annotated = state.job.metadata.annotations.get(ELASTIC_JOB) == "true"
+    return annotated and state.kind.has_slices and state.options.elastic_jobs
 
 
-def slice_of(case: Case[J], owned: Sequence[Workload]) -> JobPlan | Workload:
-    """The slice by whose admission the job lives, or what is to be done before there is one.
+def ensure_slice(state: JobState[J], owned: Sequence[Workload]) -> JobPlan | Workload:
+    """Return the slice whose admission the job follows, or what must be done first.
 
     ``owned`` are all workloads of the job, the oldest first.
     """
-    over = [write for each in owned if is_finished(each) for write in released(WORKLOADS, each.metadata)]
-    if over:
-        return JobPlan(tuple(over))
-    slices = in_order([each for each in owned if not is_finished(each)])
-    if any(_is_of_another(each, case) for each in slices):
-        return reduced_to_one(case, None, slices)
-    if case.outcome is not None and len(slices) != 1:
-        return _all_finished(case, slices)
+    finished = [
+        write
+        for workload in owned
+        if is_finished(workload)
+        for write in remove_finalizer(WORKLOADS, workload.metadata)
+    ]
+    if finished:
+        return JobPlan(writes=tuple(finished))
+    slices = in_replacement_order([workload for workload in owned if not is_finished(workload)])
+    if any(_is_of_other_job(state, workload) for workload in slices):
+        return reduce_to_one(state, None, slices)
+    if state.outcome is not None and len(slices) != 1:
+        return _finish_all(state, slices)
     match slices:
         case []:
-            return _first(case)
+            return _create_first(state)
         case [only]:
-            return _one(case, only)
+            return _with_one(state, only)
         case [*surplus, old, new]:
             if surplus:
-                return JobPlan(_out_of_sync(case, surplus))
-            return _two(case, old, new)
-    raise AssertionError(f"{case.job.metadata.key} has slices that are none: {slices}")
+                return JobPlan(writes=_finish_out_of_sync(state, surplus))
+            return _with_two(state, old, new)
+    raise AssertionError(f"{state.job.metadata.key}: unexpected slices {slices}")
 
 
-def in_order(slices: Sequence[Workload]) -> list[Workload]:
-    """Each after the one it replaces.  Their age cannot tell: several may be of the same second."""
+def in_replacement_order(slices: Sequence[Workload]) -> list[Workload]:
+    """Sort each slice after the one it replaces; creation times have a resolution of one second only."""
     replaced = {
         str(each.metadata.key): each.metadata.annotations.get(SLICE_REPLACEMENT_FOR, "") for each in slices
     }
 
-    def place(workload: Workload) -> int:
+    def chain_length(workload: Workload) -> int:
         seen: set[str] = set()
         key = str(workload.metadata.key)
         while key in replaced and key not in seen:
@@ -81,86 +80,87 @@ def in_order(slices: Sequence[Workload]) -> list[Workload]:
             key = replaced[key]
         return len(seen)
 
-    return sorted(slices, key=place)
+    return sorted(slices, key=chain_length)
 
 
-def _is_of_another(workload: Workload, case: Case[J]) -> bool:
+def _is_of_other_job(state: JobState[J], workload: Workload) -> bool:
     owner = workload.metadata.controller
-    return owner is None or owner.uid != case.job.metadata.uid
+    return owner is None or owner.uid != state.job.metadata.uid
 
 
-def _first(case: Case[J]) -> JobPlan:
-    """The pods of an elastic job must be gated before the first of them is made."""
-    if not case.kind.is_gated(case.job):
-        if not case.suspended:
-            return stop_plan(case, None, "Missing Workload; unable to restore pod templates")
-        return JobPlan(case.kind.gate(case.job))
-    return _created(case, None)
+def _create_first(state: JobState[J]) -> JobPlan:
+    """Create the first slice; the pod templates must be gated before the first pod is created."""
+    if state.kind.is_gated(state.job):
+        return _create(state, None)
+    if state.suspended:
+        return JobPlan(writes=state.kind.gate(state.job))
+    message = "Missing Workload; unable to restore pod templates"
+    return state.kind.stop_plan(state, None, NO_MATCHING_WORKLOAD, message)
 
 
-def _created(case: Case[J], replaced: Workload | None) -> JobPlan:
-    workload = constructed(case, extra=str(case.job.metadata.generation))
-    if isinstance(workload, MissingPriorityClass):
-        return not_composed(str(workload), lacks=str(workload))
-    annotations = {**workload.metadata.annotations, ELASTIC_JOB: "true", SLICE_NAME: workload.metadata.name}
+def _create(state: JobState[J], replaced: Workload | None) -> JobPlan:
+    constructed = state.kind.construct(state, extra=str(state.job.metadata.generation))
+    if isinstance(constructed, NotComposed):
+        return create_workload(state, constructed)
+    metadata = constructed.metadata
+    annotations = {**metadata.annotations, ELASTIC_JOB: "true", SLICE_NAME: metadata.name}
     if replaced is not None:
         annotations[SLICE_NAME] = replaced.metadata.annotations.get(SLICE_NAME, replaced.metadata.name)
         annotations[SLICE_REPLACEMENT_FOR] = str(replaced.metadata.key)
-    metadata = msgspec.structs.replace(workload.metadata, annotations=annotations)
-    workload = msgspec.structs.replace(workload, metadata=metadata)
-    create = Create(WORKLOADS, workload, metadata.namespace)
-    return JobPlan((create,), (told("CreatedWorkload", f"Created Workload: {metadata.key}"),))
+    metadata = msgspec.structs.replace(metadata, annotations=annotations)
+    return create_workload(state, msgspec.structs.replace(constructed, metadata=metadata))
 
 
-def _one(case: Case[J], only: Workload) -> JobPlan | Workload:
-    if case.outcome is not None or only.metadata.deletion_timestamp is not None:
+def _with_one(state: JobState[J], only: Workload) -> JobPlan | Workload:
+    if state.outcome is not None or only.metadata.deletion_timestamp is not None:
         return only
-    if not _differs_in_counts_only(only, case):
-        return reduced_to_one(case, None, [only])
-    if _counts(only.spec.pod_sets) == _counts(case.pod_sets):
+    if not _differs_in_counts_only(state, only):
+        return reduce_to_one(state, None, [only])
+    if _counts(only.spec.pod_sets) == _counts(state.pod_sets):
         return only
-    if not has_quota_reservation(only) or _shrinks(only.spec.pod_sets, case.pod_sets):
-        return _resized(case, only)
+    if not has_quota_reservation(only) or _shrinks(only.spec.pod_sets, state.pod_sets):
+        return _resize(state, only)
     if is_evicted(only):
-        return only  # it stops first
-    return _created(case, only)
+        return only  # the job stops first
+    return _create(state, only)
 
 
-def _two(case: Case[J], old: Workload, new: Workload) -> JobPlan | Workload:
+def _with_two(state: JobState[J], old: Workload, new: Workload) -> JobPlan | Workload:
     if is_admitted(new):
-        return _replaced(case, old, new)
+        return _replace(state, old, new)
     if not has_quota_reservation(old):
-        return JobPlan(_out_of_sync(case, [old]))
+        return JobPlan(writes=_finish_out_of_sync(state, [old]))
     if is_evicted(old) or old.metadata.deletion_timestamp is not None:
-        return old  # the job stops, and begins anew with the other
-    if not _differs_in_counts_only(new, case):
-        return reduced_to_one(case, None, [old, new])
-    if _counts(case.pod_sets) == _counts(old.spec.pod_sets):
-        event = told("DeletedWorkload", f"Deleted not matching Workload: {new.metadata.key}")
-        gone = Delete(WORKLOADS, new.metadata.key, new.metadata.uid)
-        return JobPlan((*released(WORKLOADS, new.metadata), gone), (event,))
-    if _counts(case.pod_sets) != _counts(new.spec.pod_sets) and not has_quota_reservation(new):
-        return _resized(case, new)
+        return old  # the job stops, and starts again with the new slice
+    if not _differs_in_counts_only(state, new):
+        return reduce_to_one(state, None, [old, new])
+    if _counts(state.pod_sets) == _counts(old.spec.pod_sets):
+        event = state.event("DeletedWorkload", f"Deleted not matching Workload: {new.metadata.key}")
+        delete = Delete(WORKLOADS, new.metadata.key, new.metadata.uid)
+        return JobPlan(writes=(*remove_finalizer(WORKLOADS, new.metadata), delete), events=(event,))
+    if _counts(state.pod_sets) != _counts(new.spec.pod_sets) and not has_quota_reservation(new):
+        return _resize(state, new)
     return IDLE
 
 
-def _replaced(case: Case[J], old: Workload, new: Workload) -> JobPlan:
+def _replace(state: JobState[J], old: Workload, new: Workload) -> JobPlan:
     text = (
-        f"Replaced to accommodate a workload (UID: {new.metadata.uid}, JobUID: {case.job.metadata.uid}) "
+        f"Replaced to accommodate a workload (UID: {new.metadata.uid}, JobUID: {state.job.metadata.uid}) "
         "due to workload slice aggregation"
     )
-    finished = finish_status(old, SLICE_REPLACED, text, case.now)
-    return JobPlan(status_patch(WORKLOADS, old, finished), of_workload=((old, told(SLICE_REPLACED, text)),))
+    finished = finish_status(old, SLICE_REPLACED, text, state.now)
+    event = normal_event(reference_to(WORKLOADS, old), SLICE_REPLACED, text)
+    return JobPlan(writes=status_patch(WORKLOADS, old, finished), events=(event,))
 
 
-def _differs_in_counts_only(workload: Workload, case: Case[J]) -> bool:
-    if len(workload.spec.pod_sets) != len(case.pod_sets):
+def _differs_in_counts_only(state: JobState[J], workload: Workload) -> bool:
+    if len(workload.spec.pod_sets) != len(state.pod_sets):
         return False
-    alike = tuple(
+    recounted = tuple(
         msgspec.structs.replace(ours, count=theirs.count)
-        for ours, theirs in zip(case.pod_sets, workload.spec.pod_sets, strict=True)
+        for ours, theirs in zip(state.pod_sets, workload.spec.pod_sets, strict=True)
     )
-    return is_equivalent(workload, alike, maximum_execution_s(case.job.metadata), case.suspended)
+    return is_equivalent(workload, recounted, maximum_execution_s(state.job.metadata), state.suspended)
 
 
 def _counts(pod_sets: Sequence[PodSet]) -> list[int]:
@@ -171,29 +171,34 @@ def _shrinks(before: Sequence[PodSet], after: Sequence[PodSet]) -> bool:
     return all(new <= old for old, new in zip(_counts(before), _counts(after), strict=True))
 
 
-def _resized(case: Case[J], workload: Workload) -> JobPlan:
+def _resize(state: JobState[J], workload: Workload) -> JobPlan:
     pod_sets = tuple(
         msgspec.structs.replace(theirs, count=ours.count)
-        for ours, theirs in zip(case.pod_sets, workload.spec.pod_sets, strict=True)
+        for ours, theirs in zip(state.pod_sets, workload.spec.pod_sets, strict=True)
     )
-    event = told("UpdatedWorkload", f"Updated Workload: {workload.metadata.key}")
-    return JobPlan((updated(workload, {"spec": {"podSets": pod_sets}}),), (event,))
+    event = state.event("UpdatedWorkload", f"Updated Workload: {workload.metadata.key}")
+    return JobPlan(writes=(update(workload, {"spec": {"podSets": pod_sets}}),), events=(event,))
 
 
-def _out_of_sync(case: Case[J], slices: Sequence[Workload]) -> tuple[Write, ...]:
+def _finish_out_of_sync(state: JobState[J], slices: Sequence[Workload]) -> tuple[Write, ...]:
     text = "The workload slice is out of sync with its parent job"
     return tuple(
         patch
-        for each in slices
-        for patch in status_patch(WORKLOADS, each, finish_status(each, "OutOfSync", text, case.now))
+        for workload in slices
+        for patch in status_patch(WORKLOADS, workload, finish_status(workload, "OutOfSync", text, state.now))
     )
 
 
-def _all_finished(case: Case[J], slices: Sequence[Workload]) -> JobPlan:
-    assert case.outcome is not None, f"{case.job.metadata.key} has not ended"
-    reason = "Succeeded" if case.outcome.success else "Failed"
-    message = case.outcome.message or f"Job {reason.lower()}"
-    patches = (
-        status_patch(WORKLOADS, each, finish_status(each, reason, message, case.now)) for each in slices
+def _finish_all(state: JobState[J], slices: Sequence[Workload]) -> JobPlan:
+    assert state.outcome is not None, f"{state.job.metadata.key} has not finished"
+    reason = "Succeeded" if state.outcome.success else "Failed"
+    message = state.outcome.message or f"Job {reason.lower()}"
+    return JobPlan(
+        writes=tuple(
+            patch
+            for workload in slices
+            for patch in status_patch(
+                WORKLOADS, workload, finish_status(workload, reason, message, state.now)
+            )
+        )
     )
-    return JobPlan(tuple(patch for each in patches for patch in each))

@@ -9,7 +9,7 @@ from quorate.api.batch import Job
 from quorate.api.findings import Finding
 from quorate.api.kueue import STOPPING, PodSet, ReclaimablePod
 from quorate.controllers.jobframework.elastic_gates import ELASTIC_GATE
-from quorate.controllers.jobframework.interface import JobKind, JobScope, Outcome, Stop
+from quorate.controllers.jobframework.interface import JobKind, Outcome, Stop, ValidationScope
 from quorate.controllers.jobframework.podset_info import (
     InjectionConflict,
     PodSetInfo,
@@ -40,7 +40,7 @@ class BatchJob(JobKind[Job]):
     def resource(self) -> Resource[Job]:
         return JOBS
 
-    def findings(self, old: Job | None, new: Job, scope: JobScope) -> Iterable[Finding]:
+    def findings(self, old: Job | None, new: Job, scope: ValidationScope) -> Iterable[Finding]:
         return job_findings(old, new, scope)
 
     def is_suspended(self, job: Job) -> bool:

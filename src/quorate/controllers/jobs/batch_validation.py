@@ -6,7 +6,7 @@ from typing import Final
 from quorate.api.batch import Job, decode_template
 from quorate.api.findings import Finding
 from quorate.controllers.jobframework.construct_workload import ELASTIC_JOB
-from quorate.controllers.jobframework.interface import JobScope
+from quorate.controllers.jobframework.interface import ValidationScope
 
 MIN_PARALLELISM: Final = "kueue.x-k8s.io/job-min-parallelism"
 COMPLETIONS_EQUAL_PARALLELISM: Final = "kueue.x-k8s.io/job-completions-equal-parallelism"
@@ -26,7 +26,7 @@ def pods_of(job: Job) -> int:
     return min(job.spec.parallelism, job.spec.completions)
 
 
-def job_findings(old: Job | None, new: Job, scope: JobScope) -> Iterator[Finding]:
+def job_findings(old: Job | None, new: Job, scope: ValidationScope) -> Iterator[Finding]:
     """The rules are Kueue's.  A minimum that did not change is not judged anew: the job may have shrunk."""
     if old is None or _said(old, MIN_PARALLELISM) != _said(new, MIN_PARALLELISM):
         yield from _minimum(new, scope)
@@ -45,7 +45,7 @@ def _at(annotation: str) -> str:
     return f"metadata.annotations[{annotation}]"
 
 
-def _minimum(job: Job, scope: JobScope) -> Iterator[Finding]:
+def _minimum(job: Job, scope: ValidationScope) -> Iterator[Finding]:
     text = _said(job, MIN_PARALLELISM)
     if text is None:
         return

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from quorate.api.field_path import Path, look_up, read_field, write_field
 from quorate.api.findings import Finding
-from quorate.controllers.jobframework.interface import JobScope, Outcome
+from quorate.controllers.jobframework.interface import Outcome, ValidationScope
 from quorate.controllers.jobs.ray import GROUP, READY, VERSION, cluster_findings, cluster_roles
 from quorate.controllers.jobs.unstructured import (
     Role,
@@ -38,7 +38,7 @@ class RayJob(UnstructuredJobKind):
         )
 
     def findings(
-        self, old: UnstructuredJob | None, new: UnstructuredJob, scope: JobScope
+        self, old: UnstructuredJob | None, new: UnstructuredJob, scope: ValidationScope
     ) -> Iterable[Finding]:
         return _findings(new) if scope.queued else ()
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from quorate.api.field_path import Path
 from quorate.api.findings import Finding
-from quorate.controllers.jobframework.interface import JobScope, Outcome
+from quorate.controllers.jobframework.interface import Outcome, ValidationScope
 from quorate.controllers.jobs.ray import GROUP, VERSION, cluster_findings, cluster_roles
 from quorate.controllers.jobs.unstructured import (
     Role,
@@ -27,7 +27,7 @@ class RayService(UnstructuredJobKind):
         )
 
     def findings(
-        self, old: UnstructuredJob | None, new: UnstructuredJob, scope: JobScope
+        self, old: UnstructuredJob | None, new: UnstructuredJob, scope: ValidationScope
     ) -> Iterable[Finding]:
         return cluster_findings(new, _CLUSTER, may_grow=False) if scope.queued else ()
 

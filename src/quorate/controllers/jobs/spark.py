@@ -13,7 +13,7 @@ from typing import Any, Final
 from quorate.api.field_path import Path, look_up, read_count, read_entries, read_field, write_field
 from quorate.api.findings import Finding
 from quorate.api.kueue import PodSet
-from quorate.controllers.jobframework.interface import JobScope, Outcome
+from quorate.controllers.jobframework.interface import Outcome, ValidationScope
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject, read_template
 from quorate.controllers.jobs.unstructured import (
     Role,
@@ -53,7 +53,7 @@ class SparkApplication(UnstructuredJobKind):
         )
 
     def findings(
-        self, old: UnstructuredJob | None, new: UnstructuredJob, scope: JobScope
+        self, old: UnstructuredJob | None, new: UnstructuredJob, scope: ValidationScope
     ) -> Iterable[Finding]:
         return _findings(new) if scope.queued else ()
 

@@ -1,11 +1,11 @@
-"""Pods that ask to be queued but that no webhook saw: what it would have added, or why it is too late."""
+"""Adoption of pods that name a queue but were not defaulted by the webhook."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from typing import Final
 
+from quorate.controllers.executor import Plan, warning_event
 from quorate.controllers.jobframework.construct_workload import queue_name_of
 from quorate.controllers.pods import constants
-from quorate.controllers.pods.plan import IDLE, PodPlan, PodRules, warned
 from quorate.controllers.pods.queued_pod import (
     PODS,
     QueuedPod,
@@ -15,42 +15,40 @@ from quorate.controllers.pods.queued_pod import (
     is_terminated,
 )
 from quorate.controllers.pods.roles import role_of
+from quorate.kube.resources import reference_to
 from quorate.kube.writes import Patch
 
-NOT_GATED = "NotGated"  # an event of ours: Kueue leaves such pods without a word
+NOT_GATED: Final = "NotGated"  # reason of an event of our own: Kueue ignores such pods silently
+_NOTHING: Final = Plan()
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a pod stands."""
+def adoption_plan(
+    pod: QueuedPod, *, namespace_managed: bool, is_child: bool, without_queue_name: bool
+) -> Plan:
+    """Add to a gated pod what the webhook would have added; report a pod without a gate.
 
-    namespace_managed: bool
-    part_of_managed: bool  # of a job that is queued itself
+    A gate cannot be added to an existing pod.  A pod that was created without a gate is left alone, because
+    deleting it would lose the only copy of its spec; an event says that it has no quota.
 
-
-def decide_stray(pod: QueuedPod, place: Place, rules: PodRules) -> PodPlan:
-    """Take in a pod that is not managed but wants to be; a gate is the only way to hold it back.
-
-    The API lets nobody gate a pod that exists.  One that was made without a gate is left alone, since to
-    delete it would lose the only copy of what its user wrote, but they are told that it has no quota.
+    ``is_child``: a managed job is an ancestor of the pod.  ``without_queue_name``: pods without a queue name
+    are managed, too.
     """
-    if is_managed(pod) or is_deleted(pod) or is_terminated(pod) or not place.namespace_managed:
-        return IDLE
+    if is_managed(pod) or is_deleted(pod) or is_terminated(pod) or not namespace_managed or is_child:
+        return _NOTHING
     queue = queue_name_of(pod.metadata)
     if is_gated(pod):
-        wants = queue or rules.manage_without_queue_name
-        return PodPlan(pods=((_taken_in(pod),),)) if wants and not place.part_of_managed else IDLE
-    if not queue or place.part_of_managed:
-        return IDLE
-    why = (
+        return Plan(concurrent=((_adopt(pod),),)) if queue or without_queue_name else _NOTHING
+    if not queue:
+        return _NOTHING
+    text = (
         f"the pod asks for queue {queue} but was made without the scheduling gate "
         f"{constants.ADMISSION_GATE}, so it runs outside of all quota: make it with the gate, "
         "or install the webhooks, which add it"
     )
-    return PodPlan(told=(warned(pod, NOT_GATED, why),))
+    return Plan(events=(warning_event(reference_to(PODS, pod), NOT_GATED, text),))
 
 
-def _taken_in(pod: QueuedPod) -> Patch:
+def _adopt(pod: QueuedPod) -> Patch:
     metadata = pod.metadata
     body: dict[str, object] = {
         "labels": {constants.MANAGED: "true"},

@@ -1,7 +1,7 @@
-"""Pods that cannot end because their node is lost: ended without it, where their users allow that.
+"""Failure recovery: forceful termination of pods whose node is unreachable, if an annotation allows it.
 
-A pod on a node that nobody reaches stays in the API, being deleted, until the node comes back; its
-replacement and its quota wait for it.  Whoever knows that two such pods do no harm says so by an annotation.
+A deleted pod on an unreachable node stays in the API until the node comes back; its replacement and its quota
+wait for it.  The annotation ``safe-to-forcefully-delete`` says that two such pods at once do no harm.
 """
 
 from typing import Final
@@ -9,40 +9,40 @@ from typing import Final
 from quorate.api.core import Node
 from quorate.api.meta import Key, at_epoch, epoch
 from quorate.controllers.context import ControllerContext
+from quorate.controllers.executor import Plan, PlanExecutor, warning_event
 from quorate.controllers.pods import constants
-from quorate.controllers.pods.carrying import PlanCarrier
-from quorate.controllers.pods.plan import IDLE, PodPlan, warned
+from quorate.controllers.pods.pod_writes import FIELD_MANAGER
 from quorate.controllers.pods.queued_pod import PODS, QueuedPod, is_deleted, is_managed, is_terminated
-from quorate.controllers.pods.start_stop import FIELD_MANAGER
 from quorate.kube.informer import Change, Informer
 from quorate.kube.reconcile import Reconciler
-from quorate.kube.resources import Json
+from quorate.kube.resources import Json, reference_to
 from quorate.kube.writes import Apply, Delete
 
-GRACE_S: Final = 60.0  # beyond the pod's own
+WORKERS: Final = 16
+GRACE_PERIOD_S: Final = 60.0  # after the pod's own grace period
 CONDITION: Final = "KueueFailureRecovery"
 REASON: Final = "KueueForcefullyDeleted"
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 
-_ON: Final = "managed pods on"  # index of pods by their node
+_NODE: Final = "managed pods on"  # index of pods by their node
 
 
-def may_be_ended(pod: QueuedPod) -> bool:
+def is_forcefully_deletable(pod: QueuedPod) -> bool:
     return is_managed(pod) and pod.metadata.annotations.get(constants.FORCEFULLY) == "true"
 
 
-def decide_stuck(pod: QueuedPod, node: Node | None, now: float) -> PodPlan:
-    """End a pod that was to have ended a minute ago on a node that cannot be reached."""
+def recovery_plan(pod: QueuedPod, node: Node | None, now: float) -> Plan:
+    """Terminate a pod on an unreachable node a minute after its grace period."""
     deleted_at = pod.metadata.deletion_timestamp
-    if deleted_at is None or not may_be_ended(pod):
-        return IDLE
-    due = epoch(deleted_at) + GRACE_S
+    if deleted_at is None or not is_forcefully_deletable(pod):
+        return Plan()
+    due = epoch(deleted_at) + GRACE_PERIOD_S
     if now < due:
-        return PodPlan(wake_at=due)
+        return Plan(wake_at=due)
     if node is None or UNREACHABLE not in {taint.key for taint in node.spec.taints}:
-        return IDLE
+        return Plan()
     message = (
-        f"Pod forcefully terminated after {GRACE_S:.0f}s grace period due to unreachable node "
+        f"Pod forcefully terminated after {GRACE_PERIOD_S:.0f}s grace period due to unreachable node "
         f"`{node.metadata.name}` (triggered by `{constants.FORCEFULLY}` annotation)"
     )
     condition: Json = {
@@ -52,47 +52,41 @@ def decide_stuck(pod: QueuedPod, node: Node | None, now: float) -> PodPlan:
         "message": message,
         "lastTransitionTime": at_epoch(now),
     }
-    status: Json = (
-        {"conditions": [condition]} if is_terminated(pod) else {"phase": "Failed", "conditions": [condition]}
-    )
+    status: Json = {"conditions": [condition]}
+    if not is_terminated(pod):
+        status = {"phase": "Failed", **status}
     metadata = pod.metadata
-    return PodPlan(
-        pods=(
-            (
-                Apply(
-                    PODS,
-                    metadata.key,
-                    {"metadata": {"uid": metadata.uid}, "status": status},
-                    FIELD_MANAGER,
-                    "status",
-                ),
-                Delete(PODS, metadata.key, metadata.uid, grace_period_s=0),
-            ),
-        ),
-        told=(warned(pod, REASON, message),),
+    body: Json = {"metadata": {"uid": metadata.uid}, "status": status}
+    writes = (
+        Apply(PODS, metadata.key, body, FIELD_MANAGER, "status"),
+        Delete(PODS, metadata.key, metadata.uid, grace_period_s=0),
+    )
+    return Plan(
+        concurrent=(writes,),
+        events=(warning_event(reference_to(PODS, pod), REASON, message),),
     )
 
 
 class RecoveryController:
     def __init__(self, context: ControllerContext, pods: Informer[QueuedPod], nodes: Informer[Node]) -> None:
-        self._context = context
+        self._clock = context.clock
         self._pods = pods
         self._nodes = nodes
-        self._carrier = PlanCarrier(context, PODS, "pods.recovery", self._reconcile)
-        pods.add_index(_ON, lambda pod: (pod.node_name,) if may_be_ended(pod) else ())
+        workers = context.workers_for(PODS, WORKERS)
+        self.reconciler = Reconciler("pods.recovery", self._reconcile, context.clock, workers)
+        self._executor = PlanExecutor(context, PODS, self.reconciler.enqueue)
+        pods.add_index(_NODE, lambda pod: (pod.node_name,) if is_forcefully_deletable(pod) else ())
         pods.subscribe(self._pod_changed)
         nodes.subscribe(self._node_changed)
-
-    @property
-    def reconciler(self) -> Reconciler:
-        return self._carrier.reconciler
 
     def _pod_changed(self, change: Change[QueuedPod]) -> None:
         if change.new is not None and is_deleted(change.new):
             self.reconciler.enqueue(change.key)
+        elif change.new is None:
+            self._executor.forget(change.key)
 
     def _node_changed(self, change: Change[Node]) -> None:
-        for pod in self._pods.by_index(_ON, change.key.name):
+        for pod in self._pods.by_index(_NODE, change.key.name):
             if is_deleted(pod):
                 self.reconciler.enqueue(pod.metadata.key)
 
@@ -100,6 +94,5 @@ class RecoveryController:
         pod = self._pods.get(key)
         if pod is None:
             return None
-        now = self._context.clock.now()
-        plan = decide_stuck(pod, self._nodes.get(Key("", pod.node_name)), now)
-        return await self._carrier.carry_out(key, plan)
+        plan = recovery_plan(pod, self._nodes.get(Key("", pod.node_name)), self._clock.now())
+        return await self._executor.execute(key, plan)

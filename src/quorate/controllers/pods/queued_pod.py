@@ -90,7 +90,7 @@ def can_count(pod: QueuedPod) -> bool:
     return pod.status.phase != "Failed"
 
 
-def is_held(pod: QueuedPod) -> bool:
+def has_finalizer(pod: QueuedPod) -> bool:
     return constants.MANAGED in pod.metadata.finalizers
 
 

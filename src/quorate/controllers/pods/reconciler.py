@@ -1,41 +1,99 @@
-"""Carrying out the plans for plain pods and for groups of them."""
+"""Controllers of plain pods: single pods and pod groups as jobs, and the adoption of other pods."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from quorate.api.configuration import Configuration
 from quorate.api.core import Namespace
 from quorate.api.kueue import Workload
-from quorate.api.meta import Key, matches_selector
+from quorate.api.meta import Key
 from quorate.controllers.context import ControllerContext
-from quorate.controllers.informers import ByName
 from quorate.controllers.jobframework.ancestors import AncestorFinder, BrokenOwnerChain, OwnerNotFound
 from quorate.controllers.jobframework.construct_workload import prebuilt_name_of, queue_name_of
+from quorate.controllers.jobframework.reconciler import OWNER_RETRY_S, JobReconciler, JobSource
 from quorate.controllers.pods import constants
-from quorate.controllers.pods.adoption import Place, decide_stray
-from quorate.controllers.pods.carrying import PlanCarrier
-from quorate.controllers.pods.group import decide_group
-from quorate.controllers.pods.plan import Catalogue, PodRules
-from quorate.controllers.pods.queued_pod import PODS, QueuedPod, group_name_of, is_deleted, is_managed
-from quorate.controllers.pods.single import decide_pod
+from quorate.controllers.pods.adoption import adoption_plan
+from quorate.controllers.pods.pod_group import PodGroup
+from quorate.controllers.pods.pod_group_kind import PodGroupKind
+from quorate.controllers.pods.pod_kind import PodKind
+from quorate.controllers.pods.queued_pod import PODS, QueuedPod, group_name_of, is_managed
 from quorate.controllers.serving.set_templates import DEPLOYMENT
 from quorate.kube.errors import NotFound
 from quorate.kube.expectations import Version, versions
 from quorate.kube.informer import Change, Informer
 from quorate.kube.reconcile import Reconciler
-from quorate.kube.resources import WORKLOADS
 
-BATCH_S: Final = 0.5  # the pods of a group come and go together: one look for many
-OWNER_S: Final = 1.0  # after so long an owner that was not seen is looked for again
+GROUP_DELAY_S: Final = 0.5  # the pods of a group are created and deleted together: reconcile once for many
 
 _GROUP: Final = "group"  # index of pods by the key of their group
-_OF_POD: Final = "controlled by a pod"  # index of workloads by the key of their pod
-_NAMES: Final = "names"  # index of pods by the key of the workload they name as their own
+_CONTROLLED_BY_POD: Final = "controlled by a pod"  # index of workloads by the key of their pod
+_NAMES_WORKLOAD: Final = "names workload"  # index of pods by the key of their prebuilt workload
 _NAMESPACE: Final = "namespace"
 
 
+class SinglePods(JobSource[QueuedPod]):
+    def __init__(self, context: ControllerContext, pods: Informer[QueuedPod]) -> None:
+        self._client = context.client
+        self._pods = pods
+        self._workloads = context.informers.workloads
+        self._by_annotation = context.configuration.gates.workload_identifier_annotations
+        pods.add_index(_NAMES_WORKLOAD, self._prebuilt_key)
+        self._workloads.add_index(_CONTROLLED_BY_POD, pod_key_of)
+
+    def cached(self, key: Key) -> QueuedPod | None:
+        return self._pods.get(key)
+
+    async def live(self, key: Key) -> QueuedPod | None:
+        try:
+            return await self._client.get(PODS, key)
+        except NotFound:
+            return None
+
+    def versions(self, job: QueuedPod) -> set[Version]:
+        return versions(PODS, (job,))
+
+    def workloads(self, key: Key) -> Sequence[Workload]:
+        return self._workloads.by_index(_CONTROLLED_BY_POD, key)
+
+    def prebuilt(self, job: QueuedPod) -> Workload | None:
+        return next((self._workloads.get(key) for key in self._prebuilt_key(job)), None)
+
+    def _prebuilt_key(self, pod: QueuedPod) -> tuple[Key, ...]:
+        name = prebuilt_name_of(pod.metadata, by_annotation=self._by_annotation)
+        return (Key(pod.metadata.namespace, name),) if name else ()
+
+
+class PodGroups(JobSource[PodGroup]):
+    def __init__(self, context: ControllerContext, pods: Informer[QueuedPod]) -> None:
+        self._clock = context.clock
+        self._gates = context.configuration.gates
+        self._pods = pods
+        self._workloads = context.informers.workloads
+        pods.add_index(_GROUP, self.key_of)
+
+    def key_of(self, pod: QueuedPod) -> tuple[Key, ...]:
+        name = group_name_of(pod.metadata, self._gates.workload_identifier_annotations)
+        return (Key(pod.metadata.namespace, name),) if name else ()
+
+    def cached(self, key: Key) -> PodGroup | None:
+        pods = self._pods.by_index(_GROUP, key)
+        if not pods:
+            return None
+        fast = self._gates.fast_quota_release_in_pod_integration
+        return PodGroup.of(key.name, pods, self._clock.now(), fast_quota_release=fast)
+
+    async def live(self, key: Key) -> PodGroup | None:
+        return self.cached(key)  # a workload of a group that lost its pods is only released
+
+    def versions(self, job: PodGroup) -> set[Version]:
+        return versions(PODS, job.pods)
+
+    def workloads(self, key: Key) -> Sequence[Workload]:
+        workload = self._workloads.get(key)
+        return () if workload is None else (workload,)
+
+
 class PodController:
-    """Takes pods in, and keeps them, single or in groups, in step with their workloads."""
+    """Watches pods: reconciles managed ones, single or in groups, and adopts pods that name a queue."""
 
     def __init__(
         self, context: ControllerContext, pods: Informer[QueuedPod], ancestors: AncestorFinder
@@ -43,60 +101,47 @@ class PodController:
         self._context = context
         self._pods = pods
         self._workloads = context.informers.workloads
-        self._ancestry = ancestors
-        self._rules = pod_rules(context.configuration)
-        self._catalogue = catalogue_of(context)
-        self._warned: set[Key] = set()  # pods that stand outside of quota: each is told so once
-        self._single = PlanCarrier(context, PODS, "pods", self._reconcile_pod)
-        self._groups = PlanCarrier(context, PODS, "pods.groups", self._reconcile_group)
-        self._follow()
+        self._ancestors = ancestors
+        self._single = JobReconciler(
+            context, PodKind(), SinglePods(context, pods), "pods", reconcile=self._reconcile_pod
+        )
+        groups = PodGroups(context, pods)
+        self._groups = JobReconciler(context, PodGroupKind(), groups, "pods.groups")
+        self._group_key = groups.key_of
+        self._watch()
 
     @property
     def reconcilers(self) -> tuple[Reconciler, ...]:
         return (self._single.reconciler, self._groups.reconciler)
 
-    def _group_of(self, pod: QueuedPod) -> tuple[Key, ...]:
-        name = group_name_of(pod.metadata, self._rules.gates.workload_identifier_annotations)
-        return (Key(pod.metadata.namespace, name),) if name else ()
-
-    def _prebuilt_of(self, pod: QueuedPod) -> tuple[Key, ...]:
-        by_annotation = self._rules.gates.workload_identifier_annotations
-        name = prebuilt_name_of(pod.metadata, by_annotation=by_annotation)
-        return (Key(pod.metadata.namespace, name),) if name else ()
-
-    def _follow(self) -> None:
-        informers = self._context.informers
-        self._pods.add_index(_GROUP, self._group_of)
-        self._pods.add_index(_NAMES, self._prebuilt_of)
+    def _watch(self) -> None:
         self._pods.add_index(_NAMESPACE, lambda pod: (pod.metadata.namespace,))
-        self._workloads.add_index(_OF_POD, _pod_of)
         self._pods.subscribe(self._pod_changed)
         self._workloads.subscribe(self._workload_changed)
-        informers.namespaces.subscribe(self._namespace_changed)
+        self._context.informers.namespaces.subscribe(self._namespace_changed)
 
     def _pod_changed(self, change: Change[QueuedPod]) -> None:
-        if change.new is None:
-            self._warned.discard(change.key)
-        if any(pod is not None and self._matters(pod) for pod in (change.old, change.new)):
+        if any(pod is not None and self._is_relevant(pod) for pod in (change.old, change.new)):
             self._single.reconciler.enqueue(change.key)
         for pod in (change.old, change.new):
-            for group in () if pod is None else self._group_of(pod):
-                self._groups.reconciler.enqueue_in(group, BATCH_S)
+            for group in () if pod is None else self._group_key(pod):
+                self._groups.reconciler.enqueue_in(group, GROUP_DELAY_S)
 
-    def _matters(self, pod: QueuedPod) -> bool:
-        """Most pods of a cluster are parts of jobs, and change often."""
-        all_matter = self._rules.manage_without_queue_name
-        return all_matter or is_managed(pod) or bool(queue_name_of(pod.metadata))
+    def _is_relevant(self, pod: QueuedPod) -> bool:
+        """Return False for most pods of a cluster: they are parts of jobs, and change often."""
+        all_pods = self._single.options.manage_jobs_without_queue_name
+        return all_pods or is_managed(pod) or bool(queue_name_of(pod.metadata))
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         for workload in (change.old, change.new):
             if workload is None:
                 continue
-            for key in _pod_of(workload):
+            for key in pod_key_of(workload):
                 self._single.reconciler.enqueue(key)
-            for pod in self._pods.by_index(_NAMES, workload.metadata.key):
+            for pod in self._pods.by_index(_NAMES_WORKLOAD, workload.metadata.key):
                 self._single.reconciler.enqueue(pod.metadata.key)
-            if self._pods.by_index(_GROUP, workload.metadata.key) or _is_group(workload):
+            is_group = constants.IS_GROUP in workload.metadata.annotations
+            if is_group or self._pods.by_index(_GROUP, workload.metadata.key):
                 self._groups.reconciler.enqueue(workload.metadata.key)
 
     def _namespace_changed(self, change: Change[Namespace]) -> None:
@@ -104,108 +149,39 @@ class PodController:
         if new is not None and (old is None or old.metadata.labels != new.metadata.labels):
             for pod in self._pods.by_index(_NAMESPACE, new.metadata.name):
                 self._single.reconciler.enqueue(pod.metadata.key)
-                for group in self._group_of(pod):
+                for group in self._group_key(pod):
                     self._groups.reconciler.enqueue(group)
 
     async def _reconcile_pod(self, key: Key) -> float | None:
         pod = self._pods.get(key)
         if pod is not None and not is_managed(pod):
-            return await self._consider(pod)
-        if pod is not None and self._group_of(pod):
+            return await self._adopt(pod)
+        if pod is not None and self._group_key(pod):
             return None
-        workloads = self._workloads.by_index(_OF_POD, key)
-        pods = () if pod is None else (pod,)
-        if not pods and not workloads:
-            self._single.forget(key)
-            return None
-        until = self._single.pending_until(key, _seen(pods, workloads))
-        if until is not None:
-            return until
-        if pod is None:
-            pod = await self._if_it_lives(key)
-        if pod is not None and not is_deleted(pod) and not self._is_managed_namespace(key.namespace):
-            return None
-        named = None if pod is None else next(map(self._workloads.get, self._prebuilt_of(pod)), None)
-        now = self._context.clock.now()
-        plan = decide_pod(pod, workloads, named, self._catalogue, self._rules, now)
-        return await self._single.carry_out(key, plan, None if pod is None else pod.metadata)
+        return await self._single.reconcile(key)
 
-    async def _if_it_lives(self, key: Key) -> QueuedPod | None:
-        """The pod, should only our copy lack it: the workload of a living pod must never be finished."""
-        try:
-            return await self._context.client.get(PODS, key)
-        except NotFound:
-            return None
-
-    async def _reconcile_group(self, key: Key) -> float | None:
-        pods = self._pods.by_index(_GROUP, key)
-        workload = self._workloads.get(key)
-        if not pods and workload is None:
-            self._groups.forget(key)
-            return None
-        seen = _seen(pods, () if workload is None else (workload,))
-        until = self._groups.pending_until(key, seen)
-        if until is not None:
-            return until
-        if pods and not self._is_managed_namespace(key.namespace):
-            return None
-        now = self._context.clock.now()
-        plan = decide_group(key.name, pods, workload, self._catalogue, self._rules, now)
-        return await self._groups.carry_out(key, plan, pods[0].metadata if pods else None)
-
-    def _is_managed_namespace(self, name: str) -> bool:
-        namespace = self._context.informers.namespaces.get(Key("", name))
-        selector = self._context.configuration.managed_jobs_namespace_selector
-        return namespace is not None and matches_selector(selector, namespace.metadata.labels)
-
-    async def _consider(self, pod: QueuedPod) -> float | None:
-        """Take in a pod that is not managed, if it is to be."""
+    async def _adopt(self, pod: QueuedPod) -> float | None:
         key = pod.metadata.key
-        until = self._single.pending_until(key, _seen((pod,), ()))
+        until = self._single.executor.pending_until(key, versions(PODS, (pod,)))
         if until is not None:
             return until
         parent = pod.metadata.annotations.get(constants.SUSPENDING_PARENT)
         if parent not in (None, DEPLOYMENT.framework):
-            return None  # whoever looks after its set tells it which group it is of
-        manager = await self._ancestry.managing_ancestor(pod.metadata) if parent is None else None
-        if isinstance(manager, OwnerNotFound | BrokenOwnerChain):
-            return self._context.clock.now() + OWNER_S
-        place = Place(self._is_managed_namespace(key.namespace), manager is not None)
-        plan = decide_stray(pod, place, self._rules)
-        if plan.told:
-            if key in self._warned:
-                return None
-            self._warned.add(key)
-        return await self._single.carry_out(key, plan)
+            return None  # the reconciler of its set labels the pod
+        ancestor = await self._ancestors.managing_ancestor(pod.metadata) if parent is None else None
+        if isinstance(ancestor, OwnerNotFound | BrokenOwnerChain):
+            return self._context.clock.now() + OWNER_RETRY_S
+        plan = adoption_plan(
+            pod,
+            namespace_managed=self._single.manages_namespace(key.namespace),
+            is_child=ancestor is not None,
+            without_queue_name=self._single.options.manage_jobs_without_queue_name,
+        )
+        return await self._single.executor.execute(key, plan)
 
 
-def pod_rules(configuration: Configuration) -> PodRules:
-    return PodRules(
-        manage_without_queue_name=configuration.manage_jobs_without_queue_name,
-        wait_for_pods_ready=configuration.wait_for_pods_ready is not None,
-        label_keys_to_copy=configuration.integrations.label_keys_to_copy,
-        gates=configuration.gates,
-        deactivated_kept_s=configuration.retention.deactivated_s,
-    )
-
-
-def catalogue_of(context: ControllerContext) -> Catalogue:
-    return Catalogue(
-        flavors=ByName(context.informers.flavors),
-        workload_classes=ByName(context.informers.workload_classes),
-        pod_classes=ByName(context.informers.pod_classes),
-    )
-
-
-def _seen(pods: Sequence[QueuedPod], workloads: Sequence[Workload]) -> set[Version]:
-    return (versions(PODS, pods) if pods else set()) | versions(WORKLOADS, workloads)
-
-
-def _pod_of(workload: Workload) -> Iterator[Key]:
+def pod_key_of(workload: Workload) -> Iterator[Key]:
+    """Return the key of the pod that controls the workload."""
     owner = workload.metadata.controller
     if owner is not None and (owner.api_version, owner.kind) == (PODS.api_version, PODS.kind):
         yield Key(workload.metadata.namespace, owner.name)
-
-
-def _is_group(workload: Workload) -> bool:
-    return constants.IS_GROUP in workload.metadata.annotations

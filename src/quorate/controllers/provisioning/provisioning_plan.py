@@ -21,8 +21,7 @@ from quorate.api.kueue.provisioning import (
 )
 from quorate.api.meta import Key, ObjectMeta, OwnerReference
 from quorate.controllers.jobframework.construct_workload import PROVISIONING_PREFIX, owner_of
-from quorate.controllers.jobframework.podset_info import InjectionConflict
-from quorate.controllers.jobframework.starting import FlavorNotSeen
+from quorate.controllers.jobframework.podset_info import FlavorNotFound, InjectionConflict
 from quorate.controllers.pods.constants import MANAGED
 from quorate.controllers.provisioning.check_state import check_state, inactive, is_failed, not_needed
 from quorate.controllers.provisioning.request_names import attempt_of, request_name, template_name
@@ -198,7 +197,7 @@ def _build_request(
             return NewRequest(check, name, waits_for=waits_for)
         content = pod_template(pods, info.flavors)
         match content:
-            case FlavorNotSeen():
+            case FlavorNotFound():
                 return NewRequest(check, name, waits_for=f"a flavor: {content}")
             case InjectionConflict(message=message):
                 problem = f'Error creating PodTemplate "{template.name}": {message}'

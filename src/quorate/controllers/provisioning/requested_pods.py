@@ -18,8 +18,7 @@ from quorate.api.kueue import (
     Workload,
 )
 from quorate.api.kueue.provisioning import MergePolicy, ProvisioningRequestConfigSpec
-from quorate.controllers.jobframework.podset_info import InjectionConflict, inject
-from quorate.controllers.jobframework.starting import FlavorNotSeen, info_of
+from quorate.controllers.jobframework.podset_info import FlavorNotFound, InjectionConflict, info_of, inject
 from quorate.controllers.provisioning.request_names import CLASS_NAME, CONSUMES
 from quorate.kube.patches import merged
 from quorate.kube.resources import Json
@@ -97,7 +96,7 @@ def _template(pod_set: PodSet) -> Json:
 
 def pod_template(
     requested: RequestedPods, flavors: Mapping[str, ResourceFlavor]
-) -> Json | FlavorNotSeen | InjectionConflict:
+) -> Json | FlavorNotFound | InjectionConflict:
     """Return the template of the requested pods as they will be, on their reserved flavors.
 
     It has no scheduling gates, as the autoscaler ignores gated pods.  A resource with only a limit is
@@ -105,7 +104,7 @@ def pod_template(
     """
     missing = sorted(name for name in requested.assignment.flavors.values() if name not in flavors)
     if missing:
-        return FlavorNotSeen(missing[0])
+        return FlavorNotFound(missing[0])
     template = _template(requested.pod_set)
     spec = template.setdefault("spec", {})
     spec.pop("schedulingGates", None)

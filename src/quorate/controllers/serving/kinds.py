@@ -56,7 +56,7 @@ class ServedGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class PodPosition:
     """Where a pod belongs: which group of its set, and in which role."""
 
     index: int | None
@@ -74,7 +74,7 @@ class ServingKind(ABC):
         """Those it is to have workloads for."""
 
     @abstractmethod
-    def seat_of(self, pod: QueuedPod) -> Seat | None:
+    def position_of(self, pod: QueuedPod) -> PodPosition | None:
         """``None``: the pod does not say where it belongs."""
 
     def _name(self, obj: ServingSet, short: bool, extra: str = "") -> str:
@@ -89,8 +89,8 @@ class StatefulSets(ServingKind):
         name = self._name(obj, short_names)
         return (ServedGroup(name, (_pod_set(MAIN, obj, ("spec", "template"), count),)),)
 
-    def seat_of(self, pod: QueuedPod) -> Seat | None:
-        return Seat(None, MAIN)
+    def position_of(self, pod: QueuedPod) -> PodPosition | None:
+        return PodPosition(None, MAIN)
 
 
 class LeaderWorkerSets(ServingKind):
@@ -105,12 +105,12 @@ class LeaderWorkerSets(ServingKind):
             for index in range(max(wanted, present))
         )
 
-    def seat_of(self, pod: QueuedPod) -> Seat | None:
+    def position_of(self, pod: QueuedPod) -> PodPosition | None:
         labels = pod.metadata.labels
         group, worker = labels.get(_LWS_GROUP, ""), labels.get(_LWS_WORKER, "")
         if not (group.isdecimal() and worker.isdecimal()):
             return None
-        return Seat(int(group), LEADER if worker == "0" else WORKER)
+        return PodPosition(int(group), LEADER if worker == "0" else WORKER)
 
 
 def _pod_sets_of_a_replica(obj: ServingSet) -> tuple[PodSet, ...]:

@@ -1,31 +1,37 @@
-"""Carrying out what is decided for the sets of one kind: Deployments, StatefulSets or LeaderWorkerSets."""
+"""The controller of Deployments, StatefulSets and LeaderWorkerSets: gates templates and creates workloads."""
 
 import asyncio
+from functools import partial
+from typing import Any, Final
 
 from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, matches_selector
 from quorate.controllers.context import ControllerContext
-from quorate.controllers.informers import WORKLOADS_OF, synced
+from quorate.controllers.executor import Plan, PlanExecutor, warning_event
+from quorate.controllers.informers import WORKLOADS_OF, ByName, synced
 from quorate.controllers.jobframework.ancestors import AncestorFinder, BrokenOwnerChain, OwnerNotFound
 from quorate.controllers.jobframework.construct_workload import queue_name_of
+from quorate.controllers.jobframework.job_plan import ReconcileContext, job_options
+from quorate.controllers.jobframework.reconciler import OWNER_RETRY_S
 from quorate.controllers.jobs.integrations import until_served
-from quorate.controllers.pods.carrying import PlanCarrier
-from quorate.controllers.pods.plan import PodPlan, warned
+from quorate.controllers.metrics import record_workload_creations
 from quorate.controllers.pods.queued_pod import PODS, QueuedPod
-from quorate.controllers.pods.reconciler import OWNER_S, catalogue_of, pod_rules
-from quorate.controllers.serving.gating import decide_template
 from quorate.controllers.serving.kinds import ServingSet, SetOfPods
-from quorate.controllers.serving.workloads import decide_set
+from quorate.controllers.serving.template_gates import gate_plan
+from quorate.controllers.serving.workloads import serving_plan
 from quorate.kube.expectations import versions
 from quorate.kube.informer import Change, Informer
+from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import WORKLOADS, reference_to
+
+WORKERS: Final = 16  # a reconcile mostly waits for the responses to its writes
 
 
 async def run_sets(
     context: ControllerContext, kind: SetOfPods, pods: Informer[QueuedPod], ancestors: AncestorFinder
 ) -> None:
-    """Wait for the kind to be served, then look after its sets until cancelled."""
+    """Wait until the kind is served, then reconcile its sets until cancelled."""
     await until_served(kind.resource, context.client, context.clock)
     sets = Informer(context.client, kind.resource)
     ancestors.add(kind.resource, sets.get)
@@ -37,7 +43,7 @@ async def run_sets(
 
 
 class SetController:
-    """Keeps the sets of one kind in step with their workloads, and tells their pods where they belong."""
+    """Keeps the sets of one kind in sync with their workloads, and adds their pods to pod groups."""
 
     def __init__(
         self,
@@ -51,16 +57,19 @@ class SetController:
         self._kind = kind
         self._sets = sets
         self._pods = pods
-        self._ancestry = ancestors
-        self._rules = pod_rules(context.configuration)
-        self._catalogue = catalogue_of(context)
-        self._carrier = PlanCarrier(context, kind.resource, f"sets.{kind.resource.plural}", self._reconcile)
-        self.reconciler = self._carrier.reconciler
+        self._ancestors = ancestors
+        self._options = job_options(context.configuration)
+        workers = context.workers_for(kind.resource, WORKERS)
+        name = f"sets.{kind.resource.plural}"
+        self.reconciler = Reconciler(name, self._reconcile, context.clock, workers)
+        self._executor = PlanExecutor(context, kind.resource, self.reconciler.enqueue)
+        informers = context.informers
+        self._executor.retry_on(informers.flavors, informers.workload_classes, informers.pod_classes)
         self._index = f"of a {kind.resource.kind}"
         pods.add_index(self._index, lambda pod: (kind.set_of(pod),))
         sets.subscribe(lambda change: self.reconciler.enqueue(change.key))
         pods.subscribe(self._pod_changed)
-        context.informers.workloads.subscribe(self._workload_changed)
+        informers.workloads.subscribe(self._workload_changed)
 
     def _pod_changed(self, change: Change[QueuedPod]) -> None:
         key = None if change.new is None else self._kind.set_of(change.new)
@@ -76,11 +85,11 @@ class SetController:
     async def _reconcile(self, key: Key) -> float | None:
         obj = self._sets.get(key)
         if obj is None or obj.metadata.deletion_timestamp is not None:
-            self._carrier.forget(key)
-            return None  # its workloads are garbage, and let go when the last pod is
+            self._executor.forget(key)
+            return None  # its workloads are garbage-collected, and released when their last pod is
         queued = await self._is_queued(obj)
         if queued is None:
-            return self._context.clock.now() + OWNER_S
+            return self._context.clock.now() + OWNER_RETRY_S
         if not queued:
             return None
         workloads = self._context.informers.workloads.by_index(WORKLOADS_OF, obj.metadata.uid)
@@ -88,34 +97,48 @@ class SetController:
         seen = versions(self._kind.resource, (obj,)) | versions(WORKLOADS, workloads)
         if pods:
             seen |= versions(PODS, pods)
-        until = self._carrier.pending_until(key, seen)
+        until = self._executor.pending_until(key, seen)
         if until is not None:
             return until
-        plan = self._decided(obj, workloads, pods, self._context.clock.now())
-        return await self._carrier.carry_out(key, plan, obj.metadata)
+        plan = self._plan(obj, workloads, pods, self._context.clock.now())
+        return await self._executor.execute(key, plan, partial(self._record, obj, plan))
 
     async def _is_queued(self, obj: ServingSet) -> bool | None:
-        """One that another set made is looked after with that one; ``None``: its owner has yet to be seen."""
+        """Return False for a child of another set, which is queued with its parent; None: owner not found."""
         namespace = self._context.informers.namespaces.get(Key("", obj.metadata.namespace))
         selector = self._context.configuration.managed_jobs_namespace_selector
         if namespace is None or not matches_selector(selector, namespace.metadata.labels):
             return False
-        queued = queue_name_of(obj.metadata) or self._rules.manage_without_queue_name
-        manager = await self._ancestry.managing_ancestor(obj.metadata) if queued else None
-        if isinstance(manager, OwnerNotFound | BrokenOwnerChain):
+        queued = queue_name_of(obj.metadata) or self._options.manage_jobs_without_queue_name
+        ancestor = await self._ancestors.managing_ancestor(obj.metadata) if queued else None
+        if isinstance(ancestor, OwnerNotFound | BrokenOwnerChain):
             return None
-        return bool(queued) and manager is None
+        return bool(queued) and ancestor is None
 
-    def _decided(
-        self, obj: ServingSet, workloads: list[Workload], pods: list[QueuedPod], now: float
-    ) -> PodPlan:
+    def _plan(self, obj: ServingSet, workloads: list[Workload], pods: list[QueuedPod], now: float) -> Plan:
         kind = self._kind
         try:
-            plan = decide_template(kind.templates, kind.resource, obj)
-            if plan is None:
-                plan = PodPlan()
-                if kind.serving is not None:
-                    plan = decide_set(kind.serving, obj, workloads, pods, self._catalogue, self._rules, now)
-        except InvalidTemplate as unfit:
-            return PodPlan(told=(warned(reference_to(kind.resource, obj), "ErrWorkloadCompose", str(unfit)),))
-        return plan
+            plan = gate_plan(kind.templates, kind.resource, obj)
+            if plan is not None:
+                return plan
+            if kind.serving is None:
+                return Plan()
+            return serving_plan(
+                kind.serving, obj, workloads, pods, self._reconcile_context(), self._options, now
+            )
+        except InvalidTemplate as invalid:
+            about = reference_to(kind.resource, obj)
+            return Plan(events=(warning_event(about, "ErrWorkloadCompose", str(invalid)),))
+
+    def _reconcile_context(self) -> ReconcileContext:
+        informers = self._context.informers
+        return ReconcileContext(
+            flavors=ByName(informers.flavors),
+            workload_classes=ByName(informers.workload_classes),
+            pod_classes=ByName(informers.pod_classes),
+        )
+
+    def _record(self, obj: ServingSet, plan: Plan, produced: list[Any]) -> None:
+        if self._options.gates.metric_for_workload_creation_latency:
+            kind = self._kind.resource.kind
+            record_workload_creations(self._context.record, kind, obj.metadata, plan.writes, produced)

@@ -1,8 +1,8 @@
-"""What to do about a StatefulSet or LeaderWorkerSet: its workloads, and whom each of its pods belongs to.
+"""The workloads of StatefulSets and LeaderWorkerSets, and the labels that add pods to their groups.
 
-The workloads are made from the set, before there are pods: those of an ordered set come one by one, and the
-first would wait for quota that is given to all.  Pods join by what is written on them, and are from then on
-looked after like those of any group (``group``).
+The workloads are constructed from the set before its pods exist: an ordered set creates its pods one by one,
+and the first would wait for quota that is assigned to all.  Labels and annotations make each pod a member of
+a pod group; from then on the pod group is reconciled like any other.
 """
 
 from collections.abc import Sequence
@@ -10,16 +10,17 @@ from typing import Final
 
 from quorate.api.kueue import RESOURCE_IN_USE, Workload, WorkloadSpec
 from quorate.api.meta import ObjectMeta, find_condition
-from quorate.controllers.finalizers import released
+from quorate.controllers.executor import Plan, normal_event, warning_event
+from quorate.controllers.finalizers import remove_finalizer
 from quorate.controllers.jobframework.construct_workload import (
     MissingPriorityClass,
     owner_of,
     queue_name_of,
     resolve_priority,
 )
-from quorate.controllers.jobframework.sync_workload import owed
+from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileContext
+from quorate.controllers.jobframework.sync_workload import workload_update
 from quorate.controllers.pods import constants
-from quorate.controllers.pods.plan import Catalogue, PodPlan, PodRules, told, warned
 from quorate.controllers.pods.queued_pod import PODS, QueuedPod, is_deleted
 from quorate.controllers.serving.kinds import ServedGroup, ServingKind, ServingSet
 from quorate.controllers.serving.set_templates import replicas
@@ -28,52 +29,52 @@ from quorate.kube.resources import WORKLOADS, reference_to
 from quorate.kube.writes import Create, Delete, Patch, Write, status_patch
 from quorate.queueing import conditions as c
 from quorate.queueing.conditions import ON_HOLD, PENDING_EVALUATION
-from quorate.queueing.lifecycle.statuses import unset_quota_reservation as without_quota
+from quorate.queueing.lifecycle.statuses import unset_quota_reservation
 
 ON_HOLD_TEXT: Final = "{kind} scaled to zero; workload on hold"
 PENDING_TEXT: Final = "Workload no longer on hold; waiting for quota reservation"
-_LONGEST_LABEL: Final = 63
+_MAX_LABEL_LENGTH: Final = 63
 
 
-def decide_set(
+def serving_plan(
     kind: ServingKind,
     obj: ServingSet,
     workloads: Sequence[Workload],
     pods: Sequence[QueuedPod],
-    catalogue: Catalogue,
-    rules: PodRules,
+    context: ReconcileContext,
+    options: JobOptions,
     now: float,
-) -> PodPlan:
-    """The next thing to do.  ``workloads`` are those the set controls, ``pods`` those made for it.
+) -> Plan:
+    """Return the next step for a set, given the workloads that it controls and the pods made for it.
 
-    Raises ``paths.Unfit``.
+    Raises ``InvalidTemplate``.
     """
-    groups = kind.groups(obj, rules.gates.short_workload_names)
-    plan = PodPlan()
+    groups = kind.groups(obj, options.gates.short_workload_names)
+    plan = Plan()
     by_name = {workload.metadata.name: workload for workload in workloads}
     for group in groups:
         workload = by_name.pop(group.workload, None)
         step = (
-            _created(kind, obj, group, catalogue)
+            _create(kind, obj, group, context)
             if workload is None
-            else _followed(kind, obj, group, workload, catalogue, rules, now)
+            else _sync(kind, obj, group, workload, context, options, now)
         )
-        plan = plan.and_then(step)
+        plan = plan.then(step)
     surplus = [workload for workload in by_name.values() if not c.is_finished(workload)]
-    plan = plan.and_then(_dropped(surplus))
-    return plan.and_then(PodPlan(pods=_joined(kind, obj, groups, pods)))
+    return plan.then(_delete(surplus)).then(Plan(concurrent=_add_to_groups(kind, obj, groups, pods)))
 
 
-def _created(kind: ServingKind, obj: ServingSet, group: ServedGroup, catalogue: Catalogue) -> PodPlan:
+def _create(kind: ServingKind, obj: ServingSet, group: ServedGroup, context: ReconcileContext) -> Plan:
     if not group.total or not replicas(obj.document):
-        return PodPlan()
+        return Plan()
+    about = reference_to(kind.resource, obj)
     metadata = obj.metadata
     priority = resolve_priority(
-        metadata.labels, None, group.pod_sets, catalogue.workload_classes, catalogue.pod_classes
+        metadata.labels, None, group.pod_sets, context.workload_classes, context.pod_classes
     )
     if isinstance(priority, MissingPriorityClass):
         why = str(priority)
-        return PodPlan(told=(warned(reference_to(kind.resource, obj), "ErrWorkloadCompose", why),), lacks=why)
+        return Plan(events=(warning_event(about, "ErrWorkloadCompose", why),), missing_dependency=why)
     resource = kind.resource
     annotations = {
         constants.IS_GROUP: "true",
@@ -96,38 +97,36 @@ def _created(kind: ServingKind, obj: ServingSet, group: ServedGroup, catalogue: 
             priority_class_ref=priority.source,
         ),
     )
-    event = told(
-        reference_to(kind.resource, obj), "CreatedWorkload", f"Created Workload: {workload.metadata.key}"
-    )
-    return PodPlan(workload=(Create(WORKLOADS, workload, metadata.namespace),), told=(event,))
+    event = normal_event(about, "CreatedWorkload", f"Created Workload: {workload.metadata.key}")
+    return Plan(writes=(Create(WORKLOADS, workload, metadata.namespace),), events=(event,))
 
 
-def _followed(
+def _sync(
     kind: ServingKind,
     obj: ServingSet,
     group: ServedGroup,
     workload: Workload,
-    catalogue: Catalogue,
-    rules: PodRules,
+    context: ReconcileContext,
+    options: JobOptions,
     now: float,
-) -> PodPlan:
-    """A workload that is on hold while its set is scaled to nothing, and follows it to another queue."""
+) -> Plan:
+    """Hold the workload of a set that is scaled to 0; otherwise sync its size, queue and priority."""
     if workload.metadata.deletion_timestamp is not None or c.is_finished(workload):
-        return PodPlan()
+        return Plan()
     reserved = find_condition(workload.status.conditions, c.QUOTA_RESERVED)
     on_hold = reserved is not None and reserved.reason == ON_HOLD
     if not replicas(obj.document):
         if on_hold:
-            return PodPlan()
+            return Plan()
         text = ON_HOLD_TEXT.format(kind=kind.resource.kind)
-        status = without_quota(workload, ON_HOLD, text, now, rules.gates)
-        return PodPlan(workload=status_patch(WORKLOADS, workload, status))
-    changes = owed(
+        status = unset_quota_reservation(workload, ON_HOLD, text, now, options.gates)
+        return Plan(writes=status_patch(WORKLOADS, workload, status))
+    changes = workload_update(
         obj.metadata,
         workload,
-        catalogue.workload_classes,
+        context.workload_classes,
         suspended=True,
-        gated=rules.gates.admission_gated_by,
+        gated=options.gates.admission_gated_by,
     )
     body = merged(dict(changes.body), {"spec": resized} if (resized := _resized(group, workload)) else {})
     metadata = workload.metadata
@@ -135,44 +134,44 @@ def _followed(
     if body:
         writes = (Patch(WORKLOADS, metadata.key, metadata.resource_version, body),)
     if on_hold:
-        status = without_quota(workload, PENDING_EVALUATION, PENDING_TEXT, now, rules.gates)
+        status = unset_quota_reservation(workload, PENDING_EVALUATION, PENDING_TEXT, now, options.gates)
         writes = (*writes, *status_patch(WORKLOADS, workload, status))
-    return PodPlan(workload=writes, lacks=changes.lacks)
+    return Plan(writes=writes, missing_dependency=changes.missing_dependency)
 
 
 def _resized(group: ServedGroup, workload: Workload) -> dict[str, object]:
-    """A workload without quota takes over the size of its set."""
+    """Return the new pod sets of a workload without quota whose set has another size."""
     counts = [(each.name, each.count) for each in workload.spec.pod_sets]
     if c.has_quota_reservation(workload) or counts == [(each.name, each.count) for each in group.pod_sets]:
         return {}
     return {"podSets": group.pod_sets}
 
 
-def _dropped(workloads: Sequence[Workload]) -> PodPlan:
+def _delete(workloads: Sequence[Workload]) -> Plan:
     writes: list[Write] = []
     for workload in workloads:
         metadata = workload.metadata
         if metadata.deletion_timestamp is None:
             writes.append(Delete(WORKLOADS, metadata.key, metadata.uid))
         else:
-            writes += released(WORKLOADS, metadata)
-    return PodPlan(workload=tuple(writes))
+            writes += remove_finalizer(WORKLOADS, metadata)
+    return Plan(writes=tuple(writes))
 
 
-def _joined(
+def _add_to_groups(
     kind: ServingKind, obj: ServingSet, groups: Sequence[ServedGroup], pods: Sequence[QueuedPod]
 ) -> tuple[tuple[Write, ...], ...]:
-    """Write on each pod which group it is of; those of groups that are surplus leave with their workload."""
+    """Label each pod with its group; pods of surplus groups are deleted with their workload."""
     by_index = {group.index: group for group in groups}
     queue = queue_name_of(obj.metadata)
     writes: list[tuple[Write, ...]] = []
     for pod in pods:
-        seat = kind.seat_of(pod)
-        group = by_index.get(seat.index) if seat is not None else None
-        if seat is None or group is None or is_deleted(pod):
+        position = kind.position_of(pod)
+        group = by_index.get(position.index) if position is not None else None
+        if position is None or group is None or is_deleted(pod):
             continue
         roles = {pod_set.name for pod_set in group.pod_sets}
-        role = seat.role if seat.role in roles else "main"
+        role = position.role if position.role in roles else "main"
         if patch := _membership(pod, group, role, queue):
             writes.append((patch,))
     return tuple(writes)
@@ -188,7 +187,7 @@ def _membership(pod: QueuedPod, group: ServedGroup, role: str, queue: str) -> Pa
         constants.PREBUILT: group.workload,
     }
     labels = {constants.MANAGED: "true", "kueue.x-k8s.io/queue-name": queue}
-    if len(group.workload) <= _LONGEST_LABEL:
+    if len(group.workload) <= _MAX_LABEL_LENGTH:
         labels |= {constants.GROUP_NAME: group.workload, constants.PREBUILT: group.workload}
     metadata = pod.metadata
     missing: dict[str, dict[str, str]] = {}
@@ -196,8 +195,8 @@ def _membership(pod: QueuedPod, group: ServedGroup, role: str, queue: str) -> Pa
         ("labels", labels, metadata.labels),
         ("annotations", annotations, metadata.annotations),
     ):
-        if lacking := {key: value for key, value in wanted.items() if present.get(key) != value}:
-            missing[field] = lacking
+        if different := {key: value for key, value in wanted.items() if present.get(key) != value}:
+            missing[field] = different
     if not missing:
         return None
     return Patch(PODS, metadata.key, metadata.resource_version, {"metadata": missing})

@@ -1,25 +1,42 @@
 """What is decided for a group of pods, one world a line."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import pytest
 
 from quorate.api.configuration.feature_gates import Gates
-from quorate.api.kueue import WorkloadPriorityClass
+from quorate.api.kueue import Workload, WorkloadPriorityClass
 from quorate.api.meta import ObjectMeta, OwnerReference, Uid, at_epoch
+from quorate.controllers.jobframework.job_plan import JobOptions, JobPlan, ReconcileContext
+from quorate.controllers.jobframework.rules import decide as decide_job
 from quorate.controllers.pods import constants
-from quorate.controllers.pods.group import decide_group
-from quorate.controllers.pods.plan import Catalogue, PodPlan, PodRules
+from quorate.controllers.pods.pod_group import PodGroup
+from quorate.controllers.pods.pod_group_kind import PodGroupKind
+from quorate.controllers.pods.queued_pod import QueuedPod
 from tests.controllers.pods.notation import NOW, START, a_group_workload, a_pod, pods, show
 
-NOTHING = Catalogue(flavors={}, workload_classes={}, pod_classes={})
-RULES = PodRules()
+NOTHING = ReconcileContext(flavors={}, workload_classes={}, pod_classes={})
+OPTIONS = JobOptions()
 
 
-def decide(members: list[Any], workload: Any, **rules: Any) -> PodPlan:
-    gates = Gates(**rules.pop("gates", {}))
-    return decide_group("train", members, workload, NOTHING, PodRules(gates=gates, **rules), NOW)
+def decide(members: Sequence[QueuedPod], workload: Workload | None, **options: Any) -> JobPlan:
+    gates = Gates(**options.pop("gates", {}))
+    return decide_group(members, workload, NOTHING, JobOptions(gates=gates, **options), NOW)
+
+
+def decide_group(
+    members: Sequence[QueuedPod],
+    workload: Workload | None,
+    context: ReconcileContext,
+    options: JobOptions,
+    now: float,
+) -> JobPlan:
+    fast = options.gates.fast_quota_release_in_pod_integration
+    group = PodGroup.of("train", members, now, fast_quota_release=fast) if members else None
+    workloads = () if workload is None else (workload,)
+    return decide_job(PodGroupKind(), group, workloads, context, options, now)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +208,7 @@ def test_the_workload_of_something_else_is_not_touched() -> None:
     assert show(decide([], foreign)) == ""
     refused = decide(pods("a=gated b=gated"), foreign)
     assert show(refused) == "!WorkloadNameConflict"
-    assert [said.event.message for said in refused.told] == [
+    assert [said.event.message for said in refused.events] == [
         f'A Workload named "{foreign.metadata.name}" already exists but is not a pod group workload; '
         "this pod group cannot be admitted"
     ]
@@ -226,15 +243,15 @@ def test_a_waiting_workload_follows_its_pods_to_another_queue_and_priority() -> 
     members = pods("a=gated b=gated", queue="other", labels={"kueue.x-k8s.io/priority-class": "high"})
     workload = a_group_workload(conditions="not-QuotaReserved:Pending", owners=members)
     high = WorkloadPriorityClass(metadata=ObjectMeta(name="high"), value=10)
-    catalogue = Catalogue(flavors={}, workload_classes={"high": high}, pod_classes={})
-    plan = decide_group("train", members, workload, catalogue, RULES, NOW)
+    context = ReconcileContext(flavors={}, workload_classes={"high": high}, pod_classes={})
+    plan = decide_group(members, workload, context, OPTIONS, NOW)
     assert show(plan) == "spec priority priorityClassRef queueName; +UpdatedWorkload"
     unknown = decide(members, workload)
     assert show(unknown).endswith(
-        "lacks WorkloadPriorityClass high doesn't exist: create it, or name another"
+        "missing WorkloadPriorityClass high doesn't exist: create it, or name another"
     )
     reserving = a_group_workload(conditions="QuotaReserved", owners=members)
-    assert show(decide_group("train", members, reserving, catalogue, RULES, NOW)) == ""
+    assert show(decide_group(members, reserving, context, OPTIONS, NOW)) == ""
 
 
 def test_pods_that_a_set_has_too_many_of_wait() -> None:
@@ -269,17 +286,17 @@ def test_quota_is_released_fast_where_that_is_wanted() -> None:
 def test_pods_that_disagree_make_no_workload() -> None:
     two_queues = [a_pod("a"), a_pod("b", queue="other")]
     plan = decide(two_queues, None)
-    assert [each.event.message for each in plan.told] == [
+    assert [each.event.message for each in plan.events] == [
         "pods 'a' and 'b' has different queue names: queue!=other"
     ]
     two_totals = [a_pod("a"), a_pod("b", total="3")]
     plan = decide(two_totals, None)
-    assert plan.told[0].event.message.endswith(
+    assert plan.events[0].event.message.endswith(
         "has different 'kueue.x-k8s.io/pod-group-total-count' values: 2!=3"
     )
     two_teams = [a_pod("a", labels={"team": "x"}), a_pod("b", labels={"team": "y"})]
     plan = decide(two_teams, None, label_keys_to_copy=("team",))
-    assert plan.told[0].event.message == "pods have different values of label team: x, y"
+    assert plan.events[0].event.message == "pods have different values of label team: x, y"
 
 
 def test_a_group_of_too_many_roles_makes_no_workload() -> None:
@@ -325,7 +342,7 @@ def test_pods_that_the_controllers_gave_up_go(
     spec = msgspec.structs.replace(workload.spec, active=active)
     workload = msgspec.structs.replace(workload, spec=spec)
     now = EVICTED_AT + after_s
-    plan = decide_group("train", members, workload, NOTHING, PodRules(deactivated_kept_s=100.0), now)
+    plan = decide_group(members, workload, NOTHING, JobOptions(deactivated_retention_s=100.0), now)
     later = "" if plan.wake_at is None else f"look again in {plan.wake_at - now:g} s"
     assert show(plan) + later == want
 
@@ -335,5 +352,5 @@ def test_pods_of_a_set_that_serves_are_not_deleted_as_it_would_make_them_again()
     workload = a_group_workload("main=2", GIVEN_UP, owners=members)
     spec = msgspec.structs.replace(workload.spec, active=False)
     workload = msgspec.structs.replace(workload, spec=spec)
-    rules = PodRules(deactivated_kept_s=100.0)
-    assert show(decide_group("train", members, workload, NOTHING, rules, EVICTED_AT + 200)) == ""
+    options = JobOptions(deactivated_retention_s=100.0)
+    assert show(decide_group(members, workload, NOTHING, options, EVICTED_AT + 200)) == ""

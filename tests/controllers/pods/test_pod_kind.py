@@ -6,16 +6,20 @@ import pytest
 from quorate.api import codec
 from quorate.api.kueue import Admission, PodSet, PodSetAssignment, Workload, WorkloadSpec, WorkloadStatus
 from quorate.api.meta import Condition, ObjectMeta, OwnerReference, Uid
-from quorate.controllers.pods.adoption import Place, decide_stray
-from quorate.controllers.pods.plan import Catalogue, PodRules
-from quorate.controllers.pods.single import decide_pod
-from quorate.controllers.pods.start_stop import template_of
+from quorate.controllers.jobframework.job_plan import JobOptions, JobPlan, ReconcileContext
+from quorate.controllers.jobframework.rules import decide
+from quorate.controllers.pods.adoption import adoption_plan
+from quorate.controllers.pods.pod_kind import PodKind
+from quorate.controllers.pods.pod_writes import template_of
+from quorate.controllers.pods.queued_pod import QueuedPod
 from tests.controllers.pods.notation import NOW, START, a_pod, show
 
-NOTHING = Catalogue(flavors={}, workload_classes={}, pod_classes={})
-RULES = PodRules()
 PREBUILT = {"kueue.x-k8s.io/prebuilt-workload-name": "made"}
-HERE = Place(namespace_managed=True, part_of_managed=False)
+
+
+def plan(pod: QueuedPod, *workloads: Workload, prebuilt: Workload | None = None) -> JobPlan:
+    context = ReconcileContext(flavors={}, workload_classes={}, pod_classes={}, prebuilt=prebuilt)
+    return decide(PodKind(), pod, workloads, context, JobOptions(), NOW)
 
 
 def a_workload(conditions: str = "", of: str = "a", name: str = "pod-a-00000", same: bool = True) -> Workload:
@@ -99,7 +103,7 @@ def a_workload(conditions: str = "", of: str = "a", name: str = "pod-a-00000", s
 )
 def test_a_pod_and_its_workload(state: str, workload: Workload | None, want: str) -> None:
     owned = [] if workload is None else [workload]
-    assert show(decide_pod(a_pod("a", state, group=""), owned, None, NOTHING, RULES, NOW)) == want
+    assert show(plan(a_pod("a", state, group=""), *owned)) == want
 
 
 @pytest.mark.parametrize(
@@ -119,23 +123,24 @@ def test_a_pod_and_its_workload(state: str, workload: Workload | None, want: str
 )
 def test_a_pod_that_names_its_workload(state: str, named: Workload | None, want: str) -> None:
     pod = a_pod("a", state, group="", labels=PREBUILT)
-    assert show(decide_pod(pod, [], named, NOTHING, RULES, NOW)) == want
+    assert show(plan(pod, prebuilt=named)) == want
 
 
 @pytest.mark.parametrize(
-    ("state", "queue", "place", "want"),
+    ("state", "queue", "managed", "child", "want"),
     [
-        pytest.param("gated", "queue", HERE, "let go a", id="it is taken in"),
-        pytest.param("gated", "", HERE, "", id="it asks for no queue"),
-        pytest.param("gated", "queue", Place(False, False), "", id="its namespace is not managed"),
-        pytest.param("gated", "queue", Place(True, True), "", id="it is a part of a job"),
-        pytest.param("pending", "queue", HERE, "!NotGated", id="it has no gate"),
-        pytest.param("pending", "queue", Place(True, True), "", id="a part needs no gate"),
-        pytest.param("succeeded", "queue", HERE, "", id="it has ended"),
+        pytest.param("gated", "queue", True, False, "let go a", id="it is taken in"),
+        pytest.param("gated", "", True, False, "", id="it asks for no queue"),
+        pytest.param("gated", "queue", False, False, "", id="its namespace is not managed"),
+        pytest.param("gated", "queue", True, True, "", id="it is a part of a job"),
+        pytest.param("pending", "queue", True, False, "!NotGated", id="it has no gate"),
+        pytest.param("pending", "queue", True, True, "", id="a part needs no gate"),
+        pytest.param("succeeded", "queue", True, False, "", id="it has ended"),
     ],
 )
-def test_a_pod_that_no_webhook_saw(state: str, queue: str, place: Place, want: str) -> None:
+def test_a_pod_that_no_webhook_saw(state: str, queue: str, managed: bool, child: bool, want: str) -> None:
     pod = a_pod("a", state, group="", queue=queue, held=False)
     labels = {key: text for key, text in pod.metadata.labels.items() if key != "kueue.x-k8s.io/managed"}
     stray = msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, labels=labels))
-    assert show(decide_stray(stray, place, RULES)) == want
+    got = adoption_plan(stray, namespace_managed=managed, is_child=child, without_queue_name=False)
+    assert show(got) == want

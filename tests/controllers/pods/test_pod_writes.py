@@ -4,9 +4,9 @@ import msgspec
 
 from quorate.api import codec
 from quorate.controllers.jobframework.podset_info import PodSetInfo, read_template
+from quorate.controllers.pods.pod_writes import ungate
 from quorate.controllers.pods.queued_pod import QueuedPod
 from quorate.controllers.pods.roles import role_hash, role_of
-from quorate.controllers.pods.start_stop import start
 from quorate.kube.patches import merged
 from quorate.kube.writes import Patch
 from tests.controllers.pods.notation import a_pod
@@ -14,7 +14,7 @@ from tests.controllers.pods.notation import a_pod
 
 def started(pod: QueuedPod) -> QueuedPod:
     """The pod as it is stored once it was started where nodes have the label ``zone=b``."""
-    patch = start(pod, PodSetInfo(name=role_of(pod), count=1, node_selector={"zone": "b"}))
+    patch = ungate(pod, PodSetInfo(name=role_of(pod), count=1, node_selector={"zone": "b"}))
     assert isinstance(patch, Patch)
     metadata = codec.to_builtins(pod.metadata)
     return msgspec.structs.replace(

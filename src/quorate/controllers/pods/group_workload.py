@@ -1,0 +1,126 @@
+"""Construction of the workload of a pod group, whose pods must agree on queue, size and copied labels."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from quorate.api.kueue import RESOURCE_IN_USE, PodSet, Workload, WorkloadSpec
+from quorate.api.meta import ObjectMeta, OwnerReference
+from quorate.controllers.jobframework.construct_workload import (
+    MissingPriorityClass,
+    NotComposed,
+    copied_annotations,
+    maximum_execution_s,
+    queue_name_of,
+    resolve_priority,
+)
+from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileContext
+from quorate.controllers.pods import constants
+from quorate.controllers.pods.pod_group import PodGroup, by_age, by_precedence
+from quorate.controllers.pods.pod_writes import template_of
+from quorate.controllers.pods.queued_pod import PODS, QueuedPod, can_count
+from quorate.controllers.pods.roles import role_of
+from quorate.kube.events import truncate
+
+MAX_ROLES: Final = 18  # pod sets of a Workload
+
+
+def malformed_total(group: PodGroup) -> NotComposed:
+    text = group.metadata.annotations.get(constants.TOTAL_COUNT, "")
+    return NotComposed(
+        f"pod group {group.name}: annotation {constants.TOTAL_COUNT} of pod {group.metadata.name}: "
+        f"{truncate(text, 80)!r} is no number of pods (write how many the group has)"
+    )
+
+
+def construct_group_workload(
+    group: PodGroup, context: ReconcileContext, options: JobOptions
+) -> Workload | NotComposed:
+    """Construct the workload of as many pods as the group has, owned by all of them."""
+    runnable = by_precedence(pod for pod in group.pods if can_count(pod))
+    if not runnable or (len(runnable) < group.total and not group.is_fast):
+        return NotComposed(f"'{group.name}' group has fewer runnable pods than expected")
+    if (conflict := _conflict(group.pods)) is not None:
+        return conflict
+    pods = by_age(runnable[: group.total])
+    pod_sets = _pod_sets(pods, group.total)
+    if len(pod_sets) > MAX_ROLES:
+        return NotComposed(
+            f"pod group can't include more than {MAX_ROLES} roles, {group.name} has {len(pod_sets)}"
+        )
+    labels = _copied_labels(pods, options.label_keys_to_copy)
+    if isinstance(labels, NotComposed):
+        return labels
+    first = pods[0].metadata
+    priority = resolve_priority(first.labels, None, pod_sets, context.workload_classes, context.pod_classes)
+    if isinstance(priority, MissingPriorityClass):
+        return NotComposed(str(priority), missing_dependency=str(priority))
+    return Workload(
+        metadata=ObjectMeta(
+            name=group.name,
+            namespace=first.namespace,
+            labels=labels,
+            annotations={
+                **copied_annotations(first, gated=options.gates.admission_gated_by),
+                constants.IS_GROUP: "true",
+            },
+            finalizers=(RESOURCE_IN_USE,),
+            owner_references=tuple(map(owner_reference, pods)),
+        ),
+        spec=WorkloadSpec(
+            pod_sets=pod_sets,
+            queue_name=queue_name_of(first),
+            priority=priority.value,
+            priority_class_ref=priority.source,
+            maximum_execution_time_seconds=maximum_execution_s(first),
+        ),
+    )
+
+
+def owner_reference(pod: QueuedPod) -> OwnerReference:
+    metadata = pod.metadata
+    return OwnerReference(api_version=PODS.api_version, kind=PODS.kind, name=metadata.name, uid=metadata.uid)
+
+
+def _pod_sets(pods: Sequence[QueuedPod], total: int) -> tuple[PodSet, ...]:
+    """Return one pod set for each role, by name; with fast admission one for the role of the first pod."""
+    if constants.FAST_ADMISSION in pods[0].metadata.annotations:
+        return (PodSet(name=role_of(pods[0]), count=total, template=template_of(pods[0])),)
+    counts = Counter(map(role_of, pods))
+    firsts = {role_of(pod): pod for pod in reversed(pods)}
+    return tuple(
+        PodSet(name=role, count=counts[role], template=template_of(firsts[role])) for role in sorted(counts)
+    )
+
+
+def _conflict(pods: Sequence[QueuedPod]) -> NotComposed | None:
+    """Return why the pods that have not failed do not agree with the first pod on queue and size."""
+    first = pods[0].metadata
+    for pod in pods[1:]:
+        other = pod.metadata
+        if pod.status.phase == "Failed":
+            continue
+        queues = (queue_name_of(first), queue_name_of(other))
+        if queues[0] != queues[1]:
+            return NotComposed(
+                f"pods '{first.name}' and '{other.name}' has different queue names: {queues[0]}!={queues[1]}"
+            )
+        totals = (first.annotations.get(constants.TOTAL_COUNT), other.annotations.get(constants.TOTAL_COUNT))
+        if totals[0] != totals[1]:
+            return NotComposed(
+                f"pods '{first.name}' and '{other.name}' has different '{constants.TOTAL_COUNT}' values: "
+                f"{totals[0]}!={totals[1]}"
+            )
+    return None
+
+
+def _copied_labels(pods: Iterable[QueuedPod], keys: Iterable[str]) -> dict[str, str] | NotComposed:
+    copied: dict[str, str] = {}
+    for pod in pods:
+        for key in keys:
+            value = pod.metadata.labels.get(key)
+            if value is None:
+                continue
+            if copied.setdefault(key, value) != value:
+                return NotComposed(f"pods have different values of label {key}: {copied[key]}, {value}")
+    return copied

@@ -1,0 +1,202 @@
+"""Pod groups as a composable kind of job.
+
+A group is admitted whole, made whole again when pods fail, and finished when enough pods have succeeded.
+Its workload has the name of the group and is owned by all of its pods.  A finalizer keeps each pod until the
+group has taken its end into account: as succeeded, or as replaced by another pod.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from quorate.api.events import ObjectReference
+from quorate.api.kueue import PodSet, ReclaimablePod, Workload
+from quorate.api.meta import Condition, ConditionStatus, find_condition
+from quorate.controllers.executor import ObjectEvent, normal_event, warning_event
+from quorate.controllers.finalizers import remove_finalizer
+from quorate.controllers.jobframework.construct_workload import (
+    NotComposed,
+    maximum_execution_s,
+    prebuilt_name_of,
+)
+from quorate.controllers.jobframework.ensure_one_workload import (
+    create_workload,
+    not_composed,
+    reduce_to_one,
+    update,
+    without_workload,
+)
+from quorate.controllers.jobframework.interface import ComposableJobKind, JobState, Outcome
+from quorate.controllers.jobframework.job_plan import IDLE, JobOptions, JobPlan
+from quorate.controllers.pods import constants
+from quorate.controllers.pods.group_workload import construct_group_workload, malformed_total, owner_reference
+from quorate.controllers.pods.pod_group import CountedPods, PodGroup, by_precedence, count_pods
+from quorate.controllers.pods.pod_kind import PodsKind
+from quorate.controllers.pods.pod_writes import delete_pods, remove_finalizers
+from quorate.controllers.pods.queued_pod import PODS, QueuedPod, can_count, is_deleted, is_suspended
+from quorate.controllers.pods.roles import role_of
+from quorate.kube.resources import WORKLOADS, reference_to
+from quorate.kube.writes import status_patch
+from quorate.queueing.conditions import EVICTED, is_evicted, is_finished, new_condition
+from quorate.queueing.lifecycle.statuses import release_status
+
+WAITING_FOR_REPLACEMENT: Final = "WaitingForReplacementPods"
+
+
+class PodGroupKind(PodsKind[PodGroup], ComposableJobKind[PodGroup]):
+    is_group = True
+
+    def reference(self, job: PodGroup) -> ObjectReference:
+        return reference_to(PODS, job.pods[0])
+
+    def pods(self, job: PodGroup) -> Sequence[QueuedPod]:
+        return job.pods
+
+    def pod_set_name(self, job: PodGroup, pod: QueuedPod) -> str:
+        return role_of(pod)
+
+    def is_managed(self, job: PodGroup, options: JobOptions) -> bool:
+        return bool(job.pods)
+
+    def is_deleted(self, job: PodGroup) -> bool:
+        return False  # a group without pods is not loaded
+
+    def is_serving(self, job: PodGroup) -> bool:
+        return job.is_serving
+
+    def is_suspended(self, job: PodGroup) -> bool:
+        return job.is_suspended
+
+    def is_stopped(self, job: PodGroup) -> bool:
+        return all(is_deleted(pod) or is_suspended(pod) for pod in job.pods)
+
+    def is_active(self, job: PodGroup) -> bool:
+        return job.is_active
+
+    def pod_sets(self, job: PodGroup) -> tuple[PodSet, ...]:
+        return ()  # which pods count depends on the workload, see ``ensure_one_workload``
+
+    def finished(self, job: PodGroup) -> Outcome | None:
+        return job.outcome
+
+    def pods_ready(self, job: PodGroup) -> bool:
+        return job.is_ready
+
+    def reclaimable(self, job: PodGroup) -> tuple[ReclaimablePod, ...]:
+        return job.reclaimable
+
+    def conditions(self, state: JobState[PodGroup], workload: Workload) -> tuple[Condition, ...]:
+        """Return WaitingForReplacementPods: a group that is not whole is not queued."""
+        old = find_condition(workload.status.conditions, WAITING_FOR_REPLACEMENT)
+        was_waiting = old is not None and old.status == "True"
+        status: ConditionStatus = "True" if state.job.absent else "False"
+        evicted = find_condition(workload.status.conditions, EVICTED)
+        if state.job.absent and evicted is not None and evicted.status == "True":
+            reason, message = evicted.reason, evicted.message
+        elif was_waiting == bool(state.job.absent):
+            return ()
+        elif state.job.absent:
+            reason, message = "PodsFailed", "Some Failed pods need replacement"
+        else:
+            reason, message = "PodsReady", "No pods need replacement"
+        generation = workload.metadata.generation
+        return (new_condition(WAITING_FOR_REPLACEMENT, status, reason, message, state.now, generation),)
+
+    def owns(self, state: JobState[PodGroup], workload: Workload) -> bool:
+        return True  # the workload has the name of the group
+
+    def metadata_update(self, constructed: Workload) -> dict[str, object]:
+        return {"ownerReferences": constructed.metadata.owner_references}
+
+    def construct(self, state: JobState[PodGroup], extra: str = "") -> Workload | NotComposed:
+        return construct_group_workload(state.job, state.context, state.options)
+
+    def ensure_one_workload(
+        self, state: JobState[PodGroup], workload: Workload | None
+    ) -> JobPlan | tuple[JobState[PodGroup], Workload]:
+        group = state.job
+        validated = state.options.gates.pod_integration_validate_group_owner
+        if workload is not None and validated and not _is_group_workload(workload):
+            text = (
+                f'A Workload named "{group.name}" already exists but is not a pod group workload; '
+                "this pod group cannot be admitted"
+            )
+            return JobPlan(events=(warning_event(self.reference(group), "WorkloadNameConflict", text),))
+        if not group.total:
+            return not_composed(state, malformed_total(group))
+        if workload is None:
+            return self._without_workload(state)
+        if is_finished(workload) or workload.metadata.deletion_timestamp is not None:
+            return state, workload
+        counted = count_pods(workload, group.pods, state.now)
+        fits = workload.spec.maximum_execution_time_seconds == maximum_execution_s(group.metadata)
+        if not counted.kept or not fits:
+            return reduce_to_one(state, None, [workload])
+        if group.is_serving:
+            # The owner of deleted pods would create them again.  They stay gated until the count grows.
+            counted = replace(counted, excess=())
+        plan = _release_others(workload, counted)
+        if plan != IDLE:
+            return plan
+        absent = counted.absent
+        if group.is_fast:  # pods that never existed are not replaced: they are still to come
+            absent = 0 if group.is_serving else sum(not can_count(pod) for pod in counted.kept)
+        kept = replace(group, pods=counted.kept, absent=absent)
+        return JobState.of(self, kept, state.context, state.options, state.now), workload
+
+    def _without_workload(self, state: JobState[PodGroup]) -> JobPlan:
+        group = state.job
+        if state.outcome is not None or not state.suspended or group.is_active:
+            return without_workload(state)
+        if prebuilt_name_of(group.metadata, by_annotation=True):
+            return IDLE  # the controller that made the pods creates the workload
+        replaced = JobPlan(concurrent=remove_finalizers(pod for pod in group.pods if not can_count(pod)))
+        constructed = self.construct(state)
+        if isinstance(constructed, NotComposed):
+            return replaced.then(not_composed(state, constructed))
+        excess = by_precedence(pod for pod in group.pods if can_count(pod))[group.total :]
+        deleted = JobPlan(concurrent=delete_pods(excess), events=_excess_events(excess))
+        return replaced.then(deleted).then(create_workload(state, constructed))
+
+    def orphan_plan(self, workload: Workload, options: JobOptions, now: float) -> JobPlan:
+        """Release the workload of a group without pods.
+
+        A workload that a set controls stays until it is deleted; if it is evicted, its quota is released.
+        """
+        metadata = workload.metadata
+        if not _is_group_workload(workload):
+            return IDLE
+        if metadata.controller is None or metadata.deletion_timestamp is not None:
+            return JobPlan(writes=remove_finalizer(WORKLOADS, metadata))
+        if not is_evicted(workload) or is_finished(workload):
+            return IDLE
+        status = release_status(workload, now, options.gates)
+        return JobPlan(writes=status_patch(WORKLOADS, workload, status))
+
+
+def _is_group_workload(workload: Workload) -> bool:
+    return workload.metadata.annotations.get(constants.IS_GROUP) == "true"
+
+
+def _release_others(workload: Workload, counted: CountedPods) -> JobPlan:
+    """Delete excess pods, release replaced ones, and add all counted pods as owners of the workload."""
+    plan = JobPlan(
+        concurrent=(*delete_pods(counted.excess), *remove_finalizers(counted.replaced)),
+        events=_excess_events(counted.excess),
+    )
+    owners = {each.uid for each in workload.metadata.owner_references}
+    new = [owner_reference(pod) for pod in counted.kept if pod.metadata.uid not in owners]
+    if not new:
+        return plan
+    body = {"metadata": {"ownerReferences": [*workload.metadata.owner_references, *new]}}
+    text = f"Added {len(new)} owner reference(s)"
+    event = normal_event(reference_to(WORKLOADS, workload), "OwnerReferencesAdded", text)
+    return plan.then(JobPlan(writes=(update(workload, body),), events=(event,)))
+
+
+def _excess_events(pods: Sequence[QueuedPod]) -> tuple[ObjectEvent, ...]:
+    return tuple(
+        normal_event(reference_to(PODS, pod), "ExcessPodDeleted", "Excess pod deleted")
+        for pod in pods
+        if not is_deleted(pod)
+    )

@@ -1,0 +1,165 @@
+"""Plain pods as a kind of job.
+
+A pod cannot be suspended and started again as other jobs can.  It starts when its scheduling gate is
+removed, which cannot be added again, and it stops by being deleted.  A finalizer keeps a stopped pod until
+its end is taken into account.
+"""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Final
+
+from quorate.api.configuration.feature_gates import Gates
+from quorate.api.kueue import PodSet, Workload
+from quorate.api.meta import find_condition
+from quorate.controllers.executor import normal_event
+from quorate.controllers.jobframework.interface import (
+    WORKLOAD_DELETED,
+    J,
+    JobKind,
+    JobState,
+    Outcome,
+    started_message,
+)
+from quorate.controllers.jobframework.job_plan import JobOptions, JobPlan, UngatedPods
+from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
+from quorate.controllers.pods.pod_writes import delete_pods, remove_finalizers, template_of, terminate, ungate
+from quorate.controllers.pods.queued_pod import (
+    PODS,
+    QueuedPod,
+    is_deleted,
+    is_gated,
+    is_managed,
+    is_ready,
+    is_suspended,
+    is_terminated,
+)
+from quorate.kube.resources import Resource, reference_to
+from quorate.kube.writes import Write
+from quorate.queueing.conditions import ADMITTED, transition_time
+
+SINGLE_ROLE: Final = "main"
+
+
+class PodsKind(JobKind[J]):
+    """What single pods and pod groups have in common: a job is some pods."""
+
+    reports_workload = False
+    is_group = False
+
+    @property
+    def resource(self) -> Resource[QueuedPod]:
+        return PODS
+
+    @abstractmethod
+    def pods(self, job: J) -> Sequence[QueuedPod]:
+        """Return the pods of the job, the oldest first."""
+
+    @abstractmethod
+    def pod_set_name(self, job: J, pod: QueuedPod) -> str:
+        """Return the pod set that the pod belongs to."""
+
+    def defaults_priority_class(self, gates: Gates) -> bool:
+        return False  # the webhook sets the label
+
+    def has_pods_to_start(self, job: J) -> bool:
+        return any(_is_startable(pod) for pod in self.pods(job))
+
+    def start_plan(
+        self, state: JobState[J], workload: Workload, infos: Sequence[PodSetInfo]
+    ) -> JobPlan | InjectionConflict:
+        """Ungate all gated pods."""
+        by_name = {info.name: info for info in infos}
+        gated = [pod for pod in self.pods(state.job) if _is_startable(pod)]
+        sequences: list[tuple[Write, ...]] = []
+        for pod in gated:
+            name = self.pod_set_name(state.job, pod)
+            if name not in by_name:
+                return InjectionConflict(f"the workload has no pod set {name!r}, the role of a pod")
+            patch = ungate(pod, by_name[name])
+            if isinstance(patch, InjectionConflict):
+                return patch
+            sequences.append((patch,))
+        admission = workload.status.admission
+        admitted = find_condition(workload.status.conditions, ADMITTED)
+        assert admission is not None, f"{workload.metadata.key} starts without an admission"
+        assert admitted is not None, f"{workload.metadata.key} starts without the condition Admitted"
+        message = started_message(workload)
+        return JobPlan(
+            concurrent=tuple(sequences),
+            events=tuple(normal_event(reference_to(PODS, pod), "Started", message) for pod in gated),
+            ungated=UngatedPods(
+                len(gated), admission.cluster_queue, self.is_group, transition_time(admitted)
+            ),
+        )
+
+    def stop_plan(self, state: JobState[J], workload: Workload | None, reason: str, message: str) -> JobPlan:
+        """Terminate the pods that run or could; gated and terminated pods stay.
+
+        Without their workload gated and terminated pods are deleted, too: no replacement is awaited.
+        """
+        stopped = [
+            pod
+            for pod in self.pods(state.job)
+            if not is_deleted(pod) and (reason == WORKLOAD_DELETED or not is_suspended(pod))
+        ]
+        return JobPlan(
+            concurrent=tuple(terminate(pod, reason, message, state.now) for pod in stopped),
+            events=tuple(normal_event(reference_to(PODS, pod), "Stopped", message) for pod in stopped),
+            stopping=reason == WORKLOAD_DELETED and bool(stopped),
+        )
+
+    def finalize(self, job: J) -> tuple[tuple[Write, ...], ...]:
+        return remove_finalizers(self.pods(job))
+
+    def delete_plan(self, state: JobState[J], message: str) -> JobPlan:
+        pods = self.pods(state.job)
+        return JobPlan(
+            concurrent=delete_pods(pods),
+            events=tuple(
+                normal_event(reference_to(PODS, pod), "Deleted", message)
+                for pod in pods
+                if not is_deleted(pod)
+            ),
+        )
+
+
+class PodKind(PodsKind[QueuedPod]):
+    """A single pod, with a workload of its own."""
+
+    updates_in_place = False
+    releases_quota_with_stop = True  # a deleted pod is no longer asked whether it holds capacity
+
+    def pods(self, job: QueuedPod) -> Sequence[QueuedPod]:
+        return (job,)
+
+    def pod_set_name(self, job: QueuedPod, pod: QueuedPod) -> str:
+        return SINGLE_ROLE
+
+    def is_managed(self, job: QueuedPod, options: JobOptions) -> bool:
+        return is_managed(job)
+
+    def is_suspended(self, job: QueuedPod) -> bool:
+        return is_suspended(job)
+
+    def is_active(self, job: QueuedPod) -> bool:
+        return False
+
+    def pod_sets(self, job: QueuedPod) -> tuple[PodSet, ...]:
+        return (PodSet(template=template_of(job)),)
+
+    def finished(self, job: QueuedPod) -> Outcome | None:
+        if not is_terminated(job):
+            return None
+        return Outcome(success=job.status.phase == "Succeeded", message=job.status.message)
+
+    def pods_ready(self, job: QueuedPod) -> bool:
+        return is_ready(job)
+
+    def owns(self, state: JobState[QueuedPod], workload: Workload) -> bool:
+        owner = workload.metadata.controller
+        return owner is not None and owner.uid == state.job.metadata.uid
+
+
+def _is_startable(pod: QueuedPod) -> bool:
+    return is_gated(pod) and not is_deleted(pod)

@@ -1,0 +1,85 @@
+"""Writes to pods: ungating with what admission injects, termination, deletion, removal of finalizers."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from quorate.api import codec
+from quorate.api.meta import at_epoch
+from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject
+from quorate.controllers.pods import constants
+from quorate.controllers.pods.queued_pod import PODS, QueuedPod, has_finalizer, is_deleted
+from quorate.controllers.pods.roles import role_of
+from quorate.kube.resources import Json
+from quorate.kube.writes import Apply, Delete, Patch, Write
+
+FIELD_MANAGER: Final = "kueue"
+_OUR_GATES: Final = (  # no other controller here would remove the topology gate
+    constants.ADMISSION_GATE,
+    constants.TOPOLOGY_GATE,
+)
+
+
+def template_of(pod: QueuedPod) -> msgspec.Raw:
+    """Return a pod template that makes pods like this one."""
+    return msgspec.Raw(codec.encode({"spec": pod.spec}))
+
+
+def ungate(pod: QueuedPod, info: PodSetInfo) -> Patch | InjectionConflict:
+    """Inject ``info`` and remove our gates; tolerations and node selectors of a gated pod can be added to.
+
+    The role is stored as an annotation if it is not: the injected fields would change the computed role.
+    """
+    metadata = pod.metadata
+    annotations = {constants.ROLE_HASH: role_of(pod), **info.annotations}
+    info = msgspec.structs.replace(info, annotations=annotations)
+    whole = {"metadata": {"labels": metadata.labels, "annotations": metadata.annotations}, "spec": pod.spec}
+    injected = inject(msgspec.Raw(codec.encode(whole)), info)
+    if isinstance(injected, InjectionConflict):
+        return injected
+    left = [{"name": gate} for gate in pod.gates if gate not in _OUR_GATES]
+    spec = {**injected.get("spec", {}), "schedulingGates": left or None}
+    body: dict[str, Json] = {**injected, "spec": spec}
+    return Patch(PODS, metadata.key, metadata.resource_version, body)
+
+
+def terminate(pod: QueuedPod, reason: str, message: str, now: float) -> tuple[Write, ...]:
+    """Set the condition TerminationTarget, which tells the pod's owner why it ends, then delete the pod."""
+    metadata = pod.metadata
+    condition: Mapping[str, object] = {
+        "type": constants.TERMINATION_TARGET,
+        "status": "True",
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": at_epoch(now),
+    }
+    body = {"metadata": {"uid": metadata.uid}, "status": {"conditions": [condition]}}
+    return (
+        Apply(PODS, metadata.key, body, FIELD_MANAGER, "status"),
+        Delete(PODS, metadata.key, metadata.uid),
+    )
+
+
+def remove_finalizers(pods: Iterable[QueuedPod]) -> tuple[tuple[Write, ...], ...]:
+    """Return one write for each pod that has our finalizer, to be sent concurrently."""
+    return tuple((_without_finalizer(pod),) for pod in pods if has_finalizer(pod))
+
+
+def delete_pods(pods: Iterable[QueuedPod]) -> tuple[tuple[Write, ...], ...]:
+    """Remove our finalizers and delete the pods that are not deleted yet."""
+    sequences: list[tuple[Write, ...]] = []
+    for pod in pods:
+        writes: list[Write] = [_without_finalizer(pod)] if has_finalizer(pod) else []
+        if not is_deleted(pod):
+            writes.append(Delete(PODS, pod.metadata.key, pod.metadata.uid))
+        if writes:
+            sequences.append(tuple(writes))
+    return tuple(sequences)
+
+
+def _without_finalizer(pod: QueuedPod) -> Patch:
+    metadata = pod.metadata
+    left = tuple(each for each in metadata.finalizers if each != constants.MANAGED)
+    body = {"metadata": {"finalizers": left or None}}
+    return Patch(PODS, metadata.key, metadata.resource_version, body)

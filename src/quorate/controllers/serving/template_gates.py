@@ -1,0 +1,78 @@
+"""Gating of pod templates in a cluster without webhooks.
+
+Pods that a set has created before run without quota and cannot be gated any more.  The same write scales the
+set to 0, and another one scales it up again once the pods are gone.  A set with ready pods is not
+interrupted: an event tells its user what to do.
+"""
+
+from typing import Final
+
+from quorate.api.field_path import look_up
+from quorate.controllers.executor import Plan, warning_event
+from quorate.controllers.pods import constants
+from quorate.controllers.pods.adoption import NOT_GATED
+from quorate.controllers.pods.defaulting import Setting
+from quorate.controllers.serving.kinds import ServingSet
+from quorate.controllers.serving.set_templates import (
+    SetKind,
+    default_set,
+    gate_templates,
+    ready_pods,
+    replicas,
+    templates_in,
+)
+from quorate.kube.patches import merge_patch
+from quorate.kube.resources import Json, Resource, reference_to
+from quorate.kube.writes import Patch
+
+_QUEUED: Final = Setting(namespace_managed=True, manage_without_queue_name=True)  # checked by the reconciler
+REPLICAS_BEFORE_GATING: Final = "quorate.dev/replicas-before-gating"
+
+
+def gate_plan(kind: SetKind, resource: Resource[ServingSet], obj: ServingSet) -> Plan | None:
+    """Return what a queued set needs before its pods can be admitted; None: its templates are gated."""
+    document = obj.document
+    before = obj.metadata.annotations.get(REPLICAS_BEFORE_GATING)
+    if before is not None:
+        if not _is_scaled_down(document):
+            return Plan()
+        scaled_up = {
+            "metadata": {"annotations": {REPLICAS_BEFORE_GATING: None}},
+            "spec": {"replicas": int(before)},
+        }
+        return _patch(resource, obj, scaled_up)
+    if all(_is_marked(template) for template in templates_in(kind, document)):
+        return None
+    if ready_pods(kind, document):
+        text = (
+            f"pods of the set run outside of all quota, since its template lacks the scheduling gate "
+            f"{constants.ADMISSION_GATE}: scale it to 0 and back, or install the webhooks before it is made"
+        )
+        return Plan(events=(warning_event(reference_to(resource, obj), NOT_GATED, text),))
+    wanted = replicas(document)
+    gated = gate_templates(kind, default_set(kind, document, _QUEUED))
+    change = merge_patch({"spec": obj.spec}, {"spec": gated["spec"]})
+    if wanted:
+        change = {
+            "metadata": {"annotations": {REPLICAS_BEFORE_GATING: str(wanted)}},
+            "spec": {**change["spec"], "replicas": 0},
+        }
+    return _patch(resource, obj, change)
+
+
+def _is_marked(template: Json) -> bool:
+    """Return True if the webhook or ``gate_plan`` has changed the template: its pods will be gated."""
+    annotations = look_up(template, ("metadata", "annotations")) or {}
+    return constants.SUSPENDING_PARENT in annotations
+
+
+def _is_scaled_down(document: Json) -> bool:
+    """Return True if the set's own controller has observed the scale to 0 and no pod is left."""
+    observed = look_up(document, ("status", "observedGeneration")) or 0
+    present = look_up(document, ("status", "replicas")) or 0
+    return bool(observed >= document["metadata"].get("generation", 0) and present == 0)
+
+
+def _patch(resource: Resource[ServingSet], obj: ServingSet, change: Json) -> Plan:
+    metadata = obj.metadata
+    return Plan(writes=(Patch(resource, metadata.key, metadata.resource_version, change),))
