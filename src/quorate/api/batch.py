@@ -1,7 +1,7 @@
-"""batch/v1: the fields we read of a Job.
+"""Fields of batch/v1 Job that Quorate reads.
 
-The pod template is kept as the bytes it came in: a Workload must carry it whole, including fields this
-project does not know.  ``decode_template`` decodes the part we read.
+The pod template is stored as the original bytes, because a Workload must carry every field of it, including
+unknown fields. ``decode_template`` decodes the fields that Quorate reads.
 """
 
 from datetime import datetime
@@ -17,9 +17,10 @@ EMPTY_OBJECT = msgspec.Raw(b"{}")
 
 
 def intern_raw(template: msgspec.Raw) -> msgspec.Raw:
-    """``template`` for keeping: as a view it would keep the whole response it was decoded from.
+    """Return a shared copy of ``template`` that does not reference the decoded response.
 
-    Equal templates, which most workloads of a queue have, are one in memory.
+    A ``msgspec.Raw`` view would keep the whole response in memory. Equal templates, which most workloads of a
+    queue have, share one object.
     """
     return _intern(bytes(template))
 
@@ -69,5 +70,5 @@ class Job(Struct):
 
 
 def decode_template(raw: msgspec.Raw) -> PodTemplate:
-    """The fields we read of a pod template kept as bytes."""
+    """Decode a pod template that is stored as bytes."""
     return decode(PodTemplate, raw)

@@ -1,4 +1,4 @@
-"""JSON to typed objects and back: the one place that knows how a quantity travels."""
+"""Conversion between JSON and typed objects, including quantities."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -12,9 +12,10 @@ T = TypeVar("T")
 
 
 class _Number(float):
-    """A JSON number with a fraction or exponent, and how it was written: a quantity reads its digits exactly.
+    """A JSON number with a fraction or exponent, and its original text.
 
-    Where no type says what a number is, it is a float to whoever reads it and goes out as it came in.
+    A quantity is parsed exactly from the text. Without a declared type the value behaves as a float and is
+    encoded with its original text.
     """
 
     __slots__ = ("text",)
@@ -55,9 +56,10 @@ _encoder = msgspec.json.Encoder(enc_hook=_encode_hook)
 
 
 def decode(type_: type[T], data: bytes | str | msgspec.Raw) -> T:
-    """JSON as an object of ``type_``; fields the type does not name are skipped.
+    """Decode JSON as an object of ``type_`` and skip fields that the type does not declare.
 
-    Raises ``msgspec.ValidationError`` (a wrong shape, with its path) or ``msgspec.DecodeError`` (no JSON).
+    Raises ``msgspec.ValidationError`` (wrong type or shape, with the path) or ``msgspec.DecodeError`` (not
+    JSON).
     """
     hashable: Any = type_
     decoder: msgspec.json.Decoder[T] = _decoder(hashable)
@@ -69,10 +71,10 @@ def decode(type_: type[T], data: bytes | str | msgspec.Raw) -> T:
 
 
 def _without_nulls(value: Any) -> Any:
-    """``value`` without the fields that are null.
+    """Return ``value`` without fields that are null.
 
-    To the API null and absent are one; some servers and clients write null for an empty map or list.  Types
-    that allowed for it everywhere would burden every reader for the sake of a few objects.
+    The API treats null and absent alike, and some servers and clients write null for an empty map or list.
+    Handling it here keeps ``None`` out of the struct types.
     """
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
@@ -82,15 +84,15 @@ def _without_nulls(value: Any) -> Any:
 
 
 def convert(type_: type[T], value: object) -> T:
-    """The same for JSON that was read already, as YAML gives it."""
+    """Decode ``value`` (dicts, lists and scalars, as from YAML) as an object of ``type_``."""
     return decode(type_, encode(value))
 
 
 def encode(value: object) -> bytes:
-    """An object as JSON."""
+    """Encode an object as JSON."""
     return _encoder.encode(value)
 
 
 def to_builtins(value: object) -> Any:
-    """An object as dicts, lists and scalars, as JSON would show it."""
+    """Return an object as dicts, lists and scalars, as in its JSON form."""
     return msgspec.json.decode(encode(value))

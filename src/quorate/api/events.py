@@ -1,7 +1,7 @@
-"""events.k8s.io/v1 and coordination.k8s.io/v1: what controllers report, and the locks they hold.
+"""Fields of events.k8s.io/v1 Event and coordination.k8s.io/v1 Lease.
 
-Both carry moments to the microsecond in a form stricter than JSON times, so they are kept as written
-(see ``meta.micro_time``).
+Both contain times with microseconds in a stricter format than JSON times, so they are stored as text (see
+``meta.micro_time``).
 """
 
 from typing import Literal
@@ -19,7 +19,7 @@ class ObjectReference(Struct):
 
 
 class EventSeries(Struct, omit_defaults=False):
-    """The same event again and again: how often so far, and when last."""
+    """The number of repetitions of an event, and the time of the last one."""
 
     count: int
     last_observed_time: MicroTime

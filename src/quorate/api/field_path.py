@@ -1,4 +1,4 @@
-"""Places in a JSON document, and reading them with a type: ``spec.groups[0].template``."""
+"""Paths of fields in a JSON document, and typed access by path: ``spec.groups[0].template``."""
 
 import re
 from collections.abc import Mapping
@@ -19,14 +19,14 @@ class InvalidPath(ValueError):
 
 
 class InvalidTemplate(ValueError):
-    """A document does not hold at a place what must be there."""
+    """A job's document lacks a required field, or a field has the wrong type or value."""
 
     def __init__(self, path: Path, rule: str) -> None:
         super().__init__(f"{format_path(path)}: {rule}")
 
 
 def parse_path(text: str) -> Path:
-    """Raises ``InvalidPath``."""
+    """Parse ``spec.groups[0].template``.  Raises ``InvalidPath``."""
     if _PATH.fullmatch(text) is None:
         raise InvalidPath(text)
     return tuple(name or int(index) for name, index in _STEP.findall(text))
@@ -37,7 +37,7 @@ def format_path(path: Path) -> str:
 
 
 def look_up(document: Any, path: Path) -> Any:
-    """What stands at ``path``; ``None`` when nothing does, or a null."""
+    """Return the value at ``path``, or None if it is absent or null."""
     found = document
     for step in path:
         match found, step:
@@ -55,7 +55,7 @@ def read_field(document: Any, path: Path, type_: type[T], default: T | None = No
     found = look_up(document, path)
     if found is None and default is not None:
         return default
-    # To Python a boolean is an integer, to JSON it is not.
+    # In Python a boolean is an integer, in JSON it is not.
     if not isinstance(found, type_) or (type_ is int and isinstance(found, bool)):
         absent = "is missing" if found is None else f"is {found!r}"
         raise InvalidTemplate(path, f"{absent}, must be {_TYPE_NAMES[type_]}")
@@ -63,7 +63,7 @@ def read_field(document: Any, path: Path, type_: type[T], default: T | None = No
 
 
 def read_count(document: Any, path: Path, default: int | None = None) -> int:
-    """A number of things at ``path``.  Raises ``InvalidTemplate``."""
+    """Return the non-negative integer at ``path``.  Raises ``InvalidTemplate``."""
     count = read_field(document, path, int, default)
     if count < 0:
         raise InvalidTemplate(path, f"is {count}, must not be negative")
@@ -71,13 +71,13 @@ def read_count(document: Any, path: Path, default: int | None = None) -> int:
 
 
 def read_entries(document: Any, path: Path) -> list[dict[str, Any]]:
-    """The mappings listed at ``path``; none when there is no list.  Raises ``InvalidTemplate``."""
+    """Return the objects in the list at ``path``; empty if absent.  Raises ``InvalidTemplate``."""
     entries: list[Any] = read_field(document, path, list, [])
     return [read_field(document, (*path, index), dict) for index in range(len(entries))]
 
 
 def write_field(document: Any, path: Path, value: Any) -> None:
-    """Make ``value`` stand at ``path``, in mappings made on the way if need be.  Changes ``document``."""
+    """Set ``value`` at ``path`` in ``document`` and create missing objects on the way."""
     *steps, last = path
     for step in steps:
         if isinstance(document, dict) and document.get(step) is None:

@@ -1,4 +1,4 @@
-"""What is wrong with a field, as a value: everything that validates answers with these."""
+"""Validation findings: what is wrong with a field, as a value."""
 
 import json
 from collections.abc import Iterable
@@ -6,20 +6,23 @@ from typing import Final
 
 import msgspec
 
-ROOT: Final = "."  # how messages name a document as a whole
+ROOT: Final = "."  # how messages name the whole document
 
 
 INVALID: Final = "FieldValueInvalid"
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One field breaks one rule, which completes the sentence "path: value ..." and says what would do."""
+    """A field violates a rule.
+
+    The text of ``rule`` completes "path: value ..." and says what value is allowed.
+    """
 
     path: str
     value: object
     rule: str
-    line: int = 0  # in the text it was read from, counted from 1; 0 when it came from elsewhere
-    reason: str = INVALID  # the word by which programs know the rule, of those that have one
+    line: int = 0  # line in the source text, from 1; 0 if the object has no source text
+    reason: str = INVALID  # machine-readable reason, if the rule has one of its own
 
     def __str__(self) -> str:
         where = f"line {self.line}: " if self.line else ""
@@ -30,18 +33,22 @@ _MAX_QUOTED_LENGTH = 80
 
 
 def quote_value(value: object) -> str:
-    """``value`` as a message quotes it: text in quotes, the rest as JSON, cut when long."""
+    """Return ``value`` for a message: text in quotes, other values as JSON, truncated when long."""
     text = repr(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= _MAX_QUOTED_LENGTH else f"{text[:_MAX_QUOTED_LENGTH]}..."
 
 
 def format_findings(findings: Iterable[Finding]) -> str:
-    """The findings one per line, in the order they were made."""
+    """Return the findings, one per line, in order."""
     return "\n".join(str(finding) for finding in findings)
 
 
 def child_path(path: str, key: str) -> str:
-    """The path of a field: ``spec`` and ``name`` give ``spec.name``; what is no word is bracketed."""
+    """Return the path of a field: ``spec`` and ``name`` give ``spec.name``.
+
+    A key with other characters than letters, digits, hyphens and underscores is bracketed:
+    ``metadata.labels[example.com/a]``.
+    """
     if not key.replace("-", "").replace("_", "").isalnum():
         return f"{path}[{key}]"
     return f"{path}.{key}" if path else key

@@ -1,7 +1,7 @@
-"""Equal values as one value: most pods of a cluster are alike, and a hundred thousand of them are in memory.
+"""Interning of equal values, so that the many similar pods of a cluster share memory.
 
-Only what was seen of late is remembered, which is enough: the pods of a gang come one after the other.  What
-is forgotten is no longer shared with what comes later, and nothing else changes.
+Each cache keeps the most recently used values only. That suffices, because the pods of a gang arrive one
+after the other. A value that was evicted from the cache stays valid; it is only not shared with later ones.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,13 +15,16 @@ import msgspec
 from quorate.api import codec
 from quorate.api.meta import ObjectMeta
 
-CACHE_SIZE: Final = 4096  # values of one kind
+CACHE_SIZE: Final = 4096  # entries per cache
 _LASTING_FIELDS: Final = ("name", "namespace", "uid", "creation_timestamp", "labels", "annotations")
-_EMPTY: Final[dict[str, Any]] = {}  # nobody changes what was decoded
+_EMPTY: Final[dict[str, Any]] = {}  # shared, because decoded values are never mutated
 
 
 class CompactMapping(Mapping[str, str]):
-    """A few words by key, in half the memory of a dict: of equal keys there is one tuple."""
+    """A small immutable mapping of strings with half the memory of a dict.
+
+    Mappings with equal keys share one tuple of keys.
+    """
 
     __slots__ = ("_keys", "_words")
 
@@ -58,9 +61,10 @@ class CompactMapping(Mapping[str, str]):
 
 
 def intern_fields(holder: msgspec.Struct, types: Mapping[str, Any]) -> None:
-    """Replace those fields of ``holder`` by equal ones that others have too; to be called as it is made.
+    """Replace the named fields of ``holder`` with interned values; call it in ``__post_init__``.
 
-    ``types`` are their types by name.  Of empty tuples there is one already; of empty mappings there is here.
+    ``types`` gives the type of each field by name. Python already shares the empty tuple; empty mappings are
+    shared here.
     """
     for name, type_ in types.items():
         value = getattr(holder, name)
@@ -76,7 +80,7 @@ def _intern(type_: Any, content: bytes) -> Any:
 
 
 def intern_strings(texts: Mapping[str, str]) -> CompactMapping:
-    """The same for labels and annotations, of which at least the keys and the words are shared."""
+    """Return labels or annotations as a mapping whose keys and values are interned."""
     return _intern_mapping(_intern_keys(tuple(texts)), tuple(map(intern, texts.values())))
 
 
@@ -89,9 +93,10 @@ def _intern_keys(keys: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def share_unchanged_metadata(known: ObjectMeta, newer: ObjectMeta) -> None:
-    """Let ``newer``, a version that nobody has seen yet, have what did not change from the ``known`` one.
+    """Replace fields of ``newer`` that are equal in ``known`` with the objects of ``known``.
 
-    Whoever remembers the object by its name or its uid then does not keep a copy of them.
+    ``newer`` must not be shared yet. Indexes that keep the object's name or uid then keep no second copy of
+    them.
     """
     for name in _LASTING_FIELDS:
         value = getattr(known, name)
@@ -101,5 +106,8 @@ def share_unchanged_metadata(known: ObjectMeta, newer: ObjectMeta) -> None:
 
 @lru_cache(maxsize=CACHE_SIZE)
 def intern_time(moment: datetime | None) -> datetime | None:
-    """The same for times, which are told to the second: pods of a gang were mostly created at the same."""
+    """Return an interned time.
+
+    Times have a resolution of one second, so most pods of a gang have the same creation time.
+    """
     return moment

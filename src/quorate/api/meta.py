@@ -1,7 +1,7 @@
-"""The parts every Kubernetes object has: metadata, conditions, owner references, label selectors.
+"""Object metadata, conditions, owner references and label selectors.
 
-The structs keep only the fields we read; decoding skips the rest.  They are therefore never written back
-whole: a write is either a new object composed in full or a patch of the fields we own.
+The structs declare only the fields that Quorate reads, and decoding skips all other fields. Therefore a
+struct is never written back whole: a write is either a new object or a patch of fields that Quorate owns.
 """
 
 import re
@@ -13,29 +13,30 @@ import msgspec
 
 Uid = NewType("Uid", str)
 ConditionStatus = Literal["True", "False", "Unknown"]
-# As the API stores it.  Without a schema it stores anything, and what is larger would fit no sum of ours.
+# The range that the API stores. Without a schema any integer is stored, which could overflow sums elsewhere.
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
-MicroTime = NewType("MicroTime", str)  # RFC 3339 with exactly six digits after the point; others are refused
+# RFC 3339 with exactly six fractional digits; the API rejects other forms.
+MicroTime = NewType("MicroTime", str)
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Struct(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
-    """A typed JSON object: camelCase on the wire, absent fields take the default, defaults are left out.
+    """A typed JSON object with camelCase names; fields with default values are not encoded.
 
-    JSON has no cycles, so the collector need not walk it, however many objects there are.
+    JSON values contain no cycles, so the garbage collector need not track them.
     """
 
 
 def always_encoded(kind: type[str | int] = str) -> Any:
-    """A text or a number that is empty or 0 by default but, unlike other defaults, written out.
+    """Return a field that is encoded even if it has its default value ("" or 0).
 
-    Schemas require the text, and people look for the number.
+    Schemas require such text fields, and users expect such counters.
     """
     return msgspec.field(default_factory=kind)
 
 
 class Key(msgspec.Struct, frozen=True, order=True, gc=False):
-    """The identity of an object among those of its kind; ``namespace`` is empty for cluster-scoped kinds."""
+    """The namespaced name of an object; ``namespace`` is empty for cluster-scoped kinds."""
 
     namespace: str
     name: str
@@ -73,14 +74,14 @@ class ObjectMeta(Struct):
 
     @property
     def controller(self) -> OwnerReference | None:
-        """The one owner that manages this object, if it has any."""
+        """Return the owner that controls this object, or None."""
         return next((owner for owner in self.owner_references if owner.controller), None)
 
 
 def is_older(one: ObjectMeta, other: ObjectMeta) -> bool:
-    """Whether ``one`` was stored before ``other``, a version of the same object.
+    """Return True if ``one`` is an older version of the object than ``other``.
 
-    Versions are numbers that grow (KEP-5504); those that are none are taken as they come.
+    Resource versions are increasing integers (KEP-5504). Versions of another form do not compare as older.
     """
     mine, theirs = one.resource_version, other.resource_version
     return mine.isdecimal() and theirs.isdecimal() and int(mine) < int(theirs)
@@ -111,7 +112,7 @@ class LabelSelector(Struct):
 
 
 def find_condition(conditions: Iterable[Condition], type_: str) -> Condition | None:
-    for condition in conditions:  # a loop: it is asked for several times for each workload and write
+    for condition in conditions:  # a loop, because this runs several times per workload and write
         if condition.type == type_:
             return condition
     return None
@@ -123,9 +124,9 @@ def is_true(conditions: Iterable[Condition], type_: str) -> bool:
 
 
 def with_condition(conditions: Iterable[Condition], new: Condition) -> tuple[Condition, ...]:
-    """``conditions`` with ``new`` in the place of the one of its type, or appended.
+    """Return ``conditions`` with ``new`` in place of the condition of its type, or appended.
 
-    The old transition time is kept when the status stays what it was (API convention on conditions).
+    The transition time is kept if the status does not change (API convention on conditions).
     """
     result: list[Condition] = []
     placed = False
@@ -141,15 +142,15 @@ def with_condition(conditions: Iterable[Condition], new: Condition) -> tuple[Con
     return tuple(result)
 
 
-# ``int`` takes 1_000 as well, and stops at 4300 digits with an error.
+# ``int`` also accepts 1_000, and raises an error above 4300 digits.
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 def matches_requirement(requirement: SelectorRequirement, labels: Mapping[str, str]) -> bool:
-    """Whether ``labels`` satisfy one expression; unknown operators match nothing.
+    """Return True if ``labels`` satisfy one expression; an unknown operator matches nothing.
 
-    ``NotIn`` is satisfied by an absent key, as the API defines.  ``Gt`` and ``Lt`` compare integers and
-    occur only in node affinity.
+    ``NotIn`` matches if the key is absent, as the API defines. ``Gt`` and ``Lt`` compare integers and occur
+    only in node affinity.
     """
     value = labels.get(requirement.key)
     match requirement.operator:
@@ -173,7 +174,7 @@ def matches_requirement(requirement: SelectorRequirement, labels: Mapping[str, s
 
 
 def matches_selector(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
-    """Whether ``selector`` picks an object with ``labels``: an empty one picks all, an absent one none."""
+    """Return True if ``selector`` matches ``labels``: an empty one matches all, None matches nothing."""
     if selector is None:
         return False
     return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
@@ -182,15 +183,15 @@ def matches_selector(selector: LabelSelector | None, labels: Mapping[str, str]) 
 
 
 def epoch(moment: datetime) -> float:
-    """Seconds since the epoch, UTC: the form in which the cores are told the time."""
+    """Return seconds since the epoch, UTC, which is how the cores represent time."""
     return moment.timestamp()
 
 
 def at_epoch(seconds: float) -> datetime:
-    """The moment ``seconds`` after the epoch, cut to whole seconds, the precision the API stores."""
+    """Return the time ``seconds`` after the epoch in whole seconds, the API's precision."""
     return datetime.fromtimestamp(int(seconds), UTC)
 
 
 def micro_time(seconds: float) -> MicroTime:
-    """The moment ``seconds`` after the epoch, to the microsecond, as Leases and Events carry it."""
+    """Return the time ``seconds`` after the epoch with microseconds, as Leases and Events need."""
     return MicroTime(datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"))

@@ -1,11 +1,11 @@
-"""Kubernetes resource quantities, exactly.
+"""Kubernetes resource quantities, exact.
 
-A quantity is an integer number of nano-units, the finest step the API can store, so no float is ever
-involved and sums never round.  The form it was written in (``Mi``, ``M`` or ``e6``) takes no part in
-comparisons; it is kept only to print the amount the same way again.
+A quantity is an integer number of nano-units, the smallest unit that the API stores. No float is involved and
+sums never round. The form of the text (``Mi``, ``M`` or ``e6``) does not affect comparisons; it is kept only
+for formatting.
 
 Source: the grammar and the canonical form documented with ``resource.Quantity`` in k8s.io/apimachinery.
-Ours has no upper bound: where the original caps at 2^63-1, this is exact.
+Unlike the original, which caps at 2^63-1, quantities here have no upper bound.
 """
 
 import re
@@ -17,7 +17,7 @@ NANOS: Final = 10**9
 
 
 class Form(Enum):
-    """How a quantity is written."""
+    """The notation of a quantity."""
 
     DECIMAL_SI = "DecimalSI"
     BINARY_SI = "BinarySI"
@@ -25,7 +25,7 @@ class Form(Enum):
 
 
 class InvalidQuantity(ValueError):
-    """A value that is no quantity; the caller adds the path of the field."""
+    """The value is not a quantity; the caller adds the path of the field."""
 
     def __init__(self, value: object) -> None:
         super().__init__(value)
@@ -45,12 +45,12 @@ _BINARY_SUFFIX: Final = {power: suffix for suffix, power in _BINARY.items()} | {
 _DECIMAL_SUFFIX: Final = {power: suffix for suffix, power in _DECIMAL.items()}
 # A hostile exponent such as 1e999999999 must not become a gigabyte of digits.
 _LARGEST_EXPONENT: Final = 100
-_LONGEST_TEXT: Final = 400  # nor may digits beyond counting; Python itself stops at 4300
+_LONGEST_TEXT: Final = 400  # Python itself limits integers in text to 4300 digits
 
 
 @total_ordering
 class Quantity:
-    """An exact amount.  Equal amounts are equal however they were written: ``1`` is ``1000m``."""
+    """An exact amount.  Quantities with equal amounts are equal: ``1`` equals ``1000m``."""
 
     __slots__ = ("form", "nanos")
 
@@ -71,12 +71,12 @@ class Quantity:
 
     @property
     def units(self) -> int:
-        """Whole units, rounded up: 1500m of memory is 2 bytes."""
+        """Return whole units, rounded up: 1500m of memory is 2 bytes."""
         return -(-self.nanos // NANOS)
 
     @property
     def milli(self) -> int:
-        """Thousandths, rounded up: the base unit of cpu."""
+        """Return thousandths, rounded up: the base unit of cpu."""
         return -(-self.nanos * 1000 // NANOS)
 
     def __eq__(self, other: object) -> bool:
@@ -104,7 +104,7 @@ class Quantity:
         return f"Quantity({str(self)!r})"
 
     def __str__(self) -> str:
-        """The canonical form: no fraction, the largest suffix that keeps the amount exact."""
+        """Return the canonical form: no fraction, and the largest suffix that keeps the amount exact."""
         if self.nanos == 0:
             return "0"
         match self.form:
@@ -121,7 +121,7 @@ class Quantity:
 
 
 def _strip(amount: int, base: int, limit: int | None) -> tuple[int, int]:
-    """``amount`` as mantissa and power of ``base``, the power as large as exactness and ``limit`` allow."""
+    """Return mantissa and power of ``base``, with the largest exact power up to ``limit``."""
     power = 0
     while (limit is None or power < limit) and amount % base == 0:
         amount //= base
@@ -130,10 +130,10 @@ def _strip(amount: int, base: int, limit: int | None) -> tuple[int, int]:
 
 
 def parse_quantity(value: str | int) -> Quantity:
-    """Read any form the API accepts: ``1``, ``100m``, ``0.1``, ``8429Mi``, ``1e3``, ``2k``, ``-1Ei``.
+    """Parse any form that the API accepts: ``1``, ``100m``, ``0.1``, ``8429Mi``, ``1e3``, ``-1Ei``.
 
-    What is finer than a nano-unit is rounded away from zero, as the API does: who asked for something
-    gets something.  Raises ``InvalidQuantity``.
+    Amounts below one nano-unit are rounded away from zero, as in the API, so that a positive request never
+    becomes zero. Raises ``InvalidQuantity``.
     """
     if isinstance(value, int) and not isinstance(value, bool):
         return Quantity.of_units(value)

@@ -1,4 +1,7 @@
-"""The shapes of names the Kubernetes API accepts (API conventions, "Names and Namespaces", "Labels")."""
+"""Text formats of the Kubernetes API: names, label keys and values, durations, counts.
+
+Sources: API conventions, "Names and Namespaces" and "Labels"; Go's ``time.ParseDuration``.
+"""
 
 import re
 from typing import Final
@@ -10,17 +13,20 @@ _QUALIFIED_PART: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?
 
 
 def is_dns_label(text: str) -> bool:
-    """A DNS-1123 label: lower case letters, digits and ``-``, at most 63."""
+    """Return True for a DNS-1123 label: lower case letters, digits and ``-``, at most 63."""
     return len(text) <= 63 and _DNS_LABEL.fullmatch(text) is not None
 
 
 def is_dns_subdomain(text: str) -> bool:
-    """DNS-1123 labels joined by dots, at most 253 characters: the name of most objects."""
+    """Return True for a DNS-1123 subdomain (labels joined by dots, at most 253 characters).
+
+    Most object names have this form.
+    """
     return len(text) <= 253 and _DNS_SUBDOMAIN.fullmatch(text) is not None
 
 
 def is_qualified_name(text: str) -> bool:
-    """The key of a label, of an annotation or of a resource: ``cpu``, ``example.com/gpu``."""
+    """Return True for the key of a label, annotation or resource: ``cpu``, ``example.com/gpu``."""
     prefix, slash, name = text.rpartition("/")
     if slash and not is_dns_subdomain(prefix):
         return False
@@ -36,12 +42,12 @@ _NANOS: Final = {
     "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9,
 }  # fmt: skip
 _PART: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)")
-_LARGEST_NANOS: Final = 2**63 - 1  # some 292 years
+_LARGEST_NANOS: Final = 2**63 - 1  # 292 years
 LONGEST_S: Final = _LARGEST_NANOS / 10**9
 
 
 class InvalidDuration(ValueError):
-    """A value that is no duration; the caller adds the path of the field."""
+    """The value is not a duration; the caller adds the path of the field."""
 
     def __init__(self, value: object) -> None:
         super().__init__(value)
@@ -52,9 +58,9 @@ class InvalidDuration(ValueError):
 
 
 def parse_duration(text: str) -> float:
-    """Seconds, the closest float to the exact value.  Below a nanosecond is cut off.
+    """Return the seconds of ``10m``, ``1h30m`` or ``500ms`` as the nearest float.
 
-    Raises ``InvalidDuration``, also for what exceeds 292 years, which no implementation can hold.
+    Fractions of a nanosecond are truncated. Raises ``InvalidDuration``, also above 292 years (Go's maximum).
     """
     sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
     if rest == "0":
@@ -75,7 +81,7 @@ def parse_duration(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """Whole seconds as Go writes them: ``0s``, ``90s`` as ``1m30s``, ``1h0m5s``."""
+    """Return whole seconds in Go's format: ``0s``, ``90s`` as ``1m30s``, ``1h0m5s``."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
@@ -88,8 +94,8 @@ _DIGITS: Final = len(str(INT32_MAX))
 
 
 def positive_int32(text: str) -> int | None:
-    """The number that ``text`` writes in ASCII digits, if the API could store it and it is at least 1."""
-    # The length first: a text of megabytes may consist of digits, and reading it would raise, or take long.
+    """Return the positive int32 that ``text`` holds in ASCII digits, or None."""
+    # Check the length first: parsing a long text of digits is slow or raises an error.
     if len(text) > _DIGITS or not (text.isascii() and text.isdigit()):
         return None
     number = int(text)

@@ -1,9 +1,9 @@
-"""Kueue's Configuration file (``config.kueue.x-k8s.io``, v1beta1 and v1beta2) and what it means here.
+"""Kueue's Configuration file (``config.kueue.x-k8s.io``, v1beta1 and v1beta2).
 
-The structs are the internal form: the meaning of v1beta2, durations in seconds.  A v1beta1 file gets the
-v1beta1 defaults and is then converted; v1beta2 defaults are not applied on top.  Reading is strict: a file
-with any finding is refused whole, before anything starts.  Fields that are right but not honoured yet
-are checked by ``configuration_unused`` and answered with a warning.
+The structs are the internal version, with the meaning of v1beta2 and durations in seconds. A v1beta1 file
+gets the v1beta1 defaults and is then converted; v1beta2 defaults are not applied on top. Decoding is strict:
+a file with any finding is rejected as a whole at startup. Valid fields that have no effect here are checked
+and produce a warning.
 """
 
 from collections.abc import Callable
@@ -84,35 +84,33 @@ BlockAdmissionScope = Literal["AllQueues", "SameFlavors"]
 
 
 class RequeuingStrategy(msgspec.Struct, frozen=True, kw_only=True):
-    """How a workload evicted for unready pods comes back.
+    """How a workload that was evicted for unready pods is requeued.
 
-    The n-th eviction is followed by ``min(base * factor^(n-1), max)`` seconds of waiting.  The factor is no
-    field of the file.  KEP-1282 first had base 1, factor 1.41284738 and no maximum (``math.inf``).
+    The n-th eviction is followed by a backoff of ``min(base * factor^(n-1), max)`` seconds. The file has no
+    field for the factor. KEP-1282 originally had base 1, factor 1.41284738 and no maximum (``math.inf``).
     """
 
     timestamp: RequeuingTimestamp = "Eviction"
-    backoff_limit_count: int | None = None  # None: requeue without end
+    backoff_limit_count: int | None = None  # None: unlimited
     backoff_base_s: float = 60.0
     backoff_max_s: float = 3600.0
     backoff_factor: float = 2.0
 
 
 class WaitForPodsReady(msgspec.Struct, frozen=True, kw_only=True):
-    """All or nothing by the clock: an admitted workload whose pods are not all ready in time is evicted."""
+    """Evict an admitted workload whose pods are not all ready within a timeout."""
 
     timeout_s: float
-    recovery_timeout_s: float | None  # None: pods that fail after the start are not waited for
-    block_admission: (
-        BlockAdmissionScope | None
-    )  # whom an unready workload keeps from being admitted; None: nobody
+    recovery_timeout_s: float | None  # None: no timeout for pods that fail after the start
+    block_admission: BlockAdmissionScope | None  # which workloads an unready one blocks; None: none
     requeuing_strategy: RequeuingStrategy = RequeuingStrategy()
-    scheduling_timeout_s: float | None = None  # for each pod to get a node; None: only the others count
-    shortest_override_s: float = 0.0  # of those that workloads ask for
-    longest_override_s: float | None = None  # None: as long as without asking
+    scheduling_timeout_s: float | None = None  # for each pod to be scheduled; None: no such timeout
+    shortest_override_s: float = 0.0  # lower bound of overrides by workloads
+    longest_override_s: float | None = None  # upper bound of overrides; None: the configured timeout
 
 
 class Transformation(msgspec.Struct, frozen=True, kw_only=True):
-    """Each unit of ``input`` counts as ``outputs``, times the amount of ``multiply_by`` requested."""
+    """Count each unit of ``input`` as ``outputs``, times the request of ``multiply_by``."""
 
     input: str
     strategy: TransformationStrategy = "Retain"
@@ -121,7 +119,7 @@ class Transformation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResourceOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Which of the requested resources count against quota, and as what."""
+    """Which requested resources count against quota, and as which resources."""
 
     exclude_resource_prefixes: tuple[str, ...] = ()
     transformations: tuple[Transformation, ...] = ()
@@ -132,7 +130,10 @@ PreemptionStrategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShar
 
 
 class FairSharing(msgspec.Struct, frozen=True, kw_only=True):
-    """Cluster queues of a cohort share what can be borrowed by weight; strategies in the order tried."""
+    """Divide borrowable quota among the cluster queues of a cohort by weight.
+
+    Preemption strategies are in the order in which they are tried.
+    """
 
     preemption_strategies: tuple[PreemptionStrategy, ...] = (
         "LessThanOrEqualToFinalShare",
@@ -141,22 +142,22 @@ class FairSharing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AdmissionFairSharing(msgspec.Struct, frozen=True, kw_only=True):
-    """Local queues of a cluster queue take turns by what they used of late."""
+    """Order the local queues of a cluster queue by their recent usage."""
 
-    usage_half_life_s: float = 0.0  # after so long without use, half of it is forgotten; 0: all at once
+    usage_half_life_s: float = 0.0  # half-life of recorded usage; 0: no memory
     usage_sampling_interval_s: float = 300.0
-    resource_weights: dict[str, float] = {}  # 1 for a resource not named
+    resource_weights: dict[str, float] = {}  # 1 for resources that are not listed
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = DEFAULT_NAMESPACE
     manage_jobs_without_queue_name: bool = False
     managed_jobs_namespace_selector: LabelSelector = LabelSelector()
-    wait_for_pods_ready: WaitForPodsReady | None = None  # None: off
+    wait_for_pods_ready: WaitForPodsReady | None = None  # None: disabled
     integrations: Integrations = Integrations()
     resources: ResourceOptions = ResourceOptions()
-    fair_sharing: FairSharing | None = None  # None: off
-    admission_fair_sharing: AdmissionFairSharing | None = None  # None: off
+    fair_sharing: FairSharing | None = None  # None: disabled
+    admission_fair_sharing: AdmissionFairSharing | None = None  # None: disabled
     gates: Gates = Gates()
     webhook_gates: WebhookGates = WebhookGates()
     health: Health = Health()
@@ -166,7 +167,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     audit_every_s: float = 300.0  # 0: never
     retention: ObjectRetention = ObjectRetention()
     gang: GangScheduling = GangScheduling()
-    client_connection: ClientConnection | None = None  # None: the API server sets it
+    client_connection: ClientConnection | None = None  # None: no client-side limit
     controllers: Controllers = Controllers()
     webhooks: Webhooks = Webhooks()
     pod_group_webhooks: PodGroupWebhooks | None = None  # None: not served
@@ -180,12 +181,12 @@ class LoadedConfiguration(msgspec.Struct, frozen=True):
 
 
 def default_configuration() -> Configuration:
-    """What holds without a file: a v1beta2 file that sets nothing."""
+    """Return the configuration without a file, which equals an empty v1beta2 file."""
     return load_configuration(f"{{apiVersion: {GROUP}/v1beta2, kind: Configuration}}").configuration
 
 
 def load_configuration(text: str) -> LoadedConfiguration:
-    """Read a Configuration file.  Raises ``InvalidConfiguration`` with every finding."""
+    """Decode a Configuration file.  Raises ``InvalidConfiguration`` with every finding."""
     context = decode_context(text, "must hold one of kind Configuration")
     root = context.root()
     version = _version(root)
@@ -196,7 +197,10 @@ def load_configuration(text: str) -> LoadedConfiguration:
 
 
 def _version(root: Field) -> Version:
-    """The version of a Configuration; anything else is refused at once: its fields would only add noise."""
+    """Return the version of a Configuration.
+
+    Any other document is rejected at once, because findings about its fields would not help.
+    """
     versions: dict[object, Version] = {f"{GROUP}/v1beta1": "v1beta1", f"{GROUP}/v1beta2": "v1beta2"}
     known = " or ".join(map(str, versions))
     match root.value:
@@ -262,7 +266,7 @@ def _configuration(fields: Section, version: Version) -> Configuration:
 
 
 def _reject_unsupported_fields(fields: Section, version: Version) -> None:
-    """Fields that change nothing, and those of what there is none of here."""
+    """Warn about fields without effect, and reject fields of unsupported features."""
     if fields.take("pprofBindAddress", text, ""):
         fields.at("pprofBindAddress").warn("changes nothing: it is for profiling Go programs (leave it out)")
     fields.reject_if_present("multiKueue", "is for MultiKueue, of which there is none here (leave it out)")
@@ -388,7 +392,7 @@ def _overrides(fields: Section) -> _OverrideBounds:
 
 
 def _flat_timestamp(fields: Section) -> RequeuingTimestamp | None:
-    """The field of the first revision of KEP-1282, before there was a requeuingStrategy."""
+    """Return ``requeuingTimestamp``, from the first revision of KEP-1282."""
     if "requeuingTimestamp" in fields:
         fields.at("requeuingTimestamp").warn("is deprecated (write requeuingStrategy.timestamp)")
     return fields.take("requeuingTimestamp", choice(get_args(RequeuingTimestamp)), None)
@@ -413,7 +417,7 @@ def _limit_count(field: Field) -> int:
 
 
 def _namespace_selector(fields: Section, namespace: str) -> LabelSelector:
-    """Which namespaces' jobs are managed: never those of the system and of the controllers themselves."""
+    """Return the selector of managed namespaces, which must exclude system and controller namespaces."""
     own = ("kube-system", namespace)
     default = LabelSelector(
         match_expressions=(SelectorRequirement(key=NAMESPACE_NAME_LABEL, operator="NotIn", values=own),)

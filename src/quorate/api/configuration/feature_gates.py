@@ -1,6 +1,7 @@
-"""The feature gates a configuration file may set: Kueue's (v0.19), with their defaults.
+"""Kueue's feature gates (v0.19): defaults, supported gates, decoding.
 
-A gate that is not listed is unknown to that release, which then refuses to start; so do we.
+Kueue refuses to start with a gate that is not listed, and so does Quorate. The value of each supported gate
+is read in one place, where the rule that it switches is implemented; the configuration carries it there.
 """
 
 from collections.abc import Mapping
@@ -39,18 +40,19 @@ _OFF: Final = (
 )  # fmt: skip
 FEATURE_GATES: Final = dict.fromkeys(_ON, True) | dict.fromkeys(_OFF, False)
 
-# Generally available: nobody can switch them off any more.
+# Generally available gates, which cannot be disabled.
 LOCKED_GATES: Final = frozenset(
     ("HierarchicalCohorts", "ManagedJobsNamespaceSelectorAlwaysRespected", "ObjectRetentionPolicies")
 )
-# Once gates; what they switched is there for good, or gone.
+# Former gates: the feature is permanent or removed.
 REMOVED_GATES: Final = frozenset(
     ("ConfigurableResourceTransformations", "LendingLimit", "LocalQueueDefaulting", "ProvisioningACC",
      "QueueVisibility")
 )  # fmt: skip
-# What a gate builds on.
+# Prerequisite gates.
 PREREQUISITES: Final = {"UnadmittedWorkloadsExplicitStatus": "UnadmittedWorkloadsObservability"}
-# Switch what there is none of here: off is what they are, on is refused unless it is Kueue's default.
+# Gates of features that do not exist here. Disabling them is accepted; enabling one is rejected unless
+# Kueue's default is true.
 ABSENT_FEATURES: Final = frozenset(
     (
         "ConcurrentAdmission",
@@ -74,33 +76,35 @@ ABSENT_FEATURES: Final = frozenset(
 
 
 class Gates(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
-    """What holds with each gate on.  The names are those of the file, the defaults those of Kueue."""
+    """Gates that the queueing core and the controllers read, with Kueue's names and defaults."""
 
-    partial_admission: bool = True  # minCount counts
-    priority_sorting_within_cohort: bool = True  # priority goes before time among the heads of a round
-    scheduling_equivalence_hashing: bool = True  # who looks like one that was parked is parked with it
+    partial_admission: bool = True  # use minCount
+    priority_sorting_within_cohort: bool = True  # order the heads of a cycle by priority before time
+    scheduling_equivalence_hashing: bool = True  # after a race, continue with the next flavor
     flavor_fungibility: bool = True  # cluster queues choose flavors by their flavorFungibility
-    flavor_fungibility_preserve_scan_progress: bool = True  # who loses a race goes on with the next flavor
-    fair_sharing_preempt_within_nominal: bool = True  # who stays within nominal quota reclaims without shares
-    fair_sharing_prioritize_non_borrowing: bool = True  # who would not borrow goes before any smaller share
-    prioritize_preemptor_workloads: bool = False  # who waits for its victims goes first in a round
-    scheduler_timestamp_preemption_buffer: bool = False  # an equal is preempted only if minutes newer
-    priority_boost: bool = False  # the annotation priority-boost is added to the priority
-    admission_gated_by: bool = True  # who is gated by the annotation admission-gated-by is not queued
-    skip_reassignment_for_pod_owned_workloads: bool = True  # that of a single pod is never queued again
-    finish_orphaned_workloads: bool = True  # one whose owner is gone is finished
-    unadmitted_workloads_observability: bool = False  # reasons in the granular vocabulary
-    unadmitted_workloads_explicit_status: bool = False  # a new workload says at once that it waits
-    reclaimable_pods: bool = True  # pods that are done give their quota back before the job ends
-    assign_queue_labels_for_pods: bool = True  # pods carry the names of their queues
-    short_workload_names: bool = False  # names of workloads fit a label
-    workload_priority_class_defaulting: bool = False  # jobs without a class are of the class "default"
-    workload_identifier_annotations: bool = True  # names may be annotations, longer than labels may be
-    pod_integration_validate_group_owner: bool = True  # pods of a group have one owner, or none
-    fast_quota_release_in_pod_integration: bool = False  # pods that end hold no quota while they do
-    cleanup_provisioning_requests_on_eviction: bool = True  # evicted workloads keep no request for capacity
-    metric_for_workload_creation_latency: bool = True  # how long jobs wait for their workloads is counted
-    failure_recovery_policy: bool = False  # pods stuck on lost nodes are ended, if they say they may be
+    flavor_fungibility_preserve_scan_progress: bool = (
+        True  # after losing a race, continue with the next flavor
+    )
+    fair_sharing_preempt_within_nominal: bool = True  # within nominal quota, reclaim without comparing shares
+    fair_sharing_prioritize_non_borrowing: bool = True  # non-borrowing workloads precede any smaller share
+    prioritize_preemptor_workloads: bool = False  # workloads that wait for their victims go first
+    scheduler_timestamp_preemption_buffer: bool = False  # preempt equal priority only if minutes newer
+    priority_boost: bool = False  # add the annotation priority-boost to the priority
+    admission_gated_by: bool = True  # do not queue workloads with the annotation admission-gated-by
+    skip_reassignment_for_pod_owned_workloads: bool = True  # never requeue the workload of a single pod
+    finish_orphaned_workloads: bool = True  # finish workloads whose owner was deleted
+    unadmitted_workloads_observability: bool = False  # condition reasons in the granular vocabulary
+    unadmitted_workloads_explicit_status: bool = False  # a new workload gets its pending condition at once
+    reclaimable_pods: bool = True  # finished pods release quota before the job ends
+    assign_queue_labels_for_pods: bool = True  # label pods with the names of their queues
+    short_workload_names: bool = False  # workload names fit into a label
+    workload_priority_class_defaulting: bool = False  # jobs without a class get the class "default"
+    workload_identifier_annotations: bool = True  # long names are stored in annotations, not labels
+    pod_integration_validate_group_owner: bool = True  # pods of a group have at most one owner
+    fast_quota_release_in_pod_integration: bool = False  # terminating pods hold no quota
+    cleanup_provisioning_requests_on_eviction: bool = True  # evicted workloads keep no ProvisioningRequest
+    metric_for_workload_creation_latency: bool = True  # measure how long jobs wait for their workloads
+    failure_recovery_policy: bool = False  # delete pods on lost nodes if they opt in
 
 
 DEFAULT_GATES: Final = Gates()
@@ -108,12 +112,12 @@ QUEUEING_GATES: Final = tuple(field.encode_name for field in msgspec.structs.fie
 
 
 def queueing_gates(given: Mapping[str, bool]) -> Gates:
-    """Those of the gates ``given`` that concern the queueing core; others are left to others."""
+    """Return the gates in ``given`` that queueing and the controllers read."""
     return msgspec.convert(given, Gates)
 
 
 class WebhookGates(msgspec.Struct, frozen=True, kw_only=True):
-    """What objects are held to, and given, when they are written."""
+    """Gates that webhook validation and defaulting read."""
 
     elastic_jobs: bool = msgspec.field(name="ElasticJobsViaWorkloadSlices", default=True)
     non_negative_resources: bool = msgspec.field(name="WorkloadValidateResourcesAreNonNegative", default=True)
@@ -124,7 +128,7 @@ class WebhookGates(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def webhook_gates(given: Mapping[str, bool]) -> WebhookGates:
-    """Those of the gates ``given`` that concern reviews."""
+    """Return the gates in ``given`` that webhooks read."""
     return msgspec.convert(given, WebhookGates)
 
 
@@ -138,13 +142,13 @@ _OTHER_GATES: Final = (
     "TLSOptions",
     "SparkApplicationIntegration",
     "VisibilityOnDemand",
-    "WorkloadRequestUseMergePatch",  # either way every status is written as a merge patch
-)  # honoured where the field is read that they switch
+    "WorkloadRequestUseMergePatch",  # every status is written as a merge patch anyway
+)  # read where the field that they switch is decoded
 SUPPORTED_GATES: Final = tuple(dict.fromkeys((*QUEUEING_GATES, *_WEBHOOK_GATES, *_OTHER_GATES)))
 
 
 def decode_feature_gates(field: Field) -> dict[str, bool]:
-    """The gates the file sets.  Each value is honoured or refused; what Kueue removed is unknown to it."""
+    """Decode ``featureGates``: each value is supported or rejected."""
     gates = map_of(boolean)(field)
     for name, on in gates.items():
         if rule := _rejection(name, on):
@@ -156,7 +160,7 @@ def decode_feature_gates(field: Field) -> dict[str, bool]:
 
 
 def _rejection(name: str, on: bool) -> str:
-    """Why a gate cannot have that value; empty if it can."""
+    """Return why a gate cannot have this value; empty if it can."""
     if name in REMOVED_GATES:
         return "sets a feature gate that Kueue has removed (leave it out)"
     if name not in FEATURE_GATES:

@@ -1,4 +1,8 @@
-"""The field ``gangScheduling`` of Configuration, which is ours: what the controllers of pod groups do."""
+"""Quorate's fields ``gangScheduling`` and ``podGroupWebhooks`` of Configuration.
+
+Like every server here, the pod group webhooks are not served if their field is absent. An empty field enables
+the defaults: objects that could never run are rejected, and pods cannot use reserved quota.
+"""
 
 from typing import Final, Literal, get_args
 
@@ -16,10 +20,10 @@ ALL_KINDS: Final[tuple[ManagedKind, ...]] = get_args(ManagedKind)
 
 
 class GangScheduling(msgspec.Struct, frozen=True, kw_only=True):
-    managed_kinds: tuple[ManagedKind, ...] = ALL_KINDS  # what somebody else looks after is left to them
-    scheduler_names: tuple[str, ...] = (OUR_SCHEDULER, VOLCANO_SCHEDULER)  # whose pods get pod groups
-    keep_pending_pods_on_rollback: bool = False  # members without a node stay when their group must wait
-    inherit_owner_annotations: bool = True  # a pod group has what the owner of its pods says of it
+    managed_kinds: tuple[ManagedKind, ...] = ALL_KINDS  # kinds that another controller manages are left out
+    scheduler_names: tuple[str, ...] = (OUR_SCHEDULER, VOLCANO_SCHEDULER)  # pods of these get pod groups
+    keep_pending_pods_on_rollback: bool = False  # keep unscheduled members when a group rolls back to Pending
+    inherit_owner_annotations: bool = True  # copy annotations of the pods' owner to the pod group
 
 
 def decode_gang_scheduling(fields: Section) -> GangScheduling:
@@ -39,13 +43,13 @@ FailurePolicy = Literal["Ignore", "Fail"]
 
 
 class PodGroupWebhooks(msgspec.Struct, frozen=True, kw_only=True):
-    min_resources: QuotaMode = "default"  # how the minResources of groups are held against quotas
-    failure_policy: FailurePolicy = "Ignore"  # what the API server does while nobody answers
+    min_resources: QuotaMode = "default"  # how minResources of groups are checked against quotas
+    failure_policy: FailurePolicy = "Ignore"  # what the API server does if no webhook answers
     reject_pods_of_pending_groups: bool = False
     gate_pods_of_pending_groups: bool = False
-    max_pod_groups_hard: bool = False  # a queue's maxPodGroups bounds those that wait, too
+    max_pod_groups_hard: bool = False  # maxPodGroups also limits waiting groups
     refuse_deletion_of_used_queues: bool = False
-    max_queue_depth: int = 5  # queues above one another, below the root
+    max_queue_depth: int = 5  # below the root queue
 
 
 def decode_pod_group_webhooks(fields: Section) -> PodGroupWebhooks:

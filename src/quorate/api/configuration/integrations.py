@@ -1,4 +1,4 @@
-"""The fields of Configuration about kinds of job: which are queued, and how one is declared without code."""
+"""Configuration of job kinds: enabled integrations, and job kinds declared by paths of their fields."""
 
 import re
 from collections.abc import Sequence
@@ -36,35 +36,35 @@ _KIND: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
 
 
 class PodSetPaths(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a kind keeps one group of equal pods, or with ``each`` one group in each entry of a list.
+    """Paths of one pod set of a job kind, or with ``each`` of one pod set per entry of a list.
 
-    With ``each`` the other paths lead through an entry, else through the object.
+    With ``each``, the other paths start at the entry, otherwise at the object.
     """
 
     template: Path
-    name: str = ""  # empty: with ``each``, where ``name_from`` says it
+    name: str = ""  # empty with ``each``, where ``name_from`` is used
     each: Path | None = None
     name_from: Path = ()
-    count: Path | None = None  # None: always one pod
+    count: Path | None = None  # None: one pod
     min_count: Path | None = None
-    done: Path | None = None  # through the object: where the status counts pods that are done for good
+    done: Path | None = None  # path of the status field that counts finished pods
 
 
 class StatusCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """How the status shows that something is so: a condition that is true, or a field with a value.
+    """How the status shows a state: a true condition, or a field with a certain value.
 
-    The value is one of ``values``, or what stands at ``equals_field``.
+    The value is one of ``values``, or the value at ``equals_field``.
     """
 
     condition: str = ""
     field: Path = ()
     values: tuple[Any, ...] = ()
     equals_field: Path = ()
-    message: Path | None = None  # where the object says more; a condition has its own message
+    message: Path | None = None  # path of a message; a condition has its own message
 
 
 class SuspendField(msgspec.Struct, frozen=True, kw_only=True):
-    """The field by which a job is stopped and started, and what stands there then."""
+    """The field that suspends a job, with its values for suspended and running jobs."""
 
     field: Path
     stopped: Any = True
@@ -72,7 +72,7 @@ class SuspendField(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeclaredFramework(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind of job described by the places in its objects."""
+    """A job kind described by the paths of its fields."""
 
     group: str
     version: str
@@ -81,19 +81,19 @@ class DeclaredFramework(msgspec.Struct, frozen=True, kw_only=True):
     suspend: SuspendField
     pod_sets: tuple[PodSetPaths, ...]
     ready: StatusCheck
-    succeeded: StatusCheck | None = None  # None: such a job never ends well
+    succeeded: StatusCheck | None = None  # None: such a job never succeeds
     failed: StatusCheck | None = None
     priority_class: Path | None = None
-    active: Path | None = None  # None: a job that is suspended holds no capacity
+    active: Path | None = None  # None: a suspended job holds no capacity
 
     @property
     def name(self) -> str:
-        """As Kueue names frameworks."""
+        """Return Kueue's name of the framework."""
         return f"{self.group}/{self.kind.lower()}"
 
 
 class ExternalFramework(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind that another controller queues; its jobs may have parts of kinds that are queued here."""
+    """A kind that an external controller queues, and that may own jobs of kinds queued here."""
 
     group: str
     version: str
@@ -101,7 +101,7 @@ class ExternalFramework(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """As Kueue names frameworks."""
+        """Return Kueue's name of the framework."""
         return f"{self.group}/{self.kind.lower()}"
 
     @property
@@ -139,7 +139,7 @@ def decode_integrations(version: str) -> Decoder[Integrations]:
 def _external_frameworks(queued: Sequence[str]) -> Decoder[tuple[ExternalFramework, ...]]:
     def read(field: Field) -> tuple[ExternalFramework, ...]:
         external = list_of(_external_framework)(field)
-        if len(external) == len(field.value):  # else places are not those of what was read
+        if len(external) == len(field.value):  # otherwise the indexes do not match
             for index, framework in enumerate(external):
                 if framework.name in (*queued, *(each.name for each in external[:index])):
                     field.items()[index].reject("is queued already (keep one)")
@@ -163,14 +163,11 @@ def _frameworks(field: Field) -> tuple[str, ...]:
     return names
 
 
-# Kinds declared by their paths.
-
-
 def _declared_frameworks(frameworks: tuple[str, ...]) -> Decoder[tuple[DeclaredFramework, ...]]:
     def read(field: Field) -> tuple[DeclaredFramework, ...]:
         declared = list_of(section(_declared_framework))(field)
         names = [*frameworks, *(framework.name for framework in declared)]
-        if len(declared) == len(field.value):  # else places are not those of what was read
+        if len(declared) == len(field.value):  # otherwise the indexes do not match
             for index, framework in enumerate(declared):
                 if framework.kind and framework.name in names[: len(frameworks) + index]:
                     item = field.items()[index].entry("kind")
@@ -200,7 +197,7 @@ def _declared_framework(fields: Section) -> DeclaredFramework:
 
 
 def _suspend_field(field: Field) -> SuspendField:
-    """A path to a boolean, or a field with the two values it takes."""
+    """Decode the path of a boolean field, or a field with its two values."""
     if isinstance(field.value, str):
         return SuspendField(field=_path_in("spec")(field))
     return section(_suspend_field_section)(field)

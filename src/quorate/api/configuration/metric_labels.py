@@ -1,4 +1,4 @@
-"""``metrics.customLabels`` of Configuration: labels of series, whose values stand on objects of the API."""
+"""``metrics.customLabels`` of Configuration: metric labels whose values come from API objects."""
 
 import re
 from typing import Final, Literal, get_args
@@ -12,13 +12,13 @@ LabelSource = Literal["ClusterQueue", "Cohort", "LocalQueue", "Workload"]
 
 
 class CustomLabel(msgspec.Struct, frozen=True, kw_only=True):
-    """One label; exported as ``custom_<name>``."""
+    """A label that is exported as ``custom_<name>``."""
 
     name: str
     source: LabelSource = "ClusterQueue"
-    key: str  # of the label of the source, or of its annotation
+    key: str  # key of the source's label or annotation
     from_annotation: bool = False
-    tracked_values: tuple[str, ...] = ()  # the values told apart; none: all of them
+    tracked_values: tuple[str, ...] = ()  # values that are kept apart; empty: all
 
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

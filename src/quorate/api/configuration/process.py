@@ -1,7 +1,8 @@
-"""The fields of Configuration about the process itself: where it listens, and which replica decides.
+"""Configuration of the controller process: endpoints, leader election, metrics, concurrency.
 
-A field that is left out opens no port: the file of a usual installation names its addresses, and a process
-on somebody's machine has no reason to listen.
+An absent address opens no port: the file of a usual installation lists its addresses, and a process on a
+laptop need not listen. Without ``clientConnection`` only the API server's priority and fairness limits
+requests.
 """
 
 import re
@@ -31,14 +32,14 @@ from quorate.api.syntax import is_dns_label, is_dns_subdomain
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Where to listen, written as Go programs do: ``:8081``, ``127.0.0.1:8081``, ``[::1]:8081``."""
+    """A listen address in Go's notation: ``:8081``, ``127.0.0.1:8081``, ``[::1]:8081``."""
 
-    host: str  # empty: every interface
-    port: int  # 0: any that is free
+    host: str  # empty: all interfaces
+    port: int  # 0: any free port
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it; a name other than localhost may mean anything."""
+        """Return True if only this machine can reach the address; host names but localhost do not count."""
         return self.host in ("localhost", "::1") or self.host.startswith("127.")
 
     def __str__(self) -> str:
@@ -46,7 +47,7 @@ class Address(msgspec.Struct, frozen=True):
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """The endpoints a kubelet probes."""
+    """The endpoints for kubelet probes."""
 
     address: Address | None = None  # None: not served
     liveness: str = "healthz"
@@ -54,10 +55,10 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeaderElection(msgspec.Struct, frozen=True, kw_only=True):
-    """Of several replicas one decides, the others stand by, on client-go's terms."""
+    """Leader election among replicas, with client-go's parameters."""
 
     elect: bool = False
-    name: str = "c1f6bfd2.kueue.x-k8s.io"  # Kueue's own, so that the two never decide side by side
+    name: str = "c1f6bfd2.kueue.x-k8s.io"  # Kueue's lease, so that Kueue and Quorate never run together
     namespace: str = ""  # empty: the namespace of the configuration
     lease_s: int = 15
     renew_deadline_s: float = 10.0
@@ -65,16 +66,16 @@ class LeaderElection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Metrics(msgspec.Struct, frozen=True, kw_only=True):
-    """What is counted for Prometheus."""
+    """Prometheus metrics."""
 
     address: Address | None = None  # None: not served
-    cluster_queue_resources: bool = False  # quota and its use, flavor by flavor
-    local_queues: LabelSelector | None = LabelSelector()  # those with series of their own; None: none
+    cluster_queue_resources: bool = False  # quota and usage per flavor and resource
+    local_queues: LabelSelector | None = LabelSelector()  # queues with series of their own; None: none
     custom_labels: tuple[CustomLabel, ...] = ()
 
 
 class Visibility(msgspec.Struct, frozen=True, kw_only=True):
-    """Who waits in which place."""
+    """The visibility API with the positions of pending workloads."""
 
     address: Address | None = None  # None: not served
 
@@ -84,7 +85,7 @@ _endpoint: Final = text_matching(is_dns_label, "one part of a path")
 
 
 def parse_address(written: str) -> Address | None:
-    """What ``str`` of an address says; None for what says no address."""
+    """Parse the text of an address; None if it is not an address."""
     match = _ADDRESS.fullmatch(written)
     if match is None or int(match["port"]) > 65535:
         return None
@@ -92,7 +93,7 @@ def parse_address(written: str) -> Address | None:
 
 
 def decode_address(field: Field) -> Address | None:
-    """None for ``"0"``, which switches an endpoint off."""
+    """Decode an address; ``"0"`` disables an endpoint and gives None."""
     written = text(field)
     if written == "0":
         return None
@@ -173,23 +174,23 @@ _KIND: Final = re.compile(r"[A-Z][A-Za-z0-9]*(?:\.[a-z0-9][-a-z0-9.]*)?")
 
 
 class ClientConnection(msgspec.Struct, frozen=True, kw_only=True):
-    """At most ``qps`` requests in the long run, ``burst`` of them at once."""
+    """A client-side limit of ``qps`` requests a second on average, with bursts of ``burst``."""
 
     qps: float
     burst: int
 
 
 class Controllers(msgspec.Struct, frozen=True, kw_only=True):
-    workers: dict[str, int] = {}  # by ``Kind.group``, or ``Kind`` of the core group
-    cache_sync_timeout_s: float | None = None  # to list everything at the start; None: as long as it takes
+    workers: dict[str, int] = {}  # by ``Kind.group``, or ``Kind`` for the core group
+    cache_sync_timeout_s: float | None = None  # for the initial lists; None: unlimited
 
     def workers_for(self, kind: str, group: str, default: int) -> int:
-        """How many objects of a kind are worked on at once."""
+        """Return how many objects of a kind are reconciled concurrently."""
         return self.workers.get(f"{kind}.{group}" if group else kind, default)
 
 
 def decode_client_connection(fields: Section) -> ClientConnection | None:
-    """None without a limit: a rate that is left out, 0 or negative, as Kueue has it."""
+    """Decode the rate limit; None if qps is absent, 0 or negative, as in Kueue."""
     qps = fields.take("qps", number, 0.0)
     burst = fields.take("burst", integer(), 0)
     if qps <= 0:

@@ -1,4 +1,4 @@
-"""The field ``objectRetentionPolicies`` of Configuration: how long what is over is kept."""
+"""Configuration of queueing: retention of finished objects."""
 
 import msgspec
 
@@ -6,10 +6,10 @@ from quorate.api.decoding.strict import Section, duration, section
 
 
 class ObjectRetention(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds; 0 deletes at once, None never."""
+    """Retention times in seconds; 0 deletes at once, None never."""
 
-    finished_s: float | None = None  # a workload, from the moment it finished
-    deactivated_s: float | None = None  # a job, from the moment its workload was deactivated by the system
+    finished_s: float | None = None  # of a workload, since it finished
+    deactivated_s: float | None = None  # of a job, since the system deactivated its workload
 
 
 def decode_retention(fields: Section) -> ObjectRetention:

@@ -1,7 +1,7 @@
-"""What a new Configuration changes in a process that runs: at once, or only once it is started anew.
+"""Which fields of a changed Configuration a running process applies, and which need a restart.
 
-Whatever the controllers decide by can change: they build their model anew, as at every start.  What was
-opened, or agreed on with others, when the process began stays as it was until the next begins.
+Fields that controllers decide by are applied by rebuilding their model, as at startup. Listening sockets and
+settings shared with other replicas keep their values until a restart.
 """
 
 from typing import Final
@@ -10,7 +10,7 @@ import msgspec
 
 from quorate.api.configuration import Configuration
 
-# Fields of the struct by those of the file.
+# Fields of the file, and the corresponding attributes of ``Configuration``.
 RESTART_FIELDS: Final = {
     "clientConnection": "client_connection",
     "health": "health",
@@ -27,7 +27,7 @@ _WEBHOOK_GATES: Final = "featureGates, for webhooks"
 
 
 def apply_reload(running: Configuration, new: Configuration) -> tuple[Configuration, tuple[str, ...]]:
-    """What to go on with, and the fields of the file whose new values have to wait for a restart."""
+    """Return the configuration to use now, and the fields of the file that need a restart."""
     kept = {name: getattr(running, name) for name in (*RESTART_FIELDS.values(), "webhook_gates")}
     waiting = [field for field, name in RESTART_FIELDS.items() if getattr(new, name) != kept[name]]
     if new.webhook_gates != running.webhook_gates:

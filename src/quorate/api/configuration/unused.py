@@ -1,4 +1,4 @@
-"""Fields of Configuration that are checked, but that change nothing: each is answered with a warning."""
+"""Decoders of fields that are checked but have no effect; each produces a warning."""
 
 from typing import Final
 

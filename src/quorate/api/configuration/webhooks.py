@@ -1,7 +1,7 @@
-"""The fields of Configuration about webhooks: where they listen, with which certificates and TLS.
+"""Configuration of the webhook server: address, certificates and TLS.
 
-As with every address here, a ``webhook`` field that is left out opens no port: jobs are then suspended and
-objects found invalid by the controllers, after they were stored.
+Without ``webhook`` no port is opened. The controllers then suspend jobs and report invalid objects after they
+are stored.
 """
 
 from typing import Final
@@ -27,11 +27,11 @@ class Webhooks(msgspec.Struct, frozen=True, kw_only=True):
     """The server of admission and conversion webhooks."""
 
     address: Address | None = None  # None: not served
-    certificate_directory: str = "/tmp/k8s-webhook-server/serving-certs"  # read when management is off
+    certificate_directory: str = "/tmp/k8s-webhook-server/serving-certs"  # without management
 
 
 class CertificateManagement(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether certificates are made and renewed here, and the Secret that holds them for all replicas."""
+    """Management of certificates, and the Secret that shares them among replicas."""
 
     enable: bool = True
     service: str = "kueue-webhook-service"
@@ -39,14 +39,14 @@ class CertificateManagement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TlsOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client must speak; by default what the platform's library finds safe."""
+    """TLS settings of servers; the defaults are those of the platform's TLS library."""
 
     minimum_version: str = "VersionTLS12"
-    ciphers: tuple[str, ...] = ()  # as OpenSSL names them; none: the library's own choice
-    curve: str = ""  # as OpenSSL names it; none: the library's own choice
+    ciphers: tuple[str, ...] = ()  # OpenSSL names; empty: the library's default
+    curve: str = ""  # an OpenSSL name; empty: the library's default
 
 
-# The versions as Go spells them, which is how Kueue's files do.
+# Go's names of the versions, which Kueue's files use.
 TLS_VERSIONS: Final = ("VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13")
 _CIPHERS: Final = {
     "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
@@ -65,7 +65,7 @@ _CURVES: Final = {
 
 
 def decode_webhooks(fields: Section) -> Webhooks:
-    """The field as a whole asks for webhooks; its host is empty, every interface, as in Kueue."""
+    """Decode ``webhook``, whose presence enables the server on all interfaces, as in Kueue."""
     host = fields.take("host", text, "")
     return Webhooks(
         address=Address(host, fields.take("port", integer(minimum=1, maximum=65535), 9443)),

@@ -1,4 +1,4 @@
-"""core/v1, scheduling.k8s.io/v1 and node.k8s.io/v1: the fields we read of pods, nodes and more."""
+"""Fields of core/v1, scheduling.k8s.io/v1 and node.k8s.io/v1 objects that Quorate reads."""
 
 from datetime import datetime
 from typing import Literal
@@ -32,9 +32,9 @@ class Container(Struct):
 
 class Toleration(Struct):
     key: str = ""
-    operator: str = ""  # "" is Equal
+    operator: str = ""  # "" means Equal
     value: str = ""
-    effect: str = ""  # "" is every effect
+    effect: str = ""  # "" means every effect
     toleration_seconds: int | None = None
 
 
@@ -163,7 +163,7 @@ class LimitRange(Struct):
 
 
 class ScopeRequirement(Struct):
-    """One expression over the scope of a quota; ``values`` only of ``PriorityClass``."""
+    """One expression of a quota's scope selector; only ``PriorityClass`` has ``values``."""
 
     scope_name: str
     operator: str  # In, NotIn, Exists, DoesNotExist
@@ -175,7 +175,7 @@ class ScopeSelector(Struct):
 
 
 class ResourceQuotaSpec(Struct):
-    """A quota counts the objects that match all of its ``scopes`` and all of its selector."""
+    """A quota counts the objects that match all of its ``scopes`` and its ``scope_selector``."""
 
     hard: Resources = {}
     scopes: tuple[str, ...] = ()

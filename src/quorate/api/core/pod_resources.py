@@ -1,7 +1,8 @@
-"""What one pod asks of a node.
+"""Effective resource requests, limits and quota usage of a pod.
 
-Source: the effective request of a pod as Kubernetes defines it, with restartable init containers
-(sidecars, KEP-753), pod-level resources (KEP-2837) and RuntimeClass overhead.
+Sources: the effective request of a pod as Kubernetes defines it, with restartable init containers (sidecars,
+KEP-753), pod-level resources (KEP-2837) and RuntimeClass overhead; the usage of a pod that Kubernetes' quota
+evaluator computes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +16,7 @@ _NOTHING: Final = Quantity(0)
 
 
 class ContainerResources(Protocol):
-    """A container, as far as it asks for something."""
+    """The fields of a container that determine its requests."""
 
     @property
     def resources(self) -> ResourceRequirements: ...
@@ -24,7 +25,10 @@ class ContainerResources(Protocol):
 
 
 class PodResources(Protocol):
-    """The spec of a pod, as far as it asks for something: there is more than one reading of pods."""
+    """The fields of a pod spec that determine its requests.
+
+    Several struct types for pods satisfy this protocol.
+    """
 
     @property
     def containers(self) -> Sequence[ContainerResources]: ...
@@ -37,10 +41,10 @@ class PodResources(Protocol):
 
 
 def pod_requests(spec: PodResources) -> Resources:
-    """The amounts that must be free for one such pod, by resource; resources asked for as zero included.
+    """Return the effective request of one pod by resource, including resources with request zero.
 
-    Init containers run one after the other, each beside the sidecars started before it; the containers
-    run together beside all sidecars.  The pod asks for the largest of these moments.
+    Init containers run one after the other, each alongside the sidecars started before it. The containers run
+    together, alongside all sidecars. The effective request is the maximum over these phases.
     """
     sidecars: Resources = {}
     most: Resources = {}
@@ -53,16 +57,16 @@ def pod_requests(spec: PodResources) -> Resources:
             most = max_resources(most, add_resources(wanted, sidecars))
     together = sum_resources([sidecars, *(container_requests(container) for container in spec.containers)])
     requests = max_resources(together, most)
-    # The pod-level amount replaces the sum, also downwards: its containers share it.
+    # Pod-level amounts replace the sum, even by a smaller amount: containers share them.
     pod_level = default_requests(spec.resources.requests, spec.resources.limits) if spec.resources else {}
     requests |= {name: amount for name, amount in pod_level.items() if _is_pod_level_resource(name)}
     return add_resources(requests, spec.overhead)
 
 
 def pod_limits(spec: PodResources) -> Resources:
-    """What one such pod may use at most, of the resources it has limits for; reckoned as its requests are.
+    """Return the effective limits of one pod, for the resources that have limits.
 
-    Overhead is added where there is a limit: it makes none.
+    Limits aggregate as requests do. Overhead is added to a resource only if that resource has a limit.
     """
     limits = pod_requests(_limits_as_requests(spec))
     return {name: amount + spec.overhead.get(name, _NOTHING) for name, amount in limits.items()}
@@ -97,7 +101,7 @@ def _limits_as_requests(spec: PodResources) -> _LimitsPod:
 
 
 def _is_pod_level_resource(resource: str) -> bool:
-    """Whether a pod-level amount has a meaning; devices, for one, belong to a container."""
+    """Return True if pod-level amounts exist for ``resource``; devices, for example, are per container."""
     return resource in ("cpu", "memory") or resource.startswith("hugepages-")
 
 
@@ -106,12 +110,15 @@ def container_requests(container: ContainerResources) -> Resources:
 
 
 def default_requests(requests: Resources, limits: Resources) -> Resources:
-    """``requests``, where a resource that has only a limit asks for the limit, as the API defaults it."""
+    """Return ``requests``, with the limit as the request of resources that have only a limit.
+
+    This is the API's own default.
+    """
     return {**limits, **requests}
 
 
 def add_resources(left: Resources, right: Resources) -> Resources:
-    # A resource on one side only keeps the form it was written in: 1Gi stays 1Gi.
+    # A resource on only one side keeps its form: 1Gi stays 1Gi.
     return left | {name: left[name] + amount if name in left else amount for name, amount in right.items()}
 
 
@@ -123,16 +130,21 @@ def sum_resources(many: Iterable[Resources]) -> Resources:
 
 
 def max_resources(left: Resources, right: Resources) -> Resources:
-    """The larger of each; what only one names, as it names it."""
+    """Return the larger amount of each resource."""
     return left | {name: max(left.get(name, amount), amount) for name, amount in right.items()}
 
 
-_LIMITED: Final = ("cpu", "memory", "ephemeral-storage")  # the resources whose limits a quota counts
+_LIMITED: Final = ("cpu", "memory", "ephemeral-storage")  # resources whose limits a quota counts
 _ONE: Final = Quantity.of_units(1)
 
 
 def quota_usage(spec: PodResources) -> Resources:
-    """The amounts by name, such as ``cpu``, ``requests.cpu``, ``limits.cpu``, ``pods``, ``count/pods``."""
+    """Return one pod's usage of ResourceQuotas, by every name that a quota may limit.
+
+    Names are, for example, ``cpu``, ``requests.cpu``, ``limits.cpu``, ``pods``, ``count/pods``. Extended
+    resources also appear under their plain name, because Volcano writes ``minResources`` of its pod groups
+    so.
+    """
     requests = pod_requests(spec)
     limits = pod_limits(spec)
     return {

@@ -1,4 +1,4 @@
-"""Volumes of core/v1 and storage.k8s.io/v1: which nodes a claim ties a pod to, and how many a node takes."""
+"""Volumes of core/v1 and storage.k8s.io/v1: node affinity of claims and volume limits of nodes."""
 
 from typing import Final
 
@@ -7,8 +7,8 @@ import msgspec
 from quorate.api.core import NodeSelector, ResourceRequirements, Resources
 from quorate.api.meta import LabelSelector, ObjectMeta, Struct
 
-# Annotations of a claim: the node a volume is made for, and that binding to a volume is complete; and of a
-# volume: that nobody chose by hand which claim it is for.
+# Annotations of a claim: the node for which a volume is provisioned, and that binding has completed.
+# Annotation of a volume: the volume controller, not a user, chose its claim.
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
@@ -26,7 +26,7 @@ class ClaimReference(Struct):
 
 class CSIVolumeSource(Struct):
     driver: str = ""
-    volume_handle: str = ""  # volumes with one handle are one attachment
+    volume_handle: str = ""  # volumes with the same handle count as one attachment
 
 
 class PersistentVolumeSpec(Struct):
@@ -50,7 +50,7 @@ class PersistentVolume(Struct):
 
 
 class PersistentVolumeClaimSpec(Struct):
-    """``storage_class_name``: None stands for the default class, and "" for volumes that have none."""
+    """A ``storage_class_name`` of None selects the default class, and "" volumes without a class."""
 
     access_modes: tuple[str, ...] = ()
     selector: LabelSelector | None = None
@@ -76,18 +76,18 @@ class TopologySelectorTerm(Struct):
 
 
 class StorageClass(Struct):
-    """Volumes of a class that waits for its first consumer are made where the pod is placed."""
+    """A storage class; with WaitForFirstConsumer a volume is provisioned where its pod is placed."""
 
     metadata: ObjectMeta
     provisioner: str = ""
     volume_binding_mode: str = "Immediate"  # or WaitForFirstConsumer
     allowed_topologies: tuple[
         TopologySelectorTerm, ...
-    ] = ()  # one of the terms must hold; none is everywhere
+    ] = ()  # at least one term must match; empty matches every node
 
 
 class VolumeNodeResources(Struct):
-    count: int | None = None  # volumes on the node at once; None is no limit
+    count: int | None = None  # maximum number of volumes on the node; None: no limit
 
 
 class CSINodeDriver(Struct):
@@ -102,7 +102,7 @@ class CSINodeSpec(Struct):
 
 
 class CSINode(Struct):
-    """The drivers of the node of the same name."""
+    """The CSI drivers of the node with the same name."""
 
     metadata: ObjectMeta
     spec: CSINodeSpec = CSINodeSpec()

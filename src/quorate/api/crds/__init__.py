@@ -1,7 +1,8 @@
-"""The CustomResourceDefinitions of queueing and of gang scheduling, generated from lists of their fields.
+"""CustomResourceDefinitions generated from field lists.
 
-The caller reads a list, which ships beside this module, and passes its text in.  Schemas are structural
-and every list and text that a CEL rule walks is bounded, so that a kube-apiserver accepts their cost.
+The caller reads a field list, which is a YAML file in this package, and passes its text. Schemas are
+structural, and all lists and texts that CEL rules traverse are bounded, so that kube-apiserver accepts their
+cost.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,21 +17,19 @@ Json = dict[str, Any]
 
 KUEUE_FIELDS: Final = "kueue.yaml"
 VOLCANO_FIELDS: Final = "volcano.yaml"
-MANAGED_LABELS: Final = {
-    "app.kubernetes.io/name": "quorate"
-}  # labels of the definitions that are ours to change
+MANAGED_LABELS: Final = {"app.kubernetes.io/name": "quorate"}  # labels of definitions that Quorate may update
 NO_CONVERSION: Final[Json] = {"strategy": "None"}
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """A CEL expression over ``self`` and, in updates, ``oldSelf``, with what is said when it is false."""
+    """A CEL rule over ``self`` and, in updates, ``oldSelf``, with the message of its violation."""
 
     rule: str
     message: str
 
 
 class Constraints(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """What a value must satisfy beyond its type."""
+    """Value validation of a field."""
 
     enum: list[str] | msgspec.UnsetType = msgspec.UNSET
     minimum: int | msgspec.UnsetType = msgspec.UNSET
@@ -44,7 +43,7 @@ class Constraints(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
     list_type: Literal["map", "set", "atomic"] | msgspec.UnsetType = msgspec.UNSET
     list_map_keys: list[str] | msgspec.UnsetType = msgspec.UNSET
     map_type: Literal["atomic", "granular"] | msgspec.UnsetType = msgspec.UNSET
-    not_negative: bool = False  # of a quantity
+    not_negative: bool = False  # for quantities
     cel: tuple[Rule, ...] = ()
     items: "Constraints | None" = None
     items_cel: tuple[Rule, ...] = ()
@@ -63,7 +62,7 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Column(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
-    """One column of ``kubectl get``; priority 1 is shown by ``-o wide`` only."""
+    """A printer column; ``kubectl get`` shows columns of priority 1 only with ``-o wide``."""
 
     name: str
     type: str
@@ -72,7 +71,7 @@ class Column(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=
 
 
 class VersionMeta(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """What a version of a kind has besides fields."""
+    """Everything about a version of a kind except its fields."""
 
     scope: Literal["Cluster", "Namespaced"]
     plural: str
@@ -96,10 +95,10 @@ class KindVersion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def custom_resource_definitions(
     field_list: str, conversions: Mapping[str, Json] | None = None
 ) -> tuple[Json, ...]:
-    """The definition of each kind in ``field_list`` (the text of a list), by group and kind.
+    """Return the definition of each kind in ``field_list`` (YAML text), sorted by group and kind.
 
-    ``conversions`` gives ``spec.conversion`` by kind.  A kind it leaves out gets strategy None, with which
-    an API server loses the fields that differ between the versions (those of ``conversion.CONVERTED_KINDS``).
+    ``conversions`` gives ``spec.conversion`` by kind. Other kinds get strategy None, with which an API server
+    drops fields that differ between versions (see ``conversion.CONVERTED_KINDS``).
     """
     listed = convert(dict[str, KindVersion], yaml.load(field_list, Loader=yaml.CSafeLoader))
     by_kind: dict[tuple[str, str], dict[str, KindVersion]] = {}
@@ -114,14 +113,14 @@ def custom_resource_definitions(
 
 
 def to_yaml(definition: Json) -> str:
-    """A definition as its file holds it."""
+    """Return the YAML file of a definition."""
     return yaml.dump(
         definition, Dumper=_NoAliasDumper, sort_keys=False, width=10_000
-    )  # a CEL rule stays on its line
+    )  # keep each CEL rule on one line
 
 
 class _NoAliasDumper(yaml.CSafeDumper):
-    """Without anchors: a shared subtree is written out each time."""
+    """A dumper without anchors, which writes shared subtrees repeatedly."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -182,7 +181,7 @@ def _schema(facts: KindVersion) -> Json:
     if facts.meta.root_required:
         root["required"] = list(facts.meta.root_required)
     _add_rules(root, facts.meta.root_cel)
-    # The schemas that take fields, by the path of the object they describe.
+    # Object schemas by path, to which fields are added.
     holders = {"": root}
     for field in facts.fields:
         schema = _field(field)
@@ -218,7 +217,7 @@ def _add_constraints(schema: Json, constraints: Constraints) -> None:
     for name, keyword in _KEYWORDS.items():
         if name in given:
             schema[keyword] = given[name]
-    if constraints.not_negative:  # text or number, a quantity may be either
+    if constraints.not_negative:  # the pattern for text, the minimum for numbers
         schema.update(pattern=_NOT_NEGATIVE, minimum=0)
     _add_rules(schema, constraints.cel)
 
@@ -239,14 +238,14 @@ _KEYWORDS: Final = {
     "listMapKeys": "x-kubernetes-list-map-keys",
     "mapType": "x-kubernetes-map-type",
 }  # fmt: skip
-# What the API reads as a quantity; it has no bound on its length in text.
+# The quantity grammar; the API does not limit the length of the text.
 _AMOUNT: Final = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$"
 _QUANTITY: Final = "^[+-]?" + _AMOUNT
 _NOT_NEGATIVE: Final = "^[+]?" + _AMOUNT
 
 
 def _type_schema(type_: str) -> Json:
-    """The schema of a type as the field list writes it."""
+    """Return the schema of a type in the notation of the field list."""
     name, _, inner = type_.removesuffix(">").partition("<")
     match name:
         case "array":
@@ -274,10 +273,10 @@ def _type_schema(type_: str) -> Json:
 
 
 def _pod_template() -> Json:
-    """A pod template is kept whole and checked only where admission reads it.
+    """Return the schema of a pod template: validated only where admission reads it, never pruned.
 
-    Listing every field of core/v1 would take thousands of lines, would be out of date with the next
-    release of Kubernetes, and would prune the fields it does not know from what users wrote.
+    Listing every field of core/v1 would take thousands of lines, would lag behind Kubernetes releases, and
+    would prune unlisted fields of users' templates.
     """
     strings = _type_schema("map<string,string>")
     amounts = _type_schema("map<string,quantity>")

@@ -1,11 +1,11 @@
-"""YAML text as the JSON it stands for, the way Kubernetes reads it, with the line of every value.
+"""YAML documents decoded to JSON as Kubernetes decodes them, with the line of every value.
 
-Differences from what a YAML library does by itself, each of which has cost someone an afternoon:
+Differences from a plain YAML library:
 
-- a key written twice is reported, not silently won by the last;
-- dates and ``1:30`` are text, since JSON has neither;
-- keys are text (``8080: x`` and ``true: x`` are refused);
-- nesting and aliases are bounded, so that a short hostile text cannot become a large object.
+- a duplicate key is reported instead of overwriting the first value;
+- dates and ``1:30`` are text, because JSON has neither;
+- keys must be text (``8080: x`` and ``true: x`` are rejected);
+- nesting and aliases are limited, so that a short hostile text cannot become a large object.
 """
 
 from typing import Any, Final
@@ -21,7 +21,7 @@ _STANDARD: Final = "tag:yaml.org,2002:"
 
 
 class InvalidYaml(ValueError):
-    """Text that is no YAML, or YAML that stands for no JSON."""
+    """The text is not YAML, or not representable as JSON."""
 
     def __init__(self, line: int, problem: str) -> None:
         super().__init__(line, problem)
@@ -32,21 +32,21 @@ class InvalidYaml(ValueError):
 
 
 class Document(msgspec.Struct, frozen=True):
-    """One document of a text: its ``value`` as JSON, where each path stands, and the keys written twice."""
+    """One YAML document: its JSON ``value``, the line of each path, and findings about duplicate keys."""
 
     value: Any
     lines: dict[str, int]
     findings: tuple[Finding, ...]
 
     def line_of(self, path: str) -> int:
-        """Where ``path`` stands; of what is not there, where the nearest stands that should hold it."""
+        """Return the line of ``path``, or of its nearest existing ancestor."""
         while path not in self.lines:
             path = path[: max(path.rfind("."), path.rfind("["), 0)]
         return self.lines[path]
 
 
 def read_documents(text: str) -> list[Document]:
-    """The documents of ``text`` in order, without the empty ones.  Raises ``InvalidYaml``."""
+    """Decode the documents of ``text``, without empty ones.  Raises ``InvalidYaml``."""
     loader = yaml.CSafeLoader(text)
     documents = []
     try:
@@ -78,7 +78,7 @@ def _invalid_yaml(error: yaml.MarkedYAMLError, text: str) -> InvalidYaml:
 
 
 class _DocumentBuilder:
-    """One document on its way to JSON."""
+    """Builds one document from YAML nodes."""
 
     def __init__(self, loader: yaml.CSafeLoader) -> None:
         self._loader = loader
@@ -108,7 +108,7 @@ class _DocumentBuilder:
 
     def _mapping(self, node: yaml.MappingNode, path: str, depth: int) -> dict[str, Any]:
         self._find_duplicates(node, path)
-        self._loader.flatten_mapping(node)  # what `<<` merges in stands before the node's own keys
+        self._loader.flatten_mapping(node)  # values merged by `<<` come before the node's own keys
         result: dict[str, Any] = {}
         for key_node, value_node in node.value:
             key = _key(key_node)

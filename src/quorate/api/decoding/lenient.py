@@ -1,7 +1,7 @@
-"""Reading mappings that belong to others too: what is unknown or unreadable is told, and does no harm.
+"""Lenient decoding of documents that contain fields of other programs.
 
-``strict`` refuses such things.  Here they become warnings: a file of Volcano's says things that another
-version, or a plugin that is not here, would read.
+Unlike ``strict``, unknown fields and invalid arguments produce warnings: a Volcano file may contain fields
+for other versions or for plugins that are not available here.
 """
 
 import re
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class LenientSection(Section):
-    """A mapping in which fields nobody asked for are left alone, with a warning."""
+    """A mapping in which unknown fields produce warnings."""
 
     def close(self) -> None:
         known = sorted(self._known)
@@ -30,7 +30,7 @@ class LenientSection(Section):
 
 
 class Arguments(LenientSection):
-    """Free-form arguments: one that cannot be read keeps its default, with a warning."""
+    """Free-form arguments; an invalid one keeps its default and produces a warning."""
 
     def value(self, name: str, decoder: Decoder[T], default: T) -> T:
         field = self.at(name)
@@ -56,7 +56,7 @@ def lenient_section(read_fields: Callable[[LenientSection], T]) -> Decoder[T]:
 
 
 def arguments(read_arguments: Callable[[Arguments], T]) -> Decoder[T]:
-    """The same for arguments, which may also be absent."""
+    """Return a decoder of arguments, which may be absent."""
 
     def read(field: Field) -> T:
         if field.value is not None and not isinstance(field.value, dict):
@@ -75,7 +75,7 @@ _DECIMAL: Final = re.compile(r"[+-]?[0-9]{1,20}(\.[0-9]{1,20})?")
 
 
 def lenient_boolean(field: Field) -> bool:
-    """A boolean, as such or in quotes."""
+    """Decode a boolean, which may be quoted."""
     value = field.value
     if isinstance(value, str):
         value = _BOOLEANS.get(value.lower())
@@ -85,7 +85,7 @@ def lenient_boolean(field: Field) -> bool:
 
 
 def non_negative_integer(field: Field) -> int:
-    """A number of 0 or more, as such or in quotes."""
+    """Decode a non-negative integer, which may be quoted."""
     number = exact_number(field)
     if number.denominator != 1:
         raise InvalidValue("is not a whole number")
@@ -95,21 +95,21 @@ def non_negative_integer(field: Field) -> int:
 
 
 def exact_number(field: Field) -> Fraction:
-    """A number exactly as it is written: ``1.2`` is six fifths."""
+    """Decode a number exactly as written: ``1.2`` is 6/5."""
     value = field.value
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise InvalidValue("is not a number")
-    written = str(value)  # of a float the shortest form, which is what was written
+    written = str(value)  # the shortest form of a float is the one in the file
     if isinstance(value, str) and not _DECIMAL.fullmatch(written):
         raise InvalidValue("is not a number")
     try:
         return Fraction(written)
-    except ValueError as error:  # infinite, or no number by its own account
+    except ValueError as error:  # infinite or NaN
         raise InvalidValue("is not a number") from error
 
 
 def duration_or_seconds(*, exclusive: bool = False) -> Decoder[float]:
-    """A duration in Go's syntax, or a plain number of seconds; more than nothing if ``exclusive``."""
+    """Return a decoder of a duration in Go's syntax or in seconds; not zero if ``exclusive``."""
 
     def read(field: Field) -> float:
         try:

@@ -1,8 +1,8 @@
-"""Decode a document strictly: every field is taken once and every mistake is recorded.
+"""Strict decoding of documents: every field is decoded once, and every mistake is a finding.
 
-A ``Decoder`` returns what one value means or raises ``InvalidValue`` with the rule it breaks.  A section
-hands the values of one mapping to readers, records refusals as findings with path and line, and at the end
-reports the fields nobody asked for.  So one reading lists everything that is wrong.
+A ``Decoder`` returns the meaning of one value or raises ``InvalidValue`` with the rule that it violates. A
+``Section`` passes the values of a mapping to decoders, records violations as findings with path and line, and
+finally reports unknown fields. So one pass finds all mistakes.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,7 +20,7 @@ U = TypeVar("U")
 
 
 class InvalidValue(ValueError):
-    """A value breaks a rule; the text completes the sentence "path: value ..."."""
+    """A value violates a rule; the text completes the sentence "path: value ..."."""
 
     def __init__(self, rule: str) -> None:
         super().__init__(rule)
@@ -28,7 +28,7 @@ class InvalidValue(ValueError):
 
 
 class InvalidConfiguration(ValueError):
-    """A configuration that is refused, with everything that is wrong with it."""
+    """A configuration is rejected, with all findings."""
 
     def __init__(self, findings: Iterable[Finding]) -> None:
         self.findings = tuple(findings)
@@ -39,7 +39,7 @@ class InvalidConfiguration(ValueError):
 
 
 class DecodeContext:
-    """One document being read: what is wrong with it, and what is right but deserves a word."""
+    """The document being decoded, with the findings and warnings so far."""
 
     __slots__ = ("document", "findings", "warnings")
 
@@ -53,9 +53,9 @@ class DecodeContext:
 
 
 def decode_context(text: str, rule: str) -> DecodeContext:
-    """The one document of a configuration file; ``rule`` says what it must hold.
+    """Parse the single document of a configuration file; ``rule`` says what it must contain.
 
-    Raises ``InvalidConfiguration`` for what is no YAML, or another number of documents.
+    Raises ``InvalidConfiguration`` if the text is not YAML, or has another number of documents.
     """
     try:
         documents = read_documents(text)
@@ -68,7 +68,7 @@ def decode_context(text: str, rule: str) -> DecodeContext:
 
 
 class Field:
-    """One value of a document and where it stands."""
+    """One value of a document, with its path."""
 
     __slots__ = ("context", "path", "value")
 
@@ -76,7 +76,7 @@ class Field:
         self.context, self.path, self.value = context, path, value
 
     def reject(self, rule: str) -> None:
-        """Record that this value breaks ``rule`` and go on."""
+        """Record that this value violates ``rule``."""
         line = self.context.document.line_of(self.path)
         self.context.findings.append(Finding(self.path, self.value, rule, line))
 
@@ -84,7 +84,7 @@ class Field:
         self.context.warnings.append(f"{self.path}: {remark}")
 
     def read(self, decoder: "Decoder[T]", fallback: U) -> T | U:
-        """What ``decoder`` makes of this value, or ``fallback`` after recording why not."""
+        """Return the decoded value, or ``fallback`` after recording a finding."""
         try:
             return decoder(self)
         except InvalidValue as refusal:
@@ -92,11 +92,11 @@ class Field:
             return fallback
 
     def items(self) -> "list[Field]":
-        """The entries of a list."""
+        """Return the entries of a list."""
         return [Field(self.context, f"{self.path}[{at}]", value) for at, value in enumerate(self.value)]
 
     def entry(self, key: str) -> "Field":
-        """One entry of a mapping, null when absent."""
+        """Return an entry of a mapping; its value is None if absent."""
         return Field(self.context, child_path(self.path, key), self.value.get(key))
 
 
@@ -104,15 +104,15 @@ Decoder = Callable[[Field], T]
 
 
 class Section:
-    """One mapping: its fields are taken by name, null being the same as absent."""
+    """A mapping whose fields are decoded by name; null means absent."""
 
     def __init__(self, field: Field) -> None:
         self.field = field
-        # Fields somebody asked for; the others are unknown.
+        # Names of fields that were decoded or rejected; all other fields are unknown.
         self._known: set[str] = set()
 
     def __contains__(self, name: str) -> bool:
-        """Whether the field is given with something other than null."""
+        """Return True if the field is present and not null."""
         return self.field.value.get(name) is not None
 
     def at(self, name: str) -> Field:
@@ -124,7 +124,7 @@ class Section:
         return default if field.value is None else field.read(decoder, default)
 
     def reject_if_present(self, name: str, rule: str) -> None:
-        """Refuse a field that other versions have, saying what to write instead."""
+        """Reject a field of another version, and say what to write instead."""
         if name in self:
             self.at(name).reject(rule)
         self._known.add(name)
@@ -139,7 +139,7 @@ class Section:
 
 
 def section(read_fields: Callable[[Section], T]) -> Decoder[T]:
-    """A mapping whose fields ``read_fields`` takes."""
+    """Return a decoder of a mapping whose fields ``read_fields`` decodes."""
 
     def read(field: Field) -> T:
         if not isinstance(field.value, dict):
@@ -153,7 +153,7 @@ def section(read_fields: Callable[[Section], T]) -> Decoder[T]:
 
 
 def ignored_section(readers: dict[str, Decoder[Any]]) -> Decoder[None]:
-    """A mapping that is only checked: nothing keeps its values."""
+    """Return a decoder of a mapping that is validated and ignored."""
 
     def read_fields(fields: Section) -> None:
         for name, decoder in readers.items():
@@ -165,7 +165,7 @@ def ignored_section(readers: dict[str, Decoder[Any]]) -> Decoder[None]:
 def list_of(
     decoder: Decoder[T | None], *, minimum: int = 0, maximum: int | None = None
 ) -> Decoder[tuple[T, ...]]:
-    """A list; items that are refused are recorded and left out, and so are those that are None."""
+    """Return a decoder of a list, which omits invalid items and items decoded to None."""
 
     def read(field: Field) -> tuple[T, ...]:
         if not isinstance(field.value, list):
@@ -180,7 +180,7 @@ def list_of(
 
 
 def map_of(decoder: Decoder[T], *, maximum: int | None = None) -> Decoder[dict[str, T]]:
-    """A mapping with free keys; values that are refused are recorded and left out."""
+    """Return a decoder of a mapping with arbitrary keys, which omits invalid values."""
 
     def read(field: Field) -> dict[str, T]:
         if not isinstance(field.value, dict):
@@ -223,7 +223,7 @@ def number(field: Field) -> float:
 
 
 def duration(*, minimum_s: float = 0.0, exclusive: bool = False) -> Decoder[float]:
-    """Seconds; at least ``minimum_s``, or more than that if ``exclusive``."""
+    """Return a decoder of a duration in seconds: at least ``minimum_s``, or more if ``exclusive``."""
 
     def read(field: Field) -> float:
         try:
@@ -242,14 +242,14 @@ def duration(*, minimum_s: float = 0.0, exclusive: bool = False) -> Decoder[floa
 def quantity(field: Field) -> Quantity:
     value = field.value
     try:
-        # Fractions written without quotes arrive as floats, whose shortest form is what was written.
+        # Unquoted fractions arrive as floats, whose shortest form is the one in the file.
         return parse_quantity(str(value) if isinstance(value, float) else value)
     except InvalidQuantity as invalid:
         raise InvalidValue("is not a quantity (write 4, 500m or 16Gi)") from invalid
 
 
 def choice(options: tuple[T, ...]) -> Decoder[T]:
-    """One of some words, given as ``get_args`` of the Literal that lists them."""
+    """Return a decoder that accepts one of ``options``, given as ``get_args`` of a Literal."""
 
     def read(field: Field) -> T:
         for option in options:
@@ -261,7 +261,7 @@ def choice(options: tuple[T, ...]) -> Decoder[T]:
 
 
 def text_matching(fits: Callable[[str], bool], noun: str) -> Decoder[str]:
-    """Text that ``fits``, where ``noun`` says what that would be."""
+    """Return a decoder of text that satisfies ``fits``; ``noun`` describes such text."""
 
     def read(field: Field) -> str:
         value = text(field)

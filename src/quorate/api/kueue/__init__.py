@@ -1,7 +1,7 @@
-"""kueue.x-k8s.io/v1beta2, the version used inside: queues, flavors, workloads.
+"""kueue.x-k8s.io/v1beta2, the internal version: queues, flavors, workloads.
 
-Field meanings and defaults are Kueue's (v0.19).  An absent limit is ``None`` here, at the edge; the quota
-core has its own value for *unlimited*.
+Fields and defaults are Kueue's (v0.19). An absent limit is ``None`` in these structs; the quota core
+represents *unlimited* with a value of its own.
 """
 
 from datetime import datetime
@@ -17,9 +17,11 @@ from quorate.api.quantity import Quantity
 GROUP = "kueue.x-k8s.io"
 VERSION = "v1beta2"
 
-QUEUE_NAME = "kueue.x-k8s.io/queue-name"  # label; also read as an annotation, as older manifests carry it
+QUEUE_NAME = (
+    "kueue.x-k8s.io/queue-name"  # a label; older manifests have it as an annotation, which is read too
+)
 PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
-ACTIVE = "Active"  # the condition of queues and admission checks
+ACTIVE = "Active"  # a condition of queues and admission checks
 JOB_UID = "kueue.x-k8s.io/job-uid"
 POD_SET = "kueue.x-k8s.io/podset"
 SLICE_NAME = "kueue.x-k8s.io/workload-slice-name"
@@ -97,7 +99,7 @@ class AdmissionScope(Struct):
 
 
 class ReadinessOverrides(Struct):
-    """Durations that stand in for those of the configuration; see ``queueing.pods_ready``.  Not in Kueue."""
+    """Durations that override those of the configuration (see ``queueing.pods_ready``).  Not in Kueue."""
 
     timeout: str | None = None
     recovery_timeout: str | None = None
@@ -130,7 +132,7 @@ class FlavorUsage(Struct, omit_defaults=False):
 
 
 class FairSharingStatus(Struct, omit_defaults=False):
-    weighted_share: int = 0  # in thousandths, rounded up; without weight the largest the API can store
+    weighted_share: int = 0  # in thousandths, rounded up; the API's maximum if the weight is zero
 
 
 class ClusterQueueStatus(Struct):
@@ -198,7 +200,7 @@ class LocalQueue(Struct):
 
 
 class PodSet(Struct, omit_defaults=False):
-    """``count`` equal pods; ``template`` is a PodTemplateSpec kept as bytes (see ``batch.template_of``)."""
+    """``count`` equal pods with a PodTemplateSpec stored as bytes (see ``batch.decode_template``)."""
 
     name: str = "main"
     count: Int32 = 1
@@ -227,7 +229,7 @@ class WorkloadSpec(Struct):
 class PodSetAssignment(Struct):
     name: str = "main"
     flavors: dict[str, str] = {}
-    resource_usage: Resources = {}  # the total of the pod set, not one pod's
+    resource_usage: Resources = {}  # the total of the pod set
     count: Int32 | None = None
 
 
@@ -247,7 +249,7 @@ class ReclaimablePod(Struct):
 
 
 class PodSetUpdate(Struct):
-    """What an admission check adds to the pods of one pod set."""
+    """Metadata and scheduling fields that an admission check adds to the pods of one pod set."""
 
     name: str
     labels: dict[str, str] = {}
@@ -257,7 +259,7 @@ class PodSetUpdate(Struct):
 
 
 class AdmissionCheckState(Struct):
-    """One check's verdict.  Complete, since the list that holds it is written as a whole."""
+    """The state of one admission check, with all fields, because the list is written as a whole."""
 
     name: str
     state: Literal["Pending", "Ready", "Retry", "Rejected"]
@@ -288,7 +290,7 @@ class UnhealthyNode(Struct):
 
 
 class PreemptionGateState(Struct):
-    """One gate that holds back the workload's preemptions while it is closed."""
+    """A gate that blocks preemptions by the workload while it is closed."""
 
     name: str
     position: Literal["Closed", "Open"]
@@ -327,7 +329,7 @@ class AdmissionCheckStatus(Struct):
 
 
 class CheckParameters(Struct):
-    """The object that says how a check is made."""
+    """A reference to the object that configures an admission check."""
 
     api_group: str = ""
     kind: str = ""

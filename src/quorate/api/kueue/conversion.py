@@ -1,9 +1,9 @@
-"""Objects of ``kueue.x-k8s.io`` between v1beta1 and v1beta2, as JSON in and out.
+"""Conversion of ``kueue.x-k8s.io`` objects between v1beta1 and v1beta2, as JSON.
 
-v1beta2 is what is stored and what the rest of Quorate reads.  What only one version knows is dropped on
-the way to the other.  So a round trip that starts with v1beta1 may come back in other words (a list of
-``admissionChecks`` as an ``admissionChecksStrategy``), one that starts with v1beta2 loses its newest fields.
-Kinds that are not among ``CONVERTED_KINDS`` have one shape: only their apiVersion changes.
+v1beta2 is the storage version, which the rest of Quorate reads. Fields that exist in only one version are
+dropped. A round trip that starts with v1beta1 may change the representation (``admissionChecks`` becomes
+``admissionChecksStrategy``), and one that starts with v1beta2 loses its newest fields. Kinds that are not in
+``CONVERTED_KINDS`` have the same schema in both versions: only apiVersion changes.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ V1BETA2: Final = f"{GROUP}/v1beta2"
 
 
 class UnknownVersion(ValueError):
-    """An object of, or a wish for, a version that is neither v1beta1 nor v1beta2."""
+    """The version of an object, or the requested version, is neither v1beta1 nor v1beta2."""
 
     def __init__(self, api_version: object) -> None:
         super().__init__(api_version)
@@ -29,14 +29,14 @@ class UnknownVersion(ValueError):
 
 
 def convert_version(body: Json, api_version: str) -> Json:
-    """``body`` in ``api_version``, a new object; raises ``UnknownVersion``."""
+    """Return a copy of ``body`` in ``api_version``.  Raises ``UnknownVersion``."""
     result = deepcopy(body)
     convert_in_place(result, api_version)
     return result
 
 
 def convert_in_place(body: Json, api_version: str) -> None:
-    """Make ``body`` an object of ``api_version``; raises ``UnknownVersion``, and has changed nothing then."""
+    """Convert ``body`` to ``api_version``.  Raises ``UnknownVersion`` before any change."""
     for version in (body.get("apiVersion"), api_version):
         if version not in (V1BETA1, V1BETA2):
             raise UnknownVersion(version)
@@ -49,7 +49,7 @@ def convert_in_place(body: Json, api_version: str) -> None:
 
 
 def _part(holder: Json, name: str) -> Json:
-    """An object inside ``holder``; when there is none, one that nothing keeps."""
+    """Return the object at ``name`` in ``holder``, or a detached empty object."""
     part = holder.get(name)
     return part if isinstance(part, dict) else {}
 
@@ -63,7 +63,7 @@ def _rename(holder: Json, old: str, new: str) -> None:
         holder[new] = holder.pop(old)
 
 
-# Class names say what they refer to by a source in v1beta1, by group and kind in v1beta2.
+# A priority class reference is a source in v1beta1, and a group and kind in v1beta2.
 _CLASS_REFERENCES: Final = {
     f"{GROUP}/workloadpriorityclass": (GROUP, "WorkloadPriorityClass"),
     "scheduling.k8s.io/priorityclass": ("scheduling.k8s.io", "PriorityClass"),
@@ -100,7 +100,7 @@ def _downgrade_workload(spec: Json, status: Json) -> None:
 
 
 def _slices(domains: list[Json], levels: int) -> list[Json]:
-    """All domains in one slice: what they share is said once, the rest listed in order."""
+    """Return all domains as one slice, with shared values stored once and the others in order."""
     if not domains:
         return []
     counts = [domain["count"] for domain in domains]
@@ -189,7 +189,7 @@ def _no_conversion(_spec: Json, _status: Json) -> None:
 
 
 Change = Callable[[Json, Json], None]
-"""Alters a spec and a status in place."""
+"""A function that changes a spec and a status in place."""
 
 _CHANGES: Final[Mapping[str, tuple[Change, Change]]] = {
     "ClusterQueue": (_upgrade_cluster_queue, _downgrade_cluster_queue),
@@ -200,4 +200,4 @@ _CHANGES: Final[Mapping[str, tuple[Change, Change]]] = {
 }
 
 CONVERTED_KINDS: Final = tuple(_CHANGES)
-"""The kinds whose versions differ in more than what a schema prunes."""
+"""Kinds whose versions differ by more than what schema pruning handles."""

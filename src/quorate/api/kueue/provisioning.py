@@ -1,4 +1,4 @@
-"""Requests for capacity: ``autoscaling.x-k8s.io/v1`` of cluster autoscalers, and Kueue's settings for it."""
+"""ProvisioningRequest (``autoscaling.x-k8s.io/v1``) and Kueue's ProvisioningRequestConfig."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ MergePolicy = Literal["IdenticalPodTemplates", "IdenticalWorkloadSchedulingRequi
 
 
 class RetryStrategy(Struct):
-    """After failure ``n``, up to the limit, comes another attempt, in ``base * 2 ** (n - 1)`` seconds."""
+    """Retry delays: attempt ``n + 1`` starts ``base * 2 ** (n - 1)`` seconds after failure ``n``."""
 
     backoff_limit_count: int = 3
     backoff_base_seconds: int = 60
@@ -29,7 +29,7 @@ class ConfiguredPodSetUpdates(Struct):
 class ProvisioningRequestConfigSpec(Struct):
     provisioning_class_name: str = ""
     parameters: dict[str, str] = {}
-    managed_resources: tuple[str, ...] = ()  # none: every pod set needs a request
+    managed_resources: tuple[str, ...] = ()  # empty: every pod set needs a request
     retry_strategy: RetryStrategy = RetryStrategy()
     pod_set_updates: ConfiguredPodSetUpdates = ConfiguredPodSetUpdates()
     pod_set_merge_policy: MergePolicy | None = None
@@ -67,6 +67,6 @@ class ProvisioningRequest(Struct):
 
 
 class PodTemplate(Struct):
-    """A pod template as an object; nobody here reads more of it than whose it is."""
+    """A PodTemplate object, of which only the metadata is read."""
 
     metadata: ObjectMeta

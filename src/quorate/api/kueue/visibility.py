@@ -1,18 +1,18 @@
-"""Kueue's visibility API (``visibility.kueue.x-k8s.io``): who waits in a queue, and in which place."""
+"""Kueue's visibility API (``visibility.kueue.x-k8s.io``): pending workloads and their positions."""
 
 from typing import Any, Final
 
 from quorate.api.meta import ObjectMeta, Struct
 
 GROUP: Final = "visibility.kueue.x-k8s.io"
-VERSION: Final = "v1beta2"  # the preferred one
-VERSIONS: Final = (VERSION, "v1beta1")  # they are the same
+VERSION: Final = "v1beta2"  # the preferred version
+VERSIONS: Final = (VERSION, "v1beta1")  # the schemas are equal
 
 
 class PendingWorkload(Struct, omit_defaults=False):
-    """Positions count from 0, over everybody who waits in the cluster queue or in the local queue."""
+    """A pending workload; positions count from 0 within the cluster queue and the local queue."""
 
-    metadata: ObjectMeta  # name, namespace, creation, and owners
+    metadata: ObjectMeta  # name, namespace, creation time and owners
     priority: int
     local_queue_name: str
     position_in_cluster_queue: int
@@ -27,7 +27,7 @@ class PendingWorkloadsSummary(Struct, omit_defaults=False):
 
 
 def discovery() -> dict[str, dict[str, Any]]:
-    """What an aggregated API tells about itself, by path."""
+    """Return the discovery documents of the aggregated API, by path."""
     versions = [{"groupVersion": f"{GROUP}/{version}", "version": version} for version in VERSIONS]
     group = {"name": GROUP, "versions": versions, "preferredVersion": versions[0]}
     documents: dict[str, dict[str, Any]] = {

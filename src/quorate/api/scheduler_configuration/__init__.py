@@ -1,10 +1,10 @@
-"""The configuration file of a gang scheduler: Volcano's (``volcano-scheduler.conf``), and one field of ours.
+"""The configuration file of the gang scheduler: Volcano's ``volcano-scheduler.conf``, and ``profile``.
 
-``actions`` say what a session does and in which order; ``tiers`` whom it asks; ``configurations`` hold
-arguments of actions.  Ours is ``profile``: ``design``, the default, or ``compat``, which does as Volcano
-does.  What would change who runs where is refused: unknown actions and plugins, and plugins that forbid
-something and are not served here.  Everything else that does not fit is told and left aside, and an argument
-that cannot be read keeps its default, as Volcano has it: its files work here as they are.
+``actions`` lists what a session does, in order; ``tiers`` lists the plugins that it calls; ``configurations``
+holds arguments of actions. ``profile`` is Quorate's own: ``design`` (default), or ``compat`` for Volcano's
+behavior. Anything that would change which pods run where is rejected: unknown actions and plugins, and
+unsupported plugins that filter. Other mismatches produce warnings, and an invalid argument keeps its default,
+as in Volcano, so that Volcano's files work unchanged.
 """
 
 from collections import Counter
@@ -74,7 +74,7 @@ tiers:
 
 
 class PluginEntry(msgspec.Struct, frozen=True):
-    """One plugin in its tier: ``arguments`` are of its own class, ``disabled`` is what it has no say on."""
+    """A plugin in its tier; ``disabled`` lists the extension points switched off by its entry."""
 
     name: str
     arguments: PluginArguments
@@ -99,12 +99,12 @@ class LoadedSchedulerConfiguration(msgspec.Struct, frozen=True):
 
 
 def default_scheduler_configuration() -> SchedulerConfiguration:
-    """What holds without a file."""
+    """Return the configuration without a file."""
     return load_scheduler_configuration(DEFAULT_FILE).configuration
 
 
 def load_scheduler_configuration(text: str) -> LoadedSchedulerConfiguration:
-    """Read a configuration file.  Raises ``InvalidConfiguration`` with every finding."""
+    """Decode a configuration file.  Raises ``InvalidConfiguration`` with every finding."""
     context = decode_context(text, "must hold one with actions and tiers")
     root = context.root()
     _refuse_manifests(root)
@@ -115,7 +115,7 @@ def load_scheduler_configuration(text: str) -> LoadedSchedulerConfiguration:
 
 
 def _refuse_manifests(root: Field) -> None:
-    """At once: what else there is to say of another kind of file would only add noise."""
+    """Reject other kinds of file at once, because findings about their fields would not help."""
     match root.value:
         case {"kind": "ConfigMap"}:
             root.entry("kind").reject("wraps a file (give the text under its data.volcano-scheduler.conf)")
@@ -161,7 +161,7 @@ def _configuration(fields: LenientSection) -> SchedulerConfiguration:
 def _compat_profile(
     configuration: SchedulerConfiguration, told: Mapping[Action, Field]
 ) -> SchedulerConfiguration:
-    """Without what only profile ``design`` does."""
+    """Return ``configuration`` without the features of profile ``design``."""
     for action, field in told.items():
         if field.value and action != "allocate":
             field.warn("changes nothing with profile compat")
@@ -175,13 +175,13 @@ def _compat_profile(
 
 
 def _overcommit(tiers: Iterable[Iterable[PluginEntry]]) -> Fraction | None:
-    """The factor of the first such plugin."""
+    """Return the factor of the first overcommit plugin."""
     found = (entry.arguments for tier in tiers for entry in tier)
     return next((each.factor for each in found if isinstance(each, OvercommitArguments)), None)
 
 
 def _actions(field: Field) -> tuple[Action, ...]:
-    """One text with commas, as Volcano has it."""
+    """Decode actions from one comma-separated text, as in Volcano."""
     if not isinstance(field.value, str):
         raise InvalidValue(f'is not text (write "{", ".join(ACTIONS[:3])}")')
     named = [name.strip() for name in field.value.split(",")]

@@ -1,6 +1,6 @@
-"""The actions of a gang scheduler's configuration: which there are, and what each can be told.
+"""The actions of the gang scheduler's configuration and their arguments.
 
-Except for ``predicateErrorCacheEnable`` the arguments are ours and speak to profile ``design`` only.
+All arguments except ``predicateErrorCacheEnable`` are Quorate's own and affect profile ``design`` only.
 """
 
 from collections.abc import Mapping
@@ -22,25 +22,31 @@ UNSUPPORTED_ACTIONS: Final[Mapping[str, str]] = {
     "gangpreempt": "write preempt, which with evict-whole-group also evicts whole groups",
     "gangreclaim": "write reclaim, which with evict-whole-group also evicts whole groups",
 }
-NO_OP_ACTION: Final = "shuffle"  # evicts what the plugins tdm and rescheduling say, of which there are none
+NO_OP_ACTION: Final = (
+    "shuffle"  # evicts the victims of the plugins tdm and rescheduling, which are not supported
+)
 
 
 class EnqueueArguments(msgspec.Struct, frozen=True, kw_only=True):
     order: EnqueueOrder = "fcfs"
-    idle_factor: Fraction = Fraction(1)  # of the cluster, what admitted groups may use and reserve
-    inqueue_timeout_s: float | None = 300.0  # how long a group is Inqueue without success; None: for ever
-    backoff_base_s: float = 10.0  # after a first roll-back; each further one doubles it
+    idle_factor: Fraction = Fraction(
+        1
+    )  # the fraction of the cluster that admitted groups may use and reserve
+    inqueue_timeout_s: float | None = (
+        300.0  # how long a group may stay Inqueue without success; None: unlimited
+    )
+    backoff_base_s: float = 10.0  # after the first rollback; doubles with each further one
     backoff_max_s: float = 300.0
     check_quota: bool = True
 
 
 class AllocateArguments(msgspec.Struct, frozen=True, kw_only=True):
-    predicate_error_cache: bool = True  # a role that fits no node is not tried again in the session
-    repair_timeout_s: float | None = 60.0  # how long a gang may be half bound; None: for ever
+    predicate_error_cache: bool = True  # do not retry a role that fits no node in this session
+    repair_timeout_s: float | None = 60.0  # how long a gang may be partly bound; None: unlimited
 
 
 class PreemptArguments(msgspec.Struct, frozen=True, kw_only=True):
-    evict_overused: bool = True  # of groups of equal priority, what they have beyond their minResources
+    evict_overused: bool = True  # preempt groups of equal priority for their surplus over minResources
     evict_whole_group: bool = True
 
 
@@ -53,7 +59,7 @@ class BackfillArguments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decode_enqueue_arguments(given: Arguments, overcommit: Fraction | None) -> EnqueueArguments:
-    """``overcommit`` is the factor of that plugin, if it is configured."""
+    """Decode arguments of enqueue; ``overcommit`` is the factor of that plugin, if configured."""
     default = EnqueueArguments()
     return EnqueueArguments(
         order=given.value("order", choice(get_args(EnqueueOrder)), default.order),

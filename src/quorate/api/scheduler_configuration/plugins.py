@@ -1,4 +1,4 @@
-"""The plugins of a gang scheduler's configuration: which there are, and what each can be told.
+"""The plugins of the gang scheduler's configuration and their arguments.
 
 Arguments and defaults are Volcano's (1.15).
 """
@@ -19,14 +19,14 @@ from quorate.api.decoding.lenient import (
 )
 from quorate.api.decoding.strict import Field, InvalidValue, text
 
-# What an entry can switch off: the plugin then is as if it had nothing to say on it.
+# Extension points that an entry can disable for its plugin.
 ExtensionPoint = Literal[
     "JobOrder", "JobReady", "JobPipelined", "JobEnqueued", "JobStarving", "TaskOrder", "QueueOrder",
     "Preemptable", "Reclaimable", "Preemptive", "Predicate", "BestNode", "NodeOrder", "TargetJob",
     "ReservedNodes", "Victim", "Overused", "Allocatable", "HyperNodeOrder", "HyperNodeGradient",
     "SubJobReady", "SubJobPipelined", "SubJobOrder", "ClusterOrder",
 ]  # fmt: skip
-# Volcano names these with "enabled", the others with "enable".
+# Volcano's fields for these begin with "enabled", for the others with "enable".
 _PAST_TENSE: Final = frozenset(
     {
         "Victim", "Overused", "Allocatable", "HyperNodeOrder", "HyperNodeGradient", "SubJobReady",
@@ -44,11 +44,11 @@ class NoArguments(msgspec.Struct, frozen=True):
 
 
 class OvercommitArguments(msgspec.Struct, frozen=True):
-    factor: Fraction = Fraction(6, 5)  # of the cluster, what pod groups may reserve
+    factor: Fraction = Fraction(6, 5)  # the fraction of the cluster that pod groups may reserve
 
 
 class SlaArguments(msgspec.Struct, frozen=True):
-    waiting_s: float | None = None  # the longest any group shall wait; None: only those that say so
+    waiting_s: float | None = None  # maximum waiting time of all groups; None: only of groups that set one
 
 
 class CapacityArguments(msgspec.Struct, frozen=True):
@@ -56,7 +56,7 @@ class CapacityArguments(msgspec.Struct, frozen=True):
 
 
 class BinpackArguments(msgspec.Struct, frozen=True):
-    """``resources`` are weights by resource; those not named have none."""
+    """``resources`` are weights by resource; resources that are not listed have weight 0."""
 
     weight: int = 1
     resources: Mapping[str, int] = MappingProxyType({"cpu": 1, "memory": 1})
@@ -76,9 +76,9 @@ class NodeOrderArguments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PredicateArguments(msgspec.Struct, frozen=True, kw_only=True):
-    """Which constraints are looked at; that a node is ready always is."""
+    """The enabled predicates; node readiness is always checked."""
 
-    node_unschedulable: bool = True  # no argument: only who goes without the plugin goes without it
+    node_unschedulable: bool = True  # not an argument: enabled with the plugin
     node_affinity: bool = True
     node_ports: bool = True
     taint_toleration: bool = True
@@ -153,7 +153,7 @@ def _predicates(given: Arguments) -> PredicateArguments:
     def on(constraint: str) -> bool:
         return given.value(f"predicate.{constraint}Enable", lenient_boolean, True)
 
-    # Equal pods are judged once whatever this says, and the answer cannot differ.
+    # Equal pods always share one result, whether this is enabled or not; the result is the same.
     given.value("predicate.CacheEnable", lenient_boolean, True)
     for unserved in ("Proportional", "DynamicResourceAllocation"):
         if given.value(f"predicate.{unserved}Enable", lenient_boolean, False):
@@ -184,9 +184,9 @@ PLUGIN_DECODERS: Final[Mapping[str, Callable[[Arguments], PluginArguments]]] = {
     "resourcequota": _none,
     "sla": _sla,
 }
-HIERARCHICAL_PLUGINS: Final = frozenset({"capacity", "drf"})  # what enableHierarchy means something to
+HIERARCHICAL_PLUGINS: Final = frozenset({"capacity", "drf"})  # plugins that support enableHierarchy
 
-# Volcano's other plugins.  These forbid things: without them what an administrator ruled out would happen.
+# Unsupported plugins of Volcano that filter. Without them, pods could run where an administrator forbade it.
 UNSUPPORTED_FILTERS: Final[Mapping[str, str]] = {
     "cdp": "protects pods from eviction in their first minutes",
     "deviceshare": "gives out shares of devices",
@@ -198,7 +198,7 @@ UNSUPPORTED_FILTERS: Final[Mapping[str, str]] = {
     "tdm": "keeps pods off revocable nodes outside of their hours",
     "usage": "keeps pods off nodes that are busy by measurement",
 }
-# And these only prefer: without them all is allowed that is allowed with them.
+# Unsupported plugins of Volcano that only score or move pods. Without them the same placements are allowed.
 UNSUPPORTED_SCORERS: Final[Mapping[str, str]] = {
     "rescheduling": "moves running pods to better nodes",
     "resource-strategy-fit": "scores nodes by resource",

@@ -1,9 +1,9 @@
-"""What is wrong with objects of queueing and gang scheduling beyond what the schemas of their CRDs can say.
+"""Validation of queueing and gang scheduling objects beyond the schemas of their CRDs.
 
-Every function answers with all findings at once, in the order of the fields.  The rules are Kueue's and
-Volcano's, those that their webhooks enforce.  They hold without webhooks, too: ours refuse an object with
-them, the controllers make conditions of them, and ``quorate local run`` refuses a manifest before it is
-applied.  The rules that schemas do state, such as lengths and enumerations, are not repeated here.
+Every function returns all findings, in the order of the fields. The rules are those of Kueue's and Volcano's
+webhooks. They also apply without webhooks: webhooks reject objects by them, controllers turn them into
+conditions, and ``quorate local run`` rejects a manifest before applying it. Rules that the schemas express,
+such as lengths and enumerations, are not repeated here.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,9 +31,9 @@ from quorate.api.volcano.job import with_defaults
 
 
 def manifest_findings(body: Mapping[str, Any]) -> list[Finding]:
-    """The findings of an object of any version; none for other kinds.
+    """Return the findings of an object of any version; none for other kinds.
 
-    An object whose shape is wrong gets none either: an API server says that, with all its paths.
+    An object with a wrong shape has no findings here, because an API server reports the shape with all paths.
     """
     version, kind = body.get("apiVersion"), body.get("kind")
     converted = version in (V1BETA1, V1BETA2)
@@ -44,7 +44,7 @@ def manifest_findings(body: Mapping[str, Any]) -> list[Finding]:
     try:
         document = convert_version(dict(body), V1BETA2) if converted else dict(body)
         return list(validate(codec.convert(type_, document)))
-    except (msgspec.ValidationError, KeyError, TypeError):  # the latter two: conversion trusts shapes
+    except (msgspec.ValidationError, KeyError, TypeError):  # the latter two: conversion assumes valid shapes
         return []
 
 

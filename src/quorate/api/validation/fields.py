@@ -1,4 +1,4 @@
-"""Findings of the parts that several kinds share: labels, annotations, taints, selectors."""
+"""Validation of fields that several kinds share: labels, annotations, taints, selectors, gates."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
@@ -88,7 +88,7 @@ _LONGEST_GATE: Final = 63
 
 
 def gate_findings(annotations: Mapping[str, str]) -> Findings:
-    """What is wrong with the gates a new object names; an empty text names none."""
+    """Validate the admission gates of a new object; an empty text contains none."""
     text = annotations.get(ADMISSION_GATED_BY, "")
     gates = text.split(",") if text else []
     for at, gate in enumerate(gates):
@@ -100,13 +100,16 @@ def gate_findings(annotations: Mapping[str, str]) -> Findings:
 
 
 def _is_gate(text: str) -> bool:
-    """A path below a domain, as controllers sign what is theirs."""
+    """Return True for a domain-prefixed path, such as a controller name."""
     domain, slash, name = text.partition("/")
     return bool(slash) and len(text) <= _LONGEST_GATE and is_dns_subdomain(domain) and is_qualified_name(name)
 
 
 def gate_update_findings(old: Mapping[str, str], new: Mapping[str, str]) -> Findings:
-    """Gates can only be taken away: whoever waits for none left must be able to rely on it."""
+    """Validate an update of the admission gates, which may only be removed.
+
+    A job without gates can therefore rely on getting none later.
+    """
     before = set(filter(None, old.get(ADMISSION_GATED_BY, "").split(",")))
     for gate in filter(None, new.get(ADMISSION_GATED_BY, "").split(",")):
         if gate not in before:
@@ -114,7 +117,7 @@ def gate_update_findings(old: Mapping[str, str], new: Mapping[str, str]) -> Find
 
 
 def template_resources(path: str, template: PodTemplate) -> Iterator[tuple[str, ResourceRequirements]]:
-    """Of each container and of the pod as a whole, with where they stand in the template at ``path``."""
+    """Return the resources of each container and of the pod, with their paths below ``path``."""
     for field, containers in (
         ("initContainers", template.spec.init_containers),
         ("containers", template.spec.containers),

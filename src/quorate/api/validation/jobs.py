@@ -1,4 +1,4 @@
-"""What is wrong with the labels and annotations by which a job of any kind speaks to its queue."""
+"""Validation of the queueing labels and annotations that jobs of all kinds share."""
 
 import msgspec
 
@@ -14,13 +14,13 @@ MAXIMUM_EXECUTION = "kueue.x-k8s.io/max-exec-time-seconds"
 
 
 class JobInfo(msgspec.Struct, frozen=True):
-    """What the rules for all kinds look at."""
+    """The fields of a job that the common rules read."""
 
     kind: str
     metadata: ObjectMeta
-    queue: str  # the name of the local queue it asks for; empty when it asks for none
+    queue: str  # name of the requested local queue; empty: none
     suspended: bool
-    supports_prebuilt: bool  # what its kind can do
+    supports_prebuilt: bool  # capabilities of the kind
     supports_elastic: bool
 
     @property
@@ -42,7 +42,7 @@ class JobInfo(msgspec.Struct, frozen=True):
 
 
 def job_findings(job: JobInfo) -> Findings:
-    """What is wrong with a new job."""
+    """Validate a new job."""
     yield from _names(job)
     limit = job.maximum_execution
     if limit is not None and not _is_positive(limit):
@@ -53,9 +53,10 @@ def job_findings(job: JobInfo) -> Findings:
 
 
 def job_update_findings(old: JobInfo, new: JobInfo, *, has_default_queue: bool) -> Findings:
-    """What is wrong with a job's becoming ``new``.
+    """Validate an update of a job.
 
-    Its queue is judged by whether it is suspended afterwards, its time limit by both moments.
+    The rules for its queue depend on whether it is suspended after the update, and the rules for its time
+    limit on whether it is suspended before and after.
     """
     yield from _queue_update(old, new, has_default_queue=has_default_queue)
     if not new.suspended and not old.elastic and old.prebuilt != new.prebuilt:

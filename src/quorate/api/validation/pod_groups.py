@@ -1,7 +1,7 @@
-"""What is wrong with pod groups beyond what the schema of their definition can say.
+"""Validation of pod groups beyond the schema of their CRD.
 
-The rules are Volcano's (1.15), except that numbers must not be negative and that a queue may limit its pod
-groups, which is ours.
+The rules are Volcano's (1.15), except for two: numbers must not be negative, and a queue may limit its pod
+groups.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ QUEUE: Final = "spec.queue"
 
 
 def pod_group_findings(group: PodGroup) -> Findings:
-    """What is wrong with the group by itself."""
+    """Validate the group itself."""
     spec = group.spec
     if spec.min_member < 0:
         yield Finding("spec.minMember", spec.min_member, "is negative, must be at least 0")
@@ -39,13 +39,13 @@ def pod_group_findings(group: PodGroup) -> Findings:
 
 
 def pod_group_queue_findings(group: PodGroup, queue: Queue | None) -> Findings:
-    """Whether the group may be put into its queue, ``None`` when there is no such queue."""
+    """Validate that the group's queue exists and accepts new groups."""
     yield from queue_state_findings(QUEUE, group.spec.queue or DEFAULT_QUEUE, queue)
 
 
 @dataclass(frozen=True, slots=True)
 class QueueLoad:
-    """How many pod groups that are not completed a queue holds, with those of the queues below it."""
+    """The number of active pod groups in a queue and its descendants."""
 
     queue: str
     limit: int
@@ -53,7 +53,7 @@ class QueueLoad:
 
 
 def pod_group_limit_findings(group: PodGroup, loads: Iterable[QueueLoad]) -> Findings:
-    """Whether the queue of a new group, or a queue above it, is full; for when limits are hard."""
+    """Validate that neither the queue of a new group nor an ancestor has reached a hard limit."""
     for load in loads:
         if load.held >= load.limit:
             rule = (
@@ -64,7 +64,7 @@ def pod_group_limit_findings(group: PodGroup, loads: Iterable[QueueLoad]) -> Fin
 
 
 def queue_state_findings(path: str, name: str, queue: Queue | None) -> Findings:
-    """Whether ``queue``, called ``name``, exists and takes in what is new."""
+    """Validate that ``queue``, named ``name``, exists and is open."""
     if queue is None:
         rule = "is no queue that exists (create it, or name another one)"
         yield Finding(path, name, rule, reason=QUEUE_NOT_OPEN)
@@ -74,7 +74,7 @@ def queue_state_findings(path: str, name: str, queue: Queue | None) -> Findings:
 
 
 def is_open(queue: Queue) -> bool:
-    """A queue without a state is open: its controller has not come by yet."""
+    """Return True if a queue is open, which it is until its controller sets a state."""
     return queue.status.state in ("", OPEN)
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with flavors and queues beyond what the schemas of their CRDs can say."""
+"""Validation of flavors and queues beyond the schemas of their CRDs."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -29,8 +29,8 @@ from quorate.api.validation.fields import (
 
 MAX_FLAVORS: Final = 256  # of a queue, over all groups
 MAX_RESOURCES: Final = 256
-MAX_FLAVOR_RESOURCE_PAIRS: Final = 512  # flavors times resources, in one group
-MIN_WEIGHT: Final = Quantity(1)  # a billionth; below, shares would overflow
+MAX_FLAVOR_RESOURCE_PAIRS: Final = 512  # flavors times resources in one group
+MIN_WEIGHT: Final = Quantity(1)  # one billionth; a smaller weight could overflow shares
 
 
 def resource_flavor_findings(flavor: ResourceFlavor) -> Findings:
@@ -45,25 +45,26 @@ def cluster_queue_findings(queue: ClusterQueue) -> Findings:
 
 
 def cluster_queue_update_findings(old: ClusterQueue, new: ClusterQueue, *, strict_checks: bool) -> Findings:
-    """The findings of ``new``, without those on the flavors of checks that ``old`` had, too.
+    """Validate an update, ignoring unknown flavors of checks that ``old`` had too.
 
-    Queues from before that rule must stay editable, so they are let pass while the queue has the same
-    flavors; ``strict_checks`` (gate RejectUpdatesToCQWithInvalidOnFlavors) ends that.
+    Queues stored before that rule existed must stay editable, so those findings are tolerated while the
+    queue's flavors do not change. ``strict_checks`` (gate RejectUpdatesToCQWithInvalidOnFlavors) disables the
+    tolerance.
     """
     tolerated = not strict_checks and _flavors(old.spec) == _flavors(new.spec)
     yield from _cluster_queue(new.spec, known=_unknown_check_flavors(old.spec) if tolerated else frozenset())
 
 
 def stored_cluster_queue_findings(spec: ClusterQueueSpec) -> Findings:
-    """What keeps a stored cluster queue from meaning anything.
+    """Return findings that make a stored cluster queue unusable.
 
-    That a check names flavors the queue does not have is not among it: such a check applies to none.
+    Unknown flavors of a check are not among them, because such a check applies to no flavor.
     """
     yield from _cluster_queue(spec, known=_unknown_check_flavors(spec))
 
 
 def _cluster_queue(spec: ClusterQueueSpec, known: frozenset[tuple[str, str]]) -> Findings:
-    """``known``: the pairs of check and flavor whose being wrong is no news."""
+    """Validate a spec; ``known`` contains pairs of check and flavor that are tolerated."""
     yield from _quotas(spec.resource_groups, parent=spec.cohort_name, parent_field="cohortName")
     for at, group in enumerate(spec.resource_groups):
         yield from _lending(f"spec.resourceGroups[{at}]", group)
@@ -83,14 +84,14 @@ def _flavors(spec: ClusterQueueSpec) -> frozenset[str]:
 
 
 def _unknown_check_flavors(spec: ClusterQueueSpec) -> frozenset[tuple[str, str]]:
-    """Checks with flavors that are none of the queue's."""
+    """Return the pairs of check and flavor whose flavor is not in the queue."""
     flavors, checks = _flavors(spec), spec.admission_checks_strategy.admission_checks
     pairs = ((check.name, name) for check in checks for name in check.on_flavors)
     return frozenset((check, name) for check, name in pairs if name not in flavors)
 
 
 def cohort_findings(cohort: Cohort) -> Findings:
-    """As for a cluster queue, except that a cohort may lend more than its own quota."""
+    """Validate a cohort, by the rules of cluster queues except the bound of lendingLimit."""
     spec = cohort.spec
     yield from _quotas(spec.resource_groups, parent=spec.parent_name, parent_field="parentName")
     yield from _weight(spec.fair_sharing)
@@ -103,7 +104,7 @@ def local_queue_findings(queue: LocalQueue) -> Findings:
 
 
 def _quotas(groups: Sequence[ResourceGroup], *, parent: str, parent_field: str) -> Findings:
-    """The rules of a list of resource groups; without a parent there is nobody to borrow from or lend to."""
+    """Validate resource groups; without a parent, borrowing and lending limits are not allowed."""
     resource_paths: dict[str, str] = {}
     flavor_paths: dict[str, str] = {}
     for at, group in enumerate(groups):
@@ -139,7 +140,7 @@ def _quotas(groups: Sequence[ResourceGroup], *, parent: str, parent_field: str) 
 
 
 def _duplicates(places: Iterable[tuple[str, str]], seen: dict[str, str]) -> Findings:
-    """Names that stand in two places; the first places of all names are gathered in ``seen``."""
+    """Find names that occur twice; ``seen`` collects the first path of each name."""
     for path, name in places:
         if name in seen:
             yield Finding(path, name, f"is given already in {seen[name]} (keep one of them)")
@@ -174,7 +175,7 @@ def _lending(path: str, group: ResourceGroup) -> Findings:
 
 
 def _policies(spec: ClusterQueueSpec) -> Findings:
-    """Policies that exclude each other.  Schemas say this too, but not those of every Kueue release."""
+    """Find policies that exclude each other.  Schemas of some Kueue releases do not check this."""
     fungibility, preemption = spec.flavor_fungibility, spec.preemption
     both = (fungibility.when_can_borrow, fungibility.when_can_preempt)
     if fungibility.preference is not None and both != ("TryNextFlavor", "TryNextFlavor"):

@@ -1,6 +1,6 @@
-"""What is wrong with Volcano's jobs beyond what the schema of their definition can say.
+"""Validation of Volcano jobs beyond the schema of their CRD.
 
-A job is judged complete, with its defaults filled in (``volcano_defaults``).  Source: Volcano (1.15).
+A job is validated with its defaults set (``volcano.job.with_defaults``). Source: Volcano (1.15).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,7 +40,7 @@ _NAME: Final = "is no name for pods to begin with (at most 63 letters, digits, '
 
 
 def volcano_job_findings(job: Job) -> Findings:
-    """What is wrong with a new job by itself."""
+    """Validate a new job by itself."""
     spec = job.spec
     if not is_qualified_name(job.metadata.name):
         yield Finding("metadata.name", job.metadata.name, _NAME)
@@ -69,7 +69,7 @@ def volcano_job_findings(job: Job) -> Findings:
 
 
 def volcano_job_queue_findings(job: Job, queues: Queues) -> Findings:
-    """Whether a new job may be put into its queue; ``queues`` are all there are."""
+    """Validate that a new job may use its queue; ``queues`` are all queues."""
     where, name = "spec.queue", job.spec.queue
     if name == ROOT_QUEUE:
         rule = "is the queue that all others are below of (name another one)"
@@ -82,9 +82,9 @@ def volcano_job_queue_findings(job: Job, queues: Queues) -> Findings:
 
 
 def volcano_job_update_findings(old: Json, new: Json, job: Job) -> Findings:
-    """What is wrong with a job's becoming ``new``, which ``job`` is, complete; both as documents.
+    """Validate an update from document ``old`` to ``new``; ``job`` is ``new`` with defaults.
 
-    A running job may grow, shrink and be ranked anew; all else would be news to pods that exist.
+    Replicas, minimums and priority of a running job may change. Other changes would not reach existing pods.
     """
     if old.get("spec") == new.get("spec"):
         return
@@ -96,7 +96,7 @@ def volcano_job_update_findings(old: Json, new: Json, job: Job) -> Findings:
 
 
 def volcano_job_warnings(job: Job) -> Iterable[str]:
-    """What is allowed, and does not do what it seems to."""
+    """Return warnings about settings that are valid but have no useful effect."""
     lists = {"spec.policies": job.spec.policies} | {
         f"spec.tasks[{at}].policies": task.policies for at, task in enumerate(job.spec.tasks)
     }
@@ -108,7 +108,10 @@ def volcano_job_warnings(job: Job) -> Iterable[str]:
 
 
 def _unreachable_min_available(job: Job) -> Iterable[str]:
-    """Tasks that wait for others are created when those run, which a gang does only once it is complete."""
+    """Warn about a minimum that counts pods which are created only after the gang starts.
+
+    A task that depends on others gets its pods when those run, but the gang starts only when it is complete.
+    """
     tasks = job.spec.tasks
     at_once = [task for task in tasks if task.depends_on is None or not task.depends_on.name]
     most = sum(task.replicas for task in at_once)
@@ -128,7 +131,7 @@ def _unreachable_min_available(job: Job) -> Iterable[str]:
 
 
 def _replica_counts(job: Job) -> Findings:
-    """The numbers that may change while the job runs, and what bounds them."""
+    """Validate the numbers that may change while the job runs."""
     spec = job.spec
     for field, number in (("maxRetry", spec.max_retry), ("minAvailable", spec.min_available)):
         if number < 0:
@@ -161,7 +164,7 @@ def _task_name(path: str, task: TaskSpec, job: str) -> Findings:
 
 
 def _template(path: str, raw: msgspec.Raw) -> Findings:
-    """What the schema lets through, as it knows nothing of pods."""
+    """Validate a pod template, about which the CRD's schema knows nothing."""
     try:
         template = decode_template(raw)
     except msgspec.ValidationError as error:
@@ -191,7 +194,7 @@ def _partitions(path: str, task: TaskSpec) -> Findings:
 
 
 def _policies(path: str, policies: Sequence[LifecyclePolicy]) -> Findings:
-    """Each event and each exit code has one policy in a list; that of any event stands alone."""
+    """Validate that each event and exit code has one policy, and that any-event stands alone."""
     seen_events: dict[str, str] = {}
     seen_codes: dict[int, str] = {}
     for at, policy in enumerate(policies):
@@ -238,7 +241,7 @@ def _timeout(where: str, timeout: str) -> Findings:
 
 
 def _dependencies(tasks: Sequence[TaskSpec]) -> Findings:
-    """Tasks that wait for each other in a circle would never be created."""
+    """Validate that dependencies exist and contain no cycle, whose tasks would never be created."""
     names = {task.name for task in tasks}
     waits_for: dict[str, set[str]] = {}
     for at, task in enumerate(tasks):
@@ -248,7 +251,7 @@ def _dependencies(tasks: Sequence[TaskSpec]) -> Findings:
                 path = f"spec.tasks[{at}].dependsOn.name[{position}]"
                 yield Finding(path, name, f"is no task of this job ({known_names_text(names)})")
         waits_for[task.name] = names.intersection(needed)
-    # What waits for nothing that is left can go; when nothing can, the rest are the circles and who waits.
+    # Remove tasks that wait for no remaining task. What cannot be removed is in a cycle, or depends on one.
     while free := [name for name, needed in waits_for.items() if not needed & waits_for.keys()]:
         for name in free:
             del waits_for[name]
@@ -283,14 +286,14 @@ _QUANTITIES: Final = ("requests", "limits", "overhead")
 
 
 def _immutable_spec(document: Json) -> Json:
-    """The spec of a job without what may change."""
+    """Return the spec of a job without its mutable fields."""
     spec = {key: value for key, value in document.get("spec", {}).items() if key not in _MUTABLE_FIELDS}
     spec["tasks"] = [
         {key: value for key, value in task.items() if key not in _MUTABLE_TASK_FIELDS}
         for task in spec.get("tasks") or ()
     ]
     spec["volumes"] = [
-        # The name of a claim that is made for the job is filled in later.
+        # The name of a claim that the job creates is filled in later.
         {key: value for key, value in volume.items() if key != "volumeClaimName"}
         if volume.get("volumeClaim")
         else volume
@@ -300,7 +303,7 @@ def _immutable_spec(document: Json) -> Json:
 
 
 def _changes(path: str, old: Any, new: Any) -> Iterable[tuple[str, Any, Any]]:
-    """Where two documents differ, with both values; what is empty is as good as absent."""
+    """Return the differences of two documents with both values; empty values equal absent ones."""
     match old, new:
         case (Mapping(), Mapping() | None) | (None, Mapping()):
             before, after = old or {}, new or {}
@@ -315,7 +318,7 @@ def _changes(path: str, old: Any, new: Any) -> Iterable[tuple[str, Any, Any]]:
 
 
 def _is_same_quantity(path: str, old: Any, new: Any) -> bool:
-    """Clients write quantities in their own way: 1000m comes back as 1."""
+    """Return True for equal quantities: clients normalize 1000m to 1."""
     if not any(f".{name}" in path for name in _QUANTITIES):
         return False
     try:

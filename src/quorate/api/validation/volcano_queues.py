@@ -1,10 +1,10 @@
-"""What is wrong with Volcano's queues beyond what the schema of their definition can say.
+"""Validation of Volcano queues beyond the schema of their CRD.
 
-A queue is judged by itself and by its place in the tree.  An update is judged by what it changes, so that
-what was stored before a rule, or before another queue changed, stays editable.
+A queue is validated by itself and within its hierarchy. An update is validated only as far as it changes the
+queue, so that objects stored before a rule existed, or before another queue changed, stay editable.
 
-Source: Volcano (1.15).  A parent grants its children what it has itself: of a resource it does not name,
-nothing.  The queue ``root``, which everything is below of, grants without bounds.
+Source: Volcano (1.15). A parent grants its children only resources that it lists. The queue ``root``, the
+ancestor of all queues, grants unlimited amounts.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,11 +22,11 @@ from quorate.api.validation.pod_groups import amount_findings
 from quorate.api.volcano import CLOSED, DEFAULT_QUEUE, OPEN, ROOT_QUEUE, Queue, QueueSpec
 from quorate.api.volcano.annotations import HIERARCHY, HIERARCHY_WEIGHTS
 
-INVALID_QUEUE: Final = "InvalidQueueResources"  # Volcano's word, whatever is wrong with a queue
-PROTECTED: Final = "ProtectedQueue"  # every cluster must have it
+INVALID_QUEUE: Final = "InvalidQueueResources"  # Volcano's reason for any invalid queue
+PROTECTED: Final = "ProtectedQueue"  # a queue that every cluster must have
 MAX_WEIGHT: Final = 65535
 STRATEGIES: Final = ("traverse", "fifo")
-DEFAULT_MAX_DEPTH: Final = 5  # queues above one another below the root, unless configured
+DEFAULT_MAX_DEPTH: Final = 5  # levels below the root, unless configured
 
 Queues = Mapping[str, Queue]  # by name
 
@@ -37,24 +37,24 @@ _PODS: Final = "pods"
 
 
 def queue_spec_findings(queue: Queue) -> Findings:
-    """What is wrong with a queue by itself, wherever it is."""
+    """Validate a queue by itself."""
     return _with_reason(INVALID_QUEUE, _spec(queue))
 
 
 def queue_findings(queue: Queue, others: Queues, *, depth: int = DEFAULT_MAX_DEPTH) -> Findings:
-    """What is wrong with a new queue among ``others``."""
+    """Validate a new queue within the hierarchy of ``others``."""
     return _with_reason(INVALID_QUEUE, _new_queue(queue, others, depth))
 
 
 def queue_update_findings(
     old: Queue, new: Queue, others: Queues, *, depth: int = DEFAULT_MAX_DEPTH
 ) -> Findings:
-    """What is wrong with a queue's becoming ``new``."""
+    """Validate an update of a queue."""
     return _with_reason(INVALID_QUEUE, _updated_queue(old, new, others, depth))
 
 
 def queue_delete_findings(queue: Queue, others: Queues, *, refuse_in_use: bool) -> Findings:
-    """What forbids deleting ``queue``; ``refuse_in_use``: also that pods of it hold resources."""
+    """Validate a deletion; ``refuse_in_use`` also rejects it while pods of the queue hold resources."""
     if queue.metadata.name in (ROOT_QUEUE, DEFAULT_QUEUE):
         rule = "is a queue that every cluster must have, it cannot be deleted (close it instead)"
         yield Finding("metadata.name", queue.metadata.name, rule, reason=PROTECTED)
@@ -117,7 +117,7 @@ def _spec(queue: Queue) -> Findings:
 
 
 def _guarantee_deserved_capability(spec: QueueSpec) -> Findings:
-    """Guarantee, deserved, capability: none of a resource may be more than the next that is given."""
+    """Validate guarantee ≤ deserved ≤ capability for each resource."""
     guarantee, deserved, capability = spec.guarantee.resource, spec.deserved, spec.capability
     for resource, amount in guarantee.items():
         where = child_path(_GUARANTEE, resource)
@@ -145,7 +145,7 @@ def _annotated(queue: Queue) -> tuple[str, str]:
 
 
 def _hierarchy_annotations(queue: Queue, others: Queues) -> Findings:
-    """The tree of weights for ``drf``: as many weights as queues, and pods only in its leaves."""
+    """Validate the weight hierarchy of ``drf``: one weight per queue, and pods only in leaf queues."""
     path, weights = _annotated(queue)
     if not path and not weights:
         return
@@ -171,7 +171,7 @@ def _is_positive(text: str) -> bool:
 
 
 def parent_of(queue: Queue) -> str:
-    """The name of the queue above; empty for the root."""
+    """Return the name of the parent queue; empty for the root."""
     return "" if queue.metadata.name == ROOT_QUEUE else queue.spec.parent or ROOT_QUEUE
 
 
@@ -199,7 +199,7 @@ def _parent(queue: Queue, others: Queues, depth: int) -> Findings:
 
 
 def ancestors(queue: Queue, others: Queues) -> Iterator[Queue]:
-    """The queues above ``queue``, the nearest first, without the root; each once where they go in circles."""
+    """Return the ancestors of ``queue``, nearest first, without the root; each once, even in cycles."""
     seen: set[str] = set()
     name = parent_of(queue)
     while name not in ("", ROOT_QUEUE) and name in others and name not in seen:
@@ -213,7 +213,7 @@ def _children(name: str, others: Queues) -> Iterator[Queue]:
 
 
 def descendants(name: str, others: Queues) -> Iterator[Queue]:
-    """The queues below the one called ``name``, each once."""
+    """Return the descendants of the queue ``name``, each once."""
     waiting, seen = [name], {name}
     while waiting:
         for other in _children(waiting.pop(), others):
@@ -232,7 +232,7 @@ def _amounts(spec: QueueSpec) -> Mapping[str, Resources]:
 
 
 def _hierarchy_quotas(queue: Queue, others: Queues) -> Findings:
-    """That nobody in the tree has more than what is above can give, upward and downward from ``queue``."""
+    """Validate quotas against the ancestors and descendants of ``queue``."""
     name, spec, parent = queue.metadata.name, queue.spec, parent_of(queue)
     if name == ROOT_QUEUE:
         return

@@ -1,4 +1,4 @@
-"""What is wrong with a Workload, and with a change of one, beyond what the schema of its CRD can say."""
+"""Validation of Workloads and their updates beyond the schema of the CRD."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -23,14 +23,14 @@ from quorate.api.validation.fields import (
     toleration_findings,
 )
 
-PODS: Final = "pods"  # counted by the queue itself, so no pod may ask for it
+PODS: Final = "pods"  # counted by the queue itself, so pods must not request it
 ELASTIC: Final = "kueue.x-k8s.io/elastic-job"
 PRIORITY_BOOST: Final = "kueue.x-k8s.io/priority-boost"
 RESERVED: Final = "QuotaReserved"
 
 
 class ValidatedPodSet(PodSet, omit_defaults=False):
-    """A pod set with the fields that only a review reads; the controllers do without, in memory."""
+    """A pod set with fields that only validation reads; controllers omit them to save memory."""
 
     topology_request: msgspec.Raw = EMPTY_OBJECT
 
@@ -44,19 +44,19 @@ class ValidatedWorkload(Workload):
 
 
 def workload_findings(workload: ValidatedWorkload, gates: WebhookGates = WebhookGates()) -> Findings:  # noqa: B008
-    """What is wrong with a Workload as it stands; its admission gates count as given at creation."""
+    """Validate a Workload whose admission gates are treated as given at creation."""
     yield from gate_findings(workload.metadata.annotations)
     yield from _object(workload, gates)
     yield from _reservation(workload)
 
 
 def workload_update_findings(old: ValidatedWorkload, new: ValidatedWorkload, gates: WebhookGates) -> Findings:
-    """What is wrong with ``new``, and with its coming after ``old``."""
+    """Validate an update of a Workload."""
     yield from gate_update_findings(old.metadata.annotations, new.metadata.annotations)
     elastic = gates.elastic_jobs and ELASTIC in new.metadata.annotations
-    # A job may shrink below the pods it is done with: its size is written before who is done is counted anew.
+    # A job may shrink below its finished pods: its size is written before finished pods are counted again.
     yield from _object(new, gates, left_over=old.status.reclaimable_pods if elastic else ())
-    if next(_reservation(old), None) is None:  # who was broken in this way before must be able to mend
+    if next(_reservation(old), None) is None:  # an object that was invalid in this way must stay editable
         yield from _reservation(new)
     was_reserved = _is_reserved(old)
     if was_reserved:
@@ -127,9 +127,10 @@ def _slices(path: str, request: msgspec.Raw) -> Findings:
 
 
 def _min_counts(workload: ValidatedWorkload) -> Findings:
-    """Partial admission looks for one number, so only one pod set may vary; an elastic one varies already.
+    """Validate minCount: at most one pod set may have it, and none in an elastic job.
 
-    A job of which several may vary is admitted all the same: its workload is the controllers' to write.
+    Partial admission searches for one number. Workloads that a controller created are exempt, because a job
+    with several such pod sets is still admitted.
     """
     varying = [pod_set.name for pod_set in workload.spec.pod_sets if isinstance(pod_set.min_count, int)]
     if len(varying) > 1 and workload.metadata.controller is None:
@@ -158,7 +159,7 @@ def _assignments(workload: Workload, counts: Mapping[str, int]) -> Findings:
             continue
         count = counts[assignment.name] if assignment.count is None else assignment.count
         for name, total in assignment.resource_usage.items():
-            # Cpu is counted in thousandths, everything else in whole units.
+            # Cpu is counted in thousandths, all other resources in whole units.
             amount = total.milli if name == "cpu" else total.units
             if count and amount % count:
                 rule = f"does not divide evenly among {count} pods"
@@ -180,7 +181,7 @@ def _reclaimable(
 
 
 def _pod_set_updates(workload: Workload, counts: Mapping[str, int]) -> Findings:
-    """What checks add to pods is merged into templates when the job starts: it must be fit for that."""
+    """Validate what admission checks add to pods, as it is merged into templates at the job's start."""
     for at, check in enumerate(workload.status.admission_checks):
         for position, update in enumerate(check.pod_set_updates):
             path = f"status.admissionChecks[{at}].podSetUpdates[{position}]"
@@ -223,15 +224,16 @@ _WHILE_RESERVED: Final = "while quota is reserved"
 
 
 def _without_count(pod_set: ValidatedPodSet) -> Any:
-    """All of a pod set but its count, to compare: JSON means the same however it is written."""
+    """Return a pod set without its count as plain JSON values, for comparison."""
     whole = codec.to_builtins(pod_set)
     return {name: value for name, value in whole.items() if name != "count"}
 
 
 def _reclaimed(old: Workload, new: Workload, *, elastic: bool) -> Findings:
-    """Pods whose quota was given back do not take it again, except those an elastic job does without.
+    """Validate that reclaimed quota is not taken back, except by shrunk elastic jobs.
 
-    A job that has shrunk since it was admitted counts anew: who is done may be among those it does without.
+    An elastic job that shrank since admission is counted anew, because the removed pods may include finished
+    ones.
     """
     now = {entry.name: entry.count for entry in new.status.reclaimable_pods}
     sizes = {pod_set.name: pod_set.count for pod_set in new.spec.pod_sets}
@@ -259,7 +261,7 @@ def _shrunk(workload: Workload, sizes: Mapping[str, int]) -> frozenset[str]:
 
 
 def _cluster_name(old: Workload, new: Workload) -> Findings:
-    """A cluster is chosen among those that were nominated; who stays in the one it has is not asked again."""
+    """Validate that a newly chosen cluster is among those nominated."""
     chosen, nominated = new.status.cluster_name, old.status.nominated_cluster_names
     if chosen and not old.status.cluster_name and chosen not in nominated:
         rule = f"is none of the nominatedClusterNames ({known_names_text(nominated)})"

@@ -1,8 +1,8 @@
 """scheduling.volcano.sh/v1beta1: pod groups and queues.
 
-Field meanings and defaults are Volcano's (1.15); ``maxPodGroups`` and the meaning of ``dequeueStrategy``
-are ours.  Phases, states and strategies are text, not closed lists: the definitions that Volcano installs
-accept any, so a reader decides what an unknown one means.
+Fields and defaults are Volcano's (1.15); ``maxPodGroups`` and the meaning of ``dequeueStrategy`` are
+Quorate's. Phases, states and strategies are text, not enumerations, because Volcano's CRDs accept any value;
+the reader decides how to treat an unknown one.
 """
 
 from collections.abc import Iterable
@@ -21,42 +21,42 @@ VERSION: Final = "v1beta1"
 PENDING: Final = "Pending"
 INQUEUE: Final = "Inqueue"  # admitted: its pods may be created
 RUNNING: Final = "Running"
-UNKNOWN: Final = "Unknown"  # some members run, but the group as it is cannot be scheduled
+UNKNOWN: Final = "Unknown"  # some members run, but the whole group cannot be scheduled
 COMPLETED: Final = "Completed"
 
-# Types of conditions of a pod group, at most one entry each.
+# Condition types of a pod group, at most one condition each.
 UNSCHEDULABLE: Final = "Unschedulable"
 SCHEDULED: Final = "Scheduled"
 
-# Reasons of an Unschedulable condition: Volcano's.
+# Volcano's reasons of an Unschedulable condition.
 POD_FAILED: Final = "PodFailed"
 POD_DELETED: Final = "PodDeleted"
 NOT_ENOUGH_RESOURCES: Final = "NotEnoughResources"
 NOT_ENOUGH_TASKS: Final = "NotEnoughTasks"
 NOT_ENOUGH_PODS_OF_TASK: Final = "NotEnoughPodsOfTask"
-# And ours, for groups that wait to be admitted or were sent back.
+# Quorate's reasons, for groups that wait for admission or were rolled back.
 QUEUE_QUOTA_EXCEEDED: Final = "QueueQuotaExceeded"
 NAMESPACE_QUOTA_EXCEEDED: Final = "NamespaceQuotaExceeded"
 QUEUE_NOT_OPEN: Final = "QueueNotOpen"
 QUEUE_POD_GROUP_LIMIT: Final = "QueuePodGroupLimit"
 INQUEUE_TIMEOUT: Final = "InqueueTimeout"
-# The reason text of a Scheduled condition.
+# The reason of a Scheduled condition.
 READY_TO_BE_SCHEDULED: Final = "tasks in gang are ready to be scheduled"
 
 # States of a queue.  A new object has none, which means Open.
 OPEN: Final = "Open"
 CLOSED: Final = "Closed"
-CLOSING: Final = "Closing"  # closed to new pod groups while old ones are left
-# UNKNOWN is the fourth.
+CLOSING: Final = "Closing"  # closed to new pod groups, with old ones left
+# The fourth state is UNKNOWN.
 
 ROOT_QUEUE: Final = "root"
 DEFAULT_QUEUE: Final = "default"
 
 
 class NetworkTopology(Struct):
-    """How near each other the members must (hard) or should (soft) be placed.
+    """Whether members must (hard) or should (soft) be placed within a network tier.
 
-    The highest tier is given as a number or by name, not both.
+    The highest tier is given either as a number or by name.
     """
 
     mode: Literal["hard", "soft"] = "hard"
@@ -65,7 +65,7 @@ class NetworkTopology(Struct):
 
 
 class SubGroupPolicy(Struct):
-    """Splits the members that ``label_selector`` picks into gangs of ``sub_group_size``."""
+    """Divides the members that match ``label_selector`` into gangs of ``sub_group_size``."""
 
     name: str = ""
     network_topology: NetworkTopology | None = None
@@ -76,7 +76,7 @@ class SubGroupPolicy(Struct):
 
 
 class PodGroupSpec(Struct):
-    """``min_resources`` is None when nobody said what the group needs, and empty when it is nothing."""
+    """``min_resources`` is None if the group's needs are unknown, and empty if it needs nothing."""
 
     min_member: Int32 = always_encoded(int)
     min_task_member: dict[str, Int32] = {}  # by role
@@ -88,7 +88,7 @@ class PodGroupSpec(Struct):
 
 
 class PodGroupCondition(Struct):
-    """``transition_id`` names the session that wrote the condition; it and the time alone are no news."""
+    """``transition_id`` identifies the writing session; a change of it or the time alone is irrelevant."""
 
     type: str = ""
     status: ConditionStatus = "Unknown"
@@ -107,7 +107,7 @@ class PodGroupStatus(Struct):
 
 
 class PodGroup(Struct):
-    """One gang.  Its definition has no status subresource: a status write is a write of the object."""
+    """A gang.  Its CRD has no status subresource: a status write replaces the object."""
 
     metadata: ObjectMeta
     spec: PodGroupSpec = PodGroupSpec()
@@ -115,7 +115,7 @@ class PodGroup(Struct):
 
 
 class NodeGroupTerms(Struct):
-    """Names of node groups that the pods of a queue must or should be on, or keep off."""
+    """Names of node groups that a queue's pods must, should or must not use."""
 
     required: tuple[str, ...] = msgspec.field(
         default=(), name="requiredDuringSchedulingIgnoredDuringExecution"
@@ -141,20 +141,20 @@ class ExtendCluster(Struct):
 
 
 class QueueSpec(Struct):
-    """Of resources that are not named, ``capability`` limits none and the other two grant none."""
+    """For resources that are not listed, ``capability`` is unlimited, and the other two are zero."""
 
     weight: Int32 = 1
     capability: Resources = {}
-    deserved: Resources = {}  # a fair share that others may borrow and this queue takes back
-    guarantee: Guarantee = Guarantee()  # never lent
+    deserved: Resources = {}  # a share that other queues may borrow and this queue reclaims
+    guarantee: Guarantee = Guarantee()  # never lent to other queues
     reclaimable: bool = True
-    parent: str = ""  # "" is the root queue
+    parent: str = ""  # "" means the root queue
     priority: Int32 = 0
     affinity: QueueAffinity | None = None
     type: str = ""
     extend_clusters: tuple[ExtendCluster, ...] = ()
-    dequeue_strategy: str = "traverse"  # or "fifo"; what is neither is the first, as in Volcano
-    max_pod_groups: Int32 | None = None  # of active ones; None is no limit
+    dequeue_strategy: str = "traverse"  # or "fifo"; other values mean traverse, as in Volcano
+    max_pod_groups: Int32 | None = None  # active pod groups; None: no limit
 
 
 class Reservation(Struct):
@@ -163,12 +163,12 @@ class Reservation(Struct):
 
 
 def _nothing() -> Resources:
-    """A default that is written: Volcano's definition of a queue requires the field."""
+    """Return a default that is encoded, because Volcano's CRD requires the field."""
     return {}
 
 
 class QueueStatus(Struct):
-    """Counts are of pod groups by phase."""
+    """Counts are pod groups by phase."""
 
     state: str = ""
     unknown: Int32 = 0

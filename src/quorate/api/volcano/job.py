@@ -1,9 +1,9 @@
-"""batch.volcano.sh/v1alpha1 Job and bus.volcano.sh/v1alpha1 Command: the fields we read and write.
+"""batch.volcano.sh/v1alpha1 Job and bus.volcano.sh/v1alpha1 Command, and the defaults of jobs.
 
-Field meanings are Volcano's (v1.15).  Defaults are those of the stored schema; what Volcano's webhook
-fills in beyond them (queue, task names, minimums) is filled in by whoever reads, since it may be absent.
-Templates and volume claims are kept as the bytes they came in, so that no field is lost on the way to a
-pod or a claim.
+Field meanings are Volcano's (v1.15). The structs have the defaults of the stored schema. ``with_defaults``
+adds those of Volcano's webhook (queue, task names, minimums), which may be absent; it changes nothing if the
+webhook ran. Templates and volume claims are stored as the original bytes, so that pods and claims get every
+field.
 """
 
 from datetime import datetime
@@ -20,7 +20,7 @@ GROUP: Final = "batch.volcano.sh"
 BUS_GROUP: Final = "bus.volcano.sh"
 VERSION: Final = "v1alpha1"
 
-# Labels and annotations of pods and of what else a job owns.
+# Labels and annotations of pods and other objects that a job owns.
 JOB_NAME: Final = "volcano.sh/job-name"
 JOB_NAMESPACE: Final = "volcano.sh/job-namespace"
 JOB_VERSION: Final = "volcano.sh/job-version"
@@ -36,38 +36,38 @@ JobPhase = Literal[
 
 
 class VolumeSpec(Struct):
-    """One volume of all pods: a claim by name, a claim to make, or else an empty directory."""
+    """A volume of all pods: an existing claim, a claim to create, or else an empty directory."""
 
     mount_path: str
     volume_claim_name: str = ""
-    volume_claim: msgspec.Raw = EMPTY_OBJECT  # a PersistentVolumeClaimSpec; none is valid when empty
+    volume_claim: msgspec.Raw = EMPTY_OBJECT  # a PersistentVolumeClaimSpec; an empty one means none
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "volume_claim", intern_raw(self.volume_claim))
 
 
 class LifecyclePolicy(Struct):
-    """What to do on an event, on one of several events, or on an exit code.
+    """The action on one event, on several events, or on an exit code.
 
-    Events and actions are texts here: what is unknown matches nothing, and is refused at admission.
+    Events and actions are plain text here: unknown ones match nothing, and admission rejects them.
     """
 
     action: str = ""
     event: str = ""
     events: tuple[str, ...] = ()
     exit_code: int | None = None
-    timeout: str = ""  # a duration; "" acts at once
+    timeout: str = ""  # a duration; "" means at once
 
 
 class DependsOn(Struct):
-    """The tasks of which ``any`` or ``all`` must be running, or done, before this one's pods are created."""
+    """Tasks of which ``any`` or ``all`` must run or be finished before this task's pods are created."""
 
     name: tuple[str, ...] = ()
-    iteration: Literal["", "any", "all"] = ""  # "" is all
+    iteration: Literal["", "any", "all"] = ""  # "" means all
 
 
 class PartitionPolicy(Struct):
-    """The replicas of a task in partitions of equal size, each placed close together."""
+    """Divides the replicas of a task into equal partitions, each placed in one network tier."""
 
     total_partitions: int = 0
     partition_size: int = 0
@@ -76,13 +76,13 @@ class PartitionPolicy(Struct):
 
 
 class TaskSpec(Struct):
-    name: str = ""  # "" is default<index>
+    name: str = ""  # "" means default<index>
     replicas: int = 0
-    min_available: int | None = None  # None is all replicas
+    min_available: int | None = None  # None: all replicas
     template: msgspec.Raw = EMPTY_OBJECT
     policies: tuple[LifecyclePolicy, ...] = ()
     topology_policy: Literal["", "none", "best-effort", "restricted", "single-numa-node"] = ""
-    max_retry: int = 0  # restarts of containers before the task counts as failed; 0: 3, -1: any number
+    max_retry: int = 0  # container restarts before the task fails; 0 means 3, -1 unlimited
     depends_on: DependsOn | None = None
     partition_policy: PartitionPolicy | None = None
 
@@ -92,13 +92,13 @@ class TaskSpec(Struct):
 
 class JobSpec(Struct):
     scheduler_name: str = ""
-    min_available: int = 0  # 0 is the sum of the tasks' minimums
+    min_available: int = 0  # 0 means the sum of the tasks' minimums
     volumes: tuple[VolumeSpec, ...] = ()
     tasks: tuple[TaskSpec, ...] = ()
     policies: tuple[LifecyclePolicy, ...] = ()
     plugins: dict[str, tuple[str, ...]] = {}
     running_estimate: str = ""
-    queue: str = ""  # "" is default
+    queue: str = ""  # "" means default
     max_retry: int = 3
     ttl_seconds_after_finished: int | None = None
     priority_class_name: str = ""
@@ -114,11 +114,11 @@ class JobState(Struct):
 
 
 class TaskState(Struct):
-    phase: dict[str, int] = {}  # pods by phase
+    phase: dict[str, int] = {}  # number of pods by phase
 
 
 class JobCondition(Struct):
-    """One phase the job was in, and since when; the list is its history, oldest first."""
+    """A phase in the job's history, which is ordered from oldest to newest."""
 
     status: JobPhase = always_encoded()
     last_transition_time: datetime | None = None
@@ -136,7 +136,7 @@ class JobStatus(Struct):
     unknown: int = 0
     version: int = 0
     retry_count: int = 0
-    running_duration: str = ""  # from Running to the final phase, as a duration
+    running_duration: str = ""  # duration from Running to the final phase
     controlled_resources: dict[str, str] = {}
     conditions: tuple[JobCondition, ...] = ()
 
@@ -148,7 +148,7 @@ class Job(Struct):
 
 
 class Command(Struct):
-    """One thing that a job or a queue is told to do; it is deleted when it has been taken up."""
+    """A command to a job or queue; it is deleted before it is executed."""
 
     metadata: ObjectMeta
     action: str = ""
@@ -164,7 +164,7 @@ _PLUGINS_USING_SSH: Final = frozenset({"mpi"})
 
 
 def with_defaults(job: Job) -> Job:
-    """``job`` with all that its tasks, its minimum, its queue and its plugins leave unsaid."""
+    """Return ``job`` with the defaults that Volcano's webhook (v1.15) sets."""
     spec = job.spec
     tasks = tuple(_task_with_defaults(index, task) for index, task in enumerate(spec.tasks))
     return replace(
@@ -182,7 +182,7 @@ def with_defaults(job: Job) -> Job:
 
 
 def task_min_available(task: TaskSpec) -> int:
-    """How many pods of ``task`` must run at least."""
+    """Return the minimum number of running pods of ``task``."""
     if task.min_available is not None:
         return task.min_available
     partitions = task.partition_policy
@@ -196,7 +196,7 @@ def _task_with_defaults(index: int, task: TaskSpec) -> TaskSpec:
 
 
 def _with_required_plugins(plugins: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """``plugins`` with those that others of them rely on."""
+    """Return ``plugins`` with the plugins that they require."""
     needed: dict[str, tuple[str, ...]] = {}
     if _PLUGINS_USING_SVC & plugins.keys():
         needed["svc"] = ()

@@ -1,8 +1,9 @@
-"""Pod groups and queues of the two versions before v1beta1, and what they are in v1beta1.
+"""The two API versions of pod groups and queues before v1beta1, and their conversion to v1beta1.
 
-``scheduling.incubator.k8s.io/v1alpha1`` is kube-batch's and early Volcano's, ``scheduling.sigs.dev/v1alpha2``
-is kube-batch 0.5's and Volcano 0.2's and 0.3's.  What a version knows means the same in v1beta1, under the
-same names; fields that it does not know are dropped, even where v1beta1 has them.  They are read only.
+``scheduling.incubator.k8s.io/v1alpha1`` belongs to kube-batch and early Volcano,
+``scheduling.sigs.dev/v1alpha2`` to kube-batch 0.5 and Volcano 0.2 and 0.3. Their fields have the same names
+and meanings in v1beta1. Fields that a version does not have are dropped, even if v1beta1 has them. Quorate
+only reads these versions.
 """
 
 from typing import Final
@@ -21,11 +22,11 @@ from quorate.api.volcano import (
 
 INCUBATOR: Final = "scheduling.incubator.k8s.io"
 SIGS: Final = "scheduling.sigs.dev"
-VERSIONS: Final = ((INCUBATOR, "v1alpha1"), (SIGS, "v1alpha2"))  # of each group
+VERSIONS: Final = ((INCUBATOR, "v1alpha1"), (SIGS, "v1alpha2"))  # of both kinds
 
 
 class LegacyPodGroupSpec(Struct):
-    """The same in both; ``min_resources`` is Volcano's."""
+    """The spec in both versions; ``min_resources`` is Volcano's."""
 
     min_member: Int32 = 0
     queue: str = DEFAULT_QUEUE
@@ -84,7 +85,7 @@ def pod_group_of(legacy: LegacyPodGroup) -> PodGroup:
 
 
 def queue_of(legacy: IncubatorQueue | SigsQueue) -> Queue:
-    """Neither version knows states: it is open."""
+    """Return a v1beta1 queue, which is open, because the old versions have no states."""
     spec, status = legacy.spec, legacy.status
     return Queue(
         metadata=legacy.metadata,
